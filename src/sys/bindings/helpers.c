@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * C helpers for src/sys/. See helpers.h.
+ */
+#include <linux/kprobes.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+#include <linux/preempt.h>
+#include <linux/slab.h>
+#include <linux/static_call.h>
+#include <linux/trace_events.h>
+#include <linux/tracefs.h>
+#include <linux/tracepoint.h>
+#include <linux/uaccess.h>
+
+#include "helpers.h"
+
+/*
+ * Functions that the kernel does not export are called through static calls:
+ * those compile to direct jumps, which kernels with IBT or kCFI accept even
+ * where nothing in the kernel takes the target's address. A call through a
+ * function pointer would be killed there.
+ */
+static unsigned long absent_kallsyms_lookup_name(const char *name)
+{
+	return 0;
+}
+
+static void absent_tracefs_remove(struct dentry *dentry)
+{
+}
+
+static enum print_line_t absent_print_event_fields(struct trace_iterator *iter,
+						   struct trace_event *event)
+{
+	return TRACE_TYPE_UNHANDLED;
+}
+
+DEFINE_STATIC_CALL(kallsyms_call, absent_kallsyms_lookup_name);
+DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);
+DEFINE_STATIC_CALL(print_fields_call, absent_print_event_fields);
+
+static struct mutex *event_mutex_ptr;
+
+/* A kprobe, once registered, knows the address of the symbol it sits on. */
+static void *find_kallsyms_lookup_name(void)
+{
+	struct kprobe kp = { .symbol_name = "kallsyms_lookup_name" };
+	void *addr;
+
+	if (register_kprobe(&kp))
+		return NULL;
+	addr = kp.addr;
+	unregister_kprobe(&kp);
+	return addr;
+}
+
+static void *lookup(const char *name)
+{
+	return (void *)static_call(kallsyms_call)(name);
+}
+
+/**
+ * user_events_resolve_symbols - find what the kernel does not export
+ *
+ * Context: process context, may sleep. Called once, at load, before any other
+ * function here.
+ * Return: NULL, or the name of the symbol that is missing.
+ */
+const char *user_events_resolve_symbols(void)
+{
+	void *addr;
+
+	addr = find_kallsyms_lookup_name();
+	if (!addr)
+		return "kallsyms_lookup_name";
+	static_call_update(kallsyms_call, addr);
+
+	event_mutex_ptr = lookup("event_mutex");
+	if (!event_mutex_ptr)
+		return "event_mutex";
+
+	addr = lookup("tracefs_remove");
+	if (!addr)
+		return "tracefs_remove";
+	static_call_update(tracefs_remove_call, addr);
+
+	addr = lookup("print_event_fields");
+	if (!addr)
+		return "print_event_fields";
+	static_call_update(print_fields_call, addr);
+
+	return NULL;
+}
+
+void user_events_lock_event_mutex(void)
+{
+	mutex_lock(event_mutex_ptr);
+}
+
+void user_events_unlock_event_mutex(void)
+{
+	mutex_unlock(event_mutex_ptr);
+}
+
+void user_events_tracefs_remove(struct dentry *dentry)
+{
+	static_call(tracefs_remove_call)(dentry);
+}
+
+enum print_line_t user_events_print_fields(struct trace_iterator *iter,
+					   struct trace_event *event)
+{
+	return static_call(print_fields_call)(iter, event);
+}
+
+/*
+ * The trace core frees event files and perf's lists after
+ * tracepoint_synchronize_unregister(), so a reader of either must be one that
+ * this waits for: a reader of tracepoint_srcu. Preemption is off besides,
+ * since the ring buffer and perf work on this CPU's data.
+ */
+struct srcu_ctr __percpu *user_events_enter_probes(void)
+{
+	struct srcu_ctr __percpu *ctr;
+
+	ctr = srcu_read_lock_fast_notrace(&tracepoint_srcu);
+	preempt_disable_notrace();
+	return ctr;
+}
+
+void user_events_leave_probes(struct srcu_ctr __percpu *ctr)
+{
+	preempt_enable_notrace();
+	srcu_read_unlock_fast_notrace(&tracepoint_srcu, ctr);
+}
+
+static void free_probe(struct rcu_head *rcu)
+{
+	kfree(container_of(rcu, struct user_events_probe, rcu));
+}
+
+void user_events_free_probe(struct user_events_probe *probe)
+{
+	call_srcu(&tracepoint_srcu, &probe->rcu, free_probe);
+}
+
+void user_events_probe_barrier(void)
+{
+	srcu_barrier(&tracepoint_srcu);
+}
+
+bool user_events_soft_disabled(struct trace_event_file *file)
+{
+	return trace_trigger_soft_disabled(file);
+}
+
+struct hlist_head *user_events_perf_head(struct trace_event_call *call)
+{
+	return this_cpu_ptr(call->perf_events);
+}
+
+bool user_events_has_bpf(struct trace_event_call *call)
+{
+	return bpf_prog_array_valid(call);
+}
+
+void user_events_fetch_caller_regs(struct pt_regs *regs)
+{
+	perf_fetch_caller_regs(regs);
+}
+
+bool user_events_call_is_referenced(struct trace_event_call *call)
+{
+	return atomic_read(&call->refcnt) != 0;
+}
+
+struct mmu_notifier *user_events_subscribe(const struct mmu_notifier_ops *ops,
+					   struct mm_struct *mm)
+{
+	return mmu_notifier_get(ops, mm);
+}
+
+bool user_events_access_ok(unsigned long addr, unsigned long size)
+{
+	return access_ok((const void __user *)addr, size);
+}

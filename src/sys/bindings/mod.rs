@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What bindgen made of `bindings.h`, for the other files of `sys` only.
+
+#![allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    dead_code,
+    improper_ctypes,
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn
+)]
+
+// Types that the kernel crate has already: both sets of functions share them.
+pub use kernel::bindings::{
+    dentry, file, file_operations, inode, iov_iter, kiocb, mm_struct, module, mutex, page,
+    seq_file, task_struct, vm_area_struct, work_struct, workqueue_struct,
+};
+
+type __kernel_size_t = usize;
+type __kernel_ssize_t = isize;
+
+include!(env!("USER_EVENTS_BINDINGS"));
