@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Makes the Debian root and the kernel ready and holds them. Sourced after say.sh.
+
+machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=machine/host.sh
+. "$machine/host.sh"
+# shellcheck source=machine/cache.sh
+. "$machine/cache.sh"
+
+SUITE=trixie
+LOGS=$machine/../build/log
+
+# ready: exports ROOT and KERNEL, the two cache entries that machine/namespace mounts. A child of a
+# process that did this already uses the same ones.
+ready() {
+	local key
+	[[ -n ${ROOT:-} && -n ${KERNEL:-} ]] && return
+	host_can_run
+	key=$(cd "$machine" && { uname -m; echo "$SUITE"; sha256sum packages root-make root-packages archive.sh; } | cache_key)
+	cache_entry root "$key" make_root
+	export ROOT=$CACHE_ENTRY
+	newest_kernel "$key"
+	key=$(cd "$machine" && { echo "$key"; sha256sum kernel-make archive.sh; } | cache_key)
+	cache_entry kernel "$VERSION-$key" make_kernel
+	export KERNEL=$CACHE_ENTRY
+}
+
+make_root() { # DIR
+	say "Making the Debian root (once; about two minutes)"
+	host_can_make_root "$CACHE"
+	SUITE=$SUITE LOGS=$LOGS "$machine/root-make" "$1"
+}
+
+# newest_kernel KEY: set VERSION to the newest stock kernel the archive has; it is asked once a day.
+newest_kernel() {
+	local stamp=$CACHE/newest-kernel-$1 found
+	VERSION=$(cat "$stamp" 2>/dev/null || true)
+	if [[ -n $VERSION && -z $(find "$stamp" -mmin +1440) ]]; then
+		return
+	fi
+	say "  asking the Debian archive for its newest kernel with Rust"
+	mkdir -p "$LOGS"
+	if found=$(NETWORK=1 KERNEL='' "$machine/namespace" /src/machine/kernel-newest "$SUITE" 2>"$LOGS/kernel-newest"); then
+		VERSION=$found
+		echo "$VERSION" >"$stamp.$$"
+		mv "$stamp.$$" "$stamp"
+	elif [[ -n $VERSION ]]; then
+		say "  the archive does not answer: staying with $VERSION"
+	else
+		tail -n 20 "$LOGS/kernel-newest" >&2
+		die "the Debian archive does not say which kernels it has (see above): check the network, or name another mirror with MIRROR=..."
+	fi
+}
+
+make_kernel() { # DIR
+	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
+	chmod 755 "$1"
+	NETWORK=1 KERNEL_WRITABLE=1 KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
+		"$machine/namespace" /src/machine/kernel-make "$SUITE" "$VERSION" ||
+		die "the kernel tree could not be prepared: the log above says why."
+}
