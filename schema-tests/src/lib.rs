@@ -8,6 +8,6 @@
 #![forbid(unsafe_code)]
 
 #[path = "../../src/schema/mod.rs"]
-mod schema;
+pub mod schema;
 
 pub use schema::*;

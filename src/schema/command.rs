@@ -11,7 +11,7 @@
 
 use super::error::Error;
 use super::field::Field;
-use super::layout::{Fields, COMMON_SIZE, MAX_FIXED};
+use super::layout::{Fields, COMMON_SIZE};
 
 /// Most bytes of a description, its terminating NUL not counted.
 pub const MAX_DESCRIPTION: usize = 511;
@@ -32,7 +32,7 @@ const RESERVED_NAMES: [&[u8]; 4] = [b".", b"..", b"enable", b"filter"];
 ///
 /// - `name` passes [`check_name`].
 /// - Each field in `fields` can be parsed, their names differ, and their sizes add up to
-///   `fixed_size`, which is at most [`MAX_FIXED`].
+///   `fixed_size`, which is at most [`MAX_FIXED`](super::MAX_FIXED).
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'a> {
     name: &'a [u8],
@@ -45,41 +45,56 @@ impl<'a> Description<'a> {
     ///
     /// # Errors
     ///
-    /// The first thing found wrong, from left to right, as any [`Error`] that does not speak of a
-    /// payload.
+    /// What is wrong with the length, with the name, or with the first field that is not right: any
+    /// [`Error`] that does not speak of a payload.
     pub fn parse(text: &'a [u8]) -> Result<Self, Error> {
         if text.len() > MAX_DESCRIPTION {
             return Err(Error::TooLong);
         }
+        Self::parse_listing(text)
+    }
 
+    /// Reads a description that may come from [`Description::write_listing`].
+    ///
+    /// The listing has a space before each field, which the description may have done without, so
+    /// it can be longer than [`MAX_DESCRIPTION`]. Here white space before fields does not count, nor
+    /// do empty fields.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Description::parse`].
+    pub fn parse_listing(text: &'a [u8]) -> Result<Self, Error> {
         let (name, fields) = cut(text, b' ').unwrap_or((text, &[]));
         check_name(name)?;
 
-        let mut end = u64::from(COMMON_SIZE);
-        for (index, words) in Pieces::new(fields).map(Words::split).enumerate() {
-            let words = words?;
-            let field = Field::new(words, end)?;
+        let packed = Pieces::new(fields).fold(name.len(), |sum, piece| {
+            sum.saturating_add(1).saturating_add(piece.len())
+        });
+        if packed > MAX_DESCRIPTION {
+            return Err(Error::TooLong);
+        }
+
+        let mut end = COMMON_SIZE;
+        let mut pieces = Pieces::new(fields);
+        while let Some(piece) = pieces.next() {
+            let field = Field::new(Words::split(piece)?, end)?;
 
             // Few fields fit into a description, so comparing each with each is cheap.
-            let mut earlier = Pieces::new(fields).map(Words::split).take(index);
-            if earlier.any(|other| other.is_ok_and(|other| other.name == words.name)) {
+            let mut later = pieces.clone().map(Words::split);
+            if later.any(|words| words.is_ok_and(|words| words.name == field.name())) {
                 return Err(Error::DuplicateField);
             }
 
-            end = u64::from(field.offset()).saturating_add(u64::from(field.size()));
+            end = field.end();
         }
 
-        // INVARIANT: Each field was parsed and compared with those before it. `Field::new` lets no
-        // field end past `MAX_FIXED`.
-        let fixed_size = end.saturating_sub(u64::from(COMMON_SIZE));
-        match u32::try_from(fixed_size) {
-            Ok(fixed_size) if fixed_size <= MAX_FIXED => Ok(Self {
-                name,
-                fields,
-                fixed_size,
-            }),
-            _ => Err(Error::FixedPartTooLarge),
-        }
+        // INVARIANT: Each field was parsed, its name compared with those after it, and `Field::new`
+        // lets none end past `MAX_RECORD`.
+        Ok(Self {
+            name,
+            fields,
+            fixed_size: end.saturating_sub(COMMON_SIZE),
+        })
     }
 
     /// The event's name, without the fields.

@@ -159,11 +159,10 @@ impl<'a> Field<'a> {
     ///
     /// What is wrong with its type, its name or its size, or [`Error::FixedPartTooLarge`] if it
     /// ends where no record reaches.
-    pub(super) fn new(words: Words<'a>, offset: u64) -> Result<Self, Error> {
+    pub(super) fn new(words: Words<'a>, offset: u32) -> Result<Self, Error> {
         let (kind, size) = Kind::of(words)?;
         check_field_name(words.name)?;
 
-        let offset = u32::try_from(offset).map_err(|_| Error::FixedPartTooLarge)?;
         match offset.checked_add(size) {
             Some(end) if end <= MAX_RECORD => Ok(Self {
                 type_text: words.type_text,
@@ -197,6 +196,12 @@ impl<'a> Field<'a> {
         self.size
     }
 
+    /// Where the next field starts.
+    pub(super) fn end(&self) -> u32 {
+        // `new` has seen that this is no more than `MAX_RECORD`.
+        self.offset.saturating_add(self.size)
+    }
+
     /// Whether `format` calls it signed: every type that does not start with `u`.
     pub fn is_signed(&self) -> bool {
         self.type_text.first() != Some(&b'u')
@@ -220,10 +225,7 @@ impl<'a> Field<'a> {
     pub fn location(&self) -> Option<Location> {
         match self.kind {
             Kind::DataLoc { string } => Some(Location::new(self.offset, 0, string)),
-            Kind::RelLoc { string } => {
-                let end = self.offset.checked_add(self.size)?;
-                Some(Location::new(self.offset, end, string))
-            }
+            Kind::RelLoc { string } => Some(Location::new(self.offset, self.end(), string)),
             _ => None,
         }
     }

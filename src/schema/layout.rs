@@ -38,7 +38,7 @@ pub trait Sink {
 pub struct Fields<'a> {
     pieces: Pieces<'a>,
     /// Where the next field starts in the record.
-    offset: u64,
+    offset: u32,
 }
 
 impl<'a> Fields<'a> {
@@ -46,7 +46,7 @@ impl<'a> Fields<'a> {
     pub(super) fn new(pieces: Pieces<'a>) -> Self {
         Self {
             pieces,
-            offset: u64::from(COMMON_SIZE),
+            offset: COMMON_SIZE,
         }
     }
 }
@@ -59,7 +59,7 @@ impl<'a> Iterator for Fields<'a> {
         // no more fields.
         let words = Words::split(self.pieces.next()?).ok()?;
         let field = Field::new(words, self.offset).ok()?;
-        self.offset = self.offset.saturating_add(u64::from(field.size()));
+        self.offset = field.end();
         Some(field)
     }
 }

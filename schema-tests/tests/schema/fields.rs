@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Types, names and sizes of fields.
+
+use user_events_schema::{
+    Description, Errno, Error, Field, Kind, COMMON_SIZE, MAX_FIXED, MAX_RECORD,
+};
+
+const STRING: bool = true;
+const OTHER: bool = false;
+
+/// Parses an event with just this field and hands it to `look`.
+fn with_field<T>(field: &str, look: impl FnOnce(Field<'_>) -> T) -> Result<T, Error> {
+    let text = format!("e {field}");
+    let description = Description::parse(text.as_bytes())?;
+    let mut fields = description.fields();
+    let first = fields.next().unwrap();
+    assert_eq!(fields.next(), None);
+    assert_eq!(description.fixed_size(), first.size());
+    Ok(look(first))
+}
+
+/// "Event descriptions", the table of types, with the rule for `signed` below it.
+#[test]
+fn every_type() {
+    let chars = |len| Kind::Chars { len };
+    let data = |string| Kind::DataLoc { string };
+    let rel = |string| Kind::RelLoc { string };
+    // type, size, signed, kind, length of the array in `format` (row 8 of "Better than C")
+    let table: &[(&str, u32, bool, Kind, u32)] = &[
+        ("s8", 1, true, Kind::Integer, 0),
+        ("u8", 1, false, Kind::Integer, 0),
+        ("s16", 2, true, Kind::Integer, 0),
+        ("u16", 2, false, Kind::Integer, 0),
+        ("s32", 4, true, Kind::Integer, 0),
+        ("u32", 4, false, Kind::Integer, 0),
+        ("s64", 8, true, Kind::Integer, 0),
+        ("u64", 8, false, Kind::Integer, 0),
+        ("char", 1, true, Kind::Integer, 0),
+        ("unsigned char", 1, false, Kind::Integer, 0),
+        ("short", 2, true, Kind::Integer, 0),
+        ("unsigned short", 2, false, Kind::Integer, 0),
+        ("int", 4, true, Kind::Integer, 0),
+        ("unsigned int", 4, false, Kind::Integer, 0),
+        ("char[1]", 1, true, chars(1), 1),
+        ("char[8]", 8, true, chars(8), 8),
+        ("char[20]", 20, true, chars(20), 20),
+        ("char[1024]", 1024, true, chars(1024), 1024),
+        ("char[001024]", 532, true, chars(532), 532),
+        ("char[02000]", 1024, true, chars(1024), 1024),
+        ("char[0x14]", 20, true, chars(20), 20),
+        ("char[0X1f]", 31, true, chars(31), 31),
+        ("char[0x00fF]", 255, true, chars(255), 255),
+        ("char[+7]", 7, true, chars(7), 7),
+        ("unsigned char[3]", 3, false, chars(3), 3),
+        ("unsigned char[010]", 8, false, chars(8), 8),
+        ("__data_loc char[]", 4, true, data(STRING), 0),
+        ("__data_loc unsigned char[]", 4, true, data(STRING), 0),
+        ("__data_loc u8[]", 4, true, data(OTHER), 0),
+        ("__data_loc unsigned long[]", 4, true, data(OTHER), 0),
+        ("__data_loc anything[]", 4, true, data(OTHER), 0),
+        ("__rel_loc char[]", 4, true, rel(STRING), 0),
+        ("__rel_loc unsigned char[]", 4, true, rel(STRING), 0),
+        // The kernel looks for "char" anywhere in the text.
+        ("__rel_loc uchar_t[]", 4, true, rel(STRING), 0),
+        ("__rel_loc u16[]", 4, true, rel(OTHER), 0),
+        ("__rel_loc unsigned int[]", 4, true, rel(OTHER), 0),
+        ("__rel_loc \u{e9}[]", 4, true, rel(OTHER), 0),
+    ];
+    for (type_text, size, signed, kind, array_len) in table {
+        with_field(&format!("{type_text} f"), |field| {
+            assert_eq!(field.type_text(), type_text.as_bytes());
+            assert_eq!(field.name(), b"f");
+            assert_eq!(field.offset(), 8, "{type_text}");
+            assert_eq!(field.size(), *size, "{type_text}");
+            assert_eq!(field.is_signed(), *signed, "{type_text}");
+            assert_eq!(field.kind(), *kind, "{type_text}");
+            assert_eq!(field.array_len(), *array_len, "{type_text}");
+            let is_location = matches!(kind, Kind::DataLoc { .. } | Kind::RelLoc { .. });
+            assert_eq!(field.location().is_some(), is_location, "{type_text}");
+        })
+        .unwrap_or_else(|error| panic!("{type_text}: {error:?}"));
+    }
+}
+
+/// "Event descriptions": `struct TAG NAME SIZE`.
+#[test]
+fn structs() {
+    let table = [
+        ("struct custom a 20", "struct custom", 20),
+        ("struct x a 1", "struct x", 1),
+        ("struct x a 010", "struct x", 10),
+        ("struct x a +3", "struct x", 3),
+        ("struct x a 4\n", "struct x", 4),
+        // No location, no array: the kernel sees bytes.
+        ("struct char a 4", "struct char", 4),
+        ("struct loc__ a 4", "struct loc__", 4),
+    ];
+    for (field, type_text, size) in table {
+        with_field(field, |parsed| {
+            assert_eq!(parsed.type_text(), type_text.as_bytes());
+            assert_eq!(parsed.name(), b"a");
+            assert_eq!(parsed.size(), size, "{field}");
+            assert_eq!(parsed.kind(), Kind::Struct);
+            assert!(parsed.is_signed());
+            assert_eq!(parsed.array_len(), 0);
+            assert_eq!(parsed.location(), None);
+        })
+        .unwrap_or_else(|error| panic!("{field}: {error:?}"));
+    }
+}
+
+/// Every field that is refused with EINVAL, why, and by which part of the ABI.
+#[test]
+fn refused_fields() {
+    let table: &[(&str, Error)] = &[
+        // "Event descriptions": two spaces, a trailing space, a tab, a third word, no name.
+        ("u32  a", Error::FieldSyntax),
+        ("u32 a ", Error::FieldSyntax),
+        ("u32 ", Error::FieldSyntax),
+        ("u32", Error::FieldSyntax),
+        ("a", Error::FieldSyntax),
+        ("u32\ta", Error::FieldSyntax),
+        ("u32 a b", Error::FieldSyntax),
+        ("u32 a 4", Error::FieldSyntax),
+        ("char a 20", Error::FieldSyntax),
+        ("u32 a b c", Error::FieldSyntax),
+        ("unsigned", Error::FieldSyntax),
+        ("unsigned int", Error::FieldSyntax),
+        ("unsigned  int a", Error::FieldSyntax),
+        ("unsigned int  a", Error::FieldSyntax),
+        ("unsigned int a 4", Error::FieldSyntax),
+        ("struct", Error::FieldSyntax),
+        ("struct x", Error::FieldSyntax),
+        ("struct  x a 4", Error::FieldSyntax),
+        ("struct x  a 4", Error::FieldSyntax),
+        ("struct x a  4", Error::FieldSyntax),
+        ("struct x a 4 ", Error::FieldSyntax),
+        ("struct x a 4 5", Error::FieldSyntax),
+        ("__rel_loc", Error::FieldSyntax),
+        ("__rel_loc char[]", Error::FieldSyntax),
+        ("__rel_loc char[] a 4", Error::FieldSyntax),
+        ("__rel_loc  char[] a", Error::FieldSyntax),
+        ("__data_loc unsigned char[]", Error::FieldSyntax),
+        ("__data_loc unsigned  char[] a", Error::FieldSyntax),
+        ("__data_loc struct x[] a", Error::FieldSyntax),
+        // "Event descriptions": anything else is no type.
+        ("long a", Error::UnknownType),
+        ("unsigned long a", Error::UnknownType),
+        ("bool a", Error::UnknownType),
+        ("size_t a", Error::UnknownType),
+        ("float a", Error::UnknownType),
+        ("double a", Error::UnknownType),
+        ("unsigned u32 a", Error::UnknownType),
+        ("signed char a", Error::FieldSyntax),
+        ("U32 a", Error::UnknownType),
+        ("u32* a", Error::UnknownType),
+        ("char* a", Error::UnknownType),
+        ("u", Error::FieldSyntax),
+        ("u128 a", Error::UnknownType),
+        ("u32[4] a", Error::UnknownType),
+        ("short[4] a", Error::UnknownType),
+        ("string a", Error::UnknownType),
+        ("stru a 4", Error::FieldSyntax),
+        ("\u{a0}u32 a", Error::UnknownType),
+        // ... nor is a location that does not say `TYPE[]`.
+        ("__rel_loc char a", Error::UnknownType),
+        ("__data_loc u8 a", Error::UnknownType),
+        ("__rel_loc [] a", Error::UnknownType),
+        ("__data_loc unsigned [] a", Error::UnknownType),
+        ("__rel_loc char[4] a", Error::UnknownType),
+        ("__rel_loc char[]x a", Error::UnknownType),
+        ("rel_loc char[] a", Error::FieldSyntax),
+        // 1 <= N <= 1024, decimal, octal or hex
+        ("char[] a", Error::ArrayLength),
+        ("char[0] a", Error::ArrayLength),
+        ("char[00] a", Error::ArrayLength),
+        ("char[0x0] a", Error::ArrayLength),
+        ("char[1025] a", Error::ArrayLength),
+        ("char[02001] a", Error::ArrayLength),
+        ("char[0x401] a", Error::ArrayLength),
+        ("char[9999] a", Error::ArrayLength),
+        ("char[999999] a", Error::ArrayLength),
+        ("unsigned char[1025] a", Error::ArrayLength),
+        ("unsigned char[0] a", Error::ArrayLength),
+        ("char[aa] a", Error::ArrayLength),
+        ("char[08] a", Error::ArrayLength),
+        ("char[0x] a", Error::ArrayLength),
+        ("char[0xg] a", Error::ArrayLength),
+        ("char[x4] a", Error::ArrayLength),
+        ("char[-1] a", Error::ArrayLength),
+        ("char[+] a", Error::ArrayLength),
+        ("char[++4] a", Error::ArrayLength),
+        ("char[4\n] a", Error::ArrayLength),
+        ("char[4 a", Error::ArrayLength),
+        ("char[ 4] a", Error::FieldSyntax),
+        ("char[0000001] a", Error::ArrayLength),
+        ("char[0x0000000000001] a", Error::ArrayLength),
+        // "Better than C", row 6: `char[4][4]`
+        ("char[4][4] a", Error::ArrayLength),
+        ("unsigned char[4][4] a", Error::ArrayLength),
+        ("char[4]x a", Error::ArrayLength),
+        // `struct TAG`: the size is given, decimal, > 0
+        ("struct x a", Error::StructSize),
+        ("struct x a 0", Error::StructSize),
+        ("struct x a 000", Error::StructSize),
+        ("struct x a -1", Error::StructSize),
+        ("struct x a 0x10", Error::StructSize),
+        ("struct x a 4k", Error::StructSize),
+        ("struct x a +", Error::StructSize),
+        ("struct x a \n", Error::StructSize),
+        ("struct x a 4\n\n", Error::StructSize),
+        ("struct x a\t4", Error::StructSize),
+        // "Better than C", row 6: names of fields
+        ("u32 common_type", Error::ReservedFieldName),
+        ("u32 common_flags", Error::ReservedFieldName),
+        ("u32 common_preempt_count", Error::ReservedFieldName),
+        ("u32 common_pid", Error::ReservedFieldName),
+        ("u32 common_cpu", Error::ReservedFieldName),
+        ("u32 common_comm", Error::ReservedFieldName),
+        ("u32 common_timestamp", Error::ReservedFieldName),
+        ("u32 common_stacktrace", Error::ReservedFieldName),
+        ("u32 a\n", Error::FieldName),
+        ("u32 a\nb", Error::FieldName),
+        ("u32 a\tb", Error::FieldName),
+        ("u32 \x01", Error::FieldName),
+        ("u32 a\0", Error::FieldName),
+        ("u32 a\x7f", Error::FieldName),
+        ("u32 \"", Error::FieldName),
+        ("u32 a%s", Error::FieldName),
+        ("u32 a\\", Error::FieldName),
+        ("u32 a[20]", Error::FieldName),
+        ("u32 a]", Error::FieldName),
+        ("u32 *p", Error::FieldName),
+        ("struct x a\" 4", Error::FieldName),
+        ("u32 a; u32 a", Error::DuplicateField),
+        ("u32 a; u8 b; char[4] a", Error::DuplicateField),
+        ("u32 b; u8 a; struct x a 4", Error::DuplicateField),
+        // What the rest of the kernel would misread, or `format` could not show
+        ("struct __data_loc a 4", Error::UnsafeType),
+        ("struct __data_loc_char a 4", Error::UnsafeType),
+        ("struct my__rel_loc a 4", Error::UnsafeType),
+        ("struct x__rel_loc_char a 8", Error::UnsafeType),
+        ("struct cpumask_t a 8", Error::UnsafeType),
+        ("struct char[4] a 8", Error::UnsafeType),
+        ("struct x] a 8", Error::UnsafeType),
+        ("struct x* a 8", Error::UnsafeType),
+        ("struct \" a 8", Error::UnsafeType),
+        ("struct x% a 8", Error::UnsafeType),
+        ("struct \\n a 8", Error::UnsafeType),
+        ("struct x\n a 8", Error::UnsafeType),
+        ("struct x\x7f a 8", Error::UnsafeType),
+        ("__rel_loc x__data_loc[] a", Error::UnsafeType),
+        ("__rel_loc __data_loc_char[] a", Error::UnsafeType),
+        ("__data_loc __rel_loc[] a", Error::UnsafeType),
+        ("__data_loc cpumask_t[] a", Error::UnsafeType),
+        ("__rel_loc cpumask_t[] a", Error::UnsafeType),
+        ("__data_loc unsigned cpumask_t[] a", Error::UnsafeType),
+        ("__data_loc char*[] a", Error::UnsafeType),
+        ("__rel_loc char[4][] a", Error::UnsafeType),
+        ("__rel_loc char[][] a", Error::UnsafeType),
+        ("__rel_loc \"[] a", Error::UnsafeType),
+        ("__rel_loc %s[] a", Error::UnsafeType),
+        ("__rel_loc x\\[] a", Error::UnsafeType),
+        ("__rel_loc x\t[] a", Error::UnsafeType),
+    ];
+    for (field, error) in table {
+        let got = with_field(field, |_| ());
+        assert_eq!(got, Err(*error), "{}", field.escape_debug());
+        assert_eq!(error.errno(), Errno::Inval);
+
+        // It is no better behind a good field, or with one after it.
+        for text in [format!("e u8 z;{field}"), format!("e {field};u8 z")] {
+            let got = Description::parse(text.as_bytes()).map(|_| ());
+            assert_eq!(got, Err(*error), "{}", text.escape_debug());
+        }
+    }
+}
+
+/// Names that row 6 does not speak of are as good as in C.
+#[test]
+fn accepted_field_names() {
+    for name in [
+        "a", "_", "9", "a.b", "a-b", "a->b", "(", "a,b", "REC", "common", "common_x", "cpu",
+        "comm", "\u{e9}", "u32", "'", ":", "/",
+    ] {
+        let got = with_field(&format!("u32 {name}"), |field| field.name().to_vec());
+        assert_eq!(got, Ok(name.as_bytes().to_vec()));
+    }
+    let text = b"e u32 \x80\xff;u32 \x80\xfe";
+    assert!(Description::parse(text).is_ok());
+    // Only the same name is a duplicate, not the start of one.
+    assert!(Description::parse(b"e u32 a;u32 ab;u32 A;u32 b").is_ok());
+}
+
+/// "Event descriptions": one after the other, no padding, the first at offset 8.
+#[test]
+fn offsets() {
+    let text = b"e u8 a;u64 b;char[3] c;struct x d 5;__rel_loc char[] e;u16 f";
+    let description = Description::parse(text).unwrap();
+    let layout: Vec<_> = description
+        .fields()
+        .map(|field| (field.name(), field.offset(), field.size()))
+        .collect();
+    let expected: [(&[u8], u32, u32); 6] = [
+        (b"a", 8, 1),
+        (b"b", 9, 8),
+        (b"c", 17, 3),
+        (b"d", 20, 5),
+        (b"e", 25, 4),
+        (b"f", 29, 2),
+    ];
+    assert_eq!(layout, expected);
+    assert_eq!(description.fixed_size(), 23);
+    assert_eq!(description.locations().count(), 1);
+}
+
+/// "Better than C", row 7: what no buffer can ever hold.
+#[test]
+fn too_large() {
+    assert_eq!(COMMON_SIZE, 8);
+    assert_eq!(MAX_RECORD, 524_264);
+    assert_eq!(MAX_FIXED, 524_256);
+
+    for (size, fits) in [
+        ("524256", true),
+        ("524257", false),
+        ("2147483648", false),
+        ("4294967287", false),
+        ("4294967288", false),
+        ("4294967295", false),
+        ("4294967296", false),
+        ("18446744073709551616", false),
+        ("99999999999999999999999999999999", false),
+    ] {
+        let got = with_field(&format!("struct x a {size}"), |field| field.size());
+        match fits {
+            true => assert_eq!(got, Ok(MAX_FIXED)),
+            false => assert_eq!(got, Err(Error::FixedPartTooLarge), "{size}"),
+        }
+    }
+    assert_eq!(Error::FixedPartTooLarge.errno(), Errno::TooBig);
+
+    let sum = |text: &str| Description::parse(text.as_bytes()).map(|found| found.fixed_size());
+    let too_large = Err(Error::FixedPartTooLarge);
+    assert_eq!(sum("e struct x a 524252;u32 b"), Ok(MAX_FIXED));
+    assert_eq!(sum("e struct x a 524253;u32 b"), too_large);
+    assert_eq!(sum("e u32 b;struct x a 524253"), too_large);
+    assert_eq!(
+        sum("e struct x a 4294967295;struct x b 4294967295"),
+        too_large
+    );
+    assert_eq!(sum("e struct x a 262128;struct x b 262128"), Ok(MAX_FIXED));
+    assert_eq!(sum("e struct x a 262128;struct x b 262129"), too_large);
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ABI said once more, as plainly as `std` lets one say it and with nothing taken from the
+//! schema, to compare with.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// What one field of an event is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// One of the integer types; its name, size and conversion.
+    Integer(&'static str, i128, &'static str),
+    /// An array of characters: its type as written, its length.
+    Chars(String, i128),
+    /// A struct: its tag, its size.
+    Struct(String, i128),
+    /// A location: relative or not, and its element, e.g. `unsigned char`.
+    Location(bool, String),
+}
+
+/// The types of integers, as the table of the ABI has them.
+pub const INTEGERS: [(&str, i128, &str); 14] = [
+    ("s8", 1, "%d"),
+    ("u8", 1, "%u"),
+    ("s16", 2, "%d"),
+    ("u16", 2, "%u"),
+    ("s32", 4, "%d"),
+    ("u32", 4, "%u"),
+    ("s64", 8, "%lld"),
+    ("u64", 8, "%llu"),
+    ("char", 1, "%d"),
+    ("unsigned char", 1, "%u"),
+    ("short", 2, "%d"),
+    ("unsigned short", 2, "%u"),
+    ("int", 4, "%d"),
+    ("unsigned int", 4, "%u"),
+];
+
+/// An event's field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelField {
+    pub what: Type,
+    pub name: String,
+}
+
+impl ModelField {
+    /// The text of the type.
+    pub fn type_text(&self) -> String {
+        match &self.what {
+            Type::Integer(name, ..) => name.to_string(),
+            Type::Chars(text, _) => text.clone(),
+            Type::Struct(tag, _) => format!("struct {tag}"),
+            Type::Location(true, element) => format!("__rel_loc {element}[]"),
+            Type::Location(false, element) => format!("__data_loc {element}[]"),
+        }
+    }
+
+    /// How many bytes it takes.
+    pub fn size(&self) -> i128 {
+        match &self.what {
+            Type::Integer(_, size, _) | Type::Chars(_, size) | Type::Struct(_, size) => *size,
+            Type::Location(..) => 4,
+        }
+    }
+
+    /// Whether it is a location of characters.
+    pub fn is_string(&self) -> bool {
+        matches!(&self.what, Type::Location(_, element) if element.contains("char"))
+    }
+}
+
+/// The description of an event with these fields.
+pub fn description(name: &str, fields: &[ModelField]) -> String {
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|field| match &field.what {
+            Type::Struct(_, size) => format!("{} {} {size}", field.type_text(), field.name),
+            _ => format!("{} {}", field.type_text(), field.name),
+        })
+        .collect();
+    match fields.is_empty() {
+        true => name.to_string(),
+        false => format!("{name} {}", fields.join("; ")),
+    }
+}
+
+/// The print format of an event with these fields.
+pub fn print_fmt(fields: &[ModelField]) -> String {
+    let formats: Vec<_> = fields
+        .iter()
+        .map(|field| {
+            let conversion = match &field.what {
+                Type::Integer(_, _, conversion) => conversion,
+                Type::Chars(..) => "%s",
+                Type::Location(..) if field.is_string() => "%s",
+                Type::Location(..) | Type::Struct(..) => "%llu",
+            };
+            format!("{}={conversion}", field.name)
+        })
+        .collect();
+    let mut text = format!("\"{}\"", formats.join(" "));
+    for field in fields {
+        let name = &field.name;
+        match field.what {
+            Type::Location(true, _) if field.is_string() => {
+                write!(text, ", __get_rel_str({name})").unwrap()
+            }
+            Type::Location(false, _) if field.is_string() => {
+                write!(text, ", __get_str({name})").unwrap()
+            }
+            _ => write!(text, ", REC->{name}").unwrap(),
+        }
+    }
+    text
+}
+
+/// The largest number of bytes that fields may take, and the answers that a description may get.
+const LARGEST: i128 = 524_256;
+pub const INVALID: &str = "EINVAL";
+pub const TOO_BIG: &str = "E2BIG";
+
+/// Reads a description: its name and fields, or all errors it may be answered with.
+pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), HashSet<&'static str>> {
+    let mut errors = HashSet::new();
+    let text: String = text.iter().map(|&byte| char::from(byte)).collect();
+    let (name, rest) = text.split_once(' ').unwrap_or((&text, ""));
+
+    let forbidden = |c: char| c <= ' ' || c == '\x7f' || c == '/' || c == ':';
+    let reserved = [".", "..", "enable", "filter"].contains(&name);
+    if text.chars().count() > 511
+        || !(1..=255).contains(&name.chars().count())
+        || name.contains(forbidden)
+        || reserved
+    {
+        errors.insert(INVALID);
+    }
+
+    let mut fields = Vec::new();
+    for piece in rest.split(';') {
+        let piece = piece.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
+        if piece.is_empty() {
+            continue;
+        }
+        match parse_field(piece) {
+            Ok(field) => fields.push(field),
+            Err(error) => _ = errors.insert(error),
+        }
+    }
+
+    let names: HashSet<_> = fields.iter().map(|field| &field.name).collect();
+    if names.len() < fields.len() {
+        errors.insert(INVALID);
+    }
+    if fields.iter().map(ModelField::size).sum::<i128>() > LARGEST {
+        errors.insert(TOO_BIG);
+    }
+    match errors.is_empty() {
+        true => Ok((name.to_string(), fields)),
+        false => Err(errors),
+    }
+}
+
+fn parse_field(piece: &str) -> Result<ModelField, &'static str> {
+    let words: Vec<_> = piece.split(' ').collect();
+    let ugly = |word: &str| {
+        word.is_empty()
+            || word.contains(|c| c <= ' ' || c == '\x7f')
+            || word.contains(['"', '%', '\\', '[', ']', '*'])
+    };
+    let free = |word: &str| {
+        let marks = ["__data_loc", "__rel_loc", "cpumask_t"];
+        !ugly(word) && !marks.iter().any(|mark| word.contains(mark))
+    };
+    let plain = |name: &str| -> Result<Type, &'static str> {
+        let integer = INTEGERS.into_iter().find(|integer| integer.0 == name);
+        if let Some((name, size, conversion)) = integer {
+            return Ok(Type::Integer(name, size, conversion));
+        }
+        let inside = name.strip_prefix("unsigned ").unwrap_or(name);
+        let inside = inside.strip_prefix("char[").ok_or(INVALID)?;
+        let number = inside.strip_suffix("]").ok_or(INVALID)?;
+        let len = array_length(number).ok_or(INVALID)?;
+        Ok(Type::Chars(name.to_string(), len))
+    };
+    let location = |prefix: &str, element: &str| -> Result<Type, &'static str> {
+        let element = element.strip_suffix("[]").ok_or(INVALID)?;
+        let last = element.strip_prefix("unsigned ").unwrap_or(element);
+        match free(last) {
+            true => Ok(Type::Location(prefix == "__rel_loc", element.to_string())),
+            false => Err(INVALID),
+        }
+    };
+
+    let (what, name) = match words[..] {
+        ["struct", tag, name, size] => {
+            let digits = size.strip_prefix('+').unwrap_or(size);
+            let digits = digits.strip_suffix('\n').unwrap_or(digits);
+            if !free(tag) || digits.is_empty() || digits.contains(|c: char| !c.is_ascii_digit()) {
+                return Err(INVALID);
+            }
+            // No more digits fit into a description than into this many.
+            let size = digits.trim_start_matches('0').parse().unwrap_or(
+                match digits.trim_start_matches('0').is_empty() {
+                    true => 0,
+                    false => i128::from(u64::MAX),
+                },
+            );
+            if size == 0 {
+                return Err(INVALID);
+            }
+            (Type::Struct(tag.to_string(), size), name)
+        }
+        ["struct", ..] => return Err(INVALID),
+        [prefix @ ("__rel_loc" | "__data_loc"), "unsigned", element, name] => {
+            (location(prefix, &format!("unsigned {element}"))?, name)
+        }
+        [_, "unsigned", ..] => return Err(INVALID),
+        [prefix @ ("__rel_loc" | "__data_loc"), element, name] => {
+            (location(prefix, element)?, name)
+        }
+        ["unsigned", word, name] => (plain(&format!("unsigned {word}"))?, name),
+        [word, name] => (plain(word)?, name),
+        _ => return Err(INVALID),
+    };
+
+    let meaning = [
+        "type",
+        "flags",
+        "preempt_count",
+        "pid",
+        "cpu",
+        "comm",
+        "timestamp",
+        "stacktrace",
+    ];
+    let reserved = meaning.iter().any(|it| name == format!("common_{it}"));
+    if ugly(name) || reserved {
+        return Err(INVALID);
+    }
+    let name = name.to_string();
+    Ok(ModelField { what, name })
+}
+
+fn array_length(number: &str) -> Option<i128> {
+    if number.chars().count() > 6 {
+        return None;
+    }
+    let number = number.strip_prefix('+').unwrap_or(number).to_lowercase();
+    let (digits, radix) = match number.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None if number.starts_with('0') => (&number[..], 8),
+        None => (&number[..], 10),
+    };
+    if !digits.chars().all(|c| c.is_ascii_hexdigit()) {
+        return None;
+    }
+    let len = i128::from_str_radix(digits, radix).ok()?;
+    (1..=1024).contains(&len).then_some(len)
+}
+
+/// What the rest of the kernel takes a field for, by the text of its type.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Seen {
+    Mask,
+    String,
+    RelativeString,
+    Array,
+    Pointer,
+    Bytes,
+    RelativeBytes,
+    Value,
+}
+
+/// What the filters, or failing these the trace file, take a field for.
+pub fn seen_as(type_text: &[u8], size: u32) -> Seen {
+    let text: String = type_text.iter().map(|&byte| char::from(byte)).collect();
+    let has = |part| text.contains(part);
+    match () {
+        _ if has("__data_loc") && has("char") => Seen::String,
+        _ if has("__data_loc") && has("cpumask_t") => Seen::Mask,
+        _ if has("__rel_loc") && has("char") => Seen::RelativeString,
+        _ if has("[") && has("char") => Seen::Array,
+        _ if text == "char *" || text == "const char *" => Seen::Pointer,
+        _ if size == 4 && has("__data_loc") => Seen::Bytes,
+        _ if size == 4 && has("__rel_loc") => Seen::RelativeBytes,
+        _ => Seen::Value,
+    }
+}
+
+/// The value of a location.
+pub fn location(size: u32, offset: u32) -> u32 {
+    size * 0x10000 + offset
+}
+
+/// What the ABI says to a payload.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Good,
+    Short,
+    Outside,
+    NoNul,
+}
+
+/// Reads a payload as the ABI says it is read.
+///
+/// With the verdict come the places in the record where an empty string lies.
+pub fn check(fields: &[ModelField], payload: &[u8]) -> (Verdict, Vec<i128>) {
+    let mut empty_strings = Vec::new();
+    if (payload.len() as i128) < fields.iter().map(ModelField::size).sum() {
+        return (Verdict::Short, empty_strings);
+    }
+
+    // The record, with common fields that hold no NUL.
+    let mut record = vec![0xaa; 8];
+    record.extend_from_slice(payload);
+    let end_of_record = record.len() as i128;
+
+    let mut at: i128 = 8;
+    for field in fields {
+        let field_end = at + field.size();
+        if let Type::Location(relative, _) = field.what {
+            let bytes: [u8; 4] = record[at as usize..field_end as usize].try_into().unwrap();
+            let value = i128::from(u32::from_ne_bytes(bytes));
+            let (size, offset) = (value / 65536, value % 65536);
+            let start = offset + if relative { field_end } else { 0 };
+            let range = start..start + size;
+
+            if range.is_empty() {
+                if start > end_of_record {
+                    return (Verdict::Outside, empty_strings);
+                }
+                if field.is_string() {
+                    empty_strings.push(start);
+                }
+            } else {
+                let inside = 8..end_of_record;
+                if range.clone().any(|place| !inside.contains(&place)) {
+                    return (Verdict::Outside, empty_strings);
+                }
+                if field.is_string() && range.map(|place| record[place as usize]).last() != Some(0)
+                {
+                    return (Verdict::NoNul, empty_strings);
+                }
+            }
+        }
+        at = field_end;
+    }
+    (Verdict::Good, empty_strings)
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which payloads are valid records.
+
+use crate::model::location;
+use user_events_schema::{check_payload, Description, Ending, Errno, Error};
+
+/// What a check answers.
+type Answer = Result<Ending, Error>;
+
+const COMPLETE: Answer = Ok(Ending::Complete);
+const NEEDS_NUL: Answer = Ok(Ending::NeedsNul);
+const OUT_OF_BOUNDS: Answer = Err(Error::LocationOutOfBounds);
+const MISSING_NUL: Answer = Err(Error::MissingNul);
+
+/// Checks `payload` against the event `text`.
+fn check(text: &str, payload: &[u8]) -> Answer {
+    let description = Description::parse(text.as_bytes()).unwrap();
+    let locations: Vec<_> = description.locations().collect();
+    check_payload(payload, description.fixed_size(), &locations)
+}
+
+/// Checks a payload of one location and the bytes after it.
+fn check_one(field: &str, size: u32, offset: u32, data: &[u8]) -> Answer {
+    let payload = [&location(size, offset).to_ne_bytes(), data].concat();
+    check(&format!("e {field}"), &payload)
+}
+
+/// "Writing": a payload shorter than the fixed part is EINVAL; longer ones are recorded.
+#[test]
+fn fixed_part() {
+    for (text, fixed) in [
+        ("e", 0),
+        ("e u8 a", 1),
+        ("e u32 a;u64 b", 12),
+        ("e char[100] a", 100),
+        ("e struct t a 5000", 5000),
+    ] {
+        for len in [0, 1, 4, 11, 12, 13, 99, 100, 101, 4999, 5000, 5001] {
+            let got = check(text, &vec![0xff; len]);
+            match len >= fixed {
+                true => assert_eq!(got, COMPLETE, "{text} with {len}"),
+                false => assert_eq!(got, Err(Error::PayloadShort), "{text} with {len}"),
+            }
+        }
+    }
+    assert_eq!(Error::PayloadShort.errno(), Errno::Inval);
+
+    // The fixed part holds the location; too short comes first.
+    assert_eq!(
+        check("e __rel_loc char[] a", &[0xff; 3]),
+        Err(Error::PayloadShort)
+    );
+}
+
+/// "Writing": the offset of `__rel_loc` counts from the end of the field itself.
+#[test]
+fn relative() {
+    // size, offset, bytes behind the field
+    let table: &[(u32, u32, &[u8], Answer)] = &[
+        (3, 0, b"ab\0", COMPLETE),
+        (2, 1, b"ab\0", COMPLETE),
+        (1, 2, b"ab\0", COMPLETE),
+        (2, 0, b"a\0b", COMPLETE),
+        (1, 0, b"\0", COMPLETE),
+        (2, 0, b"ab\0", MISSING_NUL),
+        (1, 1, b"ab\0", MISSING_NUL),
+        (1, 0, b"a", MISSING_NUL),
+        (4, 0, b"ab\0", OUT_OF_BOUNDS),
+        (3, 1, b"ab\0", OUT_OF_BOUNDS),
+        (1, 3, b"ab\0", OUT_OF_BOUNDS),
+        (1, 0, b"", OUT_OF_BOUNDS),
+        (1, 0xffff, b"ab\0", OUT_OF_BOUNDS),
+        (0xffff, 0, b"ab\0", OUT_OF_BOUNDS),
+        (0xffff, 0xffff, b"ab\0", OUT_OF_BOUNDS),
+    ];
+    for (size, offset, data, expected) in table {
+        let got = check_one("__rel_loc char[] a", *size, *offset, data);
+        assert_eq!(got, *expected, "{size} at {offset}");
+        let got = check_one("__rel_loc unsigned char[] a", *size, *offset, data);
+        assert_eq!(got, *expected, "{size} at {offset}");
+
+        // Other types need no NUL.
+        let got = check_one("__rel_loc u8[] a", *size, *offset, data);
+        let expected = match *expected {
+            MISSING_NUL => COMPLETE,
+            other => other,
+        };
+        assert_eq!(got, expected, "{size} at {offset}");
+    }
+}
+
+/// "Writing": the offset of `__data_loc` counts from the start of the record, so 8 is the first byte
+/// of the payload, here the location itself, and 12 the first one behind it. "Better than C", row 9:
+/// it may not point into the common header.
+#[test]
+fn absolute() {
+    let table: &[(u32, u32, &[u8], Answer)] = &[
+        (3, 12, b"ab\0", COMPLETE),
+        (2, 13, b"ab\0", COMPLETE),
+        (1, 14, b"ab\0", COMPLETE),
+        (7, 8, b"ab\0", COMPLETE),
+        (2, 12, b"ab\0", MISSING_NUL),
+        (1, 13, b"ab\0", MISSING_NUL),
+        (4, 12, b"ab\0", OUT_OF_BOUNDS),
+        (8, 8, b"ab\0", OUT_OF_BOUNDS),
+        (1, 15, b"ab\0", OUT_OF_BOUNDS),
+        (1, 0xffff, b"ab\0", OUT_OF_BOUNDS),
+        (0xffff, 0xffff, b"ab\0", OUT_OF_BOUNDS),
+        // row 9
+        (15, 0, b"ab\0", OUT_OF_BOUNDS),
+        (8, 7, b"ab\0", OUT_OF_BOUNDS),
+        (1, 7, b"ab\0", OUT_OF_BOUNDS),
+        (1, 0, b"ab\0", OUT_OF_BOUNDS),
+        (8, 0, b"ab\0", OUT_OF_BOUNDS),
+    ];
+    for (size, offset, data, expected) in table {
+        let got = check_one("__data_loc char[] a", *size, *offset, data);
+        assert_eq!(got, *expected, "{size} at {offset}");
+        let got = check_one("__data_loc u64[] a", *size, *offset, data);
+        let expected = match *expected {
+            MISSING_NUL => COMPLETE,
+            other => other,
+        };
+        assert_eq!(got, expected, "{size} at {offset}");
+    }
+}
+
+/// "Better than C", row 9: zero length is an empty value, checked for bounds only. An empty string
+/// needs a NUL that ends it, and gets one when the record has none.
+#[test]
+fn empty() {
+    let table: &[(&str, u32, &[u8], Answer)] = &[
+        ("__rel_loc char[] a", 0, b"x\0", COMPLETE),
+        ("__rel_loc char[] a", 1, b"x\0", COMPLETE),
+        ("__rel_loc char[] a", 2, b"x\0", NEEDS_NUL),
+        ("__rel_loc char[] a", 3, b"x\0", OUT_OF_BOUNDS),
+        ("__rel_loc char[] a", 0xffff, b"x\0", OUT_OF_BOUNDS),
+        ("__rel_loc char[] a", 0, b"x", NEEDS_NUL),
+        ("__rel_loc char[] a", 0, b"", NEEDS_NUL),
+        ("__rel_loc char[] a", 1, b"", OUT_OF_BOUNDS),
+        ("__rel_loc u8[] a", 0, b"x", COMPLETE),
+        ("__rel_loc u8[] a", 1, b"x", COMPLETE),
+        ("__rel_loc u8[] a", 2, b"x", OUT_OF_BOUNDS),
+        ("__data_loc char[] a", 0, b"x\0", COMPLETE),
+        ("__data_loc char[] a", 8, b"x\0", COMPLETE),
+        ("__data_loc char[] a", 13, b"x\0", COMPLETE),
+        ("__data_loc char[] a", 14, b"x\0", NEEDS_NUL),
+        ("__data_loc char[] a", 15, b"x\0", OUT_OF_BOUNDS),
+        ("__data_loc char[] a", 0, b"x", NEEDS_NUL),
+        ("__data_loc u8[] a", 0, b"x", COMPLETE),
+        ("__data_loc u8[] a", 13, b"x", COMPLETE),
+        ("__data_loc u8[] a", 14, b"x", OUT_OF_BOUNDS),
+    ];
+    for (field, offset, data, expected) in table {
+        let got = check_one(field, 0, *offset, data);
+        assert_eq!(got, *expected, "{field} at {offset}");
+    }
+    // All zero: an empty string right behind the field, or at the very start.
+    assert_eq!(check("e __rel_loc char[] a", &[0; 4]), NEEDS_NUL);
+    assert_eq!(check("e __data_loc char[] a", &[0; 4]), COMPLETE);
+}
+
+/// "Writing": both are EFAULT.
+#[test]
+fn errnos() {
+    assert_eq!(Error::LocationOutOfBounds.errno(), Errno::Fault);
+    assert_eq!(Error::MissingNul.errno(), Errno::Fault);
+}
+
+/// Every location is checked, wherever it stands, and data may lie in any order, overlap and leave
+/// gaps.
+#[test]
+fn several() {
+    let text = "e u8 x;__rel_loc char[] a;__data_loc u16[] b;u8 y;__rel_loc char[] c";
+    let payload = |a: u32, b: u32, c: u32, data: &[u8]| {
+        let mut payload = vec![0xff];
+        payload.extend(a.to_ne_bytes());
+        payload.extend(b.to_ne_bytes());
+        payload.push(0xff);
+        payload.extend(c.to_ne_bytes());
+        payload.extend(data);
+        payload
+    };
+    // In the record: a at 9, b at 13, c at 18, data at 22.
+    let a = location(2, 22 - 13);
+    let b = location(4, 22);
+    let c = location(3, 23 - 22);
+    let good = payload(a, b, c, b"x\0y\0");
+    assert_eq!(check(text, &good), COMPLETE);
+
+    assert_eq!(check(text, &payload(a + 1, b, c, b"x\0y\0")), MISSING_NUL);
+    assert_eq!(check(text, &payload(a, b + 1, c, b"x\0y\0")), OUT_OF_BOUNDS);
+    assert_eq!(check(text, &payload(a, b, c + 1, b"x\0y\0")), OUT_OF_BOUNDS);
+    assert_eq!(check(text, &payload(a, b, c, b"x\0yz")), MISSING_NUL);
+    // One string empty at the end, found by the first or by the last.
+    assert_eq!(check(text, &payload(13, b, c, b"x\0y\0")), NEEDS_NUL);
+    assert_eq!(check(text, &payload(a, b, 4, b"x\0y\0")), NEEDS_NUL);
+    // The first one that is wrong decides, also behind an empty string that needs a NUL.
+    assert_eq!(
+        check(text, &payload(13, b, c + 1, b"x\0y\0")),
+        OUT_OF_BOUNDS
+    );
+}
+
+/// Data farther away than 64 KB cannot be told of, and what can be is told right.
+#[test]
+fn far() {
+    let text = "e __rel_loc char[] a;struct t b 65530;char[16] c";
+    let mut payload = vec![1; 4 + 65530 + 16];
+    let mut check_at = |size: u32, offset: u32, nul_at: usize| {
+        payload[..4].copy_from_slice(&location(size, offset).to_ne_bytes());
+        payload[nul_at] = 0;
+        let got = check(text, &payload);
+        payload[nul_at] = 1;
+        got
+    };
+    assert_eq!(check_at(1, 0xffff, 4 + 0xffff), COMPLETE);
+    assert_eq!(check_at(1, 0xffff, 4 + 0xfffe), MISSING_NUL);
+    assert_eq!(check_at(11, 0xffff, 4 + 65545), COMPLETE);
+    assert_eq!(check_at(12, 0xffff, 4 + 65545), OUT_OF_BOUNDS);
+    assert_eq!(check_at(0xffff, 0, 4 + 0xfffe), COMPLETE);
+    assert_eq!(check_at(0xffff, 0, 4 + 0xffff), MISSING_NUL);
+    assert_eq!(check_at(0xffff, 11, 4 + 65545), COMPLETE);
+    assert_eq!(check_at(0xffff, 12, 4 + 65545), OUT_OF_BOUNDS);
+}
+
+/// Locations that are not those of the payload's event are never believed.
+#[test]
+fn foreign_locations() {
+    let description = Description::parse(b"e char[100] a;__data_loc u8[] b").unwrap();
+    let locations: Vec<_> = description.locations().collect();
+    for len in 0..104 {
+        assert_eq!(check_payload(&vec![0; len], 0, &locations), OUT_OF_BOUNDS);
+    }
+    assert_eq!(check_payload(&[0; 104], 0, &locations), COMPLETE);
+}

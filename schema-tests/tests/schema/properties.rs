@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Descriptions made at random: nothing panics, and the schema agrees with the model.
+
+use crate::model::{self, ModelField, Seen, Type};
+use crate::sink::{listing, print_fmt};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, Index};
+use std::collections::HashSet;
+use user_events_schema::{check_payload, Description, Errno, Kind, COMMON_SIZE, MAX_FIXED};
+
+/// So many times the usual number of cases, and no file left behind in the sources.
+///
+/// `PROPTEST_CASES` in the environment sets the usual number.
+pub fn config(times: u32) -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig {
+        cases: usual.cases.saturating_mul(times),
+        failure_persistence: None,
+        ..usual
+    }
+}
+
+/// A word that may be the tag of a struct or the element of a location.
+fn free_word() -> impl Strategy<Value = String> {
+    prop_oneof![
+        select(vec![
+            "char",
+            "u8",
+            "my_struct",
+            "uchar_t",
+            "long",
+            "__rel",
+            "data_loc",
+            "cpumask"
+        ])
+        .prop_map(str::to_string),
+        "[a-zA-Z_][a-zA-Z0-9_.:()-]{0,6}",
+    ]
+}
+
+/// A type of each sort.
+fn any_type() -> impl Strategy<Value = Type> {
+    let chars = (any::<bool>(), 1..=1024i128, 0..4).prop_map(|(unsigned, len, base)| {
+        let number = match base {
+            0 => format!("{len}"),
+            1 => format!("0{len:o}"),
+            2 => format!("0x{len:x}"),
+            _ => format!("0X{len:03X}"),
+        };
+        let prefix = if unsigned { "unsigned " } else { "" };
+        Type::Chars(format!("{prefix}char[{number}]"), len)
+    });
+    let location = (any::<bool>(), any::<bool>(), free_word()).prop_filter_map(
+        "`unsigned` is no element",
+        |(relative, unsigned, word)| {
+            let prefix = if unsigned { "unsigned " } else { "" };
+            (word != "unsigned").then(|| Type::Location(relative, format!("{prefix}{word}")))
+        },
+    );
+    prop_oneof![
+        4 => select(model::INTEGERS.to_vec())
+            .prop_map(|(name, size, conversion)| Type::Integer(name, size, conversion)),
+        2 => chars,
+        1 => (free_word(), 1..=5000i128).prop_map(|(tag, size)| Type::Struct(tag, size)),
+        3 => location,
+    ]
+}
+
+/// Fields with different names, which fit into a description.
+pub fn any_fields() -> impl Strategy<Value = Vec<ModelField>> {
+    let field = ("[a-zA-Z_][a-zA-Z0-9_.()>-]{0,5}", any_type())
+        .prop_map(|(name, what)| ModelField { what, name });
+    vec(field, 0..14).prop_map(|mut fields| {
+        let mut names = HashSet::new();
+        fields.retain(|field| names.insert(field.name.clone()));
+        while model::description("event", &fields).len() > 511 {
+            fields.pop();
+        }
+        fields
+    })
+}
+
+/// Descriptions that are nearly right: scraps of right and wrong ones in any order.
+fn soup() -> impl Strategy<Value = Vec<u8>> {
+    let scraps: Vec<&[u8]> = vec![
+        b" ",
+        b" ",
+        b" ",
+        b" ",
+        b";",
+        b";",
+        b"; ",
+        b"u32",
+        b"u8",
+        b"s64",
+        b"int",
+        b"unsigned",
+        b"unsigned int",
+        b"struct",
+        b"struct tag",
+        b"__data_loc",
+        b"__rel_loc",
+        b"char[]",
+        b"u16[]",
+        b"char",
+        b"char[",
+        b"]",
+        b"[]",
+        b"[",
+        b"16",
+        b"0x1f",
+        b"017",
+        b"08",
+        b"1024",
+        b"1025",
+        b"0",
+        b"+3",
+        b"524256",
+        b"524250",
+        b"4294967295",
+        b"a",
+        b"b",
+        b"c",
+        b"name",
+        b"common_pid",
+        b"common_comm",
+        b"\t",
+        b"\n",
+        b"\0",
+        b"\"",
+        b"%",
+        b"\\",
+        b"*",
+        b"/",
+        b":",
+        b".",
+        b"\x7f",
+        b"\x80",
+        b"\xa0",
+        b"cpumask_t",
+        b"e u32 a",
+        b"u32 a",
+        b"u32 b;",
+        b" c",
+        b"struct t d 4",
+        b"__rel_loc char[] e",
+        b"__data_loc unsigned u8[] f",
+        b"char[4] g",
+        b"enable",
+        b"filter",
+    ];
+    (any::<bool>(), vec(select(scraps), 0..14)).prop_map(|(named, scraps)| {
+        let name: &[u8] = if named { b"e " } else { b"" };
+        [name, &scraps.concat()].concat()
+    })
+}
+
+/// A right description in which a few bytes were changed, put in or left out.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![select(b" ;[]u8_0x1\t\n\"*%\\:/".to_vec()), any::<u8>()];
+    (any_fields(), vec((any::<Index>(), 0..3, byte), 0..3)).prop_map(|(fields, changes)| {
+        let mut text = model::description("event", &fields).into_bytes();
+        for (index, how, byte) in changes {
+            let at = index.index(text.len());
+            match how {
+                0 => text[at] = byte,
+                1 => text.insert(at, byte),
+                _ => _ = text.remove(at),
+            }
+            if text.is_empty() {
+                text.push(byte);
+            }
+        }
+        text
+    })
+}
+
+/// Any bytes, most of them nonsense.
+fn any_text() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![vec(any::<u8>(), 0..600), soup(), soup(), damaged(),]
+}
+
+/// A byte of the schema for each `char` of the model.
+fn bytes(text: &str) -> Vec<u8> {
+    text.chars().map(|c| u8::try_from(c).unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(config(6))]
+
+    /// Nothing panics, whatever the bytes are, and what is accepted holds together.
+    #[test]
+    fn any_bytes(text in any_text(), payload in vec(any::<u8>(), 0..80)) {
+        let Ok(description) = Description::parse(&text) else {
+            return Ok(());
+        };
+
+        let mut end = COMMON_SIZE;
+        let mut names = HashSet::new();
+        for field in description.fields() {
+            prop_assert_eq!(field.offset(), end);
+            prop_assert!(field.size() > 0);
+            prop_assert!(names.insert(field.name()));
+            end += field.size();
+        }
+        prop_assert_eq!(description.fixed_size(), end - COMMON_SIZE);
+        prop_assert!(description.fixed_size() <= MAX_FIXED);
+
+        let locations: Vec<_> = description.locations().collect();
+        let _ = check_payload(&payload, description.fixed_size(), &locations);
+        let _ = check_payload(&payload, 0, &locations);
+        prop_assert!(description.same_fields(&description));
+    }
+
+    /// The schema accepts what the model accepts, finds the same in it, and refuses the rest with
+    /// an errno that fits.
+    #[test]
+    fn grammar(text in any_text()) {
+        match (Description::parse(&text), model::parse(&text)) {
+            (Ok(description), Ok((name, fields))) => {
+                prop_assert_eq!(description.name(), bytes(&name));
+                prop_assert_eq!(description.fields().count(), fields.len());
+                for (field, expected) in description.fields().zip(&fields) {
+                    prop_assert_eq!(field.name(), bytes(&expected.name));
+                    prop_assert_eq!(field.type_text(), bytes(&expected.type_text()));
+                    prop_assert_eq!(i128::from(field.size()), expected.size());
+                }
+                prop_assert_eq!(listing(&description), bytes(&model::description(&name, &fields)));
+                prop_assert_eq!(print_fmt(&description), bytes(&model::print_fmt(&fields)));
+            }
+            (Err(error), Err(errors)) => {
+                let errno = match error.errno() {
+                    Errno::Inval => model::INVALID,
+                    Errno::TooBig => model::TOO_BIG,
+                    Errno::Fault => "EFAULT",
+                };
+                prop_assert!(errors.contains(errno), "{:?}, but {:?}", error, errors);
+            }
+            (got, expected) => prop_assert!(
+                false,
+                "{}: {:?}, but {:?}", text.escape_ascii(), got, expected
+            ),
+        }
+    }
+
+    /// What is listed can be read back: it has the same fields, and is listed the same.
+    #[test]
+    fn listing_round_trip(text in any_text()) {
+        let Ok(description) = Description::parse(&text) else {
+            return Ok(());
+        };
+        let listed = listing(&description);
+        let again = Description::parse_listing(&listed);
+        prop_assert!(again.is_ok(), "{:?}", again);
+        let again = again.unwrap();
+        prop_assert_eq!(again.name(), description.name());
+        prop_assert!(again.same_fields(&description) && description.same_fields(&again));
+        prop_assert_eq!(again.fixed_size(), description.fixed_size());
+        prop_assert!(again.fields().eq(description.fields()));
+        prop_assert_eq!(&listing(&again), &listed);
+        prop_assert_eq!(print_fmt(&again), print_fmt(&description));
+    }
+
+    /// Fields made as data come out as they were made.
+    #[test]
+    fn layout(fields in any_fields()) {
+        let text = model::description("event", &fields);
+        let description = Description::parse(text.as_bytes());
+        prop_assert!(description.is_ok(), "{}: {:?}", text, description);
+        let description = description.unwrap();
+
+        let mut offset = 8;
+        prop_assert_eq!(description.fields().count(), fields.len());
+        for (field, made) in description.fields().zip(&fields) {
+            prop_assert_eq!(field.type_text().to_vec(), made.type_text().into_bytes());
+            prop_assert_eq!(field.name(), made.name.as_bytes());
+            prop_assert_eq!(i128::from(field.offset()), offset);
+            prop_assert_eq!(i128::from(field.size()), made.size());
+            prop_assert_eq!(field.is_signed(), !made.type_text().starts_with('u'));
+            let string = made.is_string();
+            let (kind, len) = match &made.what {
+                Type::Integer(..) => (Kind::Integer, 0),
+                Type::Chars(_, len) => (Kind::Chars { len: *len as u32 }, *len as u32),
+                Type::Struct(..) => (Kind::Struct, 0),
+                Type::Location(true, _) => (Kind::RelLoc { string }, 0),
+                Type::Location(false, _) => (Kind::DataLoc { string }, 0),
+            };
+            prop_assert_eq!(field.kind(), kind);
+            prop_assert_eq!(field.array_len(), len);
+            offset += made.size();
+        }
+        prop_assert_eq!(i128::from(description.fixed_size()), offset - 8);
+        prop_assert_eq!(listing(&description), text.as_bytes());
+        prop_assert_eq!(print_fmt(&description), model::print_fmt(&fields).into_bytes());
+    }
+
+    /// Two events match when their fields are the same ones, and only then.
+    #[test]
+    fn matching(one in any_fields(), other in any_fields(), at in any::<Index>(), what in any_type()) {
+        let mut changed = one.clone();
+        if !changed.is_empty() {
+            let at = at.index(changed.len());
+            changed[at].what = what;
+        }
+        for other in [&one, &other, &changed] {
+            let texts = [model::description("a", &one), model::description("b", other)];
+            let [Ok(first), Ok(second)] =
+                texts.each_ref().map(|text| Description::parse(text.as_bytes()))
+            else {
+                // The change may have made it too long.
+                prop_assert!(texts.iter().any(|text| text.len() > 511));
+                continue;
+            };
+            prop_assert_eq!(first.same_fields(&second), one == *other);
+            prop_assert_eq!(second.same_fields(&first), one == *other);
+        }
+    }
+
+    /// The rest of the kernel takes each field for what it is, and never believes unchecked bytes.
+    #[test]
+    fn never_misread(text in any_text()) {
+        let Ok(description) = Description::parse(&text) else {
+            return Ok(());
+        };
+        for field in description.fields() {
+            let expected = match field.kind() {
+                Kind::Integer | Kind::Struct => Seen::Value,
+                Kind::Chars { .. } => Seen::Array,
+                Kind::DataLoc { string: true } => Seen::String,
+                Kind::DataLoc { string: false } => Seen::Bytes,
+                Kind::RelLoc { string: true } => Seen::RelativeString,
+                Kind::RelLoc { string: false } => Seen::RelativeBytes,
+            };
+            prop_assert_eq!(model::seen_as(field.type_text(), field.size()), expected);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Payloads made at random: the schema agrees with the model, and lets no location out.
+
+use crate::model::{self, ModelField, Type, Verdict};
+use crate::properties::{any_fields, config};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use user_events_schema::{check_payload, Description, Ending, Error};
+
+/// Locations that are often right, and often wrong by one.
+#[derive(Clone, Debug)]
+enum Aim {
+    /// From here in the record to there, counted from the end of the record.
+    Ends(i64, i64),
+    /// So many bytes, from here in the record.
+    Starts(i64, i64),
+    /// Any value.
+    Raw(u32),
+}
+
+fn any_aim() -> impl Strategy<Value = Aim> {
+    prop_oneof![
+        4 => (0..30i64, -2..10i64).prop_map(|(len, end)| Aim::Ends(len, end)),
+        2 => (0..30i64, 0..3i64).prop_map(|(start, len)| Aim::Starts(start, len)),
+        1 => any::<u32>().prop_map(Aim::Raw),
+        1 => select(vec![0, 1, 0xffff, 0x10000, 0xffff_0000, u32::MAX, 8, 0x1_0007, 0x1_0008])
+            .prop_map(Aim::Raw),
+    ]
+}
+
+/// A payload of these fields, whose locations were aimed, cut or lengthened to `len`.
+fn payload(fields: &[ModelField], aims: &[Aim], filling: &[u8], tail: i64) -> Vec<u8> {
+    let fixed: i128 = fields.iter().map(ModelField::size).sum();
+    let len = (fixed as i64 + tail).max(0);
+    let mut payload: Vec<u8> = (filling.iter().cycle().copied())
+        .take(fixed.max(len.into()) as usize)
+        .collect();
+
+    let mut aims = aims.iter().cycle();
+    let mut at = 0;
+    for field in fields {
+        let end = at + field.size() as usize;
+        if let Type::Location(relative, _) = field.what {
+            let base = if relative { 8 + end as i64 } else { 0 };
+            let value = match *aims.next().unwrap() {
+                Aim::Raw(value) => value,
+                Aim::Ends(size, before) => {
+                    let start = (8 + len - before - size - base).clamp(0, 0xffff);
+                    model::location(size as u32, start as u32)
+                }
+                Aim::Starts(start, size) => model::location(size as u32, start as u32),
+            };
+            payload[at..end].copy_from_slice(&value.to_ne_bytes());
+        }
+        at = end;
+    }
+    payload.truncate(len as usize);
+    payload
+}
+
+/// Fields, among which there are locations more often than elsewhere.
+fn fields_with_locations() -> impl Strategy<Value = Vec<ModelField>> {
+    let element = select(vec!["char", "unsigned char", "u8"]);
+    let location = ("[a-z]{3}", any::<bool>(), element).prop_map(|(name, relative, element)| {
+        let what = Type::Location(relative, element.to_string());
+        ModelField { what, name }
+    });
+    (any_fields(), location, any::<bool>()).prop_map(|(mut fields, location, small)| {
+        if small {
+            fields.truncate(1);
+        }
+        if fields.iter().all(|field| field.name != location.name) {
+            fields.push(location);
+        }
+        while model::description("event", &fields).len() > 511 {
+            fields.remove(0);
+        }
+        fields
+    })
+}
+
+proptest! {
+    #![proptest_config(config(20))]
+
+    #[test]
+    fn payloads(
+        fields in fields_with_locations(),
+        aims in vec(any_aim(), 8),
+        filling in vec(select(vec![0, 0, 1, b'x', 0xff]), 1..40),
+        tail in -3..40i64,
+    ) {
+        let payload = payload(&fields, &aims, &filling, tail);
+        let text = model::description("event", &fields);
+        let description = Description::parse(text.as_bytes()).unwrap();
+        let locations: Vec<_> = description.locations().collect();
+        let got = check_payload(&payload, description.fixed_size(), &locations);
+
+        let (expected, empty_strings) = model::check(&fields, &payload);
+        match expected {
+            Verdict::Short => prop_assert_eq!(got, Err(Error::PayloadShort)),
+            Verdict::Outside => prop_assert_eq!(got, Err(Error::LocationOutOfBounds)),
+            Verdict::NoNul => prop_assert_eq!(got, Err(Error::MissingNul)),
+            Verdict::Good => {
+                // Whoever reads an empty string up to its NUL stays in the record, ...
+                let mut record = [&[0xaa; 8], &payload[..]].concat();
+                if got == Ok(Ending::NeedsNul) {
+                    record.push(0);
+                }
+                for &start in &empty_strings {
+                    prop_assert!(record[start as usize..].contains(&0));
+                }
+                // ... and the record grows only when its own last byte would not do.
+                let end = 8 + payload.len() as i128;
+                let needs_nul = empty_strings
+                    .iter()
+                    .any(|&start| start == end || payload.last() != Some(&0));
+                let ending = if needs_nul { Ending::NeedsNul } else { Ending::Complete };
+                prop_assert_eq!(got, Ok(ending));
+            }
+        }
+    }
+}
