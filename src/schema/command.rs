@@ -25,8 +25,8 @@ const RESERVED_NAMES: [&[u8]; 4] = [b".", b"..", b"enable", b"filter"];
 
 /// A whole description, parsed and valid.
 ///
-/// It borrows the text, and keeps of it only what every use needs; the fields are cut out anew each
-/// time [`Description::fields`] is walked, so there is nothing to allocate.
+/// It borrows the text; the fields are cut out anew each time [`Description::fields`] is walked, so
+/// there is nothing to allocate.
 ///
 /// # Invariants
 ///
@@ -57,8 +57,8 @@ impl<'a> Description<'a> {
     /// Reads a description that may come from [`Description::write_listing`].
     ///
     /// The listing has a space before each field, which the description may have done without, so
-    /// it can be longer than [`MAX_DESCRIPTION`]. Here white space before fields does not count, nor
-    /// do empty fields.
+    /// it can be longer than [`MAX_DESCRIPTION`]. Here neither white space before fields nor empty
+    /// fields count.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ pub enum Error {
     NameTooLong,
     /// The name holds a control byte, white space or a `/`.
     NameByte,
-    /// The name means something else as a file name beside the event: `.`, `..`, `enable`, `filter`.
+    /// The name is taken where the event's directory goes: `.`, `..`, `enable`, `filter`.
     NameReserved,
     /// The name holds a `:`, which introduces flags, and no flag exists.
     Flags,

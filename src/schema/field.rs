@@ -26,8 +26,8 @@
 //! - the only free words are the tag of a struct and the element of a location, and neither may
 //!   hold `__data_loc`, `__rel_loc`, `cpumask_t`, `[`, `]` or `*`. So the two prefixes tell the
 //!   locations, the brackets tell the arrays, and no text is one of the two with the star;
-//! - a location is one of characters, whose last byte must be NUL, by the same rule as the kernel's:
-//!   when `char` stands anywhere in its text.
+//! - a location is one of characters, whose last byte must be NUL, by the rule of the kernel: when
+//!   `char` stands anywhere in its text.
 //!
 //! What is not misread may still garble the `format` file that tools parse: control bytes, `"`, `%`
 //! and `\`. They are refused in types as in names.
@@ -308,7 +308,7 @@ fn array_length(text: &[u8]) -> Result<u32, Error> {
     let digits = number.strip_prefix(b"+").unwrap_or(number);
     let len = match digits {
         [b'0', b'x' | b'X', hex @ ..] => number_from(hex, 16),
-        [b'0', octal @ ..] if !octal.is_empty() => number_from(octal, 8),
+        [b'0', octal @ ..] => number_from(octal, 8),
         decimal => number_from(decimal, 10),
     };
     match len.and_then(|len| u32::try_from(len).ok()) {
@@ -328,12 +328,9 @@ fn struct_size(text: &[u8]) -> Result<u32, Error> {
     }
 }
 
-/// The number that `digits` are in base `radix`, or the largest one if it is larger; `None` if it
-/// is none.
+/// The number that `digits` are in base `radix`, or the largest one if it is larger; `None` if one
+/// is no digit. No digits at all are 0, which is no length and no size either.
 fn number_from(digits: &[u8], radix: u32) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
     digits.iter().try_fold(0u64, |number, &digit| {
         let digit = char::from(digit).to_digit(radix)?;
         Some(

@@ -10,8 +10,8 @@
 //!
 //! It is pure: nothing of the kernel, no allocation, no `unsafe`, and no way to panic, since all it
 //! reads comes from user space. The same files are part of the kernel module and of a host crate,
-//! where they are tested; so they name only [`core`] and, among themselves, `super`. Both declare it
-//! `pub mod schema`, since it is all the interface of one crate and not all used by the other.
+//! where they are tested; so they name only [`core`] and, among themselves, `super`. Both say
+//! `pub mod schema`: it is the whole interface of the one, and more than the other uses.
 //!
 //! | file | idea |
 //! |---|---|

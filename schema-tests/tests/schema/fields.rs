@@ -190,6 +190,7 @@ fn refused_fields() {
         ("char[x4] a", Error::ArrayLength),
         ("char[-1] a", Error::ArrayLength),
         ("char[+] a", Error::ArrayLength),
+        ("char[+0] a", Error::ArrayLength),
         ("char[++4] a", Error::ArrayLength),
         ("char[4\n] a", Error::ArrayLength),
         ("char[4 a", Error::ArrayLength),
@@ -331,6 +332,7 @@ fn too_large() {
         ("4294967295", false),
         ("4294967296", false),
         ("18446744073709551616", false),
+        ("18446744073709551620", false),
         ("99999999999999999999999999999999", false),
     ] {
         let got = with_field(&format!("struct x a {size}"), |field| field.size());

@@ -133,6 +133,10 @@ fn empty_fields() {
             text.escape_ascii()
         );
     }
+
+    // A space in some 8-bit character sets, but part of a letter in UTF-8.
+    assert_eq!(error_of(b"e \xa0u32 a"), Some(Error::UnknownType));
+    assert_eq!(error_of(b"e u32 \xa0a"), None);
 }
 
 /// "Event descriptions": what `dynamic_events` lists can be written back, also when the spaces of

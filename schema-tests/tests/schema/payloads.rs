@@ -90,9 +90,9 @@ fn relative() {
     }
 }
 
-/// "Writing": the offset of `__data_loc` counts from the start of the record, so 8 is the first byte
-/// of the payload, here the location itself, and 12 the first one behind it. "Better than C", row 9:
-/// it may not point into the common header.
+/// "Writing": the offset of `__data_loc` counts from the start of the record, so 8 is the first
+/// byte of the payload, here the location itself, and 12 the first one behind it. "Better than C",
+/// row 9: it may not point into the common header.
 #[test]
 fn absolute() {
     let table: &[(u32, u32, &[u8], Answer)] = &[

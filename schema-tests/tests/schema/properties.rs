@@ -143,11 +143,19 @@ fn soup() -> impl Strategy<Value = Vec<u8>> {
         b"e u32 a",
         b"u32 a",
         b"u32 b;",
+        b"u32 b;",
+        b"u32 a;",
         b" c",
         b"struct t d 4",
         b"__rel_loc char[] e",
         b"__data_loc unsigned u8[] f",
         b"char[4] g",
+        b"struct x__data_loc_char h 8",
+        b"struct __rel_loc i 4",
+        b"struct char[ j 4",
+        b"__data_loc cpumask_t[] k",
+        b"__rel_loc __data_loc_char[] l",
+        b"__data_loc u8[][] m",
         b"enable",
         b"filter",
     ];
@@ -188,7 +196,7 @@ fn bytes(text: &str) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(config(6))]
+    #![proptest_config(config(4))]
 
     /// Nothing panics, whatever the bytes are, and what is accepted holds together.
     #[test]
@@ -298,7 +306,12 @@ proptest! {
 
     /// Two events match when their fields are the same ones, and only then.
     #[test]
-    fn matching(one in any_fields(), other in any_fields(), at in any::<Index>(), what in any_type()) {
+    fn matching(
+        one in any_fields(),
+        other in any_fields(),
+        at in any::<Index>(),
+        what in any_type(),
+    ) {
         let mut changed = one.clone();
         if !changed.is_empty() {
             let at = at.index(changed.len());

@@ -24,6 +24,7 @@ fn any_aim() -> impl Strategy<Value = Aim> {
     prop_oneof![
         4 => (0..30i64, -2..10i64).prop_map(|(len, end)| Aim::Ends(len, end)),
         2 => (0..30i64, 0..3i64).prop_map(|(start, len)| Aim::Starts(start, len)),
+        1 => Just(Aim::Ends(0, 0)),
         1 => any::<u32>().prop_map(Aim::Raw),
         1 => select(vec![0, 1, 0xffff, 0x10000, 0xffff_0000, u32::MAX, 8, 0x1_0007, 0x1_0008])
             .prop_map(Aim::Raw),
@@ -82,7 +83,7 @@ fn fields_with_locations() -> impl Strategy<Value = Vec<ModelField>> {
 }
 
 proptest! {
-    #![proptest_config(config(20))]
+    #![proptest_config(config(12))]
 
     #[test]
     fn payloads(
