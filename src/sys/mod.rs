@@ -1,1 +1,22 @@
-pub(crate) mod bindings;
+// SPDX-License-Identifier: GPL-2.0
+
+//! One safe type per kernel facility that the `kernel` crate lacks.
+//!
+//! This is the only place with `unsafe` code. Nothing here knows what a user event is; every file
+//! can be replaced by an abstraction of the `kernel` crate the day there is one.
+
+mod bindings;
+
+pub(crate) mod address_space;
+pub(crate) mod capability;
+pub(crate) mod event_mutex;
+pub(crate) mod module_ref;
+pub(crate) mod perf;
+pub(crate) mod probe_list;
+pub(crate) mod remote_page;
+pub(crate) mod ring_buffer;
+pub(crate) mod source;
+pub(crate) mod symbols;
+pub(crate) mod trace_event;
+pub(crate) mod tracefs;
+pub(crate) mod work_queue;

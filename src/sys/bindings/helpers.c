@@ -2,9 +2,10 @@
 /*
  * C helpers for src/sys/. See helpers.h.
  */
+#include <linux/capability.h>
 #include <linux/kprobes.h>
 #include <linux/mm.h>
-#include <linux/mmu_notifier.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
@@ -14,6 +15,7 @@
 #include <linux/tracefs.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
+#include <linux/workqueue.h>
 
 #include "helpers.h"
 
@@ -110,10 +112,23 @@ void user_events_tracefs_remove(struct dentry *dentry)
 	static_call(tracefs_remove_call)(dentry);
 }
 
-enum print_line_t user_events_print_fields(struct trace_iterator *iter,
-					   struct trace_event *event)
+static enum print_line_t print_record(struct trace_iterator *iter, int flags,
+				      struct trace_event *event)
 {
 	return static_call(print_fields_call)(iter, event);
+}
+
+/* The trace core fills in what is left out. */
+struct trace_event_functions user_events_print_functions = {
+	.trace = print_record,
+};
+
+int user_events_reg(struct trace_event_call *call, enum trace_reg type,
+		    void *data)
+{
+	const struct user_events_call_ops *ops = call->data;
+
+	return ops->reg(call, type, data);
 }
 
 /*
@@ -177,13 +192,27 @@ bool user_events_call_is_referenced(struct trace_event_call *call)
 	return atomic_read(&call->refcnt) != 0;
 }
 
-struct mmu_notifier *user_events_subscribe(const struct mmu_notifier_ops *ops,
-					   struct mm_struct *mm)
-{
-	return mmu_notifier_get(ops, mm);
-}
-
 bool user_events_access_ok(unsigned long addr, unsigned long size)
 {
 	return access_ok((const void __user *)addr, size);
+}
+
+bool user_events_get_module(void)
+{
+	return try_module_get(THIS_MODULE);
+}
+
+void user_events_put_module(void)
+{
+	module_put(THIS_MODULE);
+}
+
+struct workqueue_struct *user_events_alloc_queue(void)
+{
+	return alloc_workqueue("user_events", WQ_UNBOUND, 0);
+}
+
+bool user_events_perfmon_capable(void)
+{
+	return perfmon_capable();
 }

@@ -12,14 +12,13 @@
 #include <linux/types.h>
 
 struct dentry;
+struct workqueue_struct;
 
 /* symbols.rs: what the kernel has but does not export */
 const char *user_events_resolve_symbols(void);
 void user_events_lock_event_mutex(void);
 void user_events_unlock_event_mutex(void);
 void user_events_tracefs_remove(struct dentry *dentry);
-enum print_line_t user_events_print_fields(struct trace_iterator *iter,
-					   struct trace_event *event);
 
 /**
  * struct user_events_probe - one trace event file that takes records
@@ -47,14 +46,35 @@ struct hlist_head *user_events_perf_head(struct trace_event_call *call);
 bool user_events_has_bpf(struct trace_event_call *call);
 void user_events_fetch_caller_regs(struct pt_regs *regs);
 
-/* trace_event.rs */
-bool user_events_call_is_referenced(struct trace_event_call *call);
+/**
+ * struct user_events_call_ops - what a trace event call of ours does
+ * @reg: a consumer comes or goes; @type is an enum trace_reg, passed as the
+ *       plain number because an enum in the type of a Rust function does not
+ *       get the type hash that kCFI compares
+ *
+ * The call's data pointer leads here.
+ */
+struct user_events_call_ops {
+	int	(*reg)(struct trace_event_call *call, int type, void *data);
+};
 
-/* address_space.rs */
-struct mmu_notifier *user_events_subscribe(const struct mmu_notifier_ops *ops,
-					   struct mm_struct *mm);
+/* trace_event.rs */
+extern struct trace_event_functions user_events_print_functions;
+int user_events_reg(struct trace_event_call *call, enum trace_reg type,
+		    void *data);
+bool user_events_call_is_referenced(struct trace_event_call *call);
 
 /* remote_page.rs */
 bool user_events_access_ok(unsigned long addr, unsigned long size);
+
+/* module_ref.rs */
+bool user_events_get_module(void);
+void user_events_put_module(void);
+
+/* work_queue.rs */
+struct workqueue_struct *user_events_alloc_queue(void);
+
+/* capability.rs */
+bool user_events_perfmon_capable(void);
 
 #endif /* USER_EVENTS_HELPERS_H */

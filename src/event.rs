@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One registered event: its schema, its trace event, and who uses it.
+//!
+//! A [`Use`] is a value that somebody holds: an open file, a registration of a process, the tracers
+//! together. The event is there as long as one exists, and is retired when the last is dropped.
+
+use crate::enabler::Enabler;
+use crate::registry::Registry;
+use crate::schema::{self, Description, Location, Sink};
+use crate::sys::event_mutex::EventMutexHeld;
+use crate::sys::module_ref::ModuleRef;
+use crate::sys::trace_event::{FieldSpec, TraceEvent, TraceEventOwner};
+use core::ops::Deref;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed};
+use kernel::sync::{Arc, Mutex};
+
+/// A user event that the trace core can know.
+pub(crate) type Event = TraceEvent<UserEvent>;
+
+/// What makes a trace event a user event.
+#[pin_data]
+pub(crate) struct UserEvent {
+    /// Unique while the module is loaded, and rising: the order of listings.
+    id: u64,
+    /// The description as it is listed.
+    listing: KVec<u8>,
+    /// Bytes of the listing that are the name.
+    name_len: usize,
+    fixed_size: u32,
+    locations: KVec<Location>,
+    /// Does the event stay when nobody uses it?
+    persistent: bool,
+    uses: Atomic<usize>,
+    registry: Arc<Registry>,
+    /// What the tracers hold, while any is attached.
+    #[pin]
+    tracers: Mutex<Option<Use>>,
+    #[pin]
+    enablers: Mutex<Enablers>,
+}
+
+/// The bits that show the event's state, in the memory of all processes.
+struct Enablers {
+    /// What the bits are to say.
+    on: bool,
+    by_id: RBTree<u64, Arc<Enabler>>,
+}
+
+/// A buffer as a place for the schema's texts.
+struct Text(KVec<u8>);
+
+impl Sink for Text {
+    type Error = Error;
+
+    fn put(&mut self, bytes: &[u8]) -> Result {
+        Ok(self.0.extend_from_slice(bytes, GFP_KERNEL_ACCOUNT)?)
+    }
+}
+
+impl UserEvent {
+    /// Makes an event that nobody knows or uses yet. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        registry: &Arc<Registry>,
+        id: u64,
+        description: &Description<'_>,
+        persistent: bool,
+    ) -> Result<Arc<Event>> {
+        let mut listing = Text(KVec::new());
+        description.write_listing(&mut listing)?;
+        let mut print_fmt = Text(KVec::new());
+        description.write_print_fmt(&mut print_fmt)?;
+        let mut locations = KVec::new();
+        for location in description.locations() {
+            locations.push(location, GFP_KERNEL_ACCOUNT)?;
+        }
+        let fields = description.fields();
+        let specs = fields.clone().map(|field| FieldSpec {
+            type_text: field.type_text(),
+            name: field.name(),
+            size: field.size(),
+            array_len: field.array_len(),
+            is_signed: field.is_signed(),
+        });
+        let event = try_pin_init!(Self {
+            id,
+            listing: listing.0,
+            name_len: description.name().len(),
+            fixed_size: description.fixed_size(),
+            locations,
+            persistent,
+            uses: Atomic::new(0),
+            registry: registry.clone(),
+            tracers <- new_mutex!(None, "UserEvent::tracers"),
+            enablers <- new_mutex!(
+                Enablers { on: false, by_id: RBTree::new() },
+                "UserEvent::enablers"
+            ),
+        }? Error);
+        TraceEvent::new(c"user_events", description.name(), &print_fmt.0, specs, event)
+    }
+
+    /// Unique, and higher for events made later.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The event's name.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.listing.get(..self.name_len).unwrap_or_default()
+    }
+
+    /// Does the event stay when nobody uses it?
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.persistent
+    }
+
+    /// Does anybody use it? Can become true only under `event_mutex`.
+    pub(crate) fn is_used(&self) -> bool {
+        self.uses.load(Acquire) != 0
+    }
+
+    /// Bytes of payload that every record has at least.
+    #[inline]
+    pub(crate) fn fixed_size(&self) -> usize {
+        self.fixed_size as usize
+    }
+
+    /// Is `payload` a valid record? See [`schema::check_payload`].
+    #[inline]
+    pub(crate) fn check_payload(&self, payload: &[u8]) -> Result<schema::Ending, schema::Error> {
+        schema::check_payload(payload, self.fixed_size, &self.locations)
+    }
+
+    /// Has the event exactly these fields?
+    pub(crate) fn has_fields_of(&self, other: &Description<'_>) -> bool {
+        Description::parse_listing(&self.listing).is_ok_and(|mine| mine.same_fields(other))
+    }
+
+    /// Writes the event's state to `enabler`'s bit and keeps it up to date from then on.
+    ///
+    /// `write` writes; it is called with the lock held under which the state changes.
+    ///
+    /// # Errors
+    ///
+    /// What `write` fails with; the enabler is not connected then, and the node comes back.
+    pub(crate) fn connect<E>(
+        &self,
+        node: RBTreeNode<u64, Arc<Enabler>>,
+        write: impl FnOnce(bool) -> Result<(), E>,
+    ) -> Result<(), (E, RBTreeNode<u64, Arc<Enabler>>)> {
+        let mut enablers = self.enablers.lock();
+        match write(enablers.on) {
+            Ok(()) => {
+                enablers.by_id.insert(node);
+                Ok(())
+            }
+            Err(error) => Err((error, node)),
+        }
+    }
+
+    /// Forgets an enabler. Its bit is not written any more once this returns.
+    pub(crate) fn disconnect(&self, enabler: &Enabler) {
+        // Freed after the lock is released.
+        let node = self.enablers.lock().by_id.remove_node(&enabler.id());
+        drop(node);
+    }
+
+    /// Tries once more to write the event's state to `enabler`'s bit, if it is still connected.
+    /// Returns whether there is nothing left to be done.
+    pub(crate) fn retry(&self, enabler: &Enabler) -> bool {
+        let enablers = self.enablers.lock();
+        enablers.by_id.get(&enabler.id()).is_none() || enabler.try_write(enablers.on)
+    }
+}
+
+impl TraceEventOwner for UserEvent {
+    fn first_attaches(event: &Arc<Event>, held: &EventMutexHeld) -> Result {
+        let tracers = Use::first(event, held)?;
+        *event.tracers.lock() = Some(tracers);
+        Ok(())
+    }
+
+    fn consumers_changed(event: &Event) {
+        let on = !event.consumers().is_none();
+        let mut enablers = event.enablers.lock();
+        if enablers.on == on {
+            return;
+        }
+        enablers.on = on;
+        for enabler in enablers.by_id.values() {
+            if !enabler.try_write(on) {
+                enabler.repair_later();
+            }
+        }
+    }
+
+    fn last_detached(event: &Event) {
+        let tracers = event.tracers.lock().take();
+        drop(tracers);
+    }
+
+    fn deferred(event: Arc<Event>) {
+        let registry = event.registry.clone();
+        registry.retire(event);
+    }
+}
+
+/// One use of an event. While it exists, neither the event nor the module goes away.
+pub(crate) struct Use {
+    event: Arc<Event>,
+    _module: ModuleRef,
+}
+
+impl Use {
+    /// A use by somebody who has none yet. `event_mutex` is what keeps the event from being retired
+    /// at the same time.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the module is being unloaded.
+    pub(crate) fn first(event: &Arc<Event>, _held: &EventMutexHeld) -> Result<Self> {
+        let module = ModuleRef::get()?;
+        event.uses.fetch_add(1, Relaxed);
+        Ok(Self { event: event.clone(), _module: module })
+    }
+
+    /// Another use of the same event.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the module is being unloaded.
+    pub(crate) fn again(&self) -> Result<Self> {
+        let module = ModuleRef::get()?;
+        self.event.uses.fetch_add(1, Relaxed);
+        Ok(Self { event: self.event.clone(), _module: module })
+    }
+}
+
+impl Deref for Use {
+    type Target = Event;
+
+    #[inline]
+    fn deref(&self) -> &Event {
+        &self.event
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        if self.event.uses.fetch_sub(1, Full) == 1 && !self.event.persistent {
+            // Retiring takes `event_mutex`, which may be held right here, and must not happen in
+            // the middle of a detach.
+            self.event.clone().defer(self.event.registry.queue());
+        }
+    }
+}

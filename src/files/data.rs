@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_data`: registering and writing.
+
+use super::event_table::EventTable;
+use super::requests::{DescriptionBuffer, Registration, Unregistration, PERSIST};
+use crate::process::Processes;
+use crate::registry::Registry;
+use crate::schema::Description;
+use crate::sys::capability::perfmon_capable;
+use crate::sys::source::Source;
+use crate::sys::tracefs::ControlFile;
+use crate::writer;
+use kernel::ioctl::{_IOW, _IOWR};
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::Arc;
+
+/// `DIAG_IOC_MAGIC`.
+const MAGIC: u32 = b'*' as u32;
+/// `DIAG_IOCSREG`: register an event. The type in the number is that of a pointer.
+const REGISTER: u32 = _IOWR::<usize>(MAGIC, 0);
+/// `DIAG_IOCSDEL`: delete an event.
+const DELETE: u32 = _IOW::<usize>(MAGIC, 1);
+/// `DIAG_IOCSUNREG`: end a registration.
+const UNREGISTER: u32 = _IOW::<usize>(MAGIC, 2);
+
+/// What all open files share.
+pub(crate) struct Context {
+    /// All events.
+    pub(crate) registry: Arc<Registry>,
+    /// All processes.
+    pub(crate) processes: Arc<Processes>,
+}
+
+/// `user_events_data`, opened once.
+pub(crate) struct DataFile {
+    registry: Arc<Registry>,
+    processes: Arc<Processes>,
+    events: Pin<KBox<EventTable>>,
+}
+
+impl ControlFile for DataFile {
+    type Context = Context;
+    const NAME: &'static CStr = c"user_events_data";
+    const MODE: u16 = 0o640;
+
+    fn open(context: &Context) -> Result<Self> {
+        Ok(Self {
+            registry: context.registry.clone(),
+            processes: context.processes.clone(),
+            events: KBox::pin_init(EventTable::new(), GFP_KERNEL_ACCOUNT)?,
+        })
+    }
+
+    #[inline]
+    fn write(&self, source: impl Source) -> Result<usize> {
+        writer::write(&self.events, source)
+    }
+
+    fn ioctl(&self, command: u32, argument: usize) -> Result {
+        match command {
+            REGISTER => self.register(argument),
+            DELETE => self.delete(argument),
+            UNREGISTER => self.unregister(argument),
+            _ => Err(ENOTTY),
+        }
+    }
+}
+
+impl DataFile {
+    /// `DIAG_IOCSREG`.
+    fn register(&self, argument: usize) -> Result {
+        let request = Registration::read(argument)?;
+        let bit = request.bit;
+        let task = current!();
+        let mm = task.mm().ok_or(ESRCH)?;
+        let process = self.processes.find_or_make(mm)?;
+        if process.has(bit.address(), bit.bit()) {
+            return Err(EADDRINUSE);
+        }
+        let mut text = DescriptionBuffer::new();
+        let description = Description::parse(text.read(request.description)?)?;
+        let persistent = request.flags & PERSIST != 0;
+        if persistent && !perfmon_capable() {
+            return Err(EPERM);
+        }
+
+        let event = self.registry.register(&description, persistent)?;
+        process.register(mm, bit, event.again()?)?;
+        let told = self.events.add(event).and_then(|index| request.write_index(index));
+        if told.is_err() {
+            // The caller does not learn that it is registered, so it must not be. Whether the bit
+            // could be cleared does not change the answer.
+            let _ = process.unregister(mm, bit.address(), bit.bit());
+        }
+        told
+    }
+
+    /// `DIAG_IOCSDEL`.
+    fn delete(&self, argument: usize) -> Result {
+        let mut text = DescriptionBuffer::new();
+        let name = text.read(argument)?;
+        self.registry.delete(name, perfmon_capable())
+    }
+
+    /// `DIAG_IOCSUNREG`.
+    fn unregister(&self, argument: usize) -> Result {
+        let request = Unregistration::read(argument)?;
+        let address = usize::try_from(request.address).map_err(|_| ENOENT)?;
+        let task = current!();
+        let mm = task.mm().ok_or(ESRCH)?;
+        let process = self.processes.find(mm).ok_or(ENOENT)?;
+        process.unregister(mm, address, request.bit)
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The faces of the module: the files through which it is used.
+
+pub(crate) mod data;
+pub(crate) mod event_table;
+pub(crate) mod requests;
+pub(crate) mod status;

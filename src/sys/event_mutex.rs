@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `event_mutex`, the lock of the trace core over all trace events, and data it protects.
+//!
+//! C: kernel/trace/trace.h. It is the outermost lock of this module: the trace core holds it when
+//! it calls us.
+
+use super::bindings;
+use super::symbols::Symbols;
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use kernel::types::NotThreadSafe;
+
+/// Proof that the current context holds `event_mutex`.
+///
+/// Exclusive access to it (`&mut`) is what stands for the lock: data that [`ByEventMutex`] lends
+/// borrows from it, and every function that can make the trace core call back into us takes it
+/// `&mut`, so that no such loan is alive during the call.
+///
+/// # Invariants
+///
+/// While a value of this type exists, the current context holds `event_mutex`. Where two exist in
+/// one context, the older one is mutably borrowed for as long as the younger one lives.
+pub(crate) struct EventMutexHeld(NotThreadSafe);
+
+impl EventMutexHeld {
+    /// For callbacks that the trace core makes with `event_mutex` held.
+    ///
+    /// # Safety
+    ///
+    /// `event_mutex` must be held by the current context while the returned value lives. If the
+    /// current context has another value of this type, that one must be mutably borrowed for as
+    /// long (that is: the trace core was called through a function of `sys` that takes it `&mut`).
+    pub(super) unsafe fn assume() -> Self {
+        // INVARIANT: Promised by the caller.
+        Self(NotThreadSafe)
+    }
+}
+
+/// Holds `event_mutex` until dropped.
+pub(crate) struct EventMutexGuard(EventMutexHeld);
+
+impl EventMutexGuard {
+    /// Locks `event_mutex`; sleeps until it is free. No other lock of this module may be held.
+    pub(crate) fn lock(_: Symbols) -> Self {
+        // SAFETY: `Symbols` proves that the mutex was found.
+        unsafe { bindings::user_events_lock_event_mutex() };
+        // INVARIANT: Just locked, and this context held no other such value: the mutex is not
+        // recursive, so a second lock would never have returned.
+        Self(EventMutexHeld(NotThreadSafe))
+    }
+}
+
+impl Drop for EventMutexGuard {
+    fn drop(&mut self) {
+        // SAFETY: The guard's existence shows that this context locked the mutex.
+        unsafe { bindings::user_events_unlock_event_mutex() };
+    }
+}
+
+impl Deref for EventMutexGuard {
+    type Target = EventMutexHeld;
+
+    fn deref(&self) -> &EventMutexHeld {
+        &self.0
+    }
+}
+
+impl DerefMut for EventMutexGuard {
+    fn deref_mut(&mut self) -> &mut EventMutexHeld {
+        &mut self.0
+    }
+}
+
+/// Data that only the holder of `event_mutex` reaches.
+pub(crate) struct ByEventMutex<T>(UnsafeCell<T>);
+
+// SAFETY: Sending the cell sends the `T`.
+unsafe impl<T: Send> Send for ByEventMutex<T> {}
+// SAFETY: All access goes through `event_mutex`, so a shared cell hands its `T` from one context
+// to another, never to two at once.
+unsafe impl<T: Send> Sync for ByEventMutex<T> {}
+
+impl<T> ByEventMutex<T> {
+    /// Puts a value under the protection of `event_mutex`.
+    pub(crate) const fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    /// Reads.
+    pub(crate) fn get<'a>(&'a self, _held: &'a EventMutexHeld) -> &'a T {
+        // SAFETY: `_held` shows that this context holds the lock, and, being borrowed for `'a`,
+        // that no `get_mut` is in progress: that one would borrow it mutably.
+        unsafe { &*self.0.get() }
+    }
+
+    /// Changes.
+    pub(crate) fn get_mut<'a>(&'a self, _held: &'a mut EventMutexHeld) -> &'a mut T {
+        // SAFETY: `_held` shows that this context holds the lock, and, being mutably borrowed for
+        // `'a`, that this context has no other reference to anything the lock protects.
+        unsafe { &mut *self.0.get() }
+    }
+}

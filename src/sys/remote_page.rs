@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One bit in the memory of a process, the caller's or another's.
+//!
+//! C: `pin_user_pages_remote()`, `fixup_user_fault()` (linux/mm.h).
+
+use super::bindings;
+use core::mem::size_of;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use kernel::mm::{MmWithUser, MmapReadGuard};
+use kernel::prelude::*;
+
+/// A naturally aligned 32- or 64-bit word at a user address, and a bit in it.
+///
+/// # Invariants
+///
+/// `address` is a multiple of the word's size, the word lies in the user's half of the address
+/// space, and `bit` is less than the word has bits.
+#[derive(Clone, Copy)]
+pub(crate) struct UserBit {
+    address: usize,
+    bit: u8,
+    is_wide: bool,
+}
+
+/// The page cannot be written right now: it is not present, or not writable.
+pub(crate) struct NotPresent;
+
+impl UserBit {
+    /// A bit in the word of `size` bytes at `address`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when the size is neither 4 nor 8, the address is not a multiple of it, or the word
+    /// has no such bit; then `EFAULT` when the word is not in user space.
+    pub(crate) fn new(address: u64, bit: u8, size: u8) -> Result<Self> {
+        let is_wide = match size {
+            4 => false,
+            8 if usize::BITS == 64 => true,
+            _ => return Err(EINVAL),
+        };
+        if address % u64::from(size) != 0 || u32::from(bit) >= 8 * u32::from(size) {
+            return Err(EINVAL);
+        }
+        let address = usize::try_from(address).map_err(|_| EFAULT)?;
+        // SAFETY: Compares numbers only.
+        if !unsafe { bindings::user_events_access_ok(address, size.into()) } {
+            return Err(EFAULT);
+        }
+        // INVARIANT: Checked above.
+        Ok(Self { address, bit, is_wide })
+    }
+
+    /// Where the word is.
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Which bit of the word it is.
+    pub(crate) fn bit(&self) -> u8 {
+        self.bit
+    }
+
+    /// Sets or clears the bit, atomically and without faulting. May sleep, but does not wait for
+    /// the process or its memory.
+    pub(crate) fn store(
+        &self,
+        mm: &MmWithUser,
+        _locked: &MmapReadGuard<'_>,
+        on: bool,
+    ) -> Result<(), NotPresent> {
+        let mut page = ptr::null_mut();
+        // SAFETY: The address space is alive and its mmap lock is held for reading, as the two
+        // references show. One page is asked for, and `page` has room for one.
+        let pinned = unsafe {
+            bindings::pin_user_pages_remote(
+                mm.as_raw(),
+                self.address,
+                1,
+                bindings::FOLL_WRITE | bindings::FOLL_NOFAULT,
+                &mut page,
+                ptr::null_mut(),
+            )
+        };
+        if pinned != 1 {
+            return Err(NotPresent);
+        }
+        // SAFETY: The page is pinned for writing until the unpin below, and mapped by this thread
+        // until the unmap. By the invariant the word is aligned, so it lies within the page, and the
+        // atomics are aligned too.
+        //
+        // The word is user memory, changed concurrently by user programs with the atomics of their
+        // own languages, hence Rust's own here, whose model is the same. No reference to plain data
+        // is made of it.
+        unsafe {
+            let base = kernel::bindings::kmap_local_page(page).cast::<u8>();
+            let word = base.add(self.address % kernel::page::PAGE_SIZE);
+            if self.is_wide {
+                let word = AtomicU64::from_ptr(word.cast());
+                let mask = 1u64 << self.bit;
+                if on {
+                    word.fetch_or(mask, Ordering::SeqCst);
+                } else {
+                    word.fetch_and(!mask, Ordering::SeqCst);
+                }
+            } else {
+                let word = AtomicU32::from_ptr(word.cast());
+                let mask = 1u32 << self.bit;
+                if on {
+                    word.fetch_or(mask, Ordering::SeqCst);
+                } else {
+                    word.fetch_and(!mask, Ordering::SeqCst);
+                }
+            }
+            kernel::bindings::kunmap_local(base.cast());
+            bindings::unpin_user_pages_dirty_lock(&mut page, 1, true);
+        }
+        Ok(())
+    }
+
+    /// Brings the word's page in, writable. Waits for the mmap lock and for the page.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` when the page can never be written as things are; `EINTR` when the current task is
+    /// being killed; `ENOMEM`.
+    pub(crate) fn fault_in(&self, mm: &MmWithUser) -> Result {
+        let _locked = mm.mmap_read_lock();
+        let mut unlocked = false;
+        let flags =
+            bindings::fault_flag_FAULT_FLAG_WRITE | bindings::fault_flag_FAULT_FLAG_REMOTE;
+        // SAFETY: The address space is alive and its mmap lock is held. The function may drop the
+        // lock meanwhile, which nothing here minds, and holds it again on return.
+        kernel::error::to_result(unsafe {
+            bindings::fixup_user_fault(mm.as_raw(), self.address, flags, &mut unlocked)
+        })
+    }
+}
+
+const _: () = assert!(kernel::page::PAGE_SIZE % size_of::<u64>() == 0);

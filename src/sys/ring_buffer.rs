@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Storing a record in the ring buffer of a trace instance.
+//!
+//! C: `trace_event_buffer_reserve()`, `trace_event_buffer_commit()` (linux/trace_events.h).
+
+use super::bindings;
+use core::marker::PhantomData;
+use core::mem::size_of;
+use core::ptr::{self, NonNull};
+
+/// Bytes of the common fields in front of every record.
+pub(super) const HEADER: usize = size_of::<bindings::trace_entry>();
+
+/// What became of a record at one consumer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is stored.
+    Recorded,
+    /// The consumer did not ask for it: filtered by process, or nobody listens on this CPU.
+    NotWanted,
+    /// The consumer could not take it now: buffer off or full, or recursion.
+    Missed,
+    /// The consumer can never take a record of this size.
+    TooLarge,
+}
+
+/// An event's file in one trace instance. C: `struct trace_event_file`.
+///
+/// # Invariants
+///
+/// The file is alive for `'a`, and for `'a` the current context has preemption off and is a reader
+/// of what the trace core waits for before it frees files and buffers.
+pub(crate) struct TraceFile<'a> {
+    file: NonNull<bindings::trace_event_file>,
+    _reader: PhantomData<&'a ()>,
+}
+
+impl TraceFile<'_> {
+    /// # Safety
+    ///
+    /// The caller promises the type invariants, and that `file` is not NULL.
+    #[inline]
+    pub(super) unsafe fn from_raw(file: *mut bindings::trace_event_file) -> Self {
+        // SAFETY: Not NULL, says the caller.
+        Self { file: unsafe { NonNull::new_unchecked(file) }, _reader: PhantomData }
+    }
+
+    /// Stores the common fields and `payload` as one record, after filters and triggers.
+    #[inline]
+    pub(crate) fn record(&self, payload: &[u8]) -> Outcome {
+        let file = self.file.as_ptr();
+        // SAFETY: The file is alive by the invariant.
+        if unsafe { bindings::user_events_soft_disabled(file) } {
+            return Outcome::NotWanted;
+        }
+        let size = HEADER + payload.len();
+        let mut buffer = bindings::trace_event_buffer::default();
+        // SAFETY: The file is alive, and preemption is off as the function expects.
+        let entry = unsafe { bindings::trace_event_buffer_reserve(&mut buffer, file, size) };
+        let Some(entry) = NonNull::new(entry) else {
+            return Self::why_not(&buffer, size);
+        };
+        // SAFETY: `size` bytes were reserved at `entry`: the common fields, which are filled in
+        // already, and room for the payload behind them. Nobody else knows the record yet.
+        unsafe {
+            ptr::copy_nonoverlapping(
+                payload.as_ptr(),
+                entry.as_ptr().cast::<u8>().add(HEADER),
+                payload.len(),
+            );
+        }
+        // SAFETY: `buffer` is what the reservation made of it.
+        unsafe { bindings::trace_event_buffer_commit(&mut buffer) };
+        Outcome::Recorded
+    }
+
+    /// Tells why a reservation failed. The kernel does not say; but it notes the ring buffer as
+    /// soon as it has got to the point of trying.
+    #[cold]
+    fn why_not(buffer: &bindings::trace_event_buffer, size: usize) -> Outcome {
+        if buffer.buffer.is_null() {
+            return Outcome::NotWanted;
+        }
+        // SAFETY: The ring buffer belongs to the instance of a live file, or is the trace core's
+        // own temporary one, which lives for ever.
+        if size > unsafe { bindings::ring_buffer_max_event_size(buffer.buffer) } {
+            Outcome::TooLarge
+        } else {
+            Outcome::Missed
+        }
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the kernel has and does not export.
+//!
+//! `event_mutex`, `tracefs_remove` and `print_event_fields` (kernel/trace/trace_events.c,
+//! fs/tracefs/inode.c, kernel/trace/trace_output.c) are looked up by name once, at load. See
+//! `bindings/helpers.c` for how, and why they are called through static calls.
+
+use super::bindings;
+use kernel::prelude::*;
+use kernel::str::CStr;
+
+/// Proof that every symbol was found: what needs one asks for this value.
+///
+/// # Invariants
+///
+/// Exists only after `user_events_resolve_symbols()` has succeeded.
+#[derive(Clone, Copy)]
+pub(crate) struct Symbols(());
+
+impl Symbols {
+    /// Finds the symbols. Called once, when the module is loaded; may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` after a line in the log that names the symbol that is missing.
+    pub(crate) fn resolve() -> Result<Self> {
+        // SAFETY: The module is being loaded: no other function of helpers.c runs yet, so none can
+        // see the static calls while they change. We may sleep.
+        let missing = unsafe { bindings::user_events_resolve_symbols() };
+        if missing.is_null() {
+            // INVARIANT: The call above has just succeeded.
+            return Ok(Self(()));
+        }
+        // SAFETY: The helper returns NULL, checked above, or a string literal.
+        let missing = unsafe { CStr::from_ptr(missing.cast()) };
+        pr_err!("the kernel has no symbol '{}'\n", missing.to_str().unwrap_or("?"));
+        Err(ENOENT)
+    }
+}

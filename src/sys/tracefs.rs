@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files in the root of tracefs.
+//!
+//! C: `tracefs_create_file()` (linux/tracefs.h), `struct file_operations` (linux/fs.h). Two kinds:
+//! a [`ControlFile`] takes writes and ioctls, a [`ListingFile`] is text to be read.
+
+use super::bindings;
+use super::source::Source;
+use super::symbols::Symbols;
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use kernel::error::from_result;
+use kernel::iov::IovIterSource;
+use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::str::CStr;
+use kernel::sync::Arc;
+use kernel::uaccess::UserSlice;
+
+/// A file of tracefs; dropping it removes it.
+///
+/// Open files keep the module loaded, so none is left when the module's exit drops this.
+///
+/// # Invariants
+///
+/// `dentry` is a file that this value made and nobody else removes, and its inode's private data is
+/// the address of what `context` points to.
+pub(crate) struct TracefsFile<C> {
+    dentry: NonNull<bindings::dentry>,
+    symbols: Symbols,
+    _context: Arc<C>,
+}
+
+// SAFETY: The file can be removed from any thread.
+unsafe impl<C: Send + Sync> Send for TracefsFile<C> {}
+// SAFETY: There is nothing to be done with a shared reference.
+unsafe impl<C: Send + Sync> Sync for TracefsFile<C> {}
+
+impl<C: Send + Sync + 'static> TracefsFile<C> {
+    /// Creates the file of kind `K`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when tracefs refuses: a file of that name exists, or the kernel is locked down.
+    pub(crate) fn create<K: FileKind<C>>(symbols: Symbols, context: &Arc<C>) -> Result<Self> {
+        // SAFETY: The name is NUL-terminated and the operations are a constant, so both live as
+        // long as the module. The context outlives the file: `self` owns a count of it.
+        let dentry = unsafe {
+            bindings::tracefs_create_file(
+                K::NAME.as_char_ptr(),
+                K::MODE,
+                ptr::null_mut(),
+                Arc::as_ptr(context).cast_mut().cast(),
+                K::OPERATIONS,
+            )
+        };
+        let dentry = NonNull::new(dentry).ok_or(ENODEV)?;
+        // INVARIANT: Just made.
+        Ok(Self { dentry, symbols, _context: context.clone() })
+    }
+}
+
+impl<C> Drop for TracefsFile<C> {
+    fn drop(&mut self) {
+        let _: Symbols = self.symbols;
+        // SAFETY: The symbols were found, and by the invariant the file is ours to remove.
+        unsafe { bindings::user_events_tracefs_remove(self.dentry.as_ptr()) };
+    }
+}
+
+/// What a file in tracefs does, on data of type `C` that all who open it share.
+///
+/// # Safety
+///
+/// `OPERATIONS` must take the inode's private data for a `*const C` and rely on nothing else.
+pub(crate) unsafe trait FileKind<C> {
+    /// The file's name in the root of tracefs.
+    const NAME: &'static CStr;
+    /// Its permissions.
+    const MODE: u16;
+    /// Its operations.
+    const OPERATIONS: &'static bindings::file_operations;
+}
+
+/// The operations of a file that takes writes and ioctls. `Self` is one open file.
+pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
+    /// What all open files share.
+    type Context: Send + Sync + 'static;
+    /// The file's name in the root of tracefs.
+    const NAME: &'static CStr;
+    /// Its permissions.
+    const MODE: u16;
+
+    /// Somebody opens the file.
+    fn open(context: &Self::Context) -> Result<Self>;
+
+    /// Takes all of `source` as one record, and says how many bytes that was.
+    fn write(&self, source: impl Source) -> Result<usize>;
+
+    /// An ioctl. `argument` is not checked in any way.
+    fn ioctl(&self, command: u32, argument: usize) -> Result<()>;
+}
+
+/// The operations of a file that lists something. May sleep.
+pub(crate) trait ListingFile: 'static {
+    /// What is listed.
+    type Context: Send + Sync + 'static;
+    /// The file's name in the root of tracefs.
+    const NAME: &'static CStr;
+    /// Its permissions.
+    const MODE: u16;
+
+    /// Writes the whole listing. Called again from the start, with more room, when it was too long.
+    fn show(context: &Self::Context, out: &Listing<'_>) -> Result;
+}
+
+/// Makes a [`FileKind`] of a [`ControlFile`].
+pub(crate) struct Control<T>(PhantomData<T>);
+
+// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Context`.
+unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
+    const NAME: &'static CStr = T::NAME;
+    const MODE: u16 = T::MODE;
+    const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
+        owner: kernel::module::this_module::<crate::LocalModule>().as_ptr(),
+        open: Some(Self::open),
+        write: Some(Self::write),
+        write_iter: Some(Self::write_iter),
+        unlocked_ioctl: Some(Self::ioctl),
+        release: Some(Self::release),
+        // SAFETY: A structure of pointers and integers, for which zero means "none".
+        ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
+    };
+}
+
+impl<T: ControlFile> Control<T> {
+    /// # Safety
+    ///
+    /// For the VFS, as all functions here: `inode` and `file` are of a file that
+    /// [`TracefsFile::create`] made of this kind.
+    unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        from_result(|| {
+            // SAFETY: The private data was set when the inode was made, to a context that outlives
+            // the tracefs file, and so this call.
+            let context = unsafe { &*(*inode).i_private.cast_const().cast::<T::Context>() };
+            let open = KBox::new(T::open(context)?, GFP_KERNEL_ACCOUNT)?;
+            // SAFETY: The file is being opened: nobody else uses it yet.
+            unsafe { (*file).private_data = KBox::into_raw(open).cast() };
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; nobody uses the file any more.
+    unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: `open` made it, and this is the end of the file.
+        drop(unsafe { KBox::from_raw((*file).private_data.cast::<T>()) });
+        0
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; `file` stays open for `'a`.
+    #[inline]
+    unsafe fn opened<'a>(file: *mut bindings::file) -> &'a T {
+        // SAFETY: `open` put it there, and `release` has not been called.
+        unsafe { &*(*file).private_data.cast_const().cast::<T>() }
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; `position` is valid.
+    unsafe extern "C" fn write(
+        file: *mut bindings::file,
+        buffer: *const u8,
+        count: usize,
+        position: *mut kernel::bindings::loff_t,
+    ) -> isize {
+        // SAFETY: The VFS keeps the file open for the call, and passes a valid position.
+        let (open, position) = unsafe { (Self::opened(file), *position) };
+        if position != 0 {
+            return EFAULT.to_errno() as isize;
+        }
+        let source = UserSlice::new(UserPtr::from_ptr(buffer.cast_mut().cast()), count).reader();
+        from_result(|| open.write(source).map(|written| written as isize))
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; both pointers are valid, and the iterator is one to read from.
+    unsafe extern "C" fn write_iter(
+        kiocb: *mut bindings::kiocb,
+        iter: *mut bindings::iov_iter,
+    ) -> isize {
+        // SAFETY: The VFS passes a valid control block of an open file, and a source of data.
+        let (open, source) =
+            unsafe { (Self::opened((*kiocb).ki_filp), IovIterSource::from_raw(iter)) };
+        from_result(|| open.write(source).map(|written| written as isize))
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`].
+    unsafe extern "C" fn ioctl(file: *mut bindings::file, command: c_uint, argument: c_ulong) -> c_long {
+        // SAFETY: The VFS keeps the file open for the call.
+        let open = unsafe { Self::opened(file) };
+        from_result(|| open.ioctl(command, argument).map(|()| 0))
+    }
+}
+
+/// Makes a [`FileKind`] of a [`ListingFile`].
+pub(crate) struct Listed<T>(PhantomData<T>);
+
+// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Context`.
+unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
+    const NAME: &'static CStr = T::NAME;
+    const MODE: u16 = T::MODE;
+    const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
+        owner: kernel::module::this_module::<crate::LocalModule>().as_ptr(),
+        open: Some(Self::open),
+        read: Some(bindings::seq_read),
+        llseek: Some(bindings::seq_lseek),
+        release: Some(bindings::single_release),
+        // SAFETY: A structure of pointers and integers, for which zero means "none".
+        ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
+    };
+}
+
+impl<T: ListingFile> Listed<T> {
+    /// # Safety
+    ///
+    /// For the VFS: `inode` and `file` are of a file that [`TracefsFile::create`] made of this kind.
+    unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: The file is being opened. What the private data points to outlives it: the open
+        // file keeps the module loaded, and with it the `TracefsFile` that owns the context.
+        unsafe { bindings::single_open(file, Some(Self::show), (*inode).i_private) }
+    }
+
+    /// # Safety
+    ///
+    /// For seq_file: `seq` was opened by [`Self::open`].
+    unsafe extern "C" fn show(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
+        from_result(|| {
+            // SAFETY: The private data is what `open` passed on: a context that outlives the file.
+            let context = unsafe { &*(*seq).private.cast_const().cast::<T::Context>() };
+            // SAFETY: seq_file calls this from one thread, which has the file for the call.
+            let out = Listing(unsafe { SeqFile::from_raw(seq) }, seq);
+            T::show(context, &out).map(|()| 0)
+        })
+    }
+}
+
+/// Where a listing goes. Text that finds no room is dropped; the kernel then comes again.
+pub(crate) struct Listing<'a>(&'a SeqFile, *mut bindings::seq_file);
+
+impl Listing<'_> {
+    /// Writes bytes as they are.
+    pub(crate) fn bytes(&self, bytes: &[u8]) {
+        // SAFETY: The pointer is the one that `self.0` was made of, and valid for as long.
+        unsafe { bindings::seq_write(self.1, bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    /// Writes formatted text.
+    pub(crate) fn text(&self, arguments: kernel::fmt::Arguments<'_>) {
+        self.0.call_printf(arguments);
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The hot path: from the bytes of a write to the buffers of those who listen.
+//!
+//! The payload is copied once, checked once and handed to each consumer. There is no lock, and no
+//! allocation for a payload of up to [`ON_STACK`] bytes.
+
+use crate::event::Event;
+use crate::files::event_table::EventTable;
+use crate::schema::{Ending, MAX_FIXED};
+use crate::sys::ring_buffer::Outcome;
+use crate::sys::source::Source;
+use core::mem::MaybeUninit;
+use kernel::prelude::*;
+
+/// Bytes of the index in front of a payload.
+const INDEX: usize = 4;
+
+/// The longest payload that is copied to the stack.
+const ON_STACK: usize = 512;
+
+/// The longest payload that any buffer can hold.
+const LONGEST: usize = MAX_FIXED as usize;
+
+/// Records what `source` holds: a write index of `events`, and a payload. May sleep for user memory.
+/// Returns how long `source` was.
+///
+/// # Errors
+///
+/// `EFAULT` when it is shorter than an index, cannot be read, or a location in the payload is not
+/// right; `EINVAL` when the index is negative, or the payload is shorter than the event's fields;
+/// `ENOENT` when the file has no such index; `EBADF` when nobody listens; `E2BIG` when nobody who
+/// listens can ever take a payload of that size; `ENOMEM`. Nothing is recorded then.
+#[inline]
+pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usize> {
+    let len = source.len();
+    let payload_len = len.checked_sub(INDEX).ok_or(EFAULT)?;
+    let mut index = [MaybeUninit::uninit(); INDEX];
+    let index = source.read(&mut index)?.first_chunk().ok_or(EFAULT)?;
+    let index = u32::try_from(i32::from_ne_bytes(*index)).map_err(|_| EINVAL)?;
+    let event = events.get(index).ok_or(ENOENT)?;
+    if payload_len < event.fixed_size() {
+        return Err(EINVAL);
+    }
+    if event.consumers().is_none() {
+        return Err(EBADF);
+    }
+
+    if payload_len <= ON_STACK {
+        let mut room = [MaybeUninit::uninit(); ON_STACK + 1];
+        let room = room.get_mut(..=payload_len).ok_or(E2BIG)?;
+        record(event, source.read_with_nul(room)?)?;
+    } else {
+        record_long(event, payload_len, source)?;
+    }
+    Ok(len)
+}
+
+/// Records a payload that is too long for the stack.
+#[cold]
+fn record_long(event: &Event, payload_len: usize, source: impl Source) -> Result {
+    if payload_len > LONGEST {
+        return Err(E2BIG);
+    }
+    let mut payload = KVVec::with_capacity(payload_len + 1, GFP_KERNEL)?;
+    source.read_rest(&mut payload)?;
+    payload.push(0, GFP_KERNEL)?;
+    record(event, &payload)
+}
+
+/// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
+#[inline]
+fn record(event: &Event, payload_and_nul: &[u8]) -> Result {
+    let (_, payload) = payload_and_nul.split_last().ok_or(EINVAL)?;
+    let payload = match event.check_payload(payload)? {
+        Ending::Complete => payload,
+        Ending::NeedsNul => payload_and_nul,
+    };
+
+    let mut nobody_can = false;
+    let mut somebody_can = false;
+    let mut note = |outcome: Outcome| match outcome {
+        Outcome::TooLarge => nobody_can = true,
+        Outcome::Recorded | Outcome::NotWanted | Outcome::Missed => somebody_can = true,
+    };
+    let delivery = event.deliver();
+    for file in delivery.files() {
+        note(file.record(payload));
+    }
+    if let Some(outcome) = delivery.perf(payload) {
+        note(outcome);
+    }
+    drop(delivery);
+
+    if nobody_can && !somebody_can {
+        return Err(E2BIG);
+    }
+    Ok(())
+}
