@@ -103,6 +103,9 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     call: Opaque<trace_event_call>,
     #[pin]
     class: Opaque<bindings::trace_event_class>,
+    /// Zeros. For an event without fields `trace_event_get_offsets()` takes the head of the list
+    /// of fields for a field, and reads an offset and a size from behind the class.
+    no_fields: [u64; 2],
     /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
     #[pin]
     tracepoint: Opaque<bindings::tracepoint>,
@@ -191,6 +194,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             try_pin_init!(Self {
                 call: Opaque::zeroed(),
                 class: Opaque::zeroed(),
+                no_fields: [0; 2],
                 tracepoint: Opaque::zeroed(),
                 strings,
                 fields: array,
