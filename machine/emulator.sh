@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# How the emulator is started, inside the root: fills the array EMULATOR. Sourced there.
+
+# All the guest needs of udev are the named ports to the host. Without the other rules it neither looks
+# for drivers for every device nor waits for them, which is most of the time of an emulated start.
+mount -t tmpfs tmpfs /usr/lib/udev/rules.d
+cat >/usr/lib/udev/rules.d/50-ports.rules <<'END'
+SUBSYSTEM=="virtio", ENV{MODALIAS}=="?*", RUN{builtin}+="kmod load"
+SUBSYSTEM=="virtio-ports", ATTR{name}=="?*", SYMLINK+="virtio-ports/$attr{name}"
+END
+
+version=$(cat /kernel/version)
+EMULATOR=(vng --run "/usr/lib/modules/$version/vmlinuz.unsigned"
+	--user root --cpus 2 --memory 2G --cwd /build --rwdir /build
+	--force-9p --disable-microvm
+	--append log_buf_len=16M)
+[[ -n ${KVM:-} ]] || EMULATOR+=(--disable-kvm)
