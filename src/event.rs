@@ -104,7 +104,13 @@ impl UserEvent {
                 "UserEvent::enablers"
             ),
         }? Error);
-        TraceEvent::new(c"user_events", description.name(), &print_fmt.0, specs, event)
+        TraceEvent::new(
+            c"user_events",
+            description.name(),
+            &print_fmt.0,
+            specs,
+            event,
+        )
     }
 
     /// Unique, and higher for events made later.
@@ -229,7 +235,10 @@ impl Use {
     pub(crate) fn first(event: &Arc<Event>, _held: &EventMutexHeld) -> Result<Self> {
         let module = ModuleRef::get()?;
         event.uses.fetch_add(1, Relaxed);
-        Ok(Self { event: event.clone(), _module: module })
+        Ok(Self {
+            event: event.clone(),
+            _module: module,
+        })
     }
 
     /// Another use of the same event.
@@ -240,7 +249,10 @@ impl Use {
     pub(crate) fn again(&self) -> Result<Self> {
         let module = ModuleRef::get()?;
         self.event.uses.fetch_add(1, Relaxed);
-        Ok(Self { event: self.event.clone(), _module: module })
+        Ok(Self {
+            event: self.event.clone(),
+            _module: module,
+        })
     }
 }
 

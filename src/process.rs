@@ -70,7 +70,11 @@ impl Process {
 
     /// Is something registered for this bit?
     pub(crate) fn has(&self, address: usize, bit: u8) -> bool {
-        self.registrations.lock().by_bit.get(&(address, bit)).is_some()
+        self.registrations
+            .lock()
+            .by_bit
+            .get(&(address, bit))
+            .is_some()
     }
 
     /// Registers `bit` for `event`. On success the bit tells the event's state. `mm` is the
@@ -93,7 +97,9 @@ impl Process {
         }
         for _ in 0..MOST_FAULTS {
             let locked = mm.mmap_read_lock();
-            let connected = enabler.event().connect(by_id, |on| bit.store(mm, &locked, on));
+            let connected = enabler
+                .event()
+                .connect(by_id, |on| bit.store(mm, &locked, on));
             drop(locked);
             match connected {
                 Ok(()) => {
@@ -135,7 +141,11 @@ impl Process {
     pub(crate) fn repair_later(self: &Arc<Self>, enabler: ListArc<Enabler>) {
         self.repairs.lock().push_back(enabler);
         // Already queued is as good.
-        let _ = self.processes.registry.queue().enqueue::<_, 0>(self.clone());
+        let _ = self
+            .processes
+            .registry
+            .queue()
+            .enqueue::<_, 0>(self.clone());
     }
 
     /// Brings in the page of an enabler's bit and has it written.

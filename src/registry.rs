@@ -141,7 +141,8 @@ impl Registry {
             if event.is_used() || event.is_persistent() {
                 return Err(EADDRINUSE);
             }
-            self.remove(&event, &name, &mut held).map_err(|_| EADDRINUSE)?;
+            self.remove(&event, &name, &mut held)
+                .map_err(|_| EADDRINUSE)?;
         }
 
         let events = self.events.get_mut(&mut held);
@@ -201,7 +202,11 @@ impl Registry {
         };
         while !self.closing.load(Acquire) {
             let mut held = EventMutexGuard::lock(self.symbols);
-            let is_known = self.events.get(&held).find(&name).is_some_and(|known| known.id() == event.id());
+            let is_known = self
+                .events
+                .get(&held)
+                .find(&name)
+                .is_some_and(|known| known.id() == event.id());
             if !is_known || event.is_used() || self.remove(&event, &name, &mut held).is_ok() {
                 return;
             }

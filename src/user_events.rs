@@ -91,7 +91,13 @@ impl UserEvents {
         let registry = steps.run("make the registry", || Registry::new(symbols))?;
         let processes = steps.run("make the table of processes", || Processes::new(&registry))?;
         let state = steps.run("make the context", || {
-            Ok(State(Arc::new(Context { registry, processes }, GFP_KERNEL)?))
+            Ok(State(Arc::new(
+                Context {
+                    registry,
+                    processes,
+                },
+                GFP_KERNEL,
+            )?))
         })?;
         let status = steps.run("create user_events_status in tracefs", || {
             TracefsFile::create::<Listed<StatusFile>>(symbols, &state.0)
@@ -100,7 +106,12 @@ impl UserEvents {
         let data = steps.run("create user_events_data in tracefs", || {
             TracefsFile::create::<Control<DataFile>>(symbols, &state.0)
         })?;
-        Ok(Self { _data: data, _status: status, _state: state, _farewell: Farewell })
+        Ok(Self {
+            _data: data,
+            _status: status,
+            _state: state,
+            _farewell: Farewell,
+        })
     }
 }
 
@@ -112,12 +123,19 @@ struct Steps {
 
 impl Steps {
     fn new() -> Self {
-        Self { done: 0, fail_at: *module_parameters::fail_load_at.value_ref() }
+        Self {
+            done: 0,
+            fail_at: *module_parameters::fail_load_at.value_ref(),
+        }
     }
 
     fn run<T>(&mut self, what: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
         self.done += 1;
-        let result = if self.done == self.fail_at { Err(EINTR) } else { step() };
+        let result = if self.done == self.fail_at {
+            Err(EINTR)
+        } else {
+            step()
+        };
         if let Err(error) = &result {
             pr_err!("cannot load: cannot {}: error {}\n", what, error.to_errno());
         }

@@ -88,7 +88,10 @@ impl DataFile {
 
         let event = self.registry.register(&description, persistent)?;
         process.register(mm, bit, event.again()?)?;
-        let told = self.events.add(event).and_then(|index| request.write_index(index));
+        let told = self
+            .events
+            .add(event)
+            .and_then(|index| request.write_index(index));
         if told.is_err() {
             // The caller does not learn that it is registered, so it must not be. Whether the bit
             // could be cleared does not change the answer.

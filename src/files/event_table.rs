@@ -42,7 +42,10 @@ fn place(index: u32) -> (usize, usize) {
     // the rest of it the slot.
     let number = u64::from(index) + (1 << FIRST_CHUNK_BITS);
     let bits = number.ilog2();
-    ((bits - FIRST_CHUNK_BITS) as usize, (number - (1 << bits)) as usize)
+    (
+        (bits - FIRST_CHUNK_BITS) as usize,
+        (number - (1 << bits)) as usize,
+    )
 }
 
 impl EventTable {
@@ -86,7 +89,10 @@ impl EventTable {
         if place.as_ref().is_none() {
             place.populate(Self::chunk(chunk)?);
         }
-        let slot = place.as_ref().and_then(|chunk| chunk.get(slot)).ok_or(EMFILE)?;
+        let slot = place
+            .as_ref()
+            .and_then(|chunk| chunk.get(slot))
+            .ok_or(EMFILE)?;
         slot.populate(event);
         indices.by_event.insert(node);
         indices.next = index + 1;

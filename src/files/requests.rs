@@ -152,11 +152,16 @@ impl DescriptionBuffer {
     /// `EFAULT`; `EINVAL` when it is longer than a description can be.
     pub(crate) fn read(&mut self, address: usize) -> Result<&[u8]> {
         let at = UserPtr::from_addr(address);
-        let text = UserSlice::new(at, self.0.len()).reader().strcpy_into_buf(&mut self.0)?.to_bytes();
+        let text = UserSlice::new(at, self.0.len())
+            .reader()
+            .strcpy_into_buf(&mut self.0)?
+            .to_bytes();
         if text.len() == MAX_DESCRIPTION {
             // A text that is too long was cut off here. Is there a NUL?
             let mut end = [0];
-            UserSlice::new(at.wrapping_byte_add(MAX_DESCRIPTION), 1).reader().read_slice(&mut end)?;
+            UserSlice::new(at.wrapping_byte_add(MAX_DESCRIPTION), 1)
+                .reader()
+                .read_slice(&mut end)?;
             if end != [0] {
                 return Err(EINVAL);
             }

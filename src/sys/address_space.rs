@@ -102,10 +102,16 @@ impl<L: Listener> Subscription<L> {
 ///
 /// `ENOMEM`, `EINTR`.
 pub(crate) fn watch<L: Listener>(mm: &MmWithUser, listener: Arc<L>) -> Result<Watch<L>> {
-    let notifier =
-        bindings::mmu_notifier { ops: &Subscription::<L>::OPS, ..bindings::mmu_notifier::default() };
+    let notifier = bindings::mmu_notifier {
+        ops: &Subscription::<L>::OPS,
+        ..bindings::mmu_notifier::default()
+    };
     let subscription = Arc::new(
-        Subscription { notifier: UnsafeCell::new(notifier), done: Atomic::new(0), listener },
+        Subscription {
+            notifier: UnsafeCell::new(notifier),
+            done: Atomic::new(0),
+            listener,
+        },
         GFP_KERNEL_ACCOUNT,
     )?;
     let mm_cores = Arc::into_raw(subscription.clone());

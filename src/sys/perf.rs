@@ -21,7 +21,10 @@ const LARGEST: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
 pub(super) unsafe fn record(call: *mut bindings::trace_event_call, payload: &[u8]) -> Outcome {
     let size = HEADER + payload.len();
     // The buffer is handed out in whole u64s.
-    let Some(room) = size.checked_next_multiple_of(8).filter(|room| *room <= LARGEST) else {
+    let Some(room) = size
+        .checked_next_multiple_of(8)
+        .filter(|room| *room <= LARGEST)
+    else {
         return Outcome::TooLarge;
     };
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers

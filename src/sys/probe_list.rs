@@ -29,7 +29,9 @@ pub(crate) struct ProbeList {
 impl ProbeList {
     pub(crate) const fn new() -> Self {
         // INVARIANT: Empty.
-        Self { head: Atomic::new(ptr::null_mut()) }
+        Self {
+            head: Atomic::new(ptr::null_mut()),
+        }
     }
 
     /// Has the list no entry?
@@ -61,11 +63,7 @@ impl ProbeList {
     }
 
     /// Removes a file. Does nothing if the file is not in the list.
-    pub(super) fn remove(
-        &self,
-        file: *mut bindings::trace_event_file,
-        _held: &mut EventMutexHeld,
-    ) {
+    pub(super) fn remove(&self, file: *mut bindings::trace_event_file, _held: &mut EventMutexHeld) {
         let mut link = &self.head;
         while let Some(probe) = NonNull::new(link.load(Acquire)) {
             // SAFETY: By the invariant an entry in the list is valid, and only the holder of
@@ -137,7 +135,10 @@ impl Reader<'_> {
     /// The files, in no particular order.
     #[inline]
     pub(crate) fn files(&self) -> Files<'_> {
-        Files { next: self.list.head.load(Acquire), _reader: PhantomData }
+        Files {
+            next: self.list.head.load(Acquire),
+            _reader: PhantomData,
+        }
     }
 }
 

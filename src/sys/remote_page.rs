@@ -49,7 +49,11 @@ impl UserBit {
             return Err(EFAULT);
         }
         // INVARIANT: Checked above.
-        Ok(Self { address, bit, is_wide })
+        Ok(Self {
+            address,
+            bit,
+            is_wide,
+        })
     }
 
     /// Where the word is.
@@ -128,8 +132,7 @@ impl UserBit {
     pub(crate) fn fault_in(&self, mm: &MmWithUser) -> Result {
         let _locked = mm.mmap_read_lock();
         let mut unlocked = false;
-        let flags =
-            bindings::fault_flag_FAULT_FLAG_WRITE | bindings::fault_flag_FAULT_FLAG_REMOTE;
+        let flags = bindings::fault_flag_FAULT_FLAG_WRITE | bindings::fault_flag_FAULT_FLAG_REMOTE;
         // SAFETY: The address space is alive and its mmap lock is held. The function may drop the
         // lock meanwhile, which nothing here minds, and holds it again on return.
         kernel::error::to_result(unsafe {

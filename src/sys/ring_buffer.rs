@@ -42,8 +42,12 @@ impl TraceFile<'_> {
     /// The caller promises the type invariants, and that `file` is not NULL.
     #[inline]
     pub(super) unsafe fn from_raw(file: *mut bindings::trace_event_file) -> Self {
-        // SAFETY: Not NULL, says the caller.
-        Self { file: unsafe { NonNull::new_unchecked(file) }, _reader: PhantomData }
+        // INVARIANT: Promised by the caller.
+        Self {
+            // SAFETY: Not NULL, says the caller.
+            file: unsafe { NonNull::new_unchecked(file) },
+            _reader: PhantomData,
+        }
     }
 
     /// Stores the common fields and `payload` as one record, after filters and triggers.

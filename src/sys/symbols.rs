@@ -33,8 +33,11 @@ impl Symbols {
             return Ok(Self(()));
         }
         // SAFETY: The helper returns NULL, checked above, or a string literal.
-        let missing = unsafe { CStr::from_ptr(missing.cast()) };
-        pr_err!("the kernel has no symbol '{}'\n", missing.to_str().unwrap_or("?"));
+        let missing = unsafe { CStr::from_char_ptr(missing) };
+        pr_err!(
+            "the kernel has no symbol '{}'\n",
+            missing.to_str().unwrap_or("?")
+        );
         Err(ENOENT)
     }
 }

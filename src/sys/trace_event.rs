@@ -20,7 +20,7 @@ use core::ptr;
 use kernel::error::{from_result, to_result};
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 use kernel::workqueue::{self, Work, WorkItem};
@@ -156,8 +156,9 @@ fn add_string(strings: &mut KVec<u8>, text: &[u8]) -> Result<usize> {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    const CALL_OPS: &'static bindings::user_events_call_ops =
-        &bindings::user_events_call_ops { reg: Some(Self::reg) };
+    const CALL_OPS: &'static bindings::user_events_call_ops = &bindings::user_events_call_ops {
+        reg: Some(Self::reg),
+    };
 
     /// Makes an event that the trace core does not know yet. None of the texts may hold a NUL.
     ///
@@ -185,7 +186,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let at = |offset: usize| base.wrapping_add(offset).cast::<kernel::ffi::c_char>();
         let mut array = KVec::with_capacity(texts.len() + 1, GFP_KERNEL_ACCOUNT)?;
         for (field, (type_at, name_at)) in fields.zip(texts.iter()) {
-            array.push(Self::field(&field, at(*type_at), at(*name_at)), GFP_KERNEL_ACCOUNT)?;
+            array.push(
+                Self::field(&field, at(*type_at), at(*name_at)),
+                GFP_KERNEL_ACCOUNT,
+            )?;
         }
         array.push(trace_event_fields::default(), GFP_KERNEL_ACCOUNT)?;
         let fields_at = array.as_mut_ptr();
@@ -237,13 +241,18 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         type_: *const kernel::ffi::c_char,
         name: *const kernel::ffi::c_char,
     ) -> trace_event_fields {
-        let mut inner = bindings::trace_event_fields__bindgen_ty_1__bindgen_ty_1::default();
-        inner.name = name;
-        inner.size = spec.size as i32;
-        inner.align = 1;
-        inner.len = spec.array_len as i32;
+        let mut inner = bindings::trace_event_fields__bindgen_ty_1__bindgen_ty_1 {
+            name,
+            size: spec.size as i32,
+            align: 1,
+            len: spec.array_len as i32,
+            ..Default::default()
+        };
         inner.set_is_signed(spec.is_signed.into());
-        let mut field = trace_event_fields { type_, ..Default::default() };
+        let mut field = trace_event_fields {
+            type_,
+            ..Default::default()
+        };
         field.__bindgen_anon_1.__bindgen_anon_1 = inner;
         field
     }
@@ -317,21 +326,25 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let _ = queue.enqueue::<_, 0>(self);
     }
 
-    /// Who takes records now. One relaxed load: a consumer may come or go meanwhile.
+    /// Who takes records now. One load: a consumer may come or go meanwhile.
     #[inline]
     pub(crate) fn consumers(&self) -> Consumers {
-        Consumers(self.consumers.load(Relaxed))
+        // Whoever sees a consumer here also sees what the trace core prepared for it before.
+        Consumers(self.consumers.load(Acquire))
     }
 
     /// Begins to deliver a record. Until the returned value is dropped, preemption is off.
     #[inline]
     pub(crate) fn deliver(&self) -> Delivery<'_, O> {
-        Delivery { event: self, reader: self.probes.enter() }
+        Delivery {
+            event: self,
+            reader: self.probes.enter(),
+        }
     }
 
     /// Notes who takes records, and tells the owner.
     fn set_consumers(&self, consumers: u32) {
-        self.consumers.store(consumers, Relaxed);
+        self.consumers.store(consumers, Release);
         O::consumers_changed(self);
     }
 
@@ -347,8 +360,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         data: *mut c_void,
     ) -> kernel::ffi::c_int {
         // SAFETY: A published call lies in a `TraceEvent<O>`, as its first field, which the trace
-        // core's own reference keeps alive. `ManuallyDrop` leaves that reference alone.
-        let event = mem::ManuallyDrop::new(unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) });
+        // core's own reference keeps alive.
+        let event = unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) };
+        // That reference is lent, not given.
+        let event = mem::ManuallyDrop::new(event);
         // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
         // called from outside of this module, or by a function of ours that borrows the proof
         // mutably.

@@ -58,7 +58,11 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         };
         let dentry = NonNull::new(dentry).ok_or(ENODEV)?;
         // INVARIANT: Just made.
-        Ok(Self { dentry, symbols, _context: context.clone() })
+        Ok(Self {
+            dentry,
+            symbols,
+            _context: context.clone(),
+        })
     }
 }
 
@@ -196,15 +200,23 @@ impl<T: ControlFile> Control<T> {
         iter: *mut bindings::iov_iter,
     ) -> isize {
         // SAFETY: The VFS passes a valid control block of an open file, and a source of data.
-        let (open, source) =
-            unsafe { (Self::opened((*kiocb).ki_filp), IovIterSource::from_raw(iter)) };
+        let (open, source) = unsafe {
+            (
+                Self::opened((*kiocb).ki_filp),
+                IovIterSource::from_raw(iter),
+            )
+        };
         from_result(|| open.write(source).map(|written| written as isize))
     }
 
     /// # Safety
     ///
     /// See [`Self::open`].
-    unsafe extern "C" fn ioctl(file: *mut bindings::file, command: c_uint, argument: c_ulong) -> c_long {
+    unsafe extern "C" fn ioctl(
+        file: *mut bindings::file,
+        command: c_uint,
+        argument: c_ulong,
+    ) -> c_long {
         // SAFETY: The VFS keeps the file open for the call.
         let open = unsafe { Self::opened(file) };
         from_result(|| open.ioctl(command, argument).map(|()| 0))
