@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What most tests start from: one registered event, its bit and an open file.
+
+use crate::abi::Data;
+use crate::errno::Result;
+use crate::memory::Mapping;
+use crate::tracefs;
+use crate::wait;
+use std::sync::atomic::Ordering;
+
+/// An event that this process registered with bit 0 of a 32-bit word, alone on its page.
+///
+/// It is not unregistered when dropped, and its memory stays: the end of the process ends both.
+pub struct Event {
+    pub name: String,
+    pub data: Data,
+    pub page: Mapping,
+    pub index: u32,
+}
+
+impl Event {
+    /// Opens a file, and registers the event that the text describes.
+    pub fn new(text: &str) -> Event {
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        let index = data.register_text(text, page.address(), 0);
+        let index = index.unwrap_or_else(|errno| panic!("register {text:?}: {errno:?}"));
+        Event {
+            name: text.split(' ').next().unwrap().into(),
+            data,
+            page,
+            index,
+        }
+    }
+
+    /// Writes a record of it.
+    pub fn write(&self, payload: &[u8]) -> Result<usize> {
+        self.data.write(self.index, payload)
+    }
+
+    /// Is the bit set?
+    pub fn bit(&self) -> bool {
+        self.page.word(0).load(Ordering::Relaxed) & 1 != 0
+    }
+
+    /// Waits until the bit is set.
+    #[track_caller]
+    pub fn wait_set(&self) {
+        wait::until("the enable bit to be set", || self.bit());
+    }
+
+    /// Waits until the bit is clear.
+    #[track_caller]
+    pub fn wait_clear(&self) {
+        wait::until("the enable bit to be cleared", || !self.bit());
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        tracefs::event_id(&self.name)
+    }
+
+    /// Unregisters the bit.
+    pub fn unregister(&self) -> Result<()> {
+        self.data.unregister_bit(self.page.address(), 0)
+    }
+}
+
+/// Waits until no event of this name is left.
+#[track_caller]
+pub fn wait_gone(name: &str) {
+    wait::until(&format!("the event {name} to go"), || {
+        !tracefs::event_exists(name)
+    });
+}

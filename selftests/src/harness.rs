@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs tests, each in a process of its own, and tells what came of them.
+
+use crate::machine::Log;
+use crate::{module, os, tracefs, wait};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::panic;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// What must be there before a test runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// user_events, from a module or built in.
+    Events,
+    /// The module's file, not loaded.
+    UnloadedModule,
+}
+
+/// A test: fails by panicking, by a signal or by taking too long.
+#[derive(Clone, Copy)]
+pub struct Test {
+    pub name: &'static str,
+    pub run: fn(),
+    pub needs: Needs,
+    pub limit: Duration,
+}
+
+impl Test {
+    /// A test of the ABI.
+    pub const fn new(name: &'static str, run: fn()) -> Test {
+        Test {
+            name,
+            run,
+            needs: Needs::Events,
+            limit: Duration::from_secs(120),
+        }
+    }
+
+    /// A test of loading and unloading.
+    pub const fn of_loading(name: &'static str, run: fn()) -> Test {
+        Test {
+            needs: Needs::UnloadedModule,
+            ..Test::new(name, run)
+        }
+    }
+
+    /// The same test, allowed to take longer.
+    pub const fn limit(self, seconds: u64) -> Test {
+        Test {
+            limit: Duration::from_secs(seconds),
+            ..self
+        }
+    }
+}
+
+/// Makes the table of a file's tests: the function's name, after the subject, is the test's name.
+macro_rules! tests {
+    ($subject:literal: $($name:ident),* $(,)?) => {
+        pub const TESTS: &[$crate::harness::Test] = &[
+            $($crate::harness::Test::new(concat!($subject, "::", stringify!($name)), $name)),*
+        ];
+    };
+}
+pub(crate) use tests;
+
+/// Runs one test. `Err` says why it failed.
+pub fn run(test: &Test, log: &mut Log) -> Result<(), String> {
+    if test.needs == Needs::UnloadedModule && module::is_loaded() {
+        return Err("the module is already loaded".into());
+    }
+    log.take();
+
+    let mut result = run_in_child(test);
+    let tidy = match test.needs {
+        Needs::Events => settle_events(),
+        Needs::UnloadedModule => settle_module(),
+    };
+    if result.is_ok() {
+        result = tidy;
+    }
+    if result.is_ok() {
+        result = judge_log(test, log.take());
+    }
+    result
+}
+
+fn run_in_child(test: &Test) -> Result<(), String> {
+    let (mut from_test, to_us) = os::pipe().expect("pipe");
+    std::io::stdout().flush().expect("flush");
+    let pid = match os::fork().expect("fork") {
+        0 => {
+            os::own_group();
+            report_panics_to(to_us);
+            let result = panic::catch_unwind(test.run);
+            os::exit_now(if result.is_ok() { 0 } else { 1 });
+        }
+        pid => pid,
+    };
+    drop(to_us);
+
+    let ended = os::wait_for_end(pid, test.limit).expect("wait for a test");
+    // The test and whatever it started.
+    let _ = os::kill(-pid, libc::SIGKILL);
+    let _ = os::kill(pid, libc::SIGKILL);
+    let (_, status) = os::wait(pid, 0).expect("wait for a test");
+    while os::wait(-1, 0).is_ok() {}
+
+    let mut why = String::new();
+    os::set_nonblocking(&from_test);
+    let mut bytes = Vec::new();
+    let _ = from_test.read_to_end(&mut bytes);
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        why.push_str(line.trim());
+        why.push(' ');
+    }
+    let why = why.trim_end();
+    match (ended, status) {
+        (true, 0) => Ok(()),
+        (true, _) if !why.is_empty() => Err(why.to_string()),
+        (true, _) => Err(format!("ended by signal {}", status & 127)),
+        (false, _) => Err(format!("took over {} s {why}", test.limit.as_secs())),
+    }
+}
+
+/// Sends the first panic of this process, and of those it forks, up the pipe.
+fn report_panics_to(pipe: File) {
+    os::set_nonblocking(&pipe);
+    assert!(pipe.as_raw_fd() > 2);
+    let pipe = Mutex::new(Some(pipe));
+    panic::set_hook(Box::new(move |info| {
+        let Some(mut pipe) = pipe.lock().ok().and_then(|mut pipe| pipe.take()) else {
+            return;
+        };
+        let payload = info.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(|text| text.as_str()));
+        let place = info
+            .location()
+            .map(|place| format!("{}:{}", place.file(), place.line()));
+        let place = place.unwrap_or_default();
+        let text = format!("{place}: {}\n", text.unwrap_or("panic"));
+        let _ = pipe.write_all(text.as_bytes());
+    }));
+}
+
+/// A test must leave no event behind: with its process, all that keeps them is gone.
+fn settle_events() -> Result<(), String> {
+    if wait::comes(|| tracefs::events_of_tests().is_empty()) {
+        return Ok(());
+    }
+    let left = tracefs::events_of_tests().join(" ");
+    tracefs::detach_everything();
+    wait::comes(|| tracefs::events_of_tests().is_empty());
+    Err(format!("left behind: {left}"))
+}
+
+fn settle_module() -> Result<(), String> {
+    if !module::is_loaded() {
+        return Ok(());
+    }
+    tracefs::detach_everything();
+    let unloaded = wait::comes(|| module::unload().is_ok() || !module::is_loaded());
+    Err(if unloaded {
+        "left the module loaded"
+    } else {
+        "the module cannot be unloaded"
+    }
+    .into())
+}
+
+/// The kernel must have had nothing to say, but for load and unload.
+fn judge_log(test: &Test, lines: Vec<String>) -> Result<(), String> {
+    const BAD: &[&str] = &[
+        "WARNING:",
+        "BUG:",
+        "Oops:",
+        "UBSAN:",
+        "INFO: task",
+        "general protection",
+    ];
+    let ours = format!("{}: ", module::NAME);
+    let allowed = [format!("{ours}loaded"), format!("{ours}unloaded")];
+    for line in &lines {
+        let chatter = module::is_given()
+            && test.needs == Needs::Events
+            && line.starts_with(&ours)
+            && !allowed.contains(line);
+        if chatter || BAD.iter().any(|bad| line.contains(bad)) {
+            return Err(format!("the kernel said: {line}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the machine says of itself: memory in use, modules, the kernel's log.
+
+use crate::errno::Errno;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// Is a module of this name loaded, loading or unloading?
+pub fn module_is_there(name: &str) -> bool {
+    let modules = fs::read_to_string("/proc/modules").expect("/proc/modules");
+    modules
+        .lines()
+        .any(|line| line.split(' ').next() == Some(name))
+}
+
+/// Objects in use, by slab cache.
+pub fn slab_objects() -> BTreeMap<String, i64> {
+    let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
+    let lines = text.lines().skip(2).map(|line| {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap().to_string();
+        (name, words.next().unwrap().parse().unwrap())
+    });
+    lines.collect()
+}
+
+/// The lines of /proc/vmallocinfo, without addresses.
+pub fn vmalloc_areas() -> Vec<String> {
+    let text = fs::read_to_string("/proc/vmallocinfo").expect("/proc/vmallocinfo");
+    text.lines()
+        .map(|line| line.split_once(' ').unwrap().1.to_string())
+        .collect()
+}
+
+/// A line of /proc/meminfo, in kB.
+pub fn meminfo(key: &str) -> i64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let value = line.unwrap_or_else(|| panic!("{key} in /proc/meminfo"));
+    value.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Drops the caches that would hide what is in use, and gives half-empty slabs back.
+pub fn drop_caches() {
+    fs::write("/proc/sys/vm/drop_caches", "3").expect("drop_caches");
+    for entry in fs::read_dir("/sys/kernel/slab")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let _ = fs::write(entry.path().join("shrink"), "1");
+    }
+}
+
+/// A reader of the kernel's log, from when it was opened.
+pub struct Log {
+    file: File,
+}
+
+impl Log {
+    /// Starts at the end of what is there.
+    pub fn from_now() -> Log {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/kmsg");
+        let mut file = file.expect("open /dev/kmsg");
+        file.seek(SeekFrom::End(0)).expect("seek in /dev/kmsg");
+        Log { file }
+    }
+
+    /// The lines that came since.
+    pub fn take(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut buffer = [0; 8192];
+        loop {
+            match self.file.read(&mut buffer).map_err(Errno::from) {
+                Ok(length) => {
+                    let text = String::from_utf8_lossy(&buffer[..length]);
+                    // Level, number and time; then the line; then lines of properties.
+                    let text = text.lines().next().unwrap_or("");
+                    lines.push(
+                        text.split_once(';')
+                            .map_or(text, |(_, line)| line)
+                            .to_string(),
+                    );
+                }
+                Err(Errno::EAGAIN) => return lines,
+                // EPIPE: overwritten before it was read; what is left follows.
+                Err(Errno(libc::EPIPE)) => lines.push("(lines lost)".to_string()),
+                Err(errno) => panic!("read /dev/kmsg: {errno:?}"),
+            }
+        }
+    }
+}

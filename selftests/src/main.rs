@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of user_events on a running kernel, as root.
+//!
+//! With `--module` they first test loading and unloading, then load the module for all others and
+//! unload it at the end. Without, they test what the running kernel has.
+
+mod abi;
+mod child;
+mod errno;
+mod event;
+mod harness;
+mod machine;
+mod memory;
+mod module;
+mod os;
+mod perf;
+mod ring;
+mod rows;
+mod tests;
+mod tracefs;
+mod wait;
+
+use harness::{Needs, Test};
+use machine::Log;
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: selftests [--module FILE] [--list] [NAME-SUBSTRING...]
+
+  --module FILE   the module to test, not loaded yet; without it the kernel's
+                  own user_events are tested, and loading is not
+  --list          only say which tests there are
+
+Runs the tests whose names contain one of the substrings, or all. One line a
+test; exit status 1 if any failed. Run it as root, in a virtual machine.";
+
+struct Options {
+    list: bool,
+    wanted: Vec<String>,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options {
+        list: false,
+        wanted: Vec::new(),
+    };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--module" => module::set_path(arguments.next().ok_or("--module takes a file")?),
+            "--list" => options.list = true,
+            "--help" | "-h" => return Err(String::new()),
+            option if option.starts_with('-') => return Err(format!("no option {option}")),
+            name => options.wanted.push(name.to_string()),
+        }
+    }
+    Ok(options)
+}
+
+/// Says what the machine lacks to run the tests.
+fn obstacle() -> Option<String> {
+    if !Path::new(tracefs::ROOT).join("trace").exists() {
+        return Some(format!(
+            "mount tracefs first: mount -t tracefs nodev {}",
+            tracefs::ROOT
+        ));
+    }
+    if module::is_given() && module::is_loaded() {
+        return Some("unload the module first: rmmod user_events".into());
+    }
+    if !module::is_given() && !Path::new(abi::DATA).exists() {
+        return Some("this kernel has no user_events: give a module with --module".into());
+    }
+    None
+}
+
+/// Counts, and says one line for each.
+#[derive(Default)]
+struct Score {
+    passed: usize,
+    failed: usize,
+}
+
+impl Score {
+    fn add(&mut self, name: &str, result: Result<(), String>) {
+        match result {
+            Ok(()) => {
+                self.passed += 1;
+                println!("ok {name}");
+            }
+            Err(why) => {
+                self.failed += 1;
+                println!("not ok {name}: {why}");
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(why) => {
+            eprintln!("{}", format!("{why}\n{USAGE}").trim_start());
+            return ExitCode::from(2);
+        }
+    };
+
+    let wanted = |test: &Test| {
+        options.wanted.is_empty() || options.wanted.iter().any(|part| test.name.contains(part))
+    };
+    let (of_loading, of_events): (Vec<Test>, Vec<Test>) = tests::all()
+        .filter(wanted)
+        .partition(|test| test.needs == Needs::UnloadedModule);
+    if options.list {
+        for test in of_loading.iter().chain(&of_events) {
+            println!("{}", test.name);
+        }
+        return ExitCode::SUCCESS;
+    }
+    if let Some(obstacle) = obstacle() {
+        eprintln!("selftests: {obstacle}");
+        return ExitCode::from(2);
+    }
+
+    os::adopt_orphans();
+    let mut log = Log::from_now();
+    let mut score = Score::default();
+    if module::is_given() {
+        for test in &of_loading {
+            score.add(test.name, harness::run(test, &mut log));
+        }
+    }
+    if !of_events.is_empty() {
+        if let Err(errno) = if module::is_given() {
+            module::load_with("")
+        } else {
+            Ok(())
+        } {
+            score.add("load::before_the_other_tests", Err(format!("{errno:?}")));
+        } else {
+            for test in &of_events {
+                score.add(test.name, harness::run(test, &mut log));
+            }
+            if module::is_given() {
+                let result = std::panic::catch_unwind(module::unload_when_idle);
+                let result = result.map_err(|_| "it does not unload".to_string());
+                score.add("load::unloads_after_all_other_tests", result);
+            }
+        }
+    }
+
+    println!("{} passed, {} failed", score.passed, score.failed);
+    if score.failed == 0 && score.passed > 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that the kernel changes behind our back: mappings, seen through atomics only.
+
+use crate::errno::{Errno, Result};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes in a page.
+pub const PAGE: usize = 4096;
+
+pub const READ: i32 = libc::PROT_READ;
+pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// A mapping of whole pages.
+///
+/// It is unmapped when dropped, unless it was made to be kept: an address at which a bit is
+/// registered must not come back as another mapping's.
+///
+/// Invariant: while `mapped`, `start..start + length` is a mapping that this value alone made and
+/// that nothing in Rust refers to but through this value, and then as atomics only.
+pub struct Mapping {
+    start: *mut u8,
+    length: usize,
+    mapped: bool,
+    kept: bool,
+}
+
+// SAFETY: All access to the memory is through atomics, or takes `&mut self`.
+unsafe impl Sync for Mapping {}
+// SAFETY: A mapping belongs to the process, not to a thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn map(address: *mut u8, length: usize, protection: i32, flags: i32, fd: i32) -> Result<Self> {
+        assert_eq!(length % PAGE, 0);
+        // SAFETY: Either the kernel chooses a free place, or `address` is one that this file's
+        // callers have just unmapped or own.
+        let start = unsafe { libc::mmap(address.cast(), length, protection, flags, fd, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(Errno::last());
+        }
+        Ok(Mapping {
+            start: start.cast(),
+            length,
+            mapped: true,
+            kept: false,
+        })
+    }
+
+    /// Zeroed private memory.
+    pub fn new(pages: usize) -> Mapping {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, -1).expect("mmap")
+    }
+
+    /// Zeroed private memory that stays mapped until the process ends.
+    pub fn kept(pages: usize) -> Mapping {
+        let mut mapping = Mapping::new(pages);
+        mapping.kept = true;
+        mapping
+    }
+
+    /// The first `pages` of a file; `flags` is MAP_SHARED or MAP_PRIVATE.
+    pub fn of_file(file: &File, pages: usize, protection: i32, flags: i32) -> Result<Mapping> {
+        Mapping::map(
+            ptr::null_mut(),
+            pages * PAGE,
+            protection,
+            flags,
+            file.as_raw_fd(),
+        )
+    }
+
+    /// Where it starts.
+    pub fn address(&self) -> u64 {
+        self.start as u64
+    }
+
+    /// Where it ends: the first byte past it.
+    pub fn end(&self) -> u64 {
+        self.address() + self.length as u64
+    }
+
+    fn at(&self, offset: usize, size: usize) -> *mut u8 {
+        assert!(self.mapped && offset % size == 0 && offset + size <= self.length);
+        // SAFETY: Just checked to lie within the mapping.
+        unsafe { self.start.add(offset) }
+    }
+
+    /// The 32-bit word at an offset. To touch it while the page is protected kills the process.
+    pub fn word(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: Aligned, within the mapping, which lives as long as `self`, and never seen but
+        // as an atomic.
+        unsafe { AtomicU32::from_ptr(self.at(offset, 4).cast()) }
+    }
+
+    /// The 64-bit word at an offset. To touch it while the page is protected kills the process.
+    pub fn long(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: As in `word`.
+        unsafe { AtomicU64::from_ptr(self.at(offset, 8).cast()) }
+    }
+
+    /// Puts bytes at an offset that is a multiple of four; the last word is filled with zeros.
+    pub fn put(&self, offset: usize, bytes: &[u8]) {
+        for (i, chunk) in bytes.chunks(4).enumerate() {
+            let mut word = [0; 4];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(offset + 4 * i)
+                .store(u32::from_ne_bytes(word), Ordering::Relaxed);
+        }
+    }
+
+    /// Changes the protection of all pages.
+    pub fn protect(&self, protection: i32) {
+        self.protect_from(0, protection);
+    }
+
+    /// Changes the protection of all pages from the one at this offset on.
+    pub fn protect_from(&self, offset: usize, protection: i32) {
+        assert!(offset % PAGE == 0 && offset < self.length);
+        // SAFETY: The pages are ours. What reads them while they may not be read gets a signal.
+        let ret = unsafe {
+            libc::mprotect(
+                self.start.add(offset).cast(),
+                self.length - offset,
+                protection,
+            )
+        };
+        assert_eq!(ret, 0, "mprotect: {:?}", Errno::last());
+    }
+
+    /// Gives the kernel advice about all pages: MADV_DONTNEED, MADV_PAGEOUT...
+    pub fn advise(&self, advice: i32) -> Result<()> {
+        // SAFETY: The pages are ours, and atomics stay valid whatever value they take.
+        match unsafe { libc::madvise(self.start.cast(), self.length, advice) } {
+            0 => Ok(()),
+            _ => Err(Errno::last()),
+        }
+    }
+
+    /// How many of its pages are in memory.
+    pub fn resident(&self) -> usize {
+        let mut pages = vec![0u8; self.length / PAGE];
+        // SAFETY: `pages` has a byte for each page.
+        let ret = unsafe { libc::mincore(self.start.cast(), self.length, pages.as_mut_ptr()) };
+        assert_eq!(ret, 0, "mincore: {:?}", Errno::last());
+        pages.iter().filter(|&&page| page & 1 != 0).count()
+    }
+
+    /// Unmaps the memory, and remembers where it was.
+    pub fn unmap(&mut self) {
+        assert!(self.mapped);
+        // SAFETY: The mapping is ours, and `&mut` says that no reference into it is alive.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+        self.mapped = false;
+    }
+
+    /// Maps fresh zeroed memory where it was.
+    pub fn map_again(&mut self) {
+        assert!(!self.mapped);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let new = Mapping::map(self.start, self.length, READ_WRITE, flags, -1).expect("mmap");
+        assert_eq!(new.start, self.start);
+        let kept = self.kept;
+        *self = new;
+        self.kept = kept;
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.mapped && !self.kept {
+            self.unmap();
+        }
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading and unloading the module under test.
+
+use crate::errno::{Errno, Result};
+use crate::{machine, os, wait};
+use std::ffi::CString;
+use std::fs::File;
+use std::sync::OnceLock;
+
+pub const NAME: &str = "user_events";
+
+static PATH: OnceLock<String> = OnceLock::new();
+
+/// Says where the module's file is; once, before anything else here.
+pub fn set_path(path: String) {
+    PATH.set(path).expect("the module's path is set once");
+}
+
+/// Was a module given?
+pub fn is_given() -> bool {
+    PATH.get().is_some()
+}
+
+/// Loads the module, with parameters as insmod takes them.
+pub fn load_with(parameters: &str) -> Result<()> {
+    let path = PATH.get().expect("a module to load");
+    let file = File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
+    os::load_module(&file, &CString::new(parameters).unwrap())
+}
+
+/// Loads the module.
+#[track_caller]
+pub fn load() {
+    if let Err(errno) = load_with("") {
+        panic!("loading the module: {errno:?}");
+    }
+}
+
+/// Unloads the module, or says at once why not.
+pub fn unload() -> Result<()> {
+    os::unload_module(&CString::new(NAME).unwrap())
+}
+
+/// Unloads the module as soon as it is idle: what ended a moment ago may take a moment to settle.
+#[track_caller]
+pub fn unload_when_idle() {
+    let mut last = Ok(());
+    let gone = wait::comes(|| {
+        last = unload();
+        !matches!(last, Err(Errno::EAGAIN | Errno::EBUSY))
+    });
+    assert!(gone && last.is_ok(), "unloading the idle module: {last:?}");
+}
+
+/// Is it loaded?
+pub fn is_loaded() -> bool {
+    machine::module_is_there(NAME)
+}

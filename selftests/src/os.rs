@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! System calls that std lacks, one safe function each.
+
+use crate::errno::{Errno, Result};
+use std::ffi::CStr;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+fn check(ret: libc::c_long) -> Result<libc::c_long> {
+    if ret < 0 {
+        Err(Errno::last())
+    } else {
+        Ok(ret)
+    }
+}
+
+/// Forks. `Ok(0)` is the child, which has this thread only: a process with more threads must not
+/// call it, as the child might find their locks held for ever.
+pub fn fork() -> Result<i32> {
+    // SAFETY: The child of a process with one thread is as sound as that process.
+    check(unsafe { libc::fork() }.into()).map(|pid| pid as i32)
+}
+
+/// Ends the process, running nothing on the way.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: Does not return, and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Sends a signal to a process, or to a process group if `pid` is negative.
+pub fn kill(pid: i32, signal: i32) -> Result<()> {
+    // SAFETY: Touches no memory of ours.
+    check(unsafe { libc::kill(pid, signal) }.into()).map(drop)
+}
+
+/// Reaps a child of the process (group), or with `WNOHANG` in `flags` looks whether it could.
+/// Returns its pid, 0 if none has ended, and its status as `waitpid` gives it.
+pub fn wait(pid: i32, flags: i32) -> Result<(i32, i32)> {
+    let mut status = 0;
+    // SAFETY: `status` is ours for the call.
+    let pid = check(unsafe { libc::waitpid(pid, &mut status, flags) }.into())?;
+    Ok((pid as i32, status))
+}
+
+/// Waits until the child `pid` has ended, without reaping it. False if `limit` passed first.
+pub fn wait_for_end(pid: i32, limit: Duration) -> Result<bool> {
+    // SAFETY: Touches no memory of ours.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    // SAFETY: The descriptor is new and nobody else's.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: `poll` is one pollfd, ours for the call.
+    let ready = check(unsafe { libc::poll(&mut poll, 1, limit.as_millis() as i32) }.into())?;
+    Ok(ready > 0)
+}
+
+/// Makes this process the leader of a process group of its own.
+pub fn own_group() {
+    // SAFETY: Touches no memory of ours.
+    unsafe { libc::setpgid(0, 0) };
+}
+
+/// Has orphans among this process's descendants reparented to it.
+pub fn adopt_orphans() {
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes a number.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// A pipe: the end to read and the end to write.
+pub fn pipe() -> Result<(File, File)> {
+    let mut fds = [0; 2];
+    // SAFETY: `fds` has room for two descriptors.
+    check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into())?;
+    // SAFETY: Both descriptors are new and nobody else's.
+    Ok(unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) })
+}
+
+/// Makes reads and writes of a file give EAGAIN instead of waiting.
+pub fn set_nonblocking(file: &File) {
+    // SAFETY: F_SETFL takes a number.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+}
+
+/// An ioctl whose argument is an address, good or bad on purpose.
+///
+/// The kernel writes at that address what the call defines. Callers pass addresses of byte buffers
+/// they own, of a [`Mapping`](crate::memory::Mapping), or such that nothing of ours lies there.
+pub fn ioctl(file: &File, command: u64, argument: u64) -> Result<i32> {
+    // SAFETY: By the rule above the kernel writes to nothing that Rust relies on.
+    let ret = unsafe { libc::ioctl(file.as_raw_fd(), command, argument) };
+    check(ret.into()).map(|ret| ret as i32)
+}
+
+/// `write` from an address that may be bad on purpose.
+pub fn write_from(file: &File, address: u64, length: usize) -> Result<usize> {
+    // SAFETY: The kernel only reads there, and checks the address.
+    let ret = unsafe { libc::write(file.as_raw_fd(), address as *const _, length) };
+    check(ret as _).map(|ret| ret as usize)
+}
+
+/// `writev` from addresses that may be bad on purpose.
+pub fn writev_from(file: &File, parts: &[(u64, usize)]) -> Result<usize> {
+    let parts: Vec<libc::iovec> = parts
+        .iter()
+        .map(|&(address, length)| libc::iovec {
+            iov_base: address as *mut _,
+            iov_len: length,
+        })
+        .collect();
+    // SAFETY: `parts` lives through the call; the kernel only reads where it points, and checks.
+    let ret = unsafe { libc::writev(file.as_raw_fd(), parts.as_ptr(), parts.len() as i32) };
+    check(ret as _).map(|ret| ret as usize)
+}
+
+/// Runs the calling thread on one CPU only.
+pub fn run_on(cpu: usize) {
+    // SAFETY: A cpu_set_t is plain bits, for which zero is valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    assert!(cpu < libc::CPU_SETSIZE as usize);
+    // SAFETY: `cpu` is within the set, and the set is ours.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: The set lives through the call and its size is right.
+    let ret = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+    check(ret.into()).expect("sched_setaffinity");
+}
+
+/// The CPUs this process may run on.
+pub fn cpus() -> Vec<usize> {
+    // SAFETY: A cpu_set_t is plain bits, for which zero is valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: The set is ours for the call and its size is right.
+    let ret = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
+    check(ret.into()).expect("sched_getaffinity");
+    (0..libc::CPU_SETSIZE as usize)
+        // SAFETY: `cpu` is within the set.
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .collect()
+}
+
+/// A file in memory with a page size's worth of zeros in it.
+pub fn memory_file(length: u64) -> File {
+    // SAFETY: The name is a C string.
+    let fd = check(unsafe { libc::memfd_create(c"selftests".as_ptr(), libc::MFD_CLOEXEC) }.into())
+        .expect("memfd_create");
+    // SAFETY: The descriptor is new and nobody else's.
+    let file = unsafe { File::from_raw_fd(fd as RawFd) };
+    file.set_len(length).expect("size of a file in memory");
+    file
+}
+
+/// Loads a module from a file, with parameters as insmod takes them.
+pub fn load_module(file: &File, parameters: &CStr) -> Result<()> {
+    // SAFETY: `parameters` is a C string that lives through the call.
+    let ret = unsafe {
+        libc::syscall(
+            libc::SYS_finit_module,
+            file.as_raw_fd(),
+            parameters.as_ptr(),
+            0,
+        )
+    };
+    check(ret).map(drop)
+}
+
+/// Unloads a module, or says at once why not.
+pub fn unload_module(name: &CStr) -> Result<()> {
+    // SAFETY: `name` is a C string that lives through the call.
+    let ret = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), libc::O_NONBLOCK) };
+    check(ret).map(drop)
+}
+
+const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
+
+/// `perf_event_open` with the attributes as bytes.
+pub fn perf_event_open(attributes: &[u8], pid: i32, cpu: i32) -> Result<File> {
+    assert_eq!(attributes[4..8], (attributes.len() as u32).to_ne_bytes());
+    // SAFETY: The kernel reads as many bytes as the attributes' own size field says: all of them.
+    let fd = check(unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            attributes.as_ptr(),
+            pid,
+            cpu,
+            -1,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    })?;
+    // SAFETY: The descriptor is new and nobody else's.
+    Ok(unsafe { File::from_raw_fd(fd as RawFd) })
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pages that `trace_pipe_raw` gives, taken apart.
+//!
+//! A page is a 64-bit time stamp, a 64-bit count of the bytes in use, and entries. An entry is a
+//! 32-bit header, kind in the low five bits, and data in 32-bit words.
+
+/// Bytes in a page of the ring buffer.
+pub const PAGE: usize = 4096;
+
+const PAGE_HEADER: usize = 16;
+/// The count of bytes in use; above it are flags about lost entries.
+const COUNT_MASK: u64 = 0xf_ffff;
+
+/// Kinds of entries. 1 to 28 are data of that many words.
+const LONG_DATA: u32 = 0;
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
+
+/// One record of a trace event.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The event's id.
+    pub kind: u16,
+    /// The thread that wrote it.
+    pub pid: i32,
+    /// The whole of it, common fields first, padded at the end to whole words.
+    pub bytes: Vec<u8>,
+}
+
+impl Record {
+    /// A record from its bytes, common fields first.
+    pub fn new(bytes: &[u8]) -> Record {
+        Record {
+            kind: u16::from_ne_bytes(bytes[..2].try_into().unwrap()),
+            pid: i32::from_ne_bytes(bytes[4..8].try_into().unwrap()),
+            bytes: bytes.to_vec(),
+        }
+    }
+
+    /// The payload of `length` bytes. Panics unless it was recorded with that length, but for
+    /// padding to a multiple of 8 bytes.
+    #[track_caller]
+    pub fn payload(&self, length: usize) -> Vec<u8> {
+        let recorded = self.bytes.len() - 8;
+        assert!(
+            recorded >= length && recorded < length + 8,
+            "a payload of {length} bytes recorded as {recorded}"
+        );
+        self.bytes[8..8 + length].to_vec()
+    }
+}
+
+fn word(page: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(page[at..at + 4].try_into().unwrap())
+}
+
+/// Adds a page's records to `records`.
+pub fn parse(page: &[u8], records: &mut Vec<Record>) {
+    let count = u64::from_ne_bytes(page[8..16].try_into().unwrap()) & COUNT_MASK;
+    let end = PAGE_HEADER + count as usize;
+    let mut at = PAGE_HEADER;
+    while at < end {
+        let header = word(page, at);
+        let (data, length) = match header & 31 {
+            PADDING if header >> 5 == 0 => break,
+            PADDING => (None, word(page, at + 4) as usize),
+            TIME_EXTEND | TIME_STAMP => (None, 4),
+            // The length counts itself.
+            LONG_DATA => (Some(at + 8), word(page, at + 4) as usize),
+            words => (Some(at + 4), 4 * words as usize),
+        };
+        let next = at + 4 + length;
+        if let Some(start) = data {
+            records.push(Record::new(&page[start..next]));
+        }
+        at = next;
+    }
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading and unloading the module.
+
+use crate::abi::{Data, DATA, STATUS};
+use crate::child;
+use crate::errno::Errno;
+use crate::event::{wait_gone, Event};
+use crate::harness::Test;
+use crate::machine::{self, Log};
+use crate::module;
+use crate::perf::{Perf, ANY_CPU, SELF};
+use crate::tracefs::{self, Tracer};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+pub const TESTS: &[Test] = &[
+    Test::of_loading(
+        "load::loads_and_unloads_leaving_nothing",
+        loads_and_unloads_leaving_nothing,
+    ),
+    Test::of_loading("load::says_loaded_and_unloaded", says_loaded_and_unloaded),
+    Test::of_loading(
+        "load::taints_as_out_of_tree_only",
+        taints_as_out_of_tree_only,
+    ),
+    Test::of_loading("load::a_second_insmod_is_eexist", a_second_insmod_is_eexist),
+    Test::of_loading(
+        "load::each_step_may_fail_and_is_undone",
+        each_step_may_fail_and_is_undone,
+    )
+    .limit(300),
+    Test::of_loading(
+        "load::row_not_unloaded_while_a_file_is_open",
+        not_while_a_file_is_open,
+    ),
+    Test::of_loading(
+        "load::row_not_unloaded_while_a_bit_is_registered",
+        not_while_registered,
+    ),
+    Test::of_loading(
+        "load::row_not_unloaded_while_ftrace_is_attached",
+        not_while_traced,
+    ),
+    Test::of_loading(
+        "load::row_not_unloaded_while_perf_is_attached",
+        not_while_perf,
+    ),
+    Test::of_loading(
+        "load::row_not_unloaded_while_status_is_open",
+        not_while_status_is_open,
+    ),
+    Test::of_loading(
+        "load::trace_is_readable_after_unloading",
+        trace_is_readable_after_unloading,
+    ),
+    Test::of_loading("load::two_hundred_times_without_a_leak", two_hundred_times).limit(1500),
+    Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing).limit(900),
+];
+
+/// What the module leaves where, if anything.
+fn traces_of_the_module() -> Vec<String> {
+    let mut found = Vec::new();
+    for path in [
+        DATA,
+        STATUS,
+        "/proc/sys/kernel/user_events_max",
+        "/sys/module/user_events",
+        "/sys/kernel/tracing/events/user_events",
+        "/sys/kernel/tracing/events/user_events_multi",
+    ] {
+        if Path::new(path).exists() {
+            found.push(path.to_string());
+        }
+    }
+    if module::is_loaded() {
+        found.push("/proc/modules".into());
+    }
+    let caches = machine::slab_objects();
+    found.extend(
+        caches
+            .into_keys()
+            .filter(|name| name.contains("user_event")),
+    );
+    let areas = machine::vmalloc_areas().into_iter();
+    found.extend(areas.filter(|area| area.contains("user_event")));
+    // Walks the kernel's list of dynamic events, and asks every kind whether this is one of its
+    // own: what was left on either list would be called into.
+    let dynamic = Path::new(tracefs::ROOT).join("dynamic_events");
+    let listed = fs::read_to_string(&dynamic).expect("read dynamic_events");
+    found.extend(
+        listed
+            .lines()
+            .filter(|line| line.starts_with("u:"))
+            .map(String::from),
+    );
+    if fs::write(&dynamic, "u:st_load_left u32 a").is_ok() {
+        found.push("dynamic_events still takes u:".into());
+    }
+    found
+}
+
+#[track_caller]
+fn nothing_is_left() {
+    assert_eq!(traces_of_the_module(), [""; 0], "left behind");
+}
+
+/// The main job once, in a process of its own: register, attach, write, unregister.
+fn use_it_once() {
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_use u32 status; u64 ns; __rel_loc char[] path");
+        let id = event.id();
+        let tracer = Tracer::top();
+        tracer.enable(&event.name);
+        event.wait_set();
+        let perf = Perf::open(id, SELF, ANY_CPU).unwrap();
+        let payload = [&[0; 12][..], &crate::abi::location(0, 2), b"/\0"].concat();
+        assert_eq!(event.write(&payload), Ok(22));
+        assert_eq!(perf.count(), 1);
+        drop(perf);
+        tracer.disable(&event.name);
+        event.wait_clear();
+        event.unregister().unwrap();
+    });
+    user.join();
+    wait_gone("st_load_use");
+}
+
+fn loads_and_unloads_leaving_nothing() {
+    nothing_is_left();
+    module::load();
+    for path in [DATA, STATUS] {
+        assert!(Path::new(path).exists(), "{path}");
+    }
+    assert!(!tracefs::group_dir().exists(), "a group without events");
+    assert_eq!(
+        fs::read_to_string(STATUS).unwrap(),
+        "\nActive: 0\nBusy: 0\n"
+    );
+    // Idle, so at once.
+    assert_eq!(module::unload(), Ok(()));
+    nothing_is_left();
+
+    module::load();
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn says_loaded_and_unloaded() {
+    let mut log = Log::from_now();
+    let mut said = || -> Vec<String> {
+        let lines = log.take().into_iter();
+        lines
+            .filter(|line| line.starts_with("user_events:"))
+            .collect()
+    };
+    module::load();
+    assert_eq!(said(), ["user_events: loaded"]);
+    use_it_once();
+    assert!(said().is_empty());
+    module::unload_when_idle();
+    assert_eq!(said(), ["user_events: unloaded"]);
+}
+
+fn taints_as_out_of_tree_only() {
+    module::load();
+    let taint = fs::read_to_string("/sys/module/user_events/taint").unwrap();
+    // E, unsigned, is what a kernel that knows signatures adds to every module built elsewhere.
+    let others: String = taint
+        .trim()
+        .chars()
+        .filter(|flag| !"OE".contains(*flag))
+        .collect();
+    assert_eq!(others, "", "taint {taint}");
+    module::unload_when_idle();
+}
+
+fn a_second_insmod_is_eexist() {
+    module::load();
+    assert_eq!(module::load_with(""), Err(Errno::EEXIST));
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn each_step_may_fail_and_is_undone() {
+    let mut log = Log::from_now();
+    let mut steps = 0;
+    loop {
+        let step = steps + 1;
+        assert!(step < 100, "the steps of loading do not end");
+        log.take();
+        match module::load_with(&format!("fail_load_at={step}")) {
+            Ok(()) => break,
+            Err(errno) => assert_eq!(errno, Errno::EINTR, "step {step}"),
+        }
+        nothing_is_left();
+        let said = log.take();
+        let ours = said
+            .iter()
+            .filter(|line| line.starts_with("user_events:"))
+            .count();
+        assert_eq!(ours, 1, "a failing load says one line: {said:?}");
+        // Whatever was undone, all of it can be made again.
+        if step % 4 == 1 {
+            module::load();
+            use_it_once();
+            module::unload_when_idle();
+            nothing_is_left();
+        }
+        steps = step;
+    }
+    assert!(steps >= 3, "only {steps} steps of loading can fail");
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+/// It is refused now, and works when idle.
+#[track_caller]
+fn refused() {
+    assert_eq!(
+        module::unload(),
+        Err(Errno::EAGAIN),
+        "unloading what is in use"
+    );
+    assert!(module::is_loaded());
+}
+
+fn not_while_a_file_is_open() {
+    module::load();
+    let data = Data::open();
+    refused();
+    drop(data);
+    module::unload_when_idle();
+
+    // With an event on it.
+    module::load();
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_file u32 a");
+        event.unregister().unwrap();
+        refused();
+    });
+    user.join();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_registered() {
+    module::load();
+    let user = child::fork(|_| {
+        let Event { data, page, .. } = Event::new("st_load_bit u32 a");
+        drop(data);
+        refused();
+        drop(page);
+        refused();
+    });
+    user.join();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_traced() {
+    module::load();
+    let top = Tracer::top();
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_traced u32 a");
+        top.enable(&event.name);
+    });
+    user.join();
+    assert!(tracefs::event_exists("st_load_traced"));
+    refused();
+    top.disable("st_load_traced");
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_perf() {
+    module::load();
+    let mut user = child::fork(|line| {
+        let event = Event::new("st_load_perf u32 a");
+        line.say("registered");
+        line.hear("end");
+        drop(event);
+    });
+    user.line.hear("registered");
+    let perf = Perf::open(tracefs::event_id("st_load_perf"), SELF, ANY_CPU).unwrap();
+    user.line.say("end");
+    user.join();
+    assert!(tracefs::event_exists("st_load_perf"));
+    refused();
+    drop(perf);
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_status_is_open() {
+    module::load();
+    let status = fs::File::open(STATUS).unwrap();
+    refused();
+    drop(status);
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn trace_is_readable_after_unloading() {
+    module::load();
+    let tracer = Tracer::instance("st_load_trace");
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_trace u32 a");
+        tracer.enable(&event.name);
+        event.write(&[1; 4]).unwrap();
+        tracer.disable(&event.name);
+    });
+    user.join();
+    module::unload_when_idle();
+    // Its records are of a kind that nobody can print now; nobody may call into the module.
+    let path = Path::new(tracefs::ROOT).join("instances/st_load_trace/trace");
+    assert!(fs::read_to_string(path).is_ok());
+    assert!(tracer.lines("st_load_trace").is_empty());
+}
+
+/// What is in use in the kernel, as far as these tests compare it.
+struct Usage {
+    slab: BTreeMap<String, i64>,
+    areas: i64,
+    percpu_kb: i64,
+}
+
+impl Usage {
+    fn now() -> Usage {
+        machine::drop_caches();
+        Usage {
+            slab: machine::slab_objects(),
+            areas: machine::vmalloc_areas().len() as i64,
+            percpu_kb: machine::meminfo("Percpu"),
+        }
+    }
+
+    /// What grew by at least `least` since `before`.
+    fn grew(&self, before: &Usage, least: i64) -> BTreeMap<String, i64> {
+        let mut grown = BTreeMap::new();
+        for (cache, objects) in &self.slab {
+            let by = objects - before.slab.get(cache).unwrap_or(&0);
+            grown.insert(format!("slab {cache}"), by);
+        }
+        grown.insert("vmalloc areas".into(), self.areas - before.areas);
+        grown.insert("per-CPU kB".into(), self.percpu_kb - before.percpu_kb);
+        grown.retain(|_, by| *by >= least);
+        grown
+    }
+}
+
+/// Runs `round` so often, twice over, and fails if anything grew both times by at least
+/// `tolerance`.
+///
+/// The counts are not exact: slab counts objects that lie ready on a CPU as in use, grace periods
+/// end when they like, and the rest of the machine lives too. So a leak is what a leak does: it
+/// grows with the rounds, every time. Something lost in every round grows by `rounds` in each
+/// half; half of that is the tolerance, which a settled machine's noise does not reach twice in
+/// the same cache.
+fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
+    (0..warm_up).for_each(&mut round);
+    let tolerance = rounds as i64 / 2;
+    let start = Usage::now();
+    (0..rounds).for_each(&mut round);
+    let middle = Usage::now();
+    (0..rounds).for_each(&mut round);
+    // Frees that wait for a grace period may be late: looks again for a while before it judges.
+    let first = middle.grew(&start, tolerance);
+    let mut both = BTreeMap::new();
+    let settled = crate::wait::comes(|| {
+        let second = Usage::now().grew(&middle, tolerance);
+        both = second
+            .into_iter()
+            .filter(|(what, _)| first.contains_key(what))
+            .collect();
+        both.is_empty()
+    });
+    assert!(settled, "grew in both halves of {rounds} rounds: {both:?}");
+}
+
+fn two_hundred_times() {
+    // 20 to warm up, and twice 90.
+    grows_by_nothing(20, 90, |round| {
+        module::load();
+        if round % 10 == 0 {
+            use_it_once();
+        }
+        module::unload_when_idle();
+    });
+    nothing_is_left();
+}
+
+fn using_it_leaks_nothing() {
+    module::load();
+    grows_by_nothing(20, 150, |_| use_it_once());
+    module::unload_when_idle();
+    nothing_is_left();
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The tests, by subject. Names say the rule that is checked; `better_than_c_N` is row N of the
+//! contract's table of deliberate differences. The kernel's own C implementation fails these, and
+//! passes all others.
+
+mod bit;
+mod delete;
+mod files;
+mod format;
+mod ftrace;
+mod lifetime;
+mod load;
+mod pages;
+mod perf;
+mod processes;
+mod register;
+mod status;
+mod stress;
+mod unregister;
+mod write;
+
+use crate::harness::Test;
+
+/// Every test.
+pub fn all() -> impl Iterator<Item = Test> {
+    [
+        load::TESTS,
+        files::TESTS,
+        register::TESTS,
+        unregister::TESTS,
+        delete::TESTS,
+        format::TESTS,
+        bit::TESTS,
+        pages::TESTS,
+        processes::TESTS,
+        write::TESTS,
+        ftrace::TESTS,
+        perf::TESTS,
+        stress::TESTS,
+        status::TESTS,
+        lifetime::TESTS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}

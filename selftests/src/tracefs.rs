@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! tracefs: events and the tracers (the top one, and instances) that listen to them.
+
+use crate::errno::{Errno, Result};
+use crate::ring::{self, Record};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+pub const ROOT: &str = "/sys/kernel/tracing";
+
+/// What every event and instance of these tests starts with.
+pub const PREFIX: &str = "st_";
+
+fn read(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The group of all events.
+pub fn group_dir() -> PathBuf {
+    Path::new(ROOT).join("events/user_events")
+}
+
+fn event_dir(name: &str) -> PathBuf {
+    group_dir().join(name)
+}
+
+/// Is there an event of this name?
+pub fn event_exists(name: &str) -> bool {
+    event_dir(name).join("id").exists()
+}
+
+/// The id by which perf and the ring buffer know the event.
+pub fn event_id(name: &str) -> u64 {
+    read(&event_dir(name).join("id"))
+        .trim()
+        .parse()
+        .expect("an event's id")
+}
+
+/// The text of an event's `format`.
+pub fn event_format(name: &str) -> String {
+    read(&event_dir(name).join("format"))
+}
+
+/// The names of all events that tests made.
+pub fn events_of_tests() -> Vec<String> {
+    names_in(&group_dir())
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with(PREFIX))
+        .collect()
+}
+
+/// Undoes what a test that failed midway left attached.
+pub fn detach_everything() {
+    let instances = Path::new(ROOT).join("instances");
+    for name in names_in(&instances) {
+        let _ = fs::remove_dir(instances.join(name));
+    }
+    for name in events_of_tests() {
+        let top = Tracer::top();
+        let triggers = fs::read_to_string(top.file(&name, "trigger")).unwrap_or_default();
+        for line in triggers.lines().filter(|line| !line.starts_with('#')) {
+            let trigger = line.split(" [").next().unwrap();
+            let _ = fs::write(top.file(&name, "trigger"), format!("!{trigger}"));
+        }
+        let _ = fs::write(top.file(&name, "enable"), "0");
+    }
+}
+
+/// The top tracer, or an instance. An instance is removed when dropped.
+pub struct Tracer {
+    dir: PathBuf,
+    own: bool,
+}
+
+impl Tracer {
+    /// The tracer that all share.
+    pub fn top() -> Tracer {
+        Tracer {
+            dir: ROOT.into(),
+            own: false,
+        }
+    }
+
+    /// A new instance; `name` starts with [`PREFIX`].
+    pub fn instance(name: &str) -> Tracer {
+        assert!(name.starts_with(PREFIX));
+        let dir = Path::new(ROOT).join("instances").join(name);
+        fs::create_dir(&dir).expect("make an instance");
+        Tracer { dir, own: true }
+    }
+
+    /// A file of an event in this tracer's directory.
+    pub fn file(&self, event: &str, file: &str) -> PathBuf {
+        self.dir.join("events/user_events").join(event).join(file)
+    }
+
+    /// Writes to a file of an event.
+    pub fn set(&self, event: &str, file: &str, value: &str) -> Result<()> {
+        Ok(fs::write(self.file(event, file), value)?)
+    }
+
+    /// Reads a file of an event.
+    pub fn get(&self, event: &str, file: &str) -> String {
+        read(&self.file(event, file))
+    }
+
+    /// Attaches ftrace in this tracer to the event.
+    pub fn enable(&self, event: &str) {
+        if let Err(errno) = self.set(event, "enable", "1") {
+            panic!("enable {event}: {errno:?}");
+        }
+    }
+
+    /// Detaches it again.
+    pub fn disable(&self, event: &str) {
+        if let Err(errno) = self.set(event, "enable", "0") {
+            panic!("disable {event}: {errno:?}");
+        }
+    }
+
+    /// Sets an option or control file of the tracer.
+    pub fn control(&self, file: &str, value: &str) {
+        fs::write(self.dir.join(file), value)
+            .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
+    }
+
+    /// The lines of the trace file that are the event's, from its name on: `NAME: a=1 b=2`.
+    pub fn lines(&self, event: &str) -> Vec<String> {
+        let start = format!(" {event}: ");
+        read(&self.dir.join("trace"))
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| Some(line[line.find(&start)? + 1..].to_string()))
+            .collect()
+    }
+
+    /// Takes all records of the event with this id out of the tracer's ring buffers.
+    pub fn take_records(&self, id: u64) -> Vec<Record> {
+        let mut records = Vec::new();
+        for cpu in names_of_cpus(&self.dir) {
+            let path = self.dir.join("per_cpu").join(cpu).join("trace_pipe_raw");
+            let mut file = open_nonblocking(&path);
+            let mut page = vec![0; ring::PAGE];
+            loop {
+                match file.read(&mut page).map_err(Errno::from) {
+                    Ok(0) | Err(Errno::EAGAIN) => break,
+                    Ok(length) => ring::parse(&page[..length], &mut records),
+                    Err(errno) => panic!("read {}: {errno:?}", path.display()),
+                }
+            }
+        }
+        records.retain(|record| u64::from(record.kind) == id);
+        records
+    }
+
+    /// The payloads of all records of the event, cut to `length` bytes: what follows is padding.
+    pub fn take_payloads(&self, event: &str, length: usize) -> Vec<Vec<u8>> {
+        let records = self.take_records(event_id(event));
+        records
+            .into_iter()
+            .map(|record| record.payload(length))
+            .collect()
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        if self.own {
+            // In vain if the test failed with files open; the harness tries again.
+            let _ = fs::remove_dir(&self.dir);
+        }
+    }
+}
+
+fn names_of_cpus(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir.join("per_cpu")).expect("per_cpu");
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+fn open_nonblocking(path: &Path) -> fs::File {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .unwrap_or_else(|error| panic!("open {}: {error}", path.display()))
+}
