@@ -5,8 +5,6 @@
 # The kernel tree that 'modules' and 'install' build against: prepared, with Rust.
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
-export KVM MIRROR TIMEOUT USER_EVENTS_CACHE
-
 .DEFAULT_GOAL := help
 
 help: ## this text

@@ -8,7 +8,7 @@
 # locks/KIND-KEY; whoever makes or removes it, an exclusive one. Locks belong to open files, so they
 # end with the last process that inherited them, however it ends.
 
-CACHE=${USER_EVENTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/user-events}
+CACHE=${USER_EVENTS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/user-events}
 
 # cache_key: a key made of standard input.
 cache_key() { sha256sum | cut -c1-16; }
@@ -38,7 +38,8 @@ cache_entry() {
 	done
 }
 
-# cache_prune KIND NAME: remove the entries of KIND other than NAME that nobody uses.
+# cache_prune KIND NAME: remove the entries of KIND other than NAME that nobody uses. Some disks take
+# minutes for that, so nobody waits for it; what is not finished, the next time finishes.
 cache_prune() {
 	local path name
 	for path in "$CACHE/$1"-* "$CACHE/new-$1"-*; do
@@ -49,7 +50,7 @@ cache_prune() {
 		(
 			flock -n -x 9 || exit 0
 			cache_delete "$path"
-		) 9>>"$CACHE/locks/$name"
+		) 9>>"$CACHE/locks/$name" </dev/null &>/dev/null &
 	done
 }
 

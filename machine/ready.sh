@@ -12,19 +12,21 @@ machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SUITE=trixie
 LOGS=$machine/../build/log
 
-# ready: exports ROOT and KERNEL, the two cache entries that machine/namespace mounts. A child of a
+# ready: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that machine/namespace mounts. A child of a
 # process that did this already uses the same ones.
 ready() {
 	local key
-	[[ -n ${ROOT:-} && -n ${KERNEL:-} ]] && return
+	# Whose end is the end of all that runs inside.
+	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
+	[[ -n ${USER_EVENTS_ROOT:-} && -n ${USER_EVENTS_KERNEL:-} ]] && return
 	host_can_run
 	key=$(cd "$machine" && { uname -m; echo "$SUITE"; sha256sum packages root-make root-packages archive.sh; } | cache_key)
 	cache_entry root "$key" make_root
-	export ROOT=$CACHE_ENTRY
+	export USER_EVENTS_ROOT=$CACHE_ENTRY
 	newest_kernel "$key"
 	key=$(cd "$machine" && { echo "$key"; sha256sum kernel-make archive.sh; } | cache_key)
 	cache_entry kernel "$VERSION-$key" make_kernel
-	export KERNEL=$CACHE_ENTRY
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY
 }
 
 make_root() { # DIR
@@ -42,7 +44,7 @@ newest_kernel() {
 	fi
 	say "  asking the Debian archive for its newest kernel with Rust"
 	mkdir -p "$LOGS"
-	if found=$(NETWORK=1 KERNEL='' "$machine/namespace" /src/machine/kernel-newest "$SUITE" 2>"$LOGS/kernel-newest"); then
+	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' "$machine/namespace" /src/machine/kernel-newest "$SUITE" 2>"$LOGS/kernel-newest"); then
 		VERSION=$found
 		echo "$VERSION" >"$stamp.$$"
 		mv "$stamp.$$" "$stamp"
@@ -57,7 +59,7 @@ newest_kernel() {
 make_kernel() { # DIR
 	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
 	chmod 755 "$1"
-	NETWORK=1 KERNEL_WRITABLE=1 KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
 		"$machine/namespace" /src/machine/kernel-make "$SUITE" "$VERSION" ||
 		die "the kernel tree could not be prepared: the log above says why."
 }

@@ -21,36 +21,42 @@ pause() {
 	exec {fd}>&-
 }
 
-# Shows that a long step is alive: every second on a terminal, else twice a minute.
-tick() { # OWNER-PID TEXT
-	local start=$SECONDS every=30
-	[[ -t 1 ]] && every=1
-	while pause "$every" && kill -0 "$1" 2>/dev/null; do
+# tick OWNER TEXT: show that a long step of process OWNER is alive, every second on a terminal, else
+# twice a minute. To be started in the background; tock ends it.
+tick() {
+	local start=$SECONDS seconds=0
+	while pause 1 && kill -0 "$1" 2>/dev/null; do
+		seconds=$((SECONDS - start))
 		if [[ -t 1 ]]; then
-			printf '\r  %s ... %d s' "$2" $((SECONDS - start))
-		else
-			printf '  %s ... %d s so far\n' "$2" $((SECONDS - start))
+			printf '\r  %s ... %d s' "$2" "$seconds"
+		elif ((seconds > 0 && seconds % 30 == 0)); then
+			printf '  %s ... %d s so far\n' "$2" "$seconds"
 		fi
 	done
+}
+
+# tock TICKER: end the ticker and clear its line.
+tock() {
+	kill "$1" 2>/dev/null || true
+	wait "$1" 2>/dev/null || true
+	[[ ! -t 1 ]] || printf '\r\e[K'
 }
 
 # step TEXT LOG COMMAND...: run COMMAND with its output in LOG; say how long it took,
 # or show the end of LOG and return COMMAND's status.
 step() {
-	local text=$1 log=$2 start=$SECONDS status=0 ticker clear=''
+	local text=$1 log=$2 start=$SECONDS status=0 ticker
 	shift 2
 	mkdir -p "$(dirname "$log")"
-	[[ -t 1 ]] && clear=$'\r\e[K'
 	[[ -t 1 ]] || printf '  %s ...\n' "$text"
 	tick "$$" "$text" &
 	ticker=$!
 	"$@" >"$log" 2>&1 || status=$?
-	kill "$ticker" 2>/dev/null || true
-	wait "$ticker" 2>/dev/null || true
+	tock "$ticker"
 	if [[ $status -eq 0 ]]; then
-		printf '%s  %s: done in %d s\n' "$clear" "$text" $((SECONDS - start))
+		printf '  %s: done in %d s\n' "$text" $((SECONDS - start))
 	else
-		printf '%s  %s: FAILED after %d s; the end of %s:\n' "$clear" "$text" $((SECONDS - start)) "$log"
+		printf '  %s: FAILED after %d s; the end of %s:\n' "$text" $((SECONDS - start)) "$log"
 		tail -n 40 "$log" | sed 's/^/    | /'
 	fi
 	return "$status"
