@@ -182,15 +182,17 @@ fn judge_log(test: &Test, lines: Vec<String>) -> Result<(), String> {
         "INFO: task",
         "general protection",
     ];
-    let ours = format!("{}: ", module::NAME);
-    let allowed = [format!("{ours}loaded"), format!("{ours}unloaded")];
-    for line in &lines {
-        let chatter = module::is_given()
-            && test.needs == Needs::Events
-            && line.starts_with(&ours)
-            && !allowed.contains(line);
-        if chatter || BAD.iter().any(|bad| line.contains(bad)) {
-            return Err(format!("the kernel said: {line}"));
+    if let Some(line) = lines
+        .iter()
+        .find(|line| BAD.iter().any(|bad| line.contains(bad)))
+    {
+        return Err(format!("the kernel said: {line}"));
+    }
+    if module::is_given() && test.needs == Needs::Events {
+        let said = module::said(lines);
+        let allowed = ["loaded", "unloaded"].map(|word| format!("{}: {word}", module::NAME));
+        if let Some(line) = said.iter().find(|line| !allowed.contains(line)) {
+            return Err(format!("the module said: {line}"));
         }
     }
     Ok(())

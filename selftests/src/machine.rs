@@ -27,12 +27,13 @@ pub fn slab_objects() -> BTreeMap<String, i64> {
     lines.collect()
 }
 
-/// The lines of /proc/vmallocinfo, without addresses.
+/// The lines of /proc/vmallocinfo that are of memory in use, without addresses.
 pub fn vmalloc_areas() -> Vec<String> {
     let text = fs::read_to_string("/proc/vmallocinfo").expect("/proc/vmallocinfo");
-    text.lines()
-        .map(|line| line.split_once(' ').unwrap().1.to_string())
-        .collect()
+    let lines = text.lines().map(|line| line.split_once(' ').unwrap().1);
+    // What was freed stays listed until the kernel next flushes address translations.
+    let lines = lines.filter(|line| !line.contains("unpurged"));
+    lines.map(String::from).collect()
 }
 
 /// A line of /proc/meminfo, in kB.

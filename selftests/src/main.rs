@@ -18,6 +18,7 @@ mod perf;
 mod ring;
 mod rows;
 mod tests;
+mod traced;
 mod tracefs;
 mod wait;
 

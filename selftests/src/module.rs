@@ -53,6 +53,14 @@ pub fn unload_when_idle() {
     assert!(gone && last.is_ok(), "unloading the idle module: {last:?}");
 }
 
+/// Of lines of the kernel's log, those that the module said, without what the kernel says in its
+/// name: once, that it is not part of the kernel.
+pub fn said(lines: Vec<String>) -> Vec<String> {
+    let start = format!("{NAME}: ");
+    let said = lines.into_iter().filter(|line| line.starts_with(&start));
+    said.filter(|line| !line.contains("taint")).collect()
+}
+
 /// Is it loaded?
 pub fn is_loaded() -> bool {
     machine::module_is_there(NAME)

@@ -11,10 +11,13 @@ mod format;
 mod ftrace;
 mod lifetime;
 mod load;
+mod locations;
 mod pages;
 mod perf;
 mod processes;
 mod register;
+mod register_rows;
+mod sizes;
 mod status;
 mod stress;
 mod unregister;
@@ -27,6 +30,7 @@ pub fn all() -> impl Iterator<Item = Test> {
     [
         load::TESTS,
         files::TESTS,
+        register_rows::TESTS,
         register::TESTS,
         unregister::TESTS,
         delete::TESTS,
@@ -35,6 +39,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         pages::TESTS,
         processes::TESTS,
         write::TESTS,
+        locations::TESTS,
+        sizes::TESTS,
         ftrace::TESTS,
         perf::TESTS,
         stress::TESTS,

@@ -8,8 +8,8 @@ use crate::event::Event;
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE};
 use crate::os;
-use crate::perf::{Perf, ANY_CPU, SELF};
 use crate::rows::Rows;
+use crate::traced::Traced;
 use crate::tracefs::Tracer;
 
 tests!("write":
@@ -19,54 +19,11 @@ tests!("write":
     row_nothing_attached_is_ebadf,
     row_unreadable_memory_is_efault_and_nothing_recorded,
     row_file_not_open_for_writing_is_ebadf,
-    row_data_past_the_record_is_efault,
-    row_char_data_without_a_final_nul_is_efault,
-    better_than_c_9_zero_length_is_empty_wherever_it_points_in_bounds,
-    better_than_c_9_data_outside_the_payload_is_efault,
-    better_than_c_2_too_large_for_ftrace_is_e2big,
-    better_than_c_2_too_large_for_perf_is_e2big,
-    better_than_c_2_what_one_consumer_can_take_it_gets,
-    returns_the_whole_length,
     any_split_of_an_iovec,
-    large_payloads_are_recorded_whole,
-    payload_past_the_fixed_part_is_recorded,
-    a_larger_sub_buffer_takes_larger_payloads,
-    an_event_without_fields,
-    good_locations,
     an_index_belongs_to_its_file,
     many_events_on_one_file,
     writing_works_without_a_registered_bit,
 );
-
-/// An event with an instance of ftrace attached to it alone.
-struct Traced {
-    event: Event,
-    tracer: Tracer,
-}
-
-impl Traced {
-    fn new(text: &str) -> Traced {
-        let event = Event::new(text);
-        let tracer = Tracer::instance(&event.name);
-        tracer.enable(&event.name);
-        event.wait_set();
-        Traced { event, tracer }
-    }
-
-    fn recorded(&self, length: usize) -> Vec<Vec<u8>> {
-        self.tracer.take_payloads(&self.event.name, length)
-    }
-
-    /// Detaches, and shows that of all that was written only this one record came through.
-    #[track_caller]
-    fn only_this_is_recorded(self, payload: &[u8]) {
-        assert_eq!(self.event.write(payload), Ok(4 + payload.len()));
-        let records = self.tracer.take_records(self.event.id());
-        assert_eq!(records.len(), 1, "records of failed writes: {records:?}");
-        assert_eq!(records[0].payload(payload.len()), payload);
-        self.tracer.disable(&self.event.name);
-    }
-}
 
 fn row_fewer_than_4_bytes_is_efault() {
     let traced = Traced::new("st_write_short u32 a");
@@ -244,173 +201,6 @@ fn row_file_not_open_for_writing_is_ebadf() {
         .is_empty());
 }
 
-/// An event, named after its kind, with one location field after a u32.
-///
-/// The payload is the u32, the location and 8 bytes of data: the data are at 16 from the record's
-/// start, at 0 from the field's end.
-fn locations(name: &str, kind: &str, element: &str) -> Traced {
-    let name = format!("{name}_{kind}_{element}").replace(' ', "_");
-    Traced::new(&format!("{name} u32 a; {kind} {element}[] b"))
-}
-
-fn with_location(offset: u32, size: u32, data: &[u8]) -> Vec<u8> {
-    [&[0xaa; 4][..], &location(offset, size), data].concat()
-}
-
-fn row_data_past_the_record_is_efault() {
-    let row = "data reaching past the record → EFAULT, nothing recorded";
-    let data = [0; 8];
-    let mut rows = Rows::new();
-    for (kind, element, start) in [
-        ("__data_loc", "char", 16),
-        ("__data_loc", "u8", 16),
-        ("__rel_loc", "char", 0),
-        ("__rel_loc", "u64", 0),
-    ] {
-        let traced = locations("st_write_past", kind, element);
-        for (offset, size) in [
-            (start, 9),
-            (start + 1, 8),
-            (start + 8, 1),
-            (start + 9, 1),
-            (start, 0xffff),
-            (0xffff, 1),
-            (0xffff, 0xffff),
-            (start + 4, 5),
-        ] {
-            let payload = with_location(offset, size, &data);
-            let case = format!("{kind} {element} {size} bytes at {offset}");
-            rows.fails(row, &case, traced.event.write(&payload), Errno::EFAULT);
-        }
-        traced.only_this_is_recorded(&with_location(start, 8, &data));
-    }
-    rows.finish();
-}
-
-fn row_char_data_without_a_final_nul_is_efault() {
-    let row = "a char type whose last byte is not NUL → EFAULT, nothing recorded";
-    let mut rows = Rows::new();
-    for (kind, start) in [("__data_loc", 16), ("__rel_loc", 0)] {
-        for element in ["char", "unsigned char"] {
-            let traced = locations("st_write_nul", kind, element);
-            for (offset, size) in [(0, 3), (0, 1), (0, 7), (1, 1), (5, 2)] {
-                let payload = with_location(start + offset, size, b"abc\0def\0");
-                let case = format!("{kind} {element} {size} bytes at {offset}");
-                rows.fails(row, &case, traced.event.write(&payload), Errno::EFAULT);
-            }
-            traced.only_this_is_recorded(&with_location(start, 4, b"abc\0def\0"));
-        }
-        // What is not text needs no NUL.
-        let traced = locations("st_write_nul", kind, "u8");
-        traced.only_this_is_recorded(&with_location(start, 3, b"abcdefgh"));
-    }
-    rows.finish();
-}
-
-fn better_than_c_9_zero_length_is_empty_wherever_it_points_in_bounds() {
-    let mut rows = Rows::new();
-    for (kind, start) in [("__data_loc", 16), ("__rel_loc", 0)] {
-        for element in ["char", "u32"] {
-            let traced = locations("st_write_zero", kind, element);
-            let mut written = 0;
-            // The bytes before are not NUL: none of them may be looked at.
-            for offset in [start, start + 3, start + 8] {
-                let payload = with_location(offset, 0, &[0xff; 8]);
-                let got = traced.event.write(&payload);
-                let case = format!("{kind} {element} at {offset}");
-                rows.gives("zero length is an empty value", &case, got, Ok(20));
-                written += 1;
-            }
-            for offset in [start + 9, 0xffff] {
-                let payload = with_location(offset, 0, &[0xff; 8]);
-                let case = format!("{kind} {element} at {offset}");
-                let got = traced.event.write(&payload);
-                rows.fails("checked for bounds", &case, got, Errno::EFAULT);
-            }
-            let records = traced.recorded(16).len();
-            rows.gives("recorded", &format!("{kind} {element}"), records, written);
-            traced.tracer.disable(&traced.event.name);
-        }
-    }
-    rows.finish();
-}
-
-fn better_than_c_9_data_outside_the_payload_is_efault() {
-    let mut rows = Rows::new();
-    for element in ["char", "u8"] {
-        let traced = locations("st_write_header", "__data_loc", element);
-        for (offset, size) in [(0, 1), (0, 8), (4, 4), (7, 1), (7, 2), (1, 12)] {
-            let payload = with_location(offset, size, &[0; 8]);
-            let case = format!("{element} {size} bytes at {offset}");
-            let got = traced.event.write(&payload);
-            rows.fails(
-                "non-empty data lies wholly inside the payload",
-                &case,
-                got,
-                Errno::EFAULT,
-            );
-        }
-        traced.only_this_is_recorded(&with_location(8, 0, &[0; 8]));
-    }
-    rows.finish();
-}
-
-fn better_than_c_2_too_large_for_ftrace_is_e2big() {
-    let traced = Traced::new("st_write_huge u32 a");
-    let mut rows = Rows::new();
-    let row = "E2BIG when no attached consumer can take it";
-    for length in [4096, 5000, 8192, 65536, 1 << 20] {
-        let got = traced.event.write(&vec![0; length]);
-        rows.fails(row, &format!("{length} bytes"), got, Errno::E2BIG);
-    }
-    rows.finish();
-    traced.only_this_is_recorded(&[1; 100]);
-}
-
-fn better_than_c_2_too_large_for_perf_is_e2big() {
-    let event = Event::new("st_write_perf u32 a");
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 16);
-    let mut rows = Rows::new();
-    let row = "E2BIG when no attached consumer can take it";
-    for length in [8193, 8200, 10000, 65536, 1 << 20] {
-        let got = event.write(&vec![0; length]);
-        rows.fails(row, &format!("{length} bytes"), got, Errno::E2BIG);
-    }
-    rows.finish();
-    assert!(perf.take().is_empty());
-    assert_eq!(perf.count(), 0);
-    assert_eq!(event.write(&[3; 8000]), Ok(8004));
-    assert_eq!(perf.take_payloads(8000), [[3; 8000]]);
-}
-
-fn better_than_c_2_what_one_consumer_can_take_it_gets() {
-    let traced = Traced::new("st_write_one u32 a");
-    let event = &traced.event;
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 16);
-    // Too large for ftrace; perf has it.
-    assert_eq!(event.write(&[1; 6000]), Ok(6004));
-    assert_eq!(perf.take_payloads(6000), [[1; 6000]]);
-    assert!(traced.tracer.take_records(event.id()).is_empty());
-    // Too large for both.
-    assert_eq!(event.write(&[2; 9000]), Err(Errno::E2BIG));
-    assert!(perf.take().is_empty());
-    // Both.
-    assert_eq!(event.write(&[3; 2000]), Ok(2004));
-    assert_eq!(perf.take_payloads(2000), [[3; 2000]]);
-    assert_eq!(traced.recorded(2000), [[3; 2000]]);
-    traced.tracer.disable(&event.name);
-}
-
-fn returns_the_whole_length() {
-    let traced = Traced::new("st_write_length u32 a");
-    for length in [4, 5, 7, 8, 100, 1001] {
-        let payload = vec![length as u8; length];
-        assert_eq!(traced.event.write(&payload), Ok(4 + length));
-        assert_eq!(traced.recorded(length), [payload]);
-    }
-    traced.tracer.disable(&traced.event.name);
-}
-
 /// Writes `record` in all splits into up to four parts, and tells how many there were.
 fn every_split(data: &Data, record: &[u8], mut each: impl FnMut(Result<usize>)) -> usize {
     let mut splits = 0;
@@ -441,100 +231,6 @@ fn any_split_of_an_iovec() {
         "a split changed the payload"
     );
     traced.tracer.disable(&event.name);
-}
-
-fn large_payloads_are_recorded_whole() {
-    let traced = Traced::new("st_write_large u32 a");
-    let event = &traced.event;
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 16);
-    for length in [
-        100, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 3000, 4000,
-    ] {
-        let payload: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
-        assert_eq!(event.write(&payload), Ok(4 + length), "{length} bytes");
-        assert_eq!(
-            traced.recorded(length),
-            [payload.clone()],
-            "{length} bytes in ftrace"
-        );
-        assert_eq!(
-            perf.take_payloads(length),
-            [payload],
-            "{length} bytes in perf"
-        );
-    }
-    // What perf alone can hold.
-    traced.tracer.disable(&event.name);
-    for length in [4096, 5001, 8000] {
-        let payload: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
-        assert_eq!(event.write(&payload), Ok(4 + length), "{length} bytes");
-        assert_eq!(
-            perf.take_payloads(length),
-            [payload],
-            "{length} bytes in perf"
-        );
-    }
-}
-
-fn payload_past_the_fixed_part_is_recorded() {
-    let traced = Traced::new("st_write_longer u16 a");
-    for extra in 0..20u8 {
-        let payload: Vec<u8> = (0..2 + extra).collect();
-        assert_eq!(traced.event.write(&payload), Ok(4 + payload.len()));
-        assert_eq!(traced.recorded(payload.len()), [payload]);
-    }
-    traced.tracer.disable(&traced.event.name);
-}
-
-fn a_larger_sub_buffer_takes_larger_payloads() {
-    let event = Event::new("st_write_subbuf u32 a");
-    let tracer = Tracer::instance("st_write_subbuf");
-    tracer.control("buffer_subbuf_size_kb", "32");
-    tracer.enable(&event.name);
-    let payload = [&7u32.to_ne_bytes()[..], &[0; 20000]].concat();
-    assert_eq!(event.write(&payload), Ok(20008));
-    tracer.disable(&event.name);
-    assert_eq!(tracer.lines(&event.name), ["st_write_subbuf: a=0x7 (7)"]);
-}
-
-fn an_event_without_fields() {
-    let traced = Traced::new("st_write_nothing");
-    let event = &traced.event;
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 2);
-    assert_eq!(event.write(&[]), Ok(4));
-    assert_eq!(traced.recorded(0), [[]; 1]);
-    assert_eq!(perf.take_payloads(0), [[]; 1]);
-    assert_eq!(event.write(&[1, 2, 3]), Ok(7));
-    assert_eq!(traced.recorded(3), [[1, 2, 3]]);
-    assert_eq!(perf.take_payloads(3), [[1, 2, 3]]);
-    traced.tracer.disable(&event.name);
-}
-
-fn good_locations() {
-    let mut rows = Rows::new();
-    for (kind, start) in [("__data_loc", 16), ("__rel_loc", 0)] {
-        let traced = locations("st_write_good", kind, "char");
-        let mut written = Vec::new();
-        // The whole, the beginning, the middle, the end.
-        for (offset, size) in [(0, 8), (0, 4), (2, 2), (4, 4), (7, 1)] {
-            let payload = with_location(start + offset, size, b"abc\0def\0");
-            let got = traced.event.write(&payload);
-            rows.gives(
-                "good data",
-                &format!("{kind} {size} at {offset}"),
-                got,
-                Ok(20),
-            );
-            written.push(payload);
-        }
-        rows.gives("recorded", kind, traced.recorded(16), written);
-        traced.tracer.disable(&traced.event.name);
-    }
-    // __data_loc counts from the start of the record, of which 8 is the first byte of the payload:
-    // it may point at the fixed part.
-    let traced = locations("st_write_good", "__data_loc", "u8");
-    traced.only_this_is_recorded(&with_location(8, 16, &[1; 8]));
-    rows.finish();
 }
 
 fn an_index_belongs_to_its_file() {
