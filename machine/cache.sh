@@ -13,6 +13,13 @@ CACHE=${USER_EVENTS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/user-events}
 # cache_key: a key made of standard input.
 cache_key() { sha256sum | cut -c1-16; }
 
+# cache_lock -s|-x FD NAME: lock, and say so if that takes waiting.
+cache_lock() {
+	flock -n "$1" "$2" && return
+	say "  another run is preparing $3: waiting for it"
+	flock "$1" "$2"
+}
+
 # cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held for use as long as
 # this shell and its children live. If there is none, COMMAND makes it, given a directory to fill.
 cache_entry() {
@@ -23,12 +30,9 @@ cache_entry() {
 	CACHE_ENTRY=$CACHE/$name
 	exec {fd}>>"$CACHE/locks/$name"
 	while :; do
-		flock -n -s "$fd" || {
-			say "  another run is preparing $name: waiting for it"
-			flock -s "$fd"
-		}
+		cache_lock -s "$fd" "$name"
 		[[ -d $CACHE_ENTRY ]] && return
-		flock -x "$fd"
+		cache_lock -x "$fd" "$name"
 		[[ -d $CACHE_ENTRY ]] && continue
 		cache_delete "$CACHE/new-$name"
 		mkdir "$CACHE/new-$name"

@@ -10,7 +10,7 @@ machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$machine/cache.sh"
 
 SUITE=trixie
-LOGS=$machine/../build/log
+LOGS=${machine%/*}/build/log
 
 # ready: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that machine/namespace mounts. A child of a
 # process that did this already uses the same ones.
