@@ -16,6 +16,8 @@ use std::time::Duration;
 pub enum Needs {
     /// user_events, from a module or built in.
     Events,
+    /// The same, and a machine that can swap. Left out where it cannot.
+    Swap,
     /// The module's file, not loaded.
     UnloadedModule,
 }
@@ -48,6 +50,14 @@ impl Test {
         }
     }
 
+    /// The same test, for machines that can swap.
+    pub const fn swapping(self) -> Test {
+        Test {
+            needs: Needs::Swap,
+            ..self
+        }
+    }
+
     /// The same test, allowed to take longer.
     pub const fn limit(self, seconds: u64) -> Test {
         Test {
@@ -59,10 +69,11 @@ impl Test {
 
 /// Makes the table of a file's tests: the function's name, after the subject, is the test's name.
 macro_rules! tests {
-    ($subject:literal: $($name:ident),* $(,)?) => {
-        pub const TESTS: &[$crate::harness::Test] = &[
-            $($crate::harness::Test::new(concat!($subject, "::", stringify!($name)), $name)),*
-        ];
+    ($subject:literal: $($name:ident $(.$more:ident($($value:expr)?))?),* $(,)?) => {
+        pub const TESTS: &[$crate::harness::Test] = &[$(
+            $crate::harness::Test::new(concat!($subject, "::", stringify!($name)), $name)
+                $(.$more($($value)?))?
+        ),*];
     };
 }
 pub(crate) use tests;
@@ -76,7 +87,7 @@ pub fn run(test: &Test, log: &mut Log) -> Result<(), String> {
 
     let mut result = run_in_child(test);
     let tidy = match test.needs {
-        Needs::Events => settle_events(),
+        Needs::Events | Needs::Swap => settle_events(),
         Needs::UnloadedModule => settle_module(),
     };
     if result.is_ok() {
@@ -188,7 +199,7 @@ fn judge_log(test: &Test, lines: Vec<String>) -> Result<(), String> {
     {
         return Err(format!("the kernel said: {line}"));
     }
-    if module::is_given() && test.needs == Needs::Events {
+    if module::is_given() && test.needs != Needs::UnloadedModule {
         let said = module::said(lines);
         let allowed = ["loaded", "unloaded"].map(|word| format!("{}: {word}", module::NAME));
         if let Some(line) = said.iter().find(|line| !allowed.contains(line)) {

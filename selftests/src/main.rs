@@ -17,6 +17,7 @@ mod os;
 mod perf;
 mod ring;
 mod rows;
+mod swap;
 mod tests;
 mod traced;
 mod tracefs;
@@ -141,6 +142,10 @@ fn main() -> ExitCode {
             score.add("load::before_the_other_tests", Err(format!("{errno:?}")));
         } else {
             for test in &of_events {
+                if test.needs == Needs::Swap && !swap::is_possible() {
+                    println!("left out {}: this machine cannot swap", test.name);
+                    continue;
+                }
                 score.add(test.name, harness::run(test, &mut log));
             }
             if module::is_given() {

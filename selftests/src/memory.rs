@@ -150,6 +150,17 @@ impl Mapping {
         pages.iter().filter(|&&page| page & 1 != 0).count()
     }
 
+    /// Has the first page been swapped out? And is it in memory? Neither, if it has no contents.
+    pub fn swapped_or_present(&self) -> (bool, bool) {
+        use std::os::unix::fs::FileExt;
+        let mut entry = [0; 8];
+        let pagemap = File::open("/proc/self/pagemap").expect("open pagemap");
+        let at = self.address() / PAGE as u64 * 8;
+        pagemap.read_exact_at(&mut entry, at).expect("read pagemap");
+        let entry = u64::from_ne_bytes(entry);
+        (entry & (1 << 62) != 0, entry & (1 << 63) != 0)
+    }
+
     /// Unmaps the memory, and remembers where it was.
     pub fn unmap(&mut self) {
         assert!(self.mapped);

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::os;
+use crate::swap::Swap;
 use crate::tracefs::Tracer;
 use crate::wait;
 use std::os::unix::fs::FileExt;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 tests!("pages":
     a_page_never_touched_gets_its_bit,
     a_dropped_page_is_faulted_in,
+    a_swapped_out_page_is_brought_back.swapping(),
     a_dropped_page_of_a_file_is_faulted_in,
     a_dropped_page_gets_the_latest_state,
     a_page_that_may_not_be_written_waits_for_the_next_change,
@@ -70,6 +72,29 @@ fn a_dropped_page_is_faulted_in() {
             event.page.resident() == 1
         });
         event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+fn a_swapped_out_page_is_brought_back() {
+    let _swap = Swap::new();
+    let event = Event::new("st_page_swapped u32 a");
+    let top = Tracer::top();
+    event.page.put(8, b"contents");
+    for _ in 0..5 {
+        wait::until("the page to be swapped out", || {
+            event.page.advise(libc::MADV_PAGEOUT).unwrap();
+            event.page.swapped_or_present().0
+        });
+        enable_promptly(&top, &event.name);
+        // Looked at without touching it: a read would bring the page back for the kernel.
+        wait::until("the kernel to bring the page back", || {
+            event.page.swapped_or_present().1
+        });
+        event.wait_set();
+        let contents = event.page.long(8).load(Ordering::Relaxed);
+        assert_eq!(&contents.to_ne_bytes(), b"contents");
         top.disable(&event.name);
         event.wait_clear();
     }
