@@ -23,10 +23,12 @@ pub mod schema;
 mod sys;
 mod writer;
 
+use event::UserEvent;
 use files::data::{Context, DataFile};
 use files::status::StatusFile;
 use process::Processes;
 use registry::Registry;
+use sys::dyn_event::DynEvents;
 use sys::symbols::Symbols;
 use sys::tracefs::{Control, Listed, TracefsFile};
 
@@ -48,6 +50,7 @@ module! {
 /// in which [`UserEvents::load`] made them.
 struct UserEvents {
     _data: TracefsFile<Context>,
+    _dynamic_events: DynEvents<UserEvent>,
     _status: TracefsFile<Context>,
     _state: State,
     _farewell: Farewell,
@@ -102,12 +105,16 @@ impl UserEvents {
         let status = steps.run("create user_events_status in tracefs", || {
             TracefsFile::create::<Listed<StatusFile>>(symbols, &state.0)
         })?;
+        let dynamic_events = steps.run("join dynamic_events", || {
+            DynEvents::new(symbols, state.0.registry.clone())
+        })?;
         // Last, since from here on the module is used.
         let data = steps.run("create user_events_data in tracefs", || {
             TracefsFile::create::<Control<DataFile>>(symbols, &state.0)
         })?;
         Ok(Self {
             _data: data,
+            _dynamic_events: dynamic_events,
             _status: status,
             _state: state,
             _farewell: Farewell,

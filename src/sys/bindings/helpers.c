@@ -45,6 +45,9 @@ DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);
 DEFINE_STATIC_CALL(print_fields_call, absent_print_event_fields);
 
 static struct mutex *event_mutex_ptr;
+static struct mutex *dyn_event_ops_mutex_ptr;
+static struct list_head *dyn_event_list_ptr;
+static struct list_head *dyn_event_ops_list_ptr;
 
 /* A kprobe, once registered, knows the address of the symbol it sits on. */
 static void *find_kallsyms_lookup_name(void)
@@ -83,6 +86,15 @@ const char *user_events_resolve_symbols(void)
 	event_mutex_ptr = lookup("event_mutex");
 	if (!event_mutex_ptr)
 		return "event_mutex";
+	dyn_event_ops_mutex_ptr = lookup("dyn_event_ops_mutex");
+	if (!dyn_event_ops_mutex_ptr)
+		return "dyn_event_ops_mutex";
+	dyn_event_list_ptr = lookup("dyn_event_list");
+	if (!dyn_event_list_ptr)
+		return "dyn_event_list";
+	dyn_event_ops_list_ptr = lookup("dyn_event_ops_list");
+	if (!dyn_event_ops_list_ptr)
+		return "dyn_event_ops_list";
 
 	addr = lookup("tracefs_remove");
 	if (!addr)
@@ -105,6 +117,32 @@ void user_events_lock_event_mutex(void)
 void user_events_unlock_event_mutex(void)
 {
 	mutex_unlock(event_mutex_ptr);
+}
+
+/* event_mutex is held. */
+void user_events_add_dyn_event(struct dyn_event *ev)
+{
+	list_add_tail(&ev->list, dyn_event_list_ptr);
+}
+
+/* event_mutex is held. */
+void user_events_remove_dyn_event(struct dyn_event *ev)
+{
+	list_del(&ev->list);
+}
+
+void user_events_add_dyn_event_ops(struct dyn_event_operations *ops)
+{
+	mutex_lock(dyn_event_ops_mutex_ptr);
+	list_add_tail(&ops->list, dyn_event_ops_list_ptr);
+	mutex_unlock(dyn_event_ops_mutex_ptr);
+}
+
+void user_events_remove_dyn_event_ops(struct dyn_event_operations *ops)
+{
+	mutex_lock(dyn_event_ops_mutex_ptr);
+	list_del(&ops->list);
+	mutex_unlock(dyn_event_ops_mutex_ptr);
 }
 
 void user_events_tracefs_remove(struct dentry *dentry)
