@@ -227,11 +227,23 @@ impl UserEvent {
         drop(node);
     }
 
-    /// Tries once more to write the event's state to `enabler`'s bit, if it is still connected.
-    /// Returns whether there is nothing left to be done.
-    pub(crate) fn retry(&self, enabler: &Enabler) -> bool {
+    /// As [`UserEvent::connect`], for an enabler that already knows in whose memory its bit is.
+    pub(crate) fn connect_written(&self, enabler: &Enabler, node: RBTreeNode<u64, Arc<Enabler>>) {
+        let mut enablers = self.enablers.lock();
+        enabler.write(enablers.on);
+        enablers.by_id.insert(node);
+    }
+
+    /// Writes the event's state by `write`, if `enabler` is still connected. `write` is called with
+    /// the lock held under which the state changes. Returns what it returns.
+    pub(crate) fn rewrite(
+        &self,
+        enabler: &Enabler,
+        write: impl FnOnce(bool) -> bool,
+    ) -> Option<bool> {
         let enablers = self.enablers.lock();
-        enablers.by_id.get(&enabler.id()).is_none() || enabler.try_write(enablers.on)
+        enablers.by_id.get(&enabler.id())?;
+        Some(write(enablers.on))
     }
 }
 
@@ -250,9 +262,7 @@ impl TraceEventOwner for UserEvent {
         }
         enablers.on = on;
         for enabler in enablers.by_id.values() {
-            if !enabler.try_write(on) {
-                enabler.repair_later();
-            }
+            enabler.write(on);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::event_table::EventTable;
 use super::requests::{DescriptionBuffer, Registration, Unregistration};
-use crate::process::Processes;
+use crate::processes::Processes;
 use crate::registry::Registry;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;

@@ -9,8 +9,10 @@ mod bindings;
 
 pub(crate) mod address_space;
 pub(crate) mod capability;
+pub(crate) mod clock;
 pub(crate) mod dyn_event;
 pub(crate) mod event_mutex;
+pub(crate) mod fork;
 pub(crate) mod module_ref;
 pub(crate) mod perf;
 pub(crate) mod probe_list;

@@ -84,6 +84,31 @@ void user_events_leave_probes(struct srcu_ctr __percpu *ctr);
 void user_events_free_probe(struct user_events_probe *probe);
 void user_events_probe_barrier(void);
 
+/**
+ * struct user_events_fork_probe - somebody who wants to know of forks
+ * @forked: a task with an address space of its own was forked and does not run
+ *          yet; the current task is its parent
+ * @tp: the tracepoint
+ */
+struct user_events_fork_probe {
+	void			(*forked)(struct user_events_fork_probe *probe,
+					  struct task_struct *child);
+	struct tracepoint	*tp;
+};
+
+/* fork.rs */
+int user_events_add_fork_probe(struct user_events_fork_probe *probe);
+void user_events_remove_fork_probe(struct user_events_fork_probe *probe);
+int user_events_add_task_work(struct task_struct *task,
+			      struct callback_head *work);
+void user_events_wait_for_task_work(void);
+struct mm_struct *user_events_task_mm(struct task_struct *task);
+u64 user_events_start_time(struct task_struct *task);
+bool user_events_is_dying(void);
+
+/* clock.rs */
+u64 user_events_now(void);
+
 /* ring_buffer.rs */
 bool user_events_soft_disabled(struct trace_event_file *file);
 
