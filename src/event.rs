@@ -15,6 +15,7 @@ use core::ops::Deref;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::str::{CStr, CString};
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed};
 use kernel::sync::{Arc, Mutex};
 
@@ -28,8 +29,9 @@ pub(crate) struct UserEvent {
     id: u64,
     /// The description as it is listed.
     listing: KVec<u8>,
-    /// Bytes of the listing that are the name.
+    /// Bytes of the listing that are the name it was registered under.
     name_len: usize,
+    place: Place,
     fixed_size: u32,
     locations: KVec<Location>,
     /// Does the event stay when nobody uses it?
@@ -50,8 +52,48 @@ struct Enablers {
     by_id: RBTree<u64, Arc<Enabler>>,
 }
 
+/// How an event is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    /// Is it to stay when nobody uses it?
+    pub(crate) persistent: bool,
+    /// May other events have the same name, with other fields?
+    pub(crate) multi_format: bool,
+}
+
+/// Where the trace core shows an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Under the name it was registered with.
+    Named,
+    /// As one of several formats of that name, with a number that no other format has.
+    Format(u64),
+}
+
+impl Place {
+    /// The group of events in tracefs. C: `USER_EVENTS_SYSTEM`, `USER_EVENTS_MULTI_SYSTEM`.
+    fn group(self) -> &'static CStr {
+        match self {
+            Place::Named => c"user_events",
+            Place::Format(_) => c"user_events_multi",
+        }
+    }
+
+    /// The name in tracefs of an event that was registered as `name`.
+    fn name(self, name: &[u8]) -> Result<KVec<u8>> {
+        let mut shown = KVec::new();
+        shown.extend_from_slice(name, GFP_KERNEL)?;
+        if let Place::Format(number) = self {
+            let suffix = CString::try_from_fmt(fmt!(".{number:x}"))?;
+            shown.extend_from_slice(suffix.to_bytes(), GFP_KERNEL)?;
+            schema::check_name(&shown)?;
+        }
+        Ok(shown)
+    }
+}
+
 /// A buffer as a place for the schema's texts.
-struct Text(KVec<u8>);
+pub(crate) struct Text(pub(crate) KVec<u8>);
 
 impl Sink for Text {
     type Error = Error;
@@ -62,27 +104,28 @@ impl Sink for Text {
 }
 
 impl UserEvent {
-    /// Makes an event that nobody knows or uses yet. May sleep.
+    /// Makes an event that nobody knows or uses yet. `listing` is what `description` lists as. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `ENOMEM`; `EINVAL` when the name in tracefs would be too long.
     pub(crate) fn new(
         registry: &Arc<Registry>,
         id: u64,
-        description: &Description<'_>,
+        place: Place,
         persistent: bool,
+        description: &Description<'_>,
+        listing: KVec<u8>,
     ) -> Result<Arc<Event>> {
-        let mut listing = Text(KVec::new());
-        description.write_listing(&mut listing)?;
+        let name = place.name(description.name())?;
         let mut print_fmt = Text(KVec::new());
         description.write_print_fmt(&mut print_fmt)?;
         let mut locations = KVec::new();
         for location in description.locations() {
             locations.push(location, GFP_KERNEL_ACCOUNT)?;
         }
-        let fields = description.fields();
-        let specs = fields.clone().map(|field| FieldSpec {
+        let specs = description.fields().map(|field| FieldSpec {
             type_text: field.type_text(),
             name: field.name(),
             size: field.size(),
@@ -91,7 +134,8 @@ impl UserEvent {
         });
         let event = try_pin_init!(Self {
             id,
-            listing: listing.0,
+            place,
+            listing,
             name_len: description.name().len(),
             fixed_size: description.fixed_size(),
             locations,
@@ -104,13 +148,7 @@ impl UserEvent {
                 "UserEvent::enablers"
             ),
         }? Error);
-        TraceEvent::new(
-            c"user_events",
-            description.name(),
-            &print_fmt.0,
-            specs,
-            event,
-        )
+        TraceEvent::new(place.group(), &name, &print_fmt.0, specs, event)
     }
 
     /// Unique, and higher for events made later.
@@ -118,9 +156,24 @@ impl UserEvent {
         self.id
     }
 
-    /// The event's name.
-    pub(crate) fn name(&self) -> &[u8] {
+    /// Where the trace core shows it.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The name it was registered under. Not always the one in tracefs, see [`TraceEvent::name`].
+    pub(crate) fn registered_name(&self) -> &[u8] {
         self.listing.get(..self.name_len).unwrap_or_default()
+    }
+
+    /// The description as it is listed, which tells events with the same name apart.
+    pub(crate) fn listing(&self) -> &[u8] {
+        &self.listing
+    }
+
+    /// Where it is registered.
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// Does the event stay when nobody uses it?
@@ -143,11 +196,6 @@ impl UserEvent {
     #[inline]
     pub(crate) fn check_payload(&self, payload: &[u8]) -> Result<schema::Ending, schema::Error> {
         schema::check_payload(payload, self.fixed_size, &self.locations)
-    }
-
-    /// Has the event exactly these fields?
-    pub(crate) fn has_fields_of(&self, other: &Description<'_>) -> bool {
-        Description::parse_listing(&self.listing).is_ok_and(|mine| mine.same_fields(other))
     }
 
     /// Writes the event's state to `enabler`'s bit and keeps it up to date from then on.
@@ -179,11 +227,23 @@ impl UserEvent {
         drop(node);
     }
 
-    /// Tries once more to write the event's state to `enabler`'s bit, if it is still connected.
-    /// Returns whether there is nothing left to be done.
-    pub(crate) fn retry(&self, enabler: &Enabler) -> bool {
+    /// As [`UserEvent::connect`], for an enabler that already knows in whose memory its bit is.
+    pub(crate) fn connect_written(&self, enabler: &Enabler, node: RBTreeNode<u64, Arc<Enabler>>) {
+        let mut enablers = self.enablers.lock();
+        enabler.write(enablers.on);
+        enablers.by_id.insert(node);
+    }
+
+    /// Writes the event's state by `write`, if `enabler` is still connected. `write` is called with
+    /// the lock held under which the state changes. Returns what it returns.
+    pub(crate) fn rewrite(
+        &self,
+        enabler: &Enabler,
+        write: impl FnOnce(bool) -> bool,
+    ) -> Option<bool> {
         let enablers = self.enablers.lock();
-        enablers.by_id.get(&enabler.id()).is_none() || enabler.try_write(enablers.on)
+        enablers.by_id.get(&enabler.id())?;
+        Some(write(enablers.on))
     }
 }
 
@@ -202,9 +262,7 @@ impl TraceEventOwner for UserEvent {
         }
         enablers.on = on;
         for enabler in enablers.by_id.values() {
-            if !enabler.try_write(on) {
-                enabler.repair_later();
-            }
+            enabler.write(on);
         }
     }
 

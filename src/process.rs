@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registrations of one address space.
+//! One address space that has registered something.
 
 use crate::enabler::Enabler;
 use crate::event::Use;
-use crate::registry::Registry;
-use crate::sys::address_space::{self, Listener, Watch};
+use crate::processes::Processes;
+use crate::registrations::{Membership, Registrations, Site};
+use crate::sys::address_space::{Listener, Watch};
 use crate::sys::remote_page::{NotPresent, UserBit};
-use core::mem;
-use kernel::list::{List, ListArc};
 use kernel::mm::{Mm, MmWithUser};
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::rbtree::RBTreeNode;
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, Mutex, SpinLock};
 use kernel::workqueue::{self, Work, WorkItem};
@@ -21,24 +20,30 @@ use kernel::{new_mutex, new_spinlock, new_work};
 /// copied meanwhile, an end to one that is unmapped in a loop.
 const MOST_FAULTS: usize = 10;
 
-/// An address space that has registered something, and what it has registered.
+/// How many bits are repaired one by one; if more are to be, all of the process are gone through.
+const MOST_REPAIRS: usize = 16;
+
+/// An address space, and its share in a set of registrations.
 #[pin_data]
 pub(crate) struct Process {
     mm: ARef<Mm>,
     processes: Arc<Processes>,
+    /// Held while the process changes its registrations.
     #[pin]
-    registrations: Mutex<Registrations>,
-    /// Enablers whose bit could not be written when it should have been.
+    changes: Mutex<Option<Watch<Process>>>,
+    /// Empty when the address space has ended.
     #[pin]
-    repairs: SpinLock<List<Enabler>>,
+    membership: SpinLock<Option<Membership>>,
+    #[pin]
+    repairs: SpinLock<Repairs>,
     #[pin]
     work: Work<Process>,
 }
 
-/// By address and number of the bit.
-struct Registrations {
-    by_bit: RBTree<(usize, u8), Arc<Enabler>>,
-    watch: Option<Watch<Process>>,
+/// Bits that could not be written when they should have been.
+struct Repairs {
+    sites: KVec<Site>,
+    all: bool,
 }
 
 workqueue::impl_has_work! {
@@ -46,35 +51,85 @@ workqueue::impl_has_work! {
 }
 
 impl Process {
-    fn new(mm: &MmWithUser, processes: &Arc<Processes>) -> Result<Arc<Self>> {
+    /// A process that nobody knows yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        mm: &MmWithUser,
+        processes: &Arc<Processes>,
+        membership: Membership,
+    ) -> Result<Arc<Self>> {
         let mm: &Mm = mm;
-        Arc::pin_init(
+        let sites = KVec::with_capacity(MOST_REPAIRS, GFP_KERNEL_ACCOUNT)?;
+        let process = Arc::pin_init(
             try_pin_init!(Self {
                 mm: ARef::from(mm),
                 processes: processes.clone(),
-                registrations <- new_mutex!(
-                    Registrations { by_bit: RBTree::new(), watch: None },
-                    "Process::registrations"
-                ),
-                repairs <- new_spinlock!(List::new(), "Process::repairs"),
+                changes <- new_mutex!(None, "Process::changes"),
+                membership <- new_spinlock!(None, "Process::membership"),
+                repairs <- new_spinlock!(Repairs { sites, all: false }, "Process::repairs"),
                 work <- new_work!("Process::work"),
             }? Error),
             GFP_KERNEL_ACCOUNT,
-        )
+        )?;
+        let node = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
+        membership.registrations().join(node);
+        *process.membership.lock() = Some(membership);
+        Ok(process)
     }
 
-    /// The address space.
-    pub(crate) fn mm(&self) -> &Mm {
-        &self.mm
+    /// The address space as a key. Unique for as long as the process exists.
+    pub(crate) fn key(&self) -> usize {
+        key(&self.mm)
+    }
+
+    /// Keeps what tells of the address space's end.
+    pub(crate) fn set_watch(&self, watch: Watch<Process>) {
+        *self.changes.lock() = Some(watch);
+    }
+
+    /// Gives up the process's share in its registrations, and stops waiting for its end.
+    pub(crate) fn withdraw(&self) {
+        let watch = self.changes.lock().take();
+        let membership = self.membership.lock().take();
+        if let Some(membership) = &membership {
+            membership.registrations().leave(self);
+        }
+        drop((watch, membership));
+    }
+
+    /// A share in the process's registrations, for a child. Any context.
+    pub(crate) fn share(&self) -> Option<Membership> {
+        self.membership.lock().as_ref().map(Membership::share)
+    }
+
+    /// The registrations, and whether they are this process's alone.
+    fn registrations(&self) -> Option<(Arc<Registrations>, bool)> {
+        let membership = self.membership.lock();
+        let membership = membership.as_ref()?;
+        Some((membership.registrations().clone(), membership.is_alone()))
     }
 
     /// Is something registered for this bit?
     pub(crate) fn has(&self, address: usize, bit: u8) -> bool {
-        self.registrations
-            .lock()
-            .by_bit
-            .get(&(address, bit))
-            .is_some()
+        self.registrations()
+            .is_some_and(|(registrations, _)| registrations.get(&(address, bit)).is_some())
+    }
+
+    /// Registrations that are this process's alone, so that they can be changed. `changes` is held.
+    fn own_registrations(self: &Arc<Self>) -> Result<Arc<Registrations>> {
+        let (shared, is_alone) = self.registrations().ok_or(ESRCH)?;
+        if is_alone {
+            return Ok(shared);
+        }
+        let copy = shared.copy(self)?;
+        let own = copy.registrations().clone();
+        shared.leave(self);
+        let share = self.membership.lock().replace(copy);
+        drop(share);
+        Ok(own)
     }
 
     /// Registers `bit` for `event`. On success the bit tells the event's state. `mm` is the
@@ -86,15 +141,15 @@ impl Process {
     /// `ENOMEM`.
     pub(crate) fn register(self: &Arc<Self>, mm: &MmWithUser, bit: UserBit, event: Use) -> Result {
         let site = (bit.address(), bit.bit());
-        let enabler = Enabler::new(self, bit, event)?;
-        let by_bit = RBTreeNode::new(site, enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-        let mut by_id = RBTreeNode::new(enabler.id(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-
         // Held while the page is waited for: that holds up this process alone.
-        let mut registrations = self.registrations.lock();
-        if registrations.by_bit.get(&site).is_some() {
+        let _changes = self.changes.lock();
+        if self.has(bit.address(), bit.bit()) {
             return Err(EADDRINUSE);
         }
+        let registrations = self.own_registrations()?;
+        let enabler = Enabler::new(&registrations, bit, event)?;
+        let by_site = RBTreeNode::new(site, enabler.clone(), GFP_KERNEL_ACCOUNT)?;
+        let mut by_id = RBTreeNode::new(enabler.id(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
         for _ in 0..MOST_FAULTS {
             let locked = mm.mmap_read_lock();
             let connected = enabler
@@ -103,7 +158,7 @@ impl Process {
             drop(locked);
             match connected {
                 Ok(()) => {
-                    registrations.by_bit.insert(by_bit);
+                    registrations.insert(by_site);
                     return Ok(());
                 }
                 Err((NotPresent, node)) => by_id = node,
@@ -119,44 +174,85 @@ impl Process {
     /// # Errors
     ///
     /// `ENOENT` when nothing is registered there; `EFAULT` when it was, and is not any more, but
-    /// the bit could not be cleared.
-    pub(crate) fn unregister(&self, mm: &MmWithUser, address: usize, bit: u8) -> Result {
+    /// the bit could not be cleared; `ENOMEM`, and it still is.
+    pub(crate) fn unregister(self: &Arc<Self>, mm: &MmWithUser, address: usize, bit: u8) -> Result {
         // Held until the bit is clear, so that a new registration of it comes after.
-        let mut registrations = self.registrations.lock();
-        let enabler = registrations.by_bit.remove(&(address, bit)).ok_or(ENOENT)?;
+        let _changes = self.changes.lock();
+        if !self.has(address, bit) {
+            return Err(ENOENT);
+        }
+        let registrations = self.own_registrations()?;
+        let enabler = registrations.remove(&(address, bit)).ok_or(ENOENT)?;
         enabler.event().disconnect(&enabler);
+        let bit = enabler.bit();
         for _ in 0..MOST_FAULTS {
             let locked = mm.mmap_read_lock();
-            let cleared = enabler.bit().store(mm, &locked, false);
+            let cleared = bit.store(mm, &locked, false);
             drop(locked);
             if cleared.is_ok() {
                 return Ok(());
             }
-            enabler.bit().fault_in(mm).map_err(|_| EFAULT)?;
+            bit.fault_in(mm).map_err(|_| EFAULT)?;
         }
         Err(EFAULT)
     }
 
-    /// Has the enabler's bit written by the work queue. Any context.
-    pub(crate) fn repair_later(self: &Arc<Self>, enabler: ListArc<Enabler>) {
-        self.repairs.lock().push_back(enabler);
-        // Already queued is as good.
-        let _ = self
-            .processes
-            .registry
-            .queue()
-            .enqueue::<_, 0>(self.clone());
+    /// Writes a bit, if that can be done without waiting for the process in any way. Returns
+    /// whether there is nothing left to be done: it was written, or the process is gone.
+    pub(crate) fn try_write(&self, bit: &UserBit, on: bool) -> bool {
+        let Some(mm) = self.mm.mmget_not_zero() else {
+            return true;
+        };
+        // The last reference to an address space is heavy, and `event_mutex` may be held.
+        let mm = MmWithUser::into_mmput_async(mm);
+        let Some(locked) = mm.mmap_read_trylock() else {
+            return false;
+        };
+        bit.store(&mm, &locked, on).is_ok()
     }
 
-    /// Brings in the page of an enabler's bit and has it written.
+    /// Has the bit at a site written by the work queue. Any context.
+    pub(crate) fn repair_later(self: &Arc<Self>, site: Site) {
+        let mut repairs = self.repairs.lock();
+        if !repairs.all && repairs.sites.push_within_capacity(site).is_err() {
+            repairs.all = true;
+            repairs.sites.clear();
+        }
+        drop(repairs);
+        // Already queued is as good.
+        let _ = self.processes.queue().enqueue::<_, 0>(self.clone());
+    }
+
+    /// Writes all bits of the process anew: it is a child, and an event may have changed since its
+    /// memory was copied.
+    pub(crate) fn rewrite_all(&self) {
+        let mut from = (0, 0);
+        while let Some((registrations, _)) = self.registrations() {
+            let Some(enabler) = registrations.get_from(&from) else {
+                return;
+            };
+            self.repair(&enabler);
+            let (address, bit) = enabler.site();
+            from = (address, bit + 1);
+        }
+    }
+
+    /// Brings in the page of an enabler's bit and writes it.
     fn repair(&self, enabler: &Enabler) {
+        let bit = enabler.bit();
         for _ in 0..MOST_FAULTS {
+            let written = enabler
+                .event()
+                .rewrite(enabler, |on| self.try_write(bit, on));
+            if written != Some(false) {
+                return;
+            }
             let Some(mm) = self.mm.mmget_not_zero() else {
                 return;
             };
             let mm = MmWithUser::into_mmput_async(mm);
             // What cannot be written now is left alone until the event changes again.
-            if enabler.bit().fault_in(&mm).is_err() || enabler.event().retry(enabler) {
+            if bit.fault_in(&mm).is_err() {
                 return;
             }
         }
@@ -168,12 +264,25 @@ impl WorkItem for Process {
 
     fn run(this: Arc<Self>) {
         loop {
-            let Some(enabler) = this.repairs.lock().pop_front() else {
+            // Out of the list before it is written: whoever changes the event from here on either
+            // is seen by the repair, or lists the site again.
+            let mut repairs = this.repairs.lock();
+            let all = core::mem::take(&mut repairs.all);
+            let site = repairs.sites.pop();
+            drop(repairs);
+            if all {
+                this.rewrite_all();
+                continue;
+            }
+            let Some(site) = site else {
                 return;
             };
-            // Out of the list before it is written: whoever changes the event from here on either
-            // is seen by the repair, or finds that it can be listed again.
-            this.repair(&enabler.into_arc());
+            let enabler = this
+                .registrations()
+                .and_then(|(registrations, _)| registrations.get(&site));
+            if let Some(enabler) = enabler {
+                this.repair(&enabler);
+            }
         }
     }
 }
@@ -181,94 +290,11 @@ impl WorkItem for Process {
 impl Listener for Process {
     fn ended(&self) {
         self.processes.forget(self);
-        let mut registrations = self.registrations.lock();
-        let by_bit = mem::replace(&mut registrations.by_bit, RBTree::new());
-        let watch = registrations.watch.take();
-        drop(registrations);
-        for enabler in by_bit.values() {
-            enabler.event().disconnect(enabler);
-        }
-        drop((by_bit, watch));
+        self.withdraw();
     }
 }
 
-/// All processes that have registered something, by address space.
-#[pin_data]
-pub(crate) struct Processes {
-    registry: Arc<Registry>,
-    #[pin]
-    by_mm: Mutex<RBTree<usize, Arc<Process>>>,
-}
-
-/// An address space as a key. It stays unique for as long as a [`Process`] keeps the structure.
-fn key(mm: &Mm) -> usize {
+/// An address space as a key.
+pub(crate) fn key(mm: &Mm) -> usize {
     mm.as_raw() as usize
-}
-
-impl Processes {
-    /// None yet.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(registry: &Arc<Registry>) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            try_pin_init!(Self {
-                registry: registry.clone(),
-                by_mm <- new_mutex!(RBTree::new(), "Processes::by_mm"),
-            }? Error),
-            GFP_KERNEL,
-        )
-    }
-
-    /// The process of this address space, if it has registered anything.
-    pub(crate) fn find(&self, mm: &MmWithUser) -> Option<Arc<Process>> {
-        self.by_mm.lock().get(&key(mm)).cloned()
-    }
-
-    /// The process of the caller's address space. Sleeps for the mmap lock the first time.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`, `EINTR`.
-    pub(crate) fn find_or_make(self: &Arc<Self>, mm: &MmWithUser) -> Result<Arc<Process>> {
-        if let Some(process) = self.find(mm) {
-            return Ok(process);
-        }
-        let process = Process::new(mm, self)?;
-        let node = RBTreeNode::new(key(mm), process.clone(), GFP_KERNEL_ACCOUNT)?;
-        let watch = address_space::watch(mm, process.clone())?;
-        // Another thread may have been faster. Its process counts, and our watch ends.
-        let mut by_mm = self.by_mm.lock();
-        if let Some(process) = by_mm.get(&key(mm)).cloned() {
-            drop(by_mm);
-            drop((node, watch));
-            return Ok(process);
-        }
-        process.registrations.lock().watch = Some(watch);
-        by_mm.insert(node);
-        Ok(process)
-    }
-
-    /// Forgets a process whose address space has ended.
-    fn forget(&self, process: &Process) {
-        let node = self.by_mm.lock().remove_node(&key(&process.mm));
-        drop(node);
-    }
-
-    /// Ends all watches and waits until no address space tells of its end any more. For the
-    /// module's exit: nobody can register any more, and nothing is registered. May sleep.
-    pub(crate) fn close(&self) {
-        loop {
-            let by_mm = self.by_mm.lock();
-            let Some(process) = by_mm.values().next().cloned() else {
-                break;
-            };
-            drop(by_mm);
-            self.forget(&process);
-            let watch = process.registrations.lock().watch.take();
-            drop(watch);
-        }
-        address_space::barrier();
-    }
 }

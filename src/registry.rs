@@ -2,10 +2,11 @@
 
 //! All events, by name.
 
-use crate::event::{Event, Use, UserEvent};
+use crate::event::{Event, Place, Request, Text, Use, UserEvent};
 use crate::schema::Description;
 use crate::sys::event_mutex::{ByEventMutex, EventMutexGuard, EventMutexHeld};
 use crate::sys::symbols::Symbols;
+use crate::sys::sysctl::Number;
 use crate::sys::work_queue::OwnedQueue;
 use core::cmp::Ordering;
 use kernel::prelude::*;
@@ -14,8 +15,8 @@ use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta};
 
-/// Most events at once.
-const MOST_EVENTS: usize = 32768;
+/// Most events at once, if the administrator does not say otherwise.
+const MOST_EVENTS: u32 = 32768;
 
 /// How long to wait before looking again whether the trace core still refers to an unused event.
 /// It does not tell when it stops.
@@ -28,83 +29,110 @@ const RETRY_AFTER: Delta = Delta::from_millis(100);
 pub(crate) struct Registry {
     symbols: Symbols,
     queue: OwnedQueue,
+    most: Number,
     events: ByEventMutex<Events>,
     /// Set once, when the module is unloaded.
     closing: Atomic<bool>,
 }
 
-/// The events, by name and by age.
+/// The events.
 struct Events {
-    by_name: RBTree<Name, Arc<Event>>,
+    /// Those that are alone with their name, by name.
+    named: RBTree<Key, Arc<Event>>,
+    /// Those that share their name with other formats, by listing, so that those with the same name
+    /// stand together.
+    formats: RBTree<Key, Arc<Event>>,
+    /// All, by age.
     by_id: RBTree<u64, Arc<Event>>,
-    count: usize,
+    count: u32,
     next_id: u64,
+    next_format: u64,
 }
 
 impl Events {
-    /// The event called `name`.
-    fn find(&self, name: &Name) -> Option<&Arc<Event>> {
-        self.by_name.get(name)
+    /// Those that are alone with their name, or those that are not.
+    fn keyed(&mut self, place: Place) -> &mut RBTree<Key, Arc<Event>> {
+        match place {
+            Place::Named => &mut self.named,
+            Place::Format(_) => &mut self.formats,
+        }
     }
 
     /// Forgets an event.
-    fn remove(&mut self, name: &Name, id: u64) {
-        if self.by_name.remove(name).is_some() {
-            self.by_id.remove(&id);
+    fn remove(&mut self, event: &Arc<Event>) {
+        if self.by_id.remove(&event.id()).is_some() {
+            self.keyed(event.place()).remove(&Key::Event(event.clone()));
             self.count -= 1;
         }
     }
 }
 
-/// A name as a key.
-struct Name(KVec<u8>);
+/// What an event is found by: its name, or for a format its listing. Only compared with keys of the
+/// same tree.
+enum Key {
+    Event(Arc<Event>),
+    Text(KVec<u8>),
+}
 
-impl Name {
-    /// A copy of `name`.
-    fn new(name: &[u8]) -> Result<Self> {
+impl Key {
+    /// A copy of `text`, to look for it.
+    fn text(text: &[u8]) -> Result<Self> {
         let mut copy = KVec::new();
-        copy.extend_from_slice(name, GFP_KERNEL_ACCOUNT)?;
-        Ok(Self(copy))
+        copy.extend_from_slice(text, GFP_KERNEL)?;
+        Ok(Self::Text(copy))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Key::Event(event) => match event.place() {
+                Place::Named => event.registered_name(),
+                Place::Format(_) => event.listing(),
+            },
+            Key::Text(text) => text,
+        }
     }
 }
 
-impl PartialEq for Name {
+impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Name {}
+impl Eq for Key {}
 
-impl PartialOrd for Name {
+impl PartialOrd for Key {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Name {
+impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0.as_slice().cmp(other.0.as_slice())
+        self.bytes().cmp(other.bytes())
     }
 }
 
 impl Registry {
-    /// An empty registry.
+    /// An empty registry, and `kernel.user_events_max`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(symbols: Symbols) -> Result<Arc<Self>> {
         let events = Events {
-            by_name: RBTree::new(),
+            named: RBTree::new(),
+            formats: RBTree::new(),
             by_id: RBTree::new(),
             count: 0,
             next_id: 0,
+            next_format: 0,
         };
         Ok(Arc::new(
             Self {
                 symbols,
                 queue: OwnedQueue::new()?,
+                most: Number::new(c"user_events_max", MOST_EVENTS)?,
                 events: ByEventMutex::new(events),
                 closing: Atomic::new(false),
             },
@@ -121,72 +149,119 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` when the event exists with other fields, `EMFILE` when there are too many
-    /// events, `ENODEV` when the module is being unloaded, `ENOMEM`, and what the trace core fails
+    /// `EADDRINUSE` when the event exists with other fields, and is not to be one of several
+    /// formats; `EMFILE` when there are too many events; `EINVAL` when a format's name would be too
+    /// long; `ENODEV` when the module is being unloaded; `ENOMEM`, and what the trace core fails
     /// with.
     pub(crate) fn register(
         self: &Arc<Self>,
         description: &Description<'_>,
-        persistent: bool,
+        request: Request,
     ) -> Result<Use> {
-        let name = Name::new(description.name())?;
+        let mut listing = Text(KVec::new());
+        description.write_listing(&mut listing)?;
+        let listing = listing.0;
+        let key = Key::text(if request.multi_format {
+            &listing
+        } else {
+            description.name()
+        })?;
         let mut held = EventMutexGuard::lock(self.symbols);
 
-        if let Some(event) = self.events.get(&held).find(&name) {
-            if event.has_fields_of(description) {
-                return Use::first(event, &held);
+        let events = self.events.get(&held);
+        let found = if request.multi_format {
+            events.formats.get(&key)
+        } else {
+            events.named.get(&key)
+        };
+        if let Some(event) = found.cloned() {
+            if event.listing() == listing.as_slice() {
+                return Use::first(&event, &held);
             }
             // One that nobody uses is about to be retired: it is not in the way.
-            let event = event.clone();
             if event.is_used() || event.is_persistent() {
                 return Err(EADDRINUSE);
             }
-            self.remove(&event, &name, &mut held)
-                .map_err(|_| EADDRINUSE)?;
+            self.remove(&event, &mut held).map_err(|_| EADDRINUSE)?;
         }
 
-        let events = self.events.get_mut(&mut held);
-        if events.count >= MOST_EVENTS {
+        let events = self.events.get(&held);
+        if events.count >= self.most.get() {
             return Err(EMFILE);
         }
         let id = events.next_id;
-        events.next_id += 1;
-        let event = UserEvent::new(self, id, description, persistent)?;
-        let by_name = RBTreeNode::new(name, event.clone(), GFP_KERNEL_ACCOUNT)?;
+        let place = if request.multi_format {
+            Place::Format(events.next_format)
+        } else {
+            Place::Named
+        };
+        let event = UserEvent::new(self, id, place, request.persistent, description, listing)?;
+        let by_key = RBTreeNode::new(Key::Event(event.clone()), event.clone(), GFP_KERNEL_ACCOUNT)?;
         let by_id = RBTreeNode::new(id, event.clone(), GFP_KERNEL_ACCOUNT)?;
         let first = Use::first(&event, &held)?;
         event.publish(&mut held)?;
 
         let events = self.events.get_mut(&mut held);
-        events.by_name.insert(by_name);
+        events.keyed(place).insert(by_key);
         events.by_id.insert(by_id);
         events.count += 1;
+        events.next_id += 1;
+        if request.multi_format {
+            events.next_format += 1;
+        }
         Ok(first)
     }
 
-    /// Deletes the event called `name`. May sleep.
+    /// Deletes the event registered as `name`, in all its formats. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOENT` when there is none; `EPERM` when it is persistent and `may_delete_persistent` is
-    /// not set; `EBUSY` when it is used.
+    /// `ENOENT` when there is none; `EBUSY` when one of them is used; `EPERM` when one is
+    /// persistent and `may_delete_persistent` is not set. None is deleted then.
     pub(crate) fn delete(&self, name: &[u8], may_delete_persistent: bool) -> Result {
-        let name = Name::new(name)?;
+        let key = Key::text(name)?;
         let mut held = EventMutexGuard::lock(self.symbols);
-        let event = self.events.get(&held).find(&name).ok_or(ENOENT)?.clone();
-        if event.is_persistent() && !may_delete_persistent {
+        let mut found = KVec::new();
+        let events = self.events.get_mut(&mut held);
+        if let Some(event) = events.named.get(&key) {
+            found.push(event.clone(), GFP_KERNEL)?;
+        }
+        let mut next = events.formats.cursor_lower_bound_mut(&key);
+        while let Some(cursor) = next {
+            let (_, event) = cursor.current();
+            if event.registered_name() != name {
+                break;
+            }
+            found.push(event.clone(), GFP_KERNEL)?;
+            next = cursor.move_next();
+        }
+
+        if found.is_empty() {
+            return Err(ENOENT);
+        }
+        if found.iter().any(|event| event.is_used()) {
+            return Err(EBUSY);
+        }
+        if !may_delete_persistent && found.iter().any(|event| event.is_persistent()) {
             return Err(EPERM);
         }
-        self.remove(&event, &name, &mut held)
+        for event in found {
+            self.remove(&event, &mut held)?;
+        }
+        Ok(())
     }
 
     /// Takes an unused event away from the trace core and forgets it.
-    fn remove(&self, event: &Arc<Event>, name: &Name, held: &mut EventMutexHeld) -> Result {
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when it is used, or something in the trace core refers to it.
+    pub(crate) fn remove(&self, event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
         if event.is_used() {
             return Err(EBUSY);
         }
         event.withdraw(held)?;
-        self.events.get_mut(held).remove(name, event.id());
+        self.events.get_mut(held).remove(event);
         Ok(())
     }
 
@@ -196,18 +271,10 @@ impl Registry {
     /// The trace core can still refer to an event without being attached to it (an event probe, a
     /// histogram); then this waits for it to stop.
     pub(crate) fn retire(&self, event: Arc<Event>) {
-        let Ok(name) = Name::new(event.name()) else {
-            // Without memory the event stays until it is used, registered or unloaded again.
-            return;
-        };
         while !self.closing.load(Acquire) {
             let mut held = EventMutexGuard::lock(self.symbols);
-            let is_known = self
-                .events
-                .get(&held)
-                .find(&name)
-                .is_some_and(|known| known.id() == event.id());
-            if !is_known || event.is_used() || self.remove(&event, &name, &mut held).is_ok() {
+            let is_known = self.events.get(&held).by_id.get(&event.id()).is_some();
+            if !is_known || event.is_used() || self.remove(&event, &mut held).is_ok() {
                 return;
             }
             drop(held);
@@ -236,12 +303,7 @@ impl Registry {
             let Some(event) = self.events.get(&held).by_id.values().next().cloned() else {
                 break;
             };
-            let removed = event.withdraw(&mut held);
-            if removed.is_ok() {
-                let events = self.events.get_mut(&mut held);
-                if let Ok(name) = Name::new(event.name()) {
-                    events.remove(&name, event.id());
-                }
+            if self.remove(&event, &mut held).is_ok() {
                 continue;
             }
             drop(held);

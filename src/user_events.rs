@@ -7,7 +7,8 @@
 //!
 //! - [`schema`]: what a description means; pure, also tested on the host.
 //! - [`sys`]: one safe type per facility of the kernel; the only place with `unsafe`.
-//! - between them, the work: [`event`], [`registry`], [`enabler`], [`process`], [`writer`].
+//! - between them, the work: [`event`], [`registry`], [`enabler`], [`registrations`],
+//!   [`process`], [`processes`], [`writer`].
 //! - [`files`]: the faces, through which all of it is used.
 
 use kernel::prelude::*;
@@ -18,15 +19,20 @@ mod errno;
 mod event;
 mod files;
 mod process;
+mod processes;
+mod registrations;
 mod registry;
 pub mod schema;
 mod sys;
 mod writer;
 
+use event::UserEvent;
 use files::data::{Context, DataFile};
 use files::status::StatusFile;
-use process::Processes;
+use processes::Processes;
 use registry::Registry;
+use sys::dyn_event::DynEvents;
+use sys::fork::ForkProbe;
 use sys::symbols::Symbols;
 use sys::tracefs::{Control, Listed, TracefsFile};
 
@@ -48,6 +54,8 @@ module! {
 /// in which [`UserEvents::load`] made them.
 struct UserEvents {
     _data: TracefsFile<Context>,
+    _forks: ForkProbe<Processes>,
+    _dynamic_events: DynEvents<UserEvent>,
     _status: TracefsFile<Context>,
     _state: State,
     _farewell: Farewell,
@@ -102,12 +110,18 @@ impl UserEvents {
         let status = steps.run("create user_events_status in tracefs", || {
             TracefsFile::create::<Listed<StatusFile>>(symbols, &state.0)
         })?;
+        let dynamic_events = steps.run("join dynamic_events", || {
+            DynEvents::new(symbols, state.0.registry.clone())
+        })?;
+        let forks = steps.run("watch forks", || ForkProbe::new(state.0.processes.clone()))?;
         // Last, since from here on the module is used.
         let data = steps.run("create user_events_data in tracefs", || {
             TracefsFile::create::<Control<DataFile>>(symbols, &state.0)
         })?;
         Ok(Self {
             _data: data,
+            _forks: forks,
+            _dynamic_events: dynamic_events,
             _status: status,
             _state: state,
             _farewell: Farewell,

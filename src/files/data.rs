@@ -3,14 +3,16 @@
 //! `user_events_data`: registering and writing.
 
 use super::event_table::EventTable;
-use super::requests::{DescriptionBuffer, Registration, Unregistration, PERSIST};
-use crate::process::Processes;
+use super::requests::{DescriptionBuffer, Registration, Unregistration};
+use crate::processes::Processes;
 use crate::registry::Registry;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
 use crate::sys::source::Source;
 use crate::sys::tracefs::ControlFile;
 use crate::writer;
+use core::marker::PhantomData;
+use core::mem::size_of;
 use kernel::ioctl::{_IOW, _IOWR};
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -18,12 +20,22 @@ use kernel::sync::Arc;
 
 /// `DIAG_IOC_MAGIC`.
 const MAGIC: u32 = b'*' as u32;
-/// `DIAG_IOCSREG`: register an event. The type in the number is that of a pointer.
-const REGISTER: u32 = _IOWR::<usize>(MAGIC, 0);
-/// `DIAG_IOCSDEL`: delete an event.
-const DELETE: u32 = _IOW::<usize>(MAGIC, 1);
-/// `DIAG_IOCSUNREG`: end a registration.
-const UNREGISTER: u32 = _IOW::<usize>(MAGIC, 2);
+
+/// The ioctls, as a program with pointers of the type `P` numbers them: the size of what the
+/// argument is said to be, a pointer, is part of the number.
+struct Commands<P>(PhantomData<P>);
+
+impl<P> Commands<P> {
+    /// `DIAG_IOCSREG`: register an event.
+    const REGISTER: u32 = _IOWR::<P>(MAGIC, 0);
+    /// `DIAG_IOCSDEL`: delete an event.
+    const DELETE: u32 = _IOW::<P>(MAGIC, 1);
+    /// `DIAG_IOCSUNREG`: end a registration.
+    const UNREGISTER: u32 = _IOW::<P>(MAGIC, 2);
+}
+
+type Native = Commands<usize>;
+type Compat = Commands<u32>;
 
 /// What all open files share.
 pub(crate) struct Context {
@@ -58,11 +70,15 @@ impl ControlFile for DataFile {
         writer::write(&self.events, source)
     }
 
-    fn ioctl(&self, command: u32, argument: usize) -> Result {
+    fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result {
+        let is_native = pointer_size == size_of::<usize>();
         match command {
-            REGISTER => self.register(argument),
-            DELETE => self.delete(argument),
-            UNREGISTER => self.unregister(argument),
+            Native::REGISTER if is_native => self.register(argument),
+            Native::DELETE if is_native => self.delete(argument),
+            Native::UNREGISTER if is_native => self.unregister(argument),
+            Compat::REGISTER if !is_native => self.register(argument),
+            Compat::DELETE if !is_native => self.delete(argument),
+            Compat::UNREGISTER if !is_native => self.unregister(argument),
             _ => Err(ENOTTY),
         }
     }
@@ -81,12 +97,11 @@ impl DataFile {
         }
         let mut text = DescriptionBuffer::new();
         let description = Description::parse(text.read(request.description)?)?;
-        let persistent = request.flags & PERSIST != 0;
-        if persistent && !perfmon_capable() {
+        if request.event.persistent && !perfmon_capable() {
             return Err(EPERM);
         }
 
-        let event = self.registry.register(&description, persistent)?;
+        let event = self.registry.register(&description, request.event)?;
         process.register(mm, bit, event.again()?)?;
         let told = self
             .events

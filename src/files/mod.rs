@@ -3,6 +3,7 @@
 //! The faces of the module: the files through which it is used.
 
 pub(crate) mod data;
+mod dynamic_events;
 pub(crate) mod event_table;
 pub(crate) mod requests;
 pub(crate) mod status;

@@ -5,14 +5,17 @@
 //! C: `struct user_reg`, `struct user_unreg` (include/uapi/linux/user_events.h). Both are packed,
 //! begin with their size and may be longer than we know them, as long as what we do not know is 0.
 
+use crate::event::Request;
 use crate::schema::MAX_DESCRIPTION;
 use crate::sys::remote_page::UserBit;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::uaccess::{UserPtr, UserSlice, UserSliceReader};
 
-/// Keep the event when nobody uses it.
-pub(crate) const PERSIST: u16 = 1;
+/// Keep the event when nobody uses it. C: `USER_EVENT_REG_PERSIST`.
+const PERSIST: u16 = 1;
+/// Other events may have the same name, with other fields. C: `USER_EVENT_REG_MULTI_FORMAT`.
+const MULTI_FORMAT: u16 = 2;
 
 /// Bytes of `struct user_reg`.
 const REGISTRATION: usize = 28;
@@ -69,8 +72,8 @@ pub(crate) struct Registration {
     address: usize,
     /// Where the event's state is to be shown.
     pub(crate) bit: UserBit,
-    /// How the event is to be registered: [`PERSIST`] or nothing.
-    pub(crate) flags: u16,
+    /// How the event is to be registered.
+    pub(crate) event: Request,
     /// Where the description is.
     pub(crate) description: usize,
 }
@@ -89,13 +92,16 @@ impl Registration {
         let flags = u16::from_ne_bytes(part::<6, 2, REGISTRATION>(&bytes));
         let bit_address = u64::from_ne_bytes(part::<8, 8, REGISTRATION>(&bytes));
         let description = u64::from_ne_bytes(part::<16, 8, REGISTRATION>(&bytes));
-        if flags & !PERSIST != 0 {
+        if flags & !(PERSIST | MULTI_FORMAT) != 0 {
             return Err(EINVAL);
         }
         Ok(Self {
             address,
             bit: UserBit::new(bit_address, bit, bit_size)?,
-            flags,
+            event: Request {
+                persistent: flags & PERSIST != 0,
+                multi_format: flags & MULTI_FORMAT != 0,
+            },
             description: usize::try_from(description).map_err(|_| EFAULT)?,
         })
     }

@@ -232,13 +232,13 @@ impl<'a> Iterator for Pieces<'a> {
 }
 
 /// `text` before and after its first `mark`, if there is one.
-fn cut(text: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
+pub(super) fn cut(text: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
     let at = text.iter().position(|&byte| byte == mark)?;
     Some((text.get(..at)?, text.get(at.checked_add(1)?..)?))
 }
 
 /// What may stand before a field: the space, and the control bytes that move as it does.
-fn is_white(byte: u8) -> bool {
+pub(super) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 

@@ -20,6 +20,8 @@ pub enum Error {
     NameReserved,
     /// The name holds a `:`, which introduces flags, and no flag exists.
     Flags,
+    /// The event is said to be in a group other than ours.
+    Group,
     /// A field is not `TYPE NAME`, or `struct TAG NAME SIZE`, with single spaces.
     FieldSyntax,
     /// The type is none of those that have a known size.
@@ -69,6 +71,7 @@ impl Error {
             | Error::NameByte
             | Error::NameReserved
             | Error::Flags
+            | Error::Group
             | Error::FieldSyntax
             | Error::UnknownType
             | Error::UnsafeType

@@ -19,6 +19,7 @@
 //! | `command.rs` | the text of a description, cut into its parts |
 //! | `field.rs` | one field: type, size, sign, what it may point to |
 //! | `layout.rs` | all fields together: the fixed size, listing, print format, matching |
+//! | `line.rs` | lines of `dynamic_events` |
 //! | `payload.rs` | is this byte string a valid record? |
 //!
 //! All sizes and offsets are in bytes. Offsets count from the start of the *record*, which begins
@@ -40,10 +41,12 @@ mod command;
 mod error;
 mod field;
 mod layout;
+mod line;
 mod payload;
 
 pub use self::command::{check_name, Description, MAX_DESCRIPTION, MAX_NAME};
 pub use self::error::{Errno, Error};
 pub use self::field::{Field, Kind};
 pub use self::layout::{Fields, Sink, COMMON_SIZE, MAX_FIXED, MAX_RECORD};
+pub use self::line::GROUP;
 pub use self::payload::{check_payload, Ending, Location};

@@ -9,7 +9,10 @@ mod bindings;
 
 pub(crate) mod address_space;
 pub(crate) mod capability;
+pub(crate) mod clock;
+pub(crate) mod dyn_event;
 pub(crate) mod event_mutex;
+pub(crate) mod fork;
 pub(crate) mod module_ref;
 pub(crate) mod perf;
 pub(crate) mod probe_list;
@@ -17,6 +20,7 @@ pub(crate) mod remote_page;
 pub(crate) mod ring_buffer;
 pub(crate) mod source;
 pub(crate) mod symbols;
+pub(crate) mod sysctl;
 pub(crate) mod trace_event;
 pub(crate) mod tracefs;
 pub(crate) mod work_queue;

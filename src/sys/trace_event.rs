@@ -8,6 +8,7 @@
 //! consumer (ftrace in some instance, or perf) attaches or detaches.
 
 use super::bindings::{self, trace_event_call, trace_event_fields};
+use super::dyn_event::{DynEventOwner, DynEvents};
 use super::event_mutex::{ByEventMutex, EventMutexHeld};
 use super::perf;
 use super::probe_list::{ProbeList, Reader};
@@ -109,7 +110,12 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
     #[pin]
     tracepoint: Opaque<bindings::tracepoint>,
+    /// The event's entry in `dynamic_events`; in the list while `published`.
+    #[pin]
+    dyn_event: Opaque<bindings::dyn_event>,
+    /// All texts, each with a NUL behind it; the name comes first.
     strings: KVec<u8>,
+    name_len: usize,
     fields: KVec<trace_event_fields>,
     probes: ProbeList,
     consumers: Atomic<u32>,
@@ -200,7 +206,9 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 class: Opaque::zeroed(),
                 no_fields: [0; 2],
                 tracepoint: Opaque::zeroed(),
+                dyn_event: Opaque::zeroed(),
                 strings,
+                name_len: name.len(),
                 fields: array,
                 probes: ProbeList::new(),
                 consumers: Atomic::new(0),
@@ -257,66 +265,9 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         field
     }
 
-    /// Makes the event known to the trace core: from now on tracefs shows it and consumers can
-    /// attach. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` when no event number is left; what `trace_add_event_call()` fails with.
-    pub(crate) fn publish(self: &Arc<Self>, held: &mut EventMutexHeld) -> Result {
-        if *self.published.get(held) {
-            return Err(EBUSY);
-        }
-        let call = self.call.get();
-        // INVARIANT: The reference that the trace core gets with the pointer.
-        let trace_cores = Arc::into_raw(self.clone());
-        // SAFETY: The call is complete since `new`, stays in place, and is not registered yet. The
-        // reference made above keeps it alive until `withdraw`.
-        let ret = unsafe {
-            if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
-                Err(ENODEV)
-            } else {
-                let ret = to_result(bindings::trace_add_event_call(call));
-                if ret.is_err() {
-                    bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
-                }
-                ret
-            }
-        };
-        if ret.is_err() {
-            // SAFETY: The trace core did not take the call, so the reference is still ours.
-            drop(unsafe { Arc::from_raw(trace_cores) });
-        } else {
-            *self.published.get_mut(held) = true;
-        }
-        ret
-    }
-
-    /// Takes the event away from the trace core. Does nothing if it was not published. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` while a consumer is attached, or something in the trace core (an event probe, a
-    /// histogram, a trigger of another event) refers to the event; nothing has changed then.
-    pub(crate) fn withdraw(&self, held: &mut EventMutexHeld) -> Result {
-        if !*self.published.get(held) {
-            return Ok(());
-        }
-        let call = self.call.get();
-        // SAFETY: The call is published, hence alive. `event_mutex` is held, so the count, which is
-        // only raised under it, cannot rise before the removal.
-        if unsafe { bindings::user_events_call_is_referenced(call) } {
-            return Err(EBUSY);
-        }
-        // SAFETY: As above. On success the trace core has forgotten the call: nobody runs its
-        // functions any more, since those who print hold `trace_event_sem`, which the removal takes
-        // for writing, and consumers are detached.
-        to_result(unsafe { bindings::trace_remove_event_call(call) })?;
-        *self.published.get_mut(held) = false;
-        // SAFETY: The reference that `publish` gave away, given back. `self` is borrowed from
-        // another one, so it outlives this.
-        drop(unsafe { Arc::from_raw(ptr::from_ref(self)) });
-        Ok(())
+    /// The name under which tracefs shows the event.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.strings.get(..self.name_len).unwrap_or_default()
     }
 
     /// Runs [`TraceEventOwner::deferred`] on `queue`, once however often it is asked for before it
@@ -435,6 +386,90 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         if left == 0 {
             O::last_detached(self);
         }
+    }
+}
+
+impl<O: DynEventOwner> TraceEvent<O> {
+    /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
+    /// lists it, and consumers can attach. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when no event number is left; what `trace_add_event_call()` fails with.
+    pub(crate) fn publish(self: &Arc<Self>, held: &mut EventMutexHeld) -> Result {
+        if *self.published.get(held) {
+            return Err(EBUSY);
+        }
+        let call = self.call.get();
+        // INVARIANT: The reference that the trace core gets with the pointer.
+        let trace_cores = Arc::into_raw(self.clone());
+        // SAFETY: The call is complete since `new`, stays in place, and is not registered yet. The
+        // reference made above keeps it alive until `withdraw`.
+        let ret = unsafe {
+            if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
+                Err(ENODEV)
+            } else {
+                let ret = to_result(bindings::trace_add_event_call(call));
+                if ret.is_err() {
+                    bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
+                }
+                ret
+            }
+        };
+        if ret.is_err() {
+            // SAFETY: The trace core did not take the call, so the reference is still ours.
+            drop(unsafe { Arc::from_raw(trace_cores) });
+        } else {
+            *self.published.get_mut(held) = true;
+            let entry = self.dyn_event.get();
+            // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
+            // that nobody writes to. `event_mutex` is held.
+            unsafe {
+                (*entry).ops = ptr::from_ref(DynEvents::<O>::OPERATIONS).cast_mut();
+                bindings::user_events_add_dyn_event(entry);
+            }
+        }
+        ret
+    }
+
+    /// Takes the event away from the trace core. Does nothing if it was not published. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while a consumer is attached, or something in the trace core (an event probe, a
+    /// histogram, a trigger of another event) refers to the event; nothing has changed then.
+    pub(crate) fn withdraw(&self, held: &mut EventMutexHeld) -> Result {
+        if !*self.published.get(held) {
+            return Ok(());
+        }
+        let call = self.call.get();
+        // SAFETY: The call is published, hence alive. `event_mutex` is held, so the count, which is
+        // only raised under it, cannot rise before the removal.
+        if unsafe { bindings::user_events_call_is_referenced(call) } {
+            return Err(EBUSY);
+        }
+        // SAFETY: As above. On success the trace core has forgotten the call: nobody runs its
+        // functions any more, since those who print hold `trace_event_sem`, which the removal takes
+        // for writing, and consumers are detached.
+        to_result(unsafe { bindings::trace_remove_event_call(call) })?;
+        *self.published.get_mut(held) = false;
+        // SAFETY: `publish` put the entry into the list; `event_mutex` is held.
+        unsafe { bindings::user_events_remove_dyn_event(self.dyn_event.get()) };
+        // SAFETY: The reference that `publish` gave away, given back. `self` is borrowed from
+        // another one, so it outlives this.
+        drop(unsafe { Arc::from_raw(ptr::from_ref(self)) });
+        Ok(())
+    }
+
+    /// The event that an entry of `dynamic_events` lies in.
+    ///
+    /// # Safety
+    ///
+    /// `entry` must lie in a `TraceEvent<O>`.
+    pub(super) unsafe fn of_dyn_event(entry: *mut bindings::dyn_event) -> *const Self {
+        let entry = Opaque::cast_from(entry.cast_const());
+        // SAFETY: Promised by the caller.
+        unsafe { kernel::container_of!(entry, Self, dyn_event) }
     }
 }
 

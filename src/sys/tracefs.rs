@@ -10,6 +10,7 @@ use super::source::Source;
 use super::symbols::Symbols;
 use core::ffi::c_void;
 use core::marker::PhantomData;
+use core::mem::size_of;
 use core::ptr::{self, NonNull};
 use kernel::error::from_result;
 use kernel::iov::IovIterSource;
@@ -103,8 +104,9 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
     /// Takes all of `source` as one record, and says how many bytes that was.
     fn write(&self, source: impl Source) -> Result<usize>;
 
-    /// An ioctl. `argument` is not checked in any way.
-    fn ioctl(&self, command: u32, argument: usize) -> Result<()>;
+    /// An ioctl. `argument` is not checked in any way. In a 32-bit program the size of a pointer,
+    /// which is part of some commands, is 4: `pointer_size` tells.
+    fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result;
 }
 
 /// The operations of a file that lists something. May sleep.
@@ -133,6 +135,8 @@ unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
         write: Some(Self::write),
         write_iter: Some(Self::write_iter),
         unlocked_ioctl: Some(Self::ioctl),
+        #[cfg(CONFIG_COMPAT)]
+        compat_ioctl: Some(Self::compat_ioctl),
         release: Some(Self::release),
         // SAFETY: A structure of pointers and integers, for which zero means "none".
         ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
@@ -219,7 +223,28 @@ impl<T: ControlFile> Control<T> {
     ) -> c_long {
         // SAFETY: The VFS keeps the file open for the call.
         let open = unsafe { Self::opened(file) };
-        from_result(|| open.ioctl(command, argument).map(|()| 0))
+        from_result(|| {
+            open.ioctl(command, argument, size_of::<usize>())
+                .map(|()| 0)
+        })
+    }
+
+    /// For 32-bit programs on a 64-bit kernel.
+    ///
+    /// # Safety
+    ///
+    /// See [`Self::open`].
+    #[cfg(CONFIG_COMPAT)]
+    unsafe extern "C" fn compat_ioctl(
+        file: *mut bindings::file,
+        command: c_uint,
+        argument: c_ulong,
+    ) -> c_long {
+        // SAFETY: The VFS keeps the file open for the call.
+        let open = unsafe { Self::opened(file) };
+        // All arguments are pointers, of which such a program has the lower half.
+        let argument = argument as u32 as usize;
+        from_result(|| open.ioctl(command, argument, size_of::<u32>()).map(|()| 0))
     }
 }
 
@@ -259,7 +284,7 @@ impl<T: ListingFile> Listed<T> {
             // SAFETY: The private data is what `open` passed on: a context that outlives the file.
             let context = unsafe { &*(*seq).private.cast_const().cast::<T::Context>() };
             // SAFETY: seq_file calls this from one thread, which has the file for the call.
-            let out = Listing(unsafe { SeqFile::from_raw(seq) }, seq);
+            let out = unsafe { Listing::from_raw(seq) };
             T::show(context, &out).map(|()| 0)
         })
     }
@@ -269,6 +294,14 @@ impl<T: ListingFile> Listed<T> {
 pub(crate) struct Listing<'a>(&'a SeqFile, *mut bindings::seq_file);
 
 impl Listing<'_> {
+    /// # Safety
+    ///
+    /// For the lifetime of the result `seq` must be valid and not used by another thread.
+    pub(super) unsafe fn from_raw(seq: *mut bindings::seq_file) -> Self {
+        // SAFETY: Promised by the caller.
+        Self(unsafe { SeqFile::from_raw(seq) }, seq)
+    }
+
     /// Writes bytes as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
         // SAFETY: The pointer is the one that `self.0` was made of, and valid for as long.

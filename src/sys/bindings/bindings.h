@@ -12,6 +12,7 @@
 #include <linux/module.h>
 #include <linux/ring_buffer.h>
 #include <linux/seq_file.h>
+#include <linux/sysctl.h>
 #include <linux/trace_events.h>
 #include <linux/tracefs.h>
 #include <linux/workqueue.h>

@@ -9,8 +9,13 @@
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/static_call.h>
+#include <linux/string.h>
+#include <linux/task_work.h>
+#include <linux/timekeeping.h>
 #include <linux/trace_events.h>
 #include <linux/tracefs.h>
 #include <linux/tracepoint.h>
@@ -45,6 +50,9 @@ DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);
 DEFINE_STATIC_CALL(print_fields_call, absent_print_event_fields);
 
 static struct mutex *event_mutex_ptr;
+static struct mutex *dyn_event_ops_mutex_ptr;
+static struct list_head *dyn_event_list_ptr;
+static struct list_head *dyn_event_ops_list_ptr;
 
 /* A kprobe, once registered, knows the address of the symbol it sits on. */
 static void *find_kallsyms_lookup_name(void)
@@ -83,6 +91,15 @@ const char *user_events_resolve_symbols(void)
 	event_mutex_ptr = lookup("event_mutex");
 	if (!event_mutex_ptr)
 		return "event_mutex";
+	dyn_event_ops_mutex_ptr = lookup("dyn_event_ops_mutex");
+	if (!dyn_event_ops_mutex_ptr)
+		return "dyn_event_ops_mutex";
+	dyn_event_list_ptr = lookup("dyn_event_list");
+	if (!dyn_event_list_ptr)
+		return "dyn_event_list";
+	dyn_event_ops_list_ptr = lookup("dyn_event_ops_list");
+	if (!dyn_event_ops_list_ptr)
+		return "dyn_event_ops_list";
 
 	addr = lookup("tracefs_remove");
 	if (!addr)
@@ -105,6 +122,32 @@ void user_events_lock_event_mutex(void)
 void user_events_unlock_event_mutex(void)
 {
 	mutex_unlock(event_mutex_ptr);
+}
+
+/* event_mutex is held. */
+void user_events_add_dyn_event(struct dyn_event *ev)
+{
+	list_add_tail(&ev->list, dyn_event_list_ptr);
+}
+
+/* event_mutex is held. */
+void user_events_remove_dyn_event(struct dyn_event *ev)
+{
+	list_del(&ev->list);
+}
+
+void user_events_add_dyn_event_ops(struct dyn_event_operations *ops)
+{
+	mutex_lock(dyn_event_ops_mutex_ptr);
+	list_add_tail(&ops->list, dyn_event_ops_list_ptr);
+	mutex_unlock(dyn_event_ops_mutex_ptr);
+}
+
+void user_events_remove_dyn_event_ops(struct dyn_event_operations *ops)
+{
+	mutex_lock(dyn_event_ops_mutex_ptr);
+	list_del(&ops->list);
+	mutex_unlock(dyn_event_ops_mutex_ptr);
 }
 
 void user_events_tracefs_remove(struct dentry *dentry)
@@ -165,6 +208,73 @@ void user_events_free_probe(struct user_events_probe *probe)
 void user_events_probe_barrier(void)
 {
 	srcu_barrier(&tracepoint_srcu);
+}
+
+static void on_fork(void *data, struct task_struct *parent,
+		    struct task_struct *child)
+{
+	struct user_events_fork_probe *probe = data;
+
+	if (parent->mm && child->mm && parent->mm != child->mm)
+		probe->forked(probe, child);
+}
+
+static void find_fork(struct tracepoint *tp, void *data)
+{
+	struct user_events_fork_probe *probe = data;
+
+	if (!strcmp(tp->name, "sched_process_fork"))
+		probe->tp = tp;
+}
+
+int user_events_add_fork_probe(struct user_events_fork_probe *probe)
+{
+	for_each_kernel_tracepoint(find_fork, probe);
+	if (!probe->tp)
+		return -ENOENT;
+	return tracepoint_probe_register(probe->tp, on_fork, probe);
+}
+
+void user_events_remove_fork_probe(struct user_events_fork_probe *probe)
+{
+	tracepoint_probe_unregister(probe->tp, on_fork, probe);
+	tracepoint_synchronize_unregister();
+}
+
+int user_events_add_task_work(struct task_struct *task,
+			      struct callback_head *work)
+{
+	return task_work_add(task, work, TWA_RESUME);
+}
+
+/*
+ * A task that has given back its reference to the module at the end of a task
+ * work may still be in the last instructions of it. It neither sleeps there nor
+ * returns to user space, which is what this waits for.
+ */
+void user_events_wait_for_task_work(void)
+{
+	synchronize_rcu_tasks();
+}
+
+struct mm_struct *user_events_task_mm(struct task_struct *task)
+{
+	return task->mm;
+}
+
+u64 user_events_start_time(struct task_struct *task)
+{
+	return task->start_time;
+}
+
+bool user_events_is_dying(void)
+{
+	return fatal_signal_pending(current);
+}
+
+u64 user_events_now(void)
+{
+	return ktime_get_ns();
 }
 
 bool user_events_soft_disabled(struct trace_event_file *file)

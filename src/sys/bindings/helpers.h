@@ -7,11 +7,13 @@
 #ifndef USER_EVENTS_HELPERS_H
 #define USER_EVENTS_HELPERS_H
 
+#include <linux/list.h>
 #include <linux/srcu.h>
 #include <linux/trace_events.h>
 #include <linux/types.h>
 
 struct dentry;
+struct seq_file;
 struct workqueue_struct;
 
 /* symbols.rs: what the kernel has but does not export */
@@ -19,6 +21,50 @@ const char *user_events_resolve_symbols(void);
 void user_events_lock_event_mutex(void);
 void user_events_unlock_event_mutex(void);
 void user_events_tracefs_remove(struct dentry *dentry);
+
+/*
+ * dyn_event.rs: the interface of kernel/trace/trace_dynevent.h, which is private
+ * to the trace core. The tags are the kernel's, because kCFI compares them.
+ */
+struct dyn_event;
+
+/**
+ * struct dyn_event_operations - one kind of event in dynamic_events
+ * @list: entry in the list of kinds
+ * @create: makes an event of a command, or answers -ECANCELED if the command is
+ *          not of this kind; the lock over the kinds is held
+ * @show: writes the command that would make the event
+ * @is_busy: is the event in use?
+ * @free: deletes the event
+ * @match: is it the event that a command to delete names?
+ *
+ * All but @create are called with event_mutex held.
+ */
+struct dyn_event_operations {
+	struct list_head	list;
+	int			(*create)(const char *raw_command);
+	int			(*show)(struct seq_file *m, struct dyn_event *ev);
+	bool			(*is_busy)(struct dyn_event *ev);
+	int			(*free)(struct dyn_event *ev);
+	bool			(*match)(const char *system, const char *event,
+					 int argc, const char **argv,
+					 struct dyn_event *ev);
+};
+
+/**
+ * struct dyn_event - an event as an entry of dynamic_events
+ * @list: entry in the list of events
+ * @ops: what kind of event it is
+ */
+struct dyn_event {
+	struct list_head		list;
+	struct dyn_event_operations	*ops;
+};
+
+void user_events_add_dyn_event(struct dyn_event *ev);
+void user_events_remove_dyn_event(struct dyn_event *ev);
+void user_events_add_dyn_event_ops(struct dyn_event_operations *ops);
+void user_events_remove_dyn_event_ops(struct dyn_event_operations *ops);
 
 /**
  * struct user_events_probe - one trace event file that takes records
@@ -37,6 +83,31 @@ struct srcu_ctr __percpu *user_events_enter_probes(void);
 void user_events_leave_probes(struct srcu_ctr __percpu *ctr);
 void user_events_free_probe(struct user_events_probe *probe);
 void user_events_probe_barrier(void);
+
+/**
+ * struct user_events_fork_probe - somebody who wants to know of forks
+ * @forked: a task with an address space of its own was forked and does not run
+ *          yet; the current task is its parent
+ * @tp: the tracepoint
+ */
+struct user_events_fork_probe {
+	void			(*forked)(struct user_events_fork_probe *probe,
+					  struct task_struct *child);
+	struct tracepoint	*tp;
+};
+
+/* fork.rs */
+int user_events_add_fork_probe(struct user_events_fork_probe *probe);
+void user_events_remove_fork_probe(struct user_events_fork_probe *probe);
+int user_events_add_task_work(struct task_struct *task,
+			      struct callback_head *work);
+void user_events_wait_for_task_work(void);
+struct mm_struct *user_events_task_mm(struct task_struct *task);
+u64 user_events_start_time(struct task_struct *task);
+bool user_events_is_dying(void);
+
+/* clock.rs */
+u64 user_events_now(void);
 
 /* ring_buffer.rs */
 bool user_events_soft_disabled(struct trace_event_file *file);

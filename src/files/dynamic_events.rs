@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Our events in the kernel's `dynamic_events`.
+
+use crate::event::{Event, Request, UserEvent};
+use crate::registry::Registry;
+use crate::schema::Description;
+use crate::sys::capability::perfmon_capable;
+use crate::sys::dyn_event::{DynEventOwner, Words};
+use crate::sys::event_mutex::EventMutexHeld;
+use crate::sys::tracefs::Listing;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::Arc;
+
+/// What a line begins with that makes an event, or shows one. C: `USER_EVENTS_PREFIX`.
+const PREFIX: &[u8] = b"u:";
+
+/// The groups of our events, either of which may be named to delete one.
+const GROUPS: [&[u8]; 2] = [b"user_events", b"user_events_multi"];
+
+impl DynEventOwner for UserEvent {
+    type Maker = Registry;
+
+    fn create(registry: &Arc<Registry>, line: &CStr) -> Result {
+        let text = line.to_bytes().strip_prefix(PREFIX).ok_or(ECANCELED)?;
+        let description = Description::parse_line(text)?;
+        if !perfmon_capable() {
+            return Err(EPERM);
+        }
+        // Nobody uses it yet; if it were not persistent, it would go at once.
+        let request = Request {
+            persistent: true,
+            multi_format: false,
+        };
+        registry.register(&description, request).map(drop)
+    }
+
+    fn show(event: &Event, out: &Listing<'_>) {
+        out.bytes(PREFIX);
+        out.bytes(event.listing());
+        out.bytes(b"\n");
+    }
+
+    fn is_busy(event: &Event) -> bool {
+        event.is_used()
+    }
+
+    fn delete(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
+        if event.is_used() {
+            return Err(EBUSY);
+        }
+        if event.is_persistent() && !perfmon_capable() {
+            return Err(EPERM);
+        }
+        event.registry().remove(event, held)
+    }
+
+    fn matches(event: &Event, group: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {
+        name.to_bytes() == event.registered_name()
+            && group.is_none_or(|group| GROUPS.contains(&group.to_bytes()))
+            && Description::parse_listing(event.listing()).is_ok_and(|mine| mine.fields_are(words))
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All processes that have registered something, and how they come and go.
+
+use crate::process::{key, Process};
+use crate::registrations::{Membership, Registrations};
+use crate::registry::Registry;
+use crate::sys::address_space;
+use crate::sys::fork::{Child, ForkListener};
+use crate::sys::work_queue::OwnedQueue;
+use kernel::mm::MmWithUser;
+use kernel::new_spinlock;
+use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::sync::{Arc, SpinLock};
+use kernel::time::{delay::fsleep, Delta};
+
+/// How long a child waits before it tries again to get its registrations.
+const RETRY_AFTER: Delta = Delta::from_millis(10);
+
+/// All processes that have registered something, by address space.
+#[pin_data]
+pub(crate) struct Processes {
+    registry: Arc<Registry>,
+    /// A spinlock, since a fork that is to be noticed may be under way where sleeping is not
+    /// allowed.
+    #[pin]
+    by_mm: SpinLock<RBTree<usize, Arc<Process>>>,
+}
+
+impl Processes {
+    /// None yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(registry: &Arc<Registry>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            try_pin_init!(Self {
+                registry: registry.clone(),
+                by_mm <- new_spinlock!(RBTree::new(), "Processes::by_mm"),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Where work is done that cannot be done where it is noticed.
+    pub(crate) fn queue(&self) -> &OwnedQueue {
+        self.registry.queue()
+    }
+
+    /// The process of this address space, if it has registered anything. Any context.
+    pub(crate) fn find(&self, mm: &MmWithUser) -> Option<Arc<Process>> {
+        self.by_mm.lock().get(&key(mm)).cloned()
+    }
+
+    /// The process of the caller's address space. Sleeps for the mmap lock the first time.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn find_or_make(self: &Arc<Self>, mm: &MmWithUser) -> Result<Arc<Process>> {
+        match self.find(mm) {
+            Some(process) => Ok(process),
+            None => self.add(mm, Registrations::new()?),
+        }
+    }
+
+    /// Adds the process of the caller's address space. If another thread was faster, its process
+    /// counts.
+    fn add(self: &Arc<Self>, mm: &MmWithUser, membership: Membership) -> Result<Arc<Process>> {
+        let process = Process::new(mm, self, membership)?;
+        let node = RBTreeNode::new(key(mm), process.clone(), GFP_KERNEL_ACCOUNT);
+        let watch = node.and_then(|node| Ok((node, address_space::watch(mm, process.clone())?)));
+        let (node, watch) = match watch {
+            Ok(both) => both,
+            Err(error) => {
+                process.withdraw();
+                return Err(error);
+            }
+        };
+        process.set_watch(watch);
+        let mut by_mm = self.by_mm.lock();
+        if let Some(faster) = by_mm.get(&key(mm)).cloned() {
+            drop(by_mm);
+            drop(node);
+            process.withdraw();
+            return Ok(faster);
+        }
+        by_mm.insert(node);
+        Ok(process)
+    }
+
+    /// Forgets a process.
+    pub(crate) fn forget(&self, process: &Process) {
+        let mut by_mm = self.by_mm.lock();
+        let is_known = by_mm
+            .get(&process.key())
+            .is_some_and(|known| core::ptr::eq(&**known, process));
+        let node = is_known.then(|| by_mm.remove_node(&process.key()));
+        drop(by_mm);
+        drop(node);
+    }
+
+    /// Ends all watches and waits until no address space tells of its end any more. For the
+    /// module's exit: nobody can register any more, and nothing is registered. May sleep.
+    pub(crate) fn close(&self) {
+        loop {
+            let process = self.by_mm.lock().values().next().cloned();
+            let Some(process) = process else {
+                break;
+            };
+            self.forget(&process);
+            process.withdraw();
+        }
+        address_space::barrier();
+    }
+}
+
+impl ForkListener for Processes {
+    type Inheritance = Membership;
+
+    fn forked(&self, parent: &MmWithUser) -> Option<Membership> {
+        self.find(parent)?.share()
+    }
+
+    fn inherit(self: &Arc<Self>, child: Child<'_>, membership: Membership) {
+        // The child has not run yet, and it must not run without its registrations.
+        while !child.is_dying() {
+            if let Ok(process) = self.add(child.mm(), membership.share()) {
+                if membership
+                    .registrations()
+                    .has_changed_since_fork(child.started())
+                {
+                    process.rewrite_all();
+                }
+                return;
+            }
+            fsleep(RETRY_AFTER);
+        }
+    }
+}

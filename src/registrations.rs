@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a process has registered, shared by the processes that were forked with it.
+//!
+//! A child has its parent's registrations, at the same addresses, in memory of its own. Both share
+//! one set until one of them changes something: then that one gets a copy. So forking costs the
+//! same however much is registered.
+
+use crate::enabler::Enabler;
+use crate::process::Process;
+use crate::sys::clock;
+use crate::sys::remote_page::UserBit;
+use core::mem;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::{Arc, Mutex};
+
+/// How long before a child gets its start time its memory may have been copied, in nanoseconds.
+/// In between the kernel only fills in the rest of the new task.
+const LONGEST_FORK: u64 = 60_000_000_000;
+
+/// Where a registration is: the address of its word, and the bit in it.
+pub(crate) type Site = (usize, u8);
+
+/// A set of registrations, and the processes in whose memory they are.
+///
+/// While more than one process is in it, no registration is added or removed.
+#[pin_data]
+pub(crate) struct Registrations {
+    /// Memberships, those of processes that are just being forked included.
+    users: Atomic<usize>,
+    /// When a bit was last written because an event changed, in nanoseconds since boot.
+    last_change: Atomic<u64>,
+    #[pin]
+    by_site: Mutex<RBTree<Site, Arc<Enabler>>>,
+    /// By address space.
+    #[pin]
+    members: Mutex<RBTree<usize, Arc<Process>>>,
+}
+
+impl Registrations {
+    /// An empty set, and a membership in it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Membership> {
+        let registrations = Arc::pin_init(
+            pin_init!(Self {
+                users: Atomic::new(1),
+                last_change: Atomic::new(0),
+                by_site <- new_mutex!(RBTree::new(), "Registrations::by_site"),
+                members <- new_mutex!(RBTree::new(), "Registrations::members"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        Ok(Membership(registrations))
+    }
+
+    /// The registration at a site.
+    pub(crate) fn get(&self, site: &Site) -> Option<Arc<Enabler>> {
+        self.by_site.lock().get(site).cloned()
+    }
+
+    /// The first registration at or behind a site.
+    pub(crate) fn get_from(&self, site: &Site) -> Option<Arc<Enabler>> {
+        let by_site = self.by_site.lock();
+        let cursor = by_site.cursor_lower_bound(site)?;
+        let (_, enabler) = cursor.current();
+        Some(enabler.clone())
+    }
+
+    /// Adds a registration.
+    pub(crate) fn insert(&self, node: RBTreeNode<Site, Arc<Enabler>>) {
+        let replaced = self.by_site.lock().insert(node);
+        drop(replaced);
+    }
+
+    /// Removes the registration at a site.
+    pub(crate) fn remove(&self, site: &Site) -> Option<Arc<Enabler>> {
+        self.by_site.lock().remove(site)
+    }
+
+    /// Lets the bits be written in the memory of a process, too.
+    pub(crate) fn join(&self, node: RBTreeNode<usize, Arc<Process>>) {
+        let replaced = self.members.lock().insert(node);
+        drop(replaced);
+    }
+
+    /// Stops writing bits in the memory of a process. None is being written once this returns.
+    pub(crate) fn leave(&self, process: &Process) {
+        let node = self.members.lock().remove_node(&process.key());
+        drop(node);
+    }
+
+    /// Writes a bit in the memory of all processes. Those that cannot be written now are repaired
+    /// later. The caller holds the lock of the event.
+    pub(crate) fn write(&self, bit: &UserBit, on: bool) {
+        self.last_change.store(clock::now(), Relaxed);
+        for process in self.members.lock().values() {
+            if !process.try_write(bit, on) {
+                process.repair_later((bit.address(), bit.bit()));
+            }
+        }
+    }
+
+    /// Can a bit have changed between the copying of a process's memory and now, if the process got
+    /// its start time at `started`?
+    pub(crate) fn has_changed_since_fork(&self, started: u64) -> bool {
+        self.last_change.load(Relaxed).saturating_add(LONGEST_FORK) >= started
+    }
+
+    /// A set of its own for one of several members, which is in both after this. The caller leaves
+    /// this one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENODEV` when the module is being unloaded.
+    pub(crate) fn copy(&self, process: &Arc<Process>) -> Result<Membership> {
+        let mut enablers = KVec::new();
+        for enabler in self.by_site.lock().values() {
+            enablers.push(enabler.clone(), GFP_KERNEL)?;
+        }
+        let copy = Self::new()?;
+        let member = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
+        copy.0.join(member);
+        for original in enablers {
+            let enabler = Enabler::new(&copy.0, *original.bit(), original.event().again()?)?;
+            let by_site = RBTreeNode::new(enabler.site(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
+            let by_id = RBTreeNode::new(enabler.id(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
+            enabler.event().connect_written(&enabler, by_id);
+            copy.0.insert(by_site);
+        }
+        Ok(copy)
+    }
+
+    /// Forgets everything.
+    fn clear(&self) {
+        let by_site = mem::replace(&mut *self.by_site.lock(), RBTree::new());
+        for enabler in by_site.values() {
+            enabler.event().disconnect(enabler);
+        }
+    }
+}
+
+/// A share in a set of registrations. When the last is dropped, the set is cleared.
+pub(crate) struct Membership(Arc<Registrations>);
+
+impl Membership {
+    /// Another share, for a process that is being forked. Any context.
+    pub(crate) fn share(&self) -> Self {
+        self.0.users.fetch_add(1, Relaxed);
+        Self(self.0.clone())
+    }
+
+    /// Is this the only share?
+    pub(crate) fn is_alone(&self) -> bool {
+        self.0.users.load(Relaxed) == 1
+    }
+
+    /// The set.
+    pub(crate) fn registrations(&self) -> &Arc<Registrations> {
+        &self.0
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if self.0.users.fetch_sub(1, Full) == 1 {
+            self.0.clear();
+        }
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Our kind of event in `dynamic_events`.
+//!
+//! C: kernel/trace/trace_dynevent.h, whose two structures `bindings/helpers.h` declares again. Each
+//! published [`TraceEvent`] is an entry of that file's list.
+
+use super::bindings::{self, dyn_event, dyn_event_operations};
+use super::event_mutex::EventMutexHeld;
+use super::symbols::Symbols;
+use super::trace_event::{TraceEvent, TraceEventOwner};
+use super::tracefs::Listing;
+use core::mem::ManuallyDrop;
+use core::ptr;
+use core::slice;
+use kernel::error::from_result;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
+use kernel::sync::Arc;
+use kernel::types::Opaque;
+
+/// What `dynamic_events` does with events of one owner. `event_mutex` is held where a reference
+/// says so.
+pub(crate) trait DynEventOwner: TraceEventOwner {
+    /// What makes events.
+    type Maker: Send + Sync + 'static;
+
+    /// Somebody wrote this line, and it is not about deleting. `event_mutex` is not held.
+    ///
+    /// # Errors
+    ///
+    /// `ECANCELED` when the line is for another kind of event; anything else is for who wrote it.
+    fn create(maker: &Arc<Self::Maker>, line: &CStr) -> Result;
+
+    /// Writes the line that would make the event.
+    fn show(event: &TraceEvent<Self>, out: &Listing<'_>);
+
+    /// Is the event in use, so that it cannot be deleted?
+    fn is_busy(event: &TraceEvent<Self>) -> bool;
+
+    /// Deletes the event.
+    fn delete(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
+
+    /// Is it the event that is meant by a name, the group where it is given, and the words behind?
+    fn matches(
+        event: &TraceEvent<Self>,
+        group: Option<&CStr>,
+        name: &CStr,
+        words: Words<'_>,
+    ) -> bool;
+}
+
+/// The words behind the name in a line that deletes.
+#[derive(Clone)]
+pub(crate) struct Words<'a>(slice::Iter<'a, *const kernel::ffi::c_char>);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        // SAFETY: The trace core passes an array of strings, all of which live for the call, which
+        // `'a` is bound to.
+        Some(unsafe { CStr::from_char_ptr(*self.0.next()?) }.to_bytes())
+    }
+}
+
+/// The one maker that `create`, which is given nothing but the line, finds here. Set while a
+/// [`DynEvents`] exists.
+static MAKER: Atomic<*mut core::ffi::c_void> = Atomic::new(ptr::null_mut());
+
+/// Our kind of event, known to `dynamic_events` until this is dropped. There can be one only.
+///
+/// # Invariants
+///
+/// `operations` is in the trace core's list of kinds, and `MAKER` points to what `maker` does.
+pub(crate) struct DynEvents<O: DynEventOwner> {
+    operations: KBox<Opaque<dyn_event_operations>>,
+    _maker: Arc<O::Maker>,
+    _symbols: Symbols,
+}
+
+// SAFETY: The kind can be removed from any thread.
+unsafe impl<O: DynEventOwner> Send for DynEvents<O> {}
+// SAFETY: There is nothing to be done with a shared reference.
+unsafe impl<O: DynEventOwner> Sync for DynEvents<O> {}
+
+impl<O: DynEventOwner> DynEvents<O> {
+    /// The operations. An event's entry leads here; the trace core's list of kinds has a copy,
+    /// since it links its entries.
+    pub(super) const OPERATIONS: &'static dyn_event_operations = &dyn_event_operations {
+        list: bindings::list_head {
+            next: ptr::null_mut(),
+            prev: ptr::null_mut(),
+        },
+        create: Some(Self::create),
+        show: Some(Self::show),
+        is_busy: Some(Self::is_busy),
+        free: Some(Self::free),
+        match_: Some(Self::matches),
+    };
+
+    /// Makes our kind known. From now on lines are offered to `O::create`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EBUSY` when there is one already.
+    pub(crate) fn new(symbols: Symbols, maker: Arc<O::Maker>) -> Result<Self> {
+        let operations = KBox::new(Opaque::new(*Self::OPERATIONS), GFP_KERNEL)?;
+        let raw = Arc::as_ptr(&maker).cast_mut().cast();
+        if MAKER.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
+            return Err(EBUSY);
+        }
+        // SAFETY: The symbols were found. The operations stay in place in their box until they are
+        // removed again.
+        unsafe { bindings::user_events_add_dyn_event_ops(operations.get()) };
+        // INVARIANT: Just done.
+        Ok(Self {
+            operations,
+            _maker: maker,
+            _symbols: symbols,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// For the trace core: `line` is a string, and the lock over the kinds is held.
+    unsafe extern "C" fn create(line: *const kernel::ffi::c_char) -> c_int {
+        from_result(|| {
+            // SAFETY: Our kind is in the list, or this would not be called, and cannot leave it
+            // while the lock over the kinds is held: so `MAKER` is set and stays.
+            // What it points to is in an `Arc`, a count of which `_maker` owns; it is lent here.
+            let maker = unsafe { Arc::from_raw(MAKER.load(Acquire).cast_const().cast()) };
+            let maker = ManuallyDrop::<Arc<O::Maker>>::new(maker);
+            // SAFETY: A string, says the caller.
+            let line = unsafe { CStr::from_char_ptr(line) };
+            O::create(&maker, line).map(|()| 0)
+        })
+    }
+
+    /// The event that an entry belongs to. Its own reference is lent.
+    ///
+    /// # Safety
+    ///
+    /// `entry` must be in the list that `event_mutex` protects, with the mutex held for the use of
+    /// the result, and must have been put there for a `TraceEvent<O>`.
+    unsafe fn event(entry: *mut dyn_event) -> ManuallyDrop<Arc<TraceEvent<O>>> {
+        // SAFETY: What is in the list is published, so the trace core's reference to it exists.
+        ManuallyDrop::new(unsafe { Arc::from_raw(TraceEvent::of_dyn_event(entry)) })
+    }
+
+    /// # Safety
+    ///
+    /// For the trace core, as are the following: `entry` is in the list and `event_mutex` is held.
+    unsafe extern "C" fn show(seq: *mut bindings::seq_file, entry: *mut dyn_event) -> c_int {
+        // SAFETY: Promised by the caller, who also passes a seq file that nobody else has now.
+        unsafe { O::show(&Self::event(entry), &Listing::from_raw(seq)) };
+        0
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::show`].
+    unsafe extern "C" fn is_busy(entry: *mut dyn_event) -> bool {
+        // SAFETY: Promised by the caller.
+        O::is_busy(unsafe { &Self::event(entry) })
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::show`].
+    unsafe extern "C" fn free(entry: *mut dyn_event) -> c_int {
+        // SAFETY: Promised by the caller. The reference taken here outlives the deletion.
+        let event = unsafe { Arc::clone(&Self::event(entry)) };
+        // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
+        let mut held = unsafe { EventMutexHeld::assume() };
+        from_result(|| O::delete(&event, &mut held).map(|()| 0))
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::show`]; `group` is a string or NULL, `name` a string, `words` an array of
+    /// `count` strings.
+    unsafe extern "C" fn matches(
+        group: *const kernel::ffi::c_char,
+        name: *const kernel::ffi::c_char,
+        count: c_int,
+        words: *mut *const kernel::ffi::c_char,
+        entry: *mut dyn_event,
+    ) -> bool {
+        // SAFETY: Promised by the caller.
+        let (event, name) = unsafe { (Self::event(entry), CStr::from_char_ptr(name)) };
+        // SAFETY: Not NULL, hence a string.
+        let group = (!group.is_null()).then(|| unsafe { CStr::from_char_ptr(group) });
+        let words = match usize::try_from(count) {
+            // SAFETY: An array of that many strings, says the caller.
+            Ok(count) if count > 0 => unsafe { slice::from_raw_parts(words.cast_const(), count) },
+            _ => &[],
+        };
+        O::matches(&event, group, name, Words(words.iter()))
+    }
+}
+
+impl<O: DynEventOwner> Drop for DynEvents<O> {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant the operations are in the list. Taking them out waits for
+        // whoever is in `create`.
+        unsafe { bindings::user_events_remove_dyn_event_ops(self.operations.get()) };
+        MAKER.store(ptr::null_mut(), Release);
+    }
+}

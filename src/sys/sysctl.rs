@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A number under /proc/sys/kernel.
+//!
+//! C: `register_sysctl_sz()`, `proc_douintvec()` (linux/sysctl.h).
+
+use super::bindings;
+use core::mem::size_of;
+use core::ptr::{self, NonNull};
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::atomic::{Atomic, Relaxed};
+
+/// An unsigned 32-bit number that an administrator can change; anything else that is written is
+/// refused with `EINVAL`. Dropping it removes the file.
+///
+/// # Invariants
+///
+/// `header` is the registration of `_table`, which has one entry that leads to `value`.
+pub(crate) struct Number {
+    header: NonNull<bindings::ctl_table_header>,
+    _table: KBox<bindings::ctl_table>,
+    value: KBox<Atomic<u32>>,
+}
+
+// SAFETY: A registration can be ended from any thread.
+unsafe impl Send for Number {}
+// SAFETY: The value is atomic, and nothing else can be done with a shared reference.
+unsafe impl Sync for Number {}
+
+impl Number {
+    /// Creates the file `name` with the permissions 0644. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also when a file of that name exists.
+    pub(crate) fn new(name: &'static CStr, value: u32) -> Result<Self> {
+        let value = KBox::new(Atomic::new(value), GFP_KERNEL)?;
+        let mut table = KBox::new(bindings::ctl_table::default(), GFP_KERNEL)?;
+        table.procname = name.as_char_ptr();
+        table.data = ptr::from_ref::<Atomic<u32>>(&value).cast_mut().cast();
+        table.maxlen = size_of::<u32>() as i32;
+        table.mode = 0o644;
+        table.proc_handler = Some(bindings::proc_douintvec);
+        // SAFETY: The table and the number stay in place in their boxes until the table is
+        // unregistered. The kernel reads and writes the number with single accesses.
+        let header = unsafe { bindings::register_sysctl_sz(c"kernel".as_char_ptr(), &*table, 1) };
+        // INVARIANT: Just registered.
+        Ok(Self {
+            header: NonNull::new(header).ok_or(ENOMEM)?,
+            _table: table,
+            value,
+        })
+    }
+
+    /// The number now.
+    pub(crate) fn get(&self) -> u32 {
+        self.value.load(Relaxed)
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant it is registered. This waits for those who are in the file.
+        unsafe { bindings::unregister_sysctl_table(self.header.as_ptr()) };
+    }
+}
