@@ -23,7 +23,7 @@ host_can_make_root() { # DIR
 		command -v apt-get >/dev/null ||
 			die "debootstrap and debian-archive-keyring are missing: install them with this host's package manager."
 		say "  debootstrap or its keyring is missing: installing debootstrap and debian-archive-keyring with apt-get"
-		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends debootstrap debian-archive-keyring; } >/dev/null ||
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends debootstrap debian-archive-keyring; } >/dev/null ||
 			die "apt-get could not install debootstrap and debian-archive-keyring: install them by hand."
 	fi
 }
