@@ -2,7 +2,7 @@
 
 //! Loading and unloading the module.
 
-use crate::abi::{Data, DATA, STATUS};
+use crate::abi::{location, Data, DATA, STATUS};
 use crate::child;
 use crate::errno::Errno;
 use crate::event::{wait_gone, Event};
@@ -106,7 +106,8 @@ fn nothing_is_left() {
     assert_eq!(traces_of_the_module(), [""; 0], "left behind");
 }
 
-/// The main job once, in a process of its own: register, attach, write, unregister.
+/// The main job once, in a process of its own: register, attach, write, unregister. And what may
+/// go wrong on the way, as errors leak most easily.
 fn use_it_once() {
     let user = child::fork(|_| {
         let event = Event::new("st_load_use u32 status; u64 ns; __rel_loc char[] path");
@@ -115,16 +116,41 @@ fn use_it_once() {
         tracer.enable(&event.name);
         event.wait_set();
         let perf = Perf::open(id, SELF, ANY_CPU).unwrap();
-        let payload = [&[0; 12][..], &crate::abi::location(0, 2), b"/\0"].concat();
-        assert_eq!(event.write(&payload), Ok(22));
-        assert_eq!(perf.count(), 1);
+        for length in [2u32, 600, 3000] {
+            let mut path = vec![0; length as usize];
+            path[0] = b'/';
+            let payload = [&[0; 12][..], &location(0, length), &path].concat();
+            assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+            let payload = [&[0; 12][..], &location(1, length), &path].concat();
+            assert_eq!(event.write(&payload), Err(Errno::EFAULT));
+        }
+        assert_eq!(event.write(&vec![0; 100_000]), Err(Errno::E2BIG));
+        assert_eq!(perf.count(), 3);
         drop(perf);
         tracer.disable(&event.name);
         event.wait_clear();
+
+        let address = event.page.address();
+        let register = |text, address, bit| event.data.register_text(text, address, bit);
+        let other = "st_load_use u32 status";
+        assert_eq!(register(other, address, 1), Err(Errno::EADDRINUSE));
+        assert_eq!(
+            register("st_load_other u32", address, 1),
+            Err(Errno::EINVAL)
+        );
+        assert_eq!(
+            register("st_load_other u32 a", address, 0),
+            Err(Errno::EADDRINUSE)
+        );
+        assert_eq!(register("st_load_other u32 a", 0, 0), Err(Errno::EFAULT));
         event.unregister().unwrap();
+        assert_eq!(event.unregister(), Err(Errno::ENOENT));
+        // This one ends with the process.
+        register("st_load_other u32 a", address, 5).unwrap();
     });
     user.join();
     wait_gone("st_load_use");
+    wait_gone("st_load_other");
 }
 
 fn loads_and_unloads_leaving_nothing() {
