@@ -2,11 +2,12 @@
 
 //! Tests of the schema, on the host.
 //!
-//! `names`, `fields`, `texts` and `payloads` are tables: what the ABI says, one line each, with the
+//! `names`, `fields`, `lines`, `texts` and `payloads` are tables: what the ABI says, one line each, with the
 //! place that says it. `properties` and `writes` throw random input at the same functions and
 //! compare with `model`, which says the same things again in another way.
 
 mod fields;
+mod lines;
 mod model;
 mod names;
 mod payloads;

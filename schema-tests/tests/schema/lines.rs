@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lines of `dynamic_events`.
+
+use crate::model;
+use crate::properties::{any_fields, config};
+use crate::sink::listing;
+use proptest::prelude::*;
+use user_events_schema::{Description, Errno, Error};
+
+/// What a line makes, listed, or why it makes nothing.
+fn made(text: &[u8]) -> Result<String, Error> {
+    let description = Description::parse_line(text)?;
+    Ok(String::from_utf8(listing(&description)).unwrap())
+}
+
+/// "Better than C", row 4: the group may be named, and it must be ours.
+#[test]
+fn lines_that_make_events() {
+    let table: &[(&[u8], Result<&str, Error>)] = &[
+        (b"x", Ok("x")),
+        (b" \tx u8 a", Ok("x u8 a")),
+        (b"x u8 a;u8 b", Ok("x u8 a; u8 b")),
+        (b"user_events/x", Ok("x")),
+        (b"user_events/x u8 a/b", Ok("x u8 a/b")),
+        (b"x struct a/b c 4", Ok("x struct a/b c 4")),
+        (b"user_events_multi/x", Err(Error::Group)),
+        (b"other/x", Err(Error::Group)),
+        (b"/x", Err(Error::Group)),
+        (b"user_events/", Err(Error::NameEmpty)),
+        (b"user_events/a/b", Err(Error::NameByte)),
+        (b"user_events/user_events/x", Err(Error::NameByte)),
+        (b"user_events / x", Err(Error::UnknownType)),
+        (b"user_events", Ok("user_events")),
+        (b"", Err(Error::NameEmpty)),
+        (b"x:flag", Err(Error::Flags)),
+    ];
+    for (text, expected) in table {
+        let expected = expected.map(str::to_string);
+        assert_eq!(made(text), expected, "{}", text.escape_ascii());
+    }
+    assert_eq!(Error::Group.errno(), Errno::Inval);
+}
+
+/// Does a line that deletes, cut as the trace core cuts it, mean the event?
+fn means(event: &str, rest: &str) -> bool {
+    let description = Description::parse(event.as_bytes()).unwrap();
+    description.fields_are(rest.split_ascii_whitespace().map(str::as_bytes))
+}
+
+/// "Better than C", row 5: the name is enough; fields, if given, must match.
+#[test]
+fn fields_in_lines_that_delete() {
+    let event = "x u32 a; unsigned char[4] b;struct tag c 20; __rel_loc unsigned char[] d";
+    let same = [
+        "",
+        ";",
+        "u32 a; unsigned char[4] b; struct tag c 20; __rel_loc unsigned char[] d",
+        "u32 a;unsigned char[4] b;struct tag c 20;__rel_loc unsigned char[] d",
+        "  u32  a ; ; unsigned char[4] b;; struct tag c 20;\t__rel_loc unsigned char[] d ;",
+    ];
+    for rest in same {
+        assert!(means(event, rest), "{rest}");
+    }
+    let other = [
+        "u32",
+        "u32 a",
+        "u32 a; unsigned char[4] b; struct tag c 20",
+        "u32 a; unsigned char[4] b; struct tag c 21; __rel_loc unsigned char[] d",
+        "u32 a; unsigned char[4] b; struct tag c; __rel_loc unsigned char[] d",
+        "u32 a unsigned char[4] b; struct tag c 20; __rel_loc unsigned char[] d",
+        "u32 a; unsigned char[4] b; struct tag c 20; __rel_loc unsigned char[] d; u8 e",
+        "u32; a; unsigned char[4] b; struct tag c 20; __rel_loc unsigned char[] d",
+        "u32 aa; unsigned char[4] b; struct tag c 20; __rel_loc unsigned char[] d",
+    ];
+    for rest in other {
+        assert!(!means(event, rest), "{rest}");
+    }
+    assert!(means("x", ""));
+    assert!(!means("x", "u8 a"));
+}
+
+proptest! {
+    #![proptest_config(config(1))]
+
+    /// What is listed, cut at white space, means the event it is of, and makes it again.
+    #[test]
+    fn listings_mean_their_event(fields in any_fields()) {
+        let text = model::description("event", &fields);
+        let description = Description::parse(text.as_bytes()).unwrap();
+        let listed = String::from_utf8(listing(&description)).unwrap();
+        prop_assert_eq!(made(listed.as_bytes()), Ok(listed.clone()));
+
+        let rest = listed.strip_prefix("event").unwrap();
+        prop_assert!(means(&text, rest));
+        if let Some((shorter, _)) = rest.rsplit_once(';') {
+            prop_assert!(!means(&text, shorter));
+        }
+        let longer = format!("{rest}; u8 surely_new");
+        prop_assert!(!means(&text, &longer));
+    }
+
+    /// No line makes the schema panic.
+    #[test]
+    fn any_line(text in proptest::collection::vec(any::<u8>(), 0..80)) {
+        let _ = Description::parse_line(&text);
+        let description = Description::parse(b"x u32 a; u8 b").unwrap();
+        description.fields_are(text.split(|byte| byte.is_ascii_whitespace()));
+    }
+}
