@@ -40,6 +40,6 @@ fmt: ## format the Rust sources
 	@machine/fmt
 
 clean: ## remove what was built (not the cache)
-	@rm -rf --one-file-system build
+	@rm -rf --one-file-system build Cargo.lock
 
 .PHONY: help demo test modules install shell lint fmt clean
