@@ -6,7 +6,7 @@
 //! The rooms:
 //!
 //! - [`schema`]: what a description means; pure, also tested on the host.
-//! - [`sys`]: one safe type per facility of the kernel; the only place with `unsafe`.
+//! - [`sys`]: one safe type per facility of the kernel; the only room that is not checked Rust.
 //! - between them, the work: [`event`], [`registry`], [`enabler`], [`registrations`],
 //!   [`process`], [`processes`], [`writer`].
 //! - [`files`]: the faces, through which all of it is used.
