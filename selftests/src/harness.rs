@@ -158,15 +158,26 @@ fn report_panics_to(pipe: File) {
     }));
 }
 
-/// A test must leave no event behind: with its process, all that keeps them is gone.
+/// A test must leave no event behind: with its process, all that keeps them is gone. What one test
+/// left for good is not held against the next.
 fn settle_events() -> Result<(), String> {
-    if wait::comes(|| tracefs::events_of_tests().is_empty()) {
+    static STUCK: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut stuck = STUCK.lock().expect("nobody panics here");
+    let left = || {
+        let mut left = tracefs::events_of_tests();
+        left.retain(|name| !stuck.contains(name));
+        left
+    };
+    if wait::comes(|| left().is_empty()) {
         return Ok(());
     }
-    let left = tracefs::events_of_tests().join(" ");
+    let names = left();
     tracefs::detach_everything();
-    wait::comes(|| tracefs::events_of_tests().is_empty());
-    Err(format!("left behind: {left}"))
+    if !wait::comes(|| left().is_empty()) {
+        let more = left();
+        stuck.extend(more);
+    }
+    Err(format!("left behind: {}", names.join(" ")))
 }
 
 fn settle_module() -> Result<(), String> {
