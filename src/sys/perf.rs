@@ -30,9 +30,13 @@ pub(super) unsafe fn record(call: *mut bindings::trace_event_call, payload: &[u8
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
     // like us are gone.
     let head = unsafe { bindings::user_events_perf_head(call) };
-    // SAFETY: As above; the first pointer is only compared. A program attached through another
-    // CPU's perf event runs on this CPU too.
-    let nobody = unsafe { (*head).first.is_null() && !bindings::user_events_has_bpf(call) };
+    // SAFETY: As above. An interrupt may change the list meanwhile, hence the volatile read of a
+    // pointer that is only compared. A program attached through another CPU's perf event runs on
+    // this CPU too.
+    let nobody = unsafe {
+        ptr::addr_of!((*head).first).read_volatile().is_null()
+            && !bindings::user_events_has_bpf(call)
+    };
     if nobody {
         return Outcome::NotWanted;
     }
