@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for something to become so.
+//! Waiting for something to become so, and telling others to wait no more.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -31,4 +32,13 @@ pub fn until(what: &str, condition: impl FnMut() -> bool) {
         "waited {} s in vain for: {what}",
         LIMIT.as_secs()
     );
+}
+
+/// Sets a flag when dropped, and so ends the threads that look at it, even if the test fails.
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

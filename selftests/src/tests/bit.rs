@@ -8,7 +8,7 @@ use crate::harness::tests;
 use crate::memory::Mapping;
 use crate::perf::{Perf, ANY_CPU, SELF};
 use crate::tracefs::Tracer;
-use crate::wait;
+use crate::wait::{self, SetOnDrop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -235,6 +235,7 @@ fn user_atomics_on_the_same_word_are_never_lost() {
     let done = AtomicBool::new(false);
     let top = Tracer::top();
     thread::scope(|scope| {
+        let stop = SetOnDrop(&done);
         // Counters that have the word but for the kernel's bit.
         let counter = scope.spawn(|| {
             let mut rounds = 0u64;
@@ -251,7 +252,7 @@ fn user_atomics_on_the_same_word_are_never_lost() {
             top.disable(&event.name);
             event.wait_clear();
         }
-        done.store(true, Ordering::Relaxed);
+        drop(stop);
         let rounds = counter.join().unwrap();
         assert!(rounds > 100, "the counter hardly ran: {rounds}");
         assert_eq!(

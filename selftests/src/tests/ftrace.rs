@@ -6,6 +6,7 @@ use crate::abi::location;
 use crate::event::Event;
 use crate::harness::tests;
 use crate::tracefs::Tracer;
+use crate::wait;
 
 tests!("ftrace":
     the_trace_shows_every_field,
@@ -20,6 +21,9 @@ tests!("ftrace":
     a_histogram_by_value,
     a_histogram_by_string,
     a_trigger_sees_the_values,
+    a_trigger_alone_records_nothing,
+    a_trigger_of_another_event_switches_recording_on,
+    set_event_pid_picks_the_writers,
     records_tell_who_wrote_them,
 );
 
@@ -245,6 +249,64 @@ fn a_trigger_sees_the_values() {
     tracer
         .set(&event.name, "trigger", "!traceoff if a == 3")
         .unwrap();
+    tracer.disable(&event.name);
+}
+
+fn a_trigger_alone_records_nothing() {
+    let event = Event::new("st_ft_alone u32 a");
+    let tracer = Tracer::instance("st_ft_alone");
+    let trigger = "hist:keys=a";
+    tracer.set(&event.name, "trigger", trigger).unwrap();
+    event.wait_set();
+    assert_eq!(event.write(&[1; 4]), Ok(8));
+    let text = tracer.get(&event.name, "hist");
+    assert!(text.contains("Hits: 1"), "{text}");
+    assert!(tracer.take_payloads(&event.name, 4).is_empty());
+    tracer
+        .set(&event.name, "trigger", &format!("!{trigger}"))
+        .unwrap();
+}
+
+fn a_trigger_of_another_event_switches_recording_on() {
+    let start = Event::new("st_ft_start u32 a");
+    let event = Event::new("st_ft_started u32 a");
+    let tracer = Tracer::instance("st_ft_start");
+    let trigger = "enable_event:user_events:st_ft_started";
+    tracer.set(&start.name, "trigger", trigger).unwrap();
+    start.wait_set();
+    // In soft mode: attached, and waiting for the trigger.
+    event.wait_set();
+    assert_eq!(event.write(&[1; 4]), Ok(8));
+    assert_eq!(start.write(&[0; 4]), Ok(8));
+    assert_eq!(event.write(&[2; 4]), Ok(8));
+    assert_eq!(tracer.take_payloads(&event.name, 4), [[2; 4]]);
+    tracer
+        .set(&start.name, "trigger", &format!("!{trigger}"))
+        .unwrap();
+    start.wait_clear();
+    tracer.disable(&event.name);
+    event.wait_clear();
+}
+
+fn set_event_pid_picks_the_writers() {
+    let event = Event::new("st_ft_setpid u32 a");
+    let tracer = Tracer::instance("st_ft_setpid");
+    tracer.enable(&event.name);
+    tracer.control("set_event_pid", "1");
+    assert_eq!(event.write(&[1; 4]), Ok(8), "not picked is not an error");
+    tracer.control("set_event_pid", &std::process::id().to_string());
+    // The kernel looks at a task's number when it is scheduled in.
+    wait::until("a record of this process", || {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(event.write(&[2; 4]), Ok(8));
+        !tracer.take_payloads(&event.name, 4).is_empty()
+    });
+    tracer.control("set_event_pid", "1");
+    wait::until("no more records of this process", || {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(event.write(&[3; 4]), Ok(8));
+        tracer.take_payloads(&event.name, 4).is_empty()
+    });
     tracer.disable(&event.name);
 }
 

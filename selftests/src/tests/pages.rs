@@ -9,9 +9,10 @@ use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::os;
 use crate::swap::Swap;
 use crate::tracefs::Tracer;
-use crate::wait;
+use crate::wait::{self, SetOnDrop};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 tests!("pages":
@@ -19,7 +20,9 @@ tests!("pages":
     a_dropped_page_is_faulted_in,
     a_swapped_out_page_is_brought_back.swapping(),
     a_dropped_page_of_a_file_is_faulted_in,
+    many_dropped_pages_all_get_their_bits,
     a_dropped_page_gets_the_latest_state,
+    a_process_busy_with_its_mappings_gets_its_bit,
     a_page_that_may_not_be_written_waits_for_the_next_change,
     a_protected_page_waits_for_the_next_change,
     an_unmapped_page_stalls_nobody_and_waits_for_the_next_change,
@@ -121,6 +124,53 @@ fn a_dropped_page_of_a_file_is_faulted_in() {
         top.disable("st_page_file");
         wait::until("the bit in the file to be cleared", || seen() == 0);
     }
+}
+
+fn many_dropped_pages_all_get_their_bits() {
+    const PAGES: usize = 300;
+    let event = Event::new("st_page_many u32 a");
+    let pages = Mapping::new(PAGES);
+    for i in 0..PAGES {
+        let address = pages.address() + (i * PAGE) as u64;
+        let index = event.data.register_text("st_page_many u32 a", address, 2);
+        assert_eq!(index, Ok(event.index));
+    }
+    let top = Tracer::top();
+    for _ in 0..3 {
+        pages.advise(libc::MADV_DONTNEED).unwrap();
+        assert_eq!(pages.resident(), 0);
+        enable_promptly(&top, &event.name);
+        wait::until("the kernel to fault all pages in", || {
+            pages.resident() == PAGES
+        });
+        let set = |i| pages.word(i * PAGE).load(Ordering::Relaxed) == 1 << 2;
+        wait::until("all bits to be set", || (0..PAGES).all(set));
+        top.disable(&event.name);
+        let clear = |i| pages.word(i * PAGE).load(Ordering::Relaxed) == 0;
+        wait::until("all bits to be cleared", || (0..PAGES).all(clear));
+    }
+}
+
+fn a_process_busy_with_its_mappings_gets_its_bit() {
+    let event = Event::new("st_page_busy u32 a");
+    let top = Tracer::top();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
+        // Takes the lock of the address space again and again.
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let pages = Mapping::new(64);
+                pages.word(PAGE).store(1, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..50 {
+            top.enable(&event.name);
+            event.wait_set();
+            top.disable(&event.name);
+            event.wait_clear();
+        }
+    });
 }
 
 fn a_dropped_page_gets_the_latest_state() {

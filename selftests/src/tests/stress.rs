@@ -9,6 +9,7 @@ use crate::harness::tests;
 use crate::memory::Mapping;
 use crate::perf::Perf;
 use crate::tracefs::Tracer;
+use crate::wait::SetOnDrop;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -135,6 +136,7 @@ fn writing_while_toggling() {
     let written = AtomicU64::new(0);
     let mut seen = Vec::new();
     thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
         for thread in 0..2 {
             let (event, done, written) = (&event, &done, &written);
             scope.spawn(move || {
@@ -165,7 +167,6 @@ fn writing_while_toggling() {
             // Taken now and then, so that the buffer does not overflow.
             seen.extend(tracer.take_records(id));
         }
-        done.store(true, Ordering::Relaxed);
     });
     seen.extend(tracer.take_records(id));
     let records: Vec<_> = seen.iter().map(|record| judge(&record.bytes)).collect();
@@ -194,6 +195,7 @@ fn writing_through_one_file_while_registering() {
     let page = Mapping::new(1);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
         let (event, done) = (&event, &done);
         for thread in 0..2 {
             scope.spawn(move || {
@@ -212,7 +214,6 @@ fn writing_through_one_file_while_registering() {
             assert_eq!(index, Ok(1 + i as u32));
             assert_eq!(event.data.write(1 + i as u32, &[0; 4]), Err(Errno::EBADF));
         }
-        done.store(true, Ordering::Relaxed);
     });
     tracer.disable(&event.name);
 }
@@ -223,6 +224,7 @@ fn registering_and_unregistering_while_toggling() {
     let page = Mapping::new(2);
     let top = Tracer::top();
     thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
         for thread in 0..3 {
             let (page, done) = (&page, &done);
             scope.spawn(move || {
@@ -245,7 +247,6 @@ fn registering_and_unregistering_while_toggling() {
             top.enable(&event.name);
             top.disable(&event.name);
         }
-        done.store(true, Ordering::Relaxed);
     });
     top.enable(&event.name);
     event.wait_set();
