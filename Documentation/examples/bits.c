@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+/* One word for two kinds of listeners: the kernel's, and one of the program's own. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <linux/user_events.h>
+
+/* The kernel's bit and ours. Both sides change the word with atomics only. */
+static const __u64 kernel_listens = 1ULL << 0;
+static const __u64 log_listens = 1ULL << 63;
+
+static __u64 listeners;
+
+static void tell(int fd, __u32 index, __u32 step)
+{
+	struct iovec record[] = { { &index, sizeof(index) }, { &step, sizeof(step) } };
+	__u64 now = __atomic_load_n(&listeners, __ATOMIC_RELAXED);
+
+	/* The one test that a program nobody listens to pays for. */
+	if (!now)
+		return;
+	if (now & log_listens)
+		printf("step %u\n", step);
+	if ((now & kernel_listens) && writev(fd, record, 2) < 0)
+		perror("cannot write a record");
+}
+
+int main(void)
+{
+	struct user_reg reg = {
+		.size = sizeof(reg),
+		.enable_bit = 0,
+		.enable_size = sizeof(listeners),
+		.enable_addr = (unsigned long)&listeners,
+		.name_args = (unsigned long)"bits u32 step",
+	};
+	int fd = open("/sys/kernel/tracing/user_events_data", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, DIAG_IOCSREG, &reg) < 0) {
+		perror("cannot register the event");
+		return 1;
+	}
+
+	__atomic_fetch_or(&listeners, log_listens, __ATOMIC_RELAXED);
+	tell(fd, reg.write_index, 1);
+	while (!(__atomic_load_n(&listeners, __ATOMIC_RELAXED) & kernel_listens))
+		usleep(10000);
+	tell(fd, reg.write_index, 2);
+	__atomic_fetch_and(&listeners, ~log_listens, __ATOMIC_RELAXED);
+	tell(fd, reg.write_index, 3);
+	return 0;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registers an event and writes three records once somebody listens. Needs std alone.
+
+use std::ffi::{c_int, c_ulong, CStr};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Write};
+use std::mem::size_of;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// C: `struct user_reg`.
+#[repr(C, packed)]
+struct UserReg {
+    size: u32,
+    enable_bit: u8,
+    enable_size: u8,
+    flags: u16,
+    enable_addr: u64,
+    name_args: u64,
+    write_index: u32,
+}
+
+/// C: `_IOWR('*', 0, struct user_reg *)`, as all but a few old architectures number it.
+const DIAG_IOCSREG: c_ulong =
+    3 << 30 | (size_of::<*mut UserReg>() as c_ulong) << 16 | (b'*' as c_ulong) << 8;
+
+extern "C" {
+    fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
+}
+
+/// The kernel sets bit 0 of this word while somebody listens.
+static ENABLED: AtomicU32 = AtomicU32::new(0);
+
+fn somebody_listens() -> bool {
+    ENABLED.load(Ordering::Relaxed) & 1 != 0
+}
+
+/// Registers an event and bit 0 of `word`, which is there for ever. Returns the write index.
+fn register(data: &File, word: &'static AtomicU32, description: &CStr) -> io::Result<u32> {
+    let mut reg = UserReg {
+        size: size_of::<UserReg>() as u32,
+        enable_bit: 0,
+        enable_size: size_of::<AtomicU32>() as u8,
+        flags: 0,
+        enable_addr: word.as_ptr() as u64,
+        name_args: description.as_ptr() as u64,
+        write_index: 0,
+    };
+    // SAFETY: `reg` is what this ioctl reads and writes; the description ends in NUL; the word is
+    // there as long as the process, and is used with atomics only.
+    if unsafe { ioctl(data.as_raw_fd(), DIAG_IOCSREG, &mut reg) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(reg.write_index)
+}
+
+fn main() -> io::Result<()> {
+    let mut data = OpenOptions::new()
+        .write(true)
+        .open("/sys/kernel/tracing/user_events_data")?;
+    let description = c"first_rust u32 count; __rel_loc char[] unit";
+    let index = register(&data, &ENABLED, description)?.to_ne_bytes();
+
+    let unit = c"pears".to_bytes_with_nul();
+    // Size and offset: the bytes begin where the field ends, as it is the last one.
+    let unit_location = ((unit.len() as u32) << 16).to_ne_bytes();
+
+    let mut count = 0u32;
+    while count < 3 {
+        // In a real program: do the work that is worth a record.
+        thread::sleep(Duration::from_millis(10));
+        if !somebody_listens() {
+            continue;
+        }
+        count += 1;
+        let count = count.to_ne_bytes();
+        // One system call, and one record: all of it is taken, or nothing.
+        data.write_vectored(&[
+            IoSlice::new(&index),
+            IoSlice::new(&count),
+            IoSlice::new(&unit_location),
+            IoSlice::new(unit),
+        ])?;
+    }
+    Ok(())
+}
