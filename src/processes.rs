@@ -3,7 +3,7 @@
 //! All processes that have registered something, and how they come and go.
 
 use crate::process::{key, Process};
-use crate::registrations::{Membership, Registrations};
+use crate::registrations::Membership;
 use crate::registry::Registry;
 use crate::sys::address_space;
 use crate::sys::fork::{Child, ForkListener};
@@ -62,7 +62,7 @@ impl Processes {
     pub(crate) fn find_or_make(self: &Arc<Self>, mm: &MmWithUser) -> Result<Arc<Process>> {
         match self.find(mm) {
             Some(process) => Ok(process),
-            None => self.add(mm, Registrations::new()?),
+            None => self.add(mm, Membership::new()?),
         }
     }
 

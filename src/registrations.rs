@@ -41,24 +41,6 @@ pub(crate) struct Registrations {
 }
 
 impl Registrations {
-    /// An empty set, and a membership in it.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Membership> {
-        let registrations = Arc::pin_init(
-            pin_init!(Self {
-                users: Atomic::new(1),
-                last_change: Atomic::new(0),
-                by_site <- new_mutex!(RBTree::new(), "Registrations::by_site"),
-                members <- new_mutex!(RBTree::new(), "Registrations::members"),
-            }),
-            GFP_KERNEL_ACCOUNT,
-        )?;
-        Ok(Membership(registrations))
-    }
-
     /// The registration at a site.
     pub(crate) fn get(&self, site: &Site) -> Option<Arc<Enabler>> {
         self.by_site.lock().get(site).cloned()
@@ -123,7 +105,7 @@ impl Registrations {
         for enabler in self.by_site.lock().values() {
             enablers.push(enabler.clone(), GFP_KERNEL)?;
         }
-        let copy = Self::new()?;
+        let copy = Membership::new()?;
         let member = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
         copy.0.join(member);
         for original in enablers {
@@ -149,6 +131,24 @@ impl Registrations {
 pub(crate) struct Membership(Arc<Registrations>);
 
 impl Membership {
+    /// The first share in a new, empty set.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let registrations = Arc::pin_init(
+            pin_init!(Registrations {
+                users: Atomic::new(1),
+                last_change: Atomic::new(0),
+                by_site <- new_mutex!(RBTree::new(), "Registrations::by_site"),
+                members <- new_mutex!(RBTree::new(), "Registrations::members"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        Ok(Self(registrations))
+    }
+
     /// Another share, for a process that is being forked. Any context.
     pub(crate) fn share(&self) -> Self {
         self.0.users.fetch_add(1, Relaxed);
