@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# allow-group.sh GROUP: lets the members of GROUP register and write events, and do nothing else in
-# tracefs. As root, each time the module was loaded.
+# allow-group.sh GROUP: lets the members of GROUP register and write events, but read no trace. As root,
+# each time the module was loaded.
 set -e
 cd /sys/kernel/tracing
 
