@@ -120,6 +120,10 @@ impl Processes {
 impl ForkListener for Processes {
     type Inheritance = Membership;
 
+    fn knows(&self, parent: &MmWithUser) -> bool {
+        self.by_mm.lock().get(&key(parent)).is_some()
+    }
+
     fn forked(&self, parent: &MmWithUser) -> Option<Membership> {
         self.find(parent)?.share()
     }

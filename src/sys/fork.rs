@@ -21,6 +21,9 @@ pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
     /// runs.
     type Inheritance: Send + 'static;
 
+    /// Does a child of the task with this address space get anything? Must not sleep.
+    fn knows(&self, parent: &MmWithUser) -> bool;
+
     /// The current task, whose address space is `parent`, has forked a child with an address space
     /// of its own. `None`: the child gets nothing. Must not sleep.
     fn forked(&self, parent: &MmWithUser) -> Option<Self::Inheritance>;
@@ -121,10 +124,17 @@ impl<L: ForkListener> ForkProbe<L> {
         // which we are one of, are gone.
         let probe = unsafe { &*probe.cast_const().cast::<Probe<L>>() };
         let parent = current!();
-        let Some(inheritance) = parent.mm().and_then(|mm| probe.listener.forked(mm)) else {
+        let Some(parent) = parent.mm().filter(|mm| probe.listener.knows(mm)) else {
             return;
         };
         let Ok(module) = ModuleRef::get() else {
+            return;
+        };
+        // Before the inheritance is taken: what must not sleep must not have to drop it.
+        let Ok(room) = KBox::new_uninit(GFP_ATOMIC) else {
+            return;
+        };
+        let Some(inheritance) = probe.listener.forked(parent) else {
             return;
         };
         // SAFETY: The child is alive: it does not run before this returns.
@@ -134,25 +144,26 @@ impl<L: ForkListener> ForkProbe<L> {
                 bindings::user_events_start_time(child),
             )
         };
-        let work = ChildWork {
-            head: callback_head {
-                next: ptr::null_mut(),
-                func: Some(Self::run),
+        let work = KBox::write(
+            room,
+            ChildWork {
+                head: callback_head {
+                    next: ptr::null_mut(),
+                    func: Some(Self::run),
+                },
+                listener: probe.listener.clone(),
+                inheritance,
+                mm,
+                started,
+                _module: module,
             },
-            listener: probe.listener.clone(),
-            inheritance,
-            mm,
-            started,
-            _module: module,
-        };
-        let Ok(work) = KBox::new(work, GFP_ATOMIC) else {
-            return;
-        };
+        );
         let work = KBox::into_raw(work);
         // SAFETY: The child is alive, and `head`, the first field, stays in place until `run` has
         // taken the box back.
         if unsafe { bindings::user_events_add_task_work(child, work.cast()) } != 0 {
-            // SAFETY: The child is exiting already and did not take it, so it is still ours.
+            // SAFETY: The child is exiting and did not take it, so it is still ours. This is only
+            // for completeness: a task that has not run yet cannot be exiting.
             drop(unsafe { KBox::from_raw(work) });
         }
     }

@@ -395,7 +395,7 @@ impl<O: DynEventOwner> TraceEvent<O> {
     ///
     /// # Errors
     ///
-    /// `ENODEV` when no event number is left; what `trace_add_event_call()` fails with.
+    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails with.
     pub(crate) fn publish(self: &Arc<Self>, held: &mut EventMutexHeld) -> Result {
         if *self.published.get(held) {
             return Err(EBUSY);
@@ -404,16 +404,19 @@ impl<O: DynEventOwner> TraceEvent<O> {
         // INVARIANT: The reference that the trace core gets with the pointer.
         let trace_cores = Arc::into_raw(self.clone());
         // SAFETY: The call is complete since `new`, stays in place, and is not registered yet. The
-        // reference made above keeps it alive until `withdraw`.
+        // reference made above keeps it alive until it is removed again.
         let ret = unsafe {
             if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
                 Err(ENODEV)
+            } else if let Err(error) = to_result(bindings::trace_add_event_call(call)) {
+                bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
+                Err(error)
+            } else if self.defined_fields(held) + 1 != self.fields.len() {
+                // The trace core does not say when it runs out of memory on the way. Nobody can be
+                // attached yet, so the removal cannot fail; it also unregisters the number.
+                to_result(bindings::trace_remove_event_call(call)).and(Err(ENOMEM))
             } else {
-                let ret = to_result(bindings::trace_add_event_call(call));
-                if ret.is_err() {
-                    bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
-                }
-                ret
+                Ok(())
             }
         };
         if ret.is_err() {
@@ -430,6 +433,22 @@ impl<O: DynEventOwner> TraceEvent<O> {
             }
         }
         ret
+    }
+
+    /// How many fields the trace core has defined for the event.
+    fn defined_fields(&self, _held: &EventMutexHeld) -> usize {
+        // SAFETY: The list of the class is complete since `new`, and `event_mutex` is held: the
+        // trace core adds to and removes from it under that only.
+        unsafe {
+            let head = ptr::addr_of!((*self.class.get()).fields);
+            let mut count = 0;
+            let mut entry = (*head).next.cast_const();
+            while entry != head {
+                count += 1;
+                entry = (*entry).next.cast_const();
+            }
+            count
+        }
     }
 
     /// Takes the event away from the trace core. Does nothing if it was not published. May sleep.
