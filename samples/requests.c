@@ -101,8 +101,9 @@ static void explain_open(const char *path)
 	case EACCES:
 	case EPERM:
 		fputs("requests: run it as root, or as root let a group in:\n"
-		      "requests:   chgrp GROUP " TRACEFS " " TRACEFS "/user_events_data\n"
-		      "requests:   chmod g+x " TRACEFS " && chmod g+rw " TRACEFS "/user_events_data\n",
+		      "requests:   chmod o+x " TRACEFS "\n"
+		      "requests:   chgrp GROUP " TRACEFS "/user_events_data\n"
+		      "requests:   chmod g+rw " TRACEFS "/user_events_data\n",
 		      stderr);
 		break;
 	}

@@ -239,7 +239,10 @@ impl Registry {
         if found.is_empty() {
             return Err(ENOENT);
         }
-        if found.iter().any(|event| event.is_used()) {
+        if found
+            .iter()
+            .any(|event| event.is_used() || event.is_referenced(&held))
+        {
             return Err(EBUSY);
         }
         if !may_delete_persistent && found.iter().any(|event| event.is_persistent()) {

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who takes the records of a trace event: how they come and go, and how they get a record.
+
+use super::super::bindings::{self, trace_event_call};
+use super::super::event_mutex::EventMutexHeld;
+use super::super::perf;
+use super::super::probe_list::Reader;
+use super::super::ring_buffer::{Outcome, TraceFile};
+use super::{TraceEvent, TraceEventOwner};
+use core::ffi::c_void;
+use core::mem;
+use kernel::error::from_result;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Release};
+use kernel::sync::Arc;
+
+/// Who takes the records of an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Consumers(u32);
+
+impl Consumers {
+    const FTRACE: u32 = 1;
+    const PERF: u32 = 2;
+
+    /// Does nobody?
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Does the ring buffer of any trace instance?
+    #[inline]
+    pub(crate) fn has_ftrace(self) -> bool {
+        self.0 & Self::FTRACE != 0
+    }
+
+    /// Does perf?
+    #[inline]
+    pub(crate) fn has_perf(self) -> bool {
+        self.0 & Self::PERF != 0
+    }
+}
+
+impl<O: TraceEventOwner> TraceEvent<O> {
+    /// Who takes records now. One load: a consumer may come or go meanwhile.
+    #[inline]
+    pub(crate) fn consumers(&self) -> Consumers {
+        // Whoever sees a consumer here also sees what the trace core prepared for it before.
+        Consumers(self.consumers.load(Acquire))
+    }
+
+    /// Begins to deliver a record. Until the returned value is dropped, preemption is off.
+    #[inline]
+    pub(crate) fn deliver(&self) -> Delivery<'_, O> {
+        Delivery {
+            event: self,
+            reader: self.probes.enter(),
+        }
+    }
+
+    /// Notes who takes records, and tells the owner.
+    fn set_consumers(&self, consumers: u32) {
+        self.consumers.store(consumers, Release);
+        O::consumers_changed(self);
+    }
+
+    /// What the trace core calls when a consumer comes or goes.
+    ///
+    /// # Safety
+    ///
+    /// For the trace core: `call` is one that `publish` gave it, `event_mutex` is held where `type_`
+    /// is about registering, and `data` is what belongs to `type_`.
+    pub(super) unsafe extern "C" fn reg(
+        call: *mut trace_event_call,
+        type_: kernel::ffi::c_int,
+        data: *mut c_void,
+    ) -> kernel::ffi::c_int {
+        // SAFETY: A published call lies in a `TraceEvent<O>`, as its first field, which the trace
+        // core's own reference keeps alive.
+        let event = unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) };
+        // That reference is lent, not given.
+        let event = mem::ManuallyDrop::new(event);
+        // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
+        // called from outside of this module, or by a function of ours that borrows the proof
+        // mutably.
+        let held = || unsafe { EventMutexHeld::assume() };
+        let result = match type_ as u32 {
+            // SAFETY: For this type `data` is the event's file in an instance. The trace core
+            // unregisters it and waits for tracepoint_srcu before it frees it.
+            bindings::trace_reg_TRACE_REG_REGISTER => unsafe {
+                event.attach_file(data.cast(), &mut held())
+            },
+            bindings::trace_reg_TRACE_REG_UNREGISTER => {
+                event.detach_file(data.cast(), &mut held());
+                Ok(())
+            }
+            bindings::trace_reg_TRACE_REG_PERF_REGISTER => event.attach_perf(&held()),
+            bindings::trace_reg_TRACE_REG_PERF_UNREGISTER => {
+                event.detach(event.consumers().0 & !Consumers::PERF);
+                Ok(())
+            }
+            // Opening, closing and scheduling a perf event, the last of them without the mutex: the
+            // trace core's own way will do.
+            _ => Ok(()),
+        };
+        from_result(|| result.map(|()| 0))
+    }
+
+    /// # Safety
+    ///
+    /// As for [`ProbeList::insert`].
+    unsafe fn attach_file(
+        self: &Arc<Self>,
+        file: *mut bindings::trace_event_file,
+        held: &mut EventMutexHeld,
+    ) -> Result {
+        let before = self.consumers();
+        if before.is_none() {
+            O::first_attaches(self, held)?;
+        }
+        // SAFETY: Promised by the caller.
+        let inserted = unsafe { self.probes.insert(file, held) };
+        if inserted.is_err() {
+            if before.is_none() {
+                O::last_detached(self);
+            }
+            return inserted;
+        }
+        self.set_consumers(before.0 | Consumers::FTRACE);
+        Ok(())
+    }
+
+    fn detach_file(&self, file: *mut bindings::trace_event_file, held: &mut EventMutexHeld) {
+        self.probes.remove(file, held);
+        if self.probes.is_empty() {
+            self.detach(self.consumers().0 & !Consumers::FTRACE);
+        }
+    }
+
+    fn attach_perf(self: &Arc<Self>, held: &EventMutexHeld) -> Result {
+        let before = self.consumers();
+        if before.is_none() {
+            O::first_attaches(self, held)?;
+        }
+        self.set_consumers(before.0 | Consumers::PERF);
+        Ok(())
+    }
+
+    fn detach(&self, left: u32) {
+        self.set_consumers(left);
+        if left == 0 {
+            O::last_detached(self);
+        }
+    }
+}
+
+/// A record on its way to the consumers of an event. Preemption is off while it exists.
+pub(crate) struct Delivery<'a, O: TraceEventOwner> {
+    event: &'a TraceEvent<O>,
+    reader: Reader<'a>,
+}
+
+impl<O: TraceEventOwner> Delivery<'_, O> {
+    /// The event's files in trace instances that are enabled.
+    #[inline]
+    pub(crate) fn files(&self) -> impl Iterator<Item = TraceFile<'_>> {
+        self.reader.files()
+    }
+
+    /// Hands the record to perf and eBPF, if they are attached.
+    #[inline]
+    pub(crate) fn perf(&self, payload: &[u8]) -> Option<Outcome> {
+        if !self.event.consumers().has_perf() {
+            return None;
+        }
+        // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf
+        // clears it and then waits for readers like ours before it frees anything.
+        Some(unsafe { perf::record(self.event.call.get(), payload) })
+    }
+}

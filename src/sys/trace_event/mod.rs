@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Trace events made at run time.
+//!
+//! C: `struct trace_event_call`, `trace_add_event_call()`, `trace_remove_event_call()`
+//! (linux/trace_events.h). A [`TraceEvent`] owns all that the trace core knows of an event: the
+//! call, its class, its fields and the strings they point to. The trace core tells it when a
+//! consumer (ftrace in some instance, or perf) attaches or detaches.
+
+mod consumers;
+mod publish;
+
+use super::bindings::{self, trace_event_call, trace_event_fields};
+use super::event_mutex::{ByEventMutex, EventMutexHeld};
+use super::probe_list::ProbeList;
+use super::work_queue::OwnedQueue;
+use core::ops::Deref;
+use core::ptr;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::Arc;
+use kernel::types::Opaque;
+use kernel::workqueue::{self, Work, WorkItem};
+
+/// What the owner of a trace event wants to know of it.
+pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
+    /// The first consumer is about to attach. `event_mutex` is held.
+    ///
+    /// # Errors
+    ///
+    /// An error keeps the consumer away and is what the consumer gets.
+    fn first_attaches(event: &Arc<TraceEvent<Self>>, held: &EventMutexHeld) -> Result;
+
+    /// The set of consumers has changed. `event_mutex` is held.
+    fn consumers_changed(event: &TraceEvent<Self>);
+
+    /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
+    /// on the event: it cannot be withdrawn from here.
+    fn last_detached(event: &TraceEvent<Self>);
+
+    /// Runs on the work queue after [`TraceEvent::defer`]. May sleep.
+    fn deferred(event: Arc<TraceEvent<Self>>);
+}
+
+/// One field of an event as the trace core is to know it.
+pub(crate) struct FieldSpec<'a> {
+    /// The type's text, as `format` shows it.
+    pub(crate) type_text: &'a [u8],
+    /// The field's name.
+    pub(crate) name: &'a [u8],
+    /// Bytes in the record.
+    pub(crate) size: u32,
+    /// Elements, where the type is an array of fixed length; else 0.
+    pub(crate) array_len: u32,
+    /// Is it to be shown as a signed number?
+    pub(crate) is_signed: bool,
+}
+
+/// An event of the trace core, with its owner's data `O`.
+///
+/// # Invariants
+///
+/// - `call`, `class` and `tracepoint` point to each other, to `strings` and to `fields`, all of
+///   which stay in place and unchanged from `new` on.
+/// - While `published`, the trace core has the pointer to `call`, and a reference count of the
+///   `Arc` that holds `self` is its.
+/// - `probes` has exactly the files for which the trace core has registered us and not
+///   unregistered us again.
+#[repr(C)]
+#[pin_data]
+pub(crate) struct TraceEvent<O: TraceEventOwner> {
+    #[pin]
+    call: Opaque<trace_event_call>,
+    #[pin]
+    class: Opaque<bindings::trace_event_class>,
+    /// Zeros. For an event without fields `trace_event_get_offsets()` takes the head of the list
+    /// of fields for a field, and reads an offset and a size from behind the class.
+    no_fields: [u64; 2],
+    /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
+    #[pin]
+    tracepoint: Opaque<bindings::tracepoint>,
+    /// The event's entry in `dynamic_events`; in the list while `published`.
+    #[pin]
+    dyn_event: Opaque<bindings::dyn_event>,
+    /// All texts, each with a NUL behind it; the name comes first.
+    strings: KVec<u8>,
+    name_len: usize,
+    fields: KVec<trace_event_fields>,
+    probes: ProbeList,
+    consumers: Atomic<u32>,
+    published: ByEventMutex<bool>,
+    #[pin]
+    work: Work<TraceEvent<O>>,
+    #[pin]
+    owner: O,
+}
+
+// SAFETY: The raw pointers inside lead into the structure itself; the trace core may use a call
+// from any thread.
+unsafe impl<O: TraceEventOwner> Send for TraceEvent<O> {}
+// SAFETY: What changes after `new` is atomic or protected by `event_mutex`.
+unsafe impl<O: TraceEventOwner> Sync for TraceEvent<O> {}
+
+workqueue::impl_has_work! {
+    impl{O: TraceEventOwner} HasWork<Self> for TraceEvent<O> { self.work }
+}
+
+impl<O: TraceEventOwner> WorkItem for TraceEvent<O> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        O::deferred(this);
+    }
+}
+
+impl<O: TraceEventOwner> Deref for TraceEvent<O> {
+    type Target = O;
+
+    #[inline]
+    fn deref(&self) -> &O {
+        &self.owner
+    }
+}
+
+/// Appends `text` and a NUL; returns where it begins.
+fn add_string(strings: &mut KVec<u8>, text: &[u8]) -> Result<usize> {
+    let start = strings.len();
+    strings.extend_from_slice(text, GFP_KERNEL_ACCOUNT)?;
+    strings.push(0, GFP_KERNEL_ACCOUNT)?;
+    Ok(start)
+}
+
+impl<O: TraceEventOwner> TraceEvent<O> {
+    const CALL_OPS: &'static bindings::user_events_call_ops = &bindings::user_events_call_ops {
+        reg: Some(Self::reg),
+    };
+
+    /// Makes an event that the trace core does not know yet. None of the texts may hold a NUL.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or what `owner` fails with.
+    pub(crate) fn new<'a>(
+        system: &'static CStr,
+        name: &[u8],
+        print_fmt: &[u8],
+        fields: impl Iterator<Item = FieldSpec<'a>> + Clone,
+        owner: impl PinInit<O, Error>,
+    ) -> Result<Arc<Self>> {
+        let mut strings = KVec::new();
+        let name_at = add_string(&mut strings, name)?;
+        let print_fmt_at = add_string(&mut strings, print_fmt)?;
+        let mut texts = KVec::new();
+        for field in fields.clone() {
+            let type_at = add_string(&mut strings, field.type_text)?;
+            let field_at = add_string(&mut strings, field.name)?;
+            texts.push((type_at, field_at), GFP_KERNEL)?;
+        }
+        // From here on `strings` does not grow, so what it holds stays in place.
+        let base = strings.as_ptr();
+        let at = |offset: usize| base.wrapping_add(offset).cast::<kernel::ffi::c_char>();
+        let mut array = KVec::with_capacity(texts.len() + 1, GFP_KERNEL_ACCOUNT)?;
+        for (field, (type_at, name_at)) in fields.zip(texts.iter()) {
+            array.push(
+                Self::field(&field, at(*type_at), at(*name_at)),
+                GFP_KERNEL_ACCOUNT,
+            )?;
+        }
+        array.push(trace_event_fields::default(), GFP_KERNEL_ACCOUNT)?;
+        let fields_at = array.as_mut_ptr();
+
+        let event = Arc::pin_init(
+            try_pin_init!(Self {
+                call: Opaque::zeroed(),
+                class: Opaque::zeroed(),
+                no_fields: [0; 2],
+                tracepoint: Opaque::zeroed(),
+                dyn_event: Opaque::zeroed(),
+                strings,
+                name_len: name.len(),
+                fields: array,
+                probes: ProbeList::new(),
+                consumers: Atomic::new(0),
+                published: ByEventMutex::new(false),
+                work <- kernel::new_work!("TraceEvent::work"),
+                owner <- owner,
+            }? Error),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+
+        // SAFETY: Nobody else knows the event yet, and an `Arc` does not move its content: we may
+        // write the C structures and make them point to each other. A bindgen `default` is zero.
+        unsafe {
+            let class = &mut *event.class.get();
+            class.system = system.as_char_ptr();
+            class.reg = Some(bindings::user_events_reg);
+            class.fields_array = fields_at;
+            class.fields.next = ptr::addr_of_mut!(class.fields);
+            class.fields.prev = class.fields.next;
+
+            (*event.tracepoint.get()).name = at(name_at);
+
+            let call = &mut *event.call.get();
+            call.class = event.class.get();
+            call.__bindgen_anon_1.tp = event.tracepoint.get();
+            call.event.funcs = ptr::addr_of_mut!(bindings::user_events_print_functions);
+            call.print_fmt = at(print_fmt_at).cast_mut();
+            call.data = ptr::from_ref(Self::CALL_OPS).cast_mut().cast();
+            call.flags =
+                (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_TRACEPOINT) as i32;
+        }
+        Ok(event)
+    }
+
+    /// A field as the trace core wants it. Without alignment: fields follow each other directly.
+    fn field(
+        spec: &FieldSpec<'_>,
+        type_: *const kernel::ffi::c_char,
+        name: *const kernel::ffi::c_char,
+    ) -> trace_event_fields {
+        let mut inner = bindings::trace_event_fields__bindgen_ty_1__bindgen_ty_1 {
+            name,
+            size: spec.size as i32,
+            align: 1,
+            len: spec.array_len as i32,
+            ..Default::default()
+        };
+        inner.set_is_signed(spec.is_signed.into());
+        let mut field = trace_event_fields {
+            type_,
+            ..Default::default()
+        };
+        field.__bindgen_anon_1.__bindgen_anon_1 = inner;
+        field
+    }
+
+    /// The name under which tracefs shows the event.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.strings.get(..self.name_len).unwrap_or_default()
+    }
+
+    /// Runs [`TraceEventOwner::deferred`] on `queue`, once however often it is asked for before it
+    /// begins to run. Any context.
+    pub(crate) fn defer(self: Arc<Self>, queue: &OwnedQueue) {
+        // Already queued is as good.
+        let _ = queue.enqueue::<_, 0>(self);
+    }
+}

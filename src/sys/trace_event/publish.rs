@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Making a trace event known to the trace core, and taking it away again.
+
+use super::super::bindings;
+use super::super::dyn_event::{DynEventOwner, DynEvents};
+use super::super::event_mutex::EventMutexHeld;
+use super::TraceEvent;
+use core::ptr;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::types::Opaque;
+
+impl<O: DynEventOwner> TraceEvent<O> {
+    /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
+    /// lists it, and consumers can attach. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails with.
+    pub(crate) fn publish(self: &Arc<Self>, held: &mut EventMutexHeld) -> Result {
+        if *self.published.get(held) {
+            return Err(EBUSY);
+        }
+        let call = self.call.get();
+        // INVARIANT: The reference that the trace core gets with the pointer.
+        let trace_cores = Arc::into_raw(self.clone());
+        // SAFETY: The call is complete since `new`, stays in place, and is not registered yet. The
+        // reference made above keeps it alive until it is removed again.
+        let ret = unsafe {
+            if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
+                Err(ENODEV)
+            } else if let Err(error) = to_result(bindings::trace_add_event_call(call)) {
+                bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
+                Err(error)
+            } else if self.defined_fields(held) + 1 != self.fields.len() {
+                // The trace core does not say when it runs out of memory on the way. Nobody can be
+                // attached yet, so the removal cannot fail; it also unregisters the number.
+                to_result(bindings::trace_remove_event_call(call)).and(Err(ENOMEM))
+            } else {
+                Ok(())
+            }
+        };
+        if ret.is_err() {
+            // SAFETY: The trace core did not take the call, so the reference is still ours.
+            drop(unsafe { Arc::from_raw(trace_cores) });
+        } else {
+            *self.published.get_mut(held) = true;
+            let entry = self.dyn_event.get();
+            // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
+            // that nobody writes to. `event_mutex` is held.
+            unsafe {
+                (*entry).ops = ptr::from_ref(DynEvents::<O>::OPERATIONS).cast_mut();
+                bindings::user_events_add_dyn_event(entry);
+            }
+        }
+        ret
+    }
+
+    /// How many fields the trace core has defined for the event.
+    fn defined_fields(&self, _held: &EventMutexHeld) -> usize {
+        // SAFETY: The list of the class is complete since `new`, and `event_mutex` is held: the
+        // trace core adds to and removes from it under that only.
+        unsafe {
+            let head = ptr::addr_of!((*self.class.get()).fields);
+            let mut count = 0;
+            let mut entry = (*head).next.cast_const();
+            while entry != head {
+                count += 1;
+                entry = (*entry).next.cast_const();
+            }
+            count
+        }
+    }
+
+    /// Does something in the trace core (an event probe, a histogram, a trigger of another event)
+    /// refer to the event, so that it cannot be withdrawn?
+    pub(crate) fn is_referenced(&self, held: &EventMutexHeld) -> bool {
+        if !*self.published.get(held) {
+            return false;
+        }
+        // SAFETY: While published the call is alive. Its count is only raised under `event_mutex`,
+        // so it cannot rise while that is held.
+        unsafe { bindings::user_events_call_is_referenced(self.call.get()) }
+    }
+
+    /// Takes the event away from the trace core. Does nothing if it was not published. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while a consumer is attached, or the event is referred to; nothing has changed then.
+    pub(crate) fn withdraw(&self, held: &mut EventMutexHeld) -> Result {
+        if !*self.published.get(held) {
+            return Ok(());
+        }
+        if self.is_referenced(held) {
+            return Err(EBUSY);
+        }
+        let call = self.call.get();
+        // SAFETY: The call is published, hence alive. On success the trace core has forgotten the call: nobody runs its
+        // functions any more, since those who print hold `trace_event_sem`, which the removal takes
+        // for writing, and consumers are detached.
+        to_result(unsafe { bindings::trace_remove_event_call(call) })?;
+        *self.published.get_mut(held) = false;
+        // SAFETY: `publish` put the entry into the list; `event_mutex` is held.
+        unsafe { bindings::user_events_remove_dyn_event(self.dyn_event.get()) };
+        // SAFETY: The reference that `publish` gave away, given back. `self` is borrowed from
+        // another one, so it outlives this.
+        drop(unsafe { Arc::from_raw(ptr::from_ref(self)) });
+        Ok(())
+    }
+
+    /// The event that an entry of `dynamic_events` lies in.
+    ///
+    /// # Safety
+    ///
+    /// `entry` must lie in a `TraceEvent<O>`.
+    pub(in super::super) unsafe fn of_dyn_event(entry: *mut bindings::dyn_event) -> *const Self {
+        let entry = Opaque::cast_from(entry.cast_const());
+        // SAFETY: Promised by the caller.
+        unsafe { kernel::container_of!(entry, Self, dyn_event) }
+    }
+}
