@@ -237,22 +237,22 @@ impl Process {
         }
     }
 
-    /// Brings in the page of an enabler's bit and writes it.
+    /// Brings in the page of an enabler's bit and writes it. Waits for the mmap lock, which may be
+    /// contended for as long as the process likes; only pages that do not come are given up.
     fn repair(&self, enabler: &Enabler) {
         let bit = enabler.bit();
         for _ in 0..MOST_FAULTS {
-            let written = enabler
-                .event()
-                .rewrite(enabler, |on| self.try_write(bit, on));
-            if written != Some(false) {
-                return;
-            }
             let Some(mm) = self.mm.mmget_not_zero() else {
                 return;
             };
             let mm = MmWithUser::into_mmput_async(mm);
+            let locked = mm.mmap_read_lock();
+            let written = enabler
+                .event()
+                .rewrite(enabler, |on| bit.store(&mm, &locked, on).is_ok());
+            drop(locked);
             // What cannot be written now is left alone until the event changes again.
-            if bit.fault_in(&mm).is_err() {
+            if written != Some(false) || bit.fault_in(&mm).is_err() {
                 return;
             }
         }
