@@ -130,8 +130,14 @@ impl<L: ForkListener> ForkProbe<L> {
         let Ok(module) = ModuleRef::get() else {
             return;
         };
+        // SAFETY: Asks about the current context only.
+        let flags = if unsafe { bindings::user_events_may_sleep() } {
+            GFP_KERNEL
+        } else {
+            GFP_ATOMIC
+        };
         // Before the inheritance is taken: what must not sleep must not have to drop it.
-        let Ok(room) = KBox::new_uninit(GFP_ATOMIC) else {
+        let Ok(room) = KBox::new_uninit(flags) else {
             return;
         };
         let Some(inheritance) = probe.listener.forked(parent) else {

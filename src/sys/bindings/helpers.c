@@ -272,6 +272,15 @@ bool user_events_is_dying(void)
 	return fatal_signal_pending(current);
 }
 
+/*
+ * For probes of tracepoints: they run as readers of SRCU, or on other kernels of
+ * RCU with preemption off.
+ */
+bool user_events_may_sleep(void)
+{
+	return preemptible();
+}
+
 u64 user_events_now(void)
 {
 	return ktime_get_ns();

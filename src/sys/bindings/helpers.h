@@ -105,6 +105,7 @@ void user_events_wait_for_task_work(void);
 struct mm_struct *user_events_task_mm(struct task_struct *task);
 u64 user_events_start_time(struct task_struct *task);
 bool user_events_is_dying(void);
+bool user_events_may_sleep(void);
 
 /* clock.rs */
 u64 user_events_now(void);
