@@ -2,9 +2,9 @@
 
 //! Learning of forks, and doing something in the child before it runs.
 //!
-//! C: the tracepoint `sched_process_fork` (trace/events/sched.h), which fires in the parent when the
-//! child is complete and does not run yet, and `task_work_add()` (linux/task_work.h): work that a
-//! task does before it next returns to user space. For a new task that is before its first
+//! C: the tracepoint `sched_process_fork` (trace/events/sched.h), which fires in the parent when
+//! the child is complete and does not run yet, and `task_work_add()` (linux/task_work.h): work that
+//! a task does before it next returns to user space. For a new task that is before its first
 //! instruction there.
 
 use super::bindings::{self, callback_head, mm_struct, task_struct, user_events_fork_probe};
@@ -120,8 +120,8 @@ impl<L: ForkListener> ForkProbe<L> {
     /// For the tracepoint: `probe` is one that `new` registered, `child` is a task that does not
     /// run yet and has an address space, and the current task is its parent and has another.
     unsafe extern "C" fn forked(probe: *mut user_events_fork_probe, child: *mut task_struct) {
-        // SAFETY: The first field of a `Probe<L>` that is not freed before the tracepoint's readers,
-        // which we are one of, are gone.
+        // SAFETY: The first field of a `Probe<L>` that is not freed before the tracepoint's
+        // readers, which we are one of, are gone.
         let probe = unsafe { &*probe.cast_const().cast::<Probe<L>>() };
         let parent = current!();
         let Some(parent) = parent.mm().filter(|mm| probe.listener.knows(mm)) else {
@@ -178,8 +178,8 @@ impl<L: ForkListener> ForkProbe<L> {
     ///
     /// For the task work: `head` is one that `forked` added to the current task.
     unsafe extern "C" fn run(head: *mut callback_head) {
-        // SAFETY: The first field of a `ChildWork<L>` that was made a raw pointer from a box, and is
-        // run once.
+        // SAFETY: The first field of a `ChildWork<L>` that was made a raw pointer from a box, and
+        // is run once.
         let work = unsafe { KBox::from_raw(head.cast::<ChildWork<L>>()) };
         let ChildWork {
             listener,

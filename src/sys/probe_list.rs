@@ -56,8 +56,8 @@ impl ProbeList {
         let mut probe = KBox::new(user_events_probe::default(), GFP_KERNEL)?;
         probe.file = file;
         probe.next = self.head.load(Acquire);
-        // INVARIANT: The entry leads to the old list; the caller answers for the file. `event_mutex`
-        // is held, so nobody changed the head since it was read.
+        // INVARIANT: The entry leads to the old list; the caller answers for the file.
+        // `event_mutex` is held, so nobody changed the head since it was read.
         self.head.store(KBox::into_raw(probe), Release);
         Ok(())
     }

@@ -91,8 +91,8 @@ impl UserBit {
             return Err(NotPresent);
         }
         // SAFETY: The page is pinned for writing until the unpin below, and mapped by this thread
-        // until the unmap. By the invariant the word is aligned, so it lies within the page, and the
-        // atomics are aligned too.
+        // until the unmap. By the invariant the word is aligned, so it lies within the page, and
+        // the atomics are aligned too.
         //
         // The word is user memory, changed concurrently by user programs with the atomics of their
         // own languages, hence Rust's own here, whose model is the same. No reference to plain data

@@ -69,8 +69,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// # Safety
     ///
-    /// For the trace core: `call` is one that `publish` gave it, `event_mutex` is held where `type_`
-    /// is about registering, and `data` is what belongs to `type_`.
+    /// For the trace core: `call` is one that `publish` gave it, `event_mutex` is held where
+    /// `type_` is about registering, and `data` is what belongs to `type_`.
     pub(super) unsafe extern "C" fn reg(
         call: *mut trace_event_call,
         type_: kernel::ffi::c_int,

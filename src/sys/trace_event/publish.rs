@@ -18,7 +18,8 @@ impl<O: DynEventOwner> TraceEvent<O> {
     ///
     /// # Errors
     ///
-    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails with.
+    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
+    /// with.
     pub(crate) fn publish(self: &Arc<Self>, held: &mut EventMutexHeld) -> Result {
         if *self.published.get(held) {
             return Err(EBUSY);
@@ -35,9 +36,13 @@ impl<O: DynEventOwner> TraceEvent<O> {
                 bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
                 Err(error)
             } else if self.defined_fields(held) + 1 != self.fields.len() {
-                // The trace core does not say when it runs out of memory on the way. Nobody can be
-                // attached yet, so the removal cannot fail; it also unregisters the number.
-                to_result(bindings::trace_remove_event_call(call)).and(Err(ENOMEM))
+                // The trace core does not say when it runs out of memory on the way. The removal
+                // also unregisters the number. It fails if somebody is attached already; then the
+                // event is there, incomplete as it is.
+                match to_result(bindings::trace_remove_event_call(call)) {
+                    Ok(()) => Err(ENOMEM),
+                    Err(_) => Ok(()),
+                }
             } else {
                 Ok(())
             }
@@ -98,9 +103,9 @@ impl<O: DynEventOwner> TraceEvent<O> {
             return Err(EBUSY);
         }
         let call = self.call.get();
-        // SAFETY: The call is published, hence alive. On success the trace core has forgotten the call: nobody runs its
-        // functions any more, since those who print hold `trace_event_sem`, which the removal takes
-        // for writing, and consumers are detached.
+        // SAFETY: The call is published, hence alive. On success the trace core has forgotten it:
+        // nobody runs its functions any more, since those who print hold `trace_event_sem`, which
+        // the removal takes for writing, and consumers are detached.
         to_result(unsafe { bindings::trace_remove_event_call(call) })?;
         *self.published.get_mut(held) = false;
         // SAFETY: `publish` put the entry into the list; `event_mutex` is held.
