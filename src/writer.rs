@@ -22,8 +22,8 @@ const ON_STACK: usize = 512;
 /// The longest payload that any buffer can hold.
 const LONGEST: usize = MAX_FIXED as usize;
 
-/// Records what `source` holds: a write index of `events`, and a payload. May sleep for user memory.
-/// Returns how long `source` was.
+/// Records what `source` holds: a write index of `events`, and a payload. May sleep for user
+/// memory. Returns how long `source` was.
 ///
 /// # Errors
 ///

@@ -269,7 +269,8 @@ unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
 impl<T: ListingFile> Listed<T> {
     /// # Safety
     ///
-    /// For the VFS: `inode` and `file` are of a file that [`TracefsFile::create`] made of this kind.
+    /// For the VFS: `inode` and `file` are of a file that [`TracefsFile::create`] made of this
+    /// kind.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: The file is being opened. What the private data points to outlives it: the open
         // file keeps the module loaded, and with it the `TracefsFile` that owns the context.
