@@ -71,11 +71,15 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The group of events in tracefs. C: `USER_EVENTS_SYSTEM`, `USER_EVENTS_MULTI_SYSTEM`.
+    /// The groups of our events in tracefs. C: `USER_EVENTS_SYSTEM`, `USER_EVENTS_MULTI_SYSTEM`.
+    pub(crate) const GROUPS: [&'static CStr; 2] = [c"user_events", c"user_events_multi"];
+
+    /// The group of events in tracefs.
     fn group(self) -> &'static CStr {
+        let [named, formats] = Self::GROUPS;
         match self {
-            Place::Named => c"user_events",
-            Place::Format(_) => c"user_events_multi",
+            Place::Named => named,
+            Place::Format(_) => formats,
         }
     }
 
@@ -204,20 +208,18 @@ impl UserEvent {
     ///
     /// # Errors
     ///
-    /// What `write` fails with; the enabler is not connected then, and the node comes back.
+    /// What `write` fails with; the enabler is not connected then, and the node is still there.
     pub(crate) fn connect<E>(
         &self,
-        node: RBTreeNode<u64, Arc<Enabler>>,
+        node: &mut Option<RBTreeNode<u64, Arc<Enabler>>>,
         write: impl FnOnce(bool) -> Result<(), E>,
-    ) -> Result<(), (E, RBTreeNode<u64, Arc<Enabler>>)> {
+    ) -> Result<(), E> {
         let mut enablers = self.enablers.lock();
-        match write(enablers.on) {
-            Ok(()) => {
-                enablers.by_id.insert(node);
-                Ok(())
-            }
-            Err(error) => Err((error, node)),
+        write(enablers.on)?;
+        if let Some(node) = node.take() {
+            enablers.by_id.insert(node);
         }
+        Ok(())
     }
 
     /// Forgets an enabler. Its bit is not written any more once this returns.
@@ -235,15 +237,21 @@ impl UserEvent {
     }
 
     /// Writes the event's state by `write`, if `enabler` is still connected. `write` is called with
-    /// the lock held under which the state changes. Returns what it returns.
-    pub(crate) fn rewrite(
+    /// the lock held under which the state changes.
+    ///
+    /// # Errors
+    ///
+    /// What `write` fails with.
+    pub(crate) fn rewrite<E>(
         &self,
         enabler: &Enabler,
-        write: impl FnOnce(bool) -> bool,
-    ) -> Option<bool> {
+        write: impl FnOnce(bool) -> Result<(), E>,
+    ) -> Result<(), E> {
         let enablers = self.enablers.lock();
-        enablers.by_id.get(&enabler.id())?;
-        Some(write(enablers.on))
+        match enablers.by_id.get(&enabler.id()) {
+            Some(_) => write(enablers.on),
+            None => Ok(()),
+        }
     }
 }
 
@@ -291,12 +299,7 @@ impl Use {
     ///
     /// `ENODEV` when the module is being unloaded.
     pub(crate) fn first(event: &Arc<Event>, _held: &EventMutexHeld) -> Result<Self> {
-        let module = ModuleRef::get()?;
-        event.uses.fetch_add(1, Relaxed);
-        Ok(Self {
-            event: event.clone(),
-            _module: module,
-        })
+        Self::count(event)
     }
 
     /// Another use of the same event.
@@ -305,10 +308,14 @@ impl Use {
     ///
     /// `ENODEV` when the module is being unloaded.
     pub(crate) fn again(&self) -> Result<Self> {
+        Self::count(&self.event)
+    }
+
+    fn count(event: &Arc<Event>) -> Result<Self> {
         let module = ModuleRef::get()?;
-        self.event.uses.fetch_add(1, Relaxed);
+        event.uses.fetch_add(1, Relaxed);
         Ok(Self {
-            event: self.event.clone(),
+            event: event.clone(),
             _module: module,
         })
     }

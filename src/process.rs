@@ -8,7 +8,7 @@ use crate::processes::Processes;
 use crate::registrations::{Membership, Registrations, Site};
 use crate::sys::address_space::{Listener, Watch};
 use crate::sys::remote_page::{NotPresent, UserBit};
-use kernel::mm::{Mm, MmWithUser};
+use kernel::mm::{Mm, MmWithUser, MmapReadGuard};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::aref::ARef;
@@ -149,23 +149,18 @@ impl Process {
         let registrations = self.own_registrations()?;
         let enabler = Enabler::new(&registrations, bit, event)?;
         let by_site = RBTreeNode::new(site, enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-        let mut by_id = RBTreeNode::new(enabler.id(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-        for _ in 0..MOST_FAULTS {
-            let locked = mm.mmap_read_lock();
-            let connected = enabler
+        let mut by_id = Some(RBTreeNode::new(
+            enabler.id(),
+            enabler.clone(),
+            GFP_KERNEL_ACCOUNT,
+        )?);
+        with_page(mm, &bit, |locked| {
+            enabler
                 .event()
-                .connect(by_id, |on| bit.store(mm, &locked, on));
-            drop(locked);
-            match connected {
-                Ok(()) => {
-                    registrations.insert(by_site);
-                    return Ok(());
-                }
-                Err((NotPresent, node)) => by_id = node,
-            }
-            bit.fault_in(mm).map_err(|_| EFAULT)?;
-        }
-        Err(EFAULT)
+                .connect(&mut by_id, |on| bit.store(mm, locked, on))
+        })?;
+        registrations.insert(by_site);
+        Ok(())
     }
 
     /// Ends a registration and clears its bit. `mm` is the caller's, and this process's, address
@@ -185,16 +180,7 @@ impl Process {
         let enabler = registrations.remove(&(address, bit)).ok_or(ENOENT)?;
         enabler.event().disconnect(&enabler);
         let bit = enabler.bit();
-        for _ in 0..MOST_FAULTS {
-            let locked = mm.mmap_read_lock();
-            let cleared = bit.store(mm, &locked, false);
-            drop(locked);
-            if cleared.is_ok() {
-                return Ok(());
-            }
-            bit.fault_in(mm).map_err(|_| EFAULT)?;
-        }
-        Err(EFAULT)
+        with_page(mm, bit, |locked| bit.store(mm, locked, false))
     }
 
     /// Writes a bit, if that can be done without waiting for the process in any way. Returns
@@ -241,22 +227,40 @@ impl Process {
     /// contended for as long as the process likes; only pages that do not come are given up.
     fn repair(&self, enabler: &Enabler) {
         let bit = enabler.bit();
-        for _ in 0..MOST_FAULTS {
-            let Some(mm) = self.mm.mmget_not_zero() else {
-                return;
-            };
-            let mm = MmWithUser::into_mmput_async(mm);
-            let locked = mm.mmap_read_lock();
-            let written = enabler
+        let Some(mm) = self.mm.mmget_not_zero() else {
+            return;
+        };
+        let mm = MmWithUser::into_mmput_async(mm);
+        // What cannot be written now is left alone until the event changes again.
+        let _ = with_page(&mm, bit, |locked| {
+            enabler
                 .event()
-                .rewrite(enabler, |on| bit.store(&mm, &locked, on).is_ok());
-            drop(locked);
-            // What cannot be written now is left alone until the event changes again.
-            if written != Some(false) || bit.fault_in(&mm).is_err() {
-                return;
-            }
+                .rewrite(enabler, |on| bit.store(&mm, locked, on))
+        });
+    }
+}
+
+/// Calls `write` with the mmap lock held, and again each time the page of `bit` was not there and
+/// has been brought in. Waits for both.
+///
+/// # Errors
+///
+/// `EFAULT` when the page cannot be brought in, or does not stay.
+fn with_page(
+    mm: &MmWithUser,
+    bit: &UserBit,
+    mut write: impl FnMut(&MmapReadGuard<'_>) -> Result<(), NotPresent>,
+) -> Result {
+    for _ in 0..MOST_FAULTS {
+        let locked = mm.mmap_read_lock();
+        let written = write(&locked);
+        drop(locked);
+        match written {
+            Ok(()) => return Ok(()),
+            Err(NotPresent) => bit.fault_in(mm).map_err(|_| EFAULT)?,
         }
     }
+    Err(EFAULT)
 }
 
 impl WorkItem for Process {

@@ -121,7 +121,7 @@ impl ForkListener for Processes {
     type Inheritance = Membership;
 
     fn knows(&self, parent: &MmWithUser) -> bool {
-        self.by_mm.lock().get(&key(parent)).is_some()
+        self.find(parent).is_some()
     }
 
     fn forked(&self, parent: &MmWithUser) -> Option<Membership> {

@@ -2,7 +2,7 @@
 
 //! Our events in the kernel's `dynamic_events`.
 
-use crate::event::{Event, Request, UserEvent};
+use crate::event::{Event, Place, Request, UserEvent};
 use crate::registry::Registry;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
@@ -15,9 +15,6 @@ use kernel::sync::Arc;
 
 /// What a line begins with that makes an event, or shows one. C: `USER_EVENTS_PREFIX`.
 const PREFIX: &[u8] = b"u:";
-
-/// The groups of our events, either of which may be named to delete one.
-const GROUPS: [&[u8]; 2] = [b"user_events", b"user_events_multi"];
 
 impl DynEventOwner for UserEvent {
     type Maker = Registry;
@@ -58,7 +55,7 @@ impl DynEventOwner for UserEvent {
 
     fn matches(event: &Event, group: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {
         name.to_bytes() == event.registered_name()
-            && group.is_none_or(|group| GROUPS.contains(&group.to_bytes()))
+            && group.is_none_or(|group| Place::GROUPS.contains(&group))
             && Description::parse_listing(event.listing()).is_ok_and(|mine| mine.fields_are(words))
     }
 }
