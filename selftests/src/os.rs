@@ -72,6 +72,13 @@ pub fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
+/// Gives up all privileges of this process, for good.
+pub fn become_nobody() {
+    const NOBODY: libc::uid_t = 65534;
+    // SAFETY: Takes numbers only.
+    check(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }.into()).expect("setresuid");
+}
+
 /// A pipe: the end to read and the end to write.
 pub fn pipe() -> Result<(File, File)> {
     let mut fds = [0; 2];

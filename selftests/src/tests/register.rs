@@ -9,6 +9,7 @@ use crate::errno::Errno;
 use crate::event::Event;
 use crate::harness::tests;
 use crate::memory::Mapping;
+use crate::os;
 use crate::rows::Rows;
 use crate::tracefs;
 use std::sync::atomic::Ordering;
@@ -26,6 +27,7 @@ tests!("register":
     failures_leave_the_index_sequence_alone,
     a_failed_register_leaves_no_event,
     the_bit_is_cleared_by_register_when_nobody_listens,
+    row_persist_without_the_capability_is_eperm,
 );
 
 fn sizes_above_28_with_zeros_are_accepted() {
@@ -230,4 +232,18 @@ fn the_bit_is_cleared_by_register_when_nobody_listens() {
         !(1 << 5),
         "only bit 5 is the kernel's"
     );
+}
+
+fn row_persist_without_the_capability_is_eperm() {
+    const PERSIST: u16 = 1;
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    os::become_nobody();
+    let text = c"st_reg_persist u32 a";
+    let mut request = Register::new(page.address(), text.as_ptr() as u64);
+    request.flags = PERSIST;
+    assert_eq!(data.register(&request), Err(Errno::EPERM));
+    // It is the flag alone that needs it.
+    request.flags = 0;
+    assert_eq!(data.register(&request), Ok(0));
 }
