@@ -141,6 +141,18 @@ impl Mapping {
         }
     }
 
+    /// Asks for the pages to be swapped out.
+    ///
+    /// A page that was brought in on another processor may wait there for its place in the lists of
+    /// pages, and is passed over as long as it waits; so those are emptied first.
+    pub fn page_out(&self) {
+        // 4: no messages about it from here on.
+        for value in ["4", "1"] {
+            std::fs::write("/proc/sys/vm/drop_caches", value).expect("drop_caches");
+        }
+        self.advise(libc::MADV_PAGEOUT).expect("MADV_PAGEOUT");
+    }
+
     /// How many of its pages are in memory.
     pub fn resident(&self) -> usize {
         let mut pages = vec![0u8; self.length / PAGE];

@@ -87,7 +87,7 @@ fn a_swapped_out_page_is_brought_back() {
     event.page.put(8, b"contents");
     for _ in 0..5 {
         wait::until("the page to be swapped out", || {
-            event.page.advise(libc::MADV_PAGEOUT).unwrap();
+            event.page.page_out();
             event.page.swapped_or_present().0
         });
         enable_promptly(&top, &event.name);
