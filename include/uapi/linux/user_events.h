@@ -42,7 +42,7 @@ enum user_reg_flag {
 	USER_EVENT_REG_MULTI_FORMAT = 1U << 1,
 
 	/* Not a flag: every flag is smaller. */
-	USER_EVENT_REG_MAX = 1U << 2,
+	USER_EVENT_REG_MAX = 1U << 2
 };
 
 /* DIAG_IOCSREG: makes the event if there is none, and registers the bit. */
