@@ -182,15 +182,14 @@ static void test_records(void)
 	static __u32 word;
 	static const char text[] = "text behind";
 	static const char shown[] =
-		"st_c_record: a=0x123456789abcdef (81985529216486895) b=0xfffffffd (-3)"
-		" c=text behind\n";
+		"st_c_record: a=0x123456789a (78187493530) b=0xfffffffd (-3) c=text behind\n";
 	struct {
 		__u32 index;
 		__u64 a;
 		__s32 b;
 		__u32 c;
 	} __attribute__((__packed__)) record = {
-		.a = 0x123456789abcdefULL,
+		.a = 0x123456789aULL,
 		.b = -3,
 		.c = DYN_LOC(0, sizeof(text)),
 	};
