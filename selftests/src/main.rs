@@ -19,9 +19,11 @@ mod ring;
 mod rows;
 mod swap;
 mod tests;
+mod tool;
 mod traced;
 mod tracefs;
 mod wait;
+mod writer;
 
 use harness::{Needs, Test};
 use machine::Log;
@@ -100,6 +102,10 @@ impl Score {
 }
 
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == writer::OPTION) {
+        return writer::main(&words[1..]);
+    }
     let options = match options() {
         Ok(options) => options,
         Err(why) => {

@@ -5,6 +5,7 @@
 //! passes all others.
 
 mod bit;
+mod consumers;
 mod delete;
 mod files;
 mod format;
@@ -50,4 +51,5 @@ pub fn all() -> impl Iterator<Item = Test> {
     .into_iter()
     .flatten()
     .copied()
+    .chain(consumers::all())
 }
