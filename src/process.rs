@@ -7,18 +7,28 @@ use crate::event::Use;
 use crate::processes::Processes;
 use crate::registrations::{Membership, Registrations, Site};
 use crate::sys::address_space::{Listener, Watch};
-use crate::sys::remote_page::{NotPresent, UserBit};
+use crate::sys::remote_page::{NotWritten, UserBit};
 use kernel::mm::{Mm, MmWithUser, MmapReadGuard};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, Mutex, SpinLock};
+use kernel::time::{delay::fsleep, Delta};
 use kernel::workqueue::{self, Work, WorkItem};
 use kernel::{new_mutex, new_spinlock, new_work};
 
 /// How often a page is brought in before it is given up: enough for one that is swapped out or
 /// copied meanwhile, an end to one that is unmapped in a loop.
 const MOST_FAULTS: usize = 10;
+
+/// How often a page is waited for that somebody has locked, and how long each time: ten seconds, an
+/// eternity for what is done with a locked page.
+const MOST_WAITS: usize = 10_000;
+const WAIT: Delta = Delta::from_millis(1);
+
+/// How often a page fault that nobody answers is tried again. The pauses double, so that the last
+/// try is a quarter of an hour after the first.
+const MOST_RETRIES: u32 = 10;
 
 /// How many bits are repaired one by one; if more are to be, all of the process are gone through.
 const MOST_REPAIRS: usize = 16;
@@ -42,8 +52,22 @@ pub(crate) struct Process {
 
 /// Bits that could not be written when they should have been.
 struct Repairs {
+    /// Each at most once.
     sites: KVec<Site>,
     all: bool,
+    /// How often faults have gone unanswered since the last change.
+    retries: u32,
+    /// Is a retry to come?
+    is_postponed: bool,
+}
+
+/// Whose page faults are waited for.
+#[derive(Clone, Copy)]
+enum Faults {
+    /// The current task's own, until it is killed.
+    Own,
+    /// Somebody else's, for a moment.
+    Foreign,
 }
 
 workqueue::impl_has_work! {
@@ -69,7 +93,15 @@ impl Process {
                 processes: processes.clone(),
                 changes <- new_mutex!(None, "Process::changes"),
                 membership <- new_spinlock!(None, "Process::membership"),
-                repairs <- new_spinlock!(Repairs { sites, all: false }, "Process::repairs"),
+                repairs <- new_spinlock!(
+                    Repairs {
+                        sites,
+                        all: false,
+                        retries: 0,
+                        is_postponed: false,
+                    },
+                    "Process::repairs"
+                ),
                 work <- new_work!("Process::work"),
             }? Error),
             GFP_KERNEL_ACCOUNT,
@@ -154,7 +186,7 @@ impl Process {
             enabler.clone(),
             GFP_KERNEL_ACCOUNT,
         )?);
-        with_page(mm, &bit, |locked| {
+        with_page(mm, &bit, Faults::Own, |locked| {
             enabler
                 .event()
                 .connect(&mut by_id, |on| bit.store(mm, locked, on))
@@ -180,7 +212,7 @@ impl Process {
         let enabler = registrations.remove(&(address, bit)).ok_or(ENOENT)?;
         enabler.event().disconnect(&enabler);
         let bit = enabler.bit();
-        with_page(mm, bit, |locked| bit.store(mm, locked, false))
+        with_page(mm, bit, Faults::Own, |locked| bit.store(mm, locked, false))
     }
 
     /// Writes a bit, if that can be done without waiting for the process in any way. Returns
@@ -200,43 +232,98 @@ impl Process {
     /// Has the bit at a site written by the work queue. Any context.
     pub(crate) fn repair_later(self: &Arc<Self>, site: Site) {
         let mut repairs = self.repairs.lock();
-        if !repairs.all && repairs.sites.push_within_capacity(site).is_err() {
+        repairs.retries = 0;
+        let is_listed = repairs.all || repairs.sites.contains(&site);
+        if !is_listed && repairs.sites.push_within_capacity(site).is_err() {
             repairs.all = true;
             repairs.sites.clear();
         }
         drop(repairs);
+        self.enqueue();
+    }
+
+    /// Has all bits written again: it is time for another try. Any context.
+    pub(crate) fn retry(self: &Arc<Self>) {
+        let mut repairs = self.repairs.lock();
+        repairs.is_postponed = false;
+        repairs.all = true;
+        repairs.sites.clear();
+        drop(repairs);
+        self.enqueue();
+    }
+
+    /// Plans another try, since a fault was not answered in time.
+    fn postpone(self: &Arc<Self>) {
+        let mut repairs = self.repairs.lock();
+        if repairs.is_postponed || repairs.retries >= MOST_RETRIES {
+            return;
+        }
+        let pause = 1 << repairs.retries;
+        repairs.retries += 1;
+        repairs.is_postponed = true;
+        drop(repairs);
+        let pause = Delta::from_secs(pause);
+        if self.processes.retry_after(self, pause).is_err() {
+            // Out of memory. Hold this worker up, rather than forget the bit.
+            fsleep(WAIT);
+            self.retry();
+        }
+    }
+
+    fn enqueue(self: &Arc<Self>) {
         // Already queued is as good.
         let _ = self.processes.queue().enqueue::<_, 0>(self.clone());
     }
 
-    /// Writes all bits of the process anew: it is a child, and an event may have changed since its
-    /// memory was copied.
-    pub(crate) fn rewrite_all(&self) {
+    /// Writes all bits of the process anew: it is the current task's and a child, and an event may
+    /// have changed since its memory was copied.
+    pub(crate) fn rewrite_own(&self) {
+        // Cut short only if the child is killed.
+        let _ = self.rewrite_all(Faults::Own);
+    }
+
+    /// Writes all bits of the process anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`Process::repair`], for any of them.
+    fn rewrite_all(&self, faults: Faults) -> Result {
+        let mut result = Ok(());
         let mut from = (0, 0);
         while let Some((registrations, _)) = self.registrations() {
             let Some(enabler) = registrations.get_from(&from) else {
-                return;
+                break;
             };
-            self.repair(&enabler);
+            result = self.repair(&enabler, faults).and(result);
             let (address, bit) = enabler.site();
             from = (address, bit + 1);
         }
+        result
     }
 
     /// Brings in the page of an enabler's bit and writes it. Waits for the mmap lock, which may be
-    /// contended for as long as the process likes; only pages that do not come are given up.
-    fn repair(&self, enabler: &Enabler) {
+    /// contended for as long as the process likes. What cannot be written as things are is left
+    /// alone until the event changes again.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` when nobody brought the page in, so that it is worth another try.
+    fn repair(&self, enabler: &Enabler, faults: Faults) -> Result {
         let bit = enabler.bit();
         let Some(mm) = self.mm.mmget_not_zero() else {
-            return;
+            return Ok(());
         };
+        // Held for no longer than one fault is waited for, so that a process can end.
         let mm = MmWithUser::into_mmput_async(mm);
-        // What cannot be written now is left alone until the event changes again.
-        let _ = with_page(&mm, bit, |locked| {
+        let result = with_page(&mm, bit, faults, |locked| {
             enabler
                 .event()
                 .rewrite(enabler, |on| bit.store(&mm, locked, on))
         });
+        match result {
+            Err(error) if error == EINTR => Err(EINTR),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -245,19 +332,34 @@ impl Process {
 ///
 /// # Errors
 ///
-/// `EFAULT` when the page cannot be brought in, or does not stay.
+/// `EFAULT` when the page cannot be brought in, or does not stay; `EINTR` when nobody brings it in,
+/// or the current task is killed.
 fn with_page(
     mm: &MmWithUser,
     bit: &UserBit,
-    mut write: impl FnMut(&MmapReadGuard<'_>) -> Result<(), NotPresent>,
+    faults: Faults,
+    mut write: impl FnMut(&MmapReadGuard<'_>) -> Result<(), NotWritten>,
 ) -> Result {
-    for _ in 0..MOST_FAULTS {
+    let mut faults_left = MOST_FAULTS;
+    let mut waits_left = MOST_WAITS;
+    while faults_left != 0 && waits_left != 0 {
         let locked = mm.mmap_read_lock();
         let written = write(&locked);
         drop(locked);
         match written {
             Ok(()) => return Ok(()),
-            Err(NotPresent) => bit.fault_in(mm).map_err(|_| EFAULT)?,
+            Err(NotWritten::NotPresent) => {
+                faults_left -= 1;
+                let present = match faults {
+                    Faults::Own => bit.fault_in(mm),
+                    Faults::Foreign => bit.fault_in_briefly(mm),
+                };
+                present.map_err(|error| if error == EINTR { error } else { EFAULT })?;
+            }
+            Err(NotWritten::Busy) => {
+                waits_left -= 1;
+                fsleep(WAIT);
+            }
         }
     }
     Err(EFAULT)
@@ -267,6 +369,7 @@ impl WorkItem for Process {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        let mut result = Ok(());
         loop {
             // Out of the list before it is written: whoever changes the event from here on either
             // is seen by the repair, or lists the site again.
@@ -275,18 +378,21 @@ impl WorkItem for Process {
             let site = repairs.sites.pop();
             drop(repairs);
             if all {
-                this.rewrite_all();
+                result = this.rewrite_all(Faults::Foreign).and(result);
                 continue;
             }
             let Some(site) = site else {
-                return;
+                break;
             };
             let enabler = this
                 .registrations()
                 .and_then(|(registrations, _)| registrations.get(&site));
             if let Some(enabler) = enabler {
-                this.repair(&enabler);
+                result = this.repair(&enabler, Faults::Foreign).and(result);
             }
+        }
+        if result.is_err() {
+            this.postpone();
         }
     }
 }

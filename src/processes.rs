@@ -5,15 +5,18 @@
 use crate::process::{key, Process};
 use crate::registrations::Membership;
 use crate::registry::Registry;
-use crate::sys::address_space;
+use crate::retries::Retries;
+use crate::sys::address_space::{self, Watch};
 use crate::sys::fork::{Child, ForkListener};
 use crate::sys::work_queue::OwnedQueue;
 use kernel::mm::MmWithUser;
-use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
-use kernel::sync::{Arc, SpinLock};
+use kernel::sync::aref::ARef;
+use kernel::sync::{Arc, Completion, Mutex, SpinLock};
 use kernel::time::{delay::fsleep, Delta};
+use kernel::workqueue::{self, Work, WorkItem};
+use kernel::{new_mutex, new_spinlock, new_work};
 
 /// How long a child waits before it tries again to get its registrations.
 const RETRY_AFTER: Delta = Delta::from_millis(10);
@@ -22,6 +25,7 @@ const RETRY_AFTER: Delta = Delta::from_millis(10);
 #[pin_data]
 pub(crate) struct Processes {
     registry: Arc<Registry>,
+    retries: Arc<Retries>,
     /// A spinlock, since a fork that is to be noticed may be under way where sleeping is not
     /// allowed.
     #[pin]
@@ -38,6 +42,7 @@ impl Processes {
         Arc::pin_init(
             try_pin_init!(Self {
                 registry: registry.clone(),
+                retries: Retries::new()?,
                 by_mm <- new_spinlock!(RBTree::new(), "Processes::by_mm"),
             }? Error),
             GFP_KERNEL,
@@ -47,6 +52,15 @@ impl Processes {
     /// Where work is done that cannot be done where it is noticed.
     pub(crate) fn queue(&self) -> &OwnedQueue {
         self.registry.queue()
+    }
+
+    /// Has a process try after `pause` to repair what it could not. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn retry_after(&self, process: &Arc<Process>, pause: Delta) -> Result {
+        self.retries.add(self.queue(), process, pause)
     }
 
     /// The process of this address space, if it has registered anything. Any context.
@@ -71,7 +85,7 @@ impl Processes {
     fn add(self: &Arc<Self>, mm: &MmWithUser, membership: Membership) -> Result<Arc<Process>> {
         let process = Process::new(mm, self, membership)?;
         let node = RBTreeNode::new(key(mm), process.clone(), GFP_KERNEL_ACCOUNT);
-        let watch = node.and_then(|node| Ok((node, address_space::watch(mm, process.clone())?)));
+        let watch = node.and_then(|node| Ok((node, self.watch(mm, &process)?)));
         let (node, watch) = match watch {
             Ok(both) => both,
             Err(error) => {
@@ -91,6 +105,20 @@ impl Processes {
         Ok(process)
     }
 
+    /// Waits for the end of the process's address space. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn watch(&self, mm: &MmWithUser, process: &Arc<Process>) -> Result<Watch<Process>> {
+        match address_space::watch(mm, process.clone()) {
+            // A signal waits for the current task, which cannot take it here: a new child may be
+            // stopped by its debugger before anything else. The work queue's tasks get no signals.
+            Err(error) if error == EINTR => Subscribing::run_elsewhere(self, mm, process),
+            result => result,
+        }
+    }
+
     /// Forgets a process.
     pub(crate) fn forget(&self, process: &Process) {
         let mut by_mm = self.by_mm.lock();
@@ -105,6 +133,7 @@ impl Processes {
     /// Ends all watches and waits until no address space tells of its end any more. For the
     /// module's exit: nobody can register any more, and nothing is registered. May sleep.
     pub(crate) fn close(&self) {
+        self.retries.close();
         loop {
             let process = self.by_mm.lock().values().next().cloned();
             let Some(process) = process else {
@@ -136,11 +165,68 @@ impl ForkListener for Processes {
                     .registrations()
                     .has_changed_since_fork(child.started())
                 {
-                    process.rewrite_all();
+                    process.rewrite_own();
                 }
                 return;
             }
             fsleep(RETRY_AFTER);
         }
+    }
+}
+
+/// A subscription to the end of an address space that the work queue makes.
+#[pin_data]
+struct Subscribing {
+    mm: ARef<MmWithUser>,
+    process: Arc<Process>,
+    #[pin]
+    result: Mutex<Option<Result<Watch<Process>>>>,
+    #[pin]
+    done: Completion,
+    #[pin]
+    work: Work<Subscribing>,
+}
+
+workqueue::impl_has_work! {
+    impl HasWork<Self> for Subscribing { self.work }
+}
+
+impl Subscribing {
+    /// As [`address_space::watch`], but whatever signals the current task has. Waits for the work
+    /// queue, which waits for the mmap lock.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn run_elsewhere(
+        processes: &Processes,
+        mm: &MmWithUser,
+        process: &Arc<Process>,
+    ) -> Result<Watch<Process>> {
+        let subscribing = Arc::pin_init(
+            pin_init!(Self {
+                mm: ARef::from(mm),
+                process: process.clone(),
+                result <- new_mutex!(None, "Subscribing::result"),
+                done <- Completion::new(),
+                work <- new_work!("Subscribing::work"),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        // It was not queued before.
+        let _ = processes.queue().enqueue::<_, 0>(subscribing.clone());
+        subscribing.done.wait_for_completion();
+        let result = subscribing.result.lock().take();
+        result.unwrap_or(Err(ENOMEM))
+    }
+}
+
+impl WorkItem for Subscribing {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let result = address_space::watch(&this.mm, this.process.clone());
+        *this.result.lock() = Some(result);
+        this.done.complete_all();
     }
 }

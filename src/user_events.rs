@@ -22,6 +22,7 @@ mod process;
 mod processes;
 mod registrations;
 mod registry;
+mod retries;
 pub mod schema;
 mod sys;
 mod writer;

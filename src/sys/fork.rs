@@ -10,6 +10,7 @@
 use super::bindings::{self, callback_head, mm_struct, task_struct, user_events_fork_probe};
 use super::module_ref::ModuleRef;
 use core::cell::UnsafeCell;
+use core::mem::{align_of, size_of, MaybeUninit};
 use core::ptr;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
@@ -130,14 +131,11 @@ impl<L: ForkListener> ForkProbe<L> {
         let Ok(module) = ModuleRef::get() else {
             return;
         };
-        // SAFETY: Asks about the current context only.
-        let flags = if unsafe { bindings::user_events_may_sleep() } {
-            GFP_KERNEL
-        } else {
-            GFP_ATOMIC
-        };
         // Before the inheritance is taken: what must not sleep must not have to drop it.
-        let Ok(room) = KBox::new_uninit(flags) else {
+        let Some(room) = Self::room() else {
+            // It never runs without what it was to get, and its parent learns of it.
+            // SAFETY: The child is alive: it does not run before this returns.
+            unsafe { bindings::user_events_kill_orphan(child) };
             return;
         };
         let Some(inheritance) = probe.listener.forked(parent) else {
@@ -172,6 +170,20 @@ impl<L: ForkListener> ForkProbe<L> {
             // for completeness: a task that has not run yet cannot be exiting.
             drop(unsafe { KBox::from_raw(work) });
         }
+    }
+
+    /// Room for a child's work. Never `None` where sleeping is allowed.
+    fn room() -> Option<KBox<MaybeUninit<ChildWork<L>>>> {
+        // SAFETY: Asks about the current context only.
+        if !unsafe { bindings::user_events_may_sleep() } {
+            return KBox::new_uninit(GFP_ATOMIC).ok();
+        }
+        const { assert!(align_of::<ChildWork<L>>() <= align_of::<u64>()) };
+        // SAFETY: Sleeping is allowed, as just asked.
+        let room = unsafe { bindings::user_events_alloc_nofail(size_of::<ChildWork<L>>()) };
+        // SAFETY: It comes from the allocator of `KBox`, and is large enough; that allocator aligns
+        // everything for a u64. It is ours alone and need not be initialized.
+        Some(unsafe { KBox::from_raw(room.cast()) })
     }
 
     /// # Safety

@@ -2,7 +2,7 @@
 
 //! One bit in the memory of a process, the caller's or another's.
 //!
-//! C: `pin_user_pages_remote()`, `fixup_user_fault()` (linux/mm.h).
+//! C: `pin_user_pages_remote()`, `unpin_user_page()`, `fixup_user_fault()` (linux/mm.h).
 
 use super::bindings;
 use core::mem::size_of;
@@ -24,8 +24,16 @@ pub(crate) struct UserBit {
     is_wide: bool,
 }
 
-/// The page cannot be written right now: it is not present, or not writable.
-pub(crate) struct NotPresent;
+/// Why a bit could not be written right now.
+pub(crate) enum NotWritten {
+    /// The page is not present, or not writable.
+    NotPresent,
+    /// Somebody has locked the page. The bit may have been written, but may get lost with the page.
+    Busy,
+}
+
+/// How long to wait for somebody else's page.
+const LONGEST_FAULT: u32 = 1000; // ms
 
 impl UserBit {
     /// A bit in the word of `size` bytes at `address`.
@@ -73,7 +81,7 @@ impl UserBit {
         mm: &MmWithUser,
         _locked: &MmapReadGuard<'_>,
         on: bool,
-    ) -> Result<(), NotPresent> {
+    ) -> Result<(), NotWritten> {
         let mut page = ptr::null_mut();
         // SAFETY: The address space is alive and its mmap lock is held for reading, as the two
         // references show. One page is asked for, and `page` has room for one.
@@ -88,7 +96,7 @@ impl UserBit {
             )
         };
         if pinned != 1 {
-            return Err(NotPresent);
+            return Err(NotWritten::NotPresent);
         }
         // SAFETY: The page is pinned for writing until the unpin below, and mapped by this thread
         // until the unmap. By the invariant the word is aligned, so it lies within the page, and
@@ -97,7 +105,7 @@ impl UserBit {
         // The word is user memory, changed concurrently by user programs with the atomics of their
         // own languages, hence Rust's own here, whose model is the same. No reference to plain data
         // is made of it.
-        unsafe {
+        let marked = unsafe {
             let base = kernel::bindings::kmap_local_page(page).cast::<u8>();
             let word = base.add(self.address % kernel::page::PAGE_SIZE);
             if self.is_wide {
@@ -118,12 +126,17 @@ impl UserBit {
                 }
             }
             kernel::bindings::kunmap_local(base.cast());
-            bindings::unpin_user_pages_dirty_lock(&mut page, 1, true);
+            bindings::user_events_unpin_written(page)
+        };
+        if marked {
+            Ok(())
+        } else {
+            Err(NotWritten::Busy)
         }
-        Ok(())
     }
 
-    /// Brings the word's page in, writable. Waits for the mmap lock and for the page.
+    /// Brings the word's page in, writable. Waits for the mmap lock and for the page, for the latter
+    /// until the current task is killed. For the memory of the current task.
     ///
     /// # Errors
     ///
@@ -137,6 +150,21 @@ impl UserBit {
         // lock meanwhile, which nothing here minds, and holds it again on return.
         kernel::error::to_result(unsafe {
             bindings::fixup_user_fault(mm.as_raw(), self.address, flags, &mut unlocked)
+        })
+    }
+
+    /// As [`UserBit::fault_in`], but does not wait for the page for more than a second. For the
+    /// work queue, and the memory of others.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` when the page did not come in time, else as [`UserBit::fault_in`].
+    pub(crate) fn fault_in_briefly(&self, mm: &MmWithUser) -> Result {
+        let _locked = mm.mmap_read_lock();
+        let flags = bindings::fault_flag_FAULT_FLAG_WRITE | bindings::fault_flag_FAULT_FLAG_REMOTE;
+        // SAFETY: As in `fault_in`. What the current task is, the function checks itself.
+        kernel::error::to_result(unsafe {
+            bindings::user_events_fault_in_within(mm.as_raw(), self.address, flags, LONGEST_FAULT)
         })
     }
 }

@@ -18,6 +18,7 @@ mod perf;
 mod processes;
 mod register;
 mod register_rows;
+mod signals;
 mod sizes;
 mod status;
 mod stress;
@@ -44,6 +45,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         sizes::TESTS,
         ftrace::TESTS,
         perf::TESTS,
+        signals::TESTS,
         stress::TESTS,
         status::TESTS,
         lifetime::TESTS,

@@ -2,13 +2,18 @@
 /*
  * C helpers for src/sys/. See helpers.h.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/capability.h>
+#include <linux/jiffies.h>
 #include <linux/kprobes.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/pagemap.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
+#include <linux/printk.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -16,6 +21,7 @@
 #include <linux/string.h>
 #include <linux/task_work.h>
 #include <linux/timekeeping.h>
+#include <linux/timer.h>
 #include <linux/trace_events.h>
 #include <linux/tracefs.h>
 #include <linux/tracepoint.h>
@@ -281,6 +287,19 @@ bool user_events_may_sleep(void)
 	return preemptible();
 }
 
+void *user_events_alloc_nofail(size_t size)
+{
+	return kmalloc(size, GFP_KERNEL | __GFP_NOFAIL);
+}
+
+/* A child that must not run: it would do so without what it was to inherit. */
+void user_events_kill_orphan(struct task_struct *child)
+{
+	pr_warn_ratelimited("no memory for the registrations of %s[%d]: killing it\n",
+			    child->comm, task_pid_nr(child));
+	send_sig(SIGKILL, child, 1);
+}
+
 u64 user_events_now(void)
 {
 	return ktime_get_ns();
@@ -314,6 +333,67 @@ bool user_events_call_is_referenced(struct trace_event_call *call)
 bool user_events_access_ok(unsigned long addr, unsigned long size)
 {
 	return access_ok((const void __user *)addr, size);
+}
+
+/*
+ * Ends the pinning of a page that was just written to. False if the page could
+ * not be marked as written to without waiting for somebody who has locked it.
+ *
+ * A page that is dirty now is written back after now, with what was written.
+ */
+bool user_events_unpin_written(struct page *page)
+{
+	struct folio *folio = page_folio(page);
+	bool marked = folio_test_dirty(folio);
+
+	if (!marked && folio_trylock(folio)) {
+		folio_mark_dirty(folio);
+		folio_unlock(folio);
+		marked = true;
+	}
+	unpin_user_page(page);
+	return marked;
+}
+
+/* A wait that ends at a certain time. */
+struct deadline {
+	struct timer_list	timer;
+	struct task_struct	*task;
+};
+
+static void deadline_passed(struct timer_list *timer)
+{
+	struct deadline *deadline = container_of(timer, struct deadline, timer);
+
+	send_sig(SIGKILL, deadline->task, 1);
+}
+
+/*
+ * fixup_user_fault() that gives up after a time: -EINTR. For kernel threads.
+ *
+ * A fault that nobody answers, of userfaultfd for example, can only be left when
+ * the task is killed. A kernel thread ignores that signal except for as long as
+ * it allows it, and it does not die of it then: it just does not wait.
+ */
+int user_events_fault_in_within(struct mm_struct *mm, unsigned long addr,
+				unsigned int flags, unsigned int ms)
+{
+	struct deadline deadline = { .task = current };
+	bool unlocked = false;
+	int ret;
+
+	if (WARN_ON_ONCE(!(current->flags & PF_KTHREAD)))
+		return -EINVAL;
+
+	allow_signal(SIGKILL);
+	timer_setup_on_stack(&deadline.timer, deadline_passed, 0);
+	mod_timer(&deadline.timer, jiffies + msecs_to_jiffies(ms));
+	ret = fixup_user_fault(mm, addr, flags, &unlocked);
+	timer_delete_sync(&deadline.timer);
+	timer_destroy_on_stack(&deadline.timer);
+	disallow_signal(SIGKILL);
+	flush_signals(current);
+	return ret;
 }
 
 bool user_events_get_module(void)

@@ -106,6 +106,8 @@ struct mm_struct *user_events_task_mm(struct task_struct *task);
 u64 user_events_start_time(struct task_struct *task);
 bool user_events_is_dying(void);
 bool user_events_may_sleep(void);
+void *user_events_alloc_nofail(size_t size);
+void user_events_kill_orphan(struct task_struct *child);
 
 /* clock.rs */
 u64 user_events_now(void);
@@ -138,6 +140,9 @@ bool user_events_call_is_referenced(struct trace_event_call *call);
 
 /* remote_page.rs */
 bool user_events_access_ok(unsigned long addr, unsigned long size);
+bool user_events_unpin_written(struct page *page);
+int user_events_fault_in_within(struct mm_struct *mm, unsigned long addr,
+				unsigned int flags, unsigned int ms);
 
 /* module_ref.rs */
 bool user_events_get_module(void);
