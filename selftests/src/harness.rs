@@ -2,12 +2,14 @@
 
 //! Runs tests, each in a process of its own, and tells what came of them.
 
+use crate::conformance::Check;
 use crate::machine::Log;
 use crate::{module, os, tracefs, wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -80,13 +82,22 @@ pub(crate) use tests;
 
 /// Runs one test. `Err` says why it failed.
 pub fn run(test: &Test, log: &mut Log) -> Result<(), String> {
-    if test.needs == Needs::UnloadedModule && module::is_loaded() {
+    run_alone(&test.run, test.needs, test.limit, log)
+}
+
+/// Runs one check of the contract. `Err` says why it failed.
+pub fn run_check(check: &Check, log: &mut Log) -> Result<(), String> {
+    run_alone(&check.run, Needs::Events, Duration::from_secs(120), log)
+}
+
+fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Result<(), String> {
+    if needs == Needs::UnloadedModule && module::is_loaded() {
         return Err("the module is already loaded".into());
     }
     log.take();
 
-    let mut result = run_in_child(test);
-    let tidy = match test.needs {
+    let mut result = run_in_child(run, limit);
+    let tidy = match needs {
         Needs::Events | Needs::Swap => settle_events(),
         Needs::UnloadedModule => settle_module(),
     };
@@ -94,26 +105,26 @@ pub fn run(test: &Test, log: &mut Log) -> Result<(), String> {
         result = tidy;
     }
     if result.is_ok() {
-        result = judge_log(test, log.take());
+        result = judge_log(needs, log.take());
     }
     result
 }
 
-fn run_in_child(test: &Test) -> Result<(), String> {
+fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
     let (mut from_test, to_us) = os::pipe().expect("pipe");
     std::io::stdout().flush().expect("flush");
     let pid = match os::fork().expect("fork") {
         0 => {
             os::own_group();
             report_panics_to(to_us);
-            let result = panic::catch_unwind(test.run);
+            let result = panic::catch_unwind(AssertUnwindSafe(run));
             os::exit_now(if result.is_ok() { 0 } else { 1 });
         }
         pid => pid,
     };
     drop(to_us);
 
-    let ended = os::wait_for_end(pid, test.limit).expect("wait for a test");
+    let ended = os::wait_for_end(pid, limit).expect("wait for a test");
     // The test and whatever it started.
     let _ = os::kill(-pid, libc::SIGKILL);
     let _ = os::kill(pid, libc::SIGKILL);
@@ -133,7 +144,7 @@ fn run_in_child(test: &Test) -> Result<(), String> {
         (true, 0) => Ok(()),
         (true, _) if !why.is_empty() => Err(why.to_string()),
         (true, _) => Err(format!("ended by signal {}", status & 127)),
-        (false, _) => Err(format!("took over {} s {why}", test.limit.as_secs())),
+        (false, _) => Err(format!("took over {} s {why}", limit.as_secs())),
     }
 }
 
@@ -161,23 +172,18 @@ fn report_panics_to(pipe: File) {
 /// A test must leave no event behind: with its process, all that keeps them is gone. What one test
 /// left for good is not held against the next.
 fn settle_events() -> Result<(), String> {
-    static STUCK: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let mut stuck = STUCK.lock().expect("nobody panics here");
-    let left = || {
-        let mut left = tracefs::events_of_tests();
-        left.retain(|name| !stuck.contains(name));
-        left
-    };
-    if wait::comes(|| left().is_empty()) {
+    static STUCK: AtomicUsize = AtomicUsize::new(0);
+    let settles = || wait::comes(|| tracefs::count_of_events() <= STUCK.load(Ordering::Relaxed));
+    if settles() {
         return Ok(());
     }
-    let names = left();
+    let lines = tracefs::dynamic_events();
     tracefs::detach_everything();
-    if !wait::comes(|| left().is_empty()) {
-        let more = left();
-        stuck.extend(more);
+    tracefs::delete_everything();
+    if !settles() {
+        STUCK.store(tracefs::count_of_events(), Ordering::Relaxed);
     }
-    Err(format!("left behind: {}", names.join(" ")))
+    Err(format!("left behind: {}", lines.join(", ")))
 }
 
 fn settle_module() -> Result<(), String> {
@@ -195,7 +201,7 @@ fn settle_module() -> Result<(), String> {
 }
 
 /// The kernel must have had nothing to say, but for load and unload.
-fn judge_log(test: &Test, lines: Vec<String>) -> Result<(), String> {
+fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
     const BAD: &[&str] = &[
         "WARNING:",
         "BUG:",
@@ -210,7 +216,7 @@ fn judge_log(test: &Test, lines: Vec<String>) -> Result<(), String> {
     {
         return Err(format!("the kernel said: {line}"));
     }
-    if module::is_given() && test.needs != Needs::UnloadedModule {
+    if module::is_given() && needs != Needs::UnloadedModule {
         let said = module::said(lines);
         let allowed = ["loaded", "unloaded"].map(|word| format!("{}: {word}", module::NAME));
         if let Some(line) = said.iter().find(|line| !allowed.contains(line)) {

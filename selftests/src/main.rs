@@ -7,6 +7,7 @@
 
 mod abi;
 mod child;
+mod conformance;
 mod errno;
 mod event;
 mod harness;
@@ -30,10 +31,13 @@ use machine::Log;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: selftests [--module FILE] [--list] [NAME-SUBSTRING...]
+const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--list] [NAME-SUBSTRING...]
 
   --module FILE   the module to test, not loaded yet; without it the kernel's
                   own user_events are tested, and loading is not
+  --against-c     the running kernel has the C implementation: run the checks
+                  of the contract alone, expect exactly those marked as better
+                  than C to fail, and say of each what happened
   --list          only say which tests there are
 
 Runs the tests whose names contain one of the substrings, or all. One line a
@@ -41,12 +45,14 @@ test; exit status 1 if any failed. Run it as root, in a virtual machine.";
 
 struct Options {
     list: bool,
+    against_c: bool,
     wanted: Vec<String>,
 }
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
         list: false,
+        against_c: false,
         wanted: Vec::new(),
     };
     let mut arguments = std::env::args().skip(1);
@@ -54,6 +60,7 @@ fn options() -> Result<Options, String> {
         match argument.as_str() {
             "--module" => module::set_path(arguments.next().ok_or("--module takes a file")?),
             "--list" => options.list = true,
+            "--against-c" => options.against_c = true,
             "--help" | "-h" => return Err(String::new()),
             option if option.starts_with('-') => return Err(format!("no option {option}")),
             name => options.wanted.push(name.to_string()),
@@ -63,12 +70,15 @@ fn options() -> Result<Options, String> {
 }
 
 /// Says what the machine lacks to run the tests.
-fn obstacle() -> Option<String> {
+fn obstacle(against_c: bool) -> Option<String> {
     if !Path::new(tracefs::ROOT).join("trace").exists() {
         return Some(format!(
             "mount tracefs first: mount -t tracefs nodev {}",
             tracefs::ROOT
         ));
+    }
+    if against_c && (module::is_given() || module::is_loaded()) {
+        return Some("--against-c is for a kernel with the C implementation, and no module".into());
     }
     if module::is_given() && module::is_loaded() {
         return Some("unload the module first: rmmod user_events".into());
@@ -88,10 +98,19 @@ struct Score {
 
 impl Score {
     fn add(&mut self, name: &str, result: Result<(), String>) {
+        self.add_told(name, result.map(|()| String::new()));
+    }
+
+    /// The same, with something to say of what passed, too.
+    fn add_told(&mut self, name: &str, result: Result<String, String>) {
         match result {
-            Ok(()) => {
+            Ok(told) if told.is_empty() => {
                 self.passed += 1;
                 println!("ok {name}");
+            }
+            Ok(told) => {
+                self.passed += 1;
+                println!("ok {name} ({told})");
             }
             Err(why) => {
                 self.failed += 1;
@@ -114,19 +133,24 @@ fn main() -> ExitCode {
         }
     };
 
-    let wanted = |test: &Test| {
-        options.wanted.is_empty() || options.wanted.iter().any(|part| test.name.contains(part))
+    let wanted = |name: &str| {
+        options.wanted.is_empty() || options.wanted.iter().any(|part| name.contains(part))
     };
     let (of_loading, of_events): (Vec<Test>, Vec<Test>) = tests::all()
-        .filter(wanted)
+        .filter(|test| !options.against_c && wanted(test.name))
         .partition(|test| test.needs == Needs::UnloadedModule);
+    let mut of_contract = conformance::all();
+    of_contract.retain(|check| wanted(&check.name));
     if options.list {
         for test in of_loading.iter().chain(&of_events) {
             println!("{}", test.name);
         }
+        for check in &of_contract {
+            println!("{}", check.name);
+        }
         return ExitCode::SUCCESS;
     }
-    if let Some(obstacle) = obstacle() {
+    if let Some(obstacle) = obstacle(options.against_c) {
         eprintln!("selftests: {obstacle}");
         return ExitCode::from(2);
     }
@@ -139,7 +163,7 @@ fn main() -> ExitCode {
             score.add(test.name, harness::run(test, &mut log));
         }
     }
-    if !of_events.is_empty() {
+    if !of_events.is_empty() || !of_contract.is_empty() {
         if let Err(errno) = if module::is_given() {
             module::load_with("")
         } else {
@@ -153,6 +177,15 @@ fn main() -> ExitCode {
                     continue;
                 }
                 score.add(test.name, harness::run(test, &mut log));
+            }
+            for check in &of_contract {
+                let result = harness::run_check(check, &mut log);
+                if options.against_c {
+                    score.add_told(&check.name, conformance::against_c(check, result));
+                } else {
+                    let result = result.map_err(|why| format!("\"{}\": {why}", check.row.text));
+                    score.add(&check.name, result);
+                }
             }
             if module::is_given() {
                 let result = std::panic::catch_unwind(module::unload_when_idle);

@@ -2,6 +2,7 @@
 
 //! tracefs: events and the tracers (the top one, and instances) that listen to them.
 
+use crate::abi::{Data, STATUS};
 use crate::errno::{Errno, Result};
 use crate::ring::{self, Record};
 use std::fs;
@@ -45,6 +46,21 @@ pub fn event_format(name: &str) -> String {
     read(&event_dir(name).join("format"))
 }
 
+/// How many events there are, of whatever name and group.
+pub fn count_of_events() -> usize {
+    let text = read(Path::new(STATUS));
+    let line = text.lines().find_map(|line| line.strip_prefix("Active: "));
+    line.and_then(|count| count.parse().ok())
+        .unwrap_or_else(|| panic!("no \"Active: N\" in {text:?}"))
+}
+
+/// What `dynamic_events` lists of ours: `u:NAME TYPE NAME; TYPE NAME`.
+pub fn dynamic_events() -> Vec<String> {
+    let text = read(&Path::new(ROOT).join("dynamic_events"));
+    let lines = text.lines().filter(|line| line.starts_with("u:"));
+    lines.map(String::from).collect()
+}
+
 /// The names of all events that tests made.
 pub fn events_of_tests() -> Vec<String> {
     names_in(&group_dir())
@@ -74,6 +90,15 @@ pub fn detach_everything() {
             let _ = fs::write(top.file(&name, "trigger"), format!("!{trigger}"));
         }
         let _ = fs::write(top.file(&name, "enable"), "0");
+    }
+}
+
+/// Deletes the persistent events that a test left.
+pub fn delete_everything() {
+    let data = Data::open();
+    for line in dynamic_events() {
+        let name = line.trim_start_matches("u:").split(' ').next();
+        let _ = data.delete(name.unwrap_or(""));
     }
 }
 
