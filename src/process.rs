@@ -313,7 +313,7 @@ impl Process {
         let Some(mm) = self.mm.mmget_not_zero() else {
             return Ok(());
         };
-        // Held for no longer than one fault is waited for, so that a process can end.
+        // Given back before a pause, so that a process can end: after MOST_FAULTS faults at most.
         let mm = MmWithUser::into_mmput_async(mm);
         let result = with_page(&mm, bit, faults, |locked| {
             enabler
