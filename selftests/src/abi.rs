@@ -24,6 +24,11 @@ pub const DIAG_IOCSDEL: u64 = request(1, 1);
 /// `_IOW('*', 2, void *)`
 pub const DIAG_IOCSUNREG: u64 = request(1, 2);
 
+/// `USER_EVENT_REG_PERSIST`
+pub const PERSIST: u16 = 1;
+/// `USER_EVENT_REG_MULTI_FORMAT`
+pub const MULTI_FORMAT: u16 = 2;
+
 /// What a write index reads that the kernel did not touch.
 pub const NO_INDEX: u32 = 0xdead_beef;
 
@@ -152,10 +157,16 @@ impl Data {
 
     /// Registers a description with a bit of a 32-bit word.
     pub fn register_text(&self, text: &str, address: u64, bit: u8) -> Result<u32> {
+        self.register_flags(text, address, bit, 0)
+    }
+
+    /// The same, with flags.
+    pub fn register_flags(&self, text: &str, address: u64, bit: u8, flags: u16) -> Result<u32> {
         let text = CString::new(text).unwrap();
         let request = Register::new(address, text.as_ptr() as u64);
         self.register(&Register {
             enable_bit: bit,
+            flags,
             ..request
         })
     }

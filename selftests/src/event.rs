@@ -8,6 +8,7 @@ use crate::memory::Mapping;
 use crate::tracefs;
 use crate::wait;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// An event that this process registered with bit 0 of a 32-bit word, alone on its page.
 ///
@@ -73,4 +74,16 @@ pub fn wait_gone(name: &str) {
     wait::until(&format!("the event {name} to go"), || {
         !tracefs::event_exists(name)
     });
+}
+
+/// It is there now, and still is after anything that was about to remove it would have.
+#[track_caller]
+pub fn stays(name: &str) {
+    // Looks often for a while: it cannot show that an event stays, but when one goes by mistake
+    // it does so within milliseconds.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert!(tracefs::event_exists(name), "{name} went while it was used");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

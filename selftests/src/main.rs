@@ -8,6 +8,7 @@
 mod abi;
 mod child;
 mod conformance;
+mod dynamic;
 mod errno;
 mod event;
 mod harness;
@@ -18,6 +19,7 @@ mod os;
 mod perf;
 mod ring;
 mod rows;
+mod status;
 mod swap;
 mod tests;
 mod tool;

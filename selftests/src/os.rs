@@ -72,9 +72,15 @@ pub fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// Gives up all privileges of this process, for good.
+/// The user, and the group, that own nothing.
+pub const NOBODY: u32 = 65534;
+
+/// Gives up all privileges of this process, for good: user, groups and capabilities.
 pub fn become_nobody() {
-    const NOBODY: libc::uid_t = 65534;
+    // SAFETY: No groups are read from where none are.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) }.into()).expect("setgroups");
+    // SAFETY: Takes numbers only.
+    check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) }.into()).expect("setresgid");
     // SAFETY: Takes numbers only.
     check(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }.into()).expect("setresuid");
 }
@@ -89,12 +95,22 @@ pub enum Capability {
 
 /// Gives up all privileges of this process but one, for good.
 pub fn become_nobody_but(kept: Option<Capability>) {
-    const VERSION: u32 = 0x2008_0522;
     // SAFETY: PR_SET_KEEPCAPS takes a number.
     check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }.into()).expect("prctl");
     become_nobody();
-    let bits = kept.map_or(0u64, |capability| 1 << capability as u32);
-    let (low, high) = (bits as u32, (bits >> 32) as u32);
+    keep_capabilities(kept.map_or(0, Capability::bit));
+}
+
+impl Capability {
+    pub const fn bit(self) -> u64 {
+        1 << self as u32
+    }
+}
+
+/// Leaves this process, whoever its user is, with the capabilities only that `kept` has bits for.
+pub fn keep_capabilities(kept: u64) {
+    const VERSION: u32 = 0x2008_0522;
+    let (low, high) = (kept as u32, (kept >> 32) as u32);
     let header = [VERSION, 0];
     // Effective, permitted and inheritable, the low words first.
     let sets = [low, low, 0, high, high, 0];

@@ -19,23 +19,38 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The group of all events.
-pub fn group_dir() -> PathBuf {
-    Path::new(ROOT).join("events/user_events")
+/// The group of the events that are alone with their name.
+pub const GROUP: &str = "user_events";
+
+/// The group of the events that share their name with other formats.
+pub const MULTI_GROUP: &str = "user_events_multi";
+
+/// Where the events of a group are.
+pub fn group_dir(group: &str) -> PathBuf {
+    Path::new(ROOT).join("events").join(group)
 }
 
-fn event_dir(name: &str) -> PathBuf {
-    group_dir().join(name)
+/// Where a tracer has an event: one of [`GROUP`] is called by its name, any other as `GROUP/NAME`.
+fn event_dir(tracer: &Path, event: &str) -> PathBuf {
+    let events = tracer.join("events");
+    match event.contains('/') {
+        true => events.join(event),
+        false => events.join(GROUP).join(event),
+    }
+}
+
+fn top_dir(event: &str) -> PathBuf {
+    event_dir(Path::new(ROOT), event)
 }
 
 /// Is there an event of this name?
 pub fn event_exists(name: &str) -> bool {
-    event_dir(name).join("id").exists()
+    top_dir(name).join("id").exists()
 }
 
 /// The id by which perf and the ring buffer know the event.
 pub fn event_id(name: &str) -> u64 {
-    read(&event_dir(name).join("id"))
+    read(&top_dir(name).join("id"))
         .trim()
         .parse()
         .expect("an event's id")
@@ -43,7 +58,7 @@ pub fn event_id(name: &str) -> u64 {
 
 /// The text of an event's `format`.
 pub fn event_format(name: &str) -> String {
-    read(&event_dir(name).join("format"))
+    read(&top_dir(name).join("format"))
 }
 
 /// How many events there are, of whatever name and group.
@@ -61,9 +76,26 @@ pub fn dynamic_events() -> Vec<String> {
     lines.map(String::from).collect()
 }
 
-/// The names of all events that tests made.
+/// All events that tests made.
 pub fn events_of_tests() -> Vec<String> {
-    names_in(&group_dir())
+    let mut events = names_in(&group_dir(GROUP));
+    let formats = names_in(&group_dir(MULTI_GROUP));
+    events.extend(formats.iter().map(|name| format!("{MULTI_GROUP}/{name}")));
+    events
+}
+
+/// The formats of a name, by age.
+pub fn formats_of(name: &str) -> Vec<String> {
+    let start = format!("{name}.");
+    let mut found: Vec<_> = names_in(&group_dir(MULTI_GROUP))
+        .into_iter()
+        .filter_map(|full| {
+            let id = u64::from_str_radix(full.strip_prefix(&start)?, 16).ok()?;
+            Some((id, format!("{MULTI_GROUP}/{full}")))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, event)| event).collect()
 }
 
 fn names_in(dir: &Path) -> Vec<String> {
@@ -91,6 +123,9 @@ pub fn detach_everything() {
         }
         let _ = fs::write(top.file(&name, "enable"), "0");
     }
+    // Those of other kinds, too; then all dynamic events that are not used can be deleted.
+    let _ = fs::write(Path::new(ROOT).join("events/enable"), "0");
+    let _ = crate::dynamic::truncate();
 }
 
 /// Deletes the persistent events that a test left.
@@ -127,7 +162,7 @@ impl Tracer {
 
     /// A file of an event in this tracer's directory.
     pub fn file(&self, event: &str, file: &str) -> PathBuf {
-        self.dir.join("events/user_events").join(event).join(file)
+        event_dir(&self.dir, event).join(file)
     }
 
     /// Writes to a file of an event.
@@ -162,7 +197,8 @@ impl Tracer {
 
     /// The lines of the trace file that are the event's, from its name on: `NAME: a=1 b=2`.
     pub fn lines(&self, event: &str) -> Vec<String> {
-        let start = format!(" {event}: ");
+        let name = event.rsplit('/').next().unwrap_or(event);
+        let start = format!(" {name}: ");
         read(&self.dir.join("trace"))
             .lines()
             .filter(|line| !line.starts_with('#'))

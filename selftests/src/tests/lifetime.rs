@@ -4,11 +4,10 @@
 
 use crate::abi::Data;
 use crate::child;
-use crate::event::{wait_gone, Event};
+use crate::event::{stays, wait_gone, Event};
 use crate::harness::tests;
 use crate::perf::{Perf, ANY_CPU, SELF};
 use crate::tracefs::{self, Tracer};
-use std::time::{Duration, Instant};
 
 tests!("lifetime":
     goes_with_the_last_file,
@@ -23,18 +22,6 @@ tests!("lifetime":
     one_event_going_leaves_the_others,
     made_again_while_it_goes,
 );
-
-/// It is there now, and still is after anything that was about to remove it would have.
-#[track_caller]
-fn stays(name: &str) {
-    // Looks often for a while: it cannot show that an event stays, but when one goes by mistake
-    // it does so within milliseconds.
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(300) {
-        assert!(tracefs::event_exists(name), "{name} went while it was used");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 fn goes_with_the_last_file() {
     let event = Event::new("st_life_file u32 a");

@@ -159,7 +159,10 @@ fn loads_and_unloads_leaving_nothing() {
     for path in [DATA, STATUS] {
         assert!(Path::new(path).exists(), "{path}");
     }
-    assert!(!tracefs::group_dir().exists(), "a group without events");
+    assert!(
+        !tracefs::group_dir(tracefs::GROUP).exists(),
+        "a group without events"
+    );
     assert_eq!(
         fs::read_to_string(STATUS).unwrap(),
         "\nActive: 0\nBusy: 0\n"

@@ -13,8 +13,10 @@ mod ftrace;
 mod lifetime;
 mod load;
 mod locations;
+mod multi_format;
 mod pages;
 mod perf;
+mod persist;
 mod processes;
 mod register;
 mod register_rows;
@@ -49,6 +51,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         stress::TESTS,
         status::TESTS,
         lifetime::TESTS,
+        persist::TESTS,
+        multi_format::TESTS,
     ]
     .into_iter()
     .flatten()

@@ -3,7 +3,7 @@
 //! What "Register" in the contract takes, and what comes of it.
 
 use super::register_rows::Good;
-use crate::abi::{Data, Register};
+use crate::abi::{Data, Register, PERSIST};
 use crate::child;
 use crate::errno::Errno;
 use crate::event::Event;
@@ -235,7 +235,6 @@ fn the_bit_is_cleared_by_register_when_nobody_listens() {
 }
 
 fn row_persist_without_the_capability_is_eperm() {
-    const PERSIST: u16 = 1;
     let data = Data::open();
     let page = Mapping::kept(1);
     os::become_nobody();
