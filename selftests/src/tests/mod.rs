@@ -7,6 +7,7 @@
 mod bit;
 mod consumers;
 mod delete;
+mod dynamic_events;
 mod files;
 mod format;
 mod ftrace;
@@ -24,6 +25,7 @@ mod signals;
 mod sizes;
 mod status;
 mod stress;
+mod truncate;
 mod unregister;
 mod write;
 
@@ -53,6 +55,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         lifetime::TESTS,
         persist::TESTS,
         multi_format::TESTS,
+        dynamic_events::TESTS,
+        truncate::TESTS,
     ]
     .into_iter()
     .flatten()
