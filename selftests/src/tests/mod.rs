@@ -14,6 +14,7 @@ mod ftrace;
 mod lifetime;
 mod load;
 mod locations;
+mod max_events;
 mod multi_format;
 mod pages;
 mod perf;
@@ -57,6 +58,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         multi_format::TESTS,
         dynamic_events::TESTS,
         truncate::TESTS,
+        max_events::TESTS,
     ]
     .into_iter()
     .flatten()
