@@ -12,6 +12,7 @@ mod files;
 mod format;
 mod ftrace;
 mod lifetime;
+mod listing;
 mod load;
 mod locations;
 mod max_events;
@@ -59,6 +60,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         dynamic_events::TESTS,
         truncate::TESTS,
         max_events::TESTS,
+        listing::TESTS,
     ]
     .into_iter()
     .flatten()
