@@ -28,6 +28,7 @@ mod sizes;
 mod status;
 mod stress;
 mod truncate;
+mod unprivileged;
 mod unregister;
 mod write;
 
@@ -61,6 +62,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         truncate::TESTS,
         max_events::TESTS,
         listing::TESTS,
+        unprivileged::TESTS,
     ]
     .into_iter()
     .flatten()
