@@ -5,6 +5,7 @@
 //! passes all others.
 
 mod bit;
+mod concurrency;
 mod consumers;
 mod delete;
 mod dynamic_events;
@@ -63,6 +64,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         max_events::TESTS,
         listing::TESTS,
         unprivileged::TESTS,
+        concurrency::TESTS,
     ]
     .into_iter()
     .flatten()
