@@ -9,20 +9,30 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 
 help: ## this text
 	@echo "Targets:"
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12 | sed 's/^/  /'
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16 | sed 's/^/  /'
 	@echo "Variables:"
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
-	@echo "  KVM=1       use hardware virtualisation instead of emulation (demo, test, shell)"
-	@echo "  TIMEOUT=S   how long a machine may live, in seconds (demo, test; 1800)"
+	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
+	@echo "  KERNEL=NAME the machine's kernel (test, shell): stock, custom or c"
+	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of debootstrap's own"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
-	@echo "demo, test, shell, lint and fmt set up a Debian root of their own: root is needed, and 8 GB on the disk."
+	@echo "All but modules, install and clean set up a Debian root of their own: root is needed, and 8 GB on the disk."
 
 demo: ## the main job on a stock Debian kernel, told step by step
 	@machine/demo
 
 test: ## all tests: the schema's on the host, the others in the machine
 	@machine/test
+
+test-custom: ## the machine's tests on a small custom kernel, with the module
+	@KERNEL=custom machine/test
+
+conformance-c: ## the conformance test on the kernel with the C implementation
+	@KERNEL=c machine/conformance-c
+
+kernel-c: ## build two small kernels, with the C implementation and without
+	@machine/kernel-c
 
 modules: ## build user_events.ko against KDIR with this host's own tools
 	@machine/modules $(KDIR)
@@ -42,4 +52,4 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test modules install shell lint fmt clean
+.PHONY: help demo test test-custom conformance-c kernel-c modules install shell lint fmt clean

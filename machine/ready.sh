@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Makes the Debian root and the kernel ready and holds them. Sourced after say.sh.
+# Makes the Debian root and a kernel ready and holds them. Sourced after say.sh.
 
 machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=machine/host.sh
@@ -12,8 +12,8 @@ machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SUITE=trixie
 LOGS=${machine%/*}/build/log
 
-# ready: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that machine/namespace mounts. A child of a
-# process that did this already uses the same ones.
+# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that machine/namespace mounts. A child of a
+# process that did this already uses the same ones. KERNEL is stock, or what small_kernel knows.
 ready() {
 	local key
 	# Whose end is the end of all that runs inside.
@@ -27,6 +27,19 @@ ready() {
 	key=$(cd "$machine" && { echo "$key"; sha256sum kernel-make archive.sh; } | cache_key)
 	cache_entry kernel "$VERSION-$key" make_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY
+	# Whichever kernel is used, the source and the kernel's own selftests are these.
+	export USER_EVENTS_STOCK=$CACHE_ENTRY
+	[[ ${1:-stock} == stock ]] || small_kernel "$1"
+}
+
+# small_kernel NAME: use a small custom kernel instead of the stock one: c, which has the C implementation
+# built in, or custom, which is the same without.
+small_kernel() {
+	local key
+	[[ $1 == c || $1 == custom ]] || die "there is no kernel '$1': stock, c or custom."
+	key=$(cd "$machine" && { basename "$USER_EVENTS_ROOT"; sha256sum small-make small.config; } | cache_key)
+	cache_entry small "$(cat "$USER_EVENTS_STOCK/version")-$key" make_small
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
 }
 
 make_root() { # DIR
@@ -62,4 +75,13 @@ make_kernel() { # DIR
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
 		"$machine/namespace" /src/machine/kernel-make "$SUITE" "$VERSION" ||
 		die "the kernel tree could not be prepared: the log above says why."
+}
+
+make_small() { # DIR
+	say "Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)"
+	chmod 755 "$1"
+	mkdir -p "$1"/{,c/,custom/}{source,selftests}
+	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "configure and build the kernels" "$LOGS/small-make" \
+		"$machine/namespace" /src/machine/small-make ||
+		die "the small kernels could not be built: the log above says why."
 }
