@@ -6,6 +6,7 @@
 //! together. The event is there as long as one exists, and is retired when the last is dropped.
 
 use crate::enabler::Enabler;
+use crate::misses::Misses;
 use crate::registry::Registry;
 use crate::schema::{self, Description, Location, Sink};
 use crate::sys::event_mutex::EventMutexHeld;
@@ -37,6 +38,7 @@ pub(crate) struct UserEvent {
     /// Does the event stay when nobody uses it?
     persistent: bool,
     uses: Atomic<usize>,
+    misses: Misses,
     registry: Arc<Registry>,
     /// What the tracers hold, while any is attached.
     #[pin]
@@ -145,6 +147,7 @@ impl UserEvent {
             locations,
             persistent,
             uses: Atomic::new(0),
+            misses: Misses::new(),
             registry: registry.clone(),
             tracers <- new_mutex!(None, "UserEvent::tracers"),
             enablers <- new_mutex!(
@@ -188,6 +191,12 @@ impl UserEvent {
     /// Does anybody use it? Can become true only under `event_mutex`.
     pub(crate) fn is_used(&self) -> bool {
         self.uses.load(Acquire) != 0
+    }
+
+    /// The records that consumers could not take.
+    #[inline]
+    pub(crate) fn misses(&self) -> &Misses {
+        &self.misses
     }
 
     /// Bytes of payload that every record has at least.

@@ -50,6 +50,14 @@ pub(crate) struct Process {
     work: Work<Process>,
 }
 
+/// What a bit looks like in the memory of a process.
+pub(crate) struct Sight {
+    /// Is it set? `None` if it cannot be seen now.
+    pub(crate) is_set: Option<bool>,
+    /// May it not say what it should, and is that being mended?
+    pub(crate) is_due: bool,
+}
+
 /// Bits that could not be written when they should have been.
 struct Repairs {
     /// Each at most once.
@@ -59,6 +67,8 @@ struct Repairs {
     retries: u32,
     /// Is a retry to come?
     is_postponed: bool,
+    /// Is the work queue at them?
+    is_under_way: bool,
 }
 
 /// Whose page faults are waited for.
@@ -99,6 +109,7 @@ impl Process {
                         all: false,
                         retries: 0,
                         is_postponed: false,
+                        is_under_way: false,
                     },
                     "Process::repairs"
                 ),
@@ -229,6 +240,12 @@ impl Process {
         bit.store(&mm, &locked, on).is_ok()
     }
 
+    /// Are bits waiting to be repaired? Any context.
+    fn has_repairs(&self) -> bool {
+        let repairs = self.repairs.lock();
+        repairs.all || repairs.is_under_way || repairs.is_postponed || !repairs.sites.is_empty()
+    }
+
     /// Has the bit at a site written by the work queue. Any context.
     pub(crate) fn repair_later(self: &Arc<Self>, site: Site) {
         let mut repairs = self.repairs.lock();
@@ -255,6 +272,7 @@ impl Process {
     /// Plans another try, since a fault was not answered in time.
     fn postpone(self: &Arc<Self>) {
         let mut repairs = self.repairs.lock();
+        repairs.is_under_way = false;
         if repairs.is_postponed || repairs.retries >= MOST_RETRIES {
             return;
         }
@@ -273,6 +291,31 @@ impl Process {
     fn enqueue(self: &Arc<Self>) {
         // Already queued is as good.
         let _ = self.processes.queue().enqueue::<_, 0>(self.clone());
+    }
+
+    /// The first registration at or behind a site.
+    pub(crate) fn registration_from(&self, site: &Site) -> Option<Arc<Enabler>> {
+        let (registrations, _) = self.registrations()?;
+        registrations.get_from(site)
+    }
+
+    /// Looks at a bit, without waiting for the process in any way. `None` if it is not registered
+    /// any more.
+    pub(crate) fn look(&self, enabler: &Enabler) -> Option<Sight> {
+        let mm = MmWithUser::into_mmput_async(self.mm.mmget_not_zero()?);
+        let locked = mm.mmap_read_trylock();
+        let mut sight = None;
+        // With the event's lock held a bit is what it should be, or due, or was given up.
+        let _ = enabler.event().rewrite(enabler, |on| {
+            let locked = locked.as_ref();
+            let is_set = locked.and_then(|locked| enabler.bit().load(&mm, locked));
+            sight = Some(Sight {
+                is_set,
+                is_due: is_set != Some(on) && self.has_repairs(),
+            });
+            Ok::<_, Error>(())
+        });
+        sight
     }
 
     /// Writes all bits of the process anew: it is the current task's and a child, and an event may
@@ -376,6 +419,8 @@ impl WorkItem for Process {
             let mut repairs = this.repairs.lock();
             let all = core::mem::take(&mut repairs.all);
             let site = repairs.sites.pop();
+            // Until it is known whether there is to be a retry, too.
+            repairs.is_under_way = all || site.is_some() || result.is_err();
             drop(repairs);
             if all {
                 result = this.rewrite_all(Faults::Foreign).and(result);

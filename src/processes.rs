@@ -68,6 +68,14 @@ impl Processes {
         self.by_mm.lock().get(&key(mm)).cloned()
     }
 
+    /// The first process with this key or a higher one. Any context.
+    pub(crate) fn find_from(&self, key: usize) -> Option<Arc<Process>> {
+        let by_mm = self.by_mm.lock();
+        let cursor = by_mm.cursor_lower_bound(&key)?;
+        let (_, process) = cursor.current();
+        Some(process.clone())
+    }
+
     /// The process of the caller's address space. Sleeps for the mmap lock the first time.
     ///
     /// # Errors

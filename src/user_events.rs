@@ -18,6 +18,7 @@ mod enabler;
 mod errno;
 mod event;
 mod files;
+mod misses;
 mod process;
 mod processes;
 mod registrations;
@@ -29,6 +30,8 @@ mod writer;
 
 use event::UserEvent;
 use files::data::{Context, DataFile};
+use files::profile::ProfileFile;
+use files::registrations::RegistrationsFile;
 use files::status::StatusFile;
 use processes::Processes;
 use registry::Registry;
@@ -57,6 +60,8 @@ struct UserEvents {
     _data: TracefsFile<Context>,
     _forks: ForkProbe<Processes>,
     _dynamic_events: DynEvents<UserEvent>,
+    _registrations: TracefsFile<Context>,
+    _profile: TracefsFile<Context>,
     _status: TracefsFile<Context>,
     _state: State,
     _farewell: Farewell,
@@ -111,6 +116,12 @@ impl UserEvents {
         let status = steps.run("create user_events_status in tracefs", || {
             TracefsFile::create::<Listed<StatusFile>>(symbols, &state.0)
         })?;
+        let profile = steps.run("create user_events_profile in tracefs", || {
+            TracefsFile::create::<Listed<ProfileFile>>(symbols, &state.0)
+        })?;
+        let registrations = steps.run("create user_events_registrations in tracefs", || {
+            TracefsFile::create::<Listed<RegistrationsFile>>(symbols, &state.0)
+        })?;
         let dynamic_events = steps.run("join dynamic_events", || {
             DynEvents::new(symbols, state.0.registry.clone())
         })?;
@@ -123,6 +134,8 @@ impl UserEvents {
             _data: data,
             _forks: forks,
             _dynamic_events: dynamic_events,
+            _registrations: registrations,
+            _profile: profile,
             _status: status,
             _state: state,
             _farewell: Farewell,

@@ -7,8 +7,8 @@
 
 use crate::event::Event;
 use crate::files::event_table::EventTable;
+use crate::misses::Tally;
 use crate::schema::{Ending, MAX_FIXED};
-use crate::sys::ring_buffer::Outcome;
 use crate::sys::source::Source;
 use core::mem::MaybeUninit;
 use kernel::prelude::*;
@@ -77,23 +77,14 @@ fn record(event: &Event, payload_and_nul: &[u8]) -> Result {
         Ending::NeedsNul => payload_and_nul,
     };
 
-    let mut nobody_can = false;
-    let mut somebody_can = false;
-    let mut note = |outcome: Outcome| match outcome {
-        Outcome::TooLarge => nobody_can = true,
-        Outcome::Recorded | Outcome::NotWanted | Outcome::Missed => somebody_can = true,
-    };
+    let mut tally = Tally::default();
     let delivery = event.deliver();
     for file in delivery.files() {
-        note(file.record(payload));
+        tally.ftrace(file.record(payload));
     }
     if let Some(outcome) = delivery.perf(payload) {
-        note(outcome);
+        tally.perf(outcome);
     }
     drop(delivery);
-
-    if nobody_can && !somebody_can {
-        return Err(E2BIG);
-    }
-    Ok(())
+    tally.settle(event.misses())
 }

@@ -11,6 +11,8 @@ use std::io::{IoSlice, Write};
 
 pub const DATA: &str = "/sys/kernel/tracing/user_events_data";
 pub const STATUS: &str = "/sys/kernel/tracing/user_events_status";
+pub const PROFILE: &str = "/sys/kernel/tracing/user_events_profile";
+pub const REGISTRATIONS: &str = "/sys/kernel/tracing/user_events_registrations";
 
 /// An ioctl's number: 1 for write or 3 for both ways, a pointer's size, the magic `*`, a number.
 const fn request(direction: u64, number: u64) -> u64 {

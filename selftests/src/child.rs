@@ -24,11 +24,16 @@ impl Line {
     /// Waits for the other side to say this word.
     #[track_caller]
     pub fn hear(&mut self, word: &str) {
+        assert_eq!(self.listen(), word, "what the other process said");
+    }
+
+    /// Waits for what the other side says.
+    pub fn listen(&mut self) -> String {
         let mut line = String::new();
         self.from
             .read_line(&mut line)
             .expect("read from the other process");
-        assert_eq!(line.trim_end(), word, "what the other process said");
+        line.trim_end().into()
     }
 }
 

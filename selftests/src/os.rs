@@ -201,6 +201,14 @@ pub fn memory_file(length: u64) -> File {
     file
 }
 
+/// A file at which page faults of this process wait for an answer.
+pub fn userfaultfd() -> Result<File> {
+    // SAFETY: Takes a number.
+    let fd = check(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) })?;
+    // SAFETY: The descriptor is new and nobody else's.
+    Ok(unsafe { File::from_raw_fd(fd as RawFd) })
+}
+
 /// Loads a module from a file, with parameters as insmod takes them.
 pub fn load_module(file: &File, parameters: &CStr) -> Result<()> {
     // SAFETY: `parameters` is a C string that lives through the call.

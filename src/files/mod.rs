@@ -5,5 +5,7 @@
 pub(crate) mod data;
 mod dynamic_events;
 pub(crate) mod event_table;
+pub(crate) mod profile;
+pub(crate) mod registrations;
 pub(crate) mod requests;
 pub(crate) mod status;

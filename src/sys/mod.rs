@@ -16,6 +16,7 @@ pub(crate) mod fork;
 pub(crate) mod module_ref;
 pub(crate) mod perf;
 pub(crate) mod probe_list;
+pub(crate) mod process_list;
 pub(crate) mod remote_page;
 pub(crate) mod ring_buffer;
 pub(crate) mod source;

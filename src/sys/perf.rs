@@ -20,26 +20,20 @@ const LARGEST: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
 #[inline]
 pub(super) unsafe fn record(call: *mut bindings::trace_event_call, payload: &[u8]) -> Outcome {
     let size = HEADER + payload.len();
+    // SAFETY: Promised by the caller.
+    let head = unsafe { listeners(call) };
     // The buffer is handed out in whole u64s.
     let Some(room) = size
         .checked_next_multiple_of(8)
         .filter(|room| *room <= LARGEST)
     else {
-        return Outcome::TooLarge;
+        return Outcome::TooLarge {
+            wanted: head.is_some(),
+        };
     };
-    // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
-    // like us are gone.
-    let head = unsafe { bindings::user_events_perf_head(call) };
-    // SAFETY: As above. An interrupt may change the list meanwhile, hence the volatile read of a
-    // pointer that is only compared. A program attached through another CPU's perf event runs on
-    // this CPU too.
-    let nobody = unsafe {
-        ptr::addr_of!((*head).first).read_volatile().is_null()
-            && !bindings::user_events_has_bpf(call)
-    };
-    if nobody {
+    let Some(head) = head else {
         return Outcome::NotWanted;
-    }
+    };
     let (mut regs, mut context) = (ptr::null_mut(), 0);
     // SAFETY: Preemption is off, `room` is within the limit, and perf is attached: the per-CPU
     // buffers exist.
@@ -69,4 +63,24 @@ pub(super) unsafe fn record(call: *mut bindings::trace_event_call, payload: &[u8
         );
     }
     Outcome::Recorded
+}
+
+/// This CPU's perf events of `call`; `None` if nobody wants a record that is written here.
+///
+/// # Safety
+///
+/// As for [`record`].
+#[inline]
+unsafe fn listeners(call: *mut bindings::trace_event_call) -> Option<*mut bindings::hlist_head> {
+    // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
+    // like us are gone.
+    let head = unsafe { bindings::user_events_perf_head(call) };
+    // SAFETY: As above. An interrupt may change the list meanwhile, hence the volatile read of a
+    // pointer that is only compared. A program attached through another CPU's perf event runs on
+    // this CPU too.
+    let nobody = unsafe {
+        ptr::addr_of!((*head).first).read_volatile().is_null()
+            && !bindings::user_events_has_bpf(call)
+    };
+    (!nobody).then_some(head)
 }

@@ -64,6 +64,15 @@ impl UserBit {
         })
     }
 
+    /// How many bits the word has.
+    pub(crate) fn width(&self) -> u32 {
+        if self.is_wide {
+            u64::BITS
+        } else {
+            u32::BITS
+        }
+    }
+
     /// Where the word is.
     pub(crate) fn address(&self) -> usize {
         self.address
@@ -132,6 +141,41 @@ impl UserBit {
             Ok(())
         } else {
             Err(NotWritten::Busy)
+        }
+    }
+
+    /// Is the bit set? `None` if that cannot be seen without bringing the page in. Does not wait for
+    /// the process or its memory.
+    pub(crate) fn load(&self, mm: &MmWithUser, _locked: &MmapReadGuard<'_>) -> Option<bool> {
+        let mut page = ptr::null_mut();
+        // SAFETY: As in `store`.
+        let found = unsafe {
+            bindings::get_user_pages_remote(
+                mm.as_raw(),
+                self.address,
+                1,
+                bindings::FOLL_NOFAULT,
+                &mut page,
+                ptr::null_mut(),
+            )
+        };
+        if found != 1 {
+            return None;
+        }
+        // SAFETY: We hold a reference to the page until the put below. The rest is as in `store`.
+        unsafe {
+            let base = kernel::bindings::kmap_local_page(page).cast::<u8>();
+            let word = base.add(self.address % kernel::page::PAGE_SIZE);
+            let value = if self.is_wide {
+                AtomicU64::from_ptr(word.cast()).load(Ordering::Relaxed)
+            } else {
+                AtomicU32::from_ptr(word.cast())
+                    .load(Ordering::Relaxed)
+                    .into()
+            };
+            kernel::bindings::kunmap_local(base.cast());
+            bindings::user_events_put_page(page);
+            Some(value & (1 << self.bit) != 0)
         }
     }
 

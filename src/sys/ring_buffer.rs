@@ -21,8 +21,8 @@ pub(crate) enum Outcome {
     NotWanted,
     /// The consumer could not take it now: buffer off or full, or recursion.
     Missed,
-    /// The consumer can never take a record of this size.
-    TooLarge,
+    /// The consumer can never take a record of this size. Did it ask for this one?
+    TooLarge { wanted: bool },
 }
 
 /// An event's file in one trace instance. C: `struct trace_event_file`.
@@ -51,6 +51,10 @@ impl TraceFile<'_> {
     }
 
     /// Stores the common fields and `payload` as one record, after filters and triggers.
+    ///
+    /// Where the kernel has to see the record before it knows whether to store it, for a filter or
+    /// the condition of a trigger, it sets it aside, and does not tell whether it then found room:
+    /// that counts as stored.
     #[inline]
     pub(crate) fn record(&self, payload: &[u8]) -> Outcome {
         let file = self.file.as_ptr();
@@ -89,7 +93,7 @@ impl TraceFile<'_> {
         // SAFETY: The ring buffer belongs to the instance of a live file, or is the trace core's
         // own temporary one, which lives for ever.
         if size > unsafe { bindings::ring_buffer_max_event_size(buffer.buffer) } {
-            Outcome::TooLarge
+            Outcome::TooLarge { wanted: true }
         } else {
             Outcome::Missed
         }

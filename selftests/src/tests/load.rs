@@ -2,7 +2,7 @@
 
 //! Loading and unloading the module.
 
-use crate::abi::{location, Data, DATA, STATUS};
+use crate::abi::{location, Data, DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::child;
 use crate::errno::Errno;
 use crate::event::{wait_gone, Event};
@@ -65,6 +65,8 @@ fn traces_of_the_module() -> Vec<String> {
     for path in [
         DATA,
         STATUS,
+        PROFILE,
+        REGISTRATIONS,
         "/proc/sys/kernel/user_events_max",
         "/sys/module/user_events",
         "/sys/kernel/tracing/events/user_events",

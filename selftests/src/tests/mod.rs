@@ -4,6 +4,7 @@
 //! contract's table of deliberate differences. The kernel's own C implementation fails these, and
 //! passes all others.
 
+mod accounting;
 mod bit;
 mod concurrency;
 mod consumers;
@@ -24,6 +25,7 @@ mod persist;
 mod processes;
 mod register;
 mod register_rows;
+mod registrations;
 mod signals;
 mod sizes;
 mod status;
@@ -65,6 +67,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         listing::TESTS,
         unprivileged::TESTS,
         concurrency::TESTS,
+        accounting::TESTS,
+        registrations::TESTS,
     ]
     .into_iter()
     .flatten()

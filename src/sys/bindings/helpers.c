@@ -12,10 +12,12 @@
 #include <linux/mutex.h>
 #include <linux/pagemap.h>
 #include <linux/perf_event.h>
+#include <linux/pid_namespace.h>
 #include <linux/preempt.h>
 #include <linux/printk.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/static_call.h>
 #include <linux/string.h>
@@ -300,6 +302,45 @@ void user_events_kill_orphan(struct task_struct *child)
 	send_sig(SIGKILL, child, 1);
 }
 
+/*
+ * The process after this one, or the first one after NULL; NULL after the last. A
+ * process here is the leader of its threads. RCU is read-locked.
+ */
+struct task_struct *user_events_next_process(struct task_struct *process)
+{
+	process = next_task(process ?: &init_task);
+	return process == &init_task ? NULL : process;
+}
+
+/* The address space of any of a process's threads: the leader may have exited. */
+const struct mm_struct *user_events_process_mm(struct task_struct *process)
+{
+	const struct mm_struct *mm = NULL;
+	struct task_struct *thread;
+
+	/* One that works in the address space of others. */
+	if (process->flags & PF_KTHREAD)
+		return NULL;
+	for_each_thread(process, thread) {
+		mm = READ_ONCE(thread->mm);
+		if (mm)
+			break;
+	}
+	return mm;
+}
+
+/* As the current task sees it; 0 if it does not. */
+pid_t user_events_process_id(struct task_struct *process)
+{
+	return task_tgid_nr_ns(process, task_active_pid_ns(current));
+}
+
+void user_events_process_name(struct task_struct *process,
+			      char (*name)[TASK_COMM_LEN])
+{
+	get_task_comm(*name, process);
+}
+
 u64 user_events_now(void)
 {
 	return ktime_get_ns();
@@ -394,6 +435,11 @@ int user_events_fault_in_within(struct mm_struct *mm, unsigned long addr,
 	disallow_signal(SIGKILL);
 	flush_signals(current);
 	return ret;
+}
+
+void user_events_put_page(struct page *page)
+{
+	put_page(page);
 }
 
 bool user_events_get_module(void)

@@ -8,6 +8,7 @@
 #define USER_EVENTS_HELPERS_H
 
 #include <linux/list.h>
+#include <linux/sched.h>
 #include <linux/srcu.h>
 #include <linux/trace_events.h>
 #include <linux/types.h>
@@ -109,6 +110,13 @@ bool user_events_may_sleep(void);
 void *user_events_alloc_nofail(size_t size);
 void user_events_kill_orphan(struct task_struct *child);
 
+/* process_list.rs */
+struct task_struct *user_events_next_process(struct task_struct *process);
+const struct mm_struct *user_events_process_mm(struct task_struct *process);
+pid_t user_events_process_id(struct task_struct *process);
+void user_events_process_name(struct task_struct *process,
+			      char (*name)[TASK_COMM_LEN]);
+
 /* clock.rs */
 u64 user_events_now(void);
 
@@ -143,6 +151,7 @@ bool user_events_access_ok(unsigned long addr, unsigned long size);
 bool user_events_unpin_written(struct page *page);
 int user_events_fault_in_within(struct mm_struct *mm, unsigned long addr,
 				unsigned int flags, unsigned int ms);
+void user_events_put_page(struct page *page);
 
 /* module_ref.rs */
 bool user_events_get_module(void);
