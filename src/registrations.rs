@@ -101,9 +101,10 @@ impl Registrations {
     ///
     /// `ENOMEM`; `ENODEV` when the module is being unloaded.
     pub(crate) fn copy(&self, process: &Arc<Process>) -> Result<Membership> {
-        let mut enablers = KVec::new();
+        // Of any length: there may be no contiguous memory for it.
+        let mut enablers = KVVec::new();
         for enabler in self.by_site.lock().values() {
-            enablers.push(enabler.clone(), GFP_KERNEL)?;
+            enablers.push(enabler.clone(), GFP_KERNEL_ACCOUNT)?;
         }
         let copy = Membership::new()?;
         let member = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
