@@ -2,6 +2,7 @@
 
 //! A second process, forked from a test, that does as told line by line.
 
+use crate::errno::Result;
 use crate::os;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -48,11 +49,16 @@ pub struct Child {
 
 /// Forks a child that runs `run` and ends: well, or badly if `run` panics.
 ///
-/// The test must have one thread only.
+/// The test must have one thread only, or all others must hold no lock.
 pub fn fork(run: impl FnOnce(&mut Line)) -> Child {
+    fork_by(os::fork, run)
+}
+
+/// The same, forked by a function of the caller's, with the results of fork.
+pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child {
     let (from_parent, to_child) = os::pipe().expect("pipe");
     let (from_child, to_parent) = os::pipe().expect("pipe");
-    match os::fork().expect("fork") {
+    match fork().expect("fork") {
         0 => {
             drop((to_child, from_child));
             let mut line = Line {

@@ -4,12 +4,13 @@
 
 use crate::conformance::Check;
 use crate::machine::Log;
-use crate::{module, os, tracefs, wait};
+use crate::{machine, module, os, swap, tracefs, wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct Test {
     pub name: &'static str,
     pub run: fn(),
     pub needs: Needs,
+    /// A file without which the test makes no sense.
+    pub sign: Option<&'static str>,
     pub limit: Duration,
 }
 
@@ -40,6 +43,7 @@ impl Test {
             name,
             run,
             needs: Needs::Events,
+            sign: None,
             limit: Duration::from_secs(120),
         }
     }
@@ -60,6 +64,23 @@ impl Test {
         }
     }
 
+    /// The same test, for machines that have a file: what a feature of the kernel shows.
+    pub const fn where_there_is(self, file: &'static str) -> Test {
+        Test {
+            sign: Some(file),
+            ..self
+        }
+    }
+
+    /// Why the test cannot be run here, if it cannot.
+    pub fn obstacle(&self) -> Option<String> {
+        if self.needs == Needs::Swap && !swap::is_possible() {
+            return Some("this machine cannot swap".into());
+        }
+        let sign = self.sign.filter(|sign| !Path::new(sign).exists())?;
+        Some(format!("this kernel has no {sign}"))
+    }
+
     /// The same test, allowed to take longer.
     pub const fn limit(self, seconds: u64) -> Test {
         Test {
@@ -71,10 +92,10 @@ impl Test {
 
 /// Makes the table of a file's tests: the function's name, after the subject, is the test's name.
 macro_rules! tests {
-    ($subject:literal: $($name:ident $(.$more:ident($($value:expr)?))?),* $(,)?) => {
+    ($subject:literal: $($name:ident $(.$more:ident($($value:expr)?))*),* $(,)?) => {
         pub const TESTS: &[$crate::harness::Test] = &[$(
             $crate::harness::Test::new(concat!($subject, "::", stringify!($name)), $name)
-                $(.$more($($value)?))?
+                $(.$more($($value)?))*
         ),*];
     };
 }
@@ -103,6 +124,9 @@ fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Re
     };
     if result.is_ok() {
         result = tidy;
+    }
+    if result.is_ok() {
+        result = settle_pins();
     }
     if result.is_ok() {
         result = judge_log(needs, log.take());
@@ -186,6 +210,18 @@ fn settle_events() -> Result<(), String> {
     Err(format!("left behind: {}", lines.join(", ")))
 }
 
+/// No page of user memory may stay pinned. What one test left so is not held against the next.
+fn settle_pins() -> Result<(), String> {
+    static STUCK: AtomicI64 = AtomicI64::new(0);
+    let stuck = STUCK.load(Ordering::Relaxed);
+    if wait::comes(|| machine::pinned_pages() == stuck) {
+        return Ok(());
+    }
+    let pinned = machine::pinned_pages();
+    STUCK.store(pinned, Ordering::Relaxed);
+    Err(format!("{} pages stay pinned", pinned - stuck))
+}
+
 fn settle_module() -> Result<(), String> {
     if !module::is_loaded() {
         return Ok(());
@@ -200,7 +236,8 @@ fn settle_module() -> Result<(), String> {
     .into())
 }
 
-/// The kernel must have had nothing to say, but for load and unload.
+/// The kernel must have had nothing to say, but for load and unload. When an address space with
+/// wrong counters of its pages ends, it says "BUG: Bad rss-counter state".
 fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
     const BAD: &[&str] = &[
         "WARNING:",

@@ -46,6 +46,17 @@ pub fn meminfo(key: &str) -> i64 {
     value.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// Pages of user memory that are pinned, as by a kernel that writes an enable bit. Of several
+/// counters that are read one by one, so it may be wrong while something is being pinned.
+pub fn pinned_pages() -> i64 {
+    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
+    let count = |key: &str| -> i64 {
+        let value = text.lines().find_map(|line| line.strip_prefix(key));
+        value.map_or(0, |value| value.trim().parse().unwrap())
+    };
+    count("nr_foll_pin_acquired ") - count("nr_foll_pin_released ")
+}
+
 /// Drops the caches that would hide what is in use, and gives half-empty slabs back.
 pub fn drop_caches() {
     fs::write("/proc/sys/vm/drop_caches", "3").expect("drop_caches");

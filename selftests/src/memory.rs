@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Bytes in a page.
 pub const PAGE: usize = 4096;
 
+/// Bytes in a huge page.
+pub const HUGE_PAGE: usize = 2 << 20;
+
 pub const READ: i32 = libc::PROT_READ;
 pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -74,6 +77,18 @@ impl Mapping {
         )
     }
 
+    /// Zeroed memory of huge pages; `sharing` is MAP_SHARED or MAP_PRIVATE.
+    pub fn of_huge_pages(pages: usize, sharing: i32) -> Result<Mapping> {
+        let flags = sharing | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
+        Mapping::map(ptr::null_mut(), pages * HUGE_PAGE, READ_WRITE, flags, -1)
+    }
+
+    /// Zeroed memory that stays shared with the processes that are forked.
+    pub fn shared(pages: usize) -> Mapping {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, -1).expect("mmap")
+    }
+
     /// Where it starts.
     pub fn address(&self) -> u64 {
         self.start as u64
@@ -134,8 +149,14 @@ impl Mapping {
 
     /// Gives the kernel advice about all pages: MADV_DONTNEED, MADV_PAGEOUT...
     pub fn advise(&self, advice: i32) -> Result<()> {
+        self.advise_part(0, self.length, advice)
+    }
+
+    /// Gives the kernel advice about some pages.
+    pub fn advise_part(&self, offset: usize, length: usize, advice: i32) -> Result<()> {
+        assert!(self.mapped && offset % PAGE == 0 && offset + length <= self.length);
         // SAFETY: The pages are ours, and atomics stay valid whatever value they take.
-        match unsafe { libc::madvise(self.start.cast(), self.length, advice) } {
+        match unsafe { libc::madvise(self.start.add(offset).cast(), length, advice) } {
             0 => Ok(()),
             _ => Err(Errno::last()),
         }
@@ -171,6 +192,25 @@ impl Mapping {
         pagemap.read_exact_at(&mut entry, at).expect("read pagemap");
         let entry = u64::from_ne_bytes(entry);
         (entry & (1 << 62) != 0, entry & (1 << 63) != 0)
+    }
+
+    /// Kilobytes of a kind, by the kernel's own account of the area that the mapping is in.
+    pub fn kilobytes(&self, kind: &str) -> u64 {
+        let text = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
+        let mut inside = false;
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let first = words.next().unwrap_or("");
+            if let Some(kind_here) = first.strip_suffix(':') {
+                if inside && kind_here == kind {
+                    return words.next().and_then(|kb| kb.parse().ok()).expect("kB");
+                }
+            } else if let Some((start, end)) = first.split_once('-') {
+                let parse = |hex| u64::from_str_radix(hex, 16).expect("an address");
+                inside = (parse(start)..parse(end)).contains(&self.address());
+            }
+        }
+        panic!("{kind} in smaps");
     }
 
     /// Unmaps the memory, and remembers where it was.

@@ -6,19 +6,25 @@
 
 mod accounting;
 mod bit;
+mod cgroup;
 mod concurrency;
 mod consumers;
 mod delete;
 mod dynamic_events;
+mod exec;
 mod files;
+mod fork;
 mod format;
 mod ftrace;
+mod guarded;
+mod hostile;
 mod lifetime;
 mod listing;
 mod load;
 mod locations;
 mod max_events;
 mod multi_format;
+mod page_kinds;
 mod pages;
 mod perf;
 mod persist;
@@ -49,13 +55,19 @@ pub fn all() -> impl Iterator<Item = Test> {
         format::TESTS,
         bit::TESTS,
         pages::TESTS,
+        page_kinds::TESTS,
+        guarded::TESTS,
         processes::TESTS,
+        fork::TESTS,
+        exec::TESTS,
         write::TESTS,
         locations::TESTS,
         sizes::TESTS,
         ftrace::TESTS,
         perf::TESTS,
         signals::TESTS,
+        hostile::TESTS,
+        cgroup::TESTS,
         stress::TESTS,
         status::TESTS,
         lifetime::TESTS,

@@ -6,7 +6,7 @@ use crate::abi::Data;
 use crate::child::{self, Line};
 use crate::event::{wait_gone, Event};
 use crate::harness::tests;
-use crate::memory::Mapping;
+use crate::memory::{Mapping, PAGE};
 use crate::tracefs::{self, Tracer};
 use crate::wait;
 use std::os::unix::process::CommandExt;
@@ -20,6 +20,7 @@ tests!("processes":
     a_kill_ends_registrations,
     a_kill_while_enabled_ends_registrations,
     exec_ends_registrations,
+    a_process_may_end_while_its_pages_are_brought_in,
     a_thread_that_registered_may_end,
     better_than_c_the_only_thread_that_registered_may_end,
     an_event_of_many_processes_sets_all_their_bits,
@@ -106,6 +107,44 @@ fn exec_ends_registrations() {
     let alive = std::fs::read_to_string(format!("/proc/{}/comm", child.pid));
     assert_eq!(alive.unwrap().trim(), "sleep", "the process lives on");
     child.kill();
+}
+
+fn a_process_may_end_while_its_pages_are_brought_in() {
+    const PAGES: usize = 200;
+    let top = Tracer::top();
+    for round in 0..9 {
+        let mut child = child::fork(|line| {
+            let data = Data::open();
+            let pages = Mapping::new(PAGES);
+            for page in 0..PAGES {
+                let address = pages.address() + (page * PAGE) as u64;
+                data.register_text("st_proc_ends u32 a", address, 0)
+                    .unwrap();
+            }
+            pages.advise(libc::MADV_DONTNEED).unwrap();
+            line.say("dropped");
+            let word = line.listen();
+            if word == "exec" {
+                panic!("exec: {}", Command::new("true").exec());
+            }
+        });
+        child.line.hear("dropped");
+        // The kernel begins to bring the pages in, and the process goes.
+        top.enable("st_proc_ends");
+        match round % 3 {
+            0 => child.kill(),
+            1 => {
+                child.line.say("exit");
+                child.join();
+            }
+            _ => {
+                child.line.say("exec");
+                child.join();
+            }
+        }
+        top.disable("st_proc_ends");
+        wait_gone("st_proc_ends");
+    }
 }
 
 /// Registers from a thread that ends, and looks whether the bit still follows.

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tasks made, watched and ended in ways that std does not offer.
+
+use crate::errno::{Errno, Result};
+use crate::memory::Mapping;
+use crate::os;
+use std::ffi::{c_int, c_void, CStr};
+
+/// Clones a child with a copy of this memory, as fork does, and nothing else is done on the way.
+/// `flags` say what the two share, which is not the memory.
+///
+/// The rules of [`os::fork`] hold.
+pub fn clone(flags: i32) -> Result<i32> {
+    assert_eq!(flags & (libc::CLONE_VM | libc::CLONE_THREAD), 0);
+    let flags = libc::c_long::from(flags | libc::SIGCHLD);
+    // SAFETY: Without CLONE_VM and a stack the child goes on here in a copy of the memory: a fork.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
+        -1 => Err(Errno::last()),
+        pid => Ok(pid as i32),
+    }
+}
+
+/// Has a child process that shares this memory (vfork) call `run` and exit with what it returns,
+/// unless it executes a program. The calling thread, and no other, waits until then. Returns the
+/// child's pid.
+pub fn vfork(mut run: impl FnMut() -> i32) -> Result<i32> {
+    extern "C" fn start(run: *mut c_void) -> c_int {
+        // SAFETY: What `vfork` below passes, which waits and so keeps it alive.
+        let run = unsafe { &mut *run.cast::<&mut dyn FnMut() -> i32>() };
+        run()
+    }
+    let mut run: &mut dyn FnMut() -> i32 = &mut run;
+    let stack = Mapping::new(64);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: The stack is the child's alone, and mapped until it has ended or left this memory.
+    // The child has this thread's own data to itself meanwhile, as the thread waits.
+    let pid = unsafe {
+        libc::clone(
+            start,
+            stack.end() as *mut c_void,
+            flags,
+            (&raw mut run).cast(),
+        )
+    };
+    if pid < 0 {
+        return Err(Errno::last());
+    }
+    Ok(pid)
+}
+
+/// Executes a program without arguments. Returns only if that fails.
+pub fn execute(program: &CStr) -> Errno {
+    let none = [std::ptr::null()];
+    // SAFETY: A C string, and lists of none that end.
+    unsafe { libc::execve(program.as_ptr(), none.as_ptr(), none.as_ptr()) };
+    Errno::last()
+}
+
+/// Ends the calling thread alone, even if it is the first of its process.
+pub fn exit_thread() -> ! {
+    // SAFETY: Takes a number, and does not return. What is on the stack stays as it is.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    unreachable!("exit returned")
+}
+
+fn ptrace(request: libc::c_uint, pid: i32, address: usize, data: usize) {
+    // SAFETY: The requests of this file take numbers, or for PTRACE_GETEVENTMSG the address of a
+    // word that is the caller's.
+    let ret = unsafe { libc::ptrace(request, pid, address, data) };
+    assert_eq!(ret, 0, "ptrace {request}: {:?}", Errno::last());
+}
+
+/// Traces a process so that its next fork stops both it and its child.
+pub fn stop_at_fork(pid: i32) {
+    let options = libc::PTRACE_O_TRACEFORK as usize;
+    ptrace(libc::PTRACE_SEIZE, pid, 0, options);
+}
+
+/// Waits until a process that is traced by [`stop_at_fork`] has forked. Returns the pid of the
+/// child, which is stopped before its first instruction, as is the parent after its fork.
+pub fn wait_for_stopped_child(pid: i32) -> i32 {
+    let stopped_by = |status: i32| (libc::WIFSTOPPED(status), status >> 16);
+    let (_, status) = os::wait(pid, libc::__WALL).expect("wait for the parent");
+    assert_eq!(stopped_by(status), (true, libc::PTRACE_EVENT_FORK));
+    let mut child = 0usize;
+    ptrace(libc::PTRACE_GETEVENTMSG, pid, 0, (&raw mut child) as usize);
+    let child = child as i32;
+    let (_, status) = os::wait(child, libc::__WALL).expect("wait for the child");
+    assert_eq!(stopped_by(status), (true, libc::PTRACE_EVENT_STOP));
+    child
+}
+
+/// Lets a traced process that is stopped go on, untraced.
+pub fn let_go(pid: i32) {
+    ptrace(libc::PTRACE_DETACH, pid, 0, 0);
+}
+
+/// The process, stopped by a signal: none of its threads runs once this returns.
+pub fn stop(pid: i32) {
+    os::kill(pid, libc::SIGSTOP).expect("stop a process");
+    let (_, status) = os::wait(pid, libc::WUNTRACED).expect("wait for it to stop");
+    assert!(libc::WIFSTOPPED(status), "status {status:#x}");
+}
+
+/// A 32-bit word in the memory of another process; `None` if there is no such process or memory.
+pub fn word_of(pid: i32, address: u64) -> Option<u32> {
+    use std::os::unix::fs::FileExt;
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut word = [0; 4];
+    memory.read_exact_at(&mut word, address).ok()?;
+    Some(u32::from_ne_bytes(word))
+}
+
+/// Takes a file that another process has open. The description is shared, as after a fork.
+pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    // SAFETY: Takes numbers only.
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    assert!(process >= 0, "pidfd_open: {:?}", Errno::last());
+    // SAFETY: The descriptor is new and nobody else's.
+    let process = unsafe { OwnedFd::from_raw_fd(process as i32) };
+    // SAFETY: Takes numbers only.
+    let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) };
+    assert!(taken >= 0, "pidfd_getfd: {:?}", Errno::last());
+    // SAFETY: The descriptor is new and nobody else's.
+    unsafe { std::fs::File::from_raw_fd(taken as i32) }
+}
+
+/// Maps fresh memory over a page of this process that nothing in Rust refers to or will read.
+pub fn map_anew(address: u64, protection: i32) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: By the rule above nothing is lost with the page.
+    let at = unsafe { libc::mmap(address as *mut c_void, 4096, protection, flags, -1, 0) };
+    assert_eq!(at as u64, address, "mmap: {:?}", Errno::last());
+}

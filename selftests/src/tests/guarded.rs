@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages whose faults a program answers late, or never: they hold up nobody but their owner.
+
+use crate::child::{self, Child, Line};
+use crate::event::{wait_gone, Event};
+use crate::follower::{end, follow, fork, tell, toggle};
+use crate::harness::Test;
+use crate::memory::Mapping;
+use crate::module;
+use crate::tracefs::{self, Tracer};
+use crate::userfault::{Guard, Userfault, SIGN};
+use crate::wait;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const fn test(name: &'static str, run: fn()) -> Test {
+    Test::new(name, run).where_there_is(SIGN)
+}
+
+pub const TESTS: &[Test] = &[
+    test(
+        "guarded::a_fault_that_is_never_answered_holds_up_nobody",
+        a_fault_that_is_never_answered_holds_up_nobody,
+    ),
+    test(
+        "guarded::many_faults_that_are_never_answered_hold_up_nobody",
+        many_faults_that_are_never_answered_hold_up_nobody,
+    ),
+    test(
+        "guarded::a_fault_answered_late_gets_the_latest_state",
+        a_fault_answered_late_gets_the_latest_state,
+    ),
+    test(
+        "guarded::a_write_allowed_late_gets_the_latest_state",
+        a_write_allowed_late_gets_the_latest_state,
+    ),
+    test(
+        "guarded::other_bits_of_the_process_are_written_meanwhile",
+        other_bits_of_the_process_are_written_meanwhile,
+    ),
+    test(
+        "guarded::a_kill_ends_it_though_nobody_answers",
+        a_kill_ends_it_though_nobody_answers,
+    ),
+    test(
+        "guarded::exit_and_exec_end_it_though_nobody_answers",
+        exit_and_exec_end_it_though_nobody_answers,
+    ),
+    test(
+        "guarded::who_registers_a_guarded_page_waits_alone_and_can_be_killed",
+        who_registers_a_guarded_page_waits_alone_and_can_be_killed,
+    ),
+    test(
+        "guarded::a_fork_does_not_wait_for_its_parents_page",
+        a_fork_does_not_wait_for_its_parents_page,
+    ),
+    Test::of_loading(
+        "guarded::the_module_unloads_though_nobody_answers",
+        the_module_unloads_though_nobody_answers,
+    )
+    .where_there_is(SIGN),
+];
+
+/// A process with a registered bit on a guarded page, and the means to answer its faults.
+struct Guarded {
+    child: Child,
+    faults: Userfault,
+    page: u64,
+}
+
+/// In a child: registers, guards the page, says so, and does what it is told.
+fn guard(line: &mut Line, name: &str, guard: Guard) {
+    let event = Event::new(&format!("{name} u32 a"));
+    let faults = Userfault::new();
+    faults.guard(&event.page, guard);
+    line.say(&format!("{} {}", faults.number(), event.page.address()));
+    loop {
+        match line.listen().as_str() {
+            "exit" => return,
+            "exec" => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
+            "set" => event.wait_set(),
+            "clear" => event.wait_clear(),
+            word => panic!("told to {word}"),
+        }
+        line.say("done");
+    }
+}
+
+impl Guarded {
+    fn new(name: &str, kind: Guard) -> Guarded {
+        let mut child = child::fork(|line| guard(line, name, kind));
+        let said = child.line.listen();
+        let (number, page) = said.split_once(' ').expect("two numbers");
+        Guarded {
+            faults: Userfault::of(child.pid, number.parse().unwrap()),
+            page: page.parse().unwrap(),
+            child,
+        }
+    }
+
+    /// Waits until the kernel waits for an answer.
+    #[track_caller]
+    fn wait_for_fault(&self) {
+        wait::until("a fault on the guarded page", || {
+            let fault = self.faults.next_fault();
+            assert!(fault.is_none_or(|at| at == self.page), "{fault:?}");
+            fault.is_some()
+        });
+    }
+
+    /// Has the process see its bit, which it may only touch when its faults are answered.
+    #[track_caller]
+    fn sees(&mut self, word: &str) {
+        self.child.line.say(word);
+        self.child.line.hear("done");
+    }
+}
+
+/// Says how long something took: as information, no test depends on it.
+fn tell_time(what: &str, time: Duration) {
+    println!("  # {what}: {} ms", time.as_millis());
+}
+
+fn a_fault_that_is_never_answered_holds_up_nobody() {
+    let event = Event::new("st_guard_never u32 a");
+    let guarded = Guarded::new(&event.name, Guard::Missing);
+    let mut children = vec![fork(&event), fork(&event)];
+    let top = Tracer::top();
+    let start = Instant::now();
+    top.enable(&event.name);
+    let attached = start.elapsed();
+    event.wait_set();
+    tell(&mut children, "set");
+    tell_time("attaching, with a fault that nobody answers", attached);
+    tell_time("until all other bits were set", start.elapsed());
+    guarded.wait_for_fault();
+    top.disable(&event.name);
+    event.wait_clear();
+    tell(&mut children, "clear");
+    for _ in 0..5 {
+        toggle(&event, &mut children);
+    }
+    // Those whose pages must be brought in, too.
+    for _ in 0..3 {
+        tell(&mut children, "drop");
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        toggle(&event, &mut children);
+    }
+    end(children);
+    guarded.child.kill();
+}
+
+fn many_faults_that_are_never_answered_hold_up_nobody() {
+    const PROCESSES: usize = 24;
+    let event = Event::new("st_guard_many u32 a");
+    let guarded: Vec<_> = (0..PROCESSES)
+        .map(|_| Guarded::new(&event.name, Guard::Missing))
+        .collect();
+    let mut children = vec![fork(&event), fork(&event)];
+    let top = Tracer::top();
+    let mut longest = Duration::ZERO;
+    for round in 0..4 {
+        tell(&mut children, "drop");
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        let start = Instant::now();
+        top.enable(&event.name);
+        event.wait_set();
+        tell(&mut children, "set");
+        longest = longest.max(start.elapsed());
+        if round == 0 {
+            guarded.iter().for_each(Guarded::wait_for_fault);
+        }
+        top.disable(&event.name);
+        event.wait_clear();
+        tell(&mut children, "clear");
+    }
+    let what = format!("bits on dropped pages, beside {PROCESSES} such faults");
+    tell_time(&what, longest);
+    end(children);
+    guarded.into_iter().for_each(|one| one.child.kill());
+}
+
+fn a_fault_answered_late_gets_the_latest_state() {
+    let top = Tracer::top();
+    // How often it is toggled before the answer; what the page then holds is the opposite.
+    for toggles in 1..=4 {
+        let event = Event::new("st_guard_late u32 a");
+        let mut guarded = Guarded::new(&event.name, Guard::Missing);
+        top.enable(&event.name);
+        guarded.wait_for_fault();
+        let mut on = true;
+        for _ in 1..toggles {
+            on = !on;
+            top.set(&event.name, "enable", if on { "1" } else { "0" })
+                .unwrap();
+        }
+        guarded.faults.fill(guarded.page, u32::from(!on));
+        guarded.sees(if on { "set" } else { "clear" });
+        top.disable(&event.name);
+        guarded.sees("clear");
+        top.enable(&event.name);
+        guarded.sees("set");
+        top.disable(&event.name);
+        guarded.sees("clear");
+        guarded.child.kill();
+        drop(event);
+    }
+}
+
+fn a_write_allowed_late_gets_the_latest_state() {
+    let event = Event::new("st_guard_writes u32 a");
+    let top = Tracer::top();
+    for on in [true, false] {
+        let mut guarded = Guarded::new(&event.name, Guard::Writes);
+        top.enable(&event.name);
+        guarded.wait_for_fault();
+        if !on {
+            top.disable(&event.name);
+        }
+        guarded.faults.allow_writes(guarded.page);
+        guarded.sees(if on { "set" } else { "clear" });
+        top.disable(&event.name);
+        guarded.sees("clear");
+        top.enable(&event.name);
+        guarded.sees("set");
+        top.disable(&event.name);
+        guarded.sees("clear");
+        guarded.child.kill();
+    }
+}
+
+fn other_bits_of_the_process_are_written_meanwhile() {
+    // Its own faults may delay a process's other bits, but not for ever.
+    let event = Event::new("st_guard_own u32 a");
+    let mut child = child::fork(|line| {
+        let page = Mapping::kept(1);
+        event
+            .data
+            .register_text("st_guard_own u32 a", page.address(), 0)
+            .unwrap();
+        let faults = Userfault::new();
+        faults.guard(&page, Guard::Missing);
+        line.say("guarded");
+        follow(line, &event);
+    });
+    child.line.hear("guarded");
+    let mut children = vec![child];
+    toggle(&event, &mut children);
+    for _ in 0..2 {
+        tell(&mut children, "drop");
+        toggle(&event, &mut children);
+    }
+    children.into_iter().for_each(Child::kill);
+}
+
+fn a_kill_ends_it_though_nobody_answers() {
+    let top = Tracer::top();
+    let mut longest = Duration::ZERO;
+    let mut faults = Vec::new();
+    for _ in 0..3 {
+        let guarded = Guarded::new("st_guard_kill", Guard::Missing);
+        top.enable("st_guard_kill");
+        guarded.wait_for_fault();
+        top.disable("st_guard_kill");
+        let Guarded {
+            child,
+            faults: unanswered,
+            ..
+        } = guarded;
+        let start = Instant::now();
+        child.kill();
+        wait_gone("st_guard_kill");
+        longest = longest.max(start.elapsed());
+        // Still held: whoever is to answer does not go.
+        faults.push(unanswered);
+    }
+    tell_time("from the kill until the event was gone", longest);
+}
+
+fn exit_and_exec_end_it_though_nobody_answers() {
+    let top = Tracer::top();
+    for how in ["exit", "exec"] {
+        let mut guarded = Guarded::new("st_guard_exit", Guard::Missing);
+        top.enable("st_guard_exit");
+        guarded.wait_for_fault();
+        top.disable("st_guard_exit");
+        guarded.child.line.say(how);
+        wait_gone("st_guard_exit");
+        guarded.child.kill();
+    }
+}
+
+fn who_registers_a_guarded_page_waits_alone_and_can_be_killed() {
+    let event = Event::new("st_guard_register u32 a");
+    let mut child = child::fork(|line| {
+        let page = Mapping::kept(1);
+        let faults = Userfault::new();
+        faults.guard(&page, Guard::Missing);
+        line.say(&faults.number().to_string());
+        line.hear("register");
+        let text = "st_guard_register u32 a";
+        thread::scope(|scope| {
+            for bit in 0..3 {
+                let (event, page) = (&event, &page);
+                scope.spawn(move || event.data.register_text(text, page.address(), bit));
+            }
+        });
+    });
+    let number = child.line.listen().parse().unwrap();
+    let faults = Userfault::of(child.pid, number);
+    let mut children = vec![fork(&event)];
+    child.line.say("register");
+    wait::until("it to wait for its page", || faults.next_fault().is_some());
+    for _ in 0..3 {
+        toggle(&event, &mut children);
+    }
+    end(children);
+    child.kill();
+    toggle(&event, &mut []);
+    drop(faults);
+}
+
+fn a_fork_does_not_wait_for_its_parents_page() {
+    let event = Event::new("st_guard_fork u32 a");
+    let mut parent = child::fork(|line| {
+        let faults = Userfault::new();
+        faults.guard(&event.page, Guard::Missing);
+        line.say(&faults.number().to_string());
+        line.hear("fork");
+        // Guards do not pass to a child: it is to see its bit, whatever becomes of its parent's.
+        let child = child::fork(|line| {
+            event.wait_set();
+            line.say("set");
+            event.wait_clear();
+            line.say("clear");
+        });
+        let mut child = child;
+        child.line.hear("set");
+        line.say("set");
+        child.line.hear("clear");
+        line.say("clear");
+        line.hear("never said");
+    });
+    let number = parent.line.listen().parse().unwrap();
+    let faults = Userfault::of(parent.pid, number);
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    wait::until("the parent's fault", || faults.next_fault().is_some());
+    parent.line.say("fork");
+    // It was forked while the event was on, without the page: it sees the next changes.
+    top.disable(&event.name);
+    top.enable(&event.name);
+    parent.line.hear("set");
+    top.disable(&event.name);
+    parent.line.hear("clear");
+    parent.kill();
+}
+
+fn the_module_unloads_though_nobody_answers() {
+    module::load();
+    let guarded = Guarded::new("st_guard_unload", Guard::Missing);
+    Tracer::top().enable("st_guard_unload");
+    guarded.wait_for_fault();
+    Tracer::top().disable("st_guard_unload");
+    let Guarded { child, faults, .. } = guarded;
+    let start = Instant::now();
+    child.kill();
+    module::unload_when_idle();
+    tell_time("from the kill until the module was gone", start.elapsed());
+    assert!(!tracefs::event_exists("st_guard_unload"));
+    drop(faults);
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The enable bit on pages that are shared, merged, huge, or otherwise not a process's own.
+
+use crate::abi::Data;
+use crate::child::{self, Child};
+use crate::errno::Errno;
+use crate::event::Event;
+use crate::follower::{end, fork, tell, toggle};
+use crate::harness::tests;
+use crate::memory::{Mapping, HUGE_PAGE, PAGE, READ, READ_WRITE};
+use crate::swap::Swap;
+use crate::tracefs::Tracer;
+use crate::{os, wait};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+tests!("page_kinds":
+    a_copied_page_is_right_on_both_sides,
+    a_page_shared_until_written_is_never_written_through,
+    memory_shared_by_fork_has_one_bit_for_both,
+    a_file_in_memory_shows_the_bits_of_two_processes,
+    the_programs_own_data_is_written,
+    a_page_past_the_end_of_its_file_waits_for_the_next_change,
+    a_page_given_back_keeps_its_bit.swapping(),
+    a_merged_page_is_copied.where_there_is("/sys/kernel/mm/ksm/run"),
+    a_huge_page_is_written.where_there_is(HUGE),
+    pages_collapsed_to_a_huge_one_follow.where_there_is(HUGE),
+    a_private_page_of_the_huge_pool_is_written.where_there_is(POOL),
+    a_shared_page_of_the_huge_pool_is_written.where_there_is(POOL),
+    the_latest_state_wins_on_a_page_that_comes_and_goes,
+);
+
+const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const POOL: &str = "/proc/sys/vm/nr_hugepages";
+
+/// Fills a page, but for its first word, with what follows from `seed`.
+fn fill(page: &Mapping, seed: u32) {
+    for at in (4..PAGE).step_by(4) {
+        page.word(at).store(seed ^ at as u32, Ordering::Relaxed);
+    }
+}
+
+fn is_filled(page: &Mapping, seed: u32) -> bool {
+    (4..PAGE)
+        .step_by(4)
+        .all(|at| page.word(at).load(Ordering::Relaxed) == seed ^ at as u32)
+}
+
+fn a_copied_page_is_right_on_both_sides() {
+    let event = Event::new("st_kind_copied u32 a");
+    fill(&event.page, 5);
+    for _ in 0..3 {
+        // Neither has written to the page since the fork: the kernel is the first.
+        let mut child = child::fork(|line| {
+            line.hear("set");
+            event.wait_set();
+            line.say("set");
+            event.wait_clear();
+            assert!(is_filled(&event.page, 5), "the child's page");
+            fill(&event.page, 6);
+            event.wait_set();
+            assert!(is_filled(&event.page, 6), "the child's page, written to");
+            line.say("again");
+        });
+        let top = Tracer::top();
+        top.enable(&event.name);
+        child.line.say("set");
+        event.wait_set();
+        child.line.hear("set");
+        top.disable(&event.name);
+        event.wait_clear();
+        assert!(is_filled(&event.page, 5), "the parent's page");
+        top.enable(&event.name);
+        child.line.hear("again");
+        child.join();
+        assert!(event.bit());
+        assert!(is_filled(&event.page, 5), "the parent's page");
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+/// Gives up the registration and leaves the page alone: it may not be written for a moment, so
+/// that it cannot be cleared.
+fn give_up(event: &Event) {
+    event.page.protect(READ);
+    assert_eq!(event.unregister(), Err(Errno::EFAULT));
+    event.page.protect(READ_WRITE);
+}
+
+fn a_page_shared_until_written_is_never_written_through() {
+    let top = Tracer::top();
+    // The child has no registration any more, and still the same page.
+    let event = Event::new("st_kind_through u32 a");
+    let mut child = child::fork(|line| {
+        give_up(&event);
+        line.say("given up");
+        line.hear("set");
+        assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
+        line.hear("clear");
+        assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
+    });
+    child.line.hear("given up");
+    top.enable(&event.name);
+    event.wait_set();
+    child.line.say("set");
+    top.disable(&event.name);
+    event.wait_clear();
+    child.line.say("clear");
+    child.join();
+
+    // And the other way round.
+    let mut children = vec![fork(&event)];
+    give_up(&event);
+    top.enable(&event.name);
+    tell(&mut children, "set");
+    assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
+    top.disable(&event.name);
+    tell(&mut children, "clear");
+    end(children);
+    assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
+}
+
+fn memory_shared_by_fork_has_one_bit_for_both() {
+    let data = Data::open();
+    let page = Mapping::shared(1);
+    data.register_text("st_kind_family u32 a", page.address(), 4)
+        .unwrap();
+    let child = child::fork(|line| line.hear("never said"));
+    let top = Tracer::top();
+    let is = |word| page.word(0).load(Ordering::Relaxed) == word;
+    let toggle = || {
+        for _ in 0..3 {
+            top.enable("st_kind_family");
+            wait::until("the bit to be set", || is(1 << 4));
+            page.advise(libc::MADV_DONTNEED).unwrap();
+            top.disable("st_kind_family");
+            wait::until("the bit to be cleared", || is(0));
+        }
+    };
+    toggle();
+    child.kill();
+    toggle();
+}
+
+fn a_file_in_memory_shows_the_bits_of_two_processes() {
+    let file = os::memory_file(2 * PAGE as u64);
+    // Each maps it by itself and registers a bit of its own in the second page.
+    let user = |line: &mut child::Line, bit: u8| {
+        let data = Data::open();
+        let pages = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_SHARED).unwrap();
+        let address = pages.address() + PAGE as u64 + 8;
+        data.register_text("st_kind_two u32 a", address, bit)
+            .unwrap();
+        line.say("registered");
+        line.hear("drop");
+        pages.advise(libc::MADV_DONTNEED).unwrap();
+        line.say("dropped");
+        line.hear("end");
+    };
+    let mut one = child::fork(|line| user(line, 3));
+    let mut two = child::fork(|line| user(line, 30));
+    one.line.hear("registered");
+    two.line.hear("registered");
+    let seen = || {
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, PAGE as u64 + 8).unwrap();
+        u32::from_ne_bytes(bytes)
+    };
+    let top = Tracer::top();
+    let toggle = |want: u32| {
+        top.enable("st_kind_two");
+        wait::until("the bits in the file", || seen() == want);
+        top.disable("st_kind_two");
+        wait::until("the bits in the file to be cleared", || seen() == 0);
+    };
+    toggle((1 << 3) | (1 << 30));
+    one.line.say("drop");
+    one.line.hear("dropped");
+    toggle((1 << 3) | (1 << 30));
+    one.kill();
+    toggle(1 << 30);
+    two.line.say("drop");
+    two.line.hear("dropped");
+    toggle(1 << 30);
+    two.line.say("end");
+    two.join();
+}
+
+/// What most programs register: a variable, on a private page of their file.
+static VARIABLE: AtomicU32 = AtomicU32::new(0xf0);
+
+fn the_programs_own_data_is_written() {
+    let data = Data::open();
+    data.register_text("st_kind_data u32 a", VARIABLE.as_ptr() as u64, 0)
+        .unwrap();
+    let is = |word| move || VARIABLE.load(Ordering::Relaxed) == word;
+    let mut child = child::fork(|line| {
+        for _ in 0..2 {
+            wait::until("the child's bit", is(0xf1));
+            line.say("set");
+            wait::until("the child's bit to be cleared", is(0xf0));
+            line.say("clear");
+        }
+    });
+    let top = Tracer::top();
+    for _ in 0..2 {
+        top.enable("st_kind_data");
+        wait::until("the variable's bit", is(0xf1));
+        child.line.hear("set");
+        top.disable("st_kind_data");
+        wait::until("it to be cleared", is(0xf0));
+        child.line.hear("clear");
+    }
+    child.join();
+}
+
+fn a_page_past_the_end_of_its_file_waits_for_the_next_change() {
+    let file = os::memory_file(PAGE as u64);
+    let event = Event::new("st_kind_end u32 a");
+    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+    event
+        .data
+        .register_text("st_kind_end u32 a", page.address(), 0)
+        .unwrap();
+    file.set_len(0).unwrap();
+    for _ in 0..2 {
+        toggle(&event, &mut []);
+    }
+    file.set_len(PAGE as u64).unwrap();
+    let top = Tracer::top();
+    let is = |word| page.word(0).load(Ordering::Relaxed) == word;
+    top.enable(&event.name);
+    wait::until("the bit on the page that is back", || is(1));
+    top.disable(&event.name);
+    wait::until("it to be cleared", || is(0));
+}
+
+fn a_page_given_back_keeps_its_bit() {
+    let _swap = Swap::new();
+    let event = Event::new("st_kind_free u32 a");
+    let top = Tracer::top();
+    for _ in 0..5 {
+        // The kernel may drop it as long as nobody writes to it. The bit is a write.
+        event.page.advise(libc::MADV_FREE).unwrap();
+        top.enable(&event.name);
+        event.page.page_out();
+        event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+/// Has the kernel merge equal pages until dropped.
+struct Merging;
+
+impl Merging {
+    fn set(file: &str, value: &str) {
+        fs::write(format!("/sys/kernel/mm/ksm/{file}"), value).expect("a file of ksm");
+    }
+
+    fn start() -> Merging {
+        Merging::set("sleep_millisecs", "5");
+        Merging::set("pages_to_scan", "1000");
+        Merging::set("run", "1");
+        Merging
+    }
+}
+
+impl Drop for Merging {
+    fn drop(&mut self) {
+        Merging::set("run", "0");
+    }
+}
+
+fn a_merged_page_is_copied() {
+    const PAGES: usize = 16;
+    let data = Data::open();
+    let pages = Mapping::new(PAGES);
+    // Two of them have a registered bit. They all have the same contents, bits included.
+    let registered = [3, 11];
+    for page in registered {
+        let address = pages.address() + (page * PAGE) as u64;
+        data.register_text("st_kind_merged u32 a", address, 0)
+            .unwrap();
+    }
+    let top = Tracer::top();
+    for round in 0..2 {
+        for at in (0..PAGES * PAGE).step_by(4) {
+            let value = if at % PAGE == 0 { 0 } else { 77 };
+            pages.word(at).store(value, Ordering::Relaxed);
+        }
+        pages.advise(libc::MADV_MERGEABLE).unwrap();
+        let merging = Merging::start();
+        wait::until("the kernel to merge the pages", || {
+            let merged = fs::read_to_string("/proc/self/ksm_merging_pages").unwrap();
+            merged.trim() == PAGES.to_string()
+        });
+        if round == 1 {
+            // So that they stay as the kernel leaves them.
+            drop(merging);
+        }
+        let is = |on: bool| {
+            (0..PAGES).all(|page| {
+                let want = u32::from(on && registered.contains(&page));
+                pages.word(page * PAGE).load(Ordering::Relaxed) == want
+            })
+        };
+        top.enable("st_kind_merged");
+        wait::until("the bits of two pages, and no other", || is(true));
+        top.disable("st_kind_merged");
+        wait::until("the bits to be cleared", || is(false));
+        let others = (0..PAGES * PAGE).step_by(4).filter(|at| at % PAGE != 0);
+        for at in others {
+            assert_eq!(pages.word(at).load(Ordering::Relaxed), 77, "at {at:#x}");
+        }
+    }
+}
+
+/// Four megabytes, and where in them a huge page can lie.
+fn room_for_a_huge_page() -> (Mapping, usize) {
+    let pages = Mapping::kept(2 * HUGE_PAGE / PAGE);
+    let start = pages.address().next_multiple_of(HUGE_PAGE as u64) - pages.address();
+    (pages, start as usize)
+}
+
+/// Registers words all over a huge page, and toggles in this process and in a child of it.
+fn follow_in_huge_page(data: &Data, name: &str, pages: &Mapping, start: usize) {
+    let text = format!("{name} u32 a");
+    let words: Vec<usize> = (0..HUGE_PAGE)
+        .step_by(HUGE_PAGE / 8)
+        .map(|at| start + at + at / 512)
+        .collect();
+    for &word in &words {
+        data.register_text(&text, pages.address() + word as u64, 31)
+            .unwrap();
+    }
+    let all = |on: bool| {
+        let want = u32::from(on) << 31;
+        words
+            .iter()
+            .all(|&word| pages.word(word).load(Ordering::Relaxed) == want)
+    };
+    let top = Tracer::top();
+    let toggle = |child: Option<&mut Child>| {
+        top.enable(name);
+        wait::until("the bits in the huge page", || all(true));
+        let mut child = child;
+        if let Some(child) = &mut child {
+            child.line.hear("set");
+        }
+        top.disable(name);
+        wait::until("them to be cleared", || all(false));
+        if let Some(child) = &mut child {
+            child.line.hear("clear");
+        }
+    };
+    toggle(None);
+    let mut child = child::fork(|line| {
+        for _ in 0..2 {
+            wait::until("the child's bits", || all(true));
+            line.say("set");
+            wait::until("the child's bits to be cleared", || all(false));
+            line.say("clear");
+        }
+    });
+    toggle(Some(&mut child));
+    toggle(Some(&mut child));
+    child.join();
+    toggle(None);
+    // A part of it goes.
+    pages
+        .advise_part(start, HUGE_PAGE / 2, libc::MADV_DONTNEED)
+        .unwrap();
+    toggle(None);
+    for word in words {
+        data.unregister_bit(pages.address() + word as u64, 31)
+            .unwrap();
+    }
+}
+
+fn a_huge_page_is_written() {
+    let data = Data::open();
+    let (pages, start) = room_for_a_huge_page();
+    pages.advise(libc::MADV_HUGEPAGE).unwrap();
+    pages.word(start).store(0, Ordering::Relaxed);
+    assert!(pages.kilobytes("AnonHugePages") >= 2048, "no huge page");
+    follow_in_huge_page(&data, "st_kind_huge", &pages, start);
+}
+
+fn pages_collapsed_to_a_huge_one_follow() {
+    const MADV_COLLAPSE: i32 = 25;
+    let event = Event::new("st_kind_collapsed u32 a");
+    let (pages, start) = room_for_a_huge_page();
+    pages.advise(libc::MADV_NOHUGEPAGE).unwrap();
+    for at in (start..start + HUGE_PAGE).step_by(PAGE) {
+        pages.word(at).store(1 << 7, Ordering::Relaxed);
+    }
+    assert_eq!(pages.kilobytes("AnonHugePages"), 0);
+    let at = start + 100 * PAGE;
+    event
+        .data
+        .register_text("st_kind_collapsed u32 a", pages.address() + at as u64, 0)
+        .unwrap();
+    let top = Tracer::top();
+    let is = |word| pages.word(at).load(Ordering::Relaxed) == word;
+    let collapse = || {
+        pages.advise(libc::MADV_HUGEPAGE).unwrap();
+        // It gives up when a page is in use by somebody else just then.
+        wait::until("the pages to become a huge one", || {
+            pages.advise_part(start, HUGE_PAGE, MADV_COLLAPSE).is_ok()
+        });
+        assert!(pages.kilobytes("AnonHugePages") >= 2048, "no huge page");
+    };
+    top.enable(&event.name);
+    wait::until("the bit", || is((1 << 7) | 1));
+    collapse();
+    assert!(is((1 << 7) | 1), "the bit in the huge page");
+    top.disable(&event.name);
+    wait::until("the bit to be cleared", || is(1 << 7));
+    pages.advise_part(start, PAGE, libc::MADV_DONTNEED).unwrap();
+    top.enable(&event.name);
+    wait::until("the bit in the split page", || is((1 << 7) | 1));
+    top.disable(&event.name);
+    wait::until("it to be cleared", || is(1 << 7));
+}
+
+/// The kernel's pool of huge pages; empty again when dropped.
+struct Pool;
+
+impl Pool {
+    fn of(pages: usize) -> Pool {
+        wait::until("the kernel to set huge pages aside", || {
+            fs::write(POOL, pages.to_string()).unwrap();
+            let now = fs::read_to_string(POOL).unwrap();
+            now.trim() == pages.to_string()
+        });
+        Pool
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let _ = fs::write(POOL, "0");
+    }
+}
+
+fn in_the_huge_pool(name: &str, sharing: i32) {
+    let _pool = Pool::of(8);
+    let data = Data::open();
+    let pages = Mapping::of_huge_pages(2, sharing).unwrap();
+    let text = format!("{name} u32 a");
+    let words = [8, HUGE_PAGE - 4, HUGE_PAGE + 5 * PAGE];
+    for word in words {
+        data.register_text(&text, pages.address() + word as u64, 2)
+            .unwrap();
+    }
+    let top = Tracer::top();
+    let is = |word: u32| {
+        words
+            .iter()
+            .all(|&at| pages.word(at).load(Ordering::Relaxed) == word)
+    };
+    let mut child = child::fork(|line| {
+        for _ in 0..3 {
+            wait::until("the child's bits", || is(4));
+            line.say("set");
+            wait::until("the child's bits to be cleared", || is(0));
+            line.say("clear");
+        }
+    });
+    for round in 0..3 {
+        if round > 0 {
+            pages.advise(libc::MADV_DONTNEED).unwrap();
+        }
+        top.enable(name);
+        wait::until("the bits", || is(4));
+        child.line.hear("set");
+        top.disable(name);
+        wait::until("the bits to be cleared", || is(0));
+        child.line.hear("clear");
+    }
+    child.join();
+}
+
+fn a_private_page_of_the_huge_pool_is_written() {
+    in_the_huge_pool("st_kind_pool", libc::MAP_PRIVATE);
+}
+
+fn a_shared_page_of_the_huge_pool_is_written() {
+    in_the_huge_pool("st_kind_sharedpool", libc::MAP_SHARED);
+}
+
+fn the_latest_state_wins_on_a_page_that_comes_and_goes() {
+    let event = Event::new("st_kind_latest u32 a");
+    let top = Tracer::top();
+    for round in 0..20 {
+        thread::scope(|scope| {
+            // Drops the page all the time, so that some changes are repaired and others are not.
+            let dropper = scope.spawn(|| {
+                for _ in 0..200 {
+                    event.page.advise(libc::MADV_DONTNEED).unwrap();
+                }
+            });
+            while !dropper.is_finished() {
+                top.enable(&event.name);
+                top.disable(&event.name);
+            }
+        });
+        // What may have been lost with the page is told anew by the next change; after that,
+        // nothing late turns it over again.
+        if round % 2 == 0 {
+            top.enable(&event.name);
+            event.wait_set();
+            top.disable(&event.name);
+            event.wait_clear();
+        } else {
+            top.enable(&event.name);
+            event.wait_set();
+            event.page.advise(libc::MADV_DONTNEED).unwrap();
+            for _ in 0..5 {
+                top.disable(&event.name);
+                top.enable(&event.name);
+            }
+            event.wait_set();
+            for _ in 0..20 {
+                assert!(event.bit());
+                thread::yield_now();
+            }
+            top.disable(&event.name);
+            event.wait_clear();
+        }
+    }
+}
