@@ -18,6 +18,7 @@ mod machine;
 mod memory;
 mod module;
 mod os;
+mod payload;
 mod perf;
 mod ring;
 mod rows;

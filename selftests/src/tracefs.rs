@@ -6,7 +6,7 @@ use crate::abi::{Data, STATUS};
 use crate::errno::{Errno, Result};
 use crate::ring::{self, Record};
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 pub const ROOT: &str = "/sys/kernel/tracing";
@@ -15,8 +15,26 @@ pub const ROOT: &str = "/sys/kernel/tracing";
 pub const PREFIX: &str = "st_";
 
 fn read(path: &Path) -> String {
-    let bytes = fs::read(path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
-    String::from_utf8_lossy(&bytes).into_owned()
+    let mut file = open(path, 0);
+    let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    // In large parts: some files give no more than what fits into the first.
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(length) => bytes.extend(&part[..length]),
+            Err(error) => panic!("read {}: {error}", path.display()),
+        }
+    }
+}
+
+/// The file that makes synthetic events.
+pub const SYNTHETIC: &str = "synthetic_events";
+
+/// Appends a line to a file in the root of tracefs.
+pub fn append(file: &str, line: &str) -> Result<()> {
+    let path = Path::new(ROOT).join(file);
+    let mut file = fs::OpenOptions::new().append(true).open(path)?;
+    Ok(file.write_all(line.as_bytes())?)
 }
 
 /// The group of the events that are alone with their name.
@@ -195,6 +213,16 @@ impl Tracer {
             .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
     }
 
+    /// The path of a file of the tracer.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
+    /// Reads a file of the tracer. Waits for nothing: not for `trace_pipe`.
+    pub fn text(&self, file: &str) -> String {
+        read(&self.dir.join(file))
+    }
+
     /// The lines of the trace file that are the event's, from its name on: `NAME: a=1 b=2`.
     pub fn lines(&self, event: &str) -> Vec<String> {
         let name = event.rsplit('/').next().unwrap_or(event);
@@ -211,7 +239,7 @@ impl Tracer {
         let mut records = Vec::new();
         for cpu in names_of_cpus(&self.dir) {
             let path = self.dir.join("per_cpu").join(cpu).join("trace_pipe_raw");
-            let mut file = open_nonblocking(&path);
+            let mut file = open(&path, libc::O_NONBLOCK);
             let mut page = vec![0; ring::PAGE];
             loop {
                 match file.read(&mut page).map_err(Errno::from) {
@@ -251,11 +279,11 @@ fn names_of_cpus(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-fn open_nonblocking(path: &Path) -> fs::File {
+fn open(path: &Path, flags: i32) -> fs::File {
     use std::os::unix::fs::OpenOptionsExt;
     fs::OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_NONBLOCK)
+        .custom_flags(flags)
         .open(path)
         .unwrap_or_else(|error| panic!("open {}: {error}", path.display()))
 }

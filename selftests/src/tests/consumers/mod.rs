@@ -3,11 +3,16 @@
 //! What people see of user events with the tools they trace with, as the distribution ships them.
 //! Each test has the tool print, and looks at that.
 
+mod filters;
 mod trace_cmd;
+mod triggers;
 
 use crate::harness::Test;
 
 /// Every test.
 pub fn all() -> impl Iterator<Item = Test> {
-    [trace_cmd::TESTS].into_iter().flatten().copied()
+    [filters::TESTS, triggers::TESTS, trace_cmd::TESTS]
+        .into_iter()
+        .flatten()
+        .copied()
 }
