@@ -6,6 +6,7 @@
 //! unload it at the end. Without, they test what the running kernel has.
 
 mod abi;
+mod bpf;
 mod cgroup;
 mod child;
 mod conformance;

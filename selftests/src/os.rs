@@ -249,3 +249,54 @@ pub fn perf_event_open(attributes: &[u8], pid: i32, cpu: i32) -> Result<File> {
     // SAFETY: The descriptor is new and nobody else's.
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
+
+/// The `bpf` call, whose arguments are 64-bit words, some of them addresses.
+///
+/// The kernel writes to the words, and at those addresses what the command defines. Callers pass
+/// addresses of buffers that they own and that live through the call.
+pub fn bpf(command: i32, arguments: &mut [u64]) -> Result<i32> {
+    // SAFETY: The kernel reads and writes as many bytes as it is told; the rest by the rule above.
+    let ret = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            arguments.as_mut_ptr(),
+            size_of_val(arguments),
+        )
+    };
+    check(ret).map(|ret| ret as i32)
+}
+
+/// The same, for commands that make a file.
+pub fn bpf_file(command: i32, arguments: &mut [u64]) -> Result<File> {
+    let fd = bpf(command, arguments)?;
+    // SAFETY: The descriptor is new and nobody else's.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// The calling thread, as the kernel numbers it.
+pub fn thread_id() -> i32 {
+    // SAFETY: Touches no memory of ours.
+    unsafe { libc::gettid() }
+}
+
+/// Gives this process mounts of its own: what it mounts from now on nobody else sees.
+pub fn own_mounts() {
+    // SAFETY: Takes a number only.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into()).expect("unshare");
+    mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE);
+}
+
+/// Mounts `from` on `to`, without a file system type or data.
+pub fn mount(from: &CStr, to: &CStr, flags: u64) {
+    let null = std::ptr::null();
+    // SAFETY: All strings are C strings that live through the call.
+    let ret = unsafe { libc::mount(from.as_ptr(), to.as_ptr(), null, flags, null.cast()) };
+    check(ret.into()).expect("mount");
+}
+
+/// Makes a pipe with a name.
+pub fn named_pipe(path: &CStr) {
+    // SAFETY: `path` is a C string that lives through the call.
+    check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }.into()).expect("mkfifo");
+}

@@ -2,6 +2,7 @@
 
 //! perf attached to an event: counting, and sampling into a ring of our own.
 
+use crate::bpf::Program;
 use crate::errno::Result;
 use crate::memory::{Mapping, PAGE, READ_WRITE};
 use crate::os;
@@ -14,6 +15,9 @@ const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_SAMPLE_RAW: u64 = 1 << 10;
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
+
+/// `_IOW('$', 8, u32)`
+const PERF_EVENT_IOC_SET_BPF: u64 = (1 << 30) | (4 << 16) | (0x24 << 8) | 8;
 
 /// The first version of the attributes that the kernel takes.
 const ATTRIBUTES_SIZE: usize = 64;
@@ -71,6 +75,16 @@ impl Perf {
         let cpus = os::cpus().into_iter();
         cpus.map(|cpu| Perf::sample(id, EVERYBODY, cpu as i32, pages))
             .collect()
+    }
+
+    /// Attaches a program to it, which stays as long as this perf event.
+    pub fn attach(&self, program: &Program) -> Result<()> {
+        os::ioctl(&self.file, PERF_EVENT_IOC_SET_BPF, program.number() as u64).map(drop)
+    }
+
+    /// Its file.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// How often the event happened.

@@ -18,6 +18,12 @@ pub struct Output {
 }
 
 impl Output {
+    /// The lines with this text in them, white space at their ends cut off.
+    pub fn lines_with(&self, text: &str) -> Vec<&str> {
+        let lines = self.text.lines().filter(|line| line.contains(text));
+        lines.map(str::trim).collect()
+    }
+
     /// What follows `text`, in each line that has it.
     pub fn after(&self, text: &str) -> Vec<&str> {
         let lines = self.text.lines();

@@ -6,6 +6,7 @@
 
 mod accounting;
 mod bit;
+mod bpf;
 mod cgroup;
 mod concurrency;
 mod consumers;
@@ -68,6 +69,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         signals::TESTS,
         hostile::TESTS,
         cgroup::TESTS,
+        bpf::TESTS,
         stress::TESTS,
         status::TESTS,
         lifetime::TESTS,

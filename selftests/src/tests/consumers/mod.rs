@@ -3,7 +3,9 @@
 //! What people see of user events with the tools they trace with, as the distribution ships them.
 //! Each test has the tool print, and looks at that.
 
+mod bpftrace;
 mod filters;
+mod perf;
 mod trace_cmd;
 mod triggers;
 
@@ -11,7 +13,13 @@ use crate::harness::Test;
 
 /// Every test.
 pub fn all() -> impl Iterator<Item = Test> {
-    [filters::TESTS, triggers::TESTS, trace_cmd::TESTS]
+    [
+        filters::TESTS,
+        triggers::TESTS,
+        trace_cmd::TESTS,
+        perf::TESTS,
+        bpftrace::TESTS,
+    ]
         .into_iter()
         .flatten()
         .copied()
