@@ -41,8 +41,8 @@ impl ListedProcess<'_> {
     /// Its command name, up to the first NUL. Any bytes.
     pub(crate) fn name(&self) -> [u8; NAME_LEN] {
         let mut name = [0; NAME_LEN];
-        // SAFETY: As in `mm`, and `name` has the size that the type says.
-        unsafe { bindings::user_events_process_name(self.leader.as_ptr(), &mut name) };
+        // SAFETY: As in `mm`, and `name` has room for NAME_LEN bytes, which is TASK_COMM_LEN.
+        unsafe { bindings::user_events_process_name(self.leader.as_ptr(), name.as_mut_ptr()) };
         name
     }
 }

@@ -15,7 +15,7 @@ use crate::tracefs::Tracer;
 use crate::wait::{self, SetOnDrop};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 tests!("better_than_c_2_accounting":
@@ -90,11 +90,12 @@ fn the_profile_lists_events_oldest_first() {
     for (bit, name) in names.iter().enumerate() {
         data.register_text(name, page.address(), bit as u8).unwrap();
     }
-    let want: String = names
+    let want: Vec<_> = names
         .iter()
-        .map(|name| format!("  {name:<44} {:>15} {:>15}\n", 0, 0))
+        .map(|name| format!("  {name:<44} {:>15} {:>15}", 0, 0))
         .collect();
-    assert_eq!(fs::read_to_string(PROFILE).unwrap(), want);
+    let text = fs::read_to_string(PROFILE).unwrap();
+    assert_eq!(text.lines().collect::<Vec<_>>(), want);
 }
 
 fn nothing_is_missed_at_first() {

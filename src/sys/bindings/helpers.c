@@ -335,10 +335,10 @@ pid_t user_events_process_id(struct task_struct *process)
 	return task_tgid_nr_ns(process, task_active_pid_ns(current));
 }
 
-void user_events_process_name(struct task_struct *process,
-			      char (*name)[TASK_COMM_LEN])
+/* @name has room for TASK_COMM_LEN bytes. */
+void user_events_process_name(struct task_struct *process, char *name)
 {
-	get_task_comm(*name, process);
+	strscpy_pad(name, process->comm, TASK_COMM_LEN);
 }
 
 u64 user_events_now(void)

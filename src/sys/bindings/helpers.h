@@ -114,8 +114,7 @@ void user_events_kill_orphan(struct task_struct *child);
 struct task_struct *user_events_next_process(struct task_struct *process);
 const struct mm_struct *user_events_process_mm(struct task_struct *process);
 pid_t user_events_process_id(struct task_struct *process);
-void user_events_process_name(struct task_struct *process,
-			      char (*name)[TASK_COMM_LEN]);
+void user_events_process_name(struct task_struct *process, char *name);
 
 /* clock.rs */
 u64 user_events_now(void);

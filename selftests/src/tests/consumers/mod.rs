@@ -20,7 +20,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         perf::TESTS,
         bpftrace::TESTS,
     ]
-        .into_iter()
-        .flatten()
-        .copied()
+    .into_iter()
+    .flatten()
+    .copied()
 }
