@@ -4,7 +4,7 @@
 
 use crate::conformance::Check;
 use crate::machine::Log;
-use crate::{machine, module, os, swap, tracefs, wait};
+use crate::{dynamic, machine, module, os, swap, tracefs, wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -201,7 +201,7 @@ fn settle_events() -> Result<(), String> {
     if settles() {
         return Ok(());
     }
-    let lines = tracefs::dynamic_events();
+    let lines = dynamic::user_lines();
     tracefs::detach_everything();
     tracefs::delete_everything();
     if !settles() {

@@ -38,14 +38,17 @@ use harness::{Needs, Test};
 use machine::Log;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
-const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--list] [NAME-SUBSTRING...]
+const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--list]
+                 [--skip NAME-SUBSTRING]... [NAME-SUBSTRING...]
 
   --module FILE   the module to test, not loaded yet; without it the kernel's
                   own user_events are tested, and loading is not
   --against-c     the running kernel has the C implementation: run the checks
                   of the contract alone, expect exactly those marked as better
                   than C to fail, and say of each what happened
+  --skip PART     leave out the tests that have this in their name
   --list          only say which tests there are
 
 Runs the tests whose names contain one of the substrings, or all. One line a
@@ -55,6 +58,7 @@ struct Options {
     list: bool,
     against_c: bool,
     wanted: Vec<String>,
+    skipped: Vec<String>,
 }
 
 fn options() -> Result<Options, String> {
@@ -62,11 +66,16 @@ fn options() -> Result<Options, String> {
         list: false,
         against_c: false,
         wanted: Vec::new(),
+        skipped: Vec::new(),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--module" => module::set_path(arguments.next().ok_or("--module takes a file")?),
+            "--skip" => {
+                let part = arguments.next().ok_or("--skip takes a part of a name")?;
+                options.skipped.push(part);
+            }
             "--list" => options.list = true,
             "--against-c" => options.against_c = true,
             "--help" | "-h" => return Err(String::new()),
@@ -108,7 +117,17 @@ impl Score {
     /// Runs a test, unless that makes no sense here: then it neither passes nor fails.
     fn run(&mut self, test: &Test, log: &mut Log) {
         match test.obstacle() {
-            None => self.add(test.name, harness::run(test, log)),
+            None => {
+                let start = Instant::now();
+                let result = harness::run(test, log);
+                // Where a run's time goes; most tests take no time worth a word.
+                let seconds = start.elapsed().as_secs();
+                let told = result.map(|()| match seconds {
+                    0 => String::new(),
+                    _ => format!("{seconds} s"),
+                });
+                self.add_told(test.name, told);
+            }
             Some(obstacle) => println!("left out {}: {obstacle}", test.name),
         }
     }
@@ -150,7 +169,8 @@ fn main() -> ExitCode {
     };
 
     let wanted = |name: &str| {
-        options.wanted.is_empty() || options.wanted.iter().any(|part| name.contains(part))
+        let has = |parts: &[String]| parts.iter().any(|part| name.contains(part));
+        (options.wanted.is_empty() || has(&options.wanted)) && !has(&options.skipped)
     };
     let (of_loading, of_events): (Vec<Test>, Vec<Test>) = tests::all()
         .filter(|test| !options.against_c && wanted(test.name))

@@ -87,13 +87,6 @@ pub fn count_of_events() -> usize {
         .unwrap_or_else(|| panic!("no \"Active: N\" in {text:?}"))
 }
 
-/// What `dynamic_events` lists of ours: `u:NAME TYPE NAME; TYPE NAME`.
-pub fn dynamic_events() -> Vec<String> {
-    let text = read(&Path::new(ROOT).join("dynamic_events"));
-    let lines = text.lines().filter(|line| line.starts_with("u:"));
-    lines.map(String::from).collect()
-}
-
 /// All events that tests made.
 pub fn events_of_tests() -> Vec<String> {
     let mut events = names_in(&group_dir(GROUP));
@@ -149,7 +142,7 @@ pub fn detach_everything() {
 /// Deletes the persistent events that a test left.
 pub fn delete_everything() {
     let data = Data::open();
-    for line in dynamic_events() {
+    for line in crate::dynamic::user_lines() {
         let name = line.trim_start_matches("u:").split(' ').next();
         let _ = data.delete(name.unwrap_or(""));
     }

@@ -4,10 +4,10 @@
 
 use super::check::{expect, Check, Row, TEXT};
 use crate::abi::{Data, Register};
+use crate::dynamic;
 use crate::errno::{Errno, Result};
 use crate::event::Event;
 use crate::memory::Mapping;
-use crate::tracefs;
 use crate::tracefs::count_of_events;
 use std::ffi::CString;
 
@@ -378,7 +378,7 @@ pub fn checks() -> Vec<Vec<Check>> {
 
 fn taken(name: &str, (): ()) {
     let _event = Event::new(&format!("{name} u32 a"));
-    expect(tracefs::dynamic_events(), vec![format!("u:{name} u32 a")]);
+    expect(dynamic::user_lines(), vec![format!("u:{name} u32 a")]);
 }
 
 fn refused(text: &str, want: Errno) {
@@ -402,5 +402,5 @@ fn long_name((length, flags): (usize, u16), want: Result<u32>) {
 fn shown(text: &str, want: &str) {
     let (data, page) = (Data::open(), Mapping::kept(1));
     expect(data.register_text(text, page.address(), 0), Ok(0));
-    expect(tracefs::dynamic_events(), vec![want.to_string()]);
+    expect(dynamic::user_lines(), vec![want.to_string()]);
 }

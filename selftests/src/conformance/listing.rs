@@ -7,6 +7,7 @@ use super::lifetime::an_event_comes_and_goes;
 use super::sharing::register_format;
 use crate::abi::Data;
 use crate::child;
+use crate::dynamic;
 use crate::errno::{Errno, Result};
 use crate::event::{wait_gone, Event};
 use crate::memory::Mapping;
@@ -280,7 +281,7 @@ fn created(line: &str, want: &str) {
     let _deleted = DeletedAtEnd(NAME);
     let _deleted_with_its_group = DeletedAtEnd("user_events/st_conform");
     expect(command(line), Ok(()));
-    expect(tracefs::dynamic_events(), vec![want.to_string()]);
+    expect(dynamic::user_lines(), vec![want.to_string()]);
     assert!(tracefs::event_exists(NAME));
 }
 
@@ -298,7 +299,7 @@ fn described(fields: &str) -> String {
 
 fn listed(fields: &str, want: &str) {
     let _event = Event::new(&described(fields));
-    expect(tracefs::dynamic_events(), vec![format!("u:{NAME}{want}")]);
+    expect(dynamic::user_lines(), vec![format!("u:{NAME}{want}")]);
 }
 
 fn formats_listed() {
@@ -306,7 +307,7 @@ fn formats_listed() {
     register_format(&data, &page, 0, "u32 a");
     register_format(&data, &page, 1, "u64 b");
     expect(
-        tracefs::dynamic_events(),
+        dynamic::user_lines(),
         vec![format!("u:{NAME} u32 a"), format!("u:{NAME} u64 b")],
     );
 }
@@ -319,7 +320,7 @@ fn oldest_first() {
         data.register_text(&name(i), page.address(), i).unwrap();
     }
     expect(
-        tracefs::dynamic_events(),
+        dynamic::user_lines(),
         (0..20).map(|i| format!("u:{}", name(i))).collect(),
     );
 }
@@ -335,10 +336,7 @@ fn restored(fields: &str, (): ()) {
             None => line.to_string(),
         });
         let format: Vec<_> = lines.collect();
-        (
-            tracefs::dynamic_events(),
-            [&format[..1], &format[2..]].concat(),
-        )
+        (dynamic::user_lines(), [&format[..1], &format[2..]].concat())
     };
     let mut child = child::fork(|line| {
         let _event = Event::new(&text);
