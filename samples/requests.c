@@ -1,70 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A program that serves requests, and tells whoever listens about each one.
+ * A service that serves requests, and tells whoever listens about each one.
  *
  * It registers the event "requests" once, at start. From then on a request
  * costs one look at a bit in the program's own memory; only while a tracer
- * (ftrace, perf, ...) is attached to the event does it write a record.
+ * (ftrace, perf, eBPF) is attached to the event does it write a record. Where
+ * the kernel has no user events, or does not let the service use them, it says
+ * so once and serves all the same.
  *
- * What to copy from here: struct request_record, register_event(),
- * traced() and write_record().
+ * All about the event is in request_event.c. Here is how a service uses it:
+ * serve_requests() and main().
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <linux/user_events.h>
+#include "request_event.h"
 
 #define TRACEFS "/sys/kernel/tracing"
-#define EVENT "requests u32 status; u64 ns; __rel_loc char[] path"
 
-/* The bit of traced_word that the kernel sets while somebody listens. */
-#define TRACED_BIT 0
-
-/* So many looks at the bit make the program say once that nobody listens. */
+/* So many looks at the bit make the service say once that nobody listens. */
 #define CHECKS_PER_MESSAGE 100
 
-/*
- * The fixed part of a record: the fields of EVENT one after the other, with no
- * padding. The bytes of the path follow it.
- */
-struct request_record {
-	__u32 status;
-	__u64 ns;
-	__u32 path;
-} __attribute__((__packed__));
+#define MAX_THREADS 64
 
-/* The kernel changes this word behind the compiler's back: see traced(). */
-static __u32 traced_word;
+/* What the service was asked to do. */
+static unsigned long records;
+static bool until_left;
 
-static volatile sig_atomic_t stop;
+/* Posted when it is time to end: by the signal handler, or by the thread that is done. */
+static sem_t over;
+static atomic_bool ending;
+
+static atomic_ulong served, written, lost;
+
+/* Has anybody said that nobody listens? */
+static atomic_flag said_idle = ATOMIC_FLAG_INIT;
 
 extern char **environ;
 
 static void usage(FILE *out)
 {
-	fputs("usage: requests [--records N] [--seconds S] [--until-left] [--data FILE]\n"
+	fputs("usage: requests [--records N] [--seconds S] [--until-left] [--threads T] [--data FILE]\n"
 	      "       requests --hold [--seconds S] [--data FILE] [COMMAND ARGUMENT...]\n"
 	      "\n"
-	      "Serves made-up requests, about a hundred a second, and writes one record of the\n"
-	      "event user_events:requests for each while a tracer is attached to it.\n"
+	      "Serves made-up requests, about a hundred a second in each thread, and writes one\n"
+	      "record of the event user_events:requests for each while a tracer is attached to it.\n"
 	      "\n"
 	      "  --records N    end after N records\n"
 	      "  --until-left   with --records: write no more than N records, and end when the\n"
 	      "                 tracer has left\n"
 	      "  --seconds S    end after S seconds in any case\n"
+	      "  --threads T    serve in so many threads (1)\n"
 	      "  --hold         only keep the event alive: while COMMAND runs, or until a\n"
 	      "                 signal comes; ends with COMMAND's exit status\n"
 	      "  --data FILE    instead of " TRACEFS "/user_events_data\n"
@@ -83,12 +82,10 @@ static void usage(FILE *out)
 	      out);
 }
 
-/* Says why user_events_data could not be opened and what to do about it. */
-static void explain_open(const char *path)
+/* Says why the event could not be registered and what to do about it. */
+static void explain(int error)
 {
-	int error = errno;
-
-	fprintf(stderr, "requests: cannot open %s: %s\n", path, strerror(error));
+	fprintf(stderr, "requests: cannot be traced: %s\n", strerror(error));
 	switch (error) {
 	case ENOENT:
 		if (access(TRACEFS "/trace", F_OK) && errno == ENOENT)
@@ -106,15 +103,6 @@ static void explain_open(const char *path)
 		      "requests:   chmod g+rw " TRACEFS "/user_events_data\n",
 		      stderr);
 		break;
-	}
-}
-
-static void explain_register(void)
-{
-	int error = errno;
-
-	fprintf(stderr, "requests: cannot register \"" EVENT "\": %s\n", strerror(error));
-	switch (error) {
 	case EADDRINUSE:
 		fputs("requests: an event of this name with other fields exists; who uses it must end first\n",
 		      stderr);
@@ -129,65 +117,17 @@ static void explain_register(void)
 	}
 }
 
-/*
- * Registers EVENT and the bit on @fd. Returns the write index, or -1 with errno
- * set.
- */
-static int register_event(int fd)
+/* Says when listeners come and go: whichever thread notices first. */
+static void say_listening(bool listening)
 {
-	struct user_reg reg = {
-		.size = sizeof(reg),
-		.enable_bit = TRACED_BIT,
-		.enable_size = sizeof(traced_word),
-		.enable_addr = (unsigned long)&traced_word,
-		.name_args = (unsigned long)EVENT,
-	};
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool said;
 
-	if (ioctl(fd, DIAG_IOCSREG, &reg) < 0)
-		return -1;
-	return (int)reg.write_index;
-}
-
-static void unregister_event(int fd)
-{
-	struct user_unreg unreg = {
-		.size = sizeof(unreg),
-		.disable_bit = TRACED_BIT,
-		.disable_addr = (unsigned long)&traced_word,
-	};
-
-	if (ioctl(fd, DIAG_IOCSUNREG, &unreg) < 0)
-		perror("requests: cannot unregister the event");
-}
-
-/* Does anybody listen? An ordinary load; relaxed, as it orders nothing. */
-static inline bool traced(void)
-{
-	return __atomic_load_n(&traced_word, __ATOMIC_RELAXED) & (1U << TRACED_BIT);
-}
-
-/*
- * Writes one record. Returns 1 if it was recorded, 0 if the last tracer left in
- * the meantime, -1 with errno set on any other failure.
- */
-static int write_record(int fd, int index, __u32 status, __u64 ns, const char *path)
-{
-	size_t path_size = strlen(path) + 1;
-	struct request_record record = {
-		.status = status,
-		.ns = ns,
-		/* The path starts where this field ends: the field is the last. */
-		.path = DYN_LOC(0, path_size),
-	};
-	struct iovec parts[] = {
-		{ &index, sizeof(index) },
-		{ &record, sizeof(record) },
-		{ (void *)path, path_size },
-	};
-
-	if (writev(fd, parts, 3) >= 0)
-		return 1;
-	return errno == EBADF ? 0 : -1;
+	pthread_mutex_lock(&lock);
+	if (said != listening)
+		puts(listening ? "requests: a tracer attached" : "requests: the tracer left");
+	said = listening;
+	pthread_mutex_unlock(&lock);
 }
 
 static __u64 now_ns(void)
@@ -199,82 +139,102 @@ static __u64 now_ns(void)
 }
 
 /* The work of one request, or what stands for it here. */
-static __u32 serve(void)
+static __u32 serve(unsigned long number)
 {
-	static unsigned int served;
 	struct timespec work = { .tv_nsec = 10 * 1000 * 1000 };
 
 	nanosleep(&work, NULL);
-	return ++served % 5 ? 200 : 404;
+	return number % 5 == 4 ? 404 : 200;
 }
 
-static int serve_requests(int fd, int index, unsigned long records, bool until_left)
+/* Tells about a request. Only the listeners' trouble, never the service's. */
+static void trace_request(__u64 ns, __u32 status, const char *path)
+{
+	unsigned long number = atomic_fetch_add(&written, 1) + 1;
+
+	if (records && number > records) {
+		atomic_fetch_sub(&written, 1);
+		return;
+	}
+	if (request_event_write(ns, status, path)) {
+		atomic_fetch_sub(&written, 1);
+		if (errno != EBADF)
+			atomic_fetch_add(&lost, 1);
+		return;
+	}
+	if (records && number == records)
+		printf("requests: wrote %lu records\n", records);
+}
+
+static void *serve_requests(void *unused)
 {
 	static const char *const paths[] = { "/", "/index.html", "/about", "/favicon.ico" };
-	unsigned long written = 0, checks = 0, requests = 0;
-	bool attached = false, done = false;
+	unsigned long checks = 0;
+	bool listening = false;
 
-	while (!stop) {
-		const char *path = paths[requests++ % 4];
+	while (!atomic_load(&ending)) {
+		unsigned long number = atomic_fetch_add(&served, 1);
 		__u64 start = now_ns();
-		__u32 status = serve();
-		bool listening = traced();
+		__u32 status = serve(number);
+		bool was_listening = listening;
 
-		if (!listening) {
-			if (attached) {
-				puts("requests: the tracer left");
-				attached = false;
-				checks = 0;
-				if (done)
-					break;
-			}
-			if (++checks == CHECKS_PER_MESSAGE)
-				printf("requests: nobody listens, %lu checks cost no system call\n",
-				       checks);
-			continue;
-		}
+		listening = request_event_enabled();
+		if (listening)
+			trace_request(now_ns() - start, status, paths[number % 4]);
 
-		if (!attached) {
-			puts("requests: a tracer attached");
-			attached = true;
+		/* The rest is for this program's messages. */
+		if (listening != was_listening) {
+			say_listening(listening);
+			checks = 0;
 		}
-		if (done)
-			continue;
-
-		switch (write_record(fd, index, status, now_ns() - start, path)) {
-		case 1:
-			written++;
-			break;
-		case -1:
-			perror("requests: cannot write a record");
-			return EXIT_FAILURE;
-		}
-		if (records && written == records) {
-			printf("requests: wrote %lu records\n", written);
-			done = true;
-			if (!until_left)
-				break;
-		}
+		if (!listening && ++checks == CHECKS_PER_MESSAGE &&
+		    !atomic_flag_test_and_set(&said_idle))
+			printf("requests: nobody listens, %lu checks cost no system call\n",
+			       checks);
+		if (records && atomic_load(&written) == records &&
+		    (!until_left || (was_listening && !listening)))
+			sem_post(&over);
 	}
-	if (!done)
-		printf("requests: wrote %lu records\n", written);
-	return EXIT_SUCCESS;
+	return unused;
+}
+
+/* Waits until it is time to end. */
+static void wait_until_over(void)
+{
+	while (sem_wait(&over) && errno == EINTR)
+		;
+}
+
+/* Serves until it is over; returns when no thread uses the event any more. */
+static int serve_in_threads(unsigned long count)
+{
+	pthread_t threads[MAX_THREADS];
+	unsigned long started;
+	int error = 0;
+
+	for (started = 0; started < count && !error; started++)
+		error = pthread_create(&threads[started], NULL, serve_requests, NULL);
+	if (error) {
+		started--;
+		fprintf(stderr, "requests: cannot start a thread: %s\n", strerror(error));
+	} else {
+		wait_until_over();
+	}
+	atomic_store(&ending, true);
+	while (started--)
+		pthread_join(threads[started], NULL);
+
+	if (!records || atomic_load(&written) != records)
+		printf("requests: wrote %lu records\n", atomic_load(&written));
+	if (atomic_load(&lost))
+		printf("requests: lost %lu records\n", atomic_load(&lost));
+	return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static int hold_until_signal(void)
 {
-	sigset_t signals, before;
-
 	puts("requests: holding the event until a signal comes");
-
-	/* Blocked but for the wait itself, so that none slips in before it. */
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGALRM);
-	sigprocmask(SIG_BLOCK, &signals, &before);
-	while (!stop)
-		sigsuspend(&before);
+	wait_until_over();
 	return EXIT_SUCCESS;
 }
 
@@ -298,21 +258,26 @@ static int hold_for(char **command)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Does what a signal handler may do: sem_post() is among that, most of stdio is not. */
 static void on_signal(int signal)
 {
+	int error = errno;
+
 	(void)signal;
-	stop = 1;
+	sem_post(&over);
+	errno = error;
 }
 
-static unsigned long number(const char *option, const char *text)
+static unsigned long number(const char *option, const char *text, unsigned long most)
 {
 	char *end;
 	unsigned long value;
 
 	errno = 0;
 	value = strtoul(text, &end, 10);
-	if (errno || *end || end == text || *text == '-' || !value || value > 1000000000) {
-		fprintf(stderr, "requests: %s takes a positive number, not \"%s\"\n", option, text);
+	if (errno || *end || end == text || *text == '-' || !value || value > most) {
+		fprintf(stderr, "requests: %s takes a number from 1 to %lu, not \"%s\"\n", option,
+			most, text);
 		exit(2);
 	}
 	return value;
@@ -324,28 +289,32 @@ int main(int argc, char **argv)
 		{ "records", required_argument, NULL, 'n' },
 		{ "seconds", required_argument, NULL, 's' },
 		{ "until-left", no_argument, NULL, 'u' },
+		{ "threads", required_argument, NULL, 't' },
 		{ "hold", no_argument, NULL, 'H' },
 		{ "data", required_argument, NULL, 'd' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	const char *data = TRACEFS "/user_events_data";
 	struct sigaction action = { .sa_handler = on_signal };
-	unsigned long records = 0, seconds = 0;
-	bool until_left = false, holding = false;
-	int option, fd, index, status;
+	unsigned long seconds = 0, threads = 1;
+	const char *data = NULL;
+	bool holding = false;
+	int option, status;
 
 	/* "+": what follows the command's name is the command's. */
 	while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
 		switch (option) {
 		case 'n':
-			records = number("--records", optarg);
+			records = number("--records", optarg, 1000000000);
 			break;
 		case 's':
-			seconds = number("--seconds", optarg);
+			seconds = number("--seconds", optarg, 1000000000);
 			break;
 		case 'u':
 			until_left = true;
+			break;
+		case 't':
+			threads = number("--threads", optarg, MAX_THREADS);
 			break;
 		case 'H':
 			holding = true;
@@ -368,31 +337,29 @@ int main(int argc, char **argv)
 
 	/* One line a step, even into a pipe. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	sem_init(&over, 0, 0);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGALRM, &action, NULL);
-
-	fd = open(data, O_RDWR | O_CLOEXEC);
-	if (fd < 0) {
-		explain_open(data);
-		return EXIT_FAILURE;
-	}
-	index = register_event(fd);
-	if (index < 0) {
-		explain_register();
-		return EXIT_FAILURE;
-	}
-	printf("requests: registered, write index %d\n", index);
 	alarm(seconds);
+
+	if (request_event_register(data)) {
+		explain(errno);
+		/* There is nothing to hold then; but to serve needs no tracing. */
+		if (holding)
+			return EXIT_FAILURE;
+		puts("requests: serving untraced");
+	} else {
+		puts("requests: registered the event user_events:requests");
+	}
 
 	if (holding && optind < argc)
 		status = hold_for(argv + optind);
 	else if (holding)
 		status = hold_until_signal();
 	else
-		status = serve_requests(fd, index, records, until_left);
+		status = serve_in_threads(threads);
 
-	unregister_event(fd);
-	close(fd);
+	request_event_unregister();
 	return status;
 }

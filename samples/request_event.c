@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The event "requests". See request_event.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <linux/user_events.h>
+
+#include "request_event.h"
+
+#define DATA "/sys/kernel/tracing/user_events_data"
+
+/*
+ * Fields lie one after the other without padding. The widest come first: then
+ * each is aligned, which eBPF programs want.
+ */
+#define DESCRIPTION "requests u64 ns; u32 status; __rel_loc char[] path"
+
+/* The fixed part of a record. The bytes of the path follow it. */
+struct request_record {
+	__u64 ns;
+	__u32 status;
+	__u32 path;
+} __attribute__((__packed__));
+
+/* Bytes of a path that are recorded. A record must fit into a page of a trace buffer. */
+#define PATH_BYTES 255
+
+__u32 request_event_word;
+
+static int data_fd = -1;
+static __u32 write_index;
+
+int request_event_register(const char *data)
+{
+	struct user_reg reg = {
+		.size = sizeof(reg),
+		.enable_bit = REQUEST_EVENT_BIT,
+		.enable_size = sizeof(request_event_word),
+		.enable_addr = (unsigned long)&request_event_word,
+		.name_args = (unsigned long)DESCRIPTION,
+	};
+	int fd, error;
+
+	fd = open(data ? data : DATA, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (ioctl(fd, DIAG_IOCSREG, &reg) < 0) {
+		error = errno;
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	/* The bit may be set by now, but nobody looks at it before this returns. */
+	data_fd = fd;
+	write_index = reg.write_index;
+	return 0;
+}
+
+void request_event_unregister(void)
+{
+	struct user_unreg unreg = {
+		.size = sizeof(unreg),
+		.disable_bit = REQUEST_EVENT_BIT,
+		.disable_addr = (unsigned long)&request_event_word,
+	};
+
+	if (data_fd < 0)
+		return;
+	/* It can only fail if it is not registered. */
+	ioctl(data_fd, DIAG_IOCSUNREG, &unreg);
+	close(data_fd);
+	data_fd = -1;
+}
+
+int request_event_write(__u64 ns, __u32 status, const char *path)
+{
+	static const char nul;
+	size_t length = strnlen(path, PATH_BYTES);
+	struct request_record record = {
+		.ns = ns,
+		.status = status,
+		/* The bytes begin where this field ends: it is the last. */
+		.path = DYN_LOC(0, length + 1),
+	};
+	struct iovec parts[] = {
+		{ &write_index, sizeof(write_index) },
+		{ &record, sizeof(record) },
+		{ (void *)path, length },
+		{ (void *)&nul, 1 },
+	};
+
+	return writev(data_fd, parts, 4) < 0 ? -1 : 0;
+}
