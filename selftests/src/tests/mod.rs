@@ -13,16 +13,13 @@ mod consumers;
 mod delete;
 mod dynamic_events;
 mod exec;
-mod files;
 mod fork;
-mod format;
 mod ftrace;
 mod guarded;
 mod hostile;
 mod lifetime;
 mod listing;
 mod load;
-mod locations;
 mod max_events;
 mod multi_format;
 mod page_kinds;
@@ -48,12 +45,10 @@ use crate::harness::Test;
 pub fn all() -> impl Iterator<Item = Test> {
     [
         load::TESTS,
-        files::TESTS,
         register_rows::TESTS,
         register::TESTS,
         unregister::TESTS,
         delete::TESTS,
-        format::TESTS,
         bit::TESTS,
         pages::TESTS,
         page_kinds::TESTS,
@@ -62,7 +57,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         fork::TESTS,
         exec::TESTS,
         write::TESTS,
-        locations::TESTS,
         sizes::TESTS,
         ftrace::TESTS,
         perf::TESTS,
