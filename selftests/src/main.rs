@@ -40,7 +40,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--list]
+const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--all] [--list]
                  [--skip NAME-SUBSTRING]... [NAME-SUBSTRING...]
 
   --module FILE   the module to test, not loaded yet; without it the kernel's
@@ -48,6 +48,7 @@ const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--list]
   --against-c     the running kernel has the C implementation: run the checks
                   of the contract alone, expect exactly those marked as better
                   than C to fail, and say of each what happened
+  --all           a test that cannot be run on this machine is a failure
   --skip PART     leave out the tests that have this in their name
   --list          only say which tests there are
 
@@ -55,6 +56,7 @@ Runs the tests whose names contain one of the substrings, or all. One line a
 test; exit status 1 if any failed. Run it as root, in a virtual machine.";
 
 struct Options {
+    all: bool,
     list: bool,
     against_c: bool,
     wanted: Vec<String>,
@@ -63,6 +65,7 @@ struct Options {
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
+        all: false,
         list: false,
         against_c: false,
         wanted: Vec::new(),
@@ -76,6 +79,7 @@ fn options() -> Result<Options, String> {
                 let part = arguments.next().ok_or("--skip takes a part of a name")?;
                 options.skipped.push(part);
             }
+            "--all" => options.all = true,
             "--list" => options.list = true,
             "--against-c" => options.against_c = true,
             "--help" | "-h" => return Err(String::new()),
@@ -111,6 +115,8 @@ fn obstacle(against_c: bool) -> Option<String> {
 struct Score {
     passed: usize,
     failed: usize,
+    /// Nothing may be left out.
+    all: bool,
 }
 
 impl Score {
@@ -128,6 +134,7 @@ impl Score {
                 });
                 self.add_told(test.name, told);
             }
+            Some(obstacle) if self.all => self.add(test.name, Err(obstacle)),
             Some(obstacle) => println!("left out {}: {obstacle}", test.name),
         }
     }
@@ -193,7 +200,10 @@ fn main() -> ExitCode {
 
     os::adopt_orphans();
     let mut log = Log::from_now();
-    let mut score = Score::default();
+    let mut score = Score {
+        all: options.all,
+        ..Score::default()
+    };
     if module::is_given() {
         for test in &of_loading {
             score.run(test, &mut log);

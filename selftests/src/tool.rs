@@ -70,11 +70,15 @@ impl Tool {
 
     /// The processes it started that still run.
     pub fn children(&self) -> Vec<i32> {
-        let pid = self.pid();
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let text = text.unwrap_or_default();
-        text.split_whitespace()
-            .map(|pid| pid.parse().expect("a process id"))
+        let parent = format!("PPid:\t{}", self.pid());
+        let is_child = |pid: &i32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.lines().any(|line| line == parent)
+        };
+        fs::read_dir("/proc")
+            .expect("list the processes")
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(is_child)
             .collect()
     }
 

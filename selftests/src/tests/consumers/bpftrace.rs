@@ -8,11 +8,14 @@ use crate::tool::{self, Output, Tool};
 use crate::wait;
 
 tests!("consumers::bpftrace":
-    list_shows_the_events,
-    list_shows_the_fields,
-    histograms_of_a_field,
-    several_events_and_scripts,
+    list_shows_the_events.where_there_is(TYPES),
+    list_shows_the_fields.where_there_is(TYPES),
+    histograms_of_a_field.where_there_is(TYPES),
+    several_events_and_scripts.where_there_is(TYPES),
 );
+
+/// The kernel's types, without which bpftrace does little.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// What bpftrace prints when all is attached, if the environment asks for it.
 const ATTACHED: &str = "__BPFTRACE_NOTIFY_PROBES_ATTACHED";

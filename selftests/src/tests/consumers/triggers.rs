@@ -15,11 +15,12 @@ use std::fs;
 
 tests!("consumers::triggers":
     each_alone_sets_the_bit,
+    a_snapshot_alone_sets_the_bit.where_there_is(SNAPSHOT),
     the_status_file_shows_a_trigger,
     traceoff_on_a_string,
     traceon_on_a_number,
     counted_triggers_stop,
-    snapshot_keeps_what_was,
+    snapshot_keeps_what_was.where_there_is(SNAPSHOT),
     stacktrace_shows_the_way_in,
     enable_event_starts_another,
     disable_event_stops_another,
@@ -89,21 +90,30 @@ fn values(tracer: &Tracer, event: &Event) -> Vec<u32> {
         .collect()
 }
 
+const SNAPSHOT: &str = "/sys/kernel/tracing/snapshot";
+
+fn a_snapshot_alone_sets_the_bit() {
+    alone_set_the_bit(&["snapshot"]);
+}
+
 fn each_alone_sets_the_bit() {
-    let event = Event::new("st_tg_alone u32 a");
     let _other = Event::new("st_tg_other u32 a");
-    let tracer = Tracer::instance("st_tg_alone");
-    for text in [
+    alone_set_the_bit(&[
         "traceon",
         "traceoff",
         "traceoff:5 if a > 3",
-        "snapshot",
         "stacktrace",
         "enable_event:user_events:st_tg_other",
         "disable_event:user_events:st_tg_other",
         "hist:keys=a",
         "hist:keys=a:vals=a if a > 3",
-    ] {
+    ]);
+}
+
+fn alone_set_the_bit(triggers: &[&str]) {
+    let event = Event::new("st_tg_alone u32 a");
+    let tracer = Tracer::instance("st_tg_alone");
+    for text in triggers {
         let trigger = Trigger::set(&tracer, &event, text);
         let text = tracer.get(&event.name, "enable");
         assert_eq!(text.trim(), "0*", "attached, and nothing recorded");
