@@ -31,6 +31,9 @@ test-custom: ## the machine's tests on a small custom kernel, with the module
 conformance-c: ## the conformance test on the kernel with the C implementation
 	@KERNEL=c machine/conformance-c
 
+bench: ## what the operations cost, the C implementation and the module side by side
+	@machine/bench
+
 kernel-c: ## build two small kernels, with the C implementation and without
 	@machine/kernel-c
 
@@ -52,4 +55,4 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom conformance-c kernel-c modules install shell lint fmt clean
+.PHONY: help demo test test-custom conformance-c bench kernel-c modules install shell lint fmt clean

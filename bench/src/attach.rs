@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What else listens: perf, an eBPF program, a uprobe.
+
+use crate::events::{path, TRACING};
+use crate::sys;
+use std::fs::{self, File};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PERF_TYPE_TRACEPOINT: u32 = 2;
+const PERF_SAMPLE_RAW: u64 = 1 << 10;
+/// The first version of the attributes that the kernel takes.
+const ATTRIBUTES_SIZE: usize = 64;
+const PERF_RECORD_LOST: u32 = 2;
+
+/// `_IOW('$', 8, u32)`
+const PERF_EVENT_IOC_SET_BPF: u64 = (1 << 30) | (4 << 16) | (0x24 << 8) | 8;
+
+/// Where the ring's first page keeps how far the kernel wrote, and how far we read.
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+const PAGE: usize = 4096;
+const RING: usize = 64 * PAGE;
+
+/// perf attached to an event, for this process.
+pub struct Perf {
+    file: File,
+    ring: Option<sys::Shared>,
+    lost: AtomicU64,
+}
+
+impl Perf {
+    fn new(name: &str) -> Perf {
+        let id = fs::read_to_string(path(name, "id")).expect("the event's id");
+        let id: u64 = id.trim().parse().expect("the event's id");
+        let mut attributes = [0u8; ATTRIBUTES_SIZE];
+        let mut put = |at: usize, bytes: &[u8]| {
+            attributes[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        put(0, &PERF_TYPE_TRACEPOINT.to_ne_bytes());
+        put(4, &(ATTRIBUTES_SIZE as u32).to_ne_bytes());
+        put(8, &id.to_ne_bytes());
+        // A sample for each record.
+        put(16, &1u64.to_ne_bytes());
+        put(24, &PERF_SAMPLE_RAW.to_ne_bytes());
+        Perf {
+            file: sys::perf_event_open(&attributes).expect("perf_event_open"),
+            ring: None,
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Samples into a ring.
+    pub fn sample(name: &str) -> Perf {
+        let mut perf = Perf::new(name);
+        perf.ring = Some(sys::Shared::of_file(&perf.file, PAGE + RING).expect("the ring"));
+        perf
+    }
+
+    /// Runs a program that does nothing.
+    pub fn with_program(name: &str) -> Perf {
+        // r0 = 0; exit
+        const PROGRAM: [u64; 2] = [0xb7, 0x95];
+        let perf = Perf::new(name);
+        let program = sys::load_tracepoint_program(&PROGRAM).expect("load a program");
+        let attached = sys::ioctl_descriptor(&perf.file, PERF_EVENT_IOC_SET_BPF, &program);
+        assert_eq!(attached, 0, "attach a program");
+        perf
+    }
+
+    /// Reads all samples away, and counts those that the kernel had no room for.
+    pub fn skip(&self) {
+        let ring = self.ring.as_ref().expect("a ring");
+        let head = ring.long(DATA_HEAD).load(Ordering::Acquire);
+        let mut tail = ring.long(DATA_TAIL).load(Ordering::Relaxed);
+        assert!(tail < head, "a record did not reach perf");
+        while tail < head {
+            let header = ring
+                .long(PAGE + tail as usize % RING)
+                .load(Ordering::Relaxed);
+            if header as u32 == PERF_RECORD_LOST {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+            // The record's size is in the upper 16 bits.
+            tail += header >> 48;
+        }
+        ring.long(DATA_TAIL).store(head, Ordering::Release);
+    }
+
+    /// How often records were lost.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// A function that does nothing with its argument.
+#[inline(never)]
+extern "C" fn probed(value: u64) {
+    std::hint::black_box(value);
+}
+
+/// A uprobe with one argument on a function of ours, with ftrace attached.
+pub struct Uprobe(());
+
+impl Uprobe {
+    pub fn new() -> Uprobe {
+        let offset = file_offset(probed as usize);
+        let line = format!("p:bench/probed /init:{offset:#x} value=%di:u64\n");
+        fs::write(format!("{TRACING}/uprobe_events"), line).expect("uprobe_events");
+        fs::write(format!("{TRACING}/events/bench/probed/enable"), "1").expect("enable the uprobe");
+        let probe = Uprobe(());
+        probe.hit();
+        let trace = fs::read_to_string(format!("{TRACING}/trace")).expect("the trace");
+        assert!(trace.contains("probed: "), "the uprobe is not hit");
+        probe
+    }
+
+    /// Hits it once.
+    #[inline]
+    pub fn hit(&self) {
+        probed(1);
+    }
+}
+
+impl Drop for Uprobe {
+    fn drop(&mut self) {
+        let _ = fs::write(format!("{TRACING}/events/bench/probed/enable"), "0");
+        let _ = fs::write(format!("{TRACING}/uprobe_events"), "-:bench/probed\n");
+    }
+}
+
+/// Where in the program's file an address of its code is.
+fn file_offset(address: usize) -> usize {
+    let maps = fs::read_to_string("/proc/self/maps").expect("/proc/self/maps");
+    let found = maps.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let start = usize::from_str_radix(start, 16).ok()?;
+        let end = usize::from_str_radix(end, 16).ok()?;
+        let offset = usize::from_str_radix(words.nth(1)?, 16).ok()?;
+        (start..end)
+            .contains(&address)
+            .then(|| offset + address - start)
+    });
+    found.expect("the function's place in the file")
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events as a program uses them: registered on a file with a bit, switched on and off in tracefs.
+
+use crate::sys;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+pub const TRACING: &str = "/sys/kernel/tracing";
+
+/// `_IOWR('*', 0, void *)` and `_IOW('*', 2, void *)`
+const DIAG_IOCSREG: u64 = (3 << 30) | (8 << 16) | (0x2a << 8);
+const DIAG_IOCSUNREG: u64 = (1 << 30) | (8 << 16) | (0x2a << 8) | 2;
+
+/// `struct user_reg`
+#[repr(C, packed)]
+struct Register {
+    size: u32,
+    enable_bit: u8,
+    enable_size: u8,
+    flags: u16,
+    enable_addr: u64,
+    name_args: u64,
+    write_index: u32,
+}
+
+/// `struct user_unreg`
+#[repr(C, packed)]
+struct Unregister {
+    size: u32,
+    disable_bit: u8,
+    reserved: u8,
+    reserved2: u16,
+    disable_addr: u64,
+}
+
+/// Opens the file that events are registered on.
+pub fn data() -> File {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(format!("{TRACING}/user_events_data"));
+    file.expect("open user_events_data")
+}
+
+/// Words for one bit each, present in memory.
+pub struct Words(Vec<AtomicU32>);
+
+impl Words {
+    pub fn new(count: usize) -> Words {
+        Words((0..count).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    fn address(&self, at: usize) -> u64 {
+        &raw const self.0[at] as u64
+    }
+
+    /// Is the bit set?
+    pub fn is_set(&self, at: usize) -> bool {
+        self.0[at].load(Ordering::Relaxed) & 1 == 1
+    }
+}
+
+/// A request that can be made again and again.
+pub struct Request {
+    register: Register,
+    unregister: Unregister,
+    _text: CString,
+}
+
+impl Request {
+    /// Of an event so described, and bit 0 of a word.
+    pub fn new(text: &str, words: &Words, at: usize) -> Request {
+        let text = CString::new(text).expect("a description");
+        Request {
+            register: Register {
+                size: 28,
+                enable_bit: 0,
+                enable_size: 4,
+                flags: 0,
+                enable_addr: words.address(at),
+                name_args: text.as_ptr() as u64,
+                write_index: 0,
+            },
+            unregister: Unregister {
+                size: 16,
+                disable_bit: 0,
+                reserved: 0,
+                reserved2: 0,
+                disable_addr: words.address(at),
+            },
+            _text: text,
+        }
+    }
+
+    /// Registers; returns what the call returns.
+    #[inline]
+    pub fn register(&mut self, file: &File) -> i32 {
+        sys::ioctl(file, DIAG_IOCSREG, &mut self.register)
+    }
+
+    /// Unregisters; returns what the call returns.
+    #[inline]
+    pub fn unregister(&mut self, file: &File) -> i32 {
+        sys::ioctl(file, DIAG_IOCSUNREG, &mut self.unregister)
+    }
+
+    /// The index to write with.
+    pub fn index(&self) -> u32 {
+        self.register.write_index
+    }
+}
+
+/// Twelve bytes of payload, as the kernel's own sample has.
+pub fn described(name: &str) -> String {
+    format!("{name} u32 a; u32 b; u32 c")
+}
+
+/// The path of a file of an event.
+pub fn path(name: &str, file: &str) -> String {
+    format!("{TRACING}/events/user_events/{name}/{file}")
+}
+
+/// ftrace's switch of an event.
+pub struct Switch(File);
+
+impl Switch {
+    pub fn new(name: &str) -> Switch {
+        let file = OpenOptions::new().write(true).open(path(name, "enable"));
+        Switch(file.unwrap_or_else(|error| panic!("the switch of {name}: {error}")))
+    }
+
+    /// Switches the event on or off.
+    pub fn turn(&self, on: bool) {
+        let written = sys::write(&self.0, if on { b"1" } else { b"0" });
+        assert_eq!(written, 1, "turning an event on or off");
+    }
+}
+
+/// Waits until no event is left: what ended may take a while to go.
+pub fn wait_until_none() {
+    let none = || {
+        let status = fs::read_to_string(format!("{TRACING}/user_events_status"));
+        status.expect("the status file").contains("Active: 0\n")
+    };
+    for _ in 0..60_000 {
+        if none() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("events are left behind");
+}

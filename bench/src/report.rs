@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table, made of what two machines printed.
+
+use crate::rows::{Limit, ROWS, UNUSED, UNUSED_LIMIT};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+
+/// What one machine counted, by row.
+struct Counts(BTreeMap<String, u64>);
+
+impl Counts {
+    /// Reads what a machine printed.
+    fn read(path: &str) -> Result<Counts, String> {
+        let text = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+        let text = String::from_utf8_lossy(&text);
+        let lines = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("bench "));
+        let mut counts = BTreeMap::new();
+        let mut ended = false;
+        for line in lines {
+            match line.split_once(' ') {
+                Some((key, count)) => {
+                    let count = count.parse().map_err(|_| format!("{path}: bench {line}"))?;
+                    counts.insert(key.to_string(), count);
+                }
+                None => ended = line == "ended",
+            }
+        }
+        if ended {
+            Ok(Counts(counts))
+        } else {
+            Err(format!(
+                "the measurement did not come to its end: see {path}"
+            ))
+        }
+    }
+
+    fn of(&self, key: &str) -> Result<u64, String> {
+        let count = self.0.get(key).copied();
+        count.ok_or_else(|| format!("nothing was counted for {key}"))
+    }
+}
+
+fn ratio(ours: u64, other: u64) -> f64 {
+    ours as f64 / other.max(1) as f64
+}
+
+/// The part of the table that compares, as text and as JSON.
+fn compared(
+    c: &Counts,
+    ours: &Counts,
+    text: &mut String,
+    json: &mut Vec<String>,
+) -> Result<(), String> {
+    let _ = writeln!(
+        text,
+        "{:<52} {:>11} {:>11} {:>7}  {}",
+        "instructions", "C", "ours", "ratio", "ours at most"
+    );
+    for row in ROWS {
+        let (theirs, own) = (c.of(row.key)?, ours.of(row.key)?);
+        let mut limits = Vec::new();
+        for limit in row.limits {
+            let (most, told) = match *limit {
+                Limit::OfC(times) => (times * theirs as f64, format!("{times} x C")),
+                Limit::OfOurs(key, times) => {
+                    let most = times * ours.of(key)? as f64;
+                    (most, format!("{times} x {key} = {most:.0}"))
+                }
+            };
+            let verdict = if own as f64 <= most { "" } else { " EXCEEDED" };
+            limits.push(format!("{told}{verdict}"));
+        }
+        let limits = limits.join(", ");
+        let ratio = ratio(own, theirs);
+        let line = format!(
+            "{:<52} {theirs:>11} {own:>11} {ratio:>7.3}  {limits}",
+            row.text
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+        json.push(format!(
+            r#"{{"key": "{}", "c": {theirs}, "ours": {own}, "ratio": {ratio:.4}}}"#,
+            row.key
+        ));
+    }
+    Ok(())
+}
+
+/// The part about those who do not use user_events.
+fn unused(ours: &Counts, text: &mut String, json: &mut Vec<String>) -> Result<(), String> {
+    let _ = writeln!(
+        text,
+        "\n{:<52} {:>11} {:>11} {:>7}  {}",
+        "a process that uses no user_events", "no module", "module", "ratio", "at most"
+    );
+    for (without, with, what) in UNUSED {
+        let (before, after) = (ours.of(without)?, ours.of(with)?);
+        let ratio = ratio(after, before);
+        let verdict = if ratio <= UNUSED_LIMIT {
+            ""
+        } else {
+            " EXCEEDED"
+        };
+        let _ = writeln!(
+            text,
+            "{what:<52} {before:>11} {after:>11} {ratio:>7.3}  {UNUSED_LIMIT}{verdict}"
+        );
+        json.push(format!(
+            r#"{{"key": "{without}", "without": {before}, "with": {after}, "ratio": {ratio:.4}}}"#
+        ));
+    }
+    Ok(())
+}
+
+/// Prints the table, and writes it to table.txt and table.json.
+pub fn make(c: &str, ours: &str, directory: &str) -> Result<(), String> {
+    let (c, ours) = (Counts::read(c)?, Counts::read(ours)?);
+    let (mut text, mut json) = (String::new(), Vec::new());
+    compared(&c, &ours, &mut text, &mut json)?;
+    unused(&ours, &mut text, &mut json)?;
+    print!("{text}");
+    let json = format!("[\n  {}\n]\n", json.join(",\n  "));
+    for (name, content) in [("table.txt", text), ("table.json", json)] {
+        let path = format!("{directory}/{name}");
+        fs::write(&path, content).map_err(|error| format!("{path}: {error}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is measured.
+
+pub mod processes;
+pub mod registering;
+pub mod toggling;
+pub mod writing;
+
+/// All groups that need user_events. Each runs in a process of its own.
+pub const GROUPS: &[fn()] = &[
+    processes::with_one_registration,
+    writing::nothing,
+    writing::numbers,
+    writing::strings,
+    writing::instead,
+    registering::first_and_last,
+    registering::close_of_the_last_user,
+    toggling::alone_and_in_a_crowd,
+];
+
+/// What our figure of a row is to keep to.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    /// So many times C's figure.
+    OfC(f64),
+    /// So many times our own figure of another row.
+    OfOurs(&'static str, f64),
+}
+
+/// One row of the table.
+pub struct Row {
+    pub key: &'static str,
+    pub text: &'static str,
+    pub limits: &'static [Limit],
+}
+
+const fn row(key: &'static str, text: &'static str, limits: &'static [Limit]) -> Row {
+    Row { key, text, limits }
+}
+
+/// Tells what was counted for a row.
+pub fn tell(key: &str, count: u64) {
+    println!("bench {key} {count}");
+}
+
+use Limit::{OfC, OfOurs};
+
+/// The table.
+pub const ROWS: &[Row] = &[
+    row("call", "a system call that does nothing", &[]),
+    row("null.write", "write of 16 bytes to /dev/null", &[]),
+    row("null.writev", "writev of 16 bytes to /dev/null", &[]),
+    row("disabled.write", "write to a disabled event", &[OfC(0.85)]),
+    row(
+        "disabled.writev",
+        "writev to a disabled event",
+        &[OfC(0.85)],
+    ),
+    row(
+        "ftrace.write",
+        "write of 12 bytes, ftrace attached",
+        &[OfC(0.73), OfOurs("uprobe", 0.42)],
+    ),
+    row("ftrace.writev", "writev of 12 bytes, ftrace", &[OfC(0.80)]),
+    row(
+        "ftrace.100",
+        "write of a 100-byte string, ftrace",
+        &[OfC(0.78)],
+    ),
+    row("ftrace.1000", "write of a 1000-byte string, ftrace", &[]),
+    row("ftrace.4000", "write of a 4000-byte string, ftrace", &[]),
+    row(
+        "filter.write",
+        "write of 12 bytes, ftrace, a filter drops it",
+        &[],
+    ),
+    row("hist.write", "write of 12 bytes, a hist trigger", &[]),
+    row("perf.write", "write of 12 bytes, perf", &[]),
+    row("perf.writev", "writev of 12 bytes, perf", &[OfC(0.80)]),
+    row("perf.100", "write of a 100-byte string, perf", &[]),
+    row("perf.1000", "write of a 1000-byte string, perf", &[]),
+    row("perf.4000", "write of a 4000-byte string, perf", &[]),
+    row(
+        "both.writev",
+        "writev of 12 bytes, ftrace and perf",
+        &[OfC(0.75)],
+    ),
+    row(
+        "bpf.write",
+        "write of 12 bytes, an eBPF program (C never runs it)",
+        &[],
+    ),
+    row("trace_marker", "instead: trace_marker, 16 bytes", &[]),
+    row(
+        "trace_marker_raw",
+        "instead: trace_marker_raw, 16 bytes",
+        &[],
+    ),
+    row("uprobe", "instead: a uprobe with one argument, ftrace", &[]),
+    row(
+        "register.100",
+        "register an event and a bit, mean of the first 100",
+        &[],
+    ),
+    row("register.400", "... of the first 400", &[]),
+    row("register.1600", "... of the first 1600", &[]),
+    row(
+        "register.8000",
+        "... of number 6001 to 8000",
+        &[OfC(0.16), OfOurs("register.100", 1.2)],
+    ),
+    row(
+        "unregister.8000",
+        "unregister, 8000 registered",
+        &[OfC(0.04)],
+    ),
+    row(
+        "close.8000",
+        "close a file of 8000 events, all with bits",
+        &[OfC(0.5)],
+    ),
+    row(
+        "close.last",
+        "close a file of 8000 events that nobody else uses",
+        &[OfC(0.5)],
+    ),
+    row(
+        "gone.last",
+        "... until all of them are gone, whoever does it",
+        &[],
+    ),
+    row(
+        "toggle.alone",
+        "enable and disable an event of one process",
+        &[OfC(1.0)],
+    ),
+    row(
+        "toggle.beside",
+        "... beside 200 processes x 500 registrations",
+        &[OfOurs("toggle.alone", 1.1)],
+    ),
+    row(
+        "toggle.shared",
+        "... the event shared by these 200",
+        &[OfC(0.5)],
+    ),
+    row("fork.none", "the fork call, nothing registered", &[]),
+    row("fork.1", "the fork call, 1 registration", &[OfC(1.1)]),
+    row(
+        "fork.8000",
+        "the fork call, 8000 registrations",
+        &[OfOurs("fork.1", 1.5)],
+    ),
+    row("life.none", "fork, exit and wait, nothing registered", &[]),
+    row("life.1", "fork, exit and wait, 1 registration", &[]),
+    row("life.8000", "fork, exit and wait, 8000 registrations", &[]),
+    row(
+        "exec.none",
+        "fork, exec, exit and wait, nothing registered",
+        &[],
+    ),
+];
+
+/// Rows of ours alone: what the module costs those who do not use it.
+pub const UNUSED: &[(&str, &str, &str)] = &[
+    ("fork.unloaded", "fork.none", "the fork call"),
+    ("life.unloaded", "life.none", "fork, exit and wait"),
+    ("exec.unloaded", "exec.none", "fork, exec, exit and wait"),
+];
+
+/// How many times the cost without the module that may be.
+pub const UNUSED_LIMIT: f64 = 1.01;
