@@ -5,18 +5,23 @@
 //! The emulator runs one CPU whose time stamp counter advances by one for each instruction, and
 //! skips over idle time (`-icount shift=0,sleep=off`). So a difference of two readings is the number
 //! of instructions between them, of the kernel and of everybody, plus the time that was slept.
-//! Where something sleeps, the CPU time of this process is taken instead.
+//! Where something sleeps, or leaves work to others, an idler fills the time in between, and what
+//! it used is taken off.
 
 use crate::sys;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 /// What two readings count when nothing is between them.
 const EMPTY: u64 = 2;
 
 /// Instructions while `work` runs. `work` must not sleep.
 pub fn of<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    sys::mark_begin();
     let start = sys::time_stamp();
     let result = work();
     let end = sys::time_stamp();
+    sys::mark_end();
     ((end - start).saturating_sub(EMPTY), result)
 }
 
@@ -27,26 +32,41 @@ pub fn median(times: usize, mut work: impl FnMut()) -> u64 {
     counts[times / 2]
 }
 
-/// Instructions that this process runs, in user space and in the kernel, per run of `work`.
-pub fn cpu_time_each(times: u64, mut work: impl FnMut()) -> u64 {
-    let start = sys::cpu_time();
+/// Instructions of everybody but the idler, per run of `work`: also what is left to work queues and
+/// grace periods. `work` may sleep.
+pub fn everybodys_each(times: u64, mut work: impl FnMut()) -> u64 {
+    settle();
+    sys::mark_begin();
+    let start = busy();
     (0..times).for_each(|_| work());
-    (sys::cpu_time() - start) / times
+    settle();
+    let end = busy();
+    sys::mark_end();
+    // What settling costs alone, which is mostly the timer's ticks.
+    settle();
+    let idle = busy() - end;
+    (end - start).saturating_sub(idle) / times
 }
 
-/// Instructions that are not idle, of everybody, since the machine started: exact to a tick of
-/// 10 ms, which is ten million.
+/// Lets others do what was left to them, and ends what the scheduler holds against a process that
+/// does not let them for long.
+pub fn settle() {
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+/// The process that is there to use the time in which nothing else runs, so that all time is
+/// somebody's.
+static IDLER: OnceLock<i32> = OnceLock::new();
+
+/// Starts the idler. Call once, before everything that counts.
+pub fn start_idler() {
+    IDLER.get_or_init(sys::fork_idler);
+}
+
+/// Instructions of everybody but the idler.
 pub fn busy() -> u64 {
-    const TICK: u64 = 10_000_000;
-    let text = std::fs::read_to_string("/proc/stat").expect("/proc/stat");
-    let first = text.lines().next().unwrap_or("");
-    let ticks = first
-        .split_whitespace()
-        .skip(1)
-        .map(|ticks| ticks.parse().unwrap_or(0));
-    // user, nice, system; idle and waiting are left out; then interrupts.
-    let busy = ticks.enumerate().filter(|(at, _)| ![3, 4].contains(at));
-    busy.map(|(_, ticks): (_, u64)| ticks).sum::<u64>() * TICK
+    let idler = *IDLER.get().expect("the idler");
+    sys::time_stamp() - sys::cpu_time_of(idler)
 }
 
 /// The mean.

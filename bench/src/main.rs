@@ -39,17 +39,53 @@ fn measure() {
         panic!("{obstacle}");
     }
 
+    count::start_idler();
+
+    // `only=GROUP` on the kernel's command line.
+    let only = std::env::var("only").ok();
     match File::open(MODULE) {
+        Ok(module) if only.is_some() => sys::load_module(&module).expect("load the module"),
         Ok(module) => {
             group(rows::processes::without_user_events);
-            sys::load_module(&module).expect("load the module");
+            module_itself(&module);
             group(rows::processes::beside_user_events);
         }
+        Err(_) if only.is_some() => {}
         Err(_) => group(rows::processes::beside_user_events),
     }
-    for measure in rows::GROUPS {
-        group(*measure);
-        events::wait_until_none();
+    if std::env::var_os("where").is_some() {
+        tell_symbols();
+    }
+    for (name, measure) in rows::GROUPS {
+        if only.as_ref().is_none_or(|only| only == name) {
+            group(*measure);
+            events::wait_until_none();
+        }
+    }
+}
+
+/// Loads the module, and measures that on the way.
+fn module_itself(module: &File) {
+    let load = || sys::load_module(module).expect("load the module");
+    rows::tell("load", count::everybodys_each(1, load));
+    let unload = || sys::unload_module(c"user_events").expect("unload the module");
+    rows::tell("unload", count::everybodys_each(1, unload));
+    load();
+    let size = std::fs::read_to_string("/sys/module/user_events/coresize");
+    let size = size.ok().and_then(|size| size.trim().parse().ok());
+    rows::tell("size", size.expect("the module's size"));
+}
+
+/// Prints where the kernel's functions are.
+fn tell_symbols() {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").expect("/proc/kallsyms");
+    for line in symbols.lines() {
+        let mut words = line.split_whitespace();
+        if let (Some(address), Some("t" | "T"), Some(name)) =
+            (words.next(), words.next(), words.next())
+        {
+            println!("sym {address} {name}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! The table, made of what two machines printed.
 
-use crate::rows::{Limit, ROWS, UNUSED, UNUSED_LIMIT};
+use crate::rows::{Limit, ALONE, ROWS, UNUSED, UNUSED_LIMIT};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -57,8 +57,8 @@ fn compared(
 ) -> Result<(), String> {
     let _ = writeln!(
         text,
-        "{:<52} {:>11} {:>11} {:>7}  {}",
-        "instructions", "C", "ours", "ratio", "ours at most"
+        "{:<52} {:>11} {:>11} {:>7}  ours at most",
+        "instructions", "C", "ours", "ratio"
     );
     for row in ROWS {
         let (theirs, own) = (c.of(row.key)?, ours.of(row.key)?);
@@ -93,8 +93,8 @@ fn compared(
 fn unused(ours: &Counts, text: &mut String, json: &mut Vec<String>) -> Result<(), String> {
     let _ = writeln!(
         text,
-        "\n{:<52} {:>11} {:>11} {:>7}  {}",
-        "a process that uses no user_events", "no module", "module", "ratio", "at most"
+        "\n{:<52} {:>11} {:>11} {:>7}  at most",
+        "a process that uses no user_events", "no module", "module", "ratio"
     );
     for (without, with, what) in UNUSED {
         let (before, after) = (ours.of(without)?, ours.of(with)?);
@@ -115,12 +115,24 @@ fn unused(ours: &Counts, text: &mut String, json: &mut Vec<String>) -> Result<()
     Ok(())
 }
 
+/// The part about the module itself.
+fn alone(ours: &Counts, text: &mut String, json: &mut Vec<String>) -> Result<(), String> {
+    text.push('\n');
+    for (key, what) in ALONE {
+        let count = ours.of(key)?;
+        let _ = writeln!(text, "{what:<52} {:>11} {count:>11}", "");
+        json.push(format!(r#"{{"key": "{key}", "ours": {count}}}"#));
+    }
+    Ok(())
+}
+
 /// Prints the table, and writes it to table.txt and table.json.
 pub fn make(c: &str, ours: &str, directory: &str) -> Result<(), String> {
     let (c, ours) = (Counts::read(c)?, Counts::read(ours)?);
     let (mut text, mut json) = (String::new(), Vec::new());
     compared(&c, &ours, &mut text, &mut json)?;
     unused(&ours, &mut text, &mut json)?;
+    alone(&ours, &mut text, &mut json)?;
     print!("{text}");
     let json = format!("[\n  {}\n]\n", json.join(",\n  "));
     for (name, content) in [("table.txt", text), ("table.json", json)] {

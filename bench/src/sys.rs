@@ -23,6 +23,27 @@ pub fn time_stamp() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// Tells who watches the emulator that counting begins.
+#[inline(always)]
+pub fn mark_begin() {
+    // SAFETY: An instruction that does nothing.
+    unsafe { core::arch::asm!("nopl 0x12345601(%rax)", options(att_syntax, nomem, nostack)) };
+}
+
+/// Tells who watches the emulator that counting ends.
+#[inline(always)]
+pub fn mark_end() {
+    // SAFETY: An instruction that does nothing.
+    unsafe { core::arch::asm!("nopl 0x12345602(%rax)", options(att_syntax, nomem, nostack)) };
+}
+
+/// Tells who watches the emulator that what was counted is the next row's.
+#[inline(always)]
+pub fn mark_row() {
+    // SAFETY: An instruction that does nothing.
+    unsafe { core::arch::asm!("nopl 0x12345603(%rax)", options(att_syntax, nomem, nostack)) };
+}
+
 /// Runs two instructions `rounds` times.
 pub fn spin(rounds: u64) {
     // SAFETY: Counts a register down to zero; `rounds` is not zero, so it ends.
@@ -38,12 +59,16 @@ pub fn spin(rounds: u64) {
 
 /// The CPU time of this process in nanoseconds.
 pub fn cpu_time() -> u64 {
+    nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn nanoseconds(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: `time` is ours for the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -118,6 +143,28 @@ pub fn run_first() {
     check(ret.into()).expect("sched_setscheduler");
 }
 
+/// A process that does nothing but use the CPU whenever nobody else wants it.
+pub fn fork_idler() -> i32 {
+    fork(|| {
+        let priority = libc::sched_param { sched_priority: 0 };
+        // SAFETY: `priority` is ours for the call.
+        let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &priority) };
+        check(ret.into()).expect("sched_setscheduler");
+        loop {
+            spin(1_000_000);
+        }
+    })
+}
+
+/// The CPU time of another process in nanoseconds.
+pub fn cpu_time_of(pid: i32) -> u64 {
+    let mut clock = 0;
+    // SAFETY: `clock` is ours for the call.
+    let ret = unsafe { libc::clock_getcpuclockid(pid, &mut clock) };
+    assert_eq!(ret, 0, "clock_getcpuclockid");
+    nanoseconds(clock)
+}
+
 /// Ends the process, running nothing on the way.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: Does not return, and touches no memory.
@@ -174,6 +221,13 @@ pub fn mount(kind: &CStr, place: &CStr) -> io::Result<()> {
 pub fn load_module(file: &File) -> io::Result<()> {
     // SAFETY: The parameters are an empty C string.
     let ret = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+    check(ret).map(drop)
+}
+
+/// Unloads a module that nobody uses.
+pub fn unload_module(name: &CStr) -> io::Result<()> {
+    // SAFETY: The name ends in NUL.
+    let ret = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), 0) };
     check(ret).map(drop)
 }
 
@@ -235,7 +289,7 @@ pub fn perf_event_open(attributes: &[u8]) -> io::Result<File> {
 pub fn load_tracepoint_program(instructions: &[u64]) -> io::Result<File> {
     const BPF_PROG_LOAD: libc::c_int = 5;
     const BPF_PROG_TYPE_TRACEPOINT: u64 = 5;
-    let kind_and_count = BPF_PROG_TYPE_TRACEPOINT | (instructions.len() as u64) << 32;
+    let kind_and_count = BPF_PROG_TYPE_TRACEPOINT | ((instructions.len() as u64) << 32);
     // Type and count, instructions, licence; no log, any kernel, no flags.
     let attributes: [u64; 6] = [
         kind_and_count,

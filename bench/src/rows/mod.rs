@@ -2,21 +2,22 @@
 
 //! What is measured.
 
+mod memory;
 pub mod processes;
 pub mod registering;
 pub mod toggling;
 pub mod writing;
 
 /// All groups that need user_events. Each runs in a process of its own.
-pub const GROUPS: &[fn()] = &[
-    processes::with_one_registration,
-    writing::nothing,
-    writing::numbers,
-    writing::strings,
-    writing::instead,
-    registering::first_and_last,
-    registering::close_of_the_last_user,
-    toggling::alone_and_in_a_crowd,
+pub const GROUPS: &[(&str, fn())] = &[
+    ("memory", registering::memory),
+    ("nothing", writing::nothing),
+    ("numbers", writing::numbers),
+    ("strings", writing::strings),
+    ("instead", writing::instead),
+    ("many", registering::first_and_last),
+    ("last", registering::close_of_the_last_user),
+    ("toggle", toggling::alone_and_in_a_crowd),
 ];
 
 /// What our figure of a row is to keep to.
@@ -42,8 +43,10 @@ const fn row(key: &'static str, text: &'static str, limits: &'static [Limit]) ->
 /// Tells what was counted for a row.
 pub fn tell(key: &str, count: u64) {
     println!("bench {key} {count}");
+    sys::mark_row();
 }
 
+use crate::sys;
 use Limit::{OfC, OfOurs};
 
 /// The table.
@@ -147,27 +150,56 @@ pub const ROWS: &[Row] = &[
     ),
     row("fork.none", "the fork call, nothing registered", &[]),
     row("fork.1", "the fork call, 1 registration", &[OfC(1.1)]),
+    row("fork.100", "the fork call, 100 registrations", &[]),
     row(
         "fork.8000",
         "the fork call, 8000 registrations",
         &[OfOurs("fork.1", 1.5)],
     ),
-    row("life.none", "fork, exit and wait, nothing registered", &[]),
-    row("life.1", "fork, exit and wait, 1 registration", &[]),
-    row("life.8000", "fork, exit and wait, 8000 registrations", &[]),
+    row("life.none", "fork, exit, all work, nothing registered", &[]),
+    row("life.1", "... 1 registration", &[]),
+    row("life.100", "... 100 registrations", &[]),
+    row("life.8000", "... 8000 registrations", &[]),
     row(
         "exec.none",
-        "fork, exec, exit and wait, nothing registered",
+        "fork, exec, exit, all work, nothing registered",
         &[],
+    ),
+    row("exec.1", "... 1 registration", &[]),
+    row("exec.100", "... 100 registrations", &[]),
+    row("exec.8000", "... 8000 registrations", &[]),
+    row(
+        "time.none",
+        "fork to the end of wait in ns, nothing registered",
+        &[],
+    ),
+    row("time.1", "... 1 registration", &[]),
+    row("time.8000", "... 8000 registrations", &[]),
+    row(
+        "memory.event",
+        "bytes of memory for an event, the trace core's included",
+        &[],
+    ),
+    row(
+        "memory.registration",
+        "bytes of memory for a registration",
+        &[OfC(0.8)],
     ),
 ];
 
 /// Rows of ours alone: what the module costs those who do not use it.
 pub const UNUSED: &[(&str, &str, &str)] = &[
-    ("fork.unloaded", "fork.none", "the fork call"),
-    ("life.unloaded", "life.none", "fork, exit and wait"),
-    ("exec.unloaded", "exec.none", "fork, exec, exit and wait"),
+    ("fork.unloaded", "fork.unused", "the fork call"),
+    ("life.unloaded", "life.unused", "fork, exit, all work"),
+    ("exec.unloaded", "exec.unused", "fork, exec, exit, all work"),
 ];
 
 /// How many times the cost without the module that may be.
 pub const UNUSED_LIMIT: f64 = 1.01;
+
+/// Rows of ours that there is nothing to compare with.
+pub const ALONE: &[(&str, &str)] = &[
+    ("load", "loading the module, all work"),
+    ("unload", "unloading it"),
+    ("size", "bytes of memory for its code and data"),
+];

@@ -2,65 +2,109 @@
 
 //! Registering and unregistering, and how the cost grows with what is registered.
 
-use super::{processes, tell};
+use super::{memory, processes, tell};
 use crate::events::{described, Request, Words};
 use crate::{count, events, sys};
 use std::fs::File;
 
 const MANY: usize = 8000;
 
-/// A file with many events and bits, and what each registration cost.
-fn register_many(words: &Words) -> (File, Vec<Request>, Vec<u64>) {
-    let file = events::data();
-    let mut requests: Vec<Request> = (0..MANY)
+/// A file, and what it takes to register many events and bits on it.
+fn many_requests(words: &Words) -> (File, Vec<Request>) {
+    let requests = (0..MANY)
         .map(|at| Request::new(&described(&format!("bench_{at}")), words, at))
         .collect();
-    let counts = requests
-        .iter_mut()
-        .map(|request| {
-            let (count, result) = count::of(|| request.register(&file));
-            assert_eq!(result, 0, "register");
-            count
-        })
-        .collect();
-    (file, requests, counts)
+    (events::data(), requests)
+}
+
+/// What each registration costs.
+fn register_all(file: &File, requests: &mut [Request]) -> Vec<u64> {
+    let registered = requests.iter_mut().map(|request| {
+        let (count, result) = count::of(|| request.register(file));
+        assert_eq!(result, 0, "register");
+        count
+    });
+    registered.collect()
+}
+
+fn unregister_all<'a>(file: &File, requests: impl Iterator<Item = &'a mut Request>) -> Vec<u64> {
+    let unregistered = requests.map(|request| {
+        let (count, result) = count::of(|| request.unregister(file));
+        assert_eq!(result, 0, "unregister");
+        count
+    });
+    unregistered.collect()
 }
 
 /// Registering the first and the last of many, and what a process with so many registrations costs.
 pub fn first_and_last() {
     let words = Words::new(MANY);
-    let (file, mut requests, counts) = register_many(&words);
+    let (file, mut requests) = many_requests(&words);
+
+    // Of one process, whose memory is the same all the time.
+    processes::with("none");
+    let (first, others) = requests.split_at_mut(1);
+    let mut counts = register_all(&file, first);
+    processes::with("1");
+    let (some, others) = others.split_at_mut(99);
+    counts.extend(register_all(&file, some));
+    processes::with("100");
+    counts.extend(register_all(&file, others));
     for first in [100, 400, 1600] {
         tell(&format!("register.{first}"), count::mean(&counts[..first]));
     }
     tell("register.8000", count::mean(&counts[6000..]));
-
-    tell("fork.8000", processes::fork_call());
-    tell("life.8000", processes::life());
+    processes::with("8000");
 
     // A few of them, spread over all, so that there are still about as many.
-    let counts: Vec<u64> = requests
-        .iter_mut()
-        .skip(40)
-        .step_by(80)
-        .map(|request| {
-            let (count, result) = count::of(|| request.unregister(&file));
-            assert_eq!(result, 0, "unregister");
-            count
+    let some = || (40..MANY).step_by(80);
+    let mut chosen: Vec<&mut Request> = Vec::new();
+    for (at, request) in requests.iter_mut().enumerate() {
+        if some().any(|chosen| chosen == at) {
+            chosen.push(request);
+        }
+    }
+    let counts = unregister_all(&file, chosen.into_iter());
+    tell("unregister.8000", count::mean(&counts));
+    for at in some() {
+        assert_eq!(requests[at].register(&file), 0, "register again");
+    }
+    count::settle();
+    tell("close.8000", count::of(|| sys::close(file)).0);
+}
+
+/// The memory of registrations and of events.
+pub fn memory() {
+    const COUNT: usize = MANY / 2;
+    let words = Words::new(2 * COUNT);
+    let file = events::data();
+    let mut requests: Vec<Request> = (0..2 * COUNT)
+        .map(|at| {
+            let event = at.saturating_sub(COUNT - 1);
+            Request::new(&described(&format!("bench_{event}")), &words, at)
         })
         .collect();
-    tell("unregister.8000", count::mean(&counts));
-
-    tell("close.8000", count::of(|| sys::close(file)).0);
+    // So many of one event, then as many of an event each.
+    let (of_one, of_many) = requests.split_at_mut(COUNT);
+    let each = |requests: &mut [Request]| {
+        let before = memory::used();
+        register_all(&file, requests);
+        count::settle();
+        (memory::used() - before) / COUNT as u64
+    };
+    let registration = each(of_one);
+    let both = each(of_many);
+    tell("memory.registration", registration);
+    tell("memory.event", both.saturating_sub(registration));
 }
 
 /// Closing a file whose events go with it.
 pub fn close_of_the_last_user() {
     let words = Words::new(MANY);
-    let (file, mut requests, _) = register_many(&words);
-    for request in &mut requests {
-        assert_eq!(request.unregister(&file), 0, "unregister");
-    }
+    let (file, mut requests) = many_requests(&words);
+    register_all(&file, &mut requests);
+    unregister_all(&file, requests.iter_mut());
+    count::settle();
     let busy = count::busy();
     tell("close.last", count::of(|| sys::close(file)).0);
     events::wait_until_none();

@@ -21,7 +21,7 @@ fn toggle(name: &str, words: &Words, at: usize) -> u64 {
         assert!(!words.is_set(at), "the bit of a disabled event");
     };
     round();
-    count::cpu_time_each(TIMES, round)
+    count::everybodys_each(TIMES, round)
 }
 
 /// One of the crowd registers, and keeps what it needs for that.
