@@ -51,7 +51,7 @@ pub fn everybodys_each(times: u64, mut work: impl FnMut()) -> u64 {
 /// Lets others do what was left to them, and ends what the scheduler holds against a process that
 /// does not let them for long.
 pub fn settle() {
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(50));
 }
 
 /// The process that is there to use the time in which nothing else runs, so that all time is

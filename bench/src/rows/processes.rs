@@ -30,7 +30,7 @@ fn life() -> u64 {
 
 /// How long that takes, in nanoseconds of the emulated machine.
 fn life_time() -> u64 {
-    count::median(TIMES, || {
+    count::median(5, || {
         let pid = sys::fork_idle();
         sys::wait(pid).expect("wait");
     })
