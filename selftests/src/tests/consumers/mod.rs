@@ -4,8 +4,11 @@
 //! Each test has the tool print, and looks at that.
 
 mod bpftrace;
+mod buffers;
+mod control;
 mod filters;
 mod perf;
+mod probes;
 mod trace_cmd;
 mod triggers;
 
@@ -14,8 +17,11 @@ use crate::harness::Test;
 /// Every test.
 pub fn all() -> impl Iterator<Item = Test> {
     [
+        control::TESTS,
         filters::TESTS,
         triggers::TESTS,
+        buffers::TESTS,
+        probes::TESTS,
         trace_cmd::TESTS,
         perf::TESTS,
         bpftrace::TESTS,
