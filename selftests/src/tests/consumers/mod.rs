@@ -9,6 +9,7 @@ mod control;
 mod filters;
 mod perf;
 mod probes;
+mod together;
 mod trace_cmd;
 mod triggers;
 
@@ -25,6 +26,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         trace_cmd::TESTS,
         perf::TESTS,
         bpftrace::TESTS,
+        together::TESTS,
     ]
     .into_iter()
     .flatten()

@@ -26,9 +26,11 @@ tests!("consumers::perf":
     record_of_several_events,
     record_of_a_pattern,
     record_of_every_third,
+    record_the_writers_stack,
     overlapping_sessions,
     open_while_the_program_restarts,
     script_prints_what_it_is_asked_for,
+    report_by_a_field,
     report_by_the_whole_record,
     stat_of_a_program,
     stat_of_every_cpu,
@@ -39,7 +41,7 @@ tests!("consumers::perf":
 /// Hides the kernel's symbols and modules from the tools that this test starts. perf copies the ones
 /// into every recording and looks all over the directory of the others, which takes an emulated
 /// machine many seconds; no test here looks at a symbol of the kernel.
-fn hide_kernel_symbols() {
+pub fn hide_kernel_symbols() {
     os::own_mounts();
     os::mount(c"/dev/null", c"/proc/kallsyms", libc::MS_BIND);
     os::mount(
@@ -63,7 +65,7 @@ fn record_program(file: &str, words: &[&str], description: &str, payloads: &[&[u
 }
 
 /// A `perf record` that runs until it is stopped.
-struct Session {
+pub struct Session {
     tool: Tool,
     control: File,
     answers: BufReader<File>,
@@ -72,7 +74,7 @@ struct Session {
 
 impl Session {
     /// Starts one, and returns when it records.
-    fn start(scratch: &Scratch, name: &str, words: &[&str]) -> Session {
+    pub fn start(scratch: &Scratch, name: &str, words: &[&str]) -> Session {
         let path = |what: &str| scratch.file(&format!("{name}.{what}"));
         let (control, answers, file) = (path("control"), path("answers"), path("data"));
         let open = |path: &str| {
@@ -103,7 +105,7 @@ impl Session {
     }
 
     /// Stops it, and returns what it recorded: `perf script` with more words.
-    fn stop(self, words: &[&str]) -> Output {
+    pub fn stop(self, words: &[&str]) -> Output {
         self.tool.interrupt();
         script(&self.file, words)
     }
@@ -357,6 +359,29 @@ fn record_of_every_third() {
     assert_eq!(script.after("a="), ["3", "6", "9"]);
 }
 
+fn record_the_writers_stack() {
+    hide_kernel_symbols();
+    let description = "st_pf_stack u32 a";
+    let _event = Event::new(description);
+    let scratch = Scratch::new("st_pf_stack");
+    let file = scratch.file("perf.data");
+    let payloads = numbers(1);
+    let words = ["--call-graph", "dwarf", "-e", "user_events:st_pf_stack"];
+    record_program(&file, &words, description, &slices(&payloads));
+    let script = script(&file, &["-F", "event,trace,ip,sym,dso"]);
+    assert_eq!(script.after("user_events:st_pf_stack: "), ["a=1"]);
+    let frames = script.lines_with("(");
+    let frame = |function: &str, file: &str| {
+        frames
+            .iter()
+            .position(|line| line.contains(function) && line.contains(file))
+    };
+    let write = frame("write", "libc.so").expect("a frame of the C library's write");
+    let main = frame("writer::main", "selftests")
+        .unwrap_or_else(|| panic!("a frame of the writer's main function: {frames:?}"));
+    assert!(write < main, "{frames:?}");
+}
+
 fn overlapping_sessions() {
     hide_kernel_symbols();
     let event = Event::new("st_pf_overlap u32 a");
@@ -448,6 +473,19 @@ fn report(file: &str, words: &[&str]) -> Vec<String> {
     let mut lines: Vec<_> = lines.collect();
     lines.sort();
     lines
+}
+
+fn report_by_a_field() {
+    hide_kernel_symbols();
+    let scratch = Scratch::new("st_pf_report");
+    let file = recorded_for_report(&scratch, "st_pf_report");
+    let by_a = report(&file, &["-F", "overhead,sample", "-s", "st_pf_report.a"]);
+    assert_eq!(by_a, ["25.00% 1 2", "75.00% 3 1"]);
+    let by_b = report(
+        &file,
+        &["-F", "overhead,sample", "-s", "comm,st_pf_report.b"],
+    );
+    assert_eq!(by_b, ["25.00% 1 selftests y", "75.00% 3 selftests x"]);
 }
 
 fn report_by_the_whole_record() {
