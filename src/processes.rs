@@ -6,8 +6,9 @@ use crate::process::{key, Process};
 use crate::registrations::Membership;
 use crate::registry::Registry;
 use crate::retries::Retries;
-use crate::sys::address_space::{self, Watch};
+use crate::sys::address_space::{self, Listener, Watch};
 use crate::sys::fork::{Child, ForkListener};
+use crate::sys::leave::LeaveListener;
 use crate::sys::work_queue::OwnedQueue;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
@@ -178,6 +179,14 @@ impl ForkListener for Processes {
                 return;
             }
             fsleep(RETRY_AFTER);
+        }
+    }
+}
+
+impl LeaveListener for Processes {
+    fn leaving(&self, mm: &MmWithUser) {
+        if let Some(process) = self.find(mm) {
+            process.ended();
         }
     }
 }

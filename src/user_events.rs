@@ -37,6 +37,7 @@ use processes::Processes;
 use registry::Registry;
 use sys::dyn_event::DynEvents;
 use sys::fork::ForkProbe;
+use sys::leave::LeaveProbe;
 use sys::symbols::Symbols;
 use sys::tracefs::{Control, Listed, TracefsFile};
 
@@ -59,6 +60,7 @@ module! {
 struct UserEvents {
     _data: TracefsFile<Context>,
     _forks: ForkProbe<Processes>,
+    _leaves: LeaveProbe<Processes>,
     _dynamic_events: DynEvents<UserEvent>,
     _registrations: TracefsFile<Context>,
     _profile: TracefsFile<Context>,
@@ -125,6 +127,7 @@ impl UserEvents {
         let dynamic_events = steps.run("join dynamic_events", || {
             DynEvents::new(symbols, state.0.registry.clone())
         })?;
+        let leaves = steps.run("watch exits", || LeaveProbe::new(state.0.processes.clone()))?;
         let forks = steps.run("watch forks", || ForkProbe::new(state.0.processes.clone()))?;
         // Last, since from here on the module is used.
         let data = steps.run("create user_events_data in tracefs", || {
@@ -133,6 +136,7 @@ impl UserEvents {
         Ok(Self {
             _data: data,
             _forks: forks,
+            _leaves: leaves,
             _dynamic_events: dynamic_events,
             _registrations: registrations,
             _profile: profile,

@@ -14,7 +14,7 @@ use kernel::sync::Arc;
 
 /// Who wants to know that an address space ends.
 pub(crate) trait Listener: Send + Sync + Sized + 'static {
-    /// The address space is gone: no task uses it any more. Called at most once. May sleep, but
+    /// The address space is gone: no task uses it any more. Called at most once by a subscription. May sleep, but
     /// must not take `event_mutex`: the context may hold it.
     fn ended(&self);
 }

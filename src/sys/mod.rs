@@ -13,6 +13,7 @@ pub(crate) mod clock;
 pub(crate) mod dyn_event;
 pub(crate) mod event_mutex;
 pub(crate) mod fork;
+pub(crate) mod leave;
 pub(crate) mod module_ref;
 pub(crate) mod perf;
 pub(crate) mod probe_list;

@@ -8,6 +8,7 @@
 #include <linux/jiffies.h>
 #include <linux/kprobes.h>
 #include <linux/mm.h>
+#include <linux/mmu_notifier.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/pagemap.h>
@@ -28,6 +29,7 @@
 #include <linux/tracefs.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
+#include <trace/events/sched.h>
 #include <linux/workqueue.h>
 
 #include "helpers.h"
@@ -223,7 +225,9 @@ static void on_fork(void *data, struct task_struct *parent,
 {
 	struct user_events_fork_probe *probe = data;
 
-	if (parent->mm && child->mm && parent->mm != child->mm)
+	/* Who has registered something has a notifier; most have not. */
+	if (parent->mm && mm_has_notifiers(parent->mm) &&
+	    child->mm && parent->mm != child->mm)
 		probe->forked(probe, child);
 }
 
@@ -237,6 +241,7 @@ static void find_fork(struct tracepoint *tp, void *data)
 
 int user_events_add_fork_probe(struct user_events_fork_probe *probe)
 {
+	check_trace_callback_type_sched_process_fork(on_fork);
 	for_each_kernel_tracepoint(find_fork, probe);
 	if (!probe->tp)
 		return -ENOENT;
@@ -246,6 +251,63 @@ int user_events_add_fork_probe(struct user_events_fork_probe *probe)
 void user_events_remove_fork_probe(struct user_events_fork_probe *probe)
 {
 	tracepoint_probe_unregister(probe->tp, on_fork, probe);
+	tracepoint_synchronize_unregister();
+}
+
+static void on_leaving(struct user_events_leave_probe *probe)
+{
+	struct mm_struct *mm = current->mm;
+
+	if (mm && mm_has_notifiers(mm) && atomic_read(&mm->mm_users) == 1 &&
+	    preemptible())
+		probe->leaving(probe);
+}
+
+static void on_exit(void *data, struct task_struct *task, bool group_dead)
+{
+	on_leaving(data);
+}
+
+static void on_exec(void *data, struct task_struct *task,
+		    struct linux_binprm *bprm)
+{
+	on_leaving(data);
+}
+
+static void find_leaving(struct tracepoint *tp, void *data)
+{
+	struct user_events_leave_probe *probe = data;
+
+	if (!strcmp(tp->name, "sched_process_exit"))
+		probe->exit = tp;
+	if (!strcmp(tp->name, "sched_prepare_exec"))
+		probe->exec = tp;
+}
+
+int user_events_add_leave_probe(struct user_events_leave_probe *probe)
+{
+	int ret;
+
+	check_trace_callback_type_sched_process_exit(on_exit);
+	check_trace_callback_type_sched_prepare_exec(on_exec);
+	for_each_kernel_tracepoint(find_leaving, probe);
+	if (!probe->exit || !probe->exec)
+		return -ENOENT;
+	ret = tracepoint_probe_register(probe->exit, on_exit, probe);
+	if (ret)
+		return ret;
+	ret = tracepoint_probe_register(probe->exec, on_exec, probe);
+	if (ret) {
+		tracepoint_probe_unregister(probe->exit, on_exit, probe);
+		tracepoint_synchronize_unregister();
+	}
+	return ret;
+}
+
+void user_events_remove_leave_probe(struct user_events_leave_probe *probe)
+{
+	tracepoint_probe_unregister(probe->exec, on_exec, probe);
+	tracepoint_probe_unregister(probe->exit, on_exit, probe);
 	tracepoint_synchronize_unregister();
 }
 

@@ -97,6 +97,24 @@ struct user_events_fork_probe {
 	struct tracepoint	*tp;
 };
 
+/**
+ * struct user_events_leave_probe - somebody who wants to know of leaving tasks
+ * @leaving: the current task, the only user of its address space, is about to
+ *           leave it by exit or exec and returns to user space there no more;
+ *           sleeping is allowed
+ * @exit: the tracepoint sched_process_exit
+ * @exec: the tracepoint sched_prepare_exec
+ */
+struct user_events_leave_probe {
+	void			(*leaving)(struct user_events_leave_probe *probe);
+	struct tracepoint	*exit;
+	struct tracepoint	*exec;
+};
+
+/* leave.rs */
+int user_events_add_leave_probe(struct user_events_leave_probe *probe);
+void user_events_remove_leave_probe(struct user_events_leave_probe *probe);
+
 /* fork.rs */
 int user_events_add_fork_probe(struct user_events_fork_probe *probe);
 void user_events_remove_fork_probe(struct user_events_fork_probe *probe);
