@@ -16,6 +16,7 @@
 #include <linux/pid_namespace.h>
 #include <linux/preempt.h>
 #include <linux/printk.h>
+#include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -374,7 +375,11 @@ struct task_struct *user_events_next_process(struct task_struct *process)
 	return process == &init_task ? NULL : process;
 }
 
-/* The address space of any of a process's threads: the leader may have exited. */
+/*
+ * The address space of any of a process's threads: the leader may have exited. RCU
+ * is read-locked; for_each_thread() would on kernels with PROVE_RCU also ask for
+ * tasklist_lock, which modules do not see.
+ */
 const struct mm_struct *user_events_process_mm(struct task_struct *process)
 {
 	const struct mm_struct *mm = NULL;
@@ -383,7 +388,7 @@ const struct mm_struct *user_events_process_mm(struct task_struct *process)
 	/* One that works in the address space of others. */
 	if (process->flags & PF_KTHREAD)
 		return NULL;
-	for_each_thread(process, thread) {
+	list_for_each_entry_rcu(thread, &process->signal->thread_head, thread_node) {
 		mm = READ_ONCE(thread->mm);
 		if (mm)
 			break;
