@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -88,6 +88,18 @@ impl Test {
             ..self
         }
     }
+}
+
+static LONG: AtomicBool = AtomicBool::new(false);
+
+/// Lets tests that can be long be so.
+pub fn be_long() {
+    LONG.store(true, Ordering::Relaxed);
+}
+
+/// Is there time for more than is needed in every run?
+pub fn is_long() -> bool {
+    LONG.load(Ordering::Relaxed)
 }
 
 /// Makes the table of a file's tests: the function's name, after the subject, is the test's name.

@@ -40,7 +40,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--all] [--list]
+const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--all] [--long] [--list]
                  [--skip NAME-SUBSTRING]... [NAME-SUBSTRING...]
 
   --module FILE   the module to test, not loaded yet; without it the kernel's
@@ -51,6 +51,7 @@ const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--all] [--l
   --all           a test that cannot be run on this machine is a failure
   --skip PART     leave out the tests that have this in their name
   --list          only say which tests there are
+  --long          test for longer where more can be seen by that
 
 Runs the tests whose names contain one of the substrings, or all. One line a
 test; exit status 1 if any failed. Run it as root, in a virtual machine.";
@@ -82,6 +83,7 @@ fn options() -> Result<Options, String> {
             "--all" => options.all = true,
             "--list" => options.list = true,
             "--against-c" => options.against_c = true,
+            "--long" => harness::be_long(),
             "--help" | "-h" => return Err(String::new()),
             option if option.starts_with('-') => return Err(format!("no option {option}")),
             name => options.wanted.push(name.to_string()),

@@ -64,6 +64,13 @@ pub fn exit_thread() -> ! {
     unreachable!("exit returned")
 }
 
+/// Lets a child process carry on at a higher or lower priority: from -20, the highest, to 19.
+pub fn be_nice(value: i32) {
+    // SAFETY: Takes numbers only.
+    let ret = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
+    assert_eq!(ret, 0, "setpriority: {:?}", Errno::last());
+}
+
 fn ptrace(request: libc::c_uint, pid: i32, address: usize, data: usize) {
     // SAFETY: The requests of this file take numbers, or for PTRACE_GETEVENTMSG the address of a
     // word that is the caller's.

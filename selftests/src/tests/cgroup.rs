@@ -5,18 +5,21 @@
 use crate::abi::Data;
 use crate::cgroup::{Cgroup, SIGN};
 use crate::child::{self, Line};
+use crate::errno::Errno;
 use crate::event::Event;
-use crate::follower::toggle;
+use crate::follower::{end, fork, tell, toggle};
 use crate::harness::tests;
 use crate::machine;
 use crate::memory::Mapping;
-use crate::wait;
+use crate::{os, wait};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 tests!("cgroup":
     registrations_are_charged.where_there_is(SIGN),
     events_are_charged.where_there_is(SIGN),
     a_set_that_is_copied_is_charged_to_who_changes_it.where_there_is(SIGN),
+    who_registers_without_end_harms_nobody_else.where_there_is(SIGN),
 );
 
 /// Registers as many bits of an event, one after the other, at the start of a mapping.
@@ -155,4 +158,43 @@ fn a_set_that_is_copied_is_charged_to_who_changes_it() {
     child.line.say("exit");
     child.join();
     wait::until("the charge to go", || grown() < bits * 10);
+}
+
+fn who_registers_without_end_harms_nobody_else() {
+    let event = Event::new("st_cgroup_limit u32 a");
+    let mut others = vec![fork(&event)];
+    let group = Cgroup::new("st_cgroup_limit");
+    group.set("memory.max", "8M");
+    let count = Mapping::shared(1);
+    let child = child::fork(|_| {
+        group.enter();
+        let data = Data::open();
+        let page = Mapping::kept(16);
+        let mut result = Ok(0);
+        for bit in 0..16 * 4096 * 8u64 {
+            let address = page.address() + 4 * (bit / 32);
+            result = data.register_text("st_cgroup_limit u32 a", address, (bit % 32) as u8);
+            if result.is_err() {
+                break;
+            }
+            count.word(0).fetch_add(1, Ordering::Relaxed);
+        }
+        assert_eq!(result, Err(Errno::ENOMEM), "without end");
+    });
+    // In the meantime, and afterwards.
+    for _ in 0..3 {
+        toggle(&event, &mut others);
+    }
+    let (_, status) = os::wait(child.pid, 0).unwrap();
+    // Either it was told, or the kernel ended it as it ends others that use too much.
+    assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
+    let registered = count.word(0).load(Ordering::Relaxed);
+    let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
+    println!("  # {how} after {registered} registrations");
+    assert!(registered > 1000, "after {registered} registrations");
+    toggle(&event, &mut others);
+    let another = Event::new("st_cgroup_another u32 a");
+    toggle(&another, &mut []);
+    tell(&mut others, "unregister");
+    end(others);
 }

@@ -33,6 +33,7 @@ mod registrations;
 mod signals;
 mod sizes;
 mod status;
+mod storm;
 mod stress;
 mod truncate;
 mod unprivileged;
@@ -64,6 +65,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         hostile::TESTS,
         cgroup::TESTS,
         bpf::TESTS,
+        storm::TESTS,
         stress::TESTS,
         status::TESTS,
         lifetime::TESTS,
