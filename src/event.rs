@@ -8,7 +8,7 @@
 use crate::enabler::Enabler;
 use crate::misses::Misses;
 use crate::registry::Registry;
-use crate::schema::{self, Description, Location, Sink};
+use crate::schema::{self, Description, Field, Location, Sink};
 use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::trace_event::{FieldSpec, TraceEvent, TraceEventOwner};
@@ -87,7 +87,7 @@ impl Place {
 
     /// The name in tracefs of an event that was registered as `name`.
     fn name(self, name: &[u8]) -> Result<KVec<u8>> {
-        let mut shown = KVec::new();
+        let mut shown = KVec::with_capacity(name.len() + 8, GFP_KERNEL)?;
         shown.extend_from_slice(name, GFP_KERNEL)?;
         if let Place::Format(number) = self {
             let suffix = CString::try_from_fmt(fmt!(".{number:x}"))?;
@@ -125,13 +125,22 @@ impl UserEvent {
         listing: KVec<u8>,
     ) -> Result<Arc<Event>> {
         let name = place.name(description.name())?;
-        let mut print_fmt = Text(KVec::new());
+        // The conversions and `REC->` are longer than the types that they stand for.
+        let mut print_fmt = Text(KVec::with_capacity(
+            2 * description.text_len() + 64,
+            GFP_KERNEL,
+        )?);
         description.write_print_fmt(&mut print_fmt)?;
+        // Each walk over the description's own fields reads the text again.
+        let mut fields = KVec::with_capacity(8, GFP_KERNEL)?;
+        for field in description.fields() {
+            fields.push(field, GFP_KERNEL)?;
+        }
         let mut locations = KVec::new();
-        for location in description.locations() {
+        for location in fields.iter().filter_map(Field::location) {
             locations.push(location, GFP_KERNEL_ACCOUNT)?;
         }
-        let specs = description.fields().map(|field| FieldSpec {
+        let specs = fields.iter().map(|field| FieldSpec {
             type_text: field.type_text(),
             name: field.name(),
             size: field.size(),

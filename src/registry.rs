@@ -158,7 +158,10 @@ impl Registry {
         description: &Description<'_>,
         request: Request,
     ) -> Result<Use> {
-        let mut listing = Text(KVec::new());
+        let mut listing = Text(KVec::with_capacity(
+            description.text_len(),
+            GFP_KERNEL_ACCOUNT,
+        )?);
         description.write_listing(&mut listing)?;
         let listing = listing.0;
         let key = Key::text(if request.multi_format {

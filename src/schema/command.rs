@@ -107,6 +107,14 @@ impl<'a> Description<'a> {
         Fields::new(Pieces::new(self.fields))
     }
 
+    /// Bytes of the text, which its listing will have too, give or take some spaces.
+    pub fn text_len(&self) -> usize {
+        self.name
+            .len()
+            .saturating_add(1)
+            .saturating_add(self.fields.len())
+    }
+
     /// Bytes of payload that the fields themselves take; what locations point to comes after them.
     pub fn fixed_size(&self) -> u32 {
         self.fixed_size

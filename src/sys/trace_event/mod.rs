@@ -148,10 +148,18 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         fields: impl Iterator<Item = FieldSpec<'a>> + Clone,
         owner: impl PinInit<O, Error>,
     ) -> Result<Arc<Self>> {
-        let mut strings = KVec::new();
+        // With a NUL behind each.
+        let (count, texts_len) = fields.clone().fold((0, 0), |(count, len), field| {
+            (
+                count + 1,
+                len + field.type_text.len() + field.name.len() + 2,
+            )
+        });
+        let all = name.len() + print_fmt.len() + 2 + texts_len;
+        let mut strings = KVec::with_capacity(all, GFP_KERNEL_ACCOUNT)?;
         let name_at = add_string(&mut strings, name)?;
         let print_fmt_at = add_string(&mut strings, print_fmt)?;
-        let mut texts = KVec::new();
+        let mut texts = KVec::with_capacity(count, GFP_KERNEL)?;
         for field in fields.clone() {
             let type_at = add_string(&mut strings, field.type_text)?;
             let field_at = add_string(&mut strings, field.name)?;
