@@ -21,6 +21,9 @@ use kernel::sync::{Arc, Mutex};
 /// In between the kernel only fills in the rest of the new task.
 const LONGEST_FORK: u64 = 60_000_000_000;
 
+/// No time at which anything happened.
+const NEVER: u64 = 0;
+
 /// Where a registration is: the address of its word, and the bit in it.
 pub(crate) type Site = (usize, u8);
 
@@ -31,7 +34,8 @@ pub(crate) type Site = (usize, u8);
 pub(crate) struct Registrations {
     /// Memberships, those of processes that are just being forked included.
     users: Atomic<usize>,
-    /// When a bit was last written because an event changed, in nanoseconds since boot.
+    /// When a bit was last written because an event changed, in nanoseconds since boot, or
+    /// [`NEVER`].
     last_change: Atomic<u64>,
     #[pin]
     by_site: Mutex<RBTree<Site, Arc<Enabler>>>,
@@ -91,7 +95,8 @@ impl Registrations {
     /// Can a bit have changed between the copying of a process's memory and now, if the process got
     /// its start time at `started`?
     pub(crate) fn has_changed_since_fork(&self, started: u64) -> bool {
-        self.last_change.load(Relaxed).saturating_add(LONGEST_FORK) >= started
+        let last_change = self.last_change.load(Relaxed);
+        last_change != NEVER && last_change.saturating_add(LONGEST_FORK) >= started
     }
 
     /// A set of its own for one of several members, which is in both after this. The caller leaves
@@ -141,7 +146,7 @@ impl Membership {
         let registrations = Arc::pin_init(
             pin_init!(Registrations {
                 users: Atomic::new(1),
-                last_change: Atomic::new(0),
+                last_change: Atomic::new(NEVER),
                 by_site <- new_mutex!(RBTree::new(), "Registrations::by_site"),
                 members <- new_mutex!(RBTree::new(), "Registrations::members"),
             }),
