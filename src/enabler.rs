@@ -4,6 +4,7 @@
 
 use crate::event::Use;
 use crate::registrations::{Registrations, Site};
+use crate::sys::module_ref::ModuleRef;
 use crate::sys::remote_page::UserBit;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -21,6 +22,8 @@ pub(crate) struct Enabler {
     bit: UserBit,
     event: Use,
     registrations: Arc<Registrations>,
+    /// Last, so that it is dropped last.
+    _module: ModuleRef,
 }
 
 impl Enabler {
@@ -28,7 +31,7 @@ impl Enabler {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `ENOMEM`; `ENODEV` when the module is being unloaded.
     pub(crate) fn new(
         registrations: &Arc<Registrations>,
         bit: UserBit,
@@ -40,6 +43,7 @@ impl Enabler {
                 bit,
                 event,
                 registrations: registrations.clone(),
+                _module: ModuleRef::get()?,
             },
             GFP_KERNEL_ACCOUNT,
         )?)

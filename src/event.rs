@@ -3,7 +3,8 @@
 //! One registered event: its schema, its trace event, and who uses it.
 //!
 //! A [`Use`] is a value that somebody holds: an open file, a registration of a process, the tracers
-//! together. The event is there as long as one exists, and is retired when the last is dropped.
+//! together. The event is there as long as one exists, and is retired when the last is dropped. The
+//! holders keep the module loaded.
 
 use crate::enabler::Enabler;
 use crate::misses::Misses;
@@ -11,17 +12,18 @@ use crate::registry::Registry;
 use crate::schema::{self, Description, Field, Location, Sink};
 use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
-use crate::sys::trace_event::{FieldSpec, TraceEvent, TraceEventOwner};
-use core::ops::Deref;
+use crate::sys::trace_event::{self, FieldSpec, TraceEvent, TraceEventOwner};
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::str::{CStr, CString};
-use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed};
 use kernel::sync::{Arc, Mutex};
 
 /// A user event that the trace core can know.
 pub(crate) type Event = TraceEvent<UserEvent>;
+
+/// One use of a user event.
+pub(crate) type Use = trace_event::Use<UserEvent>;
 
 /// What makes a trace event a user event.
 #[pin_data]
@@ -37,12 +39,11 @@ pub(crate) struct UserEvent {
     locations: KVec<Location>,
     /// Does the event stay when nobody uses it?
     persistent: bool,
-    uses: Atomic<usize>,
     misses: Misses,
     registry: Arc<Registry>,
     /// What the tracers hold, while any is attached.
     #[pin]
-    tracers: Mutex<Option<Use>>,
+    tracers: Mutex<Option<(Use, ModuleRef)>>,
     #[pin]
     enablers: Mutex<Enablers>,
 }
@@ -155,7 +156,6 @@ impl UserEvent {
             fixed_size: description.fixed_size(),
             locations,
             persistent,
-            uses: Atomic::new(0),
             misses: Misses::new(),
             registry: registry.clone(),
             tracers <- new_mutex!(None, "UserEvent::tracers"),
@@ -195,11 +195,6 @@ impl UserEvent {
     /// Does the event stay when nobody uses it?
     pub(crate) fn is_persistent(&self) -> bool {
         self.persistent
-    }
-
-    /// Does anybody use it? Can become true only under `event_mutex`.
-    pub(crate) fn is_used(&self) -> bool {
-        self.uses.load(Acquire) != 0
     }
 
     /// The records that consumers could not take.
@@ -275,8 +270,8 @@ impl UserEvent {
 
 impl TraceEventOwner for UserEvent {
     fn first_attaches(event: &Arc<Event>, held: &EventMutexHeld) -> Result {
-        let tracers = Use::first(event, held)?;
-        *event.tracers.lock() = Some(tracers);
+        let module = ModuleRef::get()?;
+        *event.tracers.lock() = Some((Use::first(event, held), module));
         Ok(())
     }
 
@@ -297,63 +292,17 @@ impl TraceEventOwner for UserEvent {
         drop(tracers);
     }
 
+    fn last_use_dropped(event: Arc<Event>) {
+        if !event.persistent {
+            // Retiring takes `event_mutex`, which may be held right here, and must not happen in
+            // the middle of a detach.
+            let registry = event.registry.clone();
+            event.defer(registry.queue());
+        }
+    }
+
     fn deferred(event: Arc<Event>) {
         let registry = event.registry.clone();
         registry.retire(event);
-    }
-}
-
-/// One use of an event. While it exists, neither the event nor the module goes away.
-pub(crate) struct Use {
-    event: Arc<Event>,
-    _module: ModuleRef,
-}
-
-impl Use {
-    /// A use by somebody who has none yet. `event_mutex` is what keeps the event from being retired
-    /// at the same time.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` when the module is being unloaded.
-    pub(crate) fn first(event: &Arc<Event>, _held: &EventMutexHeld) -> Result<Self> {
-        Self::count(event)
-    }
-
-    /// Another use of the same event.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` when the module is being unloaded.
-    pub(crate) fn again(&self) -> Result<Self> {
-        Self::count(&self.event)
-    }
-
-    fn count(event: &Arc<Event>) -> Result<Self> {
-        let module = ModuleRef::get()?;
-        event.uses.fetch_add(1, Relaxed);
-        Ok(Self {
-            event: event.clone(),
-            _module: module,
-        })
-    }
-}
-
-impl Deref for Use {
-    type Target = Event;
-
-    #[inline]
-    fn deref(&self) -> &Event {
-        &self.event
-    }
-}
-
-impl Drop for Use {
-    fn drop(&mut self) {
-        if self.event.uses.fetch_sub(1, Full) == 1 && !self.event.persistent {
-            // Retiring takes `event_mutex`, which may be held right here, and must not happen in
-            // the middle of a detach.
-            self.event.clone().defer(self.event.registry.queue());
-        }
     }
 }

@@ -115,7 +115,7 @@ impl Registrations {
         let member = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
         copy.0.join(member);
         for original in enablers {
-            let enabler = Enabler::new(&copy.0, *original.bit(), original.event().again()?)?;
+            let enabler = Enabler::new(&copy.0, *original.bit(), original.event().again())?;
             let by_site = RBTreeNode::new(enabler.site(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
             let by_id = RBTreeNode::new(enabler.id(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
             enabler.event().connect_written(&enabler, by_id);

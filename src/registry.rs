@@ -145,7 +145,8 @@ impl Registry {
         &self.queue
     }
 
-    /// A use of the event that `description` describes; it is made if there is none. May sleep.
+    /// A use of the event that `description` describes; it is made if there is none. May sleep. The
+    /// caller keeps the module loaded for as long as the use exists.
     ///
     /// # Errors
     ///
@@ -179,7 +180,7 @@ impl Registry {
         };
         if let Some(event) = found.cloned() {
             if event.listing() == listing.as_slice() {
-                return Use::first(&event, &held);
+                return Ok(Use::first(&event, &held));
             }
             // One that nobody uses is about to be retired: it is not in the way.
             if event.is_used() || event.is_persistent() {
@@ -201,7 +202,7 @@ impl Registry {
         let event = UserEvent::new(self, id, place, request.persistent, description, listing)?;
         let by_key = RBTreeNode::new(Key::Event(event.clone()), event.clone(), GFP_KERNEL_ACCOUNT)?;
         let by_id = RBTreeNode::new(id, event.clone(), GFP_KERNEL_ACCOUNT)?;
-        let first = Use::first(&event, &held)?;
+        let first = Use::first(&event, &held);
         event.publish(&mut held)?;
 
         let events = self.events.get_mut(&mut held);

@@ -102,7 +102,7 @@ impl DataFile {
         }
 
         let event = self.registry.register(&description, request.event)?;
-        process.register(mm, bit, event.again()?)?;
+        process.register(mm, bit, event.again())?;
         let told = self
             .events
             .add(event)

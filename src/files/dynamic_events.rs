@@ -8,6 +8,7 @@ use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
 use crate::sys::dyn_event::{DynEventOwner, Words};
 use crate::sys::event_mutex::EventMutexHeld;
+use crate::sys::module_ref::ModuleRef;
 use crate::sys::tracefs::Listing;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -30,6 +31,7 @@ impl DynEventOwner for UserEvent {
             persistent: true,
             multi_format: false,
         };
+        let _module = ModuleRef::get()?;
         registry.register(&description, request).map(drop)
     }
 

@@ -2,10 +2,10 @@
 
 //! The events of one open file, by write index.
 
+use super::event_index::EventIndex;
 use crate::event::Use;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::{Mutex, SetOnce};
 
 /// Slots in the first chunk, as a power of two. Each chunk has twice the slots of the one before.
@@ -31,7 +31,7 @@ pub(crate) struct EventTable {
 }
 
 struct Indices {
-    by_event: RBTree<u64, u32>,
+    by_event: EventIndex,
     next: u32,
 }
 
@@ -54,7 +54,7 @@ impl EventTable {
         pin_init!(Self {
             chunks: [const { SetOnce::new() }; CHUNKS],
             indices <- new_mutex!(
-                Indices { by_event: RBTree::new(), next: 0 },
+                Indices { by_event: EventIndex::new(), next: 0 },
                 "EventTable::indices"
             ),
         })
@@ -75,7 +75,8 @@ impl EventTable {
     pub(crate) fn add(&self, event: Use) -> Result<u32> {
         let id = event.id();
         let mut indices = self.indices.lock();
-        if let Some(index) = indices.by_event.get(&id).copied() {
+        let id_at = |index| self.get(index).map(|event| event.id());
+        if let Some(index) = indices.by_event.get(id, id_at) {
             drop(indices);
             return Ok(index);
         }
@@ -83,7 +84,7 @@ impl EventTable {
         if index >= MOST {
             return Err(EMFILE);
         }
-        let node = RBTreeNode::new(id, index, GFP_KERNEL_ACCOUNT)?;
+        indices.by_event.reserve(id_at)?;
         let (chunk, slot) = place(index);
         let place = self.chunks.get(chunk).ok_or(EMFILE)?;
         if place.as_ref().is_none() {
@@ -94,7 +95,7 @@ impl EventTable {
             .and_then(|chunk| chunk.get(slot))
             .ok_or(EMFILE)?;
         slot.populate(event);
-        indices.by_event.insert(node);
+        indices.by_event.insert(id, index);
         indices.next = index + 1;
         Ok(index)
     }

@@ -4,6 +4,7 @@
 
 pub(crate) mod data;
 mod dynamic_events;
+mod event_index;
 pub(crate) mod event_table;
 pub(crate) mod profile;
 pub(crate) mod registrations;

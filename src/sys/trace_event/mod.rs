@@ -9,6 +9,9 @@
 
 mod consumers;
 mod publish;
+mod uses;
+
+pub(crate) use uses::Use;
 
 use super::bindings::{self, trace_event_call, trace_event_fields};
 use super::event_mutex::{ByEventMutex, EventMutexHeld};
@@ -38,6 +41,9 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
     /// on the event: it cannot be withdrawn from here.
     fn last_detached(event: &TraceEvent<Self>);
+
+    /// Nobody uses the event any more, unless somebody began to since. `event_mutex` may be held.
+    fn last_use_dropped(event: Arc<TraceEvent<Self>>);
 
     /// Runs on the work queue after [`TraceEvent::defer`]. May sleep.
     fn deferred(event: Arc<TraceEvent<Self>>);
@@ -89,6 +95,7 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     fields: KVec<trace_event_fields>,
     probes: ProbeList,
     consumers: Atomic<u32>,
+    uses: Atomic<usize>,
     published: ByEventMutex<bool>,
     #[pin]
     work: Work<TraceEvent<O>>,
@@ -190,6 +197,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 fields: array,
                 probes: ProbeList::new(),
                 consumers: Atomic::new(0),
+                uses: Atomic::new(0),
                 published: ByEventMutex::new(false),
                 work <- kernel::new_work!("TraceEvent::work"),
                 owner <- owner,
