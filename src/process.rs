@@ -216,10 +216,12 @@ impl Process {
     pub(crate) fn unregister(self: &Arc<Self>, mm: &MmWithUser, address: usize, bit: u8) -> Result {
         // Held until the bit is clear, so that a new registration of it comes after.
         let _changes = self.changes.lock();
-        if !self.has(address, bit) {
-            return Err(ENOENT);
-        }
-        let registrations = self.own_registrations()?;
+        let registrations = match self.registrations().ok_or(ENOENT)? {
+            (own, true) => own,
+            // A set that is shared is not copied for nothing.
+            (shared, false) if shared.get(&(address, bit)).is_none() => return Err(ENOENT),
+            _ => self.own_registrations()?,
+        };
         let enabler = registrations.remove(&(address, bit)).ok_or(ENOENT)?;
         enabler.event().disconnect(&enabler);
         let bit = enabler.bit();
