@@ -12,6 +12,7 @@ mod probes;
 mod together;
 mod trace_cmd;
 mod triggers;
+mod types;
 
 use crate::harness::Test;
 
@@ -26,6 +27,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         trace_cmd::TESTS,
         perf::TESTS,
         bpftrace::TESTS,
+        types::TESTS,
         together::TESTS,
     ]
     .into_iter()
