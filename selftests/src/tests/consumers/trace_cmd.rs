@@ -10,7 +10,7 @@ use crate::payload::{
 };
 use crate::tool::{self, Scratch, Tool};
 use crate::tracefs::Tracer;
-use crate::{wait, writer};
+use crate::{os, wait, writer};
 use std::fs;
 use std::path::Path;
 
@@ -20,18 +20,23 @@ tests!("consumers::trace_cmd":
     record_with_a_filter,
     record_of_several_events,
     start_show_and_extract,
+    stream_prints_what_comes,
 );
 
 /// Starts `trace-cmd record -o FILE` with more words, and waits until it records: a recorder for
 /// each CPU that sleeps on its buffer. One that is told to end before is lost with its records.
 pub(super) fn record(file: &str, words: &[&str]) -> Tool {
     let tool = Tool::start(&[&["trace-cmd", "record", "-o", file], words].concat());
-    let cpus = crate::os::cpus().len();
+    wait_for_recorders(&tool);
+    tool
+}
+
+fn wait_for_recorders(tool: &Tool) {
+    let cpus = os::cpus().len();
     wait::until("trace-cmd to record", || {
         let children = tool.children().into_iter();
         children.filter(|&pid| sleeps_on_a_buffer(pid)).count() == cpus
     });
-    tool
 }
 
 fn sleeps_on_a_buffer(pid: i32) -> bool {
@@ -161,4 +166,37 @@ fn start_show_and_extract() {
     assert_eq!(report.after(" st_tc_extract: "), ["a=1 b=one", "a=2 b=two"]);
     // `reset` leaves the buffer off.
     Tracer::top().control("tracing_on", "1");
+}
+
+fn stream_prints_what_comes() {
+    let event = Event::new("st_tc_stream u32 a");
+    let tool = Tool::start(&["trace-cmd", "stream", "-e", "st_tc_stream"]);
+    wait_for_recorders(&tool);
+    event.wait_set();
+    // Each CPU has a stream of its own, and only one stream is in order.
+    os::run_on(0);
+    let shown = || -> Vec<u32> {
+        let text = tool.printed();
+        let lines = text
+            .lines()
+            .filter_map(|line| line.split_once(" st_tc_stream: "));
+        let numbers =
+            lines.filter_map(|(_, fields)| fields.trim().strip_prefix("a=")?.parse().ok());
+        numbers.collect()
+    };
+    // It prints some at a time: more have to come to see the first.
+    let mut written = 0;
+    wait::until("a hundred records to be printed", || {
+        for _ in 0..20 {
+            written += 1u32;
+            event.write(&written.to_ne_bytes()).unwrap();
+        }
+        shown().len() >= 100
+    });
+    let shown = shown();
+    // The last line may be half printed.
+    let whole = &shown[..shown.len() - 1];
+    assert!(whole.iter().copied().eq(1..shown.len() as u32), "{shown:?}");
+    tool.interrupt();
+    event.wait_clear();
 }
