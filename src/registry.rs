@@ -213,20 +213,7 @@ impl Registry {
         if request.multi_format {
             events.next_format += 1;
         }
-        drop(held);
-        self.complete(first, &event)
-    }
-
-    /// The first use of an event that has just been published, unless the trace core could not make
-    /// all of it: then it goes. Somebody who has come upon it in the meantime keeps it as it is.
-    fn complete(&self, first: Use, event: &Arc<Event>) -> Result<Use> {
-        if event.has_directory() {
-            return Ok(first);
-        }
-        drop(first);
-        let mut held = EventMutexGuard::lock(self.symbols);
-        let _ = self.remove(event, &mut held);
-        Err(ENOMEM)
+        Ok(first)
     }
 
     /// Deletes the event registered as `name`, in all its formats. May sleep.

@@ -438,24 +438,6 @@ bool user_events_call_is_referenced(struct trace_event_call *call)
 	return atomic_read(&call->refcnt) != 0;
 }
 
-/*
- * Has the top tracer made the event's directory? Not so when it ran out of memory
- * there, which it tells nobody. Takes event_mutex. Cheap for an event that is new, as
- * the trace core's list begins with it.
- */
-bool user_events_has_directory(struct trace_event_call *call)
-{
-	struct trace_event_file *file;
-	bool has;
-
-	file = trace_get_event_file(NULL, call->class->system, trace_event_name(call));
-	if (IS_ERR(file))
-		return false;
-	has = file->event_call == call && file->ei;
-	trace_put_event_file(file);
-	return has;
-}
-
 bool user_events_access_ok(unsigned long addr, unsigned long size)
 {
 	return access_ok((const void __user *)addr, size);

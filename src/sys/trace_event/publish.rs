@@ -63,14 +63,6 @@ impl<O: DynEventOwner> TraceEvent<O> {
         ret
     }
 
-    /// Has the trace core made the published event's directory in tracefs? It says nothing when it
-    /// runs out of memory there. Asks with `event_mutex`, which must not be held. May sleep.
-    pub(crate) fn has_directory(&self) -> bool {
-        // SAFETY: The call is complete since `new` and alive as long as `self`, also where it is
-        // not published any more: then it is not found.
-        unsafe { bindings::user_events_has_directory(self.call.get()) }
-    }
-
     /// How many fields the trace core has defined for the event.
     fn defined_fields(&self, _held: &EventMutexHeld) -> usize {
         // SAFETY: The list of the class is complete since `new`, and `event_mutex` is held: the
