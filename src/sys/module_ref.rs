@@ -33,8 +33,8 @@ impl Drop for ModuleRef {
     fn drop(&mut self) {
         // SAFETY: The reference is ours by the invariant. The code that runs on after this is safe
         // from unloading by other means: it runs in a file operation (the file holds a reference),
-        // under `event_mutex` (module exit takes it), in a work item or in an mmu notifier (module
-        // exit waits for both).
+        // under `event_mutex` (module exit takes it), in a work item, in an mmu notifier, in a
+        // tracepoint's probe or in a task work (module exit waits for all four).
         unsafe { bindings::user_events_put_module() };
     }
 }
