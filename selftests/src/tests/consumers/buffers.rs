@@ -2,6 +2,7 @@
 
 //! The buffers of ftrace and what shows them: the trace file, `trace_pipe`, snapshots, options.
 
+use super::write;
 use crate::abi::PROFILE;
 use crate::event::Event;
 use crate::harness::tests;
@@ -26,12 +27,6 @@ tests!("consumers::buffers":
     options_show_a_record_as_they_do_a_kernels,
     the_option_fields_shows_what_always_shows,
 );
-
-fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
-    for value in values {
-        assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
-    }
-}
 
 /// The values of `a`, an event's only field, in the lines of a trace.
 fn values(text: &str, event: &Event) -> Vec<u32> {

@@ -2,6 +2,7 @@
 
 //! What switches ftrace for events: names and patterns, groups, instances, and whose records count.
 
+use super::{values, write};
 use crate::abi;
 use crate::child;
 use crate::event::Event;
@@ -49,20 +50,6 @@ fn wait_bits(events: &[Event], want: &[bool]) {
     let bits = || events.iter().map(Event::bit).collect::<Vec<_>>();
     let came = wait::comes(|| bits() == want);
     assert!(came, "bits {:?} instead of {want:?}", bits());
-}
-
-fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
-    for value in values {
-        assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
-    }
-}
-
-/// The event's values of `a`, its only field, in the trace.
-fn values(tracer: &Tracer, event: &Event) -> Vec<u32> {
-    let lines = tracer.lines(&event.name).into_iter();
-    lines
-        .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())
-        .collect()
 }
 
 fn set_event_takes_a_name() {

@@ -2,6 +2,7 @@
 
 //! perf: record, script, report, stat and trace.
 
+use super::write;
 use crate::child;
 use crate::event::{wait_gone, Event};
 use crate::harness::tests;
@@ -121,12 +122,6 @@ fn numbers(count: u32) -> Vec<[u8; 4]> {
 
 fn slices(payloads: &[[u8; 4]]) -> Vec<&[u8]> {
     payloads.iter().map(|payload| &payload[..]).collect()
-}
-
-fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
-    for value in values {
-        assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
-    }
 }
 
 fn list_shows_the_event() {

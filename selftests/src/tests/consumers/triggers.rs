@@ -2,6 +2,7 @@
 
 //! Triggers: what a user event sets off, alone or with recording, and histograms.
 
+use super::{values, write};
 use crate::event::Event;
 use crate::harness::tests;
 use crate::payload::{
@@ -74,20 +75,6 @@ impl Drop for Trigger<'_> {
 
 fn squeezed(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
-    for value in values {
-        assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
-    }
-}
-
-/// The event's values of `a`, its only field, in the trace.
-fn values(tracer: &Tracer, event: &Event) -> Vec<u32> {
-    let lines = tracer.lines(&event.name).into_iter();
-    lines
-        .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())
-        .collect()
 }
 
 const SNAPSHOT: &str = "/sys/kernel/tracing/snapshot";
