@@ -2,9 +2,11 @@
 
 //! What the kernel has and does not export.
 //!
-//! `event_mutex`, `tracefs_remove` and `print_event_fields` (kernel/trace/trace_events.c,
-//! fs/tracefs/inode.c, kernel/trace/trace_output.c) are looked up by name once, at load. See
-//! `bindings/helpers.c` for how, and why they are called through static calls.
+//! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
+//! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
+//! `tracefs_remove` (fs/tracefs/inode.c) and `print_event_fields` (kernel/trace/trace_output.c) are
+//! looked up by name once, at load. See `bindings/helpers.c` for how, and why they are called
+//! through static calls.
 
 use super::bindings;
 use kernel::prelude::*;

@@ -56,14 +56,23 @@ static enum print_line_t absent_print_event_fields(struct trace_iterator *iter,
 	return TRACE_TYPE_UNHANDLED;
 }
 
+static struct trace_event_file *absent_find_event_file(struct trace_array *tr,
+						       const char *system,
+						       const char *event)
+{
+	return NULL;
+}
+
 DEFINE_STATIC_CALL(kallsyms_call, absent_kallsyms_lookup_name);
 DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);
 DEFINE_STATIC_CALL(print_fields_call, absent_print_event_fields);
+DEFINE_STATIC_CALL(find_event_file_call, absent_find_event_file);
 
 static struct mutex *event_mutex_ptr;
 static struct mutex *dyn_event_ops_mutex_ptr;
 static struct list_head *dyn_event_list_ptr;
 static struct list_head *dyn_event_ops_list_ptr;
+static struct list_head *trace_arrays_ptr;
 
 /* A kprobe, once registered, knows the address of the symbol it sits on. */
 static void *find_kallsyms_lookup_name(void)
@@ -112,6 +121,10 @@ const char *user_events_resolve_symbols(void)
 	if (!dyn_event_ops_list_ptr)
 		return "dyn_event_ops_list";
 
+	trace_arrays_ptr = lookup("ftrace_trace_arrays");
+	if (!trace_arrays_ptr)
+		return "ftrace_trace_arrays";
+
 	addr = lookup("tracefs_remove");
 	if (!addr)
 		return "tracefs_remove";
@@ -121,6 +134,11 @@ const char *user_events_resolve_symbols(void)
 	if (!addr)
 		return "print_event_fields";
 	static_call_update(print_fields_call, addr);
+
+	addr = lookup("find_event_file");
+	if (!addr)
+		return "find_event_file";
+	static_call_update(find_event_file_call, addr);
 
 	return NULL;
 }
@@ -436,6 +454,22 @@ void user_events_fetch_caller_regs(struct pt_regs *regs)
 bool user_events_call_is_referenced(struct trace_event_call *call)
 {
 	return atomic_read(&call->refcnt) != 0;
+}
+
+/*
+ * Has the top tracer made the event's directory? Not so when it ran out of memory
+ * there, which it tells nobody. event_mutex is held. The tracer is the last of the
+ * list, always, and begins with its place there. Cheap for an event that is new: it
+ * is the first that the trace core comes upon.
+ */
+bool user_events_has_directory(struct trace_event_call *call)
+{
+	struct trace_array *top = (struct trace_array *)trace_arrays_ptr->prev;
+	struct trace_event_file *file;
+
+	file = static_call(find_event_file_call)(top, call->class->system,
+						 trace_event_name(call));
+	return file && file->event_call == call && file->ei;
 }
 
 bool user_events_access_ok(unsigned long addr, unsigned long size)

@@ -162,6 +162,7 @@ extern struct trace_event_functions user_events_print_functions;
 int user_events_reg(struct trace_event_call *call, enum trace_reg type,
 		    void *data);
 bool user_events_call_is_referenced(struct trace_event_call *call);
+bool user_events_has_directory(struct trace_event_call *call);
 
 /* remote_page.rs */
 bool user_events_access_ok(unsigned long addr, unsigned long size);

@@ -35,7 +35,9 @@ impl<O: DynEventOwner> TraceEvent<O> {
             } else if let Err(error) = to_result(bindings::trace_add_event_call(call)) {
                 bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
                 Err(error)
-            } else if self.defined_fields(held) + 1 != self.fields.len() {
+            } else if self.defined_fields(held) + 1 != self.fields.len()
+                || !bindings::user_events_has_directory(call)
+            {
                 // The trace core does not say when it runs out of memory on the way. The removal
                 // also unregisters the number. It fails if somebody is attached already; then the
                 // event is there, incomplete as it is.
