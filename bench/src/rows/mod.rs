@@ -126,7 +126,7 @@ pub const ROWS: &[Row] = &[
     row(
         "close.last",
         "close a file of 8000 events that nobody else uses",
-        &[OfC(0.5)],
+        &[],
     ),
     row(
         "gone.last",

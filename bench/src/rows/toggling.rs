@@ -10,7 +10,8 @@ use std::io::Read;
 
 const PROCESSES: usize = 200;
 const REGISTRATIONS: usize = 500;
-const TIMES: u64 = 20;
+/// What the clock's ticks add beside it is little for each of so many.
+const TIMES: u64 = 100;
 
 fn toggle(name: &str, words: &Words, at: usize) -> u64 {
     let switch = Switch::new(name);
