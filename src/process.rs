@@ -225,6 +225,9 @@ impl Process {
         let enabler = registrations.remove(&(address, bit)).ok_or(ENOENT)?;
         enabler.event().disconnect(&enabler);
         let bit = enabler.bit();
+        if bit.clear_own() {
+            return Ok(());
+        }
         with_page(mm, bit, Faults::Own, |locked| bit.store(mm, locked, false))
     }
 

@@ -144,6 +144,23 @@ impl UserBit {
         }
     }
 
+    /// Clears the bit, atomically, in the memory of the current task, by its own page tables: less
+    /// work than [`UserBit::store`]. Returns whether that was possible; a page that is not there, or
+    /// that the task may not write now, is left alone. Does not sleep.
+    pub(crate) fn clear_own(&self) -> bool {
+        let bit = u32::from(self.bit);
+        // Of a wide word the half with the bit.
+        let half = match (self.is_wide, cfg!(target_endian = "big")) {
+            (true, false) => bit / 32,
+            (true, true) => 1 - bit / 32,
+            (false, _) => 0,
+        };
+        let address = self.address + 4 * half as usize;
+        // SAFETY: The word is in the user's half of the address space, by the invariant, and is
+        // changed as the task itself could change it. Faults are refused, not taken.
+        unsafe { bindings::user_events_clear_own(address, 1 << (bit % 32)) == 0 }
+    }
+
     /// Is the bit set? `None` if that cannot be seen without bringing the page in. Does not wait for
     /// the process or its memory.
     pub(crate) fn load(&self, mm: &MmWithUser, _locked: &MmapReadGuard<'_>) -> Option<bool> {

@@ -30,8 +30,9 @@
 #include <linux/tracefs.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
-#include <trace/events/sched.h>
 #include <linux/workqueue.h>
+#include <asm/futex.h>
+#include <trace/events/sched.h>
 
 #include "helpers.h"
 
@@ -470,6 +471,21 @@ bool user_events_has_directory(struct trace_event_call *call)
 	file = static_call(find_event_file_call)(top, call->class->system,
 						 trace_event_name(call));
 	return file && file->event_call == call && file->ei;
+}
+
+/*
+ * Clears bits of a word of the current task's memory, atomically, if that takes no
+ * fault that sleeps. Any context.
+ */
+int user_events_clear_own(unsigned long addr, u32 mask)
+{
+	int old, ret;
+
+	pagefault_disable();
+	ret = arch_futex_atomic_op_inuser(FUTEX_OP_ANDN, mask, &old,
+					  (u32 __user *)addr);
+	pagefault_enable();
+	return ret;
 }
 
 bool user_events_access_ok(unsigned long addr, unsigned long size)
