@@ -297,12 +297,7 @@ impl TraceEventOwner for UserEvent {
             // Retiring takes `event_mutex`, which may be held right here, and must not happen in
             // the middle of a detach.
             let registry = event.registry.clone();
-            event.defer(registry.queue());
+            registry.retire_later(event);
         }
-    }
-
-    fn deferred(event: Arc<Event>) {
-        let registry = event.registry.clone();
-        registry.retire(event);
     }
 }

@@ -9,11 +9,14 @@ use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::Number;
 use crate::sys::work_queue::OwnedQueue;
 use core::cmp::Ordering;
+use kernel::list::{List, ListArc};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::atomic::{Acquire, Atomic, Release};
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SpinLock};
 use kernel::time::{delay::fsleep, Delta};
+use kernel::workqueue::{self, Work, WorkItem};
+use kernel::{new_spinlock, new_work};
 
 /// Most events at once, if the administrator does not say otherwise.
 const MOST_EVENTS: u32 = 32768;
@@ -26,9 +29,15 @@ const RETRY_AFTER: Delta = Delta::from_millis(100);
 ///
 /// The events are protected by `event_mutex`, which the trace core holds anyway whenever it shows,
 /// enables or deletes one.
+#[pin_data]
 pub(crate) struct Registry {
     symbols: Symbols,
     queue: OwnedQueue,
+    /// Events that have lost their last user. The work is to be done, or at it, while there are any.
+    #[pin]
+    idle: SpinLock<List<Event>>,
+    #[pin]
+    work: Work<Registry>,
     most: Number,
     events: ByEventMutex<Events>,
     /// Set once, when the module is unloaded.
@@ -128,16 +137,18 @@ impl Registry {
             next_id: 0,
             next_format: 0,
         };
-        Ok(Arc::new(
-            Self {
+        Arc::pin_init(
+            try_pin_init!(Self {
                 symbols,
                 queue: OwnedQueue::new()?,
+                idle <- new_spinlock!(List::new(), "Registry::idle"),
+                work <- new_work!("Registry::work"),
                 most: Number::new(c"user_events_max", MOST_EVENTS)?,
                 events: ByEventMutex::new(events),
                 closing: Atomic::new(false),
-            },
+            }? Error),
             GFP_KERNEL,
-        )?)
+        )
     }
 
     /// Where work is done that cannot be done where it is noticed.
@@ -272,21 +283,65 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes an event that has lost its last user, unless it has got a new one since. Runs on
-    /// the work queue; may sleep.
+    /// Has an event that has lost its last user removed by the work queue, unless it gets a new one
+    /// first. Any context but interrupts.
+    pub(crate) fn retire_later(self: &Arc<Self>, event: Arc<Event>) {
+        let mut idle = self.idle.lock();
+        let is_first = idle.is_empty();
+        let listed = ListArc::try_from_arc(event).map(|event| idle.push_back(event));
+        drop(idle);
+        // Listed already, or queued already, is as good.
+        if listed.is_ok() && is_first {
+            let _ = self.queue.enqueue::<_, 0>(self.clone());
+        }
+    }
+
+    /// Removes the events that have lost their last user. Runs on the work queue; may sleep.
     ///
     /// The trace core can still refer to an event without being attached to it (an event probe, a
     /// histogram); then this waits for it to stop.
-    pub(crate) fn retire(&self, event: Arc<Event>) {
-        while !self.closing.load(Acquire) {
-            let mut held = EventMutexGuard::lock(self.symbols);
-            let is_known = self.events.get(&held).by_id.get(&event.id()).is_some();
-            if !is_known || event.is_used() || self.remove(&event, &mut held).is_ok() {
-                return;
+    fn retire_idle(&self) {
+        let mut batch = List::new();
+        let mut referenced = List::new();
+        loop {
+            // Off the list before it is looked at, and while the lock is held: whoever drops a last
+            // use from here on lists it again. The latest first, as the trace core does not search
+            // long for it.
+            let mut idle = self.idle.lock();
+            if batch.is_empty() {
+                batch.push_all_back(&mut idle);
             }
-            drop(held);
-            fsleep(RETRY_AFTER);
+            let next = batch.pop_back().map(ListArc::into_arc);
+            drop(idle);
+            let is_closing = self.closing.load(Acquire);
+            match next {
+                Some(event) => {
+                    if !is_closing && self.retire(&event).is_err() {
+                        let listed = ListArc::try_from_arc(event);
+                        let _ = listed.map(|event| referenced.push_back(event));
+                    }
+                }
+                None if is_closing || referenced.is_empty() => break,
+                None => {
+                    fsleep(RETRY_AFTER);
+                    batch.push_all_back(&mut referenced);
+                }
+            }
         }
+    }
+
+    /// Removes an event, unless it is used or has been removed.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when the trace core refers to it.
+    fn retire(&self, event: &Arc<Event>) -> Result {
+        let mut held = EventMutexGuard::lock(self.symbols);
+        let is_known = self.events.get(&held).by_id.get(&event.id()).is_some();
+        if is_known && !event.is_used() {
+            self.remove(event, &mut held)?;
+        }
+        Ok(())
     }
 
     /// Calls `each` for every event, the oldest first. `event_mutex` is held meanwhile.
@@ -323,5 +378,17 @@ impl Registry {
             fsleep(RETRY_AFTER);
         }
         self.queue.drain();
+    }
+}
+
+workqueue::impl_has_work! {
+    impl HasWork<Self> for Registry { self.work }
+}
+
+impl WorkItem for Registry {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.retire_idle();
     }
 }

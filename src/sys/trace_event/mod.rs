@@ -16,15 +16,14 @@ pub(crate) use uses::Use;
 use super::bindings::{self, trace_event_call, trace_event_fields};
 use super::event_mutex::{ByEventMutex, EventMutexHeld};
 use super::probe_list::ProbeList;
-use super::work_queue::OwnedQueue;
 use core::ops::Deref;
 use core::ptr;
+use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
-use kernel::workqueue::{self, Work, WorkItem};
 
 /// What the owner of a trace event wants to know of it.
 pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
@@ -44,9 +43,6 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 
     /// Nobody uses the event any more, unless somebody began to since. `event_mutex` may be held.
     fn last_use_dropped(event: Arc<TraceEvent<Self>>);
-
-    /// Runs on the work queue after [`TraceEvent::defer`]. May sleep.
-    fn deferred(event: Arc<TraceEvent<Self>>);
 }
 
 /// One field of an event as the trace core is to know it.
@@ -97,8 +93,11 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     consumers: Atomic<u32>,
     uses: Atomic<usize>,
     published: ByEventMutex<bool>,
+    /// For one list of the owner's.
     #[pin]
-    work: Work<TraceEvent<O>>,
+    links: ListLinks,
+    #[pin]
+    is_listed: AtomicTracker,
     #[pin]
     owner: O,
 }
@@ -109,15 +108,15 @@ unsafe impl<O: TraceEventOwner> Send for TraceEvent<O> {}
 // SAFETY: What changes after `new` is atomic or protected by `event_mutex`.
 unsafe impl<O: TraceEventOwner> Sync for TraceEvent<O> {}
 
-workqueue::impl_has_work! {
-    impl{O: TraceEventOwner} HasWork<Self> for TraceEvent<O> { self.work }
+impl_list_arc_safe! {
+    impl{O: TraceEventOwner} ListArcSafe<0> for TraceEvent<O> {
+        tracked_by is_listed: AtomicTracker;
+    }
 }
 
-impl<O: TraceEventOwner> WorkItem for TraceEvent<O> {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        O::deferred(this);
+impl_list_item! {
+    impl{O: TraceEventOwner} ListItem<0> for TraceEvent<O> {
+        using ListLinks { self.links };
     }
 }
 
@@ -199,7 +198,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 consumers: Atomic::new(0),
                 uses: Atomic::new(0),
                 published: ByEventMutex::new(false),
-                work <- kernel::new_work!("TraceEvent::work"),
+                links <- ListLinks::new(),
+                is_listed <- AtomicTracker::new(),
                 owner <- owner,
             }? Error),
             GFP_KERNEL_ACCOUNT,
@@ -254,12 +254,5 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// The name under which tracefs shows the event.
     pub(crate) fn name(&self) -> &[u8] {
         self.strings.get(..self.name_len).unwrap_or_default()
-    }
-
-    /// Runs [`TraceEventOwner::deferred`] on `queue`, once however often it is asked for before it
-    /// begins to run. Any context.
-    pub(crate) fn defer(self: Arc<Self>, queue: &OwnedQueue) {
-        // Already queued is as good.
-        let _ = queue.enqueue::<_, 0>(self);
     }
 }
