@@ -6,7 +6,7 @@ use crate::enabler::Enabler;
 use crate::event::Use;
 use crate::processes::Processes;
 use crate::registrations::{Membership, Registrations, Site};
-use crate::sys::address_space::{Listener, Watch};
+use crate::sys::address_space::{self, Listener, Watch};
 use crate::sys::remote_page::{NotWritten, UserBit};
 use kernel::mm::{Mm, MmWithUser, MmapReadGuard};
 use kernel::prelude::*;
@@ -155,6 +155,12 @@ impl Process {
         Some((membership.registrations().clone(), membership.is_alone()))
     }
 
+    /// Are the registrations this process's alone?
+    fn is_alone(&self) -> bool {
+        let membership = self.membership.lock();
+        membership.as_ref().is_some_and(Membership::is_alone)
+    }
+
     /// Is something registered for this bit?
     pub(crate) fn has(&self, address: usize, bit: u8) -> bool {
         self.registrations()
@@ -189,21 +195,35 @@ impl Process {
         if self.has(bit.address(), bit.bit()) {
             return Err(EADDRINUSE);
         }
-        let registrations = self.own_registrations()?;
-        let enabler = Enabler::new(&registrations, bit, event)?;
-        let by_site = RBTreeNode::new(site, enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-        let mut by_id = Some(RBTreeNode::new(
-            enabler.id(),
-            enabler.clone(),
-            GFP_KERNEL_ACCOUNT,
-        )?);
-        with_page(mm, &bit, Faults::Own, |locked| {
-            enabler
-                .event()
-                .connect(&mut by_id, |on| bit.store(mm, locked, on))
-        })?;
-        registrations.insert(by_site);
-        Ok(())
+        let mut event = event;
+        loop {
+            let registrations = self.own_registrations()?;
+            let enabler = Enabler::new(&registrations, bit, event)?;
+            let by_site = RBTreeNode::new(site, enabler.clone(), GFP_KERNEL_ACCOUNT)?;
+            let mut by_site = Some(by_site);
+            let by_id = RBTreeNode::new(enabler.id(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
+            let mut by_id = Some(by_id);
+            with_page(mm, &bit, Faults::Own, |locked| {
+                registrations.insert_if(&mut by_site, || {
+                    if !self.is_alone() {
+                        return Ok(false);
+                    }
+                    // Another thread may be forking, and the child's memory have been copied before
+                    // the bit is written here.
+                    if address_space::is_shared(mm) {
+                        registrations.note_change();
+                    }
+                    let event = enabler.event();
+                    event.connect(&mut by_id, |on| bit.store(mm, locked, on))?;
+                    Ok(true)
+                })
+            })?;
+            if by_site.is_none() {
+                return Ok(());
+            }
+            // Shared with a child by now. It is not to have what it began without.
+            event = enabler.event().again();
+        }
     }
 
     /// Ends a registration and clears its bit. `mm` is the caller's, and this process's, address
@@ -216,13 +236,19 @@ impl Process {
     pub(crate) fn unregister(self: &Arc<Self>, mm: &MmWithUser, address: usize, bit: u8) -> Result {
         // Held until the bit is clear, so that a new registration of it comes after.
         let _changes = self.changes.lock();
-        let registrations = match self.registrations().ok_or(ENOENT)? {
-            (own, true) => own,
-            // A set that is shared is not copied for nothing.
-            (shared, false) if shared.get(&(address, bit)).is_none() => return Err(ENOENT),
-            _ => self.own_registrations()?,
+        let site = (address, bit);
+        let enabler = loop {
+            let registrations = match self.registrations().ok_or(ENOENT)? {
+                (own, true) => own,
+                // A set that is shared is not copied for nothing.
+                (shared, false) if shared.get(&site).is_none() => return Err(ENOENT),
+                _ => self.own_registrations()?,
+            };
+            // Another thread may be forking.
+            if let Some(removed) = registrations.remove_if(&site, || self.is_alone()) {
+                break removed.ok_or(ENOENT)?;
+            }
         };
-        let enabler = registrations.remove(&(address, bit)).ok_or(ENOENT)?;
         enabler.event().disconnect(&enabler);
         let bit = enabler.bit();
         if bit.clear_own() {

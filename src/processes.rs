@@ -170,6 +170,7 @@ impl ForkListener for Processes {
         // The child has not run yet, and it must not run without its registrations.
         while !child.is_dying() {
             if let Ok(process) = self.add(child.mm(), membership.share()) {
+                membership.registrations().settle();
                 if membership
                     .registrations()
                     .has_changed_since_fork(child.started())

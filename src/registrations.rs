@@ -29,13 +29,14 @@ pub(crate) type Site = (usize, u8);
 
 /// A set of registrations, and the processes in whose memory they are.
 ///
-/// While more than one process is in it, no registration is added or removed.
+/// While more than one process is in it, no registration is added or removed, but for the one that a
+/// thread was at when another one forked: a child waits for that before it runs.
 #[pin_data]
 pub(crate) struct Registrations {
     /// Memberships, those of processes that are just being forked included.
     users: Atomic<usize>,
-    /// When a bit was last written because an event changed, in nanoseconds since boot, or
-    /// [`NEVER`].
+    /// When a bit was last written that a child may have an older copy of, in nanoseconds since
+    /// boot, or [`NEVER`].
     last_change: Atomic<u64>,
     #[pin]
     by_site: Mutex<RBTree<Site, Arc<Enabler>>>,
@@ -58,15 +59,46 @@ impl Registrations {
         Some(enabler.clone())
     }
 
-    /// Adds a registration.
-    pub(crate) fn insert(&self, node: RBTreeNode<Site, Arc<Enabler>>) {
+    /// Adds a registration. For a set that nobody shares yet.
+    fn insert(&self, node: RBTreeNode<Site, Arc<Enabler>>) {
         let replaced = self.by_site.lock().insert(node);
         drop(replaced);
     }
 
-    /// Removes the registration at a site.
-    pub(crate) fn remove(&self, site: &Site) -> Option<Arc<Enabler>> {
-        self.by_site.lock().remove(site)
+    /// Adds a registration if `connect` says so; then the node is taken. Whoever is forked meanwhile
+    /// does not run before that is done.
+    ///
+    /// # Errors
+    ///
+    /// What `connect` fails with.
+    pub(crate) fn insert_if<E>(
+        &self,
+        node: &mut Option<RBTreeNode<Site, Arc<Enabler>>>,
+        connect: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut by_site = self.by_site.lock();
+        if connect()? {
+            let replaced = node.take().and_then(|node| by_site.insert(node));
+            drop(by_site);
+            drop(replaced);
+        }
+        Ok(())
+    }
+
+    /// Removes the registration at a site, if there is one and `is_alone` says so: `None` if it does
+    /// not.
+    pub(crate) fn remove_if(
+        &self,
+        site: &Site,
+        is_alone: impl FnOnce() -> bool,
+    ) -> Option<Option<Arc<Enabler>>> {
+        let mut by_site = self.by_site.lock();
+        is_alone().then(|| by_site.remove(site))
+    }
+
+    /// Waits until whoever was at a registration when the current process was forked has done it.
+    pub(crate) fn settle(&self) {
+        drop(self.by_site.lock());
     }
 
     /// Lets the bits be written in the memory of a process, too.
@@ -84,12 +116,17 @@ impl Registrations {
     /// Writes a bit in the memory of all processes. Those that cannot be written now are repaired
     /// later. The caller holds the lock of the event.
     pub(crate) fn write(&self, bit: &UserBit, on: bool) {
-        self.last_change.store(clock::now(), Relaxed);
+        self.note_change();
         for process in self.members.lock().values() {
             if !process.try_write(bit, on) {
                 process.repair_later((bit.address(), bit.bit()));
             }
         }
+    }
+
+    /// Has the bits written anew in the memory of a child that is being forked.
+    pub(crate) fn note_change(&self) {
+        self.last_change.store(clock::now(), Relaxed);
     }
 
     /// Can a bit have changed between the copying of a process's memory and now, if the process got

@@ -130,6 +130,13 @@ pub(crate) fn watch<L: Listener>(mm: &MmWithUser, listener: Arc<L>) -> Result<Wa
     Ok(Watch(subscription))
 }
 
+/// Does somebody else use the address space, too: a thread, or somebody who looks into it? Any
+/// context.
+pub(crate) fn is_shared(mm: &MmWithUser) -> bool {
+    // SAFETY: The address space is alive, as the reference shows.
+    unsafe { bindings::user_events_mm_is_shared(mm.as_raw()) }
+}
+
 /// Waits until no callback of any subscription runs or will run. All of them must have ended, and
 /// no new one may begin. May sleep.
 pub(crate) fn barrier() {

@@ -11,7 +11,7 @@ use crate::harness::tests;
 use crate::memory::Mapping;
 use crate::tracefs::{self, Tracer};
 use crate::{os, tasks, wait};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("fork":
@@ -21,6 +21,7 @@ tests!("fork":
     a_child_of_a_thread_has_them,
     a_child_has_them_before_its_first_instruction,
     the_first_call_of_a_child_finds_them,
+    what_a_thread_registers_meanwhile_is_all_there_or_not_at_all,
     a_child_whose_parent_has_ended_keeps_them,
     a_child_forked_while_enabled_follows,
     what_one_process_changes_the_others_keep,
@@ -138,6 +139,46 @@ fn the_first_call_of_a_child_finds_them() {
     toggler.kill();
     Tracer::top().disable(&event.name);
     toggle(&event, &mut []);
+}
+
+fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
+    let event = Event::new("st_fork_meanwhile u32 a");
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    let text = format!("{} u32 a", event.name);
+    let page = Mapping::kept(1);
+    let is_over = AtomicBool::new(false);
+    let mut codes = [0; 4];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let index = event.data.register_text(&text, page.address(), 0);
+                assert_eq!(index, Ok(event.index));
+                assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
+            }
+        });
+        for _ in 0..600 {
+            let pid = os::fork().unwrap();
+            if pid == 0 {
+                let is_set = page.word(0).load(Ordering::Relaxed) & 1 != 0;
+                // Only this tells whether the child has inherited it.
+                os::exit_now(match event.data.unregister_bit(page.address(), 0) {
+                    Err(Errno::ENOENT) => 0,
+                    Ok(()) if is_set => 1,
+                    Ok(()) => 2,
+                    Err(_) => 3,
+                });
+            }
+            let (_, status) = os::wait(pid, 0).unwrap();
+            codes[libc::WEXITSTATUS(status) as usize % 4] += 1;
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let [_, whole, not_told, other_errno] = codes;
+    assert_eq!((not_told, other_errno), (0, 0), "of {codes:?}");
+    assert_ne!(whole, 0, "no child inherited it: nothing was tried");
+    top.disable(&event.name);
 }
 
 fn a_child_whose_parent_has_ended_keeps_them() {

@@ -473,6 +473,12 @@ bool user_events_has_directory(struct trace_event_call *call)
 	return file && file->event_call == call && file->ei;
 }
 
+/* Does somebody else use the address space, too? Any context. */
+bool user_events_mm_is_shared(struct mm_struct *mm)
+{
+	return atomic_read(&mm->mm_users) != 1;
+}
+
 /*
  * Clears bits of a word of the current task's memory, atomically, if that takes no
  * fault that sleeps. Any context.

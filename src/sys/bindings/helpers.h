@@ -165,6 +165,7 @@ bool user_events_call_is_referenced(struct trace_event_call *call);
 bool user_events_has_directory(struct trace_event_call *call);
 
 /* remote_page.rs */
+bool user_events_mm_is_shared(struct mm_struct *mm);
 int user_events_clear_own(unsigned long addr, u32 mask);
 bool user_events_access_ok(unsigned long addr, unsigned long size);
 bool user_events_unpin_written(struct page *page);
