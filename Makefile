@@ -28,6 +28,9 @@ test: ## all tests: the schema's on the host, the others in the machine
 test-custom: ## the machine's tests on a small custom kernel, with the module
 	@KERNEL=custom machine/test
 
+test-long: ## a million observations of bits while processes come and go
+	@machine/test-long
+
 conformance-c: ## the conformance test on the kernel with the C implementation
 	@KERNEL=c machine/conformance-c
 
@@ -55,4 +58,4 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom conformance-c bench kernel-c modules install shell lint fmt clean
+.PHONY: help demo test test-custom test-long conformance-c bench kernel-c modules install shell lint fmt clean
