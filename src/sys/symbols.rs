@@ -5,7 +5,7 @@
 //! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
 //! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
 //! `tracefs_remove` (fs/tracefs/inode.c) and `print_event_fields` (kernel/trace/trace_output.c) are
-//! looked up by name once, at load. See `bindings/helpers.c` for how, and why they are called
+//! looked up by name once, at load. See `bindings/symbols.c` for how, and why they are called
 //! through static calls.
 
 use super::bindings;
@@ -27,7 +27,7 @@ impl Symbols {
     ///
     /// `ENOENT` after a line in the log that names the symbol that is missing.
     pub(crate) fn resolve() -> Result<Self> {
-        // SAFETY: The module is being loaded: no other function of helpers.c runs yet, so none can
+        // SAFETY: The module is being loaded: no other function of symbols.c runs yet, so none can
         // see the static calls while they change. We may sleep.
         let missing = unsafe { bindings::user_events_resolve_symbols() };
         if missing.is_null() {

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the kernel has and does not export, found at load and called from here.
+ */
+
+#include <linux/kprobes.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/static_call.h>
+#include <linux/trace_events.h>
+#include <linux/tracefs.h>
+
+#include "helpers.h"
+
+/*
+ * Functions that the kernel does not export are called through static calls:
+ * those compile to direct jumps, which kernels with IBT or kCFI accept even
+ * where nothing in the kernel takes the target's address. A call through a
+ * function pointer would be killed there.
+ */
+static unsigned long absent_kallsyms_lookup_name(const char *name)
+{
+	return 0;
+}
+
+static void absent_tracefs_remove(struct dentry *dentry)
+{
+}
+
+static enum print_line_t absent_print_event_fields(struct trace_iterator *iter,
+						   struct trace_event *event)
+{
+	return TRACE_TYPE_UNHANDLED;
+}
+
+static struct trace_event_file *absent_find_event_file(struct trace_array *tr,
+						       const char *system,
+						       const char *event)
+{
+	return NULL;
+}
+
+DEFINE_STATIC_CALL(kallsyms_call, absent_kallsyms_lookup_name);
+DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);
+DEFINE_STATIC_CALL(print_fields_call, absent_print_event_fields);
+DEFINE_STATIC_CALL(find_event_file_call, absent_find_event_file);
+
+static struct mutex *event_mutex_ptr;
+static struct mutex *dyn_event_ops_mutex_ptr;
+static struct list_head *dyn_event_list_ptr;
+static struct list_head *dyn_event_ops_list_ptr;
+static struct list_head *trace_arrays_ptr;
+
+/* A kprobe, once registered, knows the address of the symbol it sits on. */
+static void *find_kallsyms_lookup_name(void)
+{
+	struct kprobe kp = { .symbol_name = "kallsyms_lookup_name" };
+	void *addr;
+
+	if (register_kprobe(&kp))
+		return NULL;
+	addr = kp.addr;
+	unregister_kprobe(&kp);
+	return addr;
+}
+
+static void *lookup(const char *name)
+{
+	return (void *)static_call(kallsyms_call)(name);
+}
+
+/**
+ * user_events_resolve_symbols - find what the kernel does not export
+ *
+ * Context: process context, may sleep. Called once, at load, before any other
+ * function here.
+ * Return: NULL, or the name of the symbol that is missing.
+ */
+const char *user_events_resolve_symbols(void)
+{
+	void *addr;
+
+	addr = find_kallsyms_lookup_name();
+	if (!addr)
+		return "kallsyms_lookup_name";
+	static_call_update(kallsyms_call, addr);
+
+	event_mutex_ptr = lookup("event_mutex");
+	if (!event_mutex_ptr)
+		return "event_mutex";
+	dyn_event_ops_mutex_ptr = lookup("dyn_event_ops_mutex");
+	if (!dyn_event_ops_mutex_ptr)
+		return "dyn_event_ops_mutex";
+	dyn_event_list_ptr = lookup("dyn_event_list");
+	if (!dyn_event_list_ptr)
+		return "dyn_event_list";
+	dyn_event_ops_list_ptr = lookup("dyn_event_ops_list");
+	if (!dyn_event_ops_list_ptr)
+		return "dyn_event_ops_list";
+
+	trace_arrays_ptr = lookup("ftrace_trace_arrays");
+	if (!trace_arrays_ptr)
+		return "ftrace_trace_arrays";
+
+	addr = lookup("tracefs_remove");
+	if (!addr)
+		return "tracefs_remove";
+	static_call_update(tracefs_remove_call, addr);
+
+	addr = lookup("print_event_fields");
+	if (!addr)
+		return "print_event_fields";
+	static_call_update(print_fields_call, addr);
+
+	addr = lookup("find_event_file");
+	if (!addr)
+		return "find_event_file";
+	static_call_update(find_event_file_call, addr);
+
+	return NULL;
+}
+
+void user_events_lock_event_mutex(void)
+{
+	mutex_lock(event_mutex_ptr);
+}
+
+void user_events_unlock_event_mutex(void)
+{
+	mutex_unlock(event_mutex_ptr);
+}
+
+/* event_mutex is held. */
+void user_events_add_dyn_event(struct dyn_event *ev)
+{
+	list_add_tail(&ev->list, dyn_event_list_ptr);
+}
+
+/* event_mutex is held. */
+void user_events_remove_dyn_event(struct dyn_event *ev)
+{
+	list_del(&ev->list);
+}
+
+void user_events_add_dyn_event_ops(struct dyn_event_operations *ops)
+{
+	mutex_lock(dyn_event_ops_mutex_ptr);
+	list_add_tail(&ops->list, dyn_event_ops_list_ptr);
+	mutex_unlock(dyn_event_ops_mutex_ptr);
+}
+
+void user_events_remove_dyn_event_ops(struct dyn_event_operations *ops)
+{
+	mutex_lock(dyn_event_ops_mutex_ptr);
+	list_del(&ops->list);
+	mutex_unlock(dyn_event_ops_mutex_ptr);
+}
+
+void user_events_tracefs_remove(struct dentry *dentry)
+{
+	static_call(tracefs_remove_call)(dentry);
+}
+
+static enum print_line_t print_record(struct trace_iterator *iter, int flags,
+				      struct trace_event *event)
+{
+	return static_call(print_fields_call)(iter, event);
+}
+
+/* The trace core fills in what is left out. */
+struct trace_event_functions user_events_print_functions = {
+	.trace = print_record,
+};
+
+/*
+ * Has the top tracer made the event's directory? Not so when it ran out of memory
+ * there, which it tells nobody. event_mutex is held. The tracer is the last of the
+ * list, always, and begins with its place there. Cheap for an event that is new: it
+ * is the first that the trace core comes upon.
+ */
+bool user_events_has_directory(struct trace_event_call *call)
+{
+	struct trace_array *top = (struct trace_array *)trace_arrays_ptr->prev;
+	struct trace_event_file *file;
+
+	file = static_call(find_event_file_call)(top, call->class->system,
+						 trace_event_name(call));
+	return file && file->event_call == call && file->ei;
+}

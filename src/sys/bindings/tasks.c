@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tasks: how they come and go, what they are called, and work that they do.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pid_namespace.h>
+#include <linux/preempt.h>
+#include <linux/printk.h>
+#include <linux/rculist.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/task_work.h>
+#include <linux/tracepoint.h>
+#include <trace/events/sched.h>
+
+#include "helpers.h"
+
+static void on_fork(void *data, struct task_struct *parent,
+		    struct task_struct *child)
+{
+	struct user_events_fork_probe *probe = data;
+
+	/* Who has registered something has a notifier; most have not. */
+	if (parent->mm && mm_has_notifiers(parent->mm) &&
+	    child->mm && parent->mm != child->mm)
+		probe->forked(probe, child);
+}
+
+static void find_fork(struct tracepoint *tp, void *data)
+{
+	struct user_events_fork_probe *probe = data;
+
+	if (!strcmp(tp->name, "sched_process_fork"))
+		probe->tp = tp;
+}
+
+int user_events_add_fork_probe(struct user_events_fork_probe *probe)
+{
+	check_trace_callback_type_sched_process_fork(on_fork);
+	for_each_kernel_tracepoint(find_fork, probe);
+	if (!probe->tp)
+		return -ENOENT;
+	return tracepoint_probe_register(probe->tp, on_fork, probe);
+}
+
+void user_events_remove_fork_probe(struct user_events_fork_probe *probe)
+{
+	tracepoint_probe_unregister(probe->tp, on_fork, probe);
+	tracepoint_synchronize_unregister();
+}
+
+static void on_leaving(struct user_events_leave_probe *probe)
+{
+	struct mm_struct *mm = current->mm;
+
+	if (mm && mm_has_notifiers(mm) && atomic_read(&mm->mm_users) == 1 &&
+	    preemptible())
+		probe->leaving(probe);
+}
+
+static void on_exit(void *data, struct task_struct *task, bool group_dead)
+{
+	on_leaving(data);
+}
+
+static void on_exec(void *data, struct task_struct *task,
+		    struct linux_binprm *bprm)
+{
+	on_leaving(data);
+}
+
+static void find_leaving(struct tracepoint *tp, void *data)
+{
+	struct user_events_leave_probe *probe = data;
+
+	if (!strcmp(tp->name, "sched_process_exit"))
+		probe->exit = tp;
+	if (!strcmp(tp->name, "sched_prepare_exec"))
+		probe->exec = tp;
+}
+
+int user_events_add_leave_probe(struct user_events_leave_probe *probe)
+{
+	int ret;
+
+	check_trace_callback_type_sched_process_exit(on_exit);
+	check_trace_callback_type_sched_prepare_exec(on_exec);
+	for_each_kernel_tracepoint(find_leaving, probe);
+	if (!probe->exit || !probe->exec)
+		return -ENOENT;
+	ret = tracepoint_probe_register(probe->exit, on_exit, probe);
+	if (ret)
+		return ret;
+	ret = tracepoint_probe_register(probe->exec, on_exec, probe);
+	if (ret) {
+		tracepoint_probe_unregister(probe->exit, on_exit, probe);
+		tracepoint_synchronize_unregister();
+	}
+	return ret;
+}
+
+void user_events_remove_leave_probe(struct user_events_leave_probe *probe)
+{
+	tracepoint_probe_unregister(probe->exec, on_exec, probe);
+	tracepoint_probe_unregister(probe->exit, on_exit, probe);
+	tracepoint_synchronize_unregister();
+}
+
+int user_events_add_task_work(struct task_struct *task,
+			      struct callback_head *work)
+{
+	return task_work_add(task, work, TWA_RESUME);
+}
+
+/*
+ * A task that has given back its reference to the module at the end of a task
+ * work may still be in the last instructions of it. It neither sleeps there nor
+ * returns to user space, which is what this waits for.
+ */
+void user_events_wait_for_task_work(void)
+{
+	synchronize_rcu_tasks();
+}
+
+struct mm_struct *user_events_task_mm(struct task_struct *task)
+{
+	return task->mm;
+}
+
+u64 user_events_start_time(struct task_struct *task)
+{
+	return task->start_time;
+}
+
+bool user_events_is_dying(void)
+{
+	return fatal_signal_pending(current);
+}
+
+/*
+ * For probes of tracepoints: they run as readers of SRCU, or on other kernels of
+ * RCU with preemption off.
+ */
+bool user_events_may_sleep(void)
+{
+	return preemptible();
+}
+
+void *user_events_alloc_nofail(size_t size)
+{
+	return kmalloc(size, GFP_KERNEL | __GFP_NOFAIL);
+}
+
+/* A child that must not run: it would do so without what it was to inherit. */
+void user_events_kill_orphan(struct task_struct *child)
+{
+	pr_warn_ratelimited("no memory for the registrations of %s[%d]: killing it\n",
+			    child->comm, task_pid_nr(child));
+	send_sig(SIGKILL, child, 1);
+}
+
+/*
+ * The process after this one, or the first one after NULL; NULL after the last. A
+ * process here is the leader of its threads. RCU is read-locked.
+ */
+struct task_struct *user_events_next_process(struct task_struct *process)
+{
+	process = next_task(process ?: &init_task);
+	return process == &init_task ? NULL : process;
+}
+
+/*
+ * The address space of any of a process's threads: the leader may have exited. RCU
+ * is read-locked; for_each_thread() would on kernels with PROVE_RCU also ask for
+ * tasklist_lock, which modules do not see.
+ */
+const struct mm_struct *user_events_process_mm(struct task_struct *process)
+{
+	const struct mm_struct *mm = NULL;
+	struct task_struct *thread;
+
+	/* One that works in the address space of others. */
+	if (process->flags & PF_KTHREAD)
+		return NULL;
+	list_for_each_entry_rcu(thread, &process->signal->thread_head, thread_node) {
+		mm = READ_ONCE(thread->mm);
+		if (mm)
+			break;
+	}
+	return mm;
+}
+
+/* As the current task sees it; 0 if it does not. */
+pid_t user_events_process_id(struct task_struct *process)
+{
+	return task_tgid_nr_ns(process, task_active_pid_ns(current));
+}
+
+/* @name has room for TASK_COMM_LEN bytes. */
+void user_events_process_name(struct task_struct *process, char *name)
+{
+	strscpy_pad(name, process->comm, TASK_COMM_LEN);
+}
