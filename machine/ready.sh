@@ -13,7 +13,7 @@ SUITE=trixie
 LOGS=${machine%/*}/build/log
 
 # ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that machine/namespace mounts. A child of a
-# process that did this already uses the same ones. KERNEL is stock, or what small_kernel knows.
+# process that did this already uses the same ones. KERNEL is stock, or what own_kernel knows.
 ready() {
 	local key
 	# Whose end is the end of all that runs inside.
@@ -29,16 +29,21 @@ ready() {
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY
 	# Whichever kernel is used, the source and the kernel's own selftests are these.
 	export USER_EVENTS_STOCK=$CACHE_ENTRY
-	[[ ${1:-stock} == stock ]] || small_kernel "$1"
+	[[ ${1:-stock} == stock ]] || own_kernel "$1"
 }
 
-# small_kernel NAME: use a small custom kernel instead of the stock one: c, which has the C implementation
-# built in, or custom, which is the same without.
-small_kernel() {
-	local key
-	[[ $1 == c || $1 == custom ]] || die "there is no kernel '$1': stock, c or custom."
-	key=$(cd "$machine" && { basename "$USER_EVENTS_ROOT"; sha256sum small-make small.config; } | cache_key)
-	cache_entry small "$(cat "$USER_EVENTS_STOCK/version")-$key" make_small
+# own_kernel NAME: use a kernel of our own instead of the stock one: c, which has the C implementation
+# built in, custom, which is the same without, or debug, which is custom and watches itself.
+own_kernel() {
+	local kind recipe key
+	case $1 in
+	c | custom) kind=small recipe="small-make small.config" ;;
+	debug) kind=debug recipe="debug-make small.config debug.config" ;;
+	*) die "there is no kernel '$1': stock, c, custom or debug." ;;
+	esac
+	# shellcheck disable=SC2086 # several files
+	key=$(cd "$machine" && { basename "$USER_EVENTS_ROOT"; sha256sum kernel-build.sh $recipe; } | cache_key)
+	cache_entry "$kind" "$(cat "$USER_EVENTS_STOCK/version")-$key" "make_$kind"
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
 }
 
@@ -78,10 +83,23 @@ make_kernel() { # DIR
 }
 
 make_small() { # DIR
-	say "Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)"
-	chmod 755 "$1"
-	mkdir -p "$1"/{,c/,custom/}{source,selftests}
-	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "configure and build the kernels" "$LOGS/small-make" \
-		"$machine/namespace" /src/machine/small-make ||
-		die "the small kernels could not be built: the log above says why."
+	make_own "$1" "Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)" small c custom
+}
+
+make_debug() { # DIR
+	make_own "$1" "Building the debug kernel (once; 15 to 45 minutes)" debug debug
+}
+
+# make_own DIR TEXT KIND NAME...: build the kernels NAME... with KIND-make.
+make_own() {
+	local dir=$1 kind=$3 name
+	say "$2"
+	chmod 755 "$dir"
+	# Where machine/namespace mounts what they share with the stock kernel.
+	for name in . "${@:4}"; do
+		mkdir -p "$dir/$name/"{source,selftests}
+	done
+	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$dir step "configure and build" "$LOGS/$kind-make" \
+		"$machine/namespace" "/src/machine/$kind-make" ||
+		die "the kernel could not be built: the log above says why."
 }
