@@ -7,13 +7,28 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Is a module of this name loaded, loading or unloading?
 pub fn module_is_there(name: &str) -> bool {
+    users_of_module(name).is_some()
+}
+
+/// How many use the module of this name, if it is there.
+pub fn users_of_module(name: &str) -> Option<u32> {
     let modules = fs::read_to_string("/proc/modules").expect("/proc/modules");
-    modules
-        .lines()
-        .any(|line| line.split(' ').next() == Some(name))
+    let mut lines = modules.lines().map(|line| line.split(' '));
+    let mut words = lines.find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
+    Some(words.nth(1)?.parse().expect("users of a module"))
+}
+
+/// How many times longer than elsewhere everything may take: a kernel that watches its locks and its
+/// memory is slow.
+pub fn slowness() -> u32 {
+    match Path::new("/proc/lockdep_stats").exists() {
+        true => 4,
+        false => 1,
+    }
 }
 
 /// Objects in use, by slab cache.

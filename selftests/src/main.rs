@@ -13,6 +13,7 @@ mod conformance;
 mod dynamic;
 mod errno;
 mod event;
+mod faults;
 mod follower;
 mod harness;
 mod machine;

@@ -17,6 +17,11 @@ pub fn set_path(path: String) {
     PATH.set(path).expect("the module's path is set once");
 }
 
+/// Where its file is.
+pub fn path() -> &'static str {
+    PATH.get().expect("a module to load")
+}
+
 /// Was a module given?
 pub fn is_given() -> bool {
     PATH.get().is_some()
@@ -24,7 +29,7 @@ pub fn is_given() -> bool {
 
 /// Loads the module, with parameters as insmod takes them.
 pub fn load_with(parameters: &str) -> Result<()> {
-    let path = PATH.get().expect("a module to load");
+    let path = path();
     let file = File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
     os::load_module(&file, &CString::new(parameters).unwrap())
 }
@@ -64,4 +69,9 @@ pub fn said(lines: Vec<String>) -> Vec<String> {
 /// Is it loaded?
 pub fn is_loaded() -> bool {
     machine::module_is_there(NAME)
+}
+
+/// How many use it now.
+pub fn users() -> u32 {
+    machine::users_of_module(NAME).expect("the module is loaded")
 }

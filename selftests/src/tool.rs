@@ -115,7 +115,7 @@ impl Tool {
     pub fn end(mut self) -> Output {
         let pid = self.pid();
         assert!(
-            os::wait_for_end(pid, 2 * wait::LIMIT).expect("wait for a tool"),
+            os::wait_for_end(pid, 2 * wait::limit()).expect("wait for a tool"),
             "{} does not end: {}",
             self.name,
             one_line(&self.printed())

@@ -2,22 +2,25 @@
 
 //! Waiting for something to become so, and telling others to wait no more.
 
+use crate::machine;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long anything may take. Generous: an emulated machine is slow, and a busy host makes it
-/// slower still.
-pub const LIMIT: Duration = Duration::from_secs(40);
+/// How long anything may take. Generous: an emulated machine is slow, a busy host makes it slower
+/// still, and so does a kernel that watches itself.
+pub fn limit() -> Duration {
+    Duration::from_secs(40) * machine::slowness()
+}
 
-/// Does it become so within [`LIMIT`]?
+/// Does it become so within [`limit`]?
 pub fn comes(mut condition: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
+    let (start, limit) = (Instant::now(), limit());
     loop {
         if condition() {
             return true;
         }
-        if start.elapsed() > LIMIT {
+        if start.elapsed() > limit {
             return false;
         }
         sleep(Duration::from_millis(2));
@@ -30,7 +33,7 @@ pub fn until(what: &str, condition: impl FnMut() -> bool) {
     assert!(
         comes(condition),
         "waited {} s in vain for: {what}",
-        LIMIT.as_secs()
+        limit().as_secs()
     );
 }
 

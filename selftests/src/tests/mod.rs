@@ -13,6 +13,7 @@ mod consumers;
 mod delete;
 mod dynamic_events;
 mod exec;
+mod faults;
 mod fork;
 mod ftrace;
 mod guarded;
@@ -46,6 +47,7 @@ use crate::harness::Test;
 pub fn all() -> impl Iterator<Item = Test> {
     [
         load::TESTS,
+        faults::loading::TESTS,
         register_rows::TESTS,
         register::TESTS,
         unregister::TESTS,
@@ -56,6 +58,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         guarded::TESTS,
         processes::TESTS,
         fork::TESTS,
+        faults::calls::TESTS,
+        faults::processes::TESTS,
         exec::TESTS,
         write::TESTS,
         sizes::TESTS,

@@ -12,8 +12,7 @@ use crate::abi::Data;
 use crate::harness::{self, tests};
 use crate::memory::{Mapping, PAGE};
 use crate::tracefs::Tracer;
-use crate::wait::LIMIT;
-use crate::{os, tasks};
+use crate::{os, tasks, wait};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -174,7 +173,7 @@ impl<'a> Worker<'a> {
                 return;
             }
             assert!(
-                start.elapsed() < LIMIT || self.board.changes().load(SeqCst) != changes,
+                start.elapsed() < wait::limit() || self.board.changes().load(SeqCst) != changes,
                 "worker {}: bits {bits}, want {want}",
                 self.number
             );
@@ -297,7 +296,7 @@ fn settles(board: &Board, worker: usize, want: u32) -> bool {
         // Looked at while it was registered all the time, and wrong; for how long?
         if board.turn(worker).load(SeqCst) == turn {
             assert!(
-                start.elapsed() < LIMIT,
+                start.elapsed() < wait::limit(),
                 "worker {worker}: bits {bits}, want {want}"
             );
         }
