@@ -13,7 +13,7 @@ help: ## this text
 	@echo "Variables:"
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
-	@echo "  KERNEL=NAME the machine's kernel (test, shell): stock, custom or c"
+	@echo "  KERNEL=NAME the machine's kernel (test, shell): stock, custom, debug or c"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of debootstrap's own"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
@@ -27,6 +27,9 @@ test: ## all tests: the schema's on the host, the others in the machine
 
 test-custom: ## the machine's tests on a small custom kernel, with the module
 	@KERNEL=custom machine/test
+
+test-debug: ## the machine's tests on a kernel that watches memory and locks, with injected faults
+	@KERNEL=debug machine/test
 
 test-long: ## a million observations of bits while processes come and go
 	@machine/test-long
@@ -58,4 +61,4 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom test-long conformance-c bench kernel-c modules install shell lint fmt clean
+.PHONY: help demo test test-custom test-debug test-long conformance-c bench kernel-c modules install shell lint fmt clean
