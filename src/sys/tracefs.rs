@@ -44,7 +44,8 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     ///
     /// # Errors
     ///
-    /// `ENODEV` when tracefs refuses: a file of that name exists, or the kernel is locked down.
+    /// `ENODEV` when tracefs refuses, which does not say why: a file of that name exists, the kernel
+    /// is locked down, or there is no memory.
     pub(crate) fn create<K: FileKind<C>>(symbols: Symbols, context: &Arc<C>) -> Result<Self> {
         // SAFETY: The name is NUL-terminated and the operations are a constant, so both live as
         // long as the module. The context outlives the file: `self` owns a count of it.
