@@ -188,14 +188,18 @@ impl Process {
     ///
     /// `EADDRINUSE` when the bit is registered already, `EFAULT` when it cannot be written,
     /// `ENOMEM`.
-    pub(crate) fn register(self: &Arc<Self>, mm: &MmWithUser, bit: UserBit, event: Use) -> Result {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        mm: &MmWithUser,
+        bit: UserBit,
+        mut event: Use,
+    ) -> Result {
         let site = (bit.address(), bit.bit());
         // Held while the page is waited for: that holds up this process alone.
         let _changes = self.changes.lock();
         if self.has(bit.address(), bit.bit()) {
             return Err(EADDRINUSE);
         }
-        let mut event = event;
         loop {
             let registrations = self.own_registrations()?;
             let enabler = Enabler::new(&registrations, bit, event)?;

@@ -28,7 +28,8 @@ impl<O: DynEventOwner> TraceEvent<O> {
         // INVARIANT: The reference that the trace core gets with the pointer.
         let trace_cores = Arc::into_raw(self.clone());
         // SAFETY: The call is complete since `new`, stays in place, and is not registered yet. The
-        // reference made above keeps it alive until it is removed again.
+        // reference made above keeps it alive until it is removed again. `event_mutex`, with which
+        // the trace core looks for the event's file, is held.
         let ret = unsafe {
             if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
                 Err(ENODEV)
