@@ -14,6 +14,7 @@ help: ## this text
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
 	@echo "  KERNEL=NAME the machine's kernel (test, shell): stock, custom, debug or c"
+	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of debootstrap's own"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
@@ -33,6 +34,9 @@ test-debug: ## the machine's tests on a kernel that watches memory and locks, wi
 
 test-long: ## a million observations of bits while processes come and go
 	@machine/test-long
+
+fuzz-schema: ## what a fuzzer thinks of, put to the schema on the host
+	@FUZZ_SECONDS='$(SECONDS)' FUZZ_RUNS='$(RUNS)' FUZZ_SEED='$(SEED)' FUZZ_KEEP='$(KEEP)' FUZZ_INPUT='$(INPUT)' machine/fuzz-schema
 
 conformance-c: ## the conformance test on the kernel with the C implementation
 	@KERNEL=c machine/conformance-c
@@ -61,4 +65,4 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom test-debug test-long conformance-c bench kernel-c modules install shell lint fmt clean
+.PHONY: help demo test test-custom test-debug test-long fuzz-schema conformance-c bench kernel-c modules install shell lint fmt clean

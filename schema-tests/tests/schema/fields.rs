@@ -282,8 +282,27 @@ fn refused_fields() {
 #[test]
 fn accepted_field_names() {
     for name in [
-        "a", "_", "9", "a.b", "a-b", "a->b", "(", "a,b", "REC", "common", "common_x", "cpu",
-        "comm", "\u{e9}", "u32", "'", ":", "/",
+        "a",
+        "_",
+        "9",
+        "a.b",
+        "a-b",
+        "a->b",
+        "(",
+        "a,b",
+        "REC",
+        "common",
+        "common_x",
+        "cpu",
+        "comm",
+        "\u{e9}",
+        "u32",
+        "'",
+        ":",
+        "/",
+        "unsigned",
+        "struct",
+        "__rel_loc",
     ] {
         let got = with_field(&format!("u32 {name}"), |field| field.name().to_vec());
         assert_eq!(got, Ok(name.as_bytes().to_vec()));

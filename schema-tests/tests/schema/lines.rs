@@ -2,8 +2,9 @@
 
 //! Lines of `dynamic_events`.
 
+use crate::claims;
 use crate::model;
-use crate::properties::{any_fields, config};
+use crate::properties::{any_fields, any_text, config};
 use crate::sink::listing;
 use proptest::prelude::*;
 use user_events_schema::{Description, Errno, Error};
@@ -100,11 +101,9 @@ proptest! {
         prop_assert!(!means(&text, &longer));
     }
 
-    /// No line makes the schema panic.
     #[test]
-    fn any_line(text in proptest::collection::vec(any::<u8>(), 0..80)) {
-        let _ = Description::parse_line(&text);
-        let description = Description::parse(b"x u32 a; u8 b").unwrap();
-        description.fields_are(text.split(|byte| byte.is_ascii_whitespace()));
+    fn any_line(text in any_text(), deleting in any_text()) {
+        claims::line_that_makes(&text);
+        claims::line_that_deletes(&text, &deleting);
     }
 }

@@ -3,7 +3,7 @@
 //! The ABI said once more, as plainly as `std` lets one say it and with nothing taken from the
 //! schema, to compare with.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// What one field of an event is.
@@ -121,8 +121,8 @@ pub const INVALID: &str = "EINVAL";
 pub const TOO_BIG: &str = "E2BIG";
 
 /// Reads a description: its name and fields, or all errors it may be answered with.
-pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), HashSet<&'static str>> {
-    let mut errors = HashSet::new();
+pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), BTreeSet<&'static str>> {
+    let mut errors = BTreeSet::new();
     let text: String = text.iter().map(|&byte| char::from(byte)).collect();
     let (name, rest) = text.split_once(' ').unwrap_or((&text, ""));
 
@@ -138,17 +138,17 @@ pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), HashSet<&'static 
 
     let mut fields = Vec::new();
     for piece in rest.split(';') {
-        let piece = piece.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
+        let piece = piece.trim_start_matches(WHITE);
         if piece.is_empty() {
             continue;
         }
         match parse_field(piece) {
             Ok(field) => fields.push(field),
-            Err(error) => _ = errors.insert(error),
+            Err(any) => errors.extend(any),
         }
     }
 
-    let names: HashSet<_> = fields.iter().map(|field| &field.name).collect();
+    let names: BTreeSet<_> = fields.iter().map(|field| &field.name).collect();
     if names.len() < fields.len() {
         errors.insert(INVALID);
     }
@@ -161,7 +161,48 @@ pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), HashSet<&'static 
     }
 }
 
-fn parse_field(piece: &str) -> Result<ModelField, &'static str> {
+/// Reads what follows the `u:` in a line of `dynamic_events`: maybe the group and a `/`, then a
+/// description, whose length counts without the white space before fields and the empty fields.
+pub fn parse_line(line: &str) -> Result<(String, Vec<ModelField>), BTreeSet<&'static str>> {
+    let line = line.trim_start_matches(WHITE);
+    let (mut name, rest) = line.split_once(' ').unwrap_or((line, ""));
+    if let Some((group, event)) = name.split_once('/') {
+        if group != "user_events" {
+            return Err(BTreeSet::from([INVALID]));
+        }
+        name = event;
+    }
+    let pieces: Vec<_> = rest
+        .split(';')
+        .map(|piece| piece.trim_start_matches(WHITE))
+        .filter(|piece| !piece.is_empty())
+        .collect();
+    let text = match pieces.is_empty() {
+        true => name.to_string(),
+        false => format!("{name} {}", pieces.join(";")),
+    };
+    parse(&text.chars().map(|c| c as u8).collect::<Vec<_>>())
+}
+
+/// Does `said`, behind the name in a line that deletes, mean an event that lists these fields?
+pub fn spells(said: &str, listed: &str) -> bool {
+    let words: Vec<_> = said.split(WHITE).filter(|word| !word.is_empty()).collect();
+    let said = words.join(" ");
+    let pieces: Vec<_> = said
+        .split(';')
+        .map(|piece| piece.trim_matches(' '))
+        .filter(|piece| !piece.is_empty())
+        .collect();
+    pieces.is_empty() || pieces.join("; ") == listed
+}
+
+/// What C calls white space.
+const WHITE: [char; 6] = [' ', '\t', '\n', '\x0b', '\x0c', '\r'];
+
+/// Reads a field: what it is, or all errors it may be answered with.
+fn parse_field(piece: &str) -> Result<ModelField, &'static [&'static str]> {
+    const WRONG: &[&str] = &[INVALID];
+
     let words: Vec<_> = piece.split(' ').collect();
     let ugly = |word: &str| {
         word.is_empty()
@@ -172,23 +213,23 @@ fn parse_field(piece: &str) -> Result<ModelField, &'static str> {
         let marks = ["__data_loc", "__rel_loc", "cpumask_t"];
         !ugly(word) && !marks.iter().any(|mark| word.contains(mark))
     };
-    let plain = |name: &str| -> Result<Type, &'static str> {
+    let plain = |name: &str| -> Result<Type, &[&str]> {
         let integer = INTEGERS.into_iter().find(|integer| integer.0 == name);
         if let Some((name, size, conversion)) = integer {
             return Ok(Type::Integer(name, size, conversion));
         }
         let inside = name.strip_prefix("unsigned ").unwrap_or(name);
-        let inside = inside.strip_prefix("char[").ok_or(INVALID)?;
-        let number = inside.strip_suffix("]").ok_or(INVALID)?;
-        let len = array_length(number).ok_or(INVALID)?;
+        let inside = inside.strip_prefix("char[").ok_or(WRONG)?;
+        let number = inside.strip_suffix("]").ok_or(WRONG)?;
+        let len = array_length(number).ok_or(WRONG)?;
         Ok(Type::Chars(name.to_string(), len))
     };
-    let location = |prefix: &str, element: &str| -> Result<Type, &'static str> {
-        let element = element.strip_suffix("[]").ok_or(INVALID)?;
+    let location = |prefix: &str, element: &str| -> Result<Type, &[&str]> {
+        let element = element.strip_suffix("[]").ok_or(WRONG)?;
         let last = element.strip_prefix("unsigned ").unwrap_or(element);
         match free(last) {
             true => Ok(Type::Location(prefix == "__rel_loc", element.to_string())),
-            false => Err(INVALID),
+            false => Err(WRONG),
         }
     };
 
@@ -197,7 +238,7 @@ fn parse_field(piece: &str) -> Result<ModelField, &'static str> {
             let digits = size.strip_prefix('+').unwrap_or(size);
             let digits = digits.strip_suffix('\n').unwrap_or(digits);
             if !free(tag) || digits.is_empty() || digits.contains(|c: char| !c.is_ascii_digit()) {
-                return Err(INVALID);
+                return Err(WRONG);
             }
             // No more digits fit into a description than into this many.
             let size = digits.trim_start_matches('0').parse().unwrap_or(
@@ -207,21 +248,20 @@ fn parse_field(piece: &str) -> Result<ModelField, &'static str> {
                 },
             );
             if size == 0 {
-                return Err(INVALID);
+                return Err(WRONG);
             }
             (Type::Struct(tag.to_string(), size), name)
         }
-        ["struct", ..] => return Err(INVALID),
+        ["struct", ..] => return Err(WRONG),
         [prefix @ ("__rel_loc" | "__data_loc"), "unsigned", element, name] => {
             (location(prefix, &format!("unsigned {element}"))?, name)
         }
-        [_, "unsigned", ..] => return Err(INVALID),
         [prefix @ ("__rel_loc" | "__data_loc"), element, name] => {
             (location(prefix, element)?, name)
         }
         ["unsigned", word, name] => (plain(&format!("unsigned {word}"))?, name),
         [word, name] => (plain(word)?, name),
-        _ => return Err(INVALID),
+        _ => return Err(WRONG),
     };
 
     let meaning = [
@@ -236,7 +276,10 @@ fn parse_field(piece: &str) -> Result<ModelField, &'static str> {
     ];
     let reserved = meaning.iter().any(|it| name == format!("common_{it}"));
     if ugly(name) || reserved {
-        return Err(INVALID);
+        return Err(match what {
+            Type::Struct(_, size) if size > LARGEST => &[INVALID, TOO_BIG],
+            _ => WRONG,
+        });
     }
     let name = name.to_string();
     Ok(ModelField { what, name })
@@ -286,11 +329,6 @@ pub fn seen_as(type_text: &[u8], size: u32) -> Seen {
         _ if size == 4 && has("__rel_loc") => Seen::RelativeBytes,
         _ => Seen::Value,
     }
-}
-
-/// The value of a location.
-pub fn location(size: u32, offset: u32) -> u32 {
-    size * 0x10000 + offset
 }
 
 /// What the ABI says to a payload.

@@ -2,7 +2,6 @@
 
 //! Which payloads are valid records.
 
-use crate::model::location;
 use user_events_schema::{check_payload, Description, Ending, Errno, Error};
 
 /// What a check answers.
@@ -12,6 +11,11 @@ const COMPLETE: Answer = Ok(Ending::Complete);
 const NEEDS_NUL: Answer = Ok(Ending::NeedsNul);
 const OUT_OF_BOUNDS: Answer = Err(Error::LocationOutOfBounds);
 const MISSING_NUL: Answer = Err(Error::MissingNul);
+
+/// The value of a location.
+pub fn location(size: u32, offset: u32) -> u32 {
+    size * 0x10000 + offset
+}
 
 /// Checks `payload` against the event `text`.
 fn check(text: &str, payload: &[u8]) -> Answer {

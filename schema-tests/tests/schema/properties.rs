@@ -2,13 +2,14 @@
 
 //! Descriptions made at random: nothing panics, and the schema agrees with the model.
 
-use crate::model::{self, ModelField, Seen, Type};
+use crate::claims;
+use crate::model::{self, ModelField, Type};
 use crate::sink::{listing, print_fmt};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, Index};
 use std::collections::HashSet;
-use user_events_schema::{check_payload, Description, Errno, Kind, COMMON_SIZE, MAX_FIXED};
+use user_events_schema::{check_payload, Description, Kind};
 
 /// So many times the usual number of cases, and no file left behind in the sources.
 ///
@@ -186,89 +187,44 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Any bytes, most of them nonsense.
-fn any_text() -> impl Strategy<Value = Vec<u8>> {
+pub fn any_text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..600), soup(), soup(), damaged(),]
-}
-
-/// A byte of the schema for each `char` of the model.
-fn bytes(text: &str) -> Vec<u8> {
-    text.chars().map(|c| u8::try_from(c).unwrap()).collect()
 }
 
 proptest! {
     #![proptest_config(config(4))]
 
-    /// Nothing panics, whatever the bytes are, and what is accepted holds together.
+    #[test]
+    fn layouts(text in any_text()) {
+        claims::layout(&text);
+    }
+
+    /// Nothing panics, whatever the bytes are.
     #[test]
     fn any_bytes(text in any_text(), payload in vec(any::<u8>(), 0..80)) {
+        let _ = Description::parse_listing(&text);
+        let _ = Description::parse_line(&text);
         let Ok(description) = Description::parse(&text) else {
             return Ok(());
         };
-
-        let mut end = COMMON_SIZE;
-        let mut names = HashSet::new();
-        for field in description.fields() {
-            prop_assert_eq!(field.offset(), end);
-            prop_assert!(field.size() > 0);
-            prop_assert!(names.insert(field.name()));
-            end += field.size();
-        }
-        prop_assert_eq!(description.fixed_size(), end - COMMON_SIZE);
-        prop_assert!(description.fixed_size() <= MAX_FIXED);
-
         let locations: Vec<_> = description.locations().collect();
         let _ = check_payload(&payload, description.fixed_size(), &locations);
         let _ = check_payload(&payload, 0, &locations);
-        prop_assert!(description.same_fields(&description));
     }
 
-    /// The schema accepts what the model accepts, finds the same in it, and refuses the rest with
-    /// an errno that fits.
     #[test]
     fn grammar(text in any_text()) {
-        match (Description::parse(&text), model::parse(&text)) {
-            (Ok(description), Ok((name, fields))) => {
-                prop_assert_eq!(description.name(), bytes(&name));
-                prop_assert_eq!(description.fields().count(), fields.len());
-                for (field, expected) in description.fields().zip(&fields) {
-                    prop_assert_eq!(field.name(), bytes(&expected.name));
-                    prop_assert_eq!(field.type_text(), bytes(&expected.type_text()));
-                    prop_assert_eq!(i128::from(field.size()), expected.size());
-                }
-                prop_assert_eq!(listing(&description), bytes(&model::description(&name, &fields)));
-                prop_assert_eq!(print_fmt(&description), bytes(&model::print_fmt(&fields)));
-            }
-            (Err(error), Err(errors)) => {
-                let errno = match error.errno() {
-                    Errno::Inval => model::INVALID,
-                    Errno::TooBig => model::TOO_BIG,
-                    Errno::Fault => "EFAULT",
-                };
-                prop_assert!(errors.contains(errno), "{:?}, but {:?}", error, errors);
-            }
-            (got, expected) => prop_assert!(
-                false,
-                "{}: {:?}, but {:?}", text.escape_ascii(), got, expected
-            ),
-        }
+        claims::grammar(&text);
     }
 
-    /// What is listed can be read back: it has the same fields, and is listed the same.
     #[test]
     fn listing_round_trip(text in any_text()) {
-        let Ok(description) = Description::parse(&text) else {
-            return Ok(());
-        };
-        let listed = listing(&description);
-        let again = Description::parse_listing(&listed);
-        prop_assert!(again.is_ok(), "{:?}", again);
-        let again = again.unwrap();
-        prop_assert_eq!(again.name(), description.name());
-        prop_assert!(again.same_fields(&description) && description.same_fields(&again));
-        prop_assert_eq!(again.fixed_size(), description.fixed_size());
-        prop_assert!(again.fields().eq(description.fields()));
-        prop_assert_eq!(&listing(&again), &listed);
-        prop_assert_eq!(print_fmt(&again), print_fmt(&description));
+        claims::round_trip(&text);
+    }
+
+    #[test]
+    fn print_formats(text in any_text()) {
+        claims::formats(&text);
     }
 
     /// Fields made as data come out as they were made.
@@ -331,22 +287,8 @@ proptest! {
         }
     }
 
-    /// The rest of the kernel takes each field for what it is, and never believes unchecked bytes.
     #[test]
     fn never_misread(text in any_text()) {
-        let Ok(description) = Description::parse(&text) else {
-            return Ok(());
-        };
-        for field in description.fields() {
-            let expected = match field.kind() {
-                Kind::Integer | Kind::Struct => Seen::Value,
-                Kind::Chars { .. } => Seen::Array,
-                Kind::DataLoc { string: true } => Seen::String,
-                Kind::DataLoc { string: false } => Seen::Bytes,
-                Kind::RelLoc { string: true } => Seen::RelativeString,
-                Kind::RelLoc { string: false } => Seen::RelativeBytes,
-            };
-            prop_assert_eq!(model::seen_as(field.type_text(), field.size()), expected);
-        }
+        claims::never_misread(&text);
     }
 }

@@ -2,12 +2,13 @@
 
 //! Payloads made at random: the schema agrees with the model, and lets no location out.
 
-use crate::model::{self, ModelField, Type, Verdict};
+use crate::claims;
+use crate::model::{self, ModelField, Type};
+use crate::payloads::location;
 use crate::properties::{any_fields, config};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use user_events_schema::{check_payload, Description, Ending, Error};
 
 /// Locations that are often right, and often wrong by one.
 #[derive(Clone, Debug)]
@@ -49,9 +50,9 @@ fn payload(fields: &[ModelField], aims: &[Aim], filling: &[u8], tail: i64) -> Ve
                 Aim::Raw(value) => value,
                 Aim::Ends(size, before) => {
                     let start = (8 + len - before - size - base).clamp(0, 0xffff);
-                    model::location(size as u32, start as u32)
+                    location(size as u32, start as u32)
                 }
-                Aim::Starts(start, size) => model::location(size as u32, start as u32),
+                Aim::Starts(start, size) => location(size as u32, start as u32),
             };
             payload[at..end].copy_from_slice(&value.to_ne_bytes());
         }
@@ -94,32 +95,6 @@ proptest! {
     ) {
         let payload = payload(&fields, &aims, &filling, tail);
         let text = model::description("event", &fields);
-        let description = Description::parse(text.as_bytes()).unwrap();
-        let locations: Vec<_> = description.locations().collect();
-        let got = check_payload(&payload, description.fixed_size(), &locations);
-
-        let (expected, empty_strings) = model::check(&fields, &payload);
-        match expected {
-            Verdict::Short => prop_assert_eq!(got, Err(Error::PayloadShort)),
-            Verdict::Outside => prop_assert_eq!(got, Err(Error::LocationOutOfBounds)),
-            Verdict::NoNul => prop_assert_eq!(got, Err(Error::MissingNul)),
-            Verdict::Good => {
-                // Whoever reads an empty string up to its NUL stays in the record, ...
-                let mut record = [&[0xaa; 8], &payload[..]].concat();
-                if got == Ok(Ending::NeedsNul) {
-                    record.push(0);
-                }
-                for &start in &empty_strings {
-                    prop_assert!(record[start as usize..].contains(&0));
-                }
-                // ... and the record grows only when its own last byte would not do.
-                let end = 8 + payload.len() as i128;
-                let needs_nul = empty_strings
-                    .iter()
-                    .any(|&start| start == end || payload.last() != Some(&0));
-                let ending = if needs_nul { Ending::NeedsNul } else { Ending::Complete };
-                prop_assert_eq!(got, Ok(ending));
-            }
-        }
+        claims::payload(text.as_bytes(), &fields, &payload);
     }
 }

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What must be true of any bytes whatever: the schema does not panic, says what the model says, and
+//! what it accepts holds together.
+//!
+//! Each function asserts one claim. The tests put them to bytes made at random and to the corpus,
+//! the fuzzer to what it thinks of.
+
+use crate::model::{self, ModelField, Seen, Verdict};
+use crate::sink::{listing, print_fmt};
+use std::collections::BTreeSet;
+use user_events_schema::{check_payload, Description, Ending, Errno, Error, Kind};
+use user_events_schema::{COMMON_SIZE, MAX_FIXED};
+
+/// Puts all that can be said of a description to `text`.
+pub fn description(text: &[u8]) {
+    layout(text);
+    grammar(text);
+    round_trip(text);
+    never_misread(text);
+    formats(text);
+}
+
+/// Puts all that can be said of lines of `dynamic_events` to a line that makes an event and, behind
+/// a NUL, the fields in one that deletes it.
+pub fn line(input: &[u8]) {
+    let (making, deleting) = cut(input);
+    line_that_makes(making);
+    line_that_deletes(making, deleting);
+}
+
+/// Puts all that can be said of a record to a description and, behind a NUL, a payload.
+pub fn record(input: &[u8]) {
+    let (text, payload) = cut(input);
+    if let Ok((_, fields)) = model::parse(text) {
+        self::payload(text, &fields, payload);
+    }
+}
+
+/// What stands before and behind the first NUL, which is part of no description and no line.
+fn cut(input: &[u8]) -> (&[u8], &[u8]) {
+    let mut parts = input.splitn(2, |&byte| byte == 0);
+    let first = parts.next().unwrap();
+    (first, parts.next().unwrap_or_default())
+}
+
+/// A byte of the schema for each `char` of the model.
+fn bytes(text: &str) -> Vec<u8> {
+    text.chars().map(|c| u8::try_from(c).unwrap()).collect()
+}
+
+/// A `char` of the model for each byte of the schema.
+fn text_of(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
+/// The errno as the model names it.
+fn errno(error: Error) -> &'static str {
+    match error.errno() {
+        Errno::Inval => model::INVALID,
+        Errno::TooBig => model::TOO_BIG,
+        Errno::Fault => "EFAULT",
+    }
+}
+
+/// The fields of an accepted description lie one behind the other, differ, and end in time.
+pub fn layout(text: &[u8]) {
+    let Ok(description) = Description::parse(text) else {
+        return;
+    };
+    let mut end = COMMON_SIZE;
+    let mut names = BTreeSet::new();
+    for field in description.fields() {
+        assert_eq!(field.offset(), end);
+        assert!(field.size() > 0);
+        assert!(names.insert(field.name()));
+        end += field.size();
+    }
+    assert_eq!(description.fixed_size(), end - COMMON_SIZE);
+    assert!(description.fixed_size() <= MAX_FIXED);
+    assert!(description.same_fields(&description));
+}
+
+/// The schema accepts what the model accepts, finds the same in it, and refuses the rest with an
+/// errno that fits.
+pub fn grammar(text: &[u8]) {
+    same(text, Description::parse(text), model::parse(text));
+}
+
+/// The same for a line of `dynamic_events` that makes an event.
+pub fn line_that_makes(text: &[u8]) {
+    same(
+        text,
+        Description::parse_line(text),
+        model::parse_line(&text_of(text)),
+    );
+}
+
+/// What the schema `got` from `text` is what the model `expected`.
+fn same(
+    text: &[u8],
+    got: Result<Description<'_>, Error>,
+    expected: Result<(String, Vec<ModelField>), BTreeSet<&'static str>>,
+) {
+    match (got, expected) {
+        (Ok(description), Ok((name, fields))) => {
+            assert_eq!(description.name(), bytes(&name));
+            assert_eq!(description.fields().count(), fields.len());
+            for (field, expected) in description.fields().zip(&fields) {
+                assert_eq!(field.name(), bytes(&expected.name));
+                assert_eq!(field.type_text(), bytes(&expected.type_text()));
+                assert_eq!(i128::from(field.size()), expected.size());
+                assert_eq!(field.is_signed(), !expected.type_text().starts_with('u'));
+            }
+            let listed = bytes(&model::description(&name, &fields));
+            assert_eq!(listing(&description), listed);
+            assert_eq!(print_fmt(&description), bytes(&model::print_fmt(&fields)));
+        }
+        (Err(error), Err(errors)) => {
+            assert!(
+                errors.contains(errno(error)),
+                "{error:?}, but {errors:?}: {}",
+                text.escape_ascii()
+            );
+        }
+        (got, expected) => panic!("{}: {got:?}, but {expected:?}", text.escape_ascii()),
+    }
+}
+
+/// What is listed can be read back: it has the same fields, and is listed the same.
+pub fn round_trip(text: &[u8]) {
+    let Ok(description) = Description::parse(text) else {
+        return;
+    };
+    let listed = listing(&description);
+    let again = Description::parse_listing(&listed).unwrap();
+    assert_eq!(again.name(), description.name());
+    assert!(again.same_fields(&description) && description.same_fields(&again));
+    assert_eq!(again.fixed_size(), description.fixed_size());
+    assert!(again.fields().eq(description.fields()));
+    assert_eq!(listing(&again), listed);
+    assert_eq!(print_fmt(&again), print_fmt(&description));
+}
+
+/// The rest of the kernel takes each field for what it is, and never believes unchecked bytes.
+pub fn never_misread(text: &[u8]) {
+    let Ok(description) = Description::parse(text) else {
+        return;
+    };
+    for field in description.fields() {
+        let expected = match field.kind() {
+            Kind::Integer | Kind::Struct => Seen::Value,
+            Kind::Chars { .. } => Seen::Array,
+            Kind::DataLoc { string: true } => Seen::String,
+            Kind::DataLoc { string: false } => Seen::Bytes,
+            Kind::RelLoc { string: true } => Seen::RelativeString,
+            Kind::RelLoc { string: false } => Seen::RelativeBytes,
+        };
+        assert_eq!(model::seen_as(field.type_text(), field.size()), expected);
+    }
+}
+
+/// A print format is a string in quotes, with one conversion for each argument behind it, and
+/// neither it nor a listing is more than one line.
+pub fn formats(text: &[u8]) {
+    let Ok(description) = Description::parse(text) else {
+        return;
+    };
+    let format = text_of(&print_fmt(&description));
+    let [before, string, arguments] = format.split('"').collect::<Vec<_>>()[..] else {
+        panic!("{format}");
+    };
+    let fields = description.fields().count();
+    assert_eq!(before, "");
+    assert_eq!(string.matches('%').count(), fields);
+    assert_eq!(arguments.is_empty(), fields == 0);
+    let control = |text: &str| text.contains(|c: char| c < ' ' || c == '\x7f');
+    assert!(!control(&format));
+    assert!(!control(&text_of(&listing(&description))));
+}
+
+/// The fields in a line that deletes the event of the line `making` are taken for those of the
+/// event when they are, and only then.
+pub fn line_that_deletes(making: &[u8], deleting: &[u8]) {
+    // Of an event in any case, be it without fields.
+    let unknown = Description::parse(b"e").unwrap();
+    let description = Description::parse_line(making).unwrap_or(unknown);
+    let listed = text_of(&listing(&description));
+    let fields = listed.split_once(' ').map_or("", |(_, fields)| fields);
+
+    let said = text_of(deleting);
+    let same = model::spells(&said, fields);
+    let words =
+        || (deleting.split(|byte| matches!(byte, b' ' | 9..=13))).filter(|word| !word.is_empty());
+    assert_eq!(description.fields_are(words()), same, "{said}: {fields}");
+
+    // Its own listing always does, and that plus one field never.
+    let own = bytes(fields);
+    let own = || own.split(|&byte| byte == b' ');
+    assert!(description.fields_are(own()));
+    let more: [&[u8]; 3] = [b";", b"u8", b"\x01"];
+    assert!(!description.fields_are(own().chain(more)));
+}
+
+/// The schema says of a payload for the event `text` what the model says, which found `fields` in
+/// it, and lets no location out.
+pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
+    let description = Description::parse(text).unwrap();
+    let locations: Vec<_> = description.locations().collect();
+    let got = check_payload(payload, description.fixed_size(), &locations);
+
+    let (expected, empty_strings) = model::check(fields, payload);
+    match expected {
+        Verdict::Short => assert_eq!(got, Err(Error::PayloadShort)),
+        Verdict::Outside => assert_eq!(got, Err(Error::LocationOutOfBounds)),
+        Verdict::NoNul => assert_eq!(got, Err(Error::MissingNul)),
+        Verdict::Good => {
+            // Whoever reads an empty string up to its NUL stays in the record, ...
+            let mut record = [&[0xaa; 8], payload].concat();
+            if got == Ok(Ending::NeedsNul) {
+                record.push(0);
+            }
+            for &start in &empty_strings {
+                assert!(record[start as usize..].contains(&0));
+            }
+            // ... and the record grows only when its own last byte would not do.
+            let end = 8 + payload.len() as i128;
+            let needs_nul = empty_strings
+                .iter()
+                .any(|&start| start == end || payload.last() != Some(&0));
+            let ending = match needs_nul {
+                true => Ending::NeedsNul,
+                false => Ending::Complete,
+            };
+            assert_eq!(got, Ok(ending));
+        }
+    }
+    if expected != Verdict::Good {
+        let told = errno(got.unwrap_err());
+        assert_eq!(
+            told,
+            match expected {
+                Verdict::Short => model::INVALID,
+                _ => "EFAULT",
+            }
+        );
+    }
+
+    // Locations of another event are not believed either.
+    let _ = check_payload(payload, 0, &locations);
+}

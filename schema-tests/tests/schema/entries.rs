@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of the corpus: an entry a line, as [`slice::escape_ascii`] shows bytes. Empty lines
+//! and those that begin with `#` are none.
+
+/// The lines of `text` that are entries.
+pub fn lines(text: &str) -> impl Iterator<Item = &str> {
+    (text.lines()).filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The bytes that the entry in `line` stands for, if it is one.
+pub fn read(line: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        let byte = match c {
+            '\\' => match rest.next()? {
+                't' => b'\t',
+                'n' => b'\n',
+                'r' => b'\r',
+                'x' => {
+                    let digits: String = rest.by_ref().take(2).collect();
+                    if digits.len() != 2 || digits.starts_with('+') {
+                        return None;
+                    }
+                    u8::from_str_radix(&digits, 16).ok()?
+                }
+                c @ ('\\' | '"' | '\'') => u8::try_from(c).ok()?,
+                _ => return None,
+            },
+            ' '..='~' => u8::try_from(c).ok()?,
+            _ => return None,
+        };
+        bytes.push(byte);
+    }
+    Some(bytes)
+}
+
+/// The line of an entry that stands for `bytes`, with no space at its end, where editors take them.
+pub fn write(bytes: &[u8]) -> String {
+    let mut line = bytes.escape_ascii().to_string();
+    if line.ends_with(' ') {
+        line.pop();
+        line.push_str("\\x20");
+    }
+    match line.strip_prefix('#') {
+        Some(rest) => format!("\\x23{rest}"),
+        None => line,
+    }
+}
