@@ -2,6 +2,7 @@
 
 //! Which payloads are valid records.
 
+use crate::{claims, model};
 use user_events_schema::{check_payload, Description, Ending, Errno, Error};
 
 /// What a check answers.
@@ -238,4 +239,34 @@ fn foreign_locations() {
         assert_eq!(check_payload(&vec![0; len], 0, &locations), OUT_OF_BOUNDS);
     }
     assert_eq!(check_payload(&[0; 104], 0, &locations), COMPLETE);
+}
+
+/// Every location that tells of something in or near a small record, as the model has it.
+#[test]
+fn every_small_one() {
+    let kinds = [
+        "__rel_loc char[]",
+        "__rel_loc u8[]",
+        "__data_loc char[]",
+        "__data_loc u8[]",
+    ];
+    let places = [("", ""), ("u8 x;", ""), ("", ";u8 x")];
+    let mut count = 0;
+    for (kind, (before, behind)) in kinds.iter().flat_map(|kind| places.map(|at| (kind, at))) {
+        let text = format!("e {before}{kind} a{behind}");
+        let (_, fields) = model::parse(text.as_bytes()).unwrap();
+        for data in ["", "a", "\0", "ab", "a\0", "\0b", "\0\0", "a\0c"] {
+            for size in 0..=12 {
+                for offset in 0..=17 {
+                    let location = location(size, offset).to_ne_bytes();
+                    let before = vec![b'x'; before.len().min(1)];
+                    let behind = vec![b'y'; behind.len().min(1)];
+                    let payload = [&before[..], &location, &behind, data.as_bytes()].concat();
+                    claims::payload(text.as_bytes(), &fields, &payload);
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(count, 12 * 8 * 13 * 18);
 }
