@@ -39,7 +39,7 @@ use sys::dyn_event::DynEvents;
 use sys::fork::ForkProbe;
 use sys::leave::LeaveProbe;
 use sys::symbols::Symbols;
-use sys::tracefs::{Control, Listed, TracefsFile};
+use sys::tracefs::{self, Control, Listed, TracefsFile};
 
 module! {
     type: UserEvents,
@@ -58,10 +58,10 @@ module! {
 /// The loaded module. The fields are undone from first to last, which is the reverse of the order
 /// in which [`UserEvents::load`] made them.
 struct UserEvents {
+    _dynamic_events: DynEvents<UserEvent>,
     _data: TracefsFile<Context>,
     _forks: ForkProbe<Processes>,
     _leaves: LeaveProbe<Processes>,
-    _dynamic_events: DynEvents<UserEvent>,
     _registrations: TracefsFile<Context>,
     _profile: TracefsFile<Context>,
     _status: TracefsFile<Context>,
@@ -94,7 +94,7 @@ impl Drop for Farewell {
 
 impl kernel::Module for UserEvents {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let loaded = Self::load(Steps::new())?;
+        let loaded = Self::load(Steps::new()).inspect_err(|_| tracefs::wait_for_openers())?;
         pr_info!("loaded\n");
         Ok(loaded)
     }
@@ -104,6 +104,13 @@ impl UserEvents {
     /// Makes everything. What was made before a step that fails is undone in reverse.
     fn load(mut steps: Steps) -> Result<Self> {
         let symbols = steps.run("find kernel symbols", Symbols::resolve)?;
+        steps.run(
+            "stand beside user_events that the kernel has built in",
+            || match symbols.has_built_in_user_events() {
+                true => Err(EBUSY),
+                false => Ok(()),
+            },
+        )?;
         let registry = steps.run("make the registry", || Registry::new(symbols))?;
         let processes = steps.run("make the table of processes", || Processes::new(&registry))?;
         let state = steps.run("make the context", || {
@@ -124,20 +131,23 @@ impl UserEvents {
         let registrations = steps.run("create user_events_registrations in tracefs", || {
             TracefsFile::create::<Listed<RegistrationsFile>>(symbols, &state.0)
         })?;
-        let dynamic_events = steps.run("join dynamic_events", || {
-            DynEvents::new(symbols, state.0.registry.clone())
-        })?;
         let leaves = steps.run("watch exits", || LeaveProbe::new(state.0.processes.clone()))?;
         let forks = steps.run("watch forks", || ForkProbe::new(state.0.processes.clone()))?;
-        // Last, since from here on the module is used.
         let data = steps.run("create user_events_data in tracefs", || {
             TracefsFile::create::<Control<DataFile>>(symbols, &state.0)
         })?;
+        // The last that can fail, as from here on the module is used.
+        let dynamic_events = steps.run("join dynamic_events", || {
+            DynEvents::new(symbols, state.0.registry.clone())
+        })?;
+        for file in [&status, &profile, &registrations, &data] {
+            file.publish();
+        }
         Ok(Self {
+            _dynamic_events: dynamic_events,
             _data: data,
             _forks: forks,
             _leaves: leaves,
-            _dynamic_events: dynamic_events,
             _registrations: registrations,
             _profile: profile,
             _status: status,

@@ -4,8 +4,8 @@
 //!
 //! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
 //! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
-//! `tracefs_remove` (fs/tracefs/inode.c) and `print_event_fields` (kernel/trace/trace_output.c) are
-//! looked up by name once, at load. See `bindings/symbols.c` for how, and why they are called
+//! `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget` (fs/char_dev.c) and
+//! `print_event_fields` (kernel/trace/trace_output.c) are looked up by name once, at load. See `bindings/symbols.c` for how, and why they are called
 //! through static calls.
 
 use super::bindings;
@@ -41,5 +41,11 @@ impl Symbols {
             missing.to_str().unwrap_or("?")
         );
         Err(ENOENT)
+    }
+
+    /// Is this a kernel with `CONFIG_USER_EVENTS`? May sleep.
+    pub(crate) fn has_built_in_user_events(self) -> bool {
+        // SAFETY: The symbols were found.
+        unsafe { bindings::user_events_are_built_in() }
     }
 }

@@ -2,8 +2,9 @@
 
 //! Files in the root of tracefs.
 //!
-//! C: `tracefs_create_file()` (linux/tracefs.h), `struct file_operations` (linux/fs.h). Two kinds:
-//! a [`ControlFile`] takes writes and ioctls, a [`ListingFile`] is text to be read.
+//! C: `tracefs_create_file()` (linux/tracefs.h), `struct file_operations` (linux/fs.h), and for how
+//! they can be opened while the module goes, `bindings/files.c`. Two kinds: a [`ControlFile`] takes
+//! writes and ioctls, a [`ListingFile`] is text to be read.
 
 use super::bindings;
 use super::source::Source;
@@ -11,7 +12,7 @@ use super::symbols::Symbols;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::mem::size_of;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use kernel::error::from_result;
 use kernel::iov::IovIterSource;
 use kernel::prelude::*;
@@ -22,21 +23,23 @@ use kernel::uaccess::UserSlice;
 
 /// A file of tracefs; dropping it removes it.
 ///
-/// Open files keep the module loaded, so none is left when the module's exit drops this.
+/// Open files keep the module loaded, so none is left when the module's exit drops this. Until it is
+/// published, opening it fails with `ENXIO`; so none is open either when a load that fails drops it.
 ///
 /// # Invariants
 ///
-/// `dentry` is a file that this value made and nobody else removes, and its inode's private data is
-/// the address of what `context` points to.
+/// `file` was made by `user_events_create_file()`, for the kind of file whose operations are
+/// `operations`, and its inode's private data is the address of what `context` points to.
 pub(crate) struct TracefsFile<C> {
-    dentry: NonNull<bindings::dentry>,
+    file: NonNull<bindings::user_events_file>,
+    operations: &'static bindings::file_operations,
     symbols: Symbols,
     _context: Arc<C>,
 }
 
-// SAFETY: The file can be removed from any thread.
+// SAFETY: The file can be published and removed from any thread.
 unsafe impl<C: Send + Sync> Send for TracefsFile<C> {}
-// SAFETY: There is nothing to be done with a shared reference.
+// SAFETY: Nothing can be done with a shared reference but publish it, which is one store.
 unsafe impl<C: Send + Sync> Sync for TracefsFile<C> {}
 
 impl<C: Send + Sync + 'static> TracefsFile<C> {
@@ -47,33 +50,46 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     /// `ENODEV` when tracefs refuses, which does not say why: a file of that name exists, the kernel
     /// is locked down, or there is no memory.
     pub(crate) fn create<K: FileKind<C>>(symbols: Symbols, context: &Arc<C>) -> Result<Self> {
-        // SAFETY: The name is NUL-terminated and the operations are a constant, so both live as
-        // long as the module. The context outlives the file: `self` owns a count of it.
-        let dentry = unsafe {
-            bindings::tracefs_create_file(
+        // SAFETY: The symbols were found. The name is NUL-terminated, and the context outlives the
+        // file: `self` owns a count of it.
+        let file = unsafe {
+            bindings::user_events_create_file(
                 K::NAME.as_char_ptr(),
                 K::MODE,
-                ptr::null_mut(),
                 Arc::as_ptr(context).cast_mut().cast(),
-                K::OPERATIONS,
             )
         };
-        let dentry = NonNull::new(dentry).ok_or(ENODEV)?;
+        let file = NonNull::new(file).ok_or(ENODEV)?;
         // INVARIANT: Just made.
         Ok(Self {
-            dentry,
+            file,
+            operations: K::OPERATIONS,
             symbols,
             _context: context.clone(),
         })
+    }
+
+    /// Lets everybody open it from now on. Cannot be taken back but by unloading the module.
+    pub(crate) fn publish(&self) {
+        // SAFETY: By the invariant these are the operations of the file, which are a constant.
+        unsafe { bindings::user_events_publish_file(self.file.as_ptr(), self.operations) };
     }
 }
 
 impl<C> Drop for TracefsFile<C> {
     fn drop(&mut self) {
         let _: Symbols = self.symbols;
-        // SAFETY: The symbols were found, and by the invariant the file is ours to remove.
-        unsafe { bindings::user_events_tracefs_remove(self.dentry.as_ptr()) };
+        // SAFETY: The symbols were found, and by the invariant the file is ours to remove. It is not
+        // open, nor will it be: either it was never published, or the module's exit has begun.
+        unsafe { bindings::user_events_remove_file(self.file.as_ptr()) };
     }
+}
+
+/// For a load that fails, after the files were removed: waits for those who were about to open one.
+/// That takes them no longer than to be refused. May sleep.
+pub(crate) fn wait_for_openers() {
+    // SAFETY: Looks at nothing but the module itself, which is being loaded.
+    unsafe { bindings::user_events_wait_for_openers() };
 }
 
 /// What a file in tracefs does, on data of type `C` that all who open it share.
@@ -157,6 +173,8 @@ impl<T: ControlFile> Control<T> {
             let open = KBox::new(T::open(context)?, GFP_KERNEL_ACCOUNT)?;
             // SAFETY: The file is being opened: nobody else uses it yet.
             unsafe { (*file).private_data = KBox::into_raw(open).cast() };
+            // SAFETY: The inode is of a published file, and the open succeeds.
+            unsafe { bindings::user_events_file_opened(inode) };
             Ok(0)
         })
     }
@@ -275,7 +293,12 @@ impl<T: ListingFile> Listed<T> {
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: The file is being opened. What the private data points to outlives it: the open
         // file keeps the module loaded, and with it the `TracefsFile` that owns the context.
-        unsafe { bindings::single_open(file, Some(Self::show), (*inode).i_private) }
+        let result = unsafe { bindings::single_open(file, Some(Self::show), (*inode).i_private) };
+        if result == 0 {
+            // SAFETY: The inode is of a published file, and the open succeeds.
+            unsafe { bindings::user_events_file_opened(inode) };
+        }
+        result
     }
 
     /// # Safety

@@ -14,14 +14,27 @@
 #include <linux/types.h>
 
 struct dentry;
+struct file_operations;
+struct inode;
 struct seq_file;
 struct workqueue_struct;
 
 /* symbols.rs: what the kernel has but does not export */
 const char *user_events_resolve_symbols(void);
+bool user_events_are_built_in(void);
 void user_events_lock_event_mutex(void);
 void user_events_unlock_event_mutex(void);
 void user_events_tracefs_remove(struct dentry *dentry);
+const struct file_operations *user_events_device_operations(void);
+void user_events_forget_device(struct inode *inode);
+
+/* tracefs.rs: files whose operations can be unloaded */
+struct user_events_file;
+struct user_events_file *user_events_create_file(const char *name, umode_t mode, void *data);
+void user_events_publish_file(struct user_events_file *file, const struct file_operations *ops);
+void user_events_remove_file(struct user_events_file *file);
+void user_events_file_opened(struct inode *inode);
+void user_events_wait_for_openers(void);
 
 /*
  * dyn_event.rs: the interface of kernel/trace/trace_dynevent.h, which is private

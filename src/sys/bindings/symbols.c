@@ -27,6 +27,10 @@ static void absent_tracefs_remove(struct dentry *dentry)
 {
 }
 
+static void absent_cd_forget(struct inode *inode)
+{
+}
+
 static enum print_line_t absent_print_event_fields(struct trace_iterator *iter,
 						   struct trace_event *event)
 {
@@ -42,6 +46,7 @@ static struct trace_event_file *absent_find_event_file(struct trace_array *tr,
 
 DEFINE_STATIC_CALL(kallsyms_call, absent_kallsyms_lookup_name);
 DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);
+DEFINE_STATIC_CALL(cd_forget_call, absent_cd_forget);
 DEFINE_STATIC_CALL(print_fields_call, absent_print_event_fields);
 DEFINE_STATIC_CALL(find_event_file_call, absent_find_event_file);
 
@@ -50,6 +55,7 @@ static struct mutex *dyn_event_ops_mutex_ptr;
 static struct list_head *dyn_event_list_ptr;
 static struct list_head *dyn_event_ops_list_ptr;
 static struct list_head *trace_arrays_ptr;
+static const struct file_operations *def_chr_fops_ptr;
 
 /* A kprobe, once registered, knows the address of the symbol it sits on. */
 static void *find_kallsyms_lookup_name(void)
@@ -107,6 +113,15 @@ const char *user_events_resolve_symbols(void)
 		return "tracefs_remove";
 	static_call_update(tracefs_remove_call, addr);
 
+	def_chr_fops_ptr = lookup("def_chr_fops");
+	if (!def_chr_fops_ptr)
+		return "def_chr_fops";
+
+	addr = lookup("cd_forget");
+	if (!addr)
+		return "cd_forget";
+	static_call_update(cd_forget_call, addr);
+
 	addr = lookup("print_event_fields");
 	if (!addr)
 		return "print_event_fields";
@@ -118,6 +133,12 @@ const char *user_events_resolve_symbols(void)
 	static_call_update(find_event_file_call, addr);
 
 	return NULL;
+}
+
+/* Has the kernel an implementation of its own? The symbols have been found. */
+bool user_events_are_built_in(void)
+{
+	return lookup("user_event_mm_dup");
 }
 
 void user_events_lock_event_mutex(void)
@@ -159,6 +180,18 @@ void user_events_remove_dyn_event_ops(struct dyn_event_operations *ops)
 void user_events_tracefs_remove(struct dentry *dentry)
 {
 	static_call(tracefs_remove_call)(dentry);
+}
+
+/* What the inodes of character devices have for operations. */
+const struct file_operations *user_events_device_operations(void)
+{
+	return def_chr_fops_ptr;
+}
+
+/* Who opens the inode finds no device from now on. */
+void user_events_forget_device(struct inode *inode)
+{
+	static_call(cd_forget_call)(inode);
 }
 
 static enum print_line_t print_record(struct trace_iterator *iter, int flags,
