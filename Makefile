@@ -16,6 +16,7 @@ help: ## this text
 	@echo "  KERNEL=NAME the machine's kernel (test, shell): stock, custom, debug or c"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
+	@echo "  ROUNDS=N    how many rounds (test-unloading): 10000"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of debootstrap's own"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
 	@echo "All but modules, install and clean set up a Debian root of their own: root is needed, and 8 GB on the disk."
@@ -33,12 +34,15 @@ test-debug: ## the machine's tests on a kernel that watches memory and locks, wi
 	@KERNEL=debug machine/test
 
 test-long: ## a million observations of bits while processes come and go
-	@machine/test-long
+	@machine/test-long storm
+
+test-unloading: ## ROUNDS (10000) of loading and unloading under fire
+	@machine/test-long unloading $(ROUNDS)
 
 fuzz-schema: ## what a fuzzer thinks of, put to the schema on the host
 	@FUZZ_SECONDS='$(SECONDS)' FUZZ_RUNS='$(RUNS)' FUZZ_SEED='$(SEED)' FUZZ_KEEP='$(KEEP)' FUZZ_INPUT='$(INPUT)' machine/fuzz-schema
 
-conformance-c: ## the conformance test on the kernel with the C implementation
+conformance-c: ## the conformance test on the kernel with the C implementation, and that the module is refused there
 	@KERNEL=c machine/conformance-c
 
 bench: ## what the operations cost, the C implementation and the module side by side
@@ -65,4 +69,4 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom test-debug test-long fuzz-schema conformance-c bench kernel-c modules install shell lint fmt clean
+.PHONY: help demo test test-custom test-debug test-long test-unloading fuzz-schema conformance-c bench kernel-c modules install shell lint fmt clean

@@ -127,6 +127,12 @@ impl Data {
         }
     }
 
+    /// Opens it, if it is there.
+    pub fn try_open() -> Result<Data> {
+        let file = OpenOptions::new().read(true).write(true).open(DATA)?;
+        Ok(Data { file })
+    }
+
     /// Opens it for reading only.
     pub fn open_read_only() -> Data {
         let file = File::open(DATA);

@@ -102,6 +102,23 @@ pub fn is_long() -> bool {
     LONG.load(Ordering::Relaxed)
 }
 
+/// How often the user wants done what is done again and again; 0 if that was not said.
+static TIMES: AtomicUsize = AtomicUsize::new(0);
+
+/// Says how often to do what is done again and again.
+pub fn set_times(times: usize) {
+    TIMES.store(times, Ordering::Relaxed);
+}
+
+/// How often to do it: so often if it is to take little time, or so often if there is time.
+pub fn times(short: usize, long: usize) -> usize {
+    match TIMES.load(Ordering::Relaxed) {
+        0 if is_long() => long,
+        0 => short,
+        times => times,
+    }
+}
+
 /// Makes the table of a file's tests: the function's name, after the subject, is the test's name.
 macro_rules! tests {
     ($subject:literal: $($name:ident $(.$more:ident($($value:expr)?))*),* $(,)?) => {
@@ -249,9 +266,8 @@ fn settle_module() -> Result<(), String> {
     .into())
 }
 
-/// The kernel must have had nothing to say, but for load and unload. When an address space with
-/// wrong counters of its pages ends, it says "BUG: Bad rss-counter state".
-fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
+/// The first line of the kernel's log that says that something is wrong.
+pub fn trouble(lines: &[String]) -> Option<&String> {
     const BAD: &[&str] = &[
         "WARNING:",
         "BUG:",
@@ -262,10 +278,15 @@ fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
     ];
     // Of the trace core, once, when the memory for a field is refused.
     let of_a_fault = |line: &str| line.contains(" at event_define_fields+") && faults::are_known();
-    if let Some(line) = lines
+    lines
         .iter()
         .find(|line| BAD.iter().any(|bad| line.contains(bad)) && !of_a_fault(line))
-    {
+}
+
+/// The kernel must have had nothing to say, but for load and unload. When an address space with
+/// wrong counters of its pages ends, it says "BUG: Bad rss-counter state".
+fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
+    if let Some(line) = trouble(&lines) {
         return Err(format!("the kernel said: {line}"));
     }
     if module::is_given() && needs != Needs::UnloadedModule {

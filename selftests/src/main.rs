@@ -10,10 +10,12 @@ mod bpf;
 mod cgroup;
 mod child;
 mod conformance;
+mod dice;
 mod dynamic;
 mod errno;
 mod event;
 mod faults;
+mod fire;
 mod follower;
 mod harness;
 mod machine;
@@ -41,18 +43,20 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "usage: selftests [--module FILE | --against-c] [--all] [--long] [--list]
-                 [--skip NAME-SUBSTRING]... [NAME-SUBSTRING...]
+const USAGE: &str = "usage: selftests [--module FILE] [--against-c] [--all] [--list]
+                 [--long] [--times N] [--skip NAME-SUBSTRING]... [NAME-SUBSTRING...]
 
   --module FILE   the module to test, not loaded yet; without it the kernel's
                   own user_events are tested, and loading is not
   --against-c     the running kernel has the C implementation: run the checks
                   of the contract alone, expect exactly those marked as better
-                  than C to fail, and say of each what happened
+                  than C to fail, and say of each what happened. The module, if
+                  there is one, must refuse to be loaded there
   --all           a test that cannot be run on this machine is a failure
   --skip PART     leave out the tests that have this in their name
   --list          only say which tests there are
   --long          test for longer where more can be seen by that
+  --times N       so many times what is done again and again
 
 Runs the tests whose names contain one of the substrings, or all. One line a
 test; exit status 1 if any failed. Run it as root, in a virtual machine.";
@@ -85,6 +89,10 @@ fn options() -> Result<Options, String> {
             "--list" => options.list = true,
             "--against-c" => options.against_c = true,
             "--long" => harness::be_long(),
+            "--times" => {
+                let times = arguments.next().and_then(|times| times.parse().ok());
+                harness::set_times(times.ok_or("--times takes a number")?);
+            }
             "--help" | "-h" => return Err(String::new()),
             option if option.starts_with('-') => return Err(format!("no option {option}")),
             name => options.wanted.push(name.to_string()),
@@ -101,13 +109,13 @@ fn obstacle(against_c: bool) -> Option<String> {
             tracefs::ROOT
         ));
     }
-    if against_c && (module::is_given() || module::is_loaded()) {
+    if against_c && module::is_loaded() {
         return Some("--against-c is for a kernel with the C implementation, and no module".into());
     }
     if module::is_given() && module::is_loaded() {
         return Some("unload the module first: rmmod user_events".into());
     }
-    if !module::is_given() && !Path::new(abi::DATA).exists() {
+    if (against_c || !module::is_given()) && !Path::new(abi::DATA).exists() {
         return Some("this kernel has no user_events: give a module with --module".into());
     }
     None
@@ -207,17 +215,17 @@ fn main() -> ExitCode {
         all: options.all,
         ..Score::default()
     };
-    if module::is_given() {
+    let loads = module::is_given() && !options.against_c;
+    if loads {
         for test in &of_loading {
             score.run(test, &mut log);
         }
     }
+    if options.against_c && module::is_given() {
+        score.run(&tests::REFUSAL, &mut log);
+    }
     if !of_events.is_empty() || !of_contract.is_empty() {
-        if let Err(errno) = if module::is_given() {
-            module::load_with("")
-        } else {
-            Ok(())
-        } {
+        if let Err(errno) = if loads { module::load_with("") } else { Ok(()) } {
             score.add("load::before_the_other_tests", Err(format!("{errno:?}")));
         } else {
             for test in &of_events {
@@ -232,7 +240,7 @@ fn main() -> ExitCode {
                     score.add(&check.name, result);
                 }
             }
-            if module::is_given() {
+            if loads {
                 let result = std::panic::catch_unwind(module::unload_when_idle);
                 let result = result.map_err(|_| "it does not unload".to_string());
                 score.add("load::unloads_after_all_other_tests", result);

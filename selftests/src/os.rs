@@ -6,6 +6,8 @@ use crate::errno::{Errno, Result};
 use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 fn check(ret: libc::c_long) -> Result<libc::c_long> {
@@ -207,6 +209,19 @@ pub fn userfaultfd() -> Result<File> {
     let fd = check(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) })?;
     // SAFETY: The descriptor is new and nobody else's.
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
+}
+
+/// Waits while a word of shared memory has this value, and may return at any time.
+pub fn wait_while(word: &AtomicU32, value: u32) {
+    let nothing = ptr::null::<u8>();
+    // SAFETY: The word is ours for the call; the kernel only reads it.
+    unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, value, nothing) };
+}
+
+/// Wakes all who wait for a word of shared memory to change.
+pub fn wake_all(word: &AtomicU32) {
+    // SAFETY: The kernel does not touch the word.
+    unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
 }
 
 /// Loads a module from a file, with parameters as insmod takes them.

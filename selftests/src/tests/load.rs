@@ -4,6 +4,7 @@
 
 use crate::abi::{location, Data, DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::child;
+use crate::dynamic;
 use crate::errno::Errno;
 use crate::event::{wait_gone, Event};
 use crate::harness::Test;
@@ -59,8 +60,14 @@ pub const TESTS: &[Test] = &[
     Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing).limit(900),
 ];
 
-/// What the module leaves where, if anything.
-fn traces_of_the_module() -> Vec<String> {
+/// For a kernel that has user_events built in.
+pub const REFUSAL: Test = Test::of_loading(
+    "load::is_refused_where_the_kernel_has_its_own",
+    is_refused_where_the_kernel_has_its_own,
+);
+
+/// What of the module is to be seen, if anything.
+fn visible_traces() -> Vec<String> {
     let mut found = Vec::new();
     for path in [
         DATA,
@@ -79,6 +86,15 @@ fn traces_of_the_module() -> Vec<String> {
     if module::is_loaded() {
         found.push("/proc/modules".into());
     }
+    // Walks the kernel's list of dynamic events, and asks every kind whether this is one of its
+    // own: what was left on either list would be called into.
+    found.extend(dynamic::user_lines());
+    found
+}
+
+/// What the module leaves where, if anything.
+fn traces_of_the_module() -> Vec<String> {
+    let mut found = visible_traces();
     let caches = machine::slab_objects();
     found.extend(
         caches
@@ -87,16 +103,7 @@ fn traces_of_the_module() -> Vec<String> {
     );
     let areas = machine::vmalloc_areas().into_iter();
     found.extend(areas.filter(|area| area.contains("user_event")));
-    // Walks the kernel's list of dynamic events, and asks every kind whether this is one of its
-    // own: what was left on either list would be called into.
     let dynamic = Path::new(tracefs::ROOT).join("dynamic_events");
-    let listed = fs::read_to_string(&dynamic).expect("read dynamic_events");
-    found.extend(
-        listed
-            .lines()
-            .filter(|line| line.starts_with("u:"))
-            .map(String::from),
-    );
     if fs::write(&dynamic, "u:st_load_left u32 a").is_ok() {
         found.push("dynamic_events still takes u:".into());
     }
@@ -104,8 +111,14 @@ fn traces_of_the_module() -> Vec<String> {
 }
 
 #[track_caller]
-fn nothing_is_left() {
+pub fn nothing_is_left() {
     assert_eq!(traces_of_the_module(), [""; 0], "left behind");
+}
+
+/// The same without counting memory, which takes long.
+#[track_caller]
+pub fn nothing_is_seen() {
+    assert_eq!(visible_traces(), [""; 0], "left behind");
 }
 
 /// The main job once, in a process of its own: register, attach, write, unregister. And what may
@@ -209,6 +222,28 @@ fn a_second_insmod_is_eexist() {
     use_it_once();
     module::unload_when_idle();
     nothing_is_left();
+}
+
+fn is_refused_where_the_kernel_has_its_own() {
+    let event = Event::new("st_load_own u32 a");
+    let mut log = Log::from_now();
+    for _ in 0..3 {
+        assert_eq!(module::load_with(""), Err(Errno::EBUSY));
+        assert!(!module::is_loaded());
+        let reason = "cannot stand beside user_events that the kernel has built in";
+        let line = format!("{}: cannot load: {reason}: error -16", module::NAME);
+        assert_eq!(module::said(log.take()), [line]);
+    }
+    // The kernel's own are as they were.
+    let tracer = Tracer::instance("st_load_own");
+    tracer.enable(&event.name);
+    event.wait_set();
+    assert_eq!(event.write(&[7; 4]), Ok(8));
+    assert_eq!(tracer.take_payloads(&event.name, 4), [[7; 4]]);
+    tracer.disable(&event.name);
+    event.wait_clear();
+    let most = fs::read_to_string("/proc/sys/kernel/user_events_max").unwrap();
+    assert_eq!(most, "32768\n");
 }
 
 fn each_step_may_fail_and_is_undone() {
@@ -387,7 +422,7 @@ impl Usage {
 /// grows with the rounds, every time. Something lost in every round grows by `rounds` in each
 /// half; half of that is the tolerance, which a settled machine's noise does not reach twice in
 /// the same cache.
-fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
+pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
     (0..warm_up).for_each(&mut round);
     let tolerance = rounds as i64 / 2;
     let start = Usage::now();

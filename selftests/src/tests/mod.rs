@@ -37,16 +37,20 @@ mod status;
 mod storm;
 mod stress;
 mod truncate;
+mod unloading;
 mod unprivileged;
 mod unregister;
 mod write;
 
 use crate::harness::Test;
 
+pub use load::REFUSAL;
+
 /// Every test.
 pub fn all() -> impl Iterator<Item = Test> {
     [
         load::TESTS,
+        unloading::TESTS,
         faults::loading::TESTS,
         register_rows::TESTS,
         register::TESTS,

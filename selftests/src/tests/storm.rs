@@ -9,6 +9,7 @@
 //! looks at a second pair of bits in memory of its own.
 
 use crate::abi::Data;
+use crate::dice::Dice;
 use crate::harness::{self, tests};
 use crate::memory::{Mapping, PAGE};
 use crate::tracefs::Tracer;
@@ -89,18 +90,6 @@ const DEEDS: [&str; 8] = [
     "looks",
 ];
 
-/// Numbers that look random.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
-
 struct Worker<'a> {
     board: &'a Board,
     number: usize,
@@ -132,7 +121,7 @@ impl<'a> Worker<'a> {
         let worker = Worker {
             board,
             number,
-            dice: Dice(0x9e37_79b9_7f4a_7c15 ^ ((number as u64 + 1) << 20)),
+            dice: Dice::new(number as u64),
             data: Data::open(),
             own: Mapping::kept(1),
             spare: Mapping::kept(1),
@@ -336,7 +325,7 @@ fn every_living_process_sees_every_change() {
     tasks::be_nice(-20);
 
     let top = Tracer::top();
-    let mut dice = Dice(99);
+    let mut dice = Dice::new(99);
     let mut observed = [0u64; WORKERS];
     let (mut toggles, mut ended, mut want) = (0u64, 0, 0u32);
     let (start, mut longest) = (Instant::now(), Duration::ZERO);

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading and unloading under fire: while processes open, register, write, toggle, read trace
+//! files, hold perf and eBPF, fork and die, the module says that it is in use, or goes and leaves
+//! nothing behind.
+
+use super::load::{grows_by_nothing, nothing_is_left, nothing_is_seen};
+use crate::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
+use crate::dice::Dice;
+use crate::errno::Errno;
+use crate::fire::{self, Fire, ALL, COUNT};
+use crate::harness::{self, Test};
+use crate::machine::Log;
+use crate::tracefs::Tracer;
+use crate::{module, tasks};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub const TESTS: &[Test] = &[
+    Test::of_loading(
+        "unloading::a_path_to_a_file_that_is_gone_opens_nothing",
+        a_path_to_a_file_that_is_gone_opens_nothing,
+    ),
+    Test::of_loading(
+        "unloading::under_fire_it_is_in_use_or_goes_and_leaves_nothing",
+        under_fire_it_is_in_use_or_goes_and_leaves_nothing,
+    )
+    .limit(36_000),
+];
+
+const ROUNDS: usize = 24;
+const ROUNDS_IF_LONG: usize = 10_000;
+
+/// How many steps loading has; what fails at a later one does not fail.
+const STEPS: u64 = 12;
+
+fn a_path_to_a_file_that_is_gone_opens_nothing() {
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        module::load();
+        // They hold neither the file open nor the module, only the place.
+        for path in [DATA, STATUS, PROFILE, REGISTRATIONS] {
+            let place = OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_PATH)
+                .open(path);
+            kept.push(place.expect("a path"));
+        }
+        module::unload_when_idle();
+        for place in &kept {
+            let again = File::open(format!("/proc/self/fd/{}", place.as_raw_fd()));
+            assert_eq!(again.map(drop).map_err(Errno::from), Err(Errno::EIO));
+        }
+    }
+    nothing_is_left();
+}
+
+/// What came of the rounds.
+#[derive(Default)]
+struct Outcomes {
+    /// Gone while it was used all around.
+    gone: usize,
+    /// In use whenever it was tried, until all had let go.
+    busy: usize,
+    /// How often unloading was refused.
+    refused: usize,
+    /// Loads that were made to fail.
+    unloaded: usize,
+    /// How often it went while a kind of use went on.
+    gone_beside: [usize; COUNT],
+}
+
+struct Attack {
+    module: File,
+    fire: Fire,
+    dice: Dice,
+    log: Log,
+    outcomes: Outcomes,
+}
+
+impl Attack {
+    /// The kinds of use that go on in a round: all, or a few.
+    fn kinds(&mut self) -> u32 {
+        match self.dice.roll(4) {
+            0 => ALL,
+            _ => (0..2).fold(0, |kinds, _| kinds | (1 << self.dice.roll(COUNT as u64))),
+        }
+    }
+
+    fn round(&mut self, number: usize) {
+        let kinds = self.kinds();
+        let before: [u64; COUNT] = std::array::from_fn(|kind| self.fire.done(kind));
+        // They are at it when the module comes.
+        self.fire.order(kinds);
+        if self.dice.roll(8) == 0 {
+            self.fail_to_load();
+        } else {
+            let loaded = module::load_file(&self.module, "");
+            assert_eq!(loaded, Ok(()), "round {number}: load");
+            fire::until_it_burns(&self.fire, kinds, &before);
+            self.unload(kinds);
+        }
+        match number % 16 {
+            0 => nothing_is_left(),
+            _ => nothing_is_seen(),
+        }
+        self.fire.is_well();
+        self.judge_log();
+    }
+
+    fn fail_to_load(&mut self) {
+        let step = 1 + self.dice.roll(STEPS);
+        let loaded = module::load_file(&self.module, &format!("fail_load_at={step}"));
+        assert_eq!(loaded, Err(Errno::EINTR), "fail at step {step}");
+        self.outcomes.unloaded += 1;
+    }
+
+    fn unload(&mut self, kinds: u32) {
+        let tries = if kinds == ALL { 5 } else { 40 };
+        for _ in 0..tries {
+            match module::unload() {
+                Ok(()) => {
+                    self.outcomes.gone += 1;
+                    for kind in (0..COUNT).filter(|kind| kinds & (1 << kind) != 0) {
+                        self.outcomes.gone_beside[kind] += 1;
+                    }
+                    return;
+                }
+                Err(errno) => assert_eq!(errno, Errno::EAGAIN, "unload"),
+            }
+            self.outcomes.refused += 1;
+            sleep(Duration::from_micros(self.dice.roll(500)));
+        }
+        self.outcomes.busy += 1;
+        self.fire.order(0);
+        module::unload_when_idle();
+    }
+
+    /// The kernel has nothing to say, nor the module, but that it comes and goes.
+    fn judge_log(&mut self) {
+        let lines = self.log.take();
+        assert_eq!(harness::trouble(&lines), None);
+        let usual = ["loaded", "unloaded", "cannot load: "];
+        let said = module::said(lines).into_iter().find(|line| {
+            let text = &line[module::NAME.len() + 2..];
+            !usual.iter().any(|word| text.starts_with(word))
+        });
+        assert_eq!(said, None, "the module said");
+    }
+}
+
+fn under_fire_it_is_in_use_or_goes_and_leaves_nothing() {
+    let rounds = harness::times(ROUNDS, ROUNDS_IF_LONG);
+    nothing_is_left();
+    let tracer = Tracer::instance("st_fire");
+    let fire = Fire::new(&tracer);
+    // Among so many, the test must get its turn.
+    tasks::be_nice(-20);
+    let start = Instant::now();
+    let mut attack = Attack {
+        module: module::light_file(),
+        fire,
+        dice: Dice::new(99),
+        log: Log::from_now(),
+        outcomes: Outcomes::default(),
+    };
+    if rounds >= 1000 {
+        // Memory, too: two halves of what is left after warming up.
+        let half = rounds * 2 / 5;
+        grows_by_nothing(rounds - 2 * half, half, |number| {
+            attack.round(number);
+            if number + 1 == half {
+                attack.fire.order(0);
+            }
+        });
+    } else {
+        (0..rounds).for_each(|number| attack.round(number));
+    }
+    attack.fire.order(0);
+    nothing_is_left();
+
+    let seconds = start.elapsed().as_secs_f32();
+    let Attack { fire, outcomes, .. } = attack;
+    println!(
+        "  # {rounds} rounds in {seconds:.1} s: gone under fire {} times, in use until all let go {} times \
+         (refused {} times in all), {} loads failed as asked",
+        outcomes.gone, outcomes.busy, outcomes.refused, outcomes.unloaded,
+    );
+    for kind in 0..COUNT {
+        println!(
+            "  # who {} did so {} times, and {} times could not; the module went beside it {} times",
+            Fire::name(kind),
+            fire.done(kind),
+            fire.failed(kind),
+            outcomes.gone_beside[kind],
+        );
+        assert!(fire.done(kind) > 0, "nobody {}", Fire::name(kind));
+        assert!(
+            fire.failed(kind) > 0,
+            "who {} was never refused",
+            Fire::name(kind)
+        );
+    }
+    fire.end();
+    assert!(outcomes.gone > 0, "never gone under fire");
+    assert!(outcomes.busy > 0, "never in use");
+    assert!(outcomes.unloaded > 0, "no load failed");
+}
