@@ -17,6 +17,7 @@ mod event;
 mod faults;
 mod fire;
 mod follower;
+mod fuzz;
 mod harness;
 mod machine;
 mod memory;
@@ -177,6 +178,11 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().is_some_and(|word| word == writer::OPTION) {
         return writer::main(&words[1..]);
+    }
+    match words.split_first() {
+        Some((first, rest)) if first == fuzz::OPTION => return fuzz::main(rest),
+        Some((first, rest)) if first == fuzz::ACTOR_OPTION => fuzz::actor_main(rest),
+        _ => {}
     }
     let options = match options() {
         Ok(options) => options,

@@ -66,6 +66,16 @@ impl Mapping {
         mapping
     }
 
+    /// Zeroed private memory at an address where nothing is, and that stays mapped until the process
+    /// ends.
+    pub fn placed(address: u64, pages: usize) -> Mapping {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let place = ptr::without_provenance_mut(address as usize);
+        let mut mapping = Mapping::map(place, pages * PAGE, READ_WRITE, flags, -1).expect("mmap");
+        mapping.kept = true;
+        mapping
+    }
+
     /// The first `pages` of a file; `flags` is MAP_SHARED or MAP_PRIVATE.
     pub fn of_file(file: &File, pages: usize, protection: i32, flags: i32) -> Result<Mapping> {
         Mapping::map(

@@ -130,6 +130,17 @@ pub fn pipe() -> Result<(File, File)> {
     Ok(unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) })
 }
 
+/// Is there something to read, within `limit`?
+pub fn is_readable(file: &File, limit: Duration) -> bool {
+    let mut poll = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: `poll` is one pollfd, ours for the call.
+    unsafe { libc::poll(&mut poll, 1, limit.as_millis() as i32) > 0 }
+}
+
 /// Makes reads and writes of a file give EAGAIN instead of waiting.
 pub fn set_nonblocking(file: &File) {
     // SAFETY: F_SETFL takes a number.
@@ -144,6 +155,45 @@ pub fn ioctl(file: &File, command: u64, argument: u64) -> Result<i32> {
     // SAFETY: By the rule above the kernel writes to nothing that Rust relies on.
     let ret = unsafe { libc::ioctl(file.as_raw_fd(), command, argument) };
     check(ret.into()).map(|ret| ret as i32)
+}
+
+/// The same as a 32-bit program does it, of which the kernel sees 32-bit numbers only.
+pub fn ioctl_32(file: &File, command: u32, argument: u32) -> Result<i32> {
+    const NUMBER: u64 = 54;
+    let ret: u64;
+    // SAFETY: The rule of `ioctl` holds. The call takes its numbers in rbx, rcx and rdx, returns in
+    // rax and changes r8 to r11 at most; rbx, which the compiler keeps for itself, is put back.
+    unsafe {
+        std::arch::asm!(
+            "xchg rbx, {file}",
+            "int 0x80",
+            "xchg rbx, {file}",
+            file = inout(reg) u64::from(file.as_raw_fd() as u32) => _,
+            inout("rax") NUMBER => ret,
+            in("rcx") u64::from(command),
+            in("rdx") u64::from(argument),
+            out("r8") _,
+            out("r9") _,
+            out("r10") _,
+            out("r11") _,
+        );
+    }
+    match ret as i32 {
+        errno @ ..0 => Err(Errno(-errno)),
+        ret => Ok(ret),
+    }
+}
+
+/// Keeps a file open when this process executes a program.
+pub fn keep_at_exec(file: &File) {
+    // SAFETY: F_SETFD takes a number.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
+}
+
+/// Has the children of this process vanish when they end: nobody has to wait for them.
+pub fn forget_children() {
+    // SAFETY: SIG_IGN runs nothing of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
 /// `write` from an address that may be bad on purpose.

@@ -34,6 +34,8 @@ mod types;
 mod unregister;
 mod write;
 
+pub use register::KERNEL;
+
 pub use check::Check;
 
 /// Every check, in the order of the contract.

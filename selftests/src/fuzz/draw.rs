@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a process does next.
+
+use super::model::{Actor, Key, Model, Page, Tracer};
+use super::random::Random;
+use super::step::*;
+
+/// Registrations of one process, more or less.
+const BITS: usize = 40;
+
+/// Draws for one lane.
+pub struct Draw<'a> {
+    pub random: &'a mut Random,
+    /// What ours is in, which says what is worth trying.
+    pub ours: &'a Model,
+    /// What the C implementation is in, when that is what runs: the same steps, and nothing that is
+    /// undefined there.
+    pub c: Option<&'a Model>,
+    pub slot: usize,
+}
+
+impl Draw<'_> {
+    fn actor(&self) -> &Actor {
+        self.ours.actor(self.slot)
+    }
+
+    /// A step that both can foretell.
+    pub fn step(&mut self) -> Step {
+        loop {
+            if let Some(mut step) = self.try_step() {
+                if self.random.thousandths(20) && self.may_be_in_thread(&step) {
+                    step.flags |= flag::THREAD;
+                }
+                return step;
+            }
+        }
+    }
+
+    fn may_be_in_thread(&self, step: &Step) -> bool {
+        // The privileges of a thread are its own.
+        step.call != Call::BecomeNobody
+    }
+
+    fn try_step(&mut self) -> Option<Step> {
+        let actor = self.actor();
+        let open = actor.files.iter().flatten().count();
+        let bits = actor.bits.len();
+        let call = self.random.weighted(&[
+            (if open < 2 { 200 } else { 30 }, Call::Open),
+            (if open > 1 { 25 } else { 5 }, Call::Close),
+            (10, Call::Duplicate),
+            (if bits < BITS { 220 } else { 60 }, Call::Register),
+            (if bits < BITS { 120 } else { 220 }, Call::Unregister),
+            (35, Call::Delete),
+            (400, Call::Write),
+            (25, Call::Odd),
+            (12, Call::Protect),
+            (20, Call::Unprotect),
+            (8, Call::Unmap),
+            (20, Call::MapAgain),
+            (15, Call::Discard),
+            (6, Call::PageOut),
+            (60, Call::Flip),
+            (1, Call::BecomeNobody),
+        ]);
+        let mut step = Step::new(call);
+        step.file = self.file();
+        match call {
+            Call::Open => {
+                step.file = self.random.byte_below(FILES as u8);
+                step.value = self.random.weighted(&[
+                    (20, mode::READ_WRITE),
+                    (2, mode::READ_ONLY),
+                    (3, mode::WRITE_ONLY),
+                ]);
+            }
+            Call::Duplicate => step.value = self.random.byte_below(FILES as u8),
+            Call::Register => self.register(&mut step)?,
+            Call::Unregister => self.unregister(&mut step),
+            Call::Delete => self.delete(&mut step)?,
+            Call::Write => self.write(&mut step)?,
+            Call::Odd => step.value = self.random.byte_below(odd::COUNT),
+            Call::Flip => self.flip(&mut step)?,
+            Call::Close | Call::PageOut => {}
+            Call::Protect => self.only_if(self.actor().page == Page::Writable)?,
+            Call::Unprotect => self.only_if(self.actor().page == Page::ReadOnly)?,
+            Call::Unmap => self.only_if(self.actor().page != Page::Unmapped)?,
+            Call::MapAgain => self.only_if(self.actor().page == Page::Unmapped)?,
+            Call::Discard => self.only_if(self.actor().page == Page::Writable)?,
+            Call::BecomeNobody => self.only_if(self.slot != 0 && self.actor().is_root)?,
+        }
+        if call == Call::PageOut {
+            self.only_if(self.actor().page != Page::Unmapped)?;
+        }
+        Some(step)
+    }
+
+    fn only_if(&self, possible: bool) -> Option<()> {
+        possible.then_some(())
+    }
+
+    /// Mostly one that is open.
+    fn file(&mut self) -> u8 {
+        let files = &self.actor().files;
+        let open: Vec<u8> = (0..FILES as u8)
+            .filter(|file| files[usize::from(*file)].is_some())
+            .collect();
+        let any = self.random.byte_below(FILES as u8);
+        match self.random.thousandths(15) {
+            true => any,
+            false => self.random.one(&open).unwrap_or(any),
+        }
+    }
+
+    fn twist(&mut self, count: u8) -> u8 {
+        match self.random.thousandths(250) {
+            true => self.random.byte_below(count),
+            false => 0,
+        }
+    }
+
+    fn ways(&mut self, step: &mut Step) {
+        if self.random.thousandths(60) {
+            step.flags |= flag::COMPAT;
+        }
+    }
+
+    /// A bit of a word, wide or not.
+    fn bit(&mut self, step: &mut Step) {
+        step.place = self.random.byte_below(PLACES as u8);
+        step.bit = self.random.byte_below(32);
+        if self.random.thousandths(300) {
+            step.flags |= flag::WIDE;
+            step.place &= !1;
+            step.bit = self.random.byte_below(64);
+        }
+    }
+
+    fn register(&mut self, step: &mut Step) -> Option<()> {
+        step.name = self.random.byte_below(NAMES as u8);
+        step.fields = self.random.byte_below(FIELDS.len() as u8);
+        step.value = self.random.byte_below(2);
+        step.twist = self.twist(register::COUNT);
+        self.ways(step);
+        let is_multi = usize::from(step.name) >= FIRST_MULTI;
+        if is_multi {
+            step.flags |= flag::MULTI_FORMAT;
+        } else if self.random.thousandths(850) {
+            // Mostly the fields that it has.
+            let mut events = self.ours.events.iter();
+            if let Some(event) = events.find(|event| event.key.name == step.name) {
+                step.fields = event.key.fields;
+            }
+        }
+        if self.random.thousandths(100) {
+            step.flags |= flag::PERSIST;
+        }
+        self.bit(step);
+        let known: Vec<(u8, u8)> = self.actor().bits.keys().copied().collect();
+        if self.random.thousandths(40) {
+            // One that is taken.
+            (step.place, step.bit) = self.random.one(&known)?;
+            step.flags &= !flag::WIDE;
+            if step.bit >= 32 {
+                step.flags |= flag::WIDE;
+            }
+        } else if self.actor().is_written(step.place, step.bit) {
+            // Two that write one bit are rare: it tells nothing from then on.
+            return self.random.thousandths(20).then_some(());
+        }
+        Some(())
+    }
+
+    fn unregister(&mut self, step: &mut Step) {
+        step.twist = self.twist(unregister::COUNT);
+        self.ways(step);
+        self.bit(step);
+        step.flags &= !flag::WIDE;
+        let known: Vec<(u8, u8)> = self.actor().bits.keys().copied().collect();
+        if !self.random.thousandths(100) {
+            if let Some(at) = self.random.one(&known) {
+                (step.place, step.bit) = at;
+            }
+        }
+    }
+
+    fn delete(&mut self, step: &mut Step) -> Option<()> {
+        step.name = self.random.byte_below(NAMES as u8);
+        step.twist = self.twist(delete::COUNT);
+        self.ways(step);
+        // The C implementation deletes the formats that come before one that is in use.
+        let mixed = self.c.is_some_and(|c| c.is_mixed(step.name));
+        self.only_if(!mixed)
+    }
+
+    fn write(&mut self, step: &mut Step) -> Option<()> {
+        let known = self.ours.indices(self.slot, step.file);
+        step.value = self.random.byte_below(known.len() as u8 + 1);
+        if self.random.thousandths(900) {
+            // Rather one that somebody listens to.
+            let listened = |key: &Key| {
+                let at = self.ours.position(*key);
+                at.is_some_and(|at| !self.ours.events[at].tracers.is_empty())
+            };
+            let heard: Vec<u8> = (0..known.len())
+                .filter(|index| listened(&known[*index]))
+                .map(|index| index as u8)
+                .collect();
+            step.value = self.random.one(&heard).unwrap_or(step.value);
+        }
+        let key = known.get(usize::from(step.value)).copied();
+        step.fields = key.map_or(1, |key| key.fields);
+        step.bit = self.random.byte_below(255);
+        step.twist = self.twist(write::COUNT);
+        if self.c.is_some() {
+            self.same_in_c(step, key)?;
+        }
+        let location = FIELDS[usize::from(step.fields)].location;
+        // What is in front of relative data is the fields, which is right.
+        if step.twist == write::IN_FRONT && location.is_some_and(|location| location.relative) {
+            step.twist = write::NONE;
+        }
+        Some(())
+    }
+
+    /// Only what the C implementation knows by the same number, and can do.
+    fn same_in_c(&self, step: &Step, key: Option<Key>) -> Option<()> {
+        let c = self.c?;
+        let theirs = c.indices(self.slot, step.file);
+        self.only_if(theirs.get(usize::from(step.value)).copied() == key)?;
+        // Reads what it should not.
+        self.only_if(!matches!(step.twist, write::EMPTY | write::IN_FRONT))?;
+        // Warns.
+        let is_perf = |tracer: &Tracer| matches!(tracer, Tracer::Perf(_));
+        let perf = key.and_then(|key| c.position(key)).is_some_and(|at| {
+            let mut tracers = c.events[at].tracers.iter();
+            tracers.any(is_perf)
+        });
+        self.only_if(!(step.twist == write::TOO_MUCH && perf))
+    }
+
+    fn flip(&mut self, step: &mut Step) -> Option<()> {
+        step.place = self.random.byte_below(PLACES as u8);
+        step.bit = self.random.byte_below(32);
+        for model in [Some(self.ours), self.c].into_iter().flatten() {
+            let actor = model.actor(self.slot);
+            self.only_if(actor.is_writable(step.place.into()))?;
+            self.only_if(!actor.is_written(step.place, step.bit))?;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbers drawn from a seed: the same ones whenever it is given again.
+
+/// A source of them. (SplitMix64.)
+#[derive(Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// The source of a lane.
+    pub fn new(seed: u64, lane: u32) -> Random {
+        let mut random = Random(seed ^ (u64::from(lane) << 48));
+        random.next();
+        random
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    /// One of `0..end`, which is not empty.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// The same, for small numbers.
+    pub fn byte_below(&mut self, end: u8) -> u8 {
+        self.below(end.into()) as u8
+    }
+
+    /// True so many times of a thousand.
+    pub fn thousandths(&mut self, times: usize) -> bool {
+        self.below(1000) < times
+    }
+
+    /// One of a list, if it has any.
+    pub fn one<T: Copy>(&mut self, list: &[T]) -> Option<T> {
+        (!list.is_empty()).then(|| list[self.below(list.len())])
+    }
+
+    /// One of a list in which each has its weight.
+    pub fn weighted<T: Copy>(&mut self, list: &[(usize, T)]) -> T {
+        let sum = list.iter().map(|(weight, _)| weight).sum();
+        let mut drawn = self.below(sum);
+        for &(weight, one) in list {
+            if drawn < weight {
+                return one;
+            }
+            drawn -= weight;
+        }
+        unreachable!("the weights add up to {sum}")
+    }
+}

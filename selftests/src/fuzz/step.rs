@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a process of the fuzzer does in one step: small numbers, so that it can be sent through a pipe
+//! and told in one line.
+
+use std::fmt;
+
+/// Open files that a process can have.
+pub const FILES: usize = 4;
+/// 32-bit words in which bits can be registered: half of them on each of two pages.
+pub const PLACES: usize = 64;
+/// Names of events in a lane.
+pub const NAMES: usize = 8;
+/// The names from this one on are registered as one of several formats only.
+pub const FIRST_MULTI: usize = 6;
+
+/// The kind of a step. What its numbers mean is said here; those not named do not matter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// `file`; `value` is a [`mode`].
+    Open,
+    /// `file`
+    Close,
+    /// `file` to the slot `value`.
+    Duplicate,
+    /// `file`, `name`, `fields`, `place`, `bit`, [`flag`]s, `twist`; `value` & 1: without spaces.
+    Register,
+    /// `file`, `place`, `bit`, [`flag`]s, `twist`.
+    Unregister,
+    /// `file`, `name`, [`flag`]s, `twist`.
+    Delete,
+    /// `file`, `value` as the index, `fields` of which event, `twist`; `bit` says how it is cut and how
+    /// much data there is.
+    Write,
+    /// `file`, `value`: a call that the file does not have.
+    Odd,
+    /// What becomes of the second page.
+    Protect,
+    Unprotect,
+    Unmap,
+    MapAgain,
+    Discard,
+    PageOut,
+    /// `place`, `bit`: the process changes a bit that is not registered.
+    Flip,
+    /// The process gives up its privileges.
+    BecomeNobody,
+}
+
+const CALLS: [Call; 16] = [
+    Call::Open,
+    Call::Close,
+    Call::Duplicate,
+    Call::Register,
+    Call::Unregister,
+    Call::Delete,
+    Call::Write,
+    Call::Odd,
+    Call::Protect,
+    Call::Unprotect,
+    Call::Unmap,
+    Call::MapAgain,
+    Call::Discard,
+    Call::PageOut,
+    Call::Flip,
+    Call::BecomeNobody,
+];
+
+/// How a file is opened.
+pub mod mode {
+    pub const READ_WRITE: u8 = 0;
+    pub const READ_ONLY: u8 = 1;
+    pub const WRITE_ONLY: u8 = 2;
+}
+
+/// How a step is done.
+pub mod flag {
+    /// The event stays.
+    pub const PERSIST: u8 = 1;
+    /// It is one of several formats.
+    pub const MULTI_FORMAT: u8 = 2;
+    /// The word has 8 bytes.
+    pub const WIDE: u8 = 4;
+    /// As a 32-bit program would.
+    pub const COMPAT: u8 = 8;
+    /// By another thread.
+    pub const THREAD: u8 = 16;
+    /// Again, for as long as the event is in use: what used it has just ended.
+    pub const PATIENT: u8 = 32;
+}
+
+macro_rules! twists {
+    ($($(#[$about:meta])* $name:ident),* $(,)?) => {
+        twists!(@ 0; $($(#[$about])* $name,)*);
+    };
+    (@ $number:expr; $(#[$about:meta])* $name:ident, $($rest:tt)*) => {
+        $(#[$about])*
+        pub const $name: u8 = $number;
+        twists!(@ $number + 1; $($rest)*);
+    };
+    (@ $number:expr;) => {
+        /// How many there are.
+        pub const COUNT: u8 = $number;
+    };
+}
+
+/// What is wrong with a registration.
+pub mod register {
+    twists!(
+        NONE,
+        /// A size of 32 bytes, the last four of them 0: nothing is wrong.
+        LONGER,
+        SHORT,
+        SIZE_OF_ALL_ONES,
+        LONGER_THAN_A_PAGE,
+        UNKNOWN_BYTES,
+        UNKNOWN_FLAG,
+        HIGHEST_FLAG,
+        WORD_OF_3_BYTES,
+        MISALIGNED,
+        BIT_TOO_HIGH,
+        WORD_IN_THE_KERNEL,
+        NULL_ARGUMENT,
+        ARGUMENT_OVER_THE_EDGE,
+        NAME_UNMAPPED,
+        NAME_OVER_THE_EDGE,
+        NAME_TOO_LONG,
+        /// The argument can be read only, so the index cannot be written.
+        READ_ONLY_ARGUMENT,
+        UNKNOWN_TYPE,
+        NO_FIELD_NAME,
+        TWO_SPACES,
+        NO_NAME,
+        FLAGS_IN_NAME,
+    );
+}
+
+/// What is wrong with an unregistration.
+pub mod unregister {
+    twists!(
+        NONE,
+        LONGER,
+        SHORT,
+        LONGER_THAN_A_PAGE,
+        UNKNOWN_BYTES,
+        RESERVED,
+        RESERVED2,
+        WORD_IN_THE_KERNEL,
+        NULL_ARGUMENT,
+        ARGUMENT_OVER_THE_EDGE,
+    );
+}
+
+/// What is wrong with a deletion.
+pub mod delete {
+    twists!(NONE, NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
+}
+
+/// What is wrong with, or special about, a record.
+pub mod write {
+    twists!(
+        NONE,
+        /// More bytes than the fields and their data take.
+        MORE,
+        /// So many that no buffer takes them.
+        TOO_MUCH,
+        PART_OF_AN_INDEX,
+        NEGATIVE_INDEX,
+        ONE_BYTE_LESS,
+        UNREADABLE,
+        ALL_UNREADABLE,
+        /// Data past the end.
+        OUTSIDE,
+        NO_NUL,
+        /// A location of nothing.
+        EMPTY,
+        /// A location in front of the payload.
+        IN_FRONT,
+    );
+}
+
+/// What a file does not know.
+pub mod odd {
+    twists!(READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
+}
+
+/// One step.
+#[derive(Clone, Copy)]
+pub struct Step {
+    pub call: Call,
+    pub file: u8,
+    pub name: u8,
+    pub fields: u8,
+    pub place: u8,
+    pub bit: u8,
+    pub flags: u8,
+    pub twist: u8,
+    pub value: u8,
+}
+
+impl Step {
+    /// Bytes of a step in a pipe.
+    pub const SIZE: usize = 9;
+
+    /// With everything 0.
+    pub fn new(call: Call) -> Step {
+        Step {
+            call,
+            file: 0,
+            name: 0,
+            fields: 0,
+            place: 0,
+            bit: 0,
+            flags: 0,
+            twist: 0,
+            value: 0,
+        }
+    }
+
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub fn bytes(&self) -> [u8; Step::SIZE] {
+        let call = CALLS.iter().position(|call| *call == self.call);
+        let call = call.expect("a call of the list") as u8;
+        [
+            call,
+            self.file,
+            self.name,
+            self.fields,
+            self.place,
+            self.bit,
+            self.flags,
+            self.twist,
+            self.value,
+        ]
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Step {
+        let &[call, file, name, fields, place, bit, flags, twist, value] = bytes else {
+            panic!("{} bytes for a step", bytes.len());
+        };
+        Step {
+            call: CALLS[usize::from(call)],
+            file,
+            name,
+            fields,
+            place,
+            bit,
+            flags,
+            twist,
+            value,
+        }
+    }
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.call)?;
+        for (name, number) in [
+            ("file", self.file),
+            ("name", self.name),
+            ("fields", self.fields),
+            ("place", self.place),
+            ("bit", self.bit),
+            ("flags", self.flags),
+            ("twist", self.twist),
+            ("value", self.value),
+        ] {
+            if number != 0 {
+                write!(f, " {name} {number}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The fields of an event, and what records of it look like.
+pub struct Fields {
+    pub text: &'static str,
+    /// Bytes that the fields take.
+    pub fixed: usize,
+    pub location: Option<Location>,
+    /// The C implementation takes them, and ours does not: the row of "Better than C" that says so.
+    pub only_in_c: Option<u8>,
+}
+
+/// A field that points to data behind the fields.
+#[derive(Clone, Copy)]
+pub struct Location {
+    /// Where the field is in the payload.
+    pub at: usize,
+    /// Counted from the end of the field, not from the start of the record.
+    pub relative: bool,
+    /// The data is text, and ends with a NUL.
+    pub text: bool,
+}
+
+const fn plain(text: &'static str, fixed: usize) -> Fields {
+    Fields {
+        text,
+        fixed,
+        location: None,
+        only_in_c: None,
+    }
+}
+
+const fn located(text: &'static str, fixed: usize, at: usize, relative: bool) -> Fields {
+    Fields {
+        location: Some(Location {
+            at,
+            relative,
+            text: true,
+        }),
+        ..plain(text, fixed)
+    }
+}
+
+/// The fields that events have.
+pub const FIELDS: [Fields; 10] = [
+    plain("", 0),
+    plain("u32 a", 4),
+    plain("u64 a; u8 b", 9),
+    located("u32 a; __rel_loc char[] s", 8, 4, true),
+    located("__data_loc char[] s", 4, 0, false),
+    plain("char[20] c; s16 d", 22),
+    plain("struct p q 16; unsigned short e", 18),
+    Fields {
+        location: Some(Location {
+            at: 0,
+            relative: true,
+            text: false,
+        }),
+        ..plain("__rel_loc u8[] r; u32 z", 8)
+    },
+    plain("u32 b", 4),
+    Fields {
+        only_in_c: Some(6),
+        ..plain("u32 a; u32 a", 8)
+    },
+];
+
+/// A description, as a lane's process gives it.
+pub fn description(name: &str, fields: u8, unspaced: bool) -> String {
+    match FIELDS[usize::from(fields)].text {
+        "" => name.to_string(),
+        text if unspaced => format!("{name} {}", text.replace("; ", ";")),
+        text => format!("{name} {text}"),
+    }
+}
+
+/// The name number `name` of a lane.
+pub fn name_of(lane: u32, name: u8) -> String {
+    format!("st_fuzz{lane}_{}", char::from(b'a' + name))
+}
