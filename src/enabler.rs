@@ -59,6 +59,11 @@ impl Enabler {
         &self.bit
     }
 
+    /// The set that it belongs to.
+    pub(crate) fn registrations(&self) -> &Arc<Registrations> {
+        &self.registrations
+    }
+
     /// Where the bit is.
     pub(crate) fn site(&self) -> Site {
         (self.bit.address(), self.bit.bit())

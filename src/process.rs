@@ -155,6 +155,13 @@ impl Process {
         Some((membership.registrations().clone(), membership.is_alone()))
     }
 
+    /// Are these the process's registrations?
+    fn has_set(&self, registrations: &Arc<Registrations>) -> bool {
+        let membership = self.membership.lock();
+        let membership = membership.as_ref();
+        membership.is_some_and(|share| Arc::ptr_eq(share.registrations(), registrations))
+    }
+
     /// Are the registrations this process's alone?
     fn is_alone(&self) -> bool {
         let membership = self.membership.lock();
@@ -394,9 +401,15 @@ impl Process {
         // Given back before a pause, so that a process can end: after MOST_FAULTS faults at most.
         let mm = MmWithUser::into_mmput_async(mm);
         let result = with_page(&mm, bit, faults, |locked| {
-            enabler
-                .event()
-                .rewrite(enabler, |on| bit.store(&mm, locked, on))
+            enabler.event().rewrite(enabler, |on| {
+                // It stays connected for others when this process gets a copy, which it may have
+                // unregistered since. Whoever does that waits for the lock held here before it
+                // clears the bit.
+                if !self.has_set(enabler.registrations()) {
+                    return Ok(());
+                }
+                bit.store(&mm, locked, on)
+            })
         });
         match result {
             Err(error) if error == EINTR => Err(EINTR),

@@ -143,6 +143,9 @@ impl Draw<'_> {
         step.value = self.random.byte_below(2);
         step.twist = self.twist(register::COUNT);
         self.ways(step);
+        // It makes events without a name, and takes two spaces when they were one before.
+        let odd_in_c = matches!(step.twist, register::NO_NAME | register::TWO_SPACES);
+        self.only_if(!(self.c.is_some() && odd_in_c))?;
         let is_multi = usize::from(step.name) >= FIRST_MULTI;
         if is_multi {
             step.flags |= flag::MULTI_FORMAT;

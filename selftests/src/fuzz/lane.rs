@@ -23,9 +23,9 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 /// Steps that a process does in a row, at most.
-const BURST: usize = 24;
+const BURST: usize = 40;
 /// What is told of the past when something is wrong.
-const TOLD: usize = 150;
+const TOLD: usize = 300;
 
 /// A process, as seen by the one that tells it what to do.
 struct Process {
@@ -105,7 +105,7 @@ impl Lane {
     /// with how many were done, and how many of them differ between ours and C.
     pub fn run(&mut self, operations: u64, mut each: impl FnMut(u64, u64)) {
         while self.done < operations {
-            match self.random.thousandths(450) {
+            match self.random.thousandths(350) {
                 true => self.deed(),
                 false => self.burst(),
             }
@@ -318,23 +318,26 @@ impl Lane {
             (60, Lane::switch),
             (12, Lane::histogram),
             (12, Lane::filter),
-            (30, Lane::perf),
+            (16, Lane::perf),
             (10, Lane::dynamic),
             (6, Lane::list),
             (6, Lane::count),
             (14, Lane::fork),
-            (5, Lane::exec),
+            (2, Lane::exec),
             (10, Lane::end_one),
-            (3, Lane::instance),
+            (2, Lane::instance),
         ];
         let deed = self.random.weighted(&deeds);
         deed(self);
         self.look_at_all();
     }
 
-    /// An event that exists, for ours.
+    /// An event that exists, for ours and for C.
     fn event(&mut self) -> Option<Key> {
-        let keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
+        let mut keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
+        if let Some(c) = &self.c {
+            keys.retain(|key| c.position(*key).is_some());
+        }
         let key = self.random.one(&keys)?;
         if self.is_going(key.name) {
             self.wait_gone(key.name);
@@ -354,11 +357,7 @@ impl Lane {
             .filter(|one| one.name == key.name)
             .collect();
         let at = formats.iter().position(|one| *one == key);
-        let names = tracefs::formats_of(&name);
-        match at {
-            Some(at) => names[at].clone(),
-            None => format!("{}/{name}.none", tracefs::MULTI_GROUP),
-        }
+        tracefs::formats_of(&name)[at.expect("an event that exists")].clone()
     }
 
     /// Writes a file of an event that attaches or detaches a listener.
@@ -370,7 +369,11 @@ impl Lane {
             Listener::Top => &top,
             _ => self.instance.as_ref().expect("an instance"),
         };
-        let got = tracer.set(&directory, file, value);
+        // To truncate a file of triggers ends them all, and then the event may be gone.
+        let path = tracer.file(&directory, file);
+        let open = fs::OpenOptions::new().write(true).open(path);
+        let got = open.and_then(|mut file| file.write_all(value.as_bytes()));
+        let got = got.map_err(Errno::from);
         self.tell_deed(|| format!("{directory}/{file} of {listener:?}: {value} -> {got:?}"));
         self.compare(file, got, want);
     }
@@ -428,9 +431,6 @@ impl Lane {
             return;
         }
         let Some(key) = self.event() else { return };
-        if self.c.as_ref().is_some_and(|c| c.position(key).is_none()) {
-            return;
-        }
         let slot = self.slot();
         let id = tracefs::event_id(&self.directory(key));
         let pid = self.processes[slot].as_ref().expect("a process").pid;
@@ -460,7 +460,7 @@ impl Lane {
             ),
             1 => (
                 format!("u:{text}; long x"),
-                Err(Errno::EINVAL),
+                self.foretell(|model| model.make_nonsense(name)),
             ),
             2 => (
                 format!("-:{text}"),
@@ -555,7 +555,11 @@ impl Lane {
         instance.control("trace", "");
         let want = self.foretell(|model| std::mem::take(&mut model.recorded));
         self.tell_deed(|| format!("{got} records in the instance"));
-        self.compare("records in the instance", got, want);
+        if self.model().may_be_emptied {
+            assert!(got <= want, "{got} records in the instance, of {want}");
+        } else {
+            self.compare("records in the instance", got, want);
+        }
     }
 
     fn fork(&mut self) {

@@ -205,6 +205,7 @@ fn direct(options: &Options, number: u32, whose: Whose, each: impl FnMut(u64, u6
     if result.is_err() {
         println!("lane {number}, after {} steps; the last of them:", lane.done);
         print!("{}", lane.past());
+        print!("{}", std::fs::read_to_string(crate::abi::STATUS).unwrap_or_default());
     }
     lane.end();
     result.is_ok()

@@ -4,6 +4,7 @@
 
 use super::actor::{payload, ACTORS};
 use super::step::*;
+use crate::abi::NO_INDEX;
 use crate::errno::{Errno, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,12 +39,14 @@ pub enum Tracer {
 #[derive(Clone)]
 pub struct Event {
     pub key: Key,
-    /// It was not there before, however often its key was.
+    /// What files and registrations know it by: no other event's, and below 64.
     number: u32,
     persistent: bool,
     pub tracers: BTreeSet<Tracer>,
     /// The lane's instance records nothing of it.
     pub filtered: bool,
+    /// The lane's instance once listened to it.
+    was_in_instance: bool,
 }
 
 #[derive(Clone, Default)]
@@ -133,8 +136,11 @@ pub struct Model {
     /// Events that nobody uses and that are about to go.
     pub going: Vec<Key>,
     pub has_instance: bool,
-    /// Records that the instance took since it was last asked.
+    /// Records that the instance took since it was last asked;
     pub recorded: u64,
+    /// or fewer: the trace core empties a buffer, whenever an event is deleted by `dynamic_events`,
+    /// once an event is gone that may have records there.
+    pub may_be_emptied: bool,
     /// The event, the slot of the process and the records of each open perf event.
     pub perfs: [Option<(Key, usize, u64)>; PERFS],
     next: u32,
@@ -160,6 +166,7 @@ impl Model {
             going: Vec::new(),
             has_instance: true,
             recorded: 0,
+            may_be_emptied: false,
             perfs: [None; PERFS],
             next: 0,
         }
@@ -200,18 +207,15 @@ impl Model {
         keys.collect()
     }
 
-    fn is_used(&self, event: &Event) -> bool {
-        let number = &event.number;
-        !event.tracers.is_empty()
-            || self.open.values().any(|file| file.indices.contains(number))
-            || self.registrations().any(|one| one == number)
-    }
-
-    fn registrations(&self) -> impl Iterator<Item = &u32> {
-        self.actors
-            .iter()
-            .flatten()
-            .flat_map(|actor| actor.bits.values())
+    /// A bit for the number of each event that is used.
+    fn used(&self) -> u64 {
+        let actors = self.actors.iter().flatten();
+        let registered = actors.flat_map(|actor| actor.bits.values()).copied();
+        let indexed = self.open.values().flat_map(|file| &file.indices).copied();
+        let traced = self.events.iter().filter(|event| !event.tracers.is_empty());
+        let traced = traced.map(|event| event.number);
+        let numbers = registered.chain(indexed).chain(traced);
+        numbers.fold(0, |bits, number| bits | 1 << number)
     }
 
     /// Forgets files that nobody has open, and events that nobody uses.
@@ -219,14 +223,24 @@ impl Model {
         let actors = self.actors.iter().flatten();
         let open: BTreeSet<u32> = actors.flat_map(|actor| actor.files).flatten().collect();
         self.open.retain(|number, _| open.contains(number));
-        let idle: Vec<Key> = self
-            .events
-            .iter()
-            .filter(|event| !event.persistent && !self.is_used(event))
-            .map(|event| event.key)
-            .collect();
-        self.events.retain(|event| !idle.contains(&event.key));
-        self.going.extend(idle);
+        let used = self.used();
+        let mut going = Vec::new();
+        for event in &self.events {
+            if !event.persistent && used & 1 << event.number == 0 {
+                going.push(event.key);
+            }
+        }
+        self.forget(|event| going.contains(&event.key));
+        self.going.extend(going);
+    }
+
+    /// Forgets events that are not used.
+    fn forget(&mut self, is_meant: impl Fn(&Event) -> bool) {
+        self.events.retain(|event| {
+            let forgotten = is_meant(event);
+            self.may_be_emptied |= forgotten && event.was_in_instance;
+            !forgotten
+        });
     }
 
     /// Does something about this name still have to settle?
@@ -237,7 +251,10 @@ impl Model {
     /// What comes of a step of the process in `slot`.
     pub fn step(&mut self, slot: usize, step: &Step) -> Result<i64> {
         let result = self.try_step(slot, step);
-        self.settle();
+        match step.call {
+            Call::Write | Call::Odd | Call::Flip | Call::Discard => {}
+            _ => self.settle(),
+        }
         result
     }
 
@@ -328,6 +345,10 @@ impl Model {
         check(!actor.bits.contains_key(&at), Errno::EADDRINUSE)?;
         match step.twist {
             NAME_UNMAPPED | NAME_OVER_THE_EDGE => return Err(Errno::EFAULT),
+            UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES if self.is_c() => self.asked_first(slot, step)?,
+            _ => {}
+        }
+        match step.twist {
             NAME_TOO_LONG | UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES | NO_NAME | FLAGS_IN_NAME => {
                 return Err(Errno::EINVAL)
             }
@@ -345,12 +366,12 @@ impl Model {
             fields: step.fields,
         };
         let event = self.find_or_make(key, persistent)?;
-        let unwritable = if self.is_c() {
-            Errno::ENOMEM
-        } else {
-            Errno::EFAULT
-        };
-        check(can_write, unwritable)?;
+        if !can_write && self.is_c() {
+            // The file has its index all the same.
+            self.index(file, event);
+            return Err(Errno::ENOMEM);
+        }
+        check(can_write, Errno::EFAULT)?;
         let is_on = !self.event(event).tracers.is_empty();
         let actor = self.actor_mut(slot);
         if actor.is_written(step.place, step.bit) {
@@ -359,6 +380,12 @@ impl Model {
             actor.unknown[place] |= mask;
         }
         actor.put(at, is_on);
+        if step.twist == READ_ONLY_ARGUMENT && self.is_c() {
+            // It is registered, and the caller is not told as what.
+            self.actor_mut(slot).bits.insert(at, event);
+            self.index(file, event);
+            return Ok(NO_INDEX.into());
+        }
         if step.twist == READ_ONLY_ARGUMENT {
             // What could not be told did not happen; but the file has its index.
             self.actor_mut(slot).put(at, false);
@@ -367,6 +394,20 @@ impl Model {
         }
         self.actor_mut(slot).bits.insert(at, event);
         Ok(self.index(file, event))
+    }
+
+    /// The C implementation reads fields only when it needs an event of that name.
+    fn asked_first(&self, slot: usize, step: &Step) -> Result<()> {
+        let is_root = self.actor(slot).is_root;
+        check(is_root || !step.has(flag::PERSIST), Errno::EPERM)?;
+        let is_taken = !step.has(flag::MULTI_FORMAT) && self.has_single(step.name);
+        check(!is_taken, Errno::EADDRINUSE)
+    }
+
+    /// Is there an event that is alone with its name?
+    fn has_single(&self, name: u8) -> bool {
+        let mut keys = self.events.iter().map(|event| event.key);
+        keys.any(|key| key.name == name && !key.multi)
     }
 
     /// The index of an event in a file.
@@ -389,13 +430,16 @@ impl Model {
             let taken = same_name && !event.key.multi && !key.multi;
             check(!taken, Errno::EADDRINUSE)?;
         }
-        let number = self.number();
+        let known = self.events.iter().map(|event| event.number);
+        let known = known.fold(0u64, |bits, number| bits | 1 << number);
+        let number = known.trailing_ones();
         self.events.push(Event {
             key,
             number,
             persistent,
             tracers: BTreeSet::new(),
             filtered: false,
+            was_in_instance: false,
         });
         Ok(number)
     }
@@ -442,19 +486,23 @@ impl Model {
         let has_name = |event: &&Event| event.key.name == name;
         let mut found = self.events.iter().filter(has_name).peekable();
         check(found.peek().is_some(), Errno::ENOENT)?;
+        let used = self.used();
         for event in found {
-            check(!self.is_used(event), Errno::EBUSY)?;
+            check(used & 1 << event.number == 0, Errno::EBUSY)?;
         }
         // Those that are left are persistent.
         check(is_root, Errno::EPERM)?;
-        self.events.retain(|event| event.key.name != name);
+        self.forget(|event| event.key.name == name);
         Ok(())
     }
 
-    /// How many events have the name, and is there one in use among them and one that is not?
+    /// Is there an event of the name that is in use, and one that is not?
     pub fn is_mixed(&self, name: u8) -> bool {
         let events = self.events.iter().filter(|event| event.key.name == name);
-        let used: BTreeSet<bool> = events.map(|event| self.is_used(event)).collect();
+        let used = self.used();
+        let used: BTreeSet<bool> = events
+            .map(|event| used & 1 << event.number != 0)
+            .collect();
         used.len() > 1
     }
 
@@ -539,6 +587,12 @@ impl Model {
     /// A process ends.
     pub fn exit(&mut self, slot: usize) {
         self.actors[slot] = None;
+        for (_, actor, _) in self.perfs.iter_mut().flatten() {
+            if *actor == slot {
+                // Whoever takes the slot is another process.
+                *actor = ACTORS;
+            }
+        }
         self.settle();
     }
 
@@ -547,6 +601,7 @@ impl Model {
         let at = self.position(key).ok_or(Errno::ENOENT)?;
         let event = &mut self.events[at];
         let was = !event.tracers.is_empty();
+        event.was_in_instance |= matches!(tracer, Tracer::Instance | Tracer::Histogram);
         match on {
             true => event.tracers.insert(tracer),
             false => event.tracers.remove(&tracer),
@@ -596,8 +651,10 @@ impl Model {
         }
         for event in &mut self.events {
             event.filtered = false;
+            event.was_in_instance = false;
         }
         self.has_instance = false;
+        self.may_be_emptied = false;
         self.recorded = 0;
         self.settle();
     }
@@ -609,6 +666,13 @@ impl Model {
         self.find_or_make(key, true).map(drop)
     }
 
+    /// A line of `dynamic_events` does not make an event, since its last field is not right.
+    pub fn make_nonsense(&mut self, name: u8) -> Result<()> {
+        let is_taken = self.is_c() && self.has_single(name);
+        check(!is_taken, Errno::EADDRINUSE)?;
+        Err(Errno::EINVAL)
+    }
+
     /// A line of `dynamic_events` deletes an event: by its name, and these fields if there are any.
     pub fn unmake(&mut self, name: u8, fields: u8) -> Result<()> {
         let mut events = self.events.iter();
@@ -617,9 +681,9 @@ impl Model {
         let name_is_enough = fields == 0 && !self.is_c();
         let meant = name_is_enough || event.key.fields == fields;
         check(meant, Errno::ENOENT)?;
-        check(!self.is_used(event), Errno::EBUSY)?;
+        check(self.used() & 1 << event.number == 0, Errno::EBUSY)?;
         let key = event.key;
-        self.events.retain(|event| event.key != key);
+        self.forget(|event| event.key == key);
         Ok(())
     }
 }
