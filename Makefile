@@ -39,6 +39,12 @@ test-long: ## a million observations of bits while processes come and go
 test-unloading: ## ROUNDS (10000) of loading and unloading under fire
 	@machine/test-long unloading $(ROUNDS)
 
+fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, LANES=)
+	@machine/fuzz
+
+fuzz-c: ## the same sequences on the kernel with the C implementation
+	@KERNEL=c machine/fuzz
+
 fuzz-schema: ## what a fuzzer thinks of, put to the schema on the host
 	@FUZZ_SECONDS='$(SECONDS)' FUZZ_RUNS='$(RUNS)' FUZZ_SEED='$(SEED)' FUZZ_KEEP='$(KEEP)' FUZZ_INPUT='$(INPUT)' machine/fuzz-schema
 
@@ -69,4 +75,5 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom test-debug test-long test-unloading fuzz-schema conformance-c bench kernel-c modules install shell lint fmt clean
+.PHONY: help demo test test-custom test-debug test-long test-unloading fuzz fuzz-c fuzz-schema conformance-c bench kernel-c \
+	modules install shell lint fmt clean

@@ -5,8 +5,8 @@
 //! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
 //! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
 //! `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget` (fs/char_dev.c) and
-//! `print_event_fields` (kernel/trace/trace_output.c) are looked up by name once, at load. See `bindings/symbols.c` for how, and why they are called
-//! through static calls.
+//! `print_event_fields` (kernel/trace/trace_output.c) are looked up by name once, at load. See
+//! `bindings/symbols.c` for how, and why they are called through static calls.
 
 use super::bindings;
 use kernel::prelude::*;

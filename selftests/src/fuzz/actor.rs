@@ -235,7 +235,11 @@ impl<'a> Actor<'a> {
         let file = self.file(step)?;
         match step.has(flag::COMPAT) {
             // The size of a pointer is part of the number.
-            true => os::ioctl_32(file, (command ^ (8 << 16) ^ (4 << 16)) as u32, argument as u32),
+            true => os::ioctl_32(
+                file,
+                (command ^ (8 << 16) ^ (4 << 16)) as u32,
+                argument as u32,
+            ),
             false => os::ioctl(file, command, argument),
         }
     }
@@ -398,10 +402,10 @@ impl<'a> Actor<'a> {
 
     fn odd(&self, step: &Step) -> Result<i64> {
         use super::step::odd;
-        let file = self.file(step)?;
+        let mut file = self.file(step)?;
         match step.value {
-            odd::READ => Ok((&*file).read(&mut [0; 8])? as i64),
-            odd::SEEK => Ok(std::io::Seek::seek(&mut &*file, std::io::SeekFrom::Start(0))? as i64),
+            odd::READ => Ok(file.read(&mut [0; 8])? as i64),
+            odd::SEEK => Ok(std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(0))? as i64),
             odd::MMAP => Mapping::of_file(file, 1, READ, libc::MAP_SHARED).map(|_| 0),
             odd::UNKNOWN_IOCTL => self.ioctl(step, DIAG_IOCSREG + 7, ARGUMENTS).map(i64::from),
             odd::WRITE_AT_AN_OFFSET => Ok(file.write_at(&[0; 4], 8)? as i64),
@@ -433,7 +437,8 @@ pub fn payload(step: &Step) -> Vec<u8> {
             IN_FRONT => (offset, size) = (0, 4),
             _ => {}
         }
-        payload[location.at..end].copy_from_slice(&crate::abi::location(offset as u32, size as u32));
+        payload[location.at..end]
+            .copy_from_slice(&crate::abi::location(offset as u32, size as u32));
         payload.extend(data);
     }
     match step.twist {

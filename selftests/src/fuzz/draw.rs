@@ -38,8 +38,10 @@ impl Draw<'_> {
     }
 
     fn may_be_in_thread(&self, step: &Step) -> bool {
-        // The privileges of a thread are its own.
-        step.call != Call::BecomeNobody
+        // The privileges of a thread are its own; and the C implementation may know a process by the thread
+        // that was the first to register.
+        let may_register = self.c.is_none();
+        step.call != Call::BecomeNobody && (may_register || step.call != Call::Register)
     }
 
     fn try_step(&mut self) -> Option<Step> {
@@ -80,7 +82,7 @@ impl Draw<'_> {
             Call::Unregister => self.unregister(&mut step),
             Call::Delete => self.delete(&mut step)?,
             Call::Write => self.write(&mut step)?,
-            Call::Odd => step.value = self.random.byte_below(odd::COUNT),
+            Call::Odd => step.value = self.random.byte_below(odd::END),
             Call::Flip => self.flip(&mut step)?,
             Call::Close | Call::PageOut => {}
             Call::Protect => self.only_if(self.actor().page == Page::Writable)?,
@@ -113,10 +115,10 @@ impl Draw<'_> {
         }
     }
 
-    fn twist(&mut self, count: u8) -> u8 {
+    fn twist(&mut self, end: u8) -> u8 {
         match self.random.thousandths(250) {
-            true => self.random.byte_below(count),
-            false => 0,
+            true => self.random.byte_below(end),
+            false => RIGHT,
         }
     }
 
@@ -141,7 +143,7 @@ impl Draw<'_> {
         step.name = self.random.byte_below(NAMES as u8);
         step.fields = self.random.byte_below(FIELDS.len() as u8);
         step.value = self.random.byte_below(2);
-        step.twist = self.twist(register::COUNT);
+        step.twist = self.twist(register::END);
         self.ways(step);
         // It makes events without a name, and takes two spaces when they were one before.
         let odd_in_c = matches!(step.twist, register::NO_NAME | register::TWO_SPACES);
@@ -176,7 +178,7 @@ impl Draw<'_> {
     }
 
     fn unregister(&mut self, step: &mut Step) {
-        step.twist = self.twist(unregister::COUNT);
+        step.twist = self.twist(unregister::END);
         self.ways(step);
         self.bit(step);
         step.flags &= !flag::WIDE;
@@ -190,7 +192,7 @@ impl Draw<'_> {
 
     fn delete(&mut self, step: &mut Step) -> Option<()> {
         step.name = self.random.byte_below(NAMES as u8);
-        step.twist = self.twist(delete::COUNT);
+        step.twist = self.twist(delete::END);
         self.ways(step);
         // The C implementation deletes the formats that come before one that is in use.
         let mixed = self.c.is_some_and(|c| c.is_mixed(step.name));
@@ -215,14 +217,14 @@ impl Draw<'_> {
         let key = known.get(usize::from(step.value)).copied();
         step.fields = key.map_or(1, |key| key.fields);
         step.bit = self.random.byte_below(255);
-        step.twist = self.twist(write::COUNT);
+        step.twist = self.twist(write::END);
         if self.c.is_some() {
             self.same_in_c(step, key)?;
         }
         let location = FIELDS[usize::from(step.fields)].location;
         // What is in front of relative data is the fields, which is right.
         if step.twist == write::IN_FRONT && location.is_some_and(|location| location.relative) {
-            step.twist = write::NONE;
+            step.twist = RIGHT;
         }
         Some(())
     }
@@ -234,13 +236,19 @@ impl Draw<'_> {
         self.only_if(theirs.get(usize::from(step.value)).copied() == key)?;
         // Reads what it should not.
         self.only_if(!matches!(step.twist, write::EMPTY | write::IN_FRONT))?;
-        // Warns.
-        let is_perf = |tracer: &Tracer| matches!(tracer, Tracer::Perf(_));
-        let perf = key.and_then(|key| c.position(key)).is_some_and(|at| {
-            let mut tracers = c.events[at].tracers.iter();
-            tracers.any(is_perf)
-        });
-        self.only_if(!(step.twist == write::TOO_MUCH && perf))
+        let event = key.and_then(|key| c.position(key)).map(|at| &c.events[at]);
+        let mut tracers = event.iter().flat_map(|event| &event.tracers);
+        match step.twist {
+            // Warns.
+            write::TOO_MUCH => {
+                self.only_if(!tracers.any(|tracer| matches!(tracer, Tracer::Perf(_))))
+            }
+            // Is checked only on the way to a buffer.
+            write::OUTSIDE | write::NO_NUL => {
+                self.only_if(tracers.any(|tracer| matches!(tracer, Tracer::Top | Tracer::Instance)))
+            }
+            _ => Some(()),
+        }
     }
 
     fn flip(&mut self, step: &mut Step) -> Option<()> {

@@ -61,10 +61,12 @@ fn options(words: &[String]) -> Result<Options, String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut number = || {
-            let value = words.next().and_then(|value| match value.strip_prefix("0x") {
-                Some(digits) => u64::from_str_radix(digits, 16).ok(),
-                None => value.parse().ok(),
-            });
+            let value = words
+                .next()
+                .and_then(|value| match value.strip_prefix("0x") {
+                    Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                    None => value.parse().ok(),
+                });
             value.ok_or(format!("{word} takes a number"))
         };
         match word.as_str() {
@@ -203,9 +205,15 @@ fn direct(options: &Options, number: u32, whose: Whose, each: impl FnMut(u64, u6
     let mut lane = Lane::new(options.seed, number, whose);
     let result = panic::catch_unwind(AssertUnwindSafe(|| lane.run(options.operations, each)));
     if result.is_err() {
-        println!("lane {number}, after {} steps; the last of them:", lane.done);
+        println!(
+            "lane {number}, after {} steps; the last of them:",
+            lane.done
+        );
         print!("{}", lane.past());
-        print!("{}", std::fs::read_to_string(crate::abi::STATUS).unwrap_or_default());
+        print!(
+            "{}",
+            std::fs::read_to_string(crate::abi::STATUS).unwrap_or_default()
+        );
     }
     lane.end();
     result.is_ok()

@@ -146,6 +146,11 @@ pub struct Model {
     next: u32,
 }
 
+/// The bit for an event's number.
+fn bit(number: u32) -> u64 {
+    1 << number
+}
+
 fn check(condition: bool, errno: Errno) -> Result<()> {
     match condition {
         true => Ok(()),
@@ -215,7 +220,7 @@ impl Model {
         let traced = self.events.iter().filter(|event| !event.tracers.is_empty());
         let traced = traced.map(|event| event.number);
         let numbers = registered.chain(indexed).chain(traced);
-        numbers.fold(0, |bits, number| bits | 1 << number)
+        numbers.fold(0, |bits, number| bits | bit(number))
     }
 
     /// Forgets files that nobody has open, and events that nobody uses.
@@ -226,7 +231,7 @@ impl Model {
         let used = self.used();
         let mut going = Vec::new();
         for event in &self.events {
-            if !event.persistent && used & 1 << event.number == 0 {
+            if !event.persistent && used & bit(event.number) == 0 {
                 going.push(event.key);
             }
         }
@@ -310,7 +315,9 @@ impl Model {
         let is_on = |number: &u32| !self.event(*number).tracers.is_empty();
         let bits = self.actor(slot).bits.iter();
         let bits = bits.filter(|(_, number)| is_on(number));
-        let bits: Vec<_> = bits.map(|(&(place, bit), _)| physical(place, bit)).collect();
+        let bits: Vec<_> = bits
+            .map(|(&(place, bit), _)| physical(place, bit))
+            .collect();
         let actor = self.actor_mut(slot);
         for place in PLACES / 2..PLACES {
             actor.words[place] = 0;
@@ -345,7 +352,9 @@ impl Model {
         check(!actor.bits.contains_key(&at), Errno::EADDRINUSE)?;
         match step.twist {
             NAME_UNMAPPED | NAME_OVER_THE_EDGE => return Err(Errno::EFAULT),
-            UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES if self.is_c() => self.asked_first(slot, step)?,
+            UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES if self.is_c() => {
+                self.asked_first(slot, step)?
+            }
             _ => {}
         }
         match step.twist {
@@ -431,7 +440,7 @@ impl Model {
             check(!taken, Errno::EADDRINUSE)?;
         }
         let known = self.events.iter().map(|event| event.number);
-        let known = known.fold(0u64, |bits, number| bits | 1 << number);
+        let known = known.fold(0, |bits, number| bits | bit(number));
         let number = known.trailing_ones();
         self.events.push(Event {
             key,
@@ -488,7 +497,7 @@ impl Model {
         check(found.peek().is_some(), Errno::ENOENT)?;
         let used = self.used();
         for event in found {
-            check(used & 1 << event.number == 0, Errno::EBUSY)?;
+            check(used & bit(event.number) == 0, Errno::EBUSY)?;
         }
         // Those that are left are persistent.
         check(is_root, Errno::EPERM)?;
@@ -500,9 +509,7 @@ impl Model {
     pub fn is_mixed(&self, name: u8) -> bool {
         let events = self.events.iter().filter(|event| event.key.name == name);
         let used = self.used();
-        let used: BTreeSet<bool> = events
-            .map(|event| used & 1 << event.number != 0)
-            .collect();
+        let used: BTreeSet<bool> = events.map(|event| used & bit(event.number) != 0).collect();
         used.len() > 1
     }
 
@@ -681,7 +688,7 @@ impl Model {
         let name_is_enough = fields == 0 && !self.is_c();
         let meant = name_is_enough || event.key.fields == fields;
         check(meant, Errno::ENOENT)?;
-        check(self.used() & 1 << event.number == 0, Errno::EBUSY)?;
+        check(self.used() & bit(event.number) == 0, Errno::EBUSY)?;
         let key = event.key;
         self.forget(|event| event.key == key);
         Ok(())

@@ -89,9 +89,12 @@ pub mod flag {
     pub const PATIENT: u8 = 32;
 }
 
+/// Nothing is wrong with it.
+pub const RIGHT: u8 = 0;
+
 macro_rules! twists {
-    ($($(#[$about:meta])* $name:ident),* $(,)?) => {
-        twists!(@ 0; $($(#[$about])* $name,)*);
+    (from $first:literal: $($(#[$about:meta])* $name:ident),* $(,)?) => {
+        twists!(@ $first; $($(#[$about])* $name,)*);
     };
     (@ $number:expr; $(#[$about:meta])* $name:ident, $($rest:tt)*) => {
         $(#[$about])*
@@ -99,15 +102,14 @@ macro_rules! twists {
         twists!(@ $number + 1; $($rest)*);
     };
     (@ $number:expr;) => {
-        /// How many there are.
-        pub const COUNT: u8 = $number;
+        /// All are smaller.
+        pub const END: u8 = $number;
     };
 }
 
 /// What is wrong with a registration.
 pub mod register {
-    twists!(
-        NONE,
+    twists!(from 1:
         /// A size of 32 bytes, the last four of them 0: nothing is wrong.
         LONGER,
         SHORT,
@@ -137,8 +139,7 @@ pub mod register {
 
 /// What is wrong with an unregistration.
 pub mod unregister {
-    twists!(
-        NONE,
+    twists!(from 1:
         LONGER,
         SHORT,
         LONGER_THAN_A_PAGE,
@@ -153,13 +154,12 @@ pub mod unregister {
 
 /// What is wrong with a deletion.
 pub mod delete {
-    twists!(NONE, NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
+    twists!(from 1: NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
 }
 
 /// What is wrong with, or special about, a record.
 pub mod write {
-    twists!(
-        NONE,
+    twists!(from 1:
         /// More bytes than the fields and their data take.
         MORE,
         /// So many that no buffer takes them.
@@ -181,7 +181,7 @@ pub mod write {
 
 /// What a file does not know.
 pub mod odd {
-    twists!(READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
+    twists!(from 0: READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
 }
 
 /// One step.

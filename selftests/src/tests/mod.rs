@@ -16,6 +16,7 @@ mod exec;
 mod faults;
 mod fork;
 mod ftrace;
+mod fuzz;
 mod guarded;
 mod hostile;
 mod lifetime;
@@ -87,6 +88,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         concurrency::TESTS,
         accounting::TESTS,
         registrations::TESTS,
+        fuzz::TESTS,
     ]
     .into_iter()
     .flatten()
