@@ -12,7 +12,7 @@ SUBSYSTEM=="virtio-ports", ATTR{name}=="?*", SYMLINK+="virtio-ports/$attr{name}"
 END
 # Nor need all other devices be announced to it, hundreds of them. One program is udevd and udevadm.
 cp /usr/bin/udevadm /usr/lib/udev/rules.d/udevadm
-mount --bind "$here/guest-udevadm" /usr/bin/udevadm
+mount --bind /src/machine/guest-udevadm /usr/bin/udevadm
 
 version=$(cat /kernel/version)
 EMULATOR=(vng --run "/usr/lib/modules/$version/vmlinuz.unsigned"
