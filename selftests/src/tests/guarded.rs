@@ -57,6 +57,10 @@ pub const TESTS: &[Test] = &[
         "guarded::a_fork_does_not_wait_for_its_parents_page",
         a_fork_does_not_wait_for_its_parents_page,
     ),
+    test(
+        "guarded::what_is_given_up_while_its_page_is_waited_for_is_not_written",
+        what_is_given_up_while_its_page_is_waited_for_is_not_written,
+    ),
     Test::of_loading(
         "guarded::the_module_unloads_though_nobody_answers",
         the_module_unloads_though_nobody_answers,
@@ -373,4 +377,41 @@ fn the_module_unloads_though_nobody_answers() {
     tell_time("from the kill until the module was gone", start.elapsed());
     assert!(!tracefs::event_exists("st_guard_unload"));
     drop(faults);
+}
+
+/// A child shares its parent's registrations until it changes one. Meanwhile the kernel waits for the page of
+/// its bit, to write what the shared registration says; it must not do so when that is the child's no more.
+fn what_is_given_up_while_its_page_is_waited_for_is_not_written() {
+    const ROUNDS: usize = 10;
+    let event = Event::new("st_guard_given_up u32 a");
+    let top = Tracer::top();
+    for round in 0..ROUNDS {
+        let mut child = child::fork(|line| {
+            let faults = Userfault::new();
+            faults.guard(&event.page, Guard::Missing);
+            line.say("guarded");
+            let wait_for_fault = |whose: &str| {
+                wait::until(whose, || faults.next_fault().is_some());
+            };
+            wait_for_fault("the kernel's fault");
+            thread::scope(|scope| {
+                let unregister = scope.spawn(|| event.unregister());
+                wait_for_fault("the fault of who unregisters");
+                faults.fill(event.page.address(), 0);
+                assert_eq!(unregister.join().unwrap(), Ok(()));
+            });
+            // Both went on at once, and who is last has the bit. Nothing tells when the kernel has looked.
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(20) {
+                assert!(!event.bit(), "set after it was unregistered, round {round}");
+                thread::yield_now();
+            }
+            line.say("unregistered");
+        });
+        child.line.hear("guarded");
+        top.enable(&event.name);
+        child.line.hear("unregistered");
+        top.disable(&event.name);
+        child.join();
+    }
 }
