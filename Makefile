@@ -39,6 +39,9 @@ test-long: ## a million observations of bits while processes come and go
 test-unloading: ## ROUNDS (10000) of loading and unloading under fire
 	@machine/test-long unloading $(ROUNDS)
 
+soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
+	@machine/test-long soak $(SECONDS)
+
 fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, LANES=)
 	@machine/fuzz
 
@@ -75,5 +78,5 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom test-debug test-long test-unloading fuzz fuzz-c fuzz-schema conformance-c bench kernel-c \
+.PHONY: help demo test test-custom test-debug test-long test-unloading soak fuzz fuzz-c fuzz-schema conformance-c bench kernel-c \
 	modules install shell lint fmt clean

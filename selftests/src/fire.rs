@@ -9,7 +9,7 @@ use crate::abi::{Data, DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::bpf::{Counters, Program};
 use crate::dice::Dice;
 use crate::errno::{Errno, Result};
-use crate::memory::Mapping;
+use crate::memory::{Mapping, READ, READ_WRITE};
 use crate::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
 use crate::tracefs::{self, Tracer};
 use crate::{dynamic, os, tasks, wait};
@@ -29,7 +29,7 @@ pub const DESCRIPTION: &str = "st_fire u32 a";
 type Use = fn(&mut User) -> Result<()>;
 
 /// The kinds of use.
-const KINDS: [(&str, Use); 10] = [
+const KINDS: [(&str, Use); 12] = [
     ("opens and lists", |user| user.open_files()),
     ("registers", |user| user.register()),
     ("writes", |user| user.write()),
@@ -38,6 +38,8 @@ const KINDS: [(&str, Use); 10] = [
     ("holds perf", |user| user.perf()),
     ("holds eBPF", |user| user.bpf()),
     ("makes dynamic events", |user| user.dynamic()),
+    ("deletes", |user| user.delete()),
+    ("changes its memory", |user| user.change_memory()),
     ("forks and dies", |user| user.die()),
     ("sets the limit", |user| user.limit()),
 ];
@@ -52,6 +54,10 @@ const END: u32 = 1 << COUNT;
 pub struct Fire {
     board: Board,
     pids: Vec<i32>,
+    /// A perf event of a task, so that there is always one. With the first the kernel changes the code
+    /// of its scheduler, and with the last again. An emulator has been seen to run the code of before
+    /// after that, so this is not to be done thousands of times.
+    _perf: Perf,
 }
 
 /// What they share.
@@ -61,6 +67,11 @@ impl Board {
     /// The kinds that are to go on, as bits, and above them a number that is another with each order.
     fn orders(&self) -> &AtomicU32 {
         self.0.word(0)
+    }
+
+    /// The orders by which a kind rests.
+    fn resting(&self, kind: usize) -> &AtomicU32 {
+        self.0.word(1024 + 4 * kind)
     }
 
     fn done(&self, kind: usize) -> &AtomicU64 {
@@ -84,7 +95,11 @@ impl Fire {
             pid => pid,
         };
         let pids = (0..COUNT).map(start).collect();
-        Fire { board, pids }
+        Fire {
+            board,
+            pids,
+            _perf: Perf::of_nothing(),
+        }
     }
 
     /// Has these kinds go on, and all others stop after what they are at.
@@ -93,6 +108,17 @@ impl Fire {
         let number = (orders.load(SeqCst) >> (COUNT + 1)) + 1;
         orders.store((number << (COUNT + 1)) | kinds, SeqCst);
         os::wake_all(orders);
+    }
+
+    /// Has all stop, and waits until they have.
+    #[track_caller]
+    pub fn rest(&self) {
+        self.order(0);
+        let orders = self.board.orders().load(SeqCst);
+        wait::until("all to rest", || {
+            (0..COUNT).all(|kind| self.board.resting(kind).load(SeqCst) == orders)
+        });
+        self.is_well();
     }
 
     /// What a kind does.
@@ -167,6 +193,7 @@ impl<'a> User<'a> {
                 return;
             }
             if orders & (1 << self.kind) == 0 {
+                self.board.resting(self.kind).store(orders, SeqCst);
                 os::wait_while(self.board.orders(), orders);
                 continue;
             }
@@ -345,6 +372,43 @@ impl<'a> User<'a> {
             Ok(()) | Err(Errno::EBUSY) => Ok(()),
             Err(errno) => Err(errno),
         }
+    }
+
+    fn delete(&mut self) -> Result<()> {
+        let data = Data::try_open()?;
+        let registered = data.register_text("st_fire_brief u32 a", self.page.address(), 1);
+        assert_eq!(registered, Ok(0), "register on an open file");
+        let ended = data.unregister_bit(self.page.address(), 1);
+        assert_eq!(ended, Ok(()), "unregister");
+        assert_eq!(data.delete("st_fire_brief"), Err(Errno::EBUSY));
+        drop(data);
+        // It may be gone by itself, and may be enabled with its group.
+        match Data::try_open()?.delete("st_fire_brief") {
+            Ok(()) | Err(Errno::ENOENT | Errno::EBUSY) => Ok(()),
+            Err(errno) => panic!("delete: {errno:?}"),
+        }
+    }
+
+    fn change_memory(&mut self) -> Result<()> {
+        let data = Data::try_open()?;
+        self.use_event(&data);
+        match self.dice.roll(3) {
+            0 => self.page.advise(libc::MADV_DONTNEED)?,
+            1 => {
+                self.page.protect(READ);
+                self.hold();
+                self.page.protect(READ_WRITE);
+            }
+            _ => {
+                self.page.unmap();
+                self.hold();
+                self.page.map_again();
+            }
+        }
+        self.hold();
+        let ended = data.unregister_bit(self.page.address(), 0);
+        assert_eq!(ended, Ok(()), "unregister");
+        Ok(())
     }
 
     fn die(&mut self) -> Result<()> {

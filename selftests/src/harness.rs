@@ -102,15 +102,15 @@ pub fn is_long() -> bool {
     LONG.load(Ordering::Relaxed)
 }
 
-/// How often the user wants done what is done again and again; 0 if that was not said.
+/// How many rounds or seconds the user wants of what goes on and on; 0 if that was not said.
 static TIMES: AtomicUsize = AtomicUsize::new(0);
 
-/// Says how often to do what is done again and again.
+/// Says how many rounds or seconds there are to be of what goes on and on.
 pub fn set_times(times: usize) {
     TIMES.store(times, Ordering::Relaxed);
 }
 
-/// How often to do it: so often if it is to take little time, or so often if there is time.
+/// How many: so many if it is to take little time, or so many if there is time.
 pub fn times(short: usize, long: usize) -> usize {
     match TIMES.load(Ordering::Relaxed) {
         0 if is_long() => long,

@@ -22,6 +22,7 @@ mod harness;
 mod machine;
 mod memory;
 mod module;
+mod nobody;
 mod os;
 mod payload;
 mod perf;
@@ -34,8 +35,10 @@ mod tests;
 mod tool;
 mod traced;
 mod tracefs;
+mod usage;
 mod userfault;
 mod wait;
+mod witness;
 mod writer;
 
 use harness::{Needs, Test};
@@ -57,7 +60,7 @@ const USAGE: &str = "usage: selftests [--module FILE] [--against-c] [--all] [--l
   --skip PART     leave out the tests that have this in their name
   --list          only say which tests there are
   --long          test for longer where more can be seen by that
-  --times N       so many times what is done again and again
+  --times N       so many rounds, or seconds, of what goes on and on
 
 Runs the tests whose names contain one of the substrings, or all. One line a
 test; exit status 1 if any failed. Run it as root, in a virtual machine.";
@@ -182,6 +185,7 @@ fn main() -> ExitCode {
     match words.split_first() {
         Some((first, rest)) if first == fuzz::OPTION => return fuzz::main(rest),
         Some((first, rest)) if first == fuzz::ACTOR_OPTION => fuzz::actor_main(rest),
+        Some((first, rest)) if first == witness::OPTION => return witness::main(rest),
         _ => {}
     }
     let options = match options() {

@@ -95,6 +95,22 @@ pub enum Capability {
     Perfmon = 38,
 }
 
+/// Who this process is, and whose rights it has.
+pub fn users() -> (u32, u32) {
+    // SAFETY: Touch no memory.
+    unsafe { (libc::getuid(), libc::geteuid()) }
+}
+
+/// Lets this process, and its children, have so many files open.
+pub fn allow_open_files(most: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: most,
+        rlim_max: most,
+    };
+    // SAFETY: The structure lives through the call.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }.into()).expect("setrlimit");
+}
+
 /// Gives up all privileges of this process but one, for good.
 pub fn become_nobody_but(kept: Option<Capability>) {
     // SAFETY: PR_SET_KEEPCAPS takes a number.

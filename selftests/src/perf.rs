@@ -11,7 +11,9 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::Ordering;
 
+const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
+const PERF_COUNT_SW_DUMMY: u64 = 9;
 const PERF_SAMPLE_RAW: u64 = 1 << 10;
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
@@ -44,11 +46,21 @@ pub struct Perf {
 impl Perf {
     /// Attaches to the event with this id, to count it.
     pub fn open(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
+        Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu)
+    }
+
+    /// One of this process, of what never happens.
+    pub fn of_nothing() -> Perf {
+        let perf = Perf::open_kind(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, SELF, ANY_CPU);
+        perf.expect("perf_event_open")
+    }
+
+    fn open_kind(kind: u32, id: u64, pid: i32, cpu: i32) -> Result<Perf> {
         let mut attributes = [0u8; ATTRIBUTES_SIZE];
         let mut put = |at: usize, bytes: &[u8]| {
             attributes[at..at + bytes.len()].copy_from_slice(bytes);
         };
-        put(0, &PERF_TYPE_TRACEPOINT.to_ne_bytes());
+        put(0, &kind.to_ne_bytes());
         put(4, &(ATTRIBUTES_SIZE as u32).to_ne_bytes());
         put(8, &id.to_ne_bytes());
         // A sample for each record.

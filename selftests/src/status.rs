@@ -57,7 +57,7 @@ fn event(line: &str) -> (String, Vec<String>) {
     let known = ["ftrace", "perf", "other"];
     assert!(
         !name.is_empty()
-            && !name.contains([' ', '#'])
+            && !name.contains(' ')
             && used.iter().all(|by: &String| known.contains(&by.as_str())),
         "a bad line: {line:?}"
     );

@@ -141,3 +141,14 @@ pub fn map_anew(address: u64, protection: i32) {
     let at = unsafe { libc::mmap(address as *mut c_void, 4096, protection, flags, -1, 0) };
     assert_eq!(at as u64, address, "mmap: {:?}", Errno::last());
 }
+
+/// Maps the start of a file, for reading it only, over a page of this process that nothing in Rust
+/// refers to or will read.
+pub fn map_file(address: u64, file: &std::fs::File) {
+    use std::os::fd::AsRawFd;
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+    let (fd, read) = (file.as_raw_fd(), libc::PROT_READ);
+    // SAFETY: By the rule above nothing is lost with the page.
+    let at = unsafe { libc::mmap(address as *mut c_void, 4096, read, flags, fd, 0) };
+    assert_eq!(at as u64, address, "mmap: {:?}", Errno::last());
+}

@@ -12,6 +12,7 @@ use crate::machine::{self, Log};
 use crate::module;
 use crate::perf::{Perf, ANY_CPU, SELF};
 use crate::tracefs::{self, Tracer};
+use crate::usage::Usage;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -377,41 +378,6 @@ fn trace_is_readable_after_unloading() {
     let path = Path::new(tracefs::ROOT).join("instances/st_load_trace/trace");
     assert!(fs::read_to_string(path).is_ok());
     assert!(tracer.lines("st_load_trace").is_empty());
-}
-
-/// What is in use in the kernel, as far as these tests compare it.
-struct Usage {
-    slab: BTreeMap<String, i64>,
-    areas: i64,
-    percpu_kb: i64,
-}
-
-impl Usage {
-    fn now() -> Usage {
-        machine::drop_caches();
-        let mut slab = machine::slab_objects();
-        // Counts freed areas too, such as the stack of every process that ended, until the kernel
-        // flushes address translations; those in use are counted one by one below.
-        slab.remove("vmap_area");
-        Usage {
-            slab,
-            areas: machine::vmalloc_areas().len() as i64,
-            percpu_kb: machine::meminfo("Percpu"),
-        }
-    }
-
-    /// What grew by at least `least` since `before`.
-    fn grew(&self, before: &Usage, least: i64) -> BTreeMap<String, i64> {
-        let mut grown = BTreeMap::new();
-        for (cache, objects) in &self.slab {
-            let by = objects - before.slab.get(cache).unwrap_or(&0);
-            grown.insert(format!("slab {cache}"), by);
-        }
-        grown.insert("vmalloc areas".into(), self.areas - before.areas);
-        grown.insert("per-CPU kB".into(), self.percpu_kb - before.percpu_kb);
-        grown.retain(|_, by| *by >= least);
-        grown
-    }
 }
 
 /// Runs `round` so often, twice over, and fails if anything grew both times by at least

@@ -37,16 +37,16 @@ fn set(value: &str) -> Result<()> {
 }
 
 /// A limit that is gone when this is dropped.
-struct Limit;
+pub struct Limit;
 
 impl Limit {
-    fn new(most: u32) -> Limit {
+    pub fn new(most: u32) -> Limit {
         let limit = Limit;
         limit.set(most);
         limit
     }
 
-    fn set(&self, most: u32) {
+    pub fn set(&self, most: u32) {
         set(&format!("{most}\n")).unwrap();
         assert_eq!(get(), most);
     }

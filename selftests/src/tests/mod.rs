@@ -19,6 +19,7 @@ mod ftrace;
 mod fuzz;
 mod guarded;
 mod hostile;
+mod hostile_user;
 mod lifetime;
 mod listing;
 mod load;
@@ -34,6 +35,7 @@ mod register_rows;
 mod registrations;
 mod signals;
 mod sizes;
+mod soak;
 mod status;
 mod storm;
 mod stress;
@@ -76,6 +78,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         bpf::TESTS,
         storm::TESTS,
         stress::TESTS,
+        soak::TESTS,
         status::TESTS,
         lifetime::TESTS,
         persist::TESTS,
@@ -85,6 +88,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         max_events::TESTS,
         listing::TESTS,
         unprivileged::TESTS,
+        hostile_user::TESTS,
         concurrency::TESTS,
         accounting::TESTS,
         registrations::TESTS,

@@ -4,21 +4,22 @@
 
 use crate::abi::{location, Data, Register, Unregister, DATA, DIAG_IOCSDEL, DIAG_IOCSREG};
 use crate::abi::{DIAG_IOCSUNREG, MULTI_FORMAT, PERSIST, STATUS};
-use crate::child::{self, Child, Line};
+use crate::child::{self, Line};
 use crate::dynamic;
 use crate::errno::Errno;
 use crate::event::{wait_gone, Event};
 use crate::harness::tests;
 use crate::machine::Log;
 use crate::memory::{Mapping, READ};
-use crate::os::{self, NOBODY};
+use crate::nobody::{as_nobody, Access};
+use crate::os;
 use crate::perf::Perf;
 use crate::rows::Rows;
 use crate::status::Status;
 use crate::tracefs::{self, formats_of, Tracer};
 use crate::wait;
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -31,40 +32,6 @@ tests!("unprivileged":
     reads_the_status_file_if_allowed,
     better_than_c_10_no_error_is_logged.limit(300),
 );
-
-/// The two files are open to nobody, and only these. As it was before, when dropped.
-struct Access;
-
-impl Access {
-    fn given() -> Access {
-        let access = Access;
-        let mode = fs::metadata(tracefs::ROOT).unwrap().mode() & 0o7777;
-        fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode | 0o001)).unwrap();
-        chown(DATA, None, Some(NOBODY)).unwrap();
-        fs::set_permissions(DATA, Permissions::from_mode(0o660)).unwrap();
-        chown(STATUS, Some(NOBODY), None).unwrap();
-        access
-    }
-}
-
-impl Drop for Access {
-    fn drop(&mut self) {
-        let mode = fs::metadata(tracefs::ROOT).unwrap().mode() & 0o7776;
-        fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode)).unwrap();
-        for (path, mode) in [(DATA, 0o640), (STATUS, 0o440)] {
-            chown(path, Some(0), Some(0)).unwrap();
-            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        }
-    }
-}
-
-/// A process of the ordinary user.
-fn as_nobody(run: impl FnOnce(&mut Line)) -> Child {
-    child::fork(|line| {
-        os::become_nobody();
-        run(line);
-    })
-}
 
 fn open(path: &str) -> Result<(), Errno> {
     File::open(path).map(drop).map_err(Errno::from)
