@@ -244,6 +244,14 @@ impl<'a> Actor<'a> {
         }
     }
 
+    /// Puts a structure where an ioctl is told that it is, as far as there is memory.
+    fn put_argument(&self, argument: u64, bytes: &[u8]) {
+        let start = argument.max(ARGUMENTS);
+        let room = (EDGE - start) as usize;
+        let at = (start - ARGUMENTS) as usize;
+        self.arguments.put(at, &bytes[..bytes.len().min(room)]);
+    }
+
     fn register(&self, step: &Step) -> Result<i64> {
         use super::step::register::*;
         let name = name_of(self.lane, step.name);
@@ -293,10 +301,7 @@ impl<'a> Actor<'a> {
             }
             _ => {}
         }
-        let bytes = request.bytes();
-        let room = (EDGE - argument.max(ARGUMENTS)) as usize;
-        let at = (argument.max(ARGUMENTS) - ARGUMENTS) as usize;
-        self.arguments.put(at, &bytes[..bytes.len().min(room)]);
+        self.put_argument(argument, &request.bytes());
         if step.twist == READ_ONLY_ARGUMENT {
             self.arguments.protect(READ);
         }
@@ -333,10 +338,7 @@ impl<'a> Actor<'a> {
             ARGUMENT_OVER_THE_EDGE => argument = EDGE - 8,
             _ => {}
         }
-        let bytes = request.bytes();
-        let room = (EDGE - argument.max(ARGUMENTS)) as usize;
-        let at = (argument.max(ARGUMENTS) - ARGUMENTS) as usize;
-        self.arguments.put(at, &bytes[..bytes.len().min(room)]);
+        self.put_argument(argument, &request.bytes());
         self.ioctl(step, DIAG_IOCSUNREG, argument).map(i64::from)
     }
 

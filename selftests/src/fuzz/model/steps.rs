@@ -1,258 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What must come of each step, by the contract alone: a few lists, searched from end to end.
+//! What processes do.
 
-use super::actor::{payload, ACTORS};
-use super::step::*;
+use super::state::{physical, Event, Key, OpenFile, Page, Tracer};
+use super::{bit, check, Model};
 use crate::abi::NO_INDEX;
 use crate::errno::{Errno, Result};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Perf events that a lane can have open.
-pub const PERFS: usize = 2;
-
-/// Whose behaviour is foretold.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
-    Ours,
-    C,
-}
-
-/// What an event is known by.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Key {
-    pub name: u8,
-    pub multi: bool,
-    pub fields: u8,
-}
-
-/// What listens to an event.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Tracer {
-    Top,
-    Instance,
-    Histogram,
-    Perf(usize),
-}
-
-/// An event that exists.
-#[derive(Clone)]
-pub struct Event {
-    pub key: Key,
-    /// What files and registrations know it by: no other event's, and below 64.
-    number: u32,
-    persistent: bool,
-    pub tracers: BTreeSet<Tracer>,
-    /// The lane's instance records nothing of it.
-    pub filtered: bool,
-    /// The lane's instance once listened to it.
-    was_in_instance: bool,
-}
-
-#[derive(Clone, Default)]
-struct OpenFile {
-    mode: u8,
-    /// The numbers of the events that have an index.
-    indices: Vec<u32>,
-}
-
-/// What the process did with its second page.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Page {
-    Writable,
-    ReadOnly,
-    Unmapped,
-}
-
-/// A process.
-#[derive(Clone)]
-pub struct Actor {
-    pub is_root: bool,
-    /// The numbers of open files.
-    pub files: [Option<u32>; FILES],
-    /// By place and bit: the number of the event, and whether the word is a wide one.
-    pub bits: BTreeMap<(u8, u8), u32>,
-    /// What its memory holds,
-    pub words: [u32; PLACES],
-    /// but these bits, which it may hold or not.
-    pub unknown: [u32; PLACES],
-    /// Bits that more than one registration writes: never known again.
-    shared: [u32; PLACES],
-    pub page: Page,
-}
-
-impl Actor {
-    fn new() -> Actor {
-        Actor {
-            is_root: true,
-            files: [None; FILES],
-            bits: BTreeMap::new(),
-            words: [0; PLACES],
-            unknown: [0; PLACES],
-            shared: [0; PLACES],
-            page: Page::Writable,
-        }
-    }
-
-    /// May the kernel write there?
-    pub fn is_writable(&self, place: usize) -> bool {
-        place < PLACES / 2 || self.page == Page::Writable
-    }
-
-    /// The kernel writes a bit, if it can.
-    fn put(&mut self, (place, bit): (u8, u8), set: bool) {
-        let (place, mask) = physical(place, bit);
-        if self.is_writable(place) {
-            self.words[place] &= !mask;
-            self.words[place] |= if set { mask } else { 0 };
-            self.unknown[place] &= !mask | self.shared[place];
-        } else {
-            // It may be written yet, if the page is writable soon.
-            self.unknown[place] |= mask;
-        }
-    }
-
-    /// Is a registration writing this very bit, under whatever address?
-    pub fn is_written(&self, place: u8, bit: u8) -> bool {
-        let at = physical(place, bit);
-        let mut keys = self.bits.keys();
-        keys.any(|&(place, bit)| physical(place, bit) == at)
-    }
-}
-
-/// The 32-bit word a bit lies in, and the bit there.
-pub fn physical(place: u8, bit: u8) -> (usize, u32) {
-    (usize::from(place) + usize::from(bit / 32), 1 << (bit % 32))
-}
-
-/// What is to come of everything in one lane.
-#[derive(Clone)]
-pub struct Model {
-    pub whose: Whose,
-    /// The oldest first.
-    pub events: Vec<Event>,
-    pub actors: [Option<Actor>; ACTORS],
-    open: BTreeMap<u32, OpenFile>,
-    /// Events that nobody uses and that are about to go.
-    pub going: Vec<Key>,
-    pub has_instance: bool,
-    /// Records that the instance took since it was last asked;
-    pub recorded: u64,
-    /// or fewer: the trace core empties a buffer, whenever an event is deleted by `dynamic_events`,
-    /// once an event is gone that may have records there.
-    pub may_be_emptied: bool,
-    /// The event, the slot of the process and the records of each open perf event.
-    pub perfs: [Option<(Key, usize, u64)>; PERFS],
-    next: u32,
-}
-
-/// The bit for an event's number.
-fn bit(number: u32) -> u64 {
-    1 << number
-}
-
-fn check(condition: bool, errno: Errno) -> Result<()> {
-    match condition {
-        true => Ok(()),
-        false => Err(errno),
-    }
-}
+use crate::fuzz::actor::payload;
+use crate::fuzz::step::*;
+use std::collections::BTreeSet;
 
 impl Model {
-    /// One process, which has done nothing.
-    pub fn new(whose: Whose) -> Model {
-        let mut actors = [const { None }; ACTORS];
-        actors[0] = Some(Actor::new());
-        Model {
-            whose,
-            events: Vec::new(),
-            actors,
-            open: BTreeMap::new(),
-            going: Vec::new(),
-            has_instance: true,
-            recorded: 0,
-            may_be_emptied: false,
-            perfs: [None; PERFS],
-            next: 0,
-        }
-    }
-
-    fn is_c(&self) -> bool {
-        self.whose == Whose::C
-    }
-
-    pub fn actor(&self, slot: usize) -> &Actor {
-        self.actors[slot].as_ref().expect("an actor")
-    }
-
-    fn actor_mut(&mut self, slot: usize) -> &mut Actor {
-        self.actors[slot].as_mut().expect("an actor")
-    }
-
-    fn number(&mut self) -> u32 {
-        self.next += 1;
-        self.next
-    }
-
-    fn event(&self, number: u32) -> &Event {
-        let event = self.events.iter().find(|event| event.number == number);
-        event.expect("an event that is used exists")
-    }
-
-    /// Where the event of a key is among the others.
-    pub fn position(&self, key: Key) -> Option<usize> {
-        self.events.iter().position(|event| event.key == key)
-    }
-
-    /// The events that an open file of a process has indices of.
-    pub fn indices(&self, slot: usize, file: u8) -> Vec<Key> {
-        let file = self.actor(slot).files[usize::from(file)];
-        let numbers = file.map_or(&[][..], |file| &self.open[&file].indices);
-        let keys = numbers.iter().map(|number| self.event(*number).key);
-        keys.collect()
-    }
-
-    /// A bit for the number of each event that is used.
-    fn used(&self) -> u64 {
-        let actors = self.actors.iter().flatten();
-        let registered = actors.flat_map(|actor| actor.bits.values()).copied();
-        let indexed = self.open.values().flat_map(|file| &file.indices).copied();
-        let traced = self.events.iter().filter(|event| !event.tracers.is_empty());
-        let traced = traced.map(|event| event.number);
-        let numbers = registered.chain(indexed).chain(traced);
-        numbers.fold(0, |bits, number| bits | bit(number))
-    }
-
-    /// Forgets files that nobody has open, and events that nobody uses.
-    fn settle(&mut self) {
-        let actors = self.actors.iter().flatten();
-        let open: BTreeSet<u32> = actors.flat_map(|actor| actor.files).flatten().collect();
-        self.open.retain(|number, _| open.contains(number));
-        let used = self.used();
-        let mut going = Vec::new();
-        for event in &self.events {
-            if !event.persistent && used & bit(event.number) == 0 {
-                going.push(event.key);
-            }
-        }
-        self.forget(|event| going.contains(&event.key));
-        self.going.extend(going);
-    }
-
-    /// Forgets events that are not used.
-    fn forget(&mut self, is_meant: impl Fn(&Event) -> bool) {
-        self.events.retain(|event| {
-            let forgotten = is_meant(event);
-            self.may_be_emptied |= forgotten && event.was_in_instance;
-            !forgotten
-        });
-    }
-
-    /// Does something about this name still have to settle?
-    pub fn is_going(&self, name: u8) -> bool {
-        self.going.iter().any(|key| key.name == name)
-    }
-
     /// What comes of a step of the process in `slot`.
     pub fn step(&mut self, slot: usize, step: &Step) -> Result<i64> {
         let result = self.try_step(slot, step);
@@ -335,7 +93,7 @@ impl Model {
     }
 
     fn register(&mut self, slot: usize, step: &Step) -> Result<i64> {
-        use super::step::register::*;
+        use crate::fuzz::step::register::*;
         let file = self.file(slot, step)?;
         self.compat(step)?;
         match step.twist {
@@ -414,7 +172,7 @@ impl Model {
     }
 
     /// Is there an event that is alone with its name?
-    fn has_single(&self, name: u8) -> bool {
+    pub(super) fn has_single(&self, name: u8) -> bool {
         let mut keys = self.events.iter().map(|event| event.key);
         keys.any(|key| key.name == name && !key.multi)
     }
@@ -430,7 +188,7 @@ impl Model {
         index as i64
     }
 
-    fn find_or_make(&mut self, key: Key, persistent: bool) -> Result<u32> {
+    pub(super) fn find_or_make(&mut self, key: Key, persistent: bool) -> Result<u32> {
         for event in &self.events {
             if event.key == key {
                 return Ok(event.number);
@@ -454,7 +212,7 @@ impl Model {
     }
 
     fn unregister(&mut self, slot: usize, step: &Step) -> Result<i64> {
-        use super::step::unregister::*;
+        use crate::fuzz::step::unregister::*;
         self.file(slot, step)?;
         self.compat(step)?;
         match step.twist {
@@ -477,7 +235,7 @@ impl Model {
     }
 
     fn delete(&mut self, slot: usize, step: &Step) -> Result<i64> {
-        use super::step::delete::*;
+        use crate::fuzz::step::delete::*;
         self.file(slot, step)?;
         self.compat(step)?;
         match step.twist {
@@ -514,7 +272,7 @@ impl Model {
     }
 
     fn write(&mut self, slot: usize, step: &Step) -> Result<i64> {
-        use super::step::write::*;
+        use crate::fuzz::step::write::*;
         let file = self.file(slot, step)?;
         let open = &self.open[&file];
         check(open.mode != mode::READ_ONLY, Errno::EBADF)?;
@@ -560,7 +318,7 @@ impl Model {
     }
 
     fn odd(&self, slot: usize, step: &Step) -> Result<i64> {
-        use super::step::odd::*;
+        use crate::fuzz::step::odd::*;
         let open = &self.open[&self.file(slot, step)?];
         Err(match step.value {
             READ if open.mode == mode::WRITE_ONLY => Errno::EBADF,
@@ -573,124 +331,5 @@ impl Model {
             WRITE_AT_AN_OFFSET => Errno::EFAULT,
             other => panic!("no odd call {other}"),
         })
-    }
-
-    /// A process forks one that takes another slot.
-    pub fn fork(&mut self, slot: usize, child: usize) {
-        let actor = self.actor(slot).clone();
-        self.actors[child] = Some(actor);
-    }
-
-    /// A process executes the program anew.
-    pub fn exec(&mut self, slot: usize) {
-        let is_root = self.actor(slot).is_root;
-        self.actors[slot] = Some(Actor {
-            is_root,
-            ..Actor::new()
-        });
-        self.settle();
-    }
-
-    /// A process ends.
-    pub fn exit(&mut self, slot: usize) {
-        self.actors[slot] = None;
-        for (_, actor, _) in self.perfs.iter_mut().flatten() {
-            if *actor == slot {
-                // Whoever takes the slot is another process.
-                *actor = ACTORS;
-            }
-        }
-        self.settle();
-    }
-
-    /// Something begins or ceases to listen.
-    fn listen(&mut self, key: Key, tracer: Tracer, on: bool) -> Result<()> {
-        let at = self.position(key).ok_or(Errno::ENOENT)?;
-        let event = &mut self.events[at];
-        let was = !event.tracers.is_empty();
-        event.was_in_instance |= matches!(tracer, Tracer::Instance | Tracer::Histogram);
-        match on {
-            true => event.tracers.insert(tracer),
-            false => event.tracers.remove(&tracer),
-        };
-        let (number, is) = (event.number, !event.tracers.is_empty());
-        if was != is {
-            for actor in self.actors.iter_mut().flatten() {
-                let bits = actor.bits.iter().filter(|(_, event)| **event == number);
-                let bits: Vec<_> = bits.map(|(at, _)| *at).collect();
-                for at in bits {
-                    actor.put(at, is);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A file that attaches a tracer is written.
-    pub fn attach(&mut self, key: Key, tracer: Tracer, on: bool) -> Result<()> {
-        let result = self.listen(key, tracer, on);
-        self.settle();
-        result
-    }
-
-    /// A perf event that counts what a process writes is opened.
-    pub fn open_perf(&mut self, perf: usize, key: Key, slot: usize) -> Result<()> {
-        self.listen(key, Tracer::Perf(perf), true)?;
-        self.perfs[perf] = Some((key, slot, 0));
-        Ok(())
-    }
-
-    /// It is closed. Returns what it must have counted.
-    pub fn close_perf(&mut self, perf: usize) -> Option<u64> {
-        let (key, _, count) = self.perfs[perf].take()?;
-        let closed = self.attach(key, Tracer::Perf(perf), false);
-        closed.expect("an event with a tracer");
-        Some(count)
-    }
-
-    /// The lane's instance goes, and with it what it listened to.
-    pub fn remove_instance(&mut self) {
-        let keys: Vec<Key> = self.events.iter().map(|event| event.key).collect();
-        for key in keys {
-            for tracer in [Tracer::Instance, Tracer::Histogram] {
-                self.listen(key, tracer, false).expect("an event");
-            }
-        }
-        for event in &mut self.events {
-            event.filtered = false;
-            event.was_in_instance = false;
-        }
-        self.has_instance = false;
-        self.may_be_emptied = false;
-        self.recorded = 0;
-        self.settle();
-    }
-
-    /// A line of `dynamic_events` makes an event.
-    pub fn make(&mut self, key: Key) -> Result<()> {
-        let only_in_c = FIELDS[usize::from(key.fields)].only_in_c.is_some();
-        check(!only_in_c || self.is_c(), Errno::EINVAL)?;
-        self.find_or_make(key, true).map(drop)
-    }
-
-    /// A line of `dynamic_events` does not make an event, since its last field is not right.
-    pub fn make_nonsense(&mut self, name: u8) -> Result<()> {
-        let is_taken = self.is_c() && self.has_single(name);
-        check(!is_taken, Errno::EADDRINUSE)?;
-        Err(Errno::EINVAL)
-    }
-
-    /// A line of `dynamic_events` deletes an event: by its name, and these fields if there are any.
-    pub fn unmake(&mut self, name: u8, fields: u8) -> Result<()> {
-        let mut events = self.events.iter();
-        let event = events.find(|event| event.key.name == name);
-        let event = event.ok_or(Errno::ENOENT)?;
-        let name_is_enough = fields == 0 && !self.is_c();
-        let meant = name_is_enough || event.key.fields == fields;
-        check(meant, Errno::ENOENT)?;
-        check(self.used() & bit(event.number) == 0, Errno::EBUSY)?;
-        let key = event.key;
-        self.forget(|event| event.key == key);
-        Ok(())
     }
 }

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is done beside the steps of processes: they begin and end, events are listened to, made and deleted.
+
+use super::{instance_name, Lane, Process};
+use crate::errno::Errno;
+use crate::fuzz::actor::{order, ACTORS};
+use crate::fuzz::model::{Key, Tracer as Listener, PERFS};
+use crate::fuzz::step::*;
+use crate::perf::{Perf, ANY_CPU};
+use crate::tracefs::{self, Tracer};
+use crate::{dynamic, os, wait};
+use std::fs;
+use std::io::Write;
+
+impl Lane {
+    /// Does something else than a process does: makes, ends and changes them, and listens.
+    pub(super) fn deed(&mut self) {
+        let deed: fn(&mut Lane) = self.random.weighted(&[
+            (60, Lane::switch as fn(&mut Lane)),
+            (12, Lane::histogram),
+            (12, Lane::filter),
+            (16, Lane::perf),
+            (10, Lane::dynamic),
+            (6, Lane::list),
+            (6, Lane::count),
+            (14, Lane::fork),
+            (2, Lane::exec),
+            (10, Lane::end_one),
+            (2, Lane::instance),
+        ]);
+        deed(self);
+        self.look_at_all();
+    }
+
+    /// An event that exists, for ours and for C.
+    fn event(&mut self) -> Option<Key> {
+        let mut keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
+        if let Some(c) = &self.c {
+            keys.retain(|key| c.position(*key).is_some());
+        }
+        let key = self.random.one(&keys)?;
+        if self.is_going(key.name) {
+            self.wait_gone(key.name);
+        }
+        Some(key)
+    }
+
+    /// The directory of an event.
+    fn directory(&self, key: Key) -> String {
+        let name = name_of(self.number, key.name);
+        if !key.multi {
+            return name;
+        }
+        let events = self.model().events.iter();
+        let formats: Vec<Key> = events
+            .map(|event| event.key)
+            .filter(|one| one.name == key.name)
+            .collect();
+        let at = formats.iter().position(|one| *one == key);
+        tracefs::formats_of(&name)[at.expect("an event that exists")].clone()
+    }
+
+    /// Writes a file of an event that attaches or detaches a listener.
+    fn attach(&mut self, key: Key, listener: Listener, file: &str, value: &str, on: bool) {
+        let directory = self.directory(key);
+        let want = self.foretell(|model| model.attach(key, listener, on));
+        let top = Tracer::top();
+        let tracer = match listener {
+            Listener::Top => &top,
+            _ => self.instance.as_ref().expect("an instance"),
+        };
+        // To truncate a file of triggers ends them all, and then the event may be gone.
+        let path = tracer.file(&directory, file);
+        let open = fs::OpenOptions::new().write(true).open(path);
+        let got = open.and_then(|mut file| file.write_all(value.as_bytes()));
+        let got = got.map_err(Errno::from);
+        self.tell_deed(|| format!("{directory}/{file} of {listener:?}: {value} -> {got:?}"));
+        self.compare(file, got, want);
+    }
+
+    fn switch(&mut self) {
+        let Some(key) = self.event() else { return };
+        let on = self.random.thousandths(500);
+        let listener = match self.random.thousandths(500) && self.instance.is_some() {
+            true => Listener::Instance,
+            false => Listener::Top,
+        };
+        self.attach(key, listener, "enable", if on { "1" } else { "0" }, on);
+    }
+
+    fn histogram(&mut self) {
+        let Some(key) = self.event() else { return };
+        if self.instance.is_none() {
+            return;
+        }
+        let at = self.ours.position(key).expect("it was just found");
+        let is_on = self.ours.events[at].tracers.contains(&Listener::Histogram);
+        let value = match is_on {
+            true => "!hist:keys=common_pid",
+            false => "hist:keys=common_pid",
+        };
+        self.attach(key, Listener::Histogram, "trigger", value, !is_on);
+    }
+
+    fn filter(&mut self) {
+        let Some(key) = self.event() else { return };
+        let Some(instance) = &self.instance else {
+            return;
+        };
+        let on = self.random.thousandths(600);
+        let directory = self.directory(key);
+        let value = if on { "common_pid == 0" } else { "0" };
+        let got = instance.set(&directory, "filter", value);
+        let want = self.foretell(|model| {
+            let at = model.position(key).ok_or(Errno::ENOENT)?;
+            model.events[at].filtered = on;
+            Ok(())
+        });
+        self.tell_deed(|| format!("{directory}/filter: {value} -> {got:?}"));
+        self.compare("filter", got, want);
+    }
+
+    fn perf(&mut self) {
+        let perf = self.random.below(PERFS);
+        if let Some(open) = self.perfs[perf].take() {
+            let got = open.count();
+            drop(open);
+            let want = self.foretell(|model| model.close_perf(perf));
+            self.tell_deed(|| format!("close perf {perf}: {got}"));
+            self.compare("records that perf counted", Some(got), want);
+            return;
+        }
+        let Some(key) = self.event() else { return };
+        let slot = self.slot();
+        let id = tracefs::event_id(&self.directory(key));
+        let pid = self.processes[slot].as_ref().expect("a process").pid;
+        self.perfs[perf] = Some(Perf::open(id, pid, ANY_CPU).expect("perf_event_open"));
+        let want = self.foretell(|model| model.open_perf(perf, key, slot));
+        self.tell_deed(|| format!("perf {perf} of {key:?} in process {slot}"));
+        self.compare("perf", Ok(()), want);
+    }
+
+    /// A line of `dynamic_events`.
+    fn dynamic(&mut self) {
+        let name = self.random.byte_below(FIRST_MULTI as u8);
+        let fields = self.random.byte_below(FIELDS.len() as u8);
+        if self.is_going(name) {
+            self.wait_gone(name);
+        }
+        let key = Key {
+            name,
+            multi: false,
+            fields,
+        };
+        let text = description(&name_of(self.number, name), fields, false);
+        let (line, want) = match self.random.below(4) {
+            0 => (format!("u:{text}"), self.foretell(|model| model.make(key))),
+            1 => (
+                format!("u:{} u32 a; long x", name_of(self.number, name)),
+                self.foretell(|model| model.make_nonsense(name)),
+            ),
+            2 => (
+                format!("-:{text}"),
+                self.foretell(|model| model.unmake(name, fields)),
+            ),
+            _ => (
+                format!("-:{}", name_of(self.number, name)),
+                self.foretell(|model| model.unmake(name, 0)),
+            ),
+        };
+        let mut got = dynamic::run(&line);
+        if want != Err(Errno::EBUSY) {
+            wait::comes(|| {
+                if got == Err(Errno::EBUSY) {
+                    got = dynamic::run(&line);
+                }
+                got != Err(Errno::EBUSY)
+            });
+        }
+        self.tell_deed(|| format!("dynamic_events: {line} -> {got:?}"));
+        self.compare("dynamic_events", got, want);
+    }
+
+    fn fork(&mut self) {
+        let Some(child) = (0..ACTORS).find(|slot| self.processes[*slot].is_none()) else {
+            return;
+        };
+        let slot = self.slot();
+        self.order(slot, &[order::FORK, child as u8]);
+        let mut pid = [0; 8];
+        self.hear(slot, &mut pid);
+        let pid = i64::from_ne_bytes(pid);
+        assert!(pid > 0, "fork: {:?}", Errno(-pid as i32));
+        self.processes[child] = Some(Process::new(pid as i32));
+        self.foretell(|model| model.fork(slot, child));
+        self.tell_deed(|| format!("{slot} forks {child}"));
+    }
+
+    fn exec(&mut self) {
+        let slot = self.slot();
+        if !self.ours.actor(slot).is_root {
+            // It might not be allowed to read the program.
+            return;
+        }
+        self.order(slot, &[order::EXEC, 0]);
+        self.hear(slot, &mut [0; 8]);
+        let process = self.processes[slot].as_mut().expect("a process");
+        process.memory = Process::memory(process.pid);
+        self.foretell(|model| model.exec(slot));
+        self.tell_deed(|| format!("{slot} executes a program"));
+    }
+
+    fn end_one(&mut self) {
+        let slot = self.slot();
+        if slot == 0 {
+            return;
+        }
+        let process = self.processes[slot].take().expect("a process");
+        let killed = self.random.thousandths(400);
+        match killed {
+            true => os::kill(process.pid, libc::SIGKILL).expect("kill"),
+            false => self.order(slot, &[order::EXIT, 0]),
+        }
+        match os::wait_for_end(process.pid, wait::limit()) {
+            Ok(true) | Err(Errno::ESRCH) => {}
+            other => panic!("process {slot} does not end: {other:?}"),
+        }
+        self.foretell(|model| model.exit(slot));
+        self.tell_deed(|| format!("{slot} ends, killed: {killed}"));
+    }
+
+    fn instance(&mut self) {
+        match self.instance.take() {
+            Some(instance) => {
+                drop(instance);
+                self.foretell(|model| model.remove_instance());
+                self.tell_deed(|| "the instance goes".into());
+            }
+            None => {
+                self.instance = Some(Tracer::instance(&instance_name(self.number)));
+                self.foretell(|model| model.has_instance = true);
+                self.tell_deed(|| "the instance comes".into());
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What becomes of processes, and what listens to events, makes and deletes them.
+
+use super::state::{Actor, Key, Tracer};
+use super::{bit, check, Model};
+use crate::errno::{Errno, Result};
+use crate::fuzz::actor::ACTORS;
+use crate::fuzz::step::FIELDS;
+
+impl Model {
+    /// A process forks one that takes another slot.
+    pub fn fork(&mut self, slot: usize, child: usize) {
+        let actor = self.actor(slot).clone();
+        self.actors[child] = Some(actor);
+    }
+
+    /// A process executes the program anew.
+    pub fn exec(&mut self, slot: usize) {
+        let is_root = self.actor(slot).is_root;
+        self.actors[slot] = Some(Actor {
+            is_root,
+            ..Actor::new()
+        });
+        self.settle();
+    }
+
+    /// A process ends.
+    pub fn exit(&mut self, slot: usize) {
+        self.actors[slot] = None;
+        for (_, actor, _) in self.perfs.iter_mut().flatten() {
+            if *actor == slot {
+                // Whoever takes the slot is another process.
+                *actor = ACTORS;
+            }
+        }
+        self.settle();
+    }
+
+    /// Something begins or ceases to listen.
+    fn listen(&mut self, key: Key, tracer: Tracer, on: bool) -> Result<()> {
+        let at = self.position(key).ok_or(Errno::ENOENT)?;
+        let event = &mut self.events[at];
+        let was = !event.tracers.is_empty();
+        event.was_in_instance |= matches!(tracer, Tracer::Instance | Tracer::Histogram);
+        match on {
+            true => event.tracers.insert(tracer),
+            false => event.tracers.remove(&tracer),
+        };
+        let (number, is) = (event.number, !event.tracers.is_empty());
+        if was != is {
+            for actor in self.actors.iter_mut().flatten() {
+                let bits = actor.bits.iter().filter(|(_, event)| **event == number);
+                let bits: Vec<_> = bits.map(|(at, _)| *at).collect();
+                for at in bits {
+                    actor.put(at, is);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A file that attaches a tracer is written.
+    pub fn attach(&mut self, key: Key, tracer: Tracer, on: bool) -> Result<()> {
+        let result = self.listen(key, tracer, on);
+        self.settle();
+        result
+    }
+
+    /// A perf event that counts what a process writes is opened.
+    pub fn open_perf(&mut self, perf: usize, key: Key, slot: usize) -> Result<()> {
+        self.listen(key, Tracer::Perf(perf), true)?;
+        self.perfs[perf] = Some((key, slot, 0));
+        Ok(())
+    }
+
+    /// It is closed. Returns what it must have counted.
+    pub fn close_perf(&mut self, perf: usize) -> Option<u64> {
+        let (key, _, count) = self.perfs[perf].take()?;
+        let closed = self.attach(key, Tracer::Perf(perf), false);
+        closed.expect("an event with a tracer");
+        Some(count)
+    }
+
+    /// The lane's instance goes, and with it what it listened to.
+    pub fn remove_instance(&mut self) {
+        let keys: Vec<Key> = self.events.iter().map(|event| event.key).collect();
+        for key in keys {
+            for tracer in [Tracer::Instance, Tracer::Histogram] {
+                self.listen(key, tracer, false).expect("an event");
+            }
+        }
+        for event in &mut self.events {
+            event.filtered = false;
+            event.was_in_instance = false;
+        }
+        self.has_instance = false;
+        self.may_be_emptied = false;
+        self.recorded = 0;
+        self.settle();
+    }
+
+    /// A line of `dynamic_events` makes an event.
+    pub fn make(&mut self, key: Key) -> Result<()> {
+        let only_in_c = FIELDS[usize::from(key.fields)].only_in_c.is_some();
+        check(!only_in_c || self.is_c(), Errno::EINVAL)?;
+        self.find_or_make(key, true).map(drop)
+    }
+
+    /// A line of `dynamic_events` does not make an event, since its last field is not right.
+    pub fn make_nonsense(&mut self, name: u8) -> Result<()> {
+        let is_taken = self.is_c() && self.has_single(name);
+        check(!is_taken, Errno::EADDRINUSE)?;
+        Err(Errno::EINVAL)
+    }
+
+    /// A line of `dynamic_events` deletes an event: by its name, and these fields if there are any.
+    pub fn unmake(&mut self, name: u8, fields: u8) -> Result<()> {
+        let mut events = self.events.iter();
+        let event = events.find(|event| event.key.name == name);
+        let event = event.ok_or(Errno::ENOENT)?;
+        let name_is_enough = fields == 0 && !self.is_c();
+        let meant = name_is_enough || event.key.fields == fields;
+        check(meant, Errno::ENOENT)?;
+        check(self.used() & bit(event.number) == 0, Errno::EBUSY)?;
+        let key = event.key;
+        self.forget(|event| event.key == key);
+        Ok(())
+    }
+}

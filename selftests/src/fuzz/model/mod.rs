@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What must come of each step, by the contract alone: a few lists, searched from end to end.
+
+mod deeds;
+mod state;
+mod steps;
+
+pub use state::{Actor, Event, Key, Page, Tracer};
+
+use super::actor::ACTORS;
+use crate::errno::{Errno, Result};
+use state::OpenFile;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Perf events that a lane can have open.
+pub const PERFS: usize = 2;
+
+/// Whose behaviour is foretold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    Ours,
+    C,
+}
+
+/// What is to come of everything in one lane.
+#[derive(Clone)]
+pub struct Model {
+    pub whose: Whose,
+    /// The oldest first.
+    pub events: Vec<Event>,
+    pub actors: [Option<Actor>; ACTORS],
+    open: BTreeMap<u32, OpenFile>,
+    /// Events that nobody uses and that are about to go.
+    pub going: Vec<Key>,
+    pub has_instance: bool,
+    /// Records that the instance took since it was last asked;
+    pub recorded: u64,
+    /// or fewer: the trace core empties a buffer, whenever an event is deleted by `dynamic_events`,
+    /// once an event is gone that may have records there.
+    pub may_be_emptied: bool,
+    /// The event, the slot of the process and the records of each open perf event.
+    pub perfs: [Option<(Key, usize, u64)>; PERFS],
+    next: u32,
+}
+
+/// The bit for an event's number.
+fn bit(number: u32) -> u64 {
+    1 << number
+}
+
+fn check(condition: bool, errno: Errno) -> Result<()> {
+    match condition {
+        true => Ok(()),
+        false => Err(errno),
+    }
+}
+
+impl Model {
+    /// One process, which has done nothing.
+    pub fn new(whose: Whose) -> Model {
+        let mut actors = [const { None }; ACTORS];
+        actors[0] = Some(Actor::new());
+        Model {
+            whose,
+            events: Vec::new(),
+            actors,
+            open: BTreeMap::new(),
+            going: Vec::new(),
+            has_instance: true,
+            recorded: 0,
+            may_be_emptied: false,
+            perfs: [None; PERFS],
+            next: 0,
+        }
+    }
+
+    fn is_c(&self) -> bool {
+        self.whose == Whose::C
+    }
+
+    pub fn actor(&self, slot: usize) -> &Actor {
+        self.actors[slot].as_ref().expect("an actor")
+    }
+
+    fn actor_mut(&mut self, slot: usize) -> &mut Actor {
+        self.actors[slot].as_mut().expect("an actor")
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    fn event(&self, number: u32) -> &Event {
+        let event = self.events.iter().find(|event| event.number == number);
+        event.expect("an event that is used exists")
+    }
+
+    /// Where the event of a key is among the others.
+    pub fn position(&self, key: Key) -> Option<usize> {
+        self.events.iter().position(|event| event.key == key)
+    }
+
+    /// The events that an open file of a process has indices of.
+    pub fn indices(&self, slot: usize, file: u8) -> Vec<Key> {
+        let file = self.actor(slot).files[usize::from(file)];
+        let numbers = file.map_or(&[][..], |file| &self.open[&file].indices);
+        let keys = numbers.iter().map(|number| self.event(*number).key);
+        keys.collect()
+    }
+
+    /// A bit for the number of each event that is used.
+    fn used(&self) -> u64 {
+        let actors = self.actors.iter().flatten();
+        let registered = actors.flat_map(|actor| actor.bits.values()).copied();
+        let indexed = self.open.values().flat_map(|file| &file.indices).copied();
+        let traced = self.events.iter().filter(|event| !event.tracers.is_empty());
+        let traced = traced.map(|event| event.number);
+        let numbers = registered.chain(indexed).chain(traced);
+        numbers.fold(0, |bits, number| bits | bit(number))
+    }
+
+    /// Forgets files that nobody has open, and events that nobody uses.
+    fn settle(&mut self) {
+        let actors = self.actors.iter().flatten();
+        let open: BTreeSet<u32> = actors.flat_map(|actor| actor.files).flatten().collect();
+        self.open.retain(|number, _| open.contains(number));
+        let used = self.used();
+        let mut going = Vec::new();
+        for event in &self.events {
+            if !event.persistent && used & bit(event.number) == 0 {
+                going.push(event.key);
+            }
+        }
+        self.forget(|event| going.contains(&event.key));
+        self.going.extend(going);
+    }
+
+    /// Forgets events that are not used.
+    fn forget(&mut self, is_meant: impl Fn(&Event) -> bool) {
+        self.events.retain(|event| {
+            let forgotten = is_meant(event);
+            self.may_be_emptied |= forgotten && event.was_in_instance;
+            !forgotten
+        });
+    }
+
+    /// Does something about this name still have to settle?
+    pub fn is_going(&self, name: u8) -> bool {
+        self.going.iter().any(|key| key.name == name)
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What there is: events, open files, processes and their memory.
+
+use super::super::step::{FILES, PLACES};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an event is known by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Key {
+    pub name: u8,
+    pub multi: bool,
+    pub fields: u8,
+}
+
+/// What listens to an event.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Tracer {
+    Top,
+    Instance,
+    Histogram,
+    Perf(usize),
+}
+
+/// An event that exists.
+#[derive(Clone)]
+pub struct Event {
+    pub key: Key,
+    /// What files and registrations know it by: no other event's, and below 64.
+    pub(super) number: u32,
+    pub(super) persistent: bool,
+    pub tracers: BTreeSet<Tracer>,
+    /// The lane's instance records nothing of it.
+    pub filtered: bool,
+    /// The lane's instance once listened to it.
+    pub(super) was_in_instance: bool,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct OpenFile {
+    pub mode: u8,
+    /// The numbers of the events that have an index.
+    pub indices: Vec<u32>,
+}
+
+/// What the process did with its second page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    Writable,
+    ReadOnly,
+    Unmapped,
+}
+
+/// A process.
+#[derive(Clone)]
+pub struct Actor {
+    pub is_root: bool,
+    /// The numbers of open files.
+    pub files: [Option<u32>; FILES],
+    /// By place and bit: the number of the event, and whether the word is a wide one.
+    pub bits: BTreeMap<(u8, u8), u32>,
+    /// What its memory holds,
+    pub words: [u32; PLACES],
+    /// but these bits, which it may hold or not.
+    pub unknown: [u32; PLACES],
+    /// Bits that more than one registration writes: never known again.
+    pub(super) shared: [u32; PLACES],
+    pub page: Page,
+}
+
+impl Actor {
+    pub(super) fn new() -> Actor {
+        Actor {
+            is_root: true,
+            files: [None; FILES],
+            bits: BTreeMap::new(),
+            words: [0; PLACES],
+            unknown: [0; PLACES],
+            shared: [0; PLACES],
+            page: Page::Writable,
+        }
+    }
+
+    /// May the kernel write there?
+    pub fn is_writable(&self, place: usize) -> bool {
+        place < PLACES / 2 || self.page == Page::Writable
+    }
+
+    /// The kernel writes a bit, if it can.
+    pub(super) fn put(&mut self, (place, bit): (u8, u8), set: bool) {
+        let (place, mask) = physical(place, bit);
+        if self.is_writable(place) {
+            self.words[place] &= !mask;
+            self.words[place] |= if set { mask } else { 0 };
+            self.unknown[place] &= !mask | self.shared[place];
+        } else {
+            // It may be written yet, if the page is writable soon.
+            self.unknown[place] |= mask;
+        }
+    }
+
+    /// Is a registration writing this very bit, under whatever address?
+    pub fn is_written(&self, place: u8, bit: u8) -> bool {
+        let at = physical(place, bit);
+        let mut keys = self.bits.keys();
+        keys.any(|&(place, bit)| physical(place, bit) == at)
+    }
+}
+
+/// The 32-bit word a bit lies in, and the bit there.
+pub fn physical(place: u8, bit: u8) -> (usize, u32) {
+    (usize::from(place) + usize::from(bit / 32), 1 << (bit % 32))
+}
