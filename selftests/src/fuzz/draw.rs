@@ -18,6 +18,8 @@ pub struct Draw<'a> {
     /// undefined there.
     pub c: Option<&'a Model>,
     pub slot: usize,
+    /// Mostly what is quick and makes no event.
+    pub rush: bool,
 }
 
 impl Draw<'_> {
@@ -29,7 +31,8 @@ impl Draw<'_> {
     pub fn step(&mut self) -> Step {
         loop {
             if let Some(mut step) = self.try_step() {
-                if self.random.thousandths(20) && self.may_be_in_thread(&step) {
+                let threads = if self.rush { 1 } else { 20 };
+                if self.random.thousandths(threads) && self.may_be_in_thread(&step) {
                     step.flags |= flag::THREAD;
                 }
                 return step;
@@ -48,21 +51,26 @@ impl Draw<'_> {
         let actor = self.actor();
         let open = actor.files.iter().flatten().count();
         let bits = actor.bits.len();
+        // What a rush has less of.
+        let slow = |weight: usize| match self.rush {
+            true => weight.div_ceil(20),
+            false => weight,
+        };
         let call = self.random.weighted(&[
-            (if open < 2 { 200 } else { 30 }, Call::Open),
-            (if open > 1 { 25 } else { 5 }, Call::Close),
-            (10, Call::Duplicate),
+            (if open < 2 { 200 } else { slow(30) }, Call::Open),
+            (slow(if open > 1 { 25 } else { 5 }), Call::Close),
+            (slow(10), Call::Duplicate),
             (if bits < BITS { 220 } else { 60 }, Call::Register),
             (if bits < BITS { 120 } else { 220 }, Call::Unregister),
-            (35, Call::Delete),
+            (slow(35), Call::Delete),
             (400, Call::Write),
             (25, Call::Odd),
-            (12, Call::Protect),
-            (20, Call::Unprotect),
-            (8, Call::Unmap),
-            (20, Call::MapAgain),
-            (15, Call::Discard),
-            (6, Call::PageOut),
+            (slow(12), Call::Protect),
+            (slow(20), Call::Unprotect),
+            (slow(8), Call::Unmap),
+            (slow(20), Call::MapAgain),
+            (slow(15), Call::Discard),
+            (slow(6), Call::PageOut),
             (60, Call::Flip),
             (1, Call::BecomeNobody),
         ]);
@@ -156,6 +164,17 @@ impl Draw<'_> {
             let mut events = self.ours.events.iter();
             if let Some(event) = events.find(|event| event.key.name == step.name) {
                 step.fields = event.key.fields;
+            }
+        }
+        if self.rush && self.random.thousandths(980) {
+            // One that exists.
+            let keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
+            if let Some(key) = self.random.one(&keys) {
+                (step.name, step.fields) = (key.name, key.fields);
+                step.flags &= !flag::MULTI_FORMAT;
+                if key.multi {
+                    step.flags |= flag::MULTI_FORMAT;
+                }
             }
         }
         if self.random.thousandths(100) {

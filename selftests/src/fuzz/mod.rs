@@ -27,12 +27,14 @@ pub const OPTION: &str = "--fuzz";
 pub const ACTOR_OPTION: &str = "--fuzz-process";
 
 const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--seed NUMBER]
-                 [--operations NUMBER] [--lanes NUMBER | --lane NUMBER]
+                 [--operations NUMBER] [--lanes NUMBER | --lane NUMBER] [--rush]
 
   --seed NUMBER        what is drawn; the time of day, if not given
   --operations NUMBER  how many steps each lane takes (20000)
   --lanes NUMBER       how many there are at once (2)
   --lane NUMBER        this one alone
+  --rush               mostly steps that are quick and make no event, in long rows:
+                       many more of them
   --against-c          the running kernel has the C implementation: take the same
                        steps, expect what it is known to do, and count the
                        differences";
@@ -45,6 +47,8 @@ pub struct Options {
     pub operations: u64,
     pub lanes: std::ops::Range<u32>,
     pub against_c: bool,
+    /// Mostly what is quick.
+    pub rush: bool,
     /// Say how it goes.
     pub loud: bool,
 }
@@ -56,6 +60,7 @@ fn options(words: &[String]) -> Result<Options, String> {
         operations: 20_000,
         lanes: 0..2,
         against_c: false,
+        rush: false,
         loud: true,
     };
     let mut words = words.iter();
@@ -82,6 +87,7 @@ fn options(words: &[String]) -> Result<Options, String> {
                 module::set_path(path.clone());
             }
             "--against-c" => options.against_c = true,
+            "--rush" => options.rush = true,
             _ => return Err(format!("no option {word}")),
         }
     }
@@ -203,6 +209,7 @@ pub fn run(options: &Options) -> Vec<String> {
 fn direct(options: &Options, number: u32, whose: Whose, each: impl FnMut(u64, u64)) -> bool {
     os::own_group();
     let mut lane = Lane::new(options.seed, number, whose);
+    lane.rush = options.rush;
     let result = panic::catch_unwind(AssertUnwindSafe(|| lane.run(options.operations, each)));
     if result.is_err() {
         println!(

@@ -19,6 +19,7 @@ fn fixed_seeds() {
             operations: 5_000,
             lanes: 0..2,
             against_c: false,
+            rush: false,
             loud: false,
         });
         assert!(failures.is_empty(), "{failures:?}");

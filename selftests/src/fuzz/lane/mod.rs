@@ -25,8 +25,9 @@ use std::os::unix::fs::FileExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
-/// Steps that a process does in a row, at most.
+/// Steps that a process does in a row, at most; and in a rush.
 const BURST: usize = 40;
+const RUSH: usize = 255;
 /// What is told of the past when something is wrong.
 const TOLD: usize = 300;
 
@@ -71,6 +72,8 @@ pub struct Lane {
     pub done: u64,
     /// How many of them ours and C are to answer differently.
     differences: u64,
+    /// Mostly what is quick, in long rows.
+    pub rush: bool,
 }
 
 impl Lane {
@@ -101,6 +104,7 @@ impl Lane {
             past: VecDeque::new(),
             done: 0,
             differences: 0,
+            rush: false,
         }
     }
 
@@ -108,7 +112,7 @@ impl Lane {
     /// with how many were done, and how many of them differ between ours and C.
     pub fn run(&mut self, operations: u64, mut each: impl FnMut(u64, u64)) {
         while self.done < operations {
-            match self.random.thousandths(350) {
+            match self.random.thousandths(if self.rush { 80 } else { 350 }) {
                 true => self.deed(),
                 false => self.burst(),
             }
@@ -190,7 +194,7 @@ impl Lane {
     /// Has a process do some steps in a row.
     fn burst(&mut self) {
         let slot = self.slot();
-        let length = 1 + self.random.below(BURST);
+        let length = 1 + self.random.below(if self.rush { RUSH } else { BURST });
         let mut steps: Vec<(Step, Result<i64>)> = Vec::with_capacity(length);
         let mut bytes = vec![order::STEPS, 0];
         while steps.len() < length {
@@ -199,6 +203,7 @@ impl Lane {
                 ours: &self.ours,
                 c: self.c.as_ref(),
                 slot,
+                rush: self.rush,
             };
             let mut step = draw.step();
             if matches!(step.call, Call::Register | Call::Delete) && self.is_going(step.name) {
