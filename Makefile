@@ -13,7 +13,8 @@ help: ## this text
 	@echo "Variables:"
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
-	@echo "  KERNEL=NAME the machine's kernel (test, shell): stock, custom, debug or c"
+	@echo "  KERNEL=NAME the machine's kernel (test, fuzz, shell): stock, custom, debug, kcsan or c"
+	@echo "  SEED=N, OPERATIONS=N, LANES=N, LANE=N, RUSH=1  what is drawn, how much, in how many lanes, in which alone, what is quick (fuzz, fuzz-c)"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  ROUNDS=N    how many rounds (test-unloading): 10000"
@@ -33,6 +34,9 @@ test-custom: ## the machine's tests on a small custom kernel, with the module
 test-debug: ## the machine's tests on a kernel that watches memory and locks, with injected faults
 	@KERNEL=debug machine/test
 
+test-kcsan: ## the machine's tests on a kernel that watches for races
+	@KERNEL=kcsan machine/test
+
 test-long: ## a million observations of bits while processes come and go
 	@machine/test-long storm
 
@@ -42,7 +46,7 @@ test-unloading: ## ROUNDS (10000) of loading and unloading under fire
 soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
 	@machine/test-long soak $(SECONDS)
 
-fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, LANES=)
+fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, LANES=, RUSH=1)
 	@machine/fuzz
 
 fuzz-c: ## the same sequences on the kernel with the C implementation
@@ -78,5 +82,5 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom test-debug test-long test-unloading soak fuzz fuzz-c fuzz-schema conformance-c bench kernel-c \
-	modules install shell lint fmt clean
+.PHONY: help demo test test-custom test-debug test-kcsan test-long test-unloading soak fuzz fuzz-c fuzz-schema \
+	conformance-c bench kernel-c modules install shell lint fmt clean

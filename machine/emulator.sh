@@ -22,8 +22,8 @@ EMULATOR=(vng --run "/usr/lib/modules/$version/vmlinuz.unsigned"
 # On a busy host the emulated HPET can begin to tick without end: the guest then does nothing but take ticks,
 # or its clock runs so fast that whatever waits in it gives up. Nothing needs it.
 [[ -n ${KVM:-} ]] || EMULATOR+=(--disable-kvm --qemu-opts="-machine hpet=off")
-# The debug kernel needs room for its notes, has more to say than its first word, and is slow.
-if [[ $version == *-debug ]]; then
+# The debug kernels need room for their notes, have more to say than their first word, and are slow.
+if [[ $version == *-debug || $version == *-kcsan ]]; then
 	EMULATOR+=(--memory 4G --append kasan_multi_shot
 		--append rcupdate.rcu_cpu_stall_timeout=120 --append workqueue.watchdog_thresh=120)
 fi

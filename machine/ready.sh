@@ -33,13 +33,14 @@ ready() {
 }
 
 # own_kernel NAME: use a kernel of our own instead of the stock one: c, which has the C implementation
-# built in, custom, which is the same without, or debug, which is custom and watches itself.
+# built in, custom, which is the same without, or debug and kcsan, which are custom and watch themselves.
 own_kernel() {
 	local kind recipe key
 	case $1 in
 	c | custom) kind=small recipe="small-make small.config" ;;
-	debug) kind=debug recipe="debug-make small.config debug.config" ;;
-	*) die "there is no kernel '$1': stock, c, custom or debug." ;;
+	debug) kind=debug recipe="debug-make small.config debug.config kasan.config" ;;
+	kcsan) kind=kcsan recipe="debug-make small.config debug.config kcsan.config" ;;
+	*) die "there is no kernel '$1': stock, c, custom, debug or kcsan." ;;
 	esac
 	# shellcheck disable=SC2086 # several files
 	key=$(cd "$machine" && { basename "$USER_EVENTS_ROOT"; sha256sum kernel-build.sh $recipe; } | cache_key)
@@ -83,23 +84,28 @@ make_kernel() { # DIR
 }
 
 make_small() { # DIR
-	make_own "$1" "Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)" small c custom
+	make_own "$1" "Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)" \
+		small-make c custom
 }
 
 make_debug() { # DIR
-	make_own "$1" "Building the debug kernel (once; 15 to 45 minutes)" debug debug
+	make_own "$1" "Building the debug kernel with KASAN (once; 15 to 45 minutes)" debug-make debug
 }
 
-# make_own DIR TEXT KIND NAME...: build the kernels NAME... with KIND-make.
+make_kcsan() { # DIR
+	make_own "$1" "Building the debug kernel with KCSAN (once; 15 to 45 minutes)" debug-make kcsan
+}
+
+# make_own DIR TEXT SCRIPT NAME...: build the kernels NAME..., with SCRIPT NAME...
 make_own() {
-	local dir=$1 kind=$3 name
+	local dir=$1 script=$3 name
 	say "$2"
 	chmod 755 "$dir"
 	# Where machine/namespace mounts what they share with the stock kernel.
 	for name in . "${@:4}"; do
 		mkdir -p "$dir/$name/"{source,selftests}
 	done
-	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$dir step "configure and build" "$LOGS/$kind-make" \
-		"$machine/namespace" "/src/machine/$kind-make" ||
+	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$dir step "configure and build" "$LOGS/$script" \
+		"$machine/namespace" "/src/machine/$script" "${@:4}" ||
 		die "the kernel could not be built: the log above says why."
 }
