@@ -7,10 +7,10 @@
 
 use crate::abi::{Data, DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::bpf::{Counters, Program};
-use crate::dice::Dice;
 use crate::errno::{Errno, Result};
 use crate::memory::{Mapping, READ, READ_WRITE};
 use crate::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
+use crate::random::Random;
 use crate::tracefs::{self, Tracer};
 use crate::{dynamic, os, tasks, wait};
 use std::fs::{self, File, OpenOptions};
@@ -165,7 +165,7 @@ struct User<'a> {
     kind: usize,
     board: &'a Board,
     tracer: &'a Tracer,
-    dice: Dice,
+    random: Random,
     page: Mapping,
     program: Option<(Program, Counters)>,
 }
@@ -180,7 +180,7 @@ impl<'a> User<'a> {
             kind,
             board,
             tracer,
-            dice: Dice::new(kind as u64),
+            random: Random::new(kind as u64),
             page: Mapping::kept(1),
             program,
         }
@@ -207,19 +207,19 @@ impl<'a> User<'a> {
             };
             count.fetch_add(1, SeqCst);
             // Without anything, so that the module has a chance to come and go.
-            thread::sleep(Duration::from_micros(self.dice.roll(1500)));
+            thread::sleep(Duration::from_micros(self.random.long_below(1500)));
         }
     }
 
     /// Holds on to what it has for a moment, long or short.
     fn hold(&mut self) {
-        if self.dice.roll(2) == 0 {
-            thread::sleep(Duration::from_micros(self.dice.roll(2000)));
+        if self.random.below(2) == 0 {
+            thread::sleep(Duration::from_micros(self.random.long_below(2000)));
         }
     }
 
     fn open_files(&mut self) -> Result<()> {
-        let path = *self.dice.one_of(&[DATA, STATUS, PROFILE, REGISTRATIONS]);
+        let path = *self.random.one_of(&[DATA, STATUS, PROFILE, REGISTRATIONS]);
         let mut file = File::open(path)?;
         self.hold();
         if path != DATA {
@@ -237,7 +237,7 @@ impl<'a> User<'a> {
     fn register(&mut self) -> Result<()> {
         let mut data = Data::try_open()?;
         self.use_event(&data);
-        if self.dice.roll(2) == 0 {
+        if self.random.below(2) == 0 {
             // The registration alone keeps it.
             drop(data);
             self.hold();
@@ -269,8 +269,8 @@ impl<'a> User<'a> {
 
     fn toggle(&mut self) -> Result<()> {
         let top = Tracer::top();
-        let tracer = *self.dice.one_of(&[&top, self.tracer]);
-        match self.dice.roll(4) {
+        let tracer = *self.random.one_of(&[&top, self.tracer]);
+        match self.random.below(4) {
             0 => {
                 // All events of the group at once; none may be there by now.
                 let group = tracer.path("events").join(tracefs::GROUP).join("enable");
@@ -298,7 +298,7 @@ impl<'a> User<'a> {
     }
 
     fn read(&mut self) -> Result<()> {
-        let cpu = *self.dice.one_of(&os::cpus());
+        let cpu = *self.random.one_of(&os::cpus());
         let paths = [
             self.tracer.path("trace"),
             self.tracer.path("trace_pipe"),
@@ -312,7 +312,7 @@ impl<'a> User<'a> {
             self.tracer.file(EVENT, "trigger"),
             self.tracer.file(EVENT, "enable"),
         ];
-        let path: &PathBuf = self.dice.one_of(&paths);
+        let path: &PathBuf = self.random.one_of(&paths);
         let mut file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -332,8 +332,8 @@ impl<'a> User<'a> {
     fn attached(&mut self) -> Result<Perf> {
         let id = fs::read_to_string(self.tracer.file(EVENT, "id"))?;
         let id = id.trim().parse().expect("an event's id");
-        let cpu = *self.dice.one_of(&os::cpus()) as i32;
-        let perf = match self.dice.roll(2) {
+        let cpu = *self.random.one_of(&os::cpus()) as i32;
+        let perf = match self.random.below(2) {
             0 => Perf::open(id, EVERYBODY, cpu),
             _ => Perf::open(id, SELF, ANY_CPU),
         };
@@ -392,7 +392,7 @@ impl<'a> User<'a> {
     fn change_memory(&mut self) -> Result<()> {
         let data = Data::try_open()?;
         self.use_event(&data);
-        match self.dice.roll(3) {
+        match self.random.below(3) {
             0 => self.page.advise(libc::MADV_DONTNEED)?,
             1 => {
                 self.page.protect(READ);
@@ -413,7 +413,7 @@ impl<'a> User<'a> {
 
     fn die(&mut self) -> Result<()> {
         let data = Data::try_open()?;
-        let way = self.dice.roll(16);
+        let way = self.random.below(16);
         if way % 4 == 0 {
             self.use_event(&data);
         }

@@ -3,8 +3,8 @@
 //! What a process does next.
 
 use super::model::{Actor, Key, Model, Page, Tracer};
-use super::random::Random;
 use super::step::*;
+use crate::random::Random;
 
 /// Registrations of one process, more or less.
 const BITS: usize = 40;

@@ -9,7 +9,6 @@ mod actor;
 mod draw;
 mod lane;
 mod model;
-mod random;
 mod step;
 
 use crate::memory::Mapping;

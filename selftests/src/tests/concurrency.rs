@@ -12,6 +12,7 @@ use crate::harness::tests;
 use crate::memory::{Mapping, READ_WRITE};
 use crate::os;
 use crate::perf::Perf;
+use crate::random::Random;
 use crate::status::Status;
 use crate::tracefs::{self, formats_of, Tracer, GROUP};
 use crate::wait;
@@ -49,22 +50,6 @@ fn text(event: usize) -> String {
     format!("st_conc_{event} u32 a; u32 b")
 }
 
-/// Numbers without pattern, the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Dice {
-        Dice((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
-    }
-}
-
 /// A count of operations that all processes share.
 struct Count(Mapping);
 
@@ -91,7 +76,7 @@ fn allow<T>(what: &str, got: Result<T>, allowed: &[Errno]) -> Option<T> {
 
 /// A thread that registers, writes, deletes...
 struct Worker<'a> {
-    dice: Dice,
+    random: Random,
     data: Data,
     page: &'a Mapping,
     /// Where on the page its words are: one for each event.
@@ -105,7 +90,7 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn new(number: u64, page: &'a Mapping) -> Worker<'a> {
         Worker {
-            dice: Dice::new(number),
+            random: Random::new(number),
             data: Data::open(),
             page,
             at: 64 * (number % THREADS) as usize,
@@ -183,7 +168,7 @@ impl<'a> Worker<'a> {
 
     /// Registers one of two descriptions of a name. If that works, this one it is.
     fn dispute(&mut self) {
-        let mine = self.dice.below(2);
+        let mine = self.random.below(2);
         let address = self.address(EVENTS);
         // On a file of its own, so that it ends with the registration.
         let data = Data::open();
@@ -201,7 +186,7 @@ impl<'a> Worker<'a> {
 
     /// Shares a format, or makes it.
     fn format(&mut self) {
-        let fields = ["u32 a", "u64 a", "u8 a; u8 b"][self.dice.below(3)];
+        let fields = ["u32 a", "u64 a", "u8 a; u8 b"][self.random.below(3)];
         let address = self.address(EVENTS + 1);
         let data = Data::open();
         let text = format!("st_conc_0 {fields}");
@@ -211,8 +196,8 @@ impl<'a> Worker<'a> {
     }
 
     fn step(&mut self) {
-        let event = self.dice.below(EVENTS);
-        match self.dice.below(1000) {
+        let event = self.random.below(EVENTS);
+        match self.random.below(1000) {
             0..500 => self.write(event),
             500..850 if self.held[event] => self.unregister(event),
             500..840 => self.register(event, 0),
@@ -264,16 +249,16 @@ fn work(line: &mut Line, count: &Count, process: u64) {
 fn toggle(line: &mut Line, count: &Count, process: u64) {
     // An event may be gone when its file is opened, or go between that and the writing.
     let gone = [Errno::ENOENT, Errno::ENODEV];
-    let mut dice = Dice::new(100 + process);
+    let mut random = Random::new(100 + process);
     let tracers = [
         Tracer::top(),
         Tracer::instance(&format!("st_conc_toggle{process}")),
     ];
     let group = tracefs::group_dir(GROUP).join("enable");
     for _ in 0..TOGGLES {
-        let event = name(dice.below(EVENTS));
-        let tracer = &tracers[dice.below(2)];
-        match dice.below(100) {
+        let event = name(random.below(EVENTS));
+        let tracer = &tracers[random.below(2)];
+        match random.below(100) {
             0..45 => drop(allow("enable", tracer.set(&event, "enable", "1"), &gone)),
             45..85 => drop(allow("disable", tracer.set(&event, "enable", "0"), &gone)),
             85..90 => drop(allow(
@@ -283,7 +268,7 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
             )),
             90..95 => drop(allow("filter", tracer.set(&event, "filter", "0"), &gone)),
             95..98 => {
-                let value = ["0", "1"][dice.below(2)];
+                let value = ["0", "1"][random.below(2)];
                 let got = fs::write(&group, value).map_err(Errno::from);
                 allow("all of the group", got, &gone);
             }
@@ -318,12 +303,12 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
 fn fork_often(line: &mut Line, count: &Count, process: u64) {
     let page = Mapping::kept(1);
     let data = Data::open();
-    let mut dice = Dice::new(200 + process);
+    let mut random = Random::new(200 + process);
     for _ in 0..FORKS {
-        let event = dice.below(EVENTS);
+        let event = random.below(EVENTS);
         let address = page.address() + 4 * event as u64;
         let index = data.register_text(&text(event), address, 0).unwrap();
-        let (unregisters, registers) = (dice.below(2) == 0, dice.below(2) == 0);
+        let (unregisters, registers) = (random.below(2) == 0, random.below(2) == 0);
         let child = child::fork(|_| {
             assert!(tracefs::event_exists(&name(event)), "{event} is lost");
             allow("write", data.write(index, &[0; 8]), &[Errno::EBADF]);
@@ -336,7 +321,7 @@ fn fork_often(line: &mut Line, count: &Count, process: u64) {
             assert!(tracefs::event_exists(&name(event)), "{event} is lost");
             count.of().fetch_add(5, Ordering::Relaxed);
         });
-        if dice.below(3) == 0 {
+        if random.below(3) == 0 {
             child.kill();
             data.unregister_bit(address, 0).unwrap();
         } else {

@@ -20,13 +20,13 @@ use crate::abi::{Data, Register, Unregister, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IO
 use crate::abi::{MULTI_FORMAT, PROFILE, REGISTRATIONS};
 use crate::cgroup::{self, Cgroup};
 use crate::child;
-use crate::dice::Dice;
 use crate::errno::{Errno, Result};
 use crate::event::{wait_gone, Event};
 use crate::follower::{end, fork, toggle};
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::nobody::{as_nobody, Access};
+use crate::random::Random;
 use crate::rows::Rows;
 use crate::status::Status;
 use crate::tracefs::{self, Tracer};
@@ -345,14 +345,14 @@ struct Field {
 }
 
 /// A field of any type, with a name of any characters.
-fn any_field(dice: &mut Dice, number: usize) -> Field {
+fn any_field(random: &mut Random, number: usize) -> Field {
     let mut name = format!("f{number}");
-    for _ in 0..dice.roll(6) {
+    for _ in 0..random.below(6) {
         let odd: Vec<char> = "ab_9.,:()-><=+&|!?@/^~$#{}'`".chars().collect();
-        name.push(*dice.one_of(&odd));
+        name.push(*random.one_of(&odd));
     }
     let rec = format!("REC->{name}");
-    let (text, shown, size, signed, print, argument) = match dice.roll(6) {
+    let (text, shown, size, signed, print, argument) = match random.below(6) {
         0 => ("u8", None, 1, false, "%u", rec),
         1 => ("s64", None, 8, true, "%lld", rec),
         2 => ("unsigned int", None, 4, false, "%u", rec),
@@ -413,12 +413,12 @@ fn format_of(fields: &[Field]) -> Vec<String> {
 fn has_no_format_misread() {
     const EVENTS: usize = 150;
     let _access = Access::given();
-    let mut dice = Dice::new(6);
+    let mut random = Random::new(6);
     let events: Vec<Vec<Field>> = (0..EVENTS)
         .map(|_| {
-            let count = 1 + dice.roll(4) as usize;
+            let count = 1 + random.below(4);
             (0..count)
-                .map(|number| any_field(&mut dice, number))
+                .map(|number| any_field(&mut random, number))
                 .collect()
         })
         .collect();

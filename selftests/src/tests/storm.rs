@@ -9,9 +9,9 @@
 //! looks at a second pair of bits in memory of its own.
 
 use crate::abi::Data;
-use crate::dice::Dice;
 use crate::harness::{self, tests};
 use crate::memory::{Mapping, PAGE};
+use crate::random::Random;
 use crate::tracefs::Tracer;
 use crate::{os, tasks, wait};
 use std::process::{Command, Stdio};
@@ -93,7 +93,7 @@ const DEEDS: [&str; 8] = [
 struct Worker<'a> {
     board: &'a Board,
     number: usize,
-    dice: Dice,
+    random: Random,
     data: Data,
     /// A second pair of bits.
     own: Mapping,
@@ -121,7 +121,7 @@ impl<'a> Worker<'a> {
         let worker = Worker {
             board,
             number,
-            dice: Dice::new(number as u64),
+            random: Random::new(number as u64),
             data: Data::open(),
             own: Mapping::kept(1),
             spare: Mapping::kept(1),
@@ -197,7 +197,7 @@ impl<'a> Worker<'a> {
 
     fn work(&mut self) {
         while self.board.stop().load(SeqCst) == 0 {
-            let deed = match self.dice.roll(40) {
+            let deed = match self.random.below(40) {
                 0..=9 => 0,
                 10..=15 => 1,
                 16 => 2,
@@ -255,7 +255,7 @@ impl<'a> Worker<'a> {
     /// For so long that there are always some at it, and never so many that the machine has no time
     /// left for those who only look.
     fn pause(&mut self) {
-        let ms = self.dice.roll(3000);
+        let ms = self.random.long_below(3000);
         thread::sleep(Duration::from_millis(ms));
     }
 }
@@ -325,12 +325,12 @@ fn every_living_process_sees_every_change() {
     tasks::be_nice(-20);
 
     let top = Tracer::top();
-    let mut dice = Dice::new(99);
+    let mut random = Random::new(99);
     let mut observed = [0u64; WORKERS];
     let (mut toggles, mut ended, mut want) = (0u64, 0, 0u32);
     let (start, mut longest) = (Instant::now(), Duration::ZERO);
     while observed.iter().sum::<u64>() < goal || observed.contains(&0) {
-        let event = dice.roll(2) as usize;
+        let event = random.below(2);
         want ^= 1 << event;
         board.changes().fetch_add(1, SeqCst);
         let on = if want & (1 << event) != 0 { "1" } else { "0" };

@@ -6,11 +6,11 @@
 
 use super::load::{grows_by_nothing, nothing_is_left, nothing_is_seen};
 use crate::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
-use crate::dice::Dice;
 use crate::errno::Errno;
 use crate::fire::{self, Fire, ALL, COUNT};
 use crate::harness::{self, Test};
 use crate::machine::Log;
+use crate::random::Random;
 use crate::tracefs::Tracer;
 use crate::{module, tasks};
 use std::fs::{File, OpenOptions};
@@ -76,7 +76,7 @@ struct Outcomes {
 struct Attack {
     module: File,
     fire: Fire,
-    dice: Dice,
+    random: Random,
     log: Log,
     outcomes: Outcomes,
 }
@@ -84,9 +84,9 @@ struct Attack {
 impl Attack {
     /// The kinds of use that go on in a round: all, or a few.
     fn kinds(&mut self) -> u32 {
-        match self.dice.roll(4) {
+        match self.random.below(4) {
             0 => ALL,
-            _ => (0..2).fold(0, |kinds, _| kinds | (1 << self.dice.roll(COUNT as u64))),
+            _ => (0..2).fold(0, |kinds, _| kinds | (1 << self.random.below(COUNT))),
         }
     }
 
@@ -95,7 +95,7 @@ impl Attack {
         let before: [u64; COUNT] = std::array::from_fn(|kind| self.fire.done(kind));
         // They are at it when the module comes.
         self.fire.order(kinds);
-        if self.dice.roll(8) == 0 {
+        if self.random.below(8) == 0 {
             self.fail_to_load();
         } else {
             let loaded = module::load_file(&self.module, "");
@@ -112,7 +112,7 @@ impl Attack {
     }
 
     fn fail_to_load(&mut self) {
-        let step = 1 + self.dice.roll(STEPS);
+        let step = 1 + self.random.long_below(STEPS);
         let loaded = module::load_file(&self.module, &format!("fail_load_at={step}"));
         assert_eq!(loaded, Err(Errno::EINTR), "fail at step {step}");
         self.outcomes.unloaded += 1;
@@ -132,7 +132,7 @@ impl Attack {
                 Err(errno) => assert_eq!(errno, Errno::EAGAIN, "unload"),
             }
             self.outcomes.refused += 1;
-            sleep(Duration::from_micros(self.dice.roll(500)));
+            sleep(Duration::from_micros(self.random.long_below(500)));
         }
         self.outcomes.busy += 1;
         self.fire.order(0);
@@ -163,7 +163,7 @@ fn under_fire_it_is_in_use_or_goes_and_leaves_nothing() {
     let mut attack = Attack {
         module: module::light_file(),
         fire,
-        dice: Dice::new(99),
+        random: Random::new(99),
         log: Log::from_now(),
         outcomes: Outcomes::default(),
     };

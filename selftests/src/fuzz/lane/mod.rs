@@ -9,12 +9,12 @@ mod listings;
 use super::actor::{order, Actor, Pipes, ACTORS, WORDS};
 use super::draw::Draw;
 use super::model::{Model, Page, Whose, PERFS};
-use super::random::Random;
 use super::step::*;
 use crate::abi::Data;
 use crate::errno::{Errno, Result};
 use crate::memory::PAGE;
 use crate::perf::Perf;
+use crate::random::Random;
 use crate::tracefs::{self, Tracer};
 use crate::{os, wait};
 use std::collections::VecDeque;
@@ -94,7 +94,7 @@ impl Lane {
         processes[0] = Some(Process::new(pid));
         Lane {
             number,
-            random: Random::new(seed, number),
+            random: Random::new(seed ^ (u64::from(number) << 48)),
             ours: Model::new(Whose::Ours),
             c: (whose == Whose::C).then(|| Model::new(Whose::C)),
             pipes,

@@ -7,9 +7,9 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The source of a lane.
-    pub fn new(seed: u64, lane: u32) -> Random {
-        let mut random = Random(seed ^ (u64::from(lane) << 48));
+    /// Other numbers for each seed.
+    pub fn new(seed: u64) -> Random {
+        let mut random = Random(seed);
         random.next();
         random
     }
@@ -27,7 +27,12 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// The same, for small numbers.
+    /// The same, for large numbers.
+    pub fn long_below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// The same, for small ones.
     pub fn byte_below(&mut self, end: u8) -> u8 {
         self.below(end.into()) as u8
     }
@@ -40,6 +45,11 @@ impl Random {
     /// One of a list, if it has any.
     pub fn one<T: Copy>(&mut self, list: &[T]) -> Option<T> {
         (!list.is_empty()).then(|| list[self.below(list.len())])
+    }
+
+    /// One of a list that has some.
+    pub fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.below(list.len())]
     }
 
     /// One of a list in which each has its weight.
