@@ -27,3 +27,8 @@ if [[ $version == *-debug || $version == *-kcsan ]]; then
 	EMULATOR+=(--memory 4G --append kasan_multi_shot
 		--append rcupdate.rcu_cpu_stall_timeout=120 --append workqueue.watchdog_thresh=120)
 fi
+# KCSAN waits at an address for somebody else to use it. While the emulator translates and the host does something
+# else, the other processor does not get far in the 80 microseconds that it waits: longer, and less often.
+if [[ $version == *-kcsan ]]; then
+	EMULATOR+=(--append kcsan.udelay_task=2000 --append kcsan.udelay_interrupt=500 --append kcsan.skip_watch=20000)
+fi
