@@ -278,9 +278,20 @@ pub fn trouble(lines: &[String]) -> Option<&String> {
     ];
     // Of the trace core, once, when the memory for a field is refused.
     let of_a_fault = |line: &str| line.contains(" at event_define_fields+") && faults::are_known();
-    lines
-        .iter()
-        .find(|line| BAD.iter().any(|bad| line.contains(bad)) && !of_a_fault(line))
+    let bad = |(at, line): &(usize, &String)| {
+        BAD.iter().any(|bad| line.contains(bad)) && !of_a_fault(line) && !is_others(&lines[*at..])
+    };
+    let lines = lines.iter().enumerate();
+    lines.clone().find(bad).map(|(_, line)| line)
+}
+
+/// Do these lines begin with a race that KCSAN has found, and not in the module? The kernel has many of its
+/// own. What is still to come of the report, the check of the whole log sees.
+fn is_others(lines: &[String]) -> bool {
+    let end = lines.iter().position(|line| line.starts_with("========"));
+    let report = &lines[..end.unwrap_or(lines.len())];
+    let of_ours = |line: &String| line.contains(&format!("[{}]", module::NAME));
+    report[0].contains("BUG: KCSAN:") && !report.iter().any(of_ours)
 }
 
 /// The kernel must have had nothing to say, but for load and unload. When an address space with
