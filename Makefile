@@ -58,8 +58,11 @@ fuzz-schema: ## what a fuzzer thinks of, put to the schema on the host
 conformance-c: ## the conformance test on the kernel with the C implementation, and that the module is refused there
 	@KERNEL=c machine/conformance-c
 
-bench: ## what the operations cost, the C implementation and the module side by side
+bench: ## what the operations cost, the C implementation and the module side by side (KEEP=1)
 	@machine/bench
+
+bench-check: ## the same, and fail if a ratio is worse than the figures that were kept
+	@CHECK=1 machine/bench
 
 kernel-c: ## build two small kernels, with the C implementation and without
 	@machine/kernel-c
@@ -83,4 +86,4 @@ clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
 .PHONY: help demo test test-custom test-debug test-kcsan test-long test-unloading soak fuzz fuzz-c fuzz-schema \
-	conformance-c bench kernel-c modules install shell lint fmt clean
+	conformance-c bench bench-check kernel-c modules install shell lint fmt clean

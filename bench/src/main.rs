@@ -3,9 +3,11 @@
 //! What the operations of user_events cost, in instructions.
 //!
 //! As the first process of a machine it measures and prints what it counted, and turns the machine
-//! off. As `bench table C OURS DIRECTORY` it makes the table of what two machines printed.
+//! off. As `bench table C OURS DIRECTORY` it makes the table of what two machines printed, and draws it;
+//! as `bench check NOW KEPT` it compares two such tables.
 
 mod attach;
+mod chart;
 mod count;
 mod events;
 mod report;
@@ -89,19 +91,24 @@ fn tell_symbols() {
     }
 }
 
+fn exit(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("bench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[1..] {
         // What a process does that was made to be measured.
         ["end"] => sys::exit_now(0),
-        ["table", c, ours, directory] => match report::make(c, ours, directory) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("bench: {why}");
-                ExitCode::FAILURE
-            }
-        },
+        ["table", c, ours, directory] => exit(report::make(c, ours, directory)),
+        ["check", now, kept] => exit(report::check(now, kept)),
         _ if std::process::id() == 1 => {
             println!();
             let result = std::panic::catch_unwind(measure);
@@ -109,7 +116,7 @@ fn main() -> ExitCode {
             sys::power_off()
         }
         _ => {
-            eprintln!("usage: bench table C OURS DIRECTORY");
+            eprintln!("usage: bench table C OURS DIRECTORY | check NOW KEPT");
             ExitCode::from(2)
         }
     }

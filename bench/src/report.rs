@@ -2,10 +2,14 @@
 
 //! The table, made of what two machines printed.
 
-use crate::rows::{Limit, ALONE, ROWS, UNUSED, UNUSED_LIMIT};
+use crate::chart::{self, Growth};
+use crate::rows::{Limit, ALONE, GROWTH, ROWS, UNUSED, UNUSED_LIMIT};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+
+/// How many times a figure that was kept one may be.
+const WORSE: f64 = 1.03;
 
 /// What one machine counted, by row.
 struct Counts(BTreeMap<String, u64>);
@@ -126,7 +130,47 @@ fn alone(ours: &Counts, text: &mut String, json: &mut Vec<String>) -> Result<(),
     Ok(())
 }
 
-/// Prints the table, and writes it to table.txt and table.json.
+/// The two charts.
+fn charts(c: &Counts, ours: &Counts) -> Result<[(&'static str, String); 2], String> {
+    let mut ratios = Vec::new();
+    let mut continued = "";
+    for row in ROWS {
+        // "... so" goes on from the last one that does not.
+        let rest = row.text.strip_prefix("... ");
+        if rest.is_none() {
+            continued = row
+                .text
+                .rsplit_once(',')
+                .map_or(row.text, |(first, _)| first);
+        }
+        let what = match rest {
+            Some(rest) => format!("{continued}, {rest}"),
+            None => row.text.to_string(),
+        };
+        if !row.text.starts_with("instead") && !row.key.starts_with("null") && row.key != "call" {
+            ratios.push((what, ratio(ours.of(row.key)?, c.of(row.key)?)));
+        }
+    }
+    let ratios: Vec<(&str, f64)> = ratios
+        .iter()
+        .map(|(what, ratio)| (&**what, *ratio))
+        .collect();
+    let mut panels = Vec::new();
+    for (what, points) in GROWTH {
+        let mut all = Vec::new();
+        for (registrations, key) in *points {
+            let (theirs, own) = (c.of(key)? as f64, ours.of(key)? as f64);
+            all.push((*registrations as f64, theirs, own));
+        }
+        panels.push(Growth { what, points: all });
+    }
+    Ok([
+        ("ratios.svg", chart::ratios(&ratios)),
+        ("growth.svg", chart::growth(&panels)),
+    ])
+}
+
+/// Prints the table, and writes it to table.txt and table.json, and two charts.
 pub fn make(c: &str, ours: &str, directory: &str) -> Result<(), String> {
     let (c, ours) = (Counts::read(c)?, Counts::read(ours)?);
     let (mut text, mut json) = (String::new(), Vec::new());
@@ -135,9 +179,55 @@ pub fn make(c: &str, ours: &str, directory: &str) -> Result<(), String> {
     alone(&ours, &mut text, &mut json)?;
     print!("{text}");
     let json = format!("[\n  {}\n]\n", json.join(",\n  "));
-    for (name, content) in [("table.txt", text), ("table.json", json)] {
+    let mut files = vec![("table.txt", text), ("table.json", json)];
+    files.extend(charts(&c, &ours)?);
+    for (name, content) in files {
         let path = format!("{directory}/{name}");
         fs::write(&path, content).map_err(|error| format!("{path}: {error}"))?;
     }
     Ok(())
+}
+
+/// The ratios of a table.json, by row; where there is nothing to compare with, what was counted.
+fn figures(path: &str) -> Result<BTreeMap<String, f64>, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let mut figures = BTreeMap::new();
+    for line in text.lines().filter(|line| line.contains("\"key\"")) {
+        let of = |name: &str| {
+            let (_, rest) = line.split_once(&format!("\"{name}\": "))?;
+            let end = rest.find([',', '}'])?;
+            Some(rest[..end].trim_matches('"'))
+        };
+        let key = of("key").ok_or(format!("{path}: {line}"))?;
+        let figure = of("ratio")
+            .or(of("ours"))
+            .and_then(|text| text.parse().ok());
+        figures.insert(key.to_string(), figure.ok_or(format!("{path}: {line}"))?);
+    }
+    Ok(figures)
+}
+
+/// Fails if a figure of the table is worse than the one of the table that was kept, by more than
+/// [`WORSE`], or is missing.
+pub fn check(now: &str, kept: &str) -> Result<(), String> {
+    let (now, kept) = (figures(now)?, figures(kept)?);
+    let (mut passed, mut failed) = (0, 0);
+    for (key, before) in &kept {
+        match now.get(key) {
+            Some(figure) if *figure <= before * WORSE => passed += 1,
+            Some(figure) => {
+                failed += 1;
+                println!("worse: {key} was {before}, is {figure}");
+            }
+            None => {
+                failed += 1;
+                println!("gone: {key}");
+            }
+        }
+    }
+    println!("\n{passed} passed, {failed} failed");
+    match failed {
+        0 if passed > 0 => Ok(()),
+        _ => Err("the figures are worse than those that were kept".into()),
+    }
 }

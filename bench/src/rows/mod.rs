@@ -187,6 +187,27 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
+/// What is drawn by the number of registrations that there are when it is done.
+pub const GROWTH: &[(&str, &[(u32, &str)])] = &[
+    (
+        "to register one more, in one process",
+        &[
+            (50, "register.100"),
+            (200, "register.400"),
+            (800, "register.1600"),
+            (7000, "register.8000"),
+        ],
+    ),
+    (
+        "to fork, of the process's own",
+        &[(1, "fork.1"), (100, "fork.100"), (8000, "fork.8000")],
+    ),
+    (
+        "to enable and disable one, of other processes",
+        &[(1, "toggle.alone"), (100_000, "toggle.beside")],
+    ),
+];
+
 /// Rows of ours alone: what the module costs those who do not use it.
 pub const UNUSED: &[(&str, &str, &str)] = &[
     ("fork.unloaded", "fork.unused", "the fork call"),

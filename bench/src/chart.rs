@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table, drawn: what is cheaper and what is not, and what grows with the number of registrations.
+
+use std::fmt::Write;
+
+/// Who provides user_events, and in which colour.
+const C: (&str, &str) = ("C", "#b35806");
+const OURS: (&str, &str) = ("module", "#2166ac");
+
+/// The start of a picture, in pixels; dark text on white, whatever is around it.
+fn begin(width: usize, height: usize, title: &str) -> String {
+    let mut svg = String::new();
+    let _ = writeln!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n\
+         <!-- SPDX-License-Identifier: GPL-2.0 -->\n\
+         <title>{title}</title>\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>\n\
+         <text x=\"12\" y=\"22\" font-size=\"15\">{title}</text>"
+    );
+    svg
+}
+
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, content: &str) {
+    let content = content.replace('&', "&amp;").replace('<', "&lt;");
+    let _ = writeln!(
+        svg,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{content}</text>"
+    );
+}
+
+fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
+    let ((x1, y1), (x2, y2)) = (from, to);
+    let _ = writeln!(
+        svg,
+        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" {style}/>"
+    );
+}
+
+/// A bar for each ratio of ours to C's. Ten times cheaper and ten times dearer are as far from the middle.
+pub fn ratios(rows: &[(&str, f64)]) -> String {
+    const LEFT: f64 = 540.0;
+    const WIDTH: f64 = 480.0;
+    const TOP: f64 = 60.0;
+    const STEP: f64 = 18.0;
+    const LEAST: f64 = 0.02;
+    const MOST: f64 = 5.0;
+    let at = |ratio: f64| {
+        let part = (ratio.clamp(LEAST, MOST) / LEAST).ln() / (MOST / LEAST).ln();
+        LEFT + WIDTH * part
+    };
+    let bottom = TOP + STEP * rows.len() as f64;
+    let title = "Instructions, the module's as a part of the C implementation's";
+    let mut svg = begin(1080, bottom as usize + 14, title);
+    for mark in [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0] {
+        let x = at(mark);
+        let style = match mark == 1.0 {
+            true => "stroke=\"#222\"",
+            false => "stroke=\"#ddd\"",
+        };
+        line(&mut svg, (x, TOP - 6.0), (x, bottom), style);
+        text(&mut svg, x, TOP - 12.0, "middle", &format!("{mark}"));
+    }
+    for (i, (what, ratio)) in rows.iter().enumerate() {
+        let y = TOP + STEP * i as f64;
+        let (from, to) = (at(ratio.min(1.0)), at(ratio.max(1.0)));
+        let (_, colour) = if *ratio > 1.0 { C } else { OURS };
+        text(&mut svg, LEFT - 8.0, y + 12.0, "end", what);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
+            y + 3.0,
+            (to - from).max(1.0),
+            STEP - 6.0
+        );
+        text(
+            &mut svg,
+            to + 5.0,
+            y + 12.0,
+            "start",
+            &format!("{ratio:.2}"),
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// What one operation costs where there are so many registrations: with C, and with ours.
+pub struct Growth {
+    pub what: &'static str,
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+/// The next power of ten, up or down.
+fn decade(value: f64, up: bool) -> f64 {
+    let power = value.log10();
+    10f64.powf(if up { power.ceil() } else { power.floor() })
+}
+
+/// A panel for each operation; both axes count in powers of ten.
+pub fn growth(panels: &[Growth]) -> String {
+    const SIDE: f64 = 250.0;
+    const GAP: f64 = 70.0;
+    const TOP: f64 = 70.0;
+    let width = GAP + (SIDE + GAP) * panels.len() as f64;
+    let title = "Instructions, by the number of registrations there are";
+    let mut svg = begin(width as usize, (TOP + SIDE) as usize + 34, title);
+    for (i, (name, colour)) in [C, OURS].into_iter().enumerate() {
+        let x = width - 190.0 + 80.0 * i as f64;
+        line(&mut svg, (x, 18.0), (x + 18.0, 18.0), &stroke(colour));
+        text(&mut svg, x + 22.0, 22.0, "start", name);
+    }
+    for (i, panel) in panels.iter().enumerate() {
+        let left = GAP + (SIDE + GAP) * i as f64;
+        let costs = panel.points.iter().flat_map(|(_, c, ours)| [*c, *ours]);
+        let (low, high) = costs.fold((f64::MAX, 0f64), |(low, high), cost| {
+            (low.min(cost), high.max(cost))
+        });
+        let (low, high) = (decade(low, false), decade(high, true));
+        let most = panel.points.iter().fold(1f64, |most, (x, ..)| most.max(*x));
+        let most = decade(most, true);
+        let x_of = |x: f64| left + SIDE * x.max(1.0).ln() / most.ln();
+        let y_of = |cost: f64| TOP + SIDE * (1.0 - (cost / low).ln() / (high / low).ln());
+        text(&mut svg, left, TOP - 14.0, "start", panel.what);
+        let mut mark = low;
+        while mark < high * 1.5 {
+            let y = y_of(mark);
+            line(&mut svg, (left, y), (left + SIDE, y), "stroke=\"#ddd\"");
+            text(&mut svg, left - 5.0, y + 4.0, "end", &short(mark));
+            mark *= 10.0;
+        }
+        let mut mark = 1.0;
+        while mark < most * 1.5 {
+            let x = x_of(mark);
+            line(&mut svg, (x, TOP), (x, TOP + SIDE), "stroke=\"#ddd\"");
+            text(&mut svg, x, TOP + SIDE + 16.0, "middle", &short(mark));
+            mark *= 10.0;
+        }
+        let of_c = panel.points.iter().map(|(x, c, _)| (x_of(*x), y_of(*c)));
+        curve(&mut svg, of_c.collect(), C.1);
+        let of_ours = panel
+            .points
+            .iter()
+            .map(|(x, _, ours)| (x_of(*x), y_of(*ours)));
+        curve(&mut svg, of_ours.collect(), OURS.1);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn stroke(colour: &str) -> String {
+    format!("stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"")
+}
+
+fn curve(svg: &mut String, points: Vec<(f64, f64)>, colour: &str) {
+    for pair in points.windows(2) {
+        line(svg, pair[0], pair[1], &stroke(colour));
+    }
+    for (x, y) in points {
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"
+        );
+    }
+}
+
+/// 1000000 as 1M.
+fn short(number: f64) -> String {
+    match number {
+        _ if number >= 1e6 => format!("{}M", number / 1e6),
+        _ if number >= 1e3 => format!("{}k", number / 1e3),
+        _ => format!("{number}"),
+    }
+}
