@@ -2,7 +2,7 @@
 
 //! Records that were written, and that a consumer could not take.
 
-use crate::sys::ring_buffer::Outcome;
+use crate::sys::ring_buffer::NotRecorded;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -47,29 +47,35 @@ pub(crate) struct Tally {
 impl Tally {
     /// Notes what became of it at a trace instance.
     #[inline]
-    pub(crate) fn ftrace(&mut self, outcome: Outcome) {
-        self.ftrace += self.missed(outcome);
+    pub(crate) fn ftrace(&mut self, result: Result<(), NotRecorded>) {
+        match result {
+            Ok(()) => self.somebody_can = true,
+            Err(reason) => self.ftrace = self.ftrace.saturating_add(self.missed(reason)),
+        }
     }
 
     /// Notes what became of it at perf.
     #[inline]
-    pub(crate) fn perf(&mut self, outcome: Outcome) {
-        self.perf += self.missed(outcome);
+    pub(crate) fn perf(&mut self, result: Result<(), NotRecorded>) {
+        match result {
+            Ok(()) => self.somebody_can = true,
+            Err(reason) => self.perf = self.missed(reason),
+        }
     }
 
-    #[inline]
-    fn missed(&mut self, outcome: Outcome) -> u32 {
-        match outcome {
-            Outcome::Recorded | Outcome::NotWanted => {
+    #[cold]
+    fn missed(&mut self, reason: NotRecorded) -> u32 {
+        match reason {
+            NotRecorded::Unwanted => {
                 self.somebody_can = true;
                 0
             }
-            Outcome::Missed => {
+            NotRecorded::Missed => {
                 self.somebody_can = true;
                 self.somebody_could_not = true;
                 1
             }
-            Outcome::TooLarge { wanted } => {
+            NotRecorded::TooLarge { wanted } => {
                 self.somebody_could_not = true;
                 wanted.into()
             }

@@ -5,7 +5,7 @@
 //! The payload is copied once, checked once and handed to each consumer. There is no lock, and no
 //! allocation for a payload of up to [`ON_STACK`] bytes.
 
-use crate::event::Event;
+use crate::event::{Event, Use};
 use crate::files::event_table::EventTable;
 use crate::misses::Tally;
 use crate::schema::{Ending, MAX_FIXED};
@@ -34,31 +34,55 @@ const LONGEST: usize = MAX_FIXED as usize;
 #[inline]
 pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usize> {
     let len = source.len();
-    let payload_len = len.checked_sub(INDEX).ok_or(EFAULT)?;
-    let mut index = [MaybeUninit::uninit(); INDEX];
-    let index = source.read(&mut index)?.first_chunk().ok_or(EFAULT)?;
-    let index = u32::try_from(i32::from_ne_bytes(*index)).map_err(|_| EINVAL)?;
+    let mut room = [MaybeUninit::uninit(); INDEX + ON_STACK + 1];
+    match room.get_mut(..=len) {
+        // All of it at once. If only a part can be read, what is wrong with that comes first.
+        Some(room) => {
+            let read = source.read_and_nul(room);
+            let (index, payload_and_nul) = split_index(read)?;
+            let event = find(events, index, len)?;
+            if read.len() <= len {
+                return Err(EFAULT);
+            }
+            record(event, payload_and_nul)?;
+        }
+        None => write_long(events, source)?,
+    }
+    Ok(len)
+}
+
+/// The index, and what is behind it; the NUL that was put last is not part of an index.
+#[inline]
+fn split_index(read: &[u8]) -> Result<(i32, &[u8])> {
+    let (index, rest) = read.split_first_chunk().ok_or(EFAULT)?;
+    if rest.is_empty() {
+        return Err(EFAULT);
+    }
+    Ok((i32::from_ne_bytes(*index), rest))
+}
+
+/// The event for an index in front of a record that is `len` bytes long, if somebody wants it.
+#[inline]
+fn find(events: &EventTable, index: i32, len: usize) -> Result<&Use> {
+    let index = u32::try_from(index).map_err(|_| EINVAL)?;
     let event = events.get(index).ok_or(ENOENT)?;
-    if payload_len < event.fixed_size() {
+    if len < INDEX + event.fixed_size() {
         return Err(EINVAL);
     }
     if event.consumers().is_none() {
         return Err(EBADF);
     }
-
-    if payload_len <= ON_STACK {
-        let mut room = [MaybeUninit::uninit(); ON_STACK + 1];
-        let room = room.get_mut(..=payload_len).ok_or(E2BIG)?;
-        record(event, source.read_with_nul(room)?)?;
-    } else {
-        record_long(event, payload_len, source)?;
-    }
-    Ok(len)
+    Ok(event)
 }
 
-/// Records a payload that is too long for the stack.
+/// Records what is too long for the stack.
 #[cold]
-fn record_long(event: &Event, payload_len: usize, source: impl Source) -> Result {
+fn write_long(events: &EventTable, mut source: impl Source) -> Result {
+    let len = source.len();
+    let mut room = [MaybeUninit::uninit(); INDEX + 1];
+    let (index, _) = split_index(source.read_and_nul(&mut room))?;
+    let event = find(events, index, len)?;
+    let payload_len = source.len();
     if payload_len > LONGEST {
         return Err(E2BIG);
     }

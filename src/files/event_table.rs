@@ -44,7 +44,7 @@ fn place(index: u32) -> (usize, usize) {
     let bits = number.ilog2();
     (
         (bits - FIRST_CHUNK_BITS) as usize,
-        (number - (1 << bits)) as usize,
+        (number ^ (1 << bits)) as usize,
     )
 }
 

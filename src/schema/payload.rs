@@ -59,6 +59,9 @@ pub fn check_payload(
     if len < u64::from(fixed_size) {
         return Err(Error::PayloadShort);
     }
+    if locations.is_empty() {
+        return Ok(Ending::Complete);
+    }
 
     // Positions in the record. None of the sums can overflow 64 bits.
     let start_of_payload = u64::from(COMMON_SIZE);

@@ -5,7 +5,7 @@
 //! C: `perf_trace_buf_alloc()`, `perf_trace_run_bpf_submit()` (linux/trace_events.h).
 
 use super::bindings;
-use super::ring_buffer::{Outcome, HEADER};
+use super::ring_buffer::{NotRecorded, HEADER};
 use core::ptr::{self, NonNull};
 
 /// The largest record perf's buffer holds, common fields included; asking for more would WARN.
@@ -18,8 +18,11 @@ const LARGEST: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
 /// `call` must be alive, and perf attached to it: since before the current context became a reader
 /// of `tracepoint_srcu`, with preemption off, which it must be.
 #[inline]
-pub(super) unsafe fn record(call: *mut bindings::trace_event_call, payload: &[u8]) -> Outcome {
-    let size = HEADER + payload.len();
+pub(super) unsafe fn record(
+    call: *mut bindings::trace_event_call,
+    payload: &[u8],
+) -> Result<(), NotRecorded> {
+    let size = HEADER.saturating_add(payload.len());
     // SAFETY: Promised by the caller.
     let head = unsafe { listeners(call) };
     // The buffer is handed out in whole u64s.
@@ -27,19 +30,19 @@ pub(super) unsafe fn record(call: *mut bindings::trace_event_call, payload: &[u8
         .checked_next_multiple_of(8)
         .filter(|room| *room <= LARGEST)
     else {
-        return Outcome::TooLarge {
+        return Err(NotRecorded::TooLarge {
             wanted: head.is_some(),
-        };
+        });
     };
     let Some(head) = head else {
-        return Outcome::NotWanted;
+        return Err(NotRecorded::Unwanted);
     };
     let (mut regs, mut context) = (ptr::null_mut(), 0);
     // SAFETY: Preemption is off, `room` is within the limit, and perf is attached: the per-CPU
     // buffers exist.
     let entry = unsafe { bindings::perf_trace_buf_alloc(room as i32, &mut regs, &mut context) };
     let Some(entry) = NonNull::new(entry) else {
-        return Outcome::Missed;
+        return Err(NotRecorded::Missed);
     };
     // SAFETY: The allocation gave us this CPU's registers and `room` bytes for the record at this
     // recursion level, until they are submitted. `HEADER + payload.len() <= room`. The submission
@@ -62,7 +65,7 @@ pub(super) unsafe fn record(call: *mut bindings::trace_event_call, payload: &[u8
             ptr::null_mut(),
         );
     }
-    Outcome::Recorded
+    Ok(())
 }
 
 /// This CPU's perf events of `call`; `None` if nobody wants a record that is written here.

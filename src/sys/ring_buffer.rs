@@ -6,19 +6,22 @@
 
 use super::bindings;
 use core::marker::PhantomData;
-use core::mem::size_of;
+use core::mem::{size_of, MaybeUninit};
 use core::ptr::{self, NonNull};
 
 /// Bytes of the common fields in front of every record.
 pub(super) const HEADER: usize = size_of::<bindings::trace_entry>();
 
-/// What became of a record at one consumer.
+/// Flags of a file that ask for more than to store the record. C: `trace_trigger_soft_disabled()`.
+const NOT_PLAIN: usize = (1 << bindings::EVENT_FILE_FL_TRIGGER_MODE_BIT)
+    | (1 << bindings::EVENT_FILE_FL_SOFT_DISABLED_BIT)
+    | (1 << bindings::EVENT_FILE_FL_PID_FILTER_BIT);
+
+/// Why a consumer has not stored a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It is stored.
-    Recorded,
+pub(crate) enum NotRecorded {
     /// The consumer did not ask for it: filtered by process, or nobody listens on this CPU.
-    NotWanted,
+    Unwanted,
     /// The consumer could not take it now: buffer off or full, or recursion.
     Missed,
     /// The consumer can never take a record of this size. Did it ask for this one?
@@ -56,18 +59,26 @@ impl TraceFile<'_> {
     /// the condition of a trigger, it sets it aside, and does not tell whether it then found room:
     /// that counts as stored.
     #[inline]
-    pub(crate) fn record(&self, payload: &[u8]) -> Outcome {
+    pub(crate) fn record(&self, payload: &[u8]) -> Result<(), NotRecorded> {
         let file = self.file.as_ptr();
+        // SAFETY: The file is alive by the invariant. Its flags may change meanwhile, hence the volatile
+        // read.
+        let flags = unsafe { ptr::addr_of!((*file).flags).read_volatile() };
         // SAFETY: The file is alive by the invariant.
-        if unsafe { bindings::user_events_soft_disabled(file) } {
-            return Outcome::NotWanted;
+        if flags & NOT_PLAIN != 0 && unsafe { bindings::user_events_soft_disabled(file) } {
+            return Err(NotRecorded::Unwanted);
         }
-        let size = HEADER + payload.len();
-        let mut buffer = bindings::trace_event_buffer::default();
+        let size = HEADER.saturating_add(payload.len());
+        let mut buffer = MaybeUninit::<bindings::trace_event_buffer>::uninit();
+        let buffer = buffer.as_mut_ptr();
+        // SAFETY: The room is ours. What the kernel has not set is not read but this: see `why_not`.
+        unsafe { ptr::addr_of_mut!((*buffer).buffer).write(ptr::null_mut()) };
         // SAFETY: The file is alive, and preemption is off as the function expects.
-        let entry = unsafe { bindings::trace_event_buffer_reserve(&mut buffer, file, size) };
+        let entry = unsafe { bindings::trace_event_buffer_reserve(buffer, file, size) };
         let Some(entry) = NonNull::new(entry) else {
-            return Self::why_not(&buffer, size);
+            // SAFETY: Written above, and by the kernel if it got that far.
+            let ring_buffer = unsafe { (*buffer).buffer };
+            return Err(Self::why_not(ring_buffer, size));
         };
         // SAFETY: `size` bytes were reserved at `entry`: the common fields, which are filled in
         // already, and room for the payload behind them. Nobody else knows the record yet.
@@ -79,23 +90,23 @@ impl TraceFile<'_> {
             );
         }
         // SAFETY: `buffer` is what the reservation made of it.
-        unsafe { bindings::trace_event_buffer_commit(&mut buffer) };
-        Outcome::Recorded
+        unsafe { bindings::trace_event_buffer_commit(buffer) };
+        Ok(())
     }
 
     /// Tells why a reservation failed. The kernel does not say; but it notes the ring buffer as
     /// soon as it has got to the point of trying.
     #[cold]
-    fn why_not(buffer: &bindings::trace_event_buffer, size: usize) -> Outcome {
-        if buffer.buffer.is_null() {
-            return Outcome::NotWanted;
+    fn why_not(ring_buffer: *mut bindings::trace_buffer, size: usize) -> NotRecorded {
+        if ring_buffer.is_null() {
+            return NotRecorded::Unwanted;
         }
         // SAFETY: The ring buffer belongs to the instance of a live file, or is the trace core's
         // own temporary one, which lives for ever.
-        if size > unsafe { bindings::ring_buffer_max_event_size(buffer.buffer) } {
-            Outcome::TooLarge { wanted: true }
+        if size > unsafe { bindings::ring_buffer_max_event_size(ring_buffer) } {
+            NotRecorded::TooLarge { wanted: true }
         } else {
-            Outcome::Missed
+            NotRecorded::Missed
         }
     }
 }

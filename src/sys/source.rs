@@ -1,60 +1,85 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the bytes of a `write` or `writev` come from, and a place for them on the stack.
+//! Where the bytes of a `write` or `writev` come from.
 
+use super::bindings;
 use core::mem::MaybeUninit;
 use kernel::iov::IovIterSource;
 use kernel::prelude::*;
-use kernel::uaccess::UserSliceReader;
+use kernel::uaccess::{UserPtr, UserSlice};
 
 /// Bytes in user memory that are read once, front to back.
 pub(crate) trait Source {
     /// Bytes that are left.
     fn len(&self) -> usize;
 
-    /// Reads the next `out.len()` bytes; the returned slice is all of `out`. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT` when not all of them can be read.
-    fn read<'b>(&mut self, out: &'b mut [MaybeUninit<u8>]) -> Result<&'b [u8]>;
-
-    /// As [`Source::read`], but reads one byte less and puts a NUL into the last.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT` as above; `EINVAL` when `out` is empty.
-    fn read_with_nul<'b>(&mut self, out: &'b mut [MaybeUninit<u8>]) -> Result<&'b [u8]> {
-        let (last, bytes) = out.split_last_mut().ok_or(EINVAL)?;
-        self.read(bytes)?;
-        last.write(0);
-        // SAFETY: `read` has written all bytes but the last, and that one has just been written.
-        Ok(unsafe { &*(core::ptr::from_ref(out) as *const [u8]) })
-    }
+    /// Reads into `out`, in order, as many bytes as it has room for and as can be read. Returns how many these
+    /// are; they are written. May sleep.
+    fn fill(&mut self, out: &mut [MaybeUninit<u8>]) -> usize;
 
     /// Reads all that is left behind what `out` has already. May sleep.
     ///
     /// # Errors
     ///
-    /// `EFAULT` as above, `ENOMEM`.
+    /// `EFAULT` when not all of it can be read; `ENOMEM`.
     fn read_rest(self, out: &mut KVVec<u8>) -> Result;
+
+    /// Reads as many bytes as `out` has room for less one, or as many of them as can be read, and puts a NUL
+    /// behind these, which is the last byte of what is returned. May sleep.
+    #[inline]
+    fn read_and_nul<'b>(&mut self, out: &'b mut [MaybeUninit<u8>]) -> &'b [u8] {
+        let Some((_, bytes)) = out.split_last_mut() else {
+            return &[];
+        };
+        let read = self.fill(bytes);
+        let Some((read, _)) = out.split_at_mut_checked(read + 1) else {
+            return &[];
+        };
+        if let Some(last) = read.last_mut() {
+            last.write(0);
+        }
+        // SAFETY: `fill` has written all bytes of it but the last, and that one has just been written.
+        unsafe { &*(core::ptr::from_ref(read) as *const [u8]) }
+    }
 }
 
-impl Source for UserSliceReader {
+/// What a `write` is given: an address in user memory and a length.
+pub(crate) struct UserBytes {
+    from: *const u8,
+    len: usize,
+}
+
+impl UserBytes {
+    /// Whatever `from` is, reading from it does no harm.
+    #[inline]
+    pub(super) fn new(from: *const u8, len: usize) -> Self {
+        Self { from, len }
+    }
+}
+
+impl Source for UserBytes {
     #[inline]
     fn len(&self) -> usize {
-        UserSliceReader::len(self)
+        self.len
     }
 
     #[inline]
-    fn read<'b>(&mut self, out: &'b mut [MaybeUninit<u8>]) -> Result<&'b [u8]> {
-        self.read_raw(out)?;
-        // SAFETY: Success means that every byte of `out` was written.
-        Ok(unsafe { &*(core::ptr::from_ref(out) as *const [u8]) })
+    fn fill(&mut self, out: &mut [MaybeUninit<u8>]) -> usize {
+        let wanted = out.len().min(self.len);
+        // SAFETY: `out` has room for `wanted` bytes. Where they come from is checked.
+        let read = unsafe {
+            bindings::user_events_read_user(out.as_mut_ptr().cast(), self.from.cast(), wanted)
+        };
+        self.from = self.from.wrapping_add(read);
+        self.len = self.len.saturating_sub(read);
+        read
     }
 
     fn read_rest(self, out: &mut KVVec<u8>) -> Result {
-        self.read_all(out, GFP_KERNEL)
+        let from = UserPtr::from_ptr(self.from.cast_mut().cast());
+        UserSlice::new(from, self.len)
+            .reader()
+            .read_all(out, GFP_KERNEL)
     }
 }
 
@@ -65,13 +90,8 @@ impl Source for &mut IovIterSource<'_> {
     }
 
     #[inline]
-    fn read<'b>(&mut self, out: &'b mut [MaybeUninit<u8>]) -> Result<&'b [u8]> {
-        let wanted = out.len();
-        if self.copy_from_iter_raw(out).len() < wanted {
-            return Err(EFAULT);
-        }
-        // SAFETY: As many bytes as `out` has were written to it.
-        Ok(unsafe { &*(core::ptr::from_ref(out) as *const [u8]) })
+    fn fill(&mut self, out: &mut [MaybeUninit<u8>]) -> usize {
+        self.copy_from_iter_raw(out).len()
     }
 
     fn read_rest(self, out: &mut KVVec<u8>) -> Result {

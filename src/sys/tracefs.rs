@@ -7,7 +7,7 @@
 //! writes and ioctls, a [`ListingFile`] is text to be read.
 
 use super::bindings;
-use super::source::Source;
+use super::source::{Source, UserBytes};
 use super::symbols::Symbols;
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -19,7 +19,6 @@ use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
 use kernel::str::CStr;
 use kernel::sync::Arc;
-use kernel::uaccess::UserSlice;
 
 /// A file of tracefs; dropping it removes it.
 ///
@@ -211,7 +210,7 @@ impl<T: ControlFile> Control<T> {
         if position != 0 {
             return EFAULT.to_errno() as isize;
         }
-        let source = UserSlice::new(UserPtr::from_ptr(buffer.cast_mut().cast()), count).reader();
+        let source = UserBytes::new(buffer, count);
         from_result(|| open.write(source).map(|written| written as isize))
     }
 

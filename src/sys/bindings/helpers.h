@@ -153,6 +153,9 @@ u64 user_events_now(void);
 /* ring_buffer.rs */
 bool user_events_soft_disabled(struct trace_event_file *file);
 
+/* source.rs */
+size_t user_events_read_user(void *to, const void __user *from, size_t size);
+
 /* perf.rs */
 struct hlist_head *user_events_perf_head(struct trace_event_call *call);
 bool user_events_has_bpf(struct trace_event_call *call);

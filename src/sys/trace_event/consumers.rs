@@ -6,7 +6,7 @@ use super::super::bindings::{self, trace_event_call};
 use super::super::event_mutex::EventMutexHeld;
 use super::super::perf;
 use super::super::probe_list::Reader;
-use super::super::ring_buffer::{Outcome, TraceFile};
+use super::super::ring_buffer::{NotRecorded, TraceFile};
 use super::{TraceEvent, TraceEventOwner};
 use core::ffi::c_void;
 use core::mem;
@@ -170,7 +170,7 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
 
     /// Hands the record to perf and eBPF, if they are attached.
     #[inline]
-    pub(crate) fn perf(&self, payload: &[u8]) -> Option<Outcome> {
+    pub(crate) fn perf(&self, payload: &[u8]) -> Option<Result<(), NotRecorded>> {
         if !self.event.consumers().has_perf() {
             return None;
         }
