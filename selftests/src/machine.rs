@@ -31,6 +31,15 @@ pub fn slowness() -> u32 {
     }
 }
 
+/// How many rounds there are of what is done `many` times: half of them where everything is slow. A kernel
+/// that watches finds in few of them what another shows in many.
+pub fn rounds(many: usize) -> usize {
+    match slowness() {
+        1 => many,
+        _ => many / 2,
+    }
+}
+
 /// Objects in use, by slab cache.
 pub fn slab_objects() -> BTreeMap<String, i64> {
     let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");

@@ -9,6 +9,7 @@ use crate::dynamic;
 use crate::errno::{Errno, Result};
 use crate::event::{wait_gone, Event};
 use crate::harness::tests;
+use crate::machine;
 use crate::memory::{Mapping, READ_WRITE};
 use crate::os;
 use crate::perf::Perf;
@@ -36,11 +37,11 @@ const DISPUTED: [&str; 2] = ["st_conc_disputed u32 a; u32 b", "st_conc_disputed 
 const PROCESSES: u64 = 4;
 const THREADS: u64 = 3;
 /// What each thread does.
-const OPERATIONS: u64 = 8000;
+const OPERATIONS: usize = 8000;
 /// What each process that toggles does, and each that forks.
-const TOGGLES: u64 = 1500;
-const FORKS: u64 = 200;
-const READINGS: u64 = 200;
+const TOGGLES: usize = 1500;
+const FORKS: usize = 200;
+const READINGS: usize = 200;
 
 fn name(event: usize) -> String {
     format!("st_conc_{event}")
@@ -224,7 +225,7 @@ fn work(line: &mut Line, count: &Count, process: u64) {
             let page = &page;
             scope.spawn(move || {
                 let mut worker = Worker::new(process * THREADS + thread, page);
-                for _ in 0..OPERATIONS {
+                for _ in 0..machine::rounds(OPERATIONS) {
                     worker.step();
                     count.of().fetch_add(1, Ordering::Relaxed);
                 }
@@ -255,7 +256,7 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
         Tracer::instance(&format!("st_conc_toggle{process}")),
     ];
     let group = tracefs::group_dir(GROUP).join("enable");
-    for _ in 0..TOGGLES {
+    for _ in 0..machine::rounds(TOGGLES) {
         let event = name(random.below(EVENTS));
         let tracer = &tracers[random.below(2)];
         match random.below(100) {
@@ -304,7 +305,7 @@ fn fork_often(line: &mut Line, count: &Count, process: u64) {
     let page = Mapping::kept(1);
     let data = Data::open();
     let mut random = Random::new(200 + process);
-    for _ in 0..FORKS {
+    for _ in 0..machine::rounds(FORKS) {
         let event = random.below(EVENTS);
         let address = page.address() + 4 * event as u64;
         let index = data.register_text(&text(event), address, 0).unwrap();
@@ -336,7 +337,7 @@ fn fork_often(line: &mut Line, count: &Count, process: u64) {
 
 /// A process that reads the listings.
 fn read(line: &mut Line, count: &Count) {
-    for _ in 0..READINGS {
+    for _ in 0..machine::rounds(READINGS) {
         let status = Status::now();
         let mut names = status.names();
         names.sort();
@@ -379,7 +380,10 @@ fn a_hundred_thousand_operations_on_a_few_events() {
     };
     all(&mut workers, "worked");
     let operations = count.of().load(Ordering::Relaxed);
-    assert!(operations >= 100_000, "{operations} operations");
+    assert!(
+        operations >= machine::rounds(100_000) as u64,
+        "{operations} operations"
+    );
 
     top.enable(&name(0));
     all(&mut workers, "set");

@@ -4,6 +4,7 @@
 
 use crate::fuzz::{run, Options};
 use crate::harness::tests;
+use crate::machine;
 
 tests!("fuzz":
     fixed_seeds.limit(300),
@@ -16,7 +17,7 @@ fn fixed_seeds() {
     for seed in SEEDS {
         let failures = run(&Options {
             seed,
-            operations: 5_000,
+            operations: machine::rounds(5_000) as u64,
             lanes: 0..2,
             against_c: false,
             rush: false,

@@ -411,7 +411,7 @@ pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usi
 
 fn two_hundred_times() {
     // 20 to warm up, and twice 90.
-    grows_by_nothing(20, 90, |round| {
+    grows_by_nothing(20, machine::rounds(90), |round| {
         module::load();
         if round % 10 == 0 {
             use_it_once();
@@ -423,7 +423,7 @@ fn two_hundred_times() {
 
 fn using_it_leaks_nothing() {
     module::load();
-    grows_by_nothing(20, 150, |_| use_it_once());
+    grows_by_nothing(20, machine::rounds(150), |_| use_it_once());
     module::unload_when_idle();
     nothing_is_left();
 }
