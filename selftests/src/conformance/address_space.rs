@@ -18,6 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::thread;
 
 const SPACE: Row = Row::new(
@@ -230,18 +231,18 @@ fn spawned() {
 fn threads() {
     let event = Event::new(TEXT);
     let tracer = Tracer::instance(NAME);
+    let (says, hears) = mpsc::channel();
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             event.wait_set();
+            says.send(()).unwrap();
             event.wait_clear();
         });
         tracer.enable(NAME);
         event.wait_set();
-        // It looks often enough to see that.
-        while !other.is_finished() {
-            tracer.disable(NAME);
-            event.wait_clear();
-        }
+        hears.recv_timeout(wait::limit()).unwrap();
+        tracer.disable(NAME);
+        event.wait_clear();
         other.join().unwrap();
     });
 }

@@ -49,15 +49,16 @@ fn a_clone_with_the_same_files_has_them() {
     let pid = tasks::clone(libc::CLONE_FILES | libc::CLONE_FS).unwrap();
     if pid == 0 {
         event.wait_set();
+        event.page.word(4).store(1, Ordering::Relaxed);
         event.wait_clear();
         os::exit_now(0);
     }
     let address = event.page.address();
     let top = Tracer::top();
-    let bit = || tasks::word_of(pid, address).map(|word| word & 1);
+    let seen = || tasks::word_of(pid, address + 4);
     top.enable(&event.name);
     event.wait_set();
-    wait::until("the child's bit to be set", || bit() == Some(1));
+    wait::until("the child to see its bit set", || seen() == Some(1));
     top.disable(&event.name);
     event.wait_clear();
     assert_eq!(os::wait(pid, 0), Ok((pid, 0)));

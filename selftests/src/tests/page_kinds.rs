@@ -61,6 +61,7 @@ fn a_copied_page_is_right_on_both_sides() {
             event.wait_clear();
             assert!(is_filled(&event.page, 5), "the child's page");
             fill(&event.page, 6);
+            line.say("clear");
             event.wait_set();
             assert!(is_filled(&event.page, 6), "the child's page, written to");
             line.say("again");
@@ -73,6 +74,7 @@ fn a_copied_page_is_right_on_both_sides() {
         top.disable(&event.name);
         event.wait_clear();
         assert!(is_filled(&event.page, 5), "the parent's page");
+        child.line.hear("clear");
         top.enable(&event.name);
         child.line.hear("again");
         child.join();
