@@ -9,12 +9,16 @@ use kernel::prelude::*;
 use kernel::uaccess::{UserPtr, UserSlice};
 
 /// Bytes in user memory that are read once, front to back.
-pub(crate) trait Source {
+///
+/// # Safety
+///
+/// As many bytes at the start of `out` as `fill` returns must be written then.
+pub(crate) unsafe trait Source {
     /// Bytes that are left.
     fn len(&self) -> usize;
 
-    /// Reads into `out`, in order, as many bytes as it has room for and as can be read. Returns how many these
-    /// are; they are written. May sleep.
+    /// Reads into `out`, from its start, as many bytes as it has room for and as can be read. Returns how many
+    /// these are. May sleep.
     fn fill(&mut self, out: &mut [MaybeUninit<u8>]) -> usize;
 
     /// Reads all that is left behind what `out` has already. May sleep.
@@ -32,13 +36,14 @@ pub(crate) trait Source {
             return &[];
         };
         let read = self.fill(bytes);
-        let Some((read, _)) = out.split_at_mut_checked(read + 1) else {
+        let Some((read, _)) = out.split_at_mut_checked(read.saturating_add(1)) else {
             return &[];
         };
         if let Some(last) = read.last_mut() {
             last.write(0);
         }
-        // SAFETY: `fill` has written all bytes of it but the last, and that one has just been written.
+        // SAFETY: By the trait's promise `fill` has written all bytes of it but the last, and that one has
+        // just been written.
         unsafe { &*(core::ptr::from_ref(read) as *const [u8]) }
     }
 }
@@ -57,7 +62,8 @@ impl UserBytes {
     }
 }
 
-impl Source for UserBytes {
+// SAFETY: The kernel's copy returns how many bytes it has written, from the start.
+unsafe impl Source for UserBytes {
     #[inline]
     fn len(&self) -> usize {
         self.len
@@ -83,7 +89,8 @@ impl Source for UserBytes {
     }
 }
 
-impl Source for &mut IovIterSource<'_> {
+// SAFETY: The length of the slice that the kernel crate has initialised, which starts where `out` does.
+unsafe impl Source for &mut IovIterSource<'_> {
     #[inline]
     fn len(&self) -> usize {
         IovIterSource::len(self)

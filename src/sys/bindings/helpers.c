@@ -18,8 +18,8 @@
 #include <linux/trace_events.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
-#include <linux/workqueue.h>
 #include <linux/unaligned.h>
+#include <linux/workqueue.h>
 #include <asm/futex.h>
 
 #include "helpers.h"
