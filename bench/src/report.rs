@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
+/// What each file says.
+const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0";
+
 /// How many times a figure that was kept one may be.
 const WORSE: f64 = 1.03;
 
@@ -178,7 +181,10 @@ pub fn make(c: &str, ours: &str, directory: &str) -> Result<(), String> {
     unused(&ours, &mut text, &mut json)?;
     alone(&ours, &mut text, &mut json)?;
     print!("{text}");
+    // They may be kept.
+    json.insert(0, format!("{{\"license\": \"{LICENCE}\"}}"));
     let json = format!("[\n  {}\n]\n", json.join(",\n  "));
+    let text = format!("{LICENCE}\n\n{text}");
     let mut files = vec![("table.txt", text), ("table.json", json)];
     files.extend(charts(&c, &ours)?);
     for (name, content) in files {
