@@ -24,7 +24,7 @@ impl Random {
 
     /// One of `0..end`, which is not empty.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        self.long_below(end as u64) as usize
     }
 
     /// The same, for large numbers.
