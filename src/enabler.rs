@@ -3,22 +3,20 @@
 //! One bit in the memory of a process that shows whether anybody listens to an event.
 
 use crate::event::Use;
+use crate::ordered::Order;
 use crate::registrations::{Registrations, Site};
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::remote_page::UserBit;
+use core::cmp::Ordering;
+use core::mem::size_of;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
-
-/// The next enabler's number.
-static NEXT_ID: Atomic<u64> = Atomic::new(0);
 
 /// A registration: a bit, and the event whose state it shows.
 ///
-/// Its set of registrations finds it by address and bit, the event by its number; whoever removes
-/// it removes it from both.
+/// Its set of registrations finds it by address and bit, the event by itself; whoever removes it
+/// removes it from both. There may be very many: it takes 32 bytes with its count.
 pub(crate) struct Enabler {
-    id: u64,
     bit: UserBit,
     event: Use,
     registrations: Arc<Registrations>,
@@ -39,7 +37,6 @@ impl Enabler {
     ) -> Result<Arc<Self>> {
         Ok(Arc::new(
             Self {
-                id: NEXT_ID.fetch_add(1, Relaxed),
                 bit,
                 event,
                 registrations: registrations.clone(),
@@ -47,11 +44,6 @@ impl Enabler {
             },
             GFP_KERNEL_ACCOUNT,
         )?)
-    }
-
-    /// Unique while the module is loaded.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
     }
 
     /// The bit.
@@ -77,5 +69,25 @@ impl Enabler {
     /// Writes the bit in the memory of all processes that have this registration.
     pub(crate) fn write(&self, on: bool) {
         self.registrations.write(&self.bit, on);
+    }
+}
+
+const _: () = assert!(size_of::<Enabler>() <= 24);
+
+/// By address and bit.
+pub(crate) struct BySite;
+
+impl Order<Enabler> for BySite {
+    fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
+        one.site().cmp(&other.site())
+    }
+}
+
+/// By where they lie in memory: an order in which each has a place of its own.
+pub(crate) struct ByIdentity;
+
+impl Order<Enabler> for ByIdentity {
+    fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
+        Arc::as_ptr(one).cmp(&Arc::as_ptr(other))
     }
 }

@@ -6,16 +6,18 @@
 //! together. The event is there as long as one exists, and is retired when the last is dropped. The
 //! holders keep the module loaded.
 
-use crate::enabler::Enabler;
+use crate::enabler::{ByIdentity, Enabler};
 use crate::misses::Misses;
+use crate::ordered::Ordered;
 use crate::registry::Registry;
 use crate::schema::{self, Description, Field, Location, Sink};
 use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::trace_event::{self, FieldSpec, TraceEvent, TraceEventOwner};
+use core::ptr;
+use kernel::alloc::AllocError;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::str::{CStr, CString};
 use kernel::sync::{Arc, Mutex};
 
@@ -52,7 +54,20 @@ pub(crate) struct UserEvent {
 struct Enablers {
     /// What the bits are to say.
     on: bool,
-    by_id: RBTree<u64, Arc<Enabler>>,
+    all: Ordered<Enabler, ByIdentity>,
+}
+
+impl Enablers {
+    fn has(&self, enabler: &Enabler) -> bool {
+        let this = ptr::from_ref(enabler);
+        let found = self.all.get(|other| Arc::as_ptr(other).cmp(&this));
+        found.is_some()
+    }
+
+    fn remove(&mut self, enabler: &Enabler) -> Option<Arc<Enabler>> {
+        let this = ptr::from_ref(enabler);
+        self.all.remove(|other| Arc::as_ptr(other).cmp(&this))
+    }
 }
 
 /// How an event is asked for.
@@ -160,7 +175,7 @@ impl UserEvent {
             registry: registry.clone(),
             tracers <- new_mutex!(None, "UserEvent::tracers"),
             enablers <- new_mutex!(
-                Enablers { on: false, by_id: RBTree::new() },
+                Enablers { on: false, all: Ordered::new() },
                 "UserEvent::enablers"
             ),
         }? Error);
@@ -221,32 +236,27 @@ impl UserEvent {
     ///
     /// # Errors
     ///
-    /// What `write` fails with; the enabler is not connected then, and the node is still there.
-    pub(crate) fn connect<E>(
+    /// What `write` fails with, and what it makes of a lack of memory; the enabler is not connected
+    /// then.
+    pub(crate) fn connect<E: From<AllocError>>(
         &self,
-        node: &mut Option<RBTreeNode<u64, Arc<Enabler>>>,
+        enabler: &Arc<Enabler>,
         write: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut enablers = self.enablers.lock();
-        write(enablers.on)?;
-        if let Some(node) = node.take() {
-            enablers.by_id.insert(node);
+        enablers.all.insert(enabler.clone())?;
+        let result = write(enablers.on);
+        if result.is_err() {
+            // The caller has it, too.
+            let _ = enablers.remove(enabler);
         }
-        Ok(())
+        result
     }
 
     /// Forgets an enabler. Its bit is not written any more once this returns.
-    pub(crate) fn disconnect(&self, enabler: &Enabler) {
-        // Freed after the lock is released.
-        let node = self.enablers.lock().by_id.remove_node(&enabler.id());
-        drop(node);
-    }
-
-    /// As [`UserEvent::connect`], for an enabler that already knows in whose memory its bit is.
-    pub(crate) fn connect_written(&self, enabler: &Enabler, node: RBTreeNode<u64, Arc<Enabler>>) {
-        let mut enablers = self.enablers.lock();
-        enabler.write(enablers.on);
-        enablers.by_id.insert(node);
+    pub(crate) fn disconnect(&self, enabler: &Arc<Enabler>) {
+        // The caller has it, too, so nothing is freed under the lock.
+        let _ = self.enablers.lock().remove(enabler);
     }
 
     /// Writes the event's state by `write`, if `enabler` is still connected. `write` is called with
@@ -261,9 +271,10 @@ impl UserEvent {
         write: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
         let enablers = self.enablers.lock();
-        match enablers.by_id.get(&enabler.id()) {
-            Some(_) => write(enablers.on),
-            None => Ok(()),
+        if enablers.has(enabler) {
+            write(enablers.on)
+        } else {
+            Ok(())
         }
     }
 }
@@ -282,7 +293,7 @@ impl TraceEventOwner for UserEvent {
             return;
         }
         enablers.on = on;
-        for enabler in enablers.by_id.values() {
+        for enabler in enablers.all.values() {
             enabler.write(on);
         }
     }

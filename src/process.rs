@@ -201,7 +201,6 @@ impl Process {
         bit: UserBit,
         mut event: Use,
     ) -> Result {
-        let site = (bit.address(), bit.bit());
         // Held while the page is waited for: that holds up this process alone.
         let _changes = self.changes.lock();
         if self.has(bit.address(), bit.bit()) {
@@ -210,12 +209,8 @@ impl Process {
         loop {
             let registrations = self.own_registrations()?;
             let enabler = Enabler::new(&registrations, bit, event)?;
-            let by_site = RBTreeNode::new(site, enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-            let mut by_site = Some(by_site);
-            let by_id = RBTreeNode::new(enabler.id(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-            let mut by_id = Some(by_id);
-            with_page(mm, &bit, Faults::Own, |locked| {
-                registrations.insert_if(&mut by_site, || {
+            let is_registered = with_page(mm, &bit, Faults::Own, |locked| {
+                registrations.insert_if(&enabler, || {
                     if !self.is_alone() {
                         return Ok(false);
                     }
@@ -225,11 +220,11 @@ impl Process {
                         registrations.note_change();
                     }
                     let event = enabler.event();
-                    event.connect(&mut by_id, |on| bit.store(mm, locked, on))?;
+                    event.connect(&enabler, |on| bit.store(mm, locked, on))?;
                     Ok(true)
                 })
             })?;
-            if by_site.is_none() {
+            if is_registered {
                 return Ok(());
             }
             // Shared with a child by now. It is not to have what it began without.
@@ -419,18 +414,18 @@ impl Process {
 }
 
 /// Calls `write` with the mmap lock held, and again each time the page of `bit` was not there and
-/// has been brought in. Waits for both.
+/// has been brought in. Waits for both. Returns what it returns.
 ///
 /// # Errors
 ///
-/// `EFAULT` when the page cannot be brought in, or does not stay; `EINTR` when nobody brings it in,
-/// or the current task is killed.
-fn with_page(
+/// `ENOMEM`; `EFAULT` when the page cannot be brought in, or does not stay; `EINTR` when nobody
+/// brings it in, or the current task is killed.
+fn with_page<T>(
     mm: &MmWithUser,
     bit: &UserBit,
     faults: Faults,
-    mut write: impl FnMut(&MmapReadGuard<'_>) -> Result<(), NotWritten>,
-) -> Result {
+    mut write: impl FnMut(&MmapReadGuard<'_>) -> Result<T, NotWritten>,
+) -> Result<T> {
     let mut faults_left = MOST_FAULTS;
     let mut waits_left = MOST_WAITS;
     while faults_left != 0 && waits_left != 0 {
@@ -438,7 +433,7 @@ fn with_page(
         let written = write(&locked);
         drop(locked);
         match written {
-            Ok(()) => return Ok(()),
+            Ok(result) => return Ok(result),
             Err(NotWritten::NotPresent) => {
                 faults_left -= 1;
                 let present = match faults {
@@ -447,6 +442,7 @@ fn with_page(
                 };
                 present.map_err(|error| if error == EINTR { error } else { EFAULT })?;
             }
+            Err(NotWritten::NoMemory) => return Err(ENOMEM),
             Err(NotWritten::Busy) => {
                 waits_left -= 1;
                 fsleep(WAIT);

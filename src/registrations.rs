@@ -6,11 +6,13 @@
 //! one set until one of them changes something: then that one gets a copy. So forking costs the
 //! same however much is registered.
 
-use crate::enabler::Enabler;
+use crate::enabler::{BySite, Enabler};
+use crate::ordered::Ordered;
 use crate::process::Process;
 use crate::sys::clock;
 use crate::sys::remote_page::UserBit;
 use core::mem;
+use kernel::alloc::AllocError;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -39,7 +41,7 @@ pub(crate) struct Registrations {
     /// boot, or [`NEVER`].
     last_change: Atomic<u64>,
     #[pin]
-    by_site: Mutex<RBTree<Site, Arc<Enabler>>>,
+    by_site: Mutex<Ordered<Enabler, BySite>>,
     /// By address space.
     #[pin]
     members: Mutex<RBTree<usize, Arc<Process>>>,
@@ -48,41 +50,39 @@ pub(crate) struct Registrations {
 impl Registrations {
     /// The registration at a site.
     pub(crate) fn get(&self, site: &Site) -> Option<Arc<Enabler>> {
-        self.by_site.lock().get(site).cloned()
+        self.by_site
+            .lock()
+            .get(|enabler| enabler.site().cmp(site))
+            .cloned()
     }
 
     /// The first registration at or behind a site.
     pub(crate) fn get_from(&self, site: &Site) -> Option<Arc<Enabler>> {
-        let by_site = self.by_site.lock();
-        let cursor = by_site.cursor_lower_bound(site)?;
-        let (_, enabler) = cursor.current();
-        Some(enabler.clone())
+        self.by_site
+            .lock()
+            .get_from(|enabler| enabler.site().cmp(site))
+            .cloned()
     }
 
-    /// Adds a registration. For a set that nobody shares yet.
-    fn insert(&self, node: RBTreeNode<Site, Arc<Enabler>>) {
-        let replaced = self.by_site.lock().insert(node);
-        drop(replaced);
-    }
-
-    /// Adds a registration if `connect` says so; then the node is taken. Whoever is forked meanwhile
-    /// does not run before that is done.
+    /// Adds a registration, if `connect` says so, and returns what it says. Whoever is forked
+    /// meanwhile does not run before that is done.
     ///
     /// # Errors
     ///
-    /// What `connect` fails with.
-    pub(crate) fn insert_if<E>(
+    /// What `connect` fails with, and what a lack of memory is to it.
+    pub(crate) fn insert_if<E: From<AllocError>>(
         &self,
-        node: &mut Option<RBTreeNode<Site, Arc<Enabler>>>,
+        enabler: &Arc<Enabler>,
         connect: impl FnOnce() -> Result<bool, E>,
-    ) -> Result<(), E> {
+    ) -> Result<bool, E> {
         let mut by_site = self.by_site.lock();
-        if connect()? {
-            let replaced = node.take().and_then(|node| by_site.insert(node));
-            drop(by_site);
-            drop(replaced);
+        by_site.insert(enabler.clone())?;
+        let connected = connect();
+        if !matches!(connected, Ok(true)) {
+            // The caller has it, too.
+            let _ = by_site.remove(|other| other.site().cmp(&enabler.site()));
         }
-        Ok(())
+        connected
     }
 
     /// Removes the registration at a site, if there is one and `is_alone` says so: `None` if it does
@@ -93,7 +93,7 @@ impl Registrations {
         is_alone: impl FnOnce() -> bool,
     ) -> Option<Option<Arc<Enabler>>> {
         let mut by_site = self.by_site.lock();
-        is_alone().then(|| by_site.remove(site))
+        is_alone().then(|| by_site.remove(|enabler| enabler.site().cmp(site)))
     }
 
     /// Waits until whoever was at a registration when the current process was forked has done it.
@@ -153,17 +153,21 @@ impl Registrations {
         copy.0.join(member);
         for original in enablers {
             let enabler = Enabler::new(&copy.0, *original.bit(), original.event().again())?;
-            let by_site = RBTreeNode::new(enabler.site(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-            let by_id = RBTreeNode::new(enabler.id(), enabler.clone(), GFP_KERNEL_ACCOUNT)?;
-            enabler.event().connect_written(&enabler, by_id);
-            copy.0.insert(by_site);
+            copy.0.insert_if(&enabler, || {
+                // It may have changed since the original was written, and changes from here on.
+                original.event().connect(&enabler, |on| {
+                    enabler.write(on);
+                    Ok::<_, Error>(())
+                })?;
+                Ok::<_, Error>(true)
+            })?;
         }
         Ok(copy)
     }
 
     /// Forgets everything.
     fn clear(&self) {
-        let by_site = mem::replace(&mut *self.by_site.lock(), RBTree::new());
+        let by_site = mem::replace(&mut *self.by_site.lock(), Ordered::new());
         for enabler in by_site.values() {
             enabler.event().disconnect(enabler);
         }
@@ -184,7 +188,7 @@ impl Membership {
             pin_init!(Registrations {
                 users: Atomic::new(1),
                 last_change: Atomic::new(NEVER),
-                by_site <- new_mutex!(RBTree::new(), "Registrations::by_site"),
+                by_site <- new_mutex!(Ordered::new(), "Registrations::by_site"),
                 members <- new_mutex!(RBTree::new(), "Registrations::members"),
             }),
             GFP_KERNEL_ACCOUNT,

@@ -19,6 +19,7 @@ mod errno;
 mod event;
 mod files;
 mod misses;
+mod ordered;
 mod process;
 mod processes;
 mod registrations;

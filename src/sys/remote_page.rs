@@ -8,21 +8,31 @@ use super::bindings;
 use core::mem::size_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use kernel::alloc::AllocError;
 use kernel::mm::{MmWithUser, MmapReadGuard};
 use kernel::prelude::*;
 
 /// A naturally aligned 32- or 64-bit word at a user address, and a bit in it.
 ///
+/// There may be very many, so it is one number: the lower six bits are the bit's, the next says whether
+/// the word is wide, and the others are the address, the lowest two bits of which are none.
+///
 /// # Invariants
 ///
-/// `address` is a multiple of the word's size, the word lies in the user's half of the address
-/// space, and `bit` is less than the word has bits.
+/// The address is a multiple of the word's size, the word lies in the user's half of the address
+/// space, and the bit is less than the word has bits.
 #[derive(Clone, Copy)]
-pub(crate) struct UserBit {
-    address: usize,
-    bit: u8,
-    is_wide: bool,
-}
+pub(crate) struct UserBit(u64);
+
+/// How far up the address begins, and so how many of its upper bits have to be clear. No architecture has
+/// that large a half for its users.
+const ADDRESS_SHIFT: u32 = 5;
+
+/// The bit's number.
+const BIT: u64 = (1 << 6) - 1;
+
+/// What says that the word is wide.
+const IS_WIDE: u64 = 1 << 6;
 
 /// Why a bit could not be written right now.
 pub(crate) enum NotWritten {
@@ -30,6 +40,14 @@ pub(crate) enum NotWritten {
     NotPresent,
     /// Somebody has locked the page. The bit may have been written, but may get lost with the page.
     Busy,
+    /// There was no memory for what belongs to it.
+    NoMemory,
+}
+
+impl From<AllocError> for NotWritten {
+    fn from(_: AllocError) -> Self {
+        Self::NoMemory
+    }
 }
 
 /// How long to wait for somebody else's page.
@@ -56,17 +74,19 @@ impl UserBit {
         if !unsafe { bindings::user_events_access_ok(address, size.into()) } {
             return Err(EFAULT);
         }
-        // INVARIANT: Checked above.
-        Ok(Self {
-            address,
-            bit,
-            is_wide,
-        })
+        // Upper bits that are not clear come in below.
+        let place = (address as u64).rotate_left(ADDRESS_SHIFT);
+        if place & (IS_WIDE | BIT) != 0 {
+            return Err(EFAULT);
+        }
+        let is_wide = if is_wide { IS_WIDE } else { 0 };
+        // INVARIANT: Checked above. The address is a multiple of four.
+        Ok(Self(place | is_wide | u64::from(bit)))
     }
 
     /// How many bits the word has.
     pub(crate) fn width(&self) -> u32 {
-        if self.is_wide {
+        if self.is_wide() {
             u64::BITS
         } else {
             u32::BITS
@@ -75,12 +95,16 @@ impl UserBit {
 
     /// Where the word is.
     pub(crate) fn address(&self) -> usize {
-        self.address
+        ((self.0 & !(IS_WIDE | BIT)) >> ADDRESS_SHIFT) as usize
+    }
+
+    fn is_wide(&self) -> bool {
+        self.0 & IS_WIDE != 0
     }
 
     /// Which bit of the word it is.
     pub(crate) fn bit(&self) -> u8 {
-        self.bit
+        (self.0 & BIT) as u8
     }
 
     /// Sets or clears the bit, atomically and without faulting. May sleep, but does not wait for
@@ -97,7 +121,7 @@ impl UserBit {
         let pinned = unsafe {
             bindings::pin_user_pages_remote(
                 mm.as_raw(),
-                self.address,
+                self.address(),
                 1,
                 bindings::FOLL_WRITE | bindings::FOLL_NOFAULT,
                 &mut page,
@@ -116,10 +140,10 @@ impl UserBit {
         // is made of it.
         let marked = unsafe {
             let base = kernel::bindings::kmap_local_page(page).cast::<u8>();
-            let word = base.add(self.address % kernel::page::PAGE_SIZE);
-            if self.is_wide {
+            let word = base.add(self.address() % kernel::page::PAGE_SIZE);
+            if self.is_wide() {
                 let word = AtomicU64::from_ptr(word.cast());
-                let mask = 1u64 << self.bit;
+                let mask = 1u64 << self.bit();
                 if on {
                     word.fetch_or(mask, Ordering::SeqCst);
                 } else {
@@ -127,7 +151,7 @@ impl UserBit {
                 }
             } else {
                 let word = AtomicU32::from_ptr(word.cast());
-                let mask = 1u32 << self.bit;
+                let mask = 1u32 << self.bit();
                 if on {
                     word.fetch_or(mask, Ordering::SeqCst);
                 } else {
@@ -148,14 +172,14 @@ impl UserBit {
     /// work than [`UserBit::store`]. Returns whether that was possible; a page that is not there, or
     /// that the task may not write now, is left alone. Does not sleep.
     pub(crate) fn clear_own(&self) -> bool {
-        let bit = u32::from(self.bit);
+        let bit = u32::from(self.bit());
         // Of a wide word the half with the bit.
-        let half = match (self.is_wide, cfg!(target_endian = "big")) {
+        let half = match (self.is_wide(), cfg!(target_endian = "big")) {
             (true, false) => bit / 32,
             (true, true) => 1 - bit / 32,
             (false, _) => 0,
         };
-        let address = self.address + 4 * half as usize;
+        let address = self.address() + 4 * half as usize;
         // SAFETY: The word is in the user's half of the address space, by the invariant, and is
         // changed as the task itself could change it. Faults are refused, not taken.
         unsafe { bindings::user_events_clear_own(address, 1 << (bit % 32)) == 0 }
@@ -169,7 +193,7 @@ impl UserBit {
         let found = unsafe {
             bindings::get_user_pages_remote(
                 mm.as_raw(),
-                self.address,
+                self.address(),
                 1,
                 bindings::FOLL_NOFAULT,
                 &mut page,
@@ -182,8 +206,8 @@ impl UserBit {
         // SAFETY: We hold a reference to the page until the put below. The rest is as in `store`.
         unsafe {
             let base = kernel::bindings::kmap_local_page(page).cast::<u8>();
-            let word = base.add(self.address % kernel::page::PAGE_SIZE);
-            let value = if self.is_wide {
+            let word = base.add(self.address() % kernel::page::PAGE_SIZE);
+            let value = if self.is_wide() {
                 AtomicU64::from_ptr(word.cast()).load(Ordering::Relaxed)
             } else {
                 AtomicU32::from_ptr(word.cast())
@@ -192,7 +216,7 @@ impl UserBit {
             };
             kernel::bindings::kunmap_local(base.cast());
             bindings::user_events_put_page(page);
-            Some(value & (1 << self.bit) != 0)
+            Some(value & (1 << self.bit()) != 0)
         }
     }
 
@@ -210,7 +234,7 @@ impl UserBit {
         // SAFETY: The address space is alive and its mmap lock is held. The function may drop the
         // lock meanwhile, which nothing here minds, and holds it again on return.
         kernel::error::to_result(unsafe {
-            bindings::fixup_user_fault(mm.as_raw(), self.address, flags, &mut unlocked)
+            bindings::fixup_user_fault(mm.as_raw(), self.address(), flags, &mut unlocked)
         })
     }
 
@@ -225,7 +249,7 @@ impl UserBit {
         let flags = bindings::fault_flag_FAULT_FLAG_WRITE | bindings::fault_flag_FAULT_FLAG_REMOTE;
         // SAFETY: As in `fault_in`. What the current task is, the function checks itself.
         kernel::error::to_result(unsafe {
-            bindings::user_events_fault_in_within(mm.as_raw(), self.address, flags, LONGEST_FAULT)
+            bindings::user_events_fault_in_within(mm.as_raw(), self.address(), flags, LONGEST_FAULT)
         })
     }
 }
