@@ -11,9 +11,10 @@ use crate::misses::Misses;
 use crate::ordered::Ordered;
 use crate::registry::Registry;
 use crate::schema::{self, Description, Field, Location, Sink};
-use crate::sys::event_mutex::EventMutexHeld;
+use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
 use crate::sys::module_ref::ModuleRef;
-use crate::sys::trace_event::{self, FieldSpec, TraceEvent, TraceEventOwner};
+use crate::sys::trace_event::{self, Draft, FieldSpec, TraceEvent, TraceEventOwner};
+use core::num::NonZero;
 use core::ptr;
 use kernel::alloc::AllocError;
 use kernel::new_mutex;
@@ -32,11 +33,9 @@ pub(crate) type Use = trace_event::Use<UserEvent>;
 pub(crate) struct UserEvent {
     /// Unique while the module is loaded, and rising: the order of listings.
     id: u64,
-    /// The description as it is listed.
-    listing: KVec<u8>,
-    /// Bytes of the listing that are the name it was registered under.
-    name_len: usize,
     place: Place,
+    /// Bytes of the listing that are the name it was registered under.
+    name_len: u16,
     fixed_size: u32,
     locations: KVec<Location>,
     /// Does the event stay when nobody uses it?
@@ -44,8 +43,7 @@ pub(crate) struct UserEvent {
     misses: Misses,
     registry: Arc<Registry>,
     /// What the tracers hold, while any is attached.
-    #[pin]
-    tracers: Mutex<Option<(Use, ModuleRef)>>,
+    tracers: ByEventMutex<Option<(Use, ModuleRef)>>,
     #[pin]
     enablers: Mutex<Enablers>,
 }
@@ -84,8 +82,9 @@ pub(crate) struct Request {
 pub(crate) enum Place {
     /// Under the name it was registered with.
     Named,
-    /// As one of several formats of that name, with a number that no other format has.
-    Format(u64),
+    /// As one of several formats of that name, with a number that no other format has. They count
+    /// from 1, and are shown less one.
+    Format(NonZero<u64>),
 }
 
 impl Place {
@@ -106,7 +105,7 @@ impl Place {
         let mut shown = KVec::with_capacity(name.len() + 8, GFP_KERNEL)?;
         shown.extend_from_slice(name, GFP_KERNEL)?;
         if let Place::Format(number) = self {
-            let suffix = CString::try_from_fmt(fmt!(".{number:x}"))?;
+            let suffix = CString::try_from_fmt(fmt!(".{:x}", number.get() - 1))?;
             shown.extend_from_slice(suffix.to_bytes(), GFP_KERNEL)?;
             schema::check_name(&shown)?;
         }
@@ -138,8 +137,8 @@ impl UserEvent {
         place: Place,
         persistent: bool,
         description: &Description<'_>,
-        listing: KVec<u8>,
-    ) -> Result<Arc<Event>> {
+        listing: &[u8],
+    ) -> Result<Draft<UserEvent>> {
         let name = place.name(description.name())?;
         // The conversions and `REC->` are longer than the types that they stand for.
         let mut print_fmt = Text(KVec::with_capacity(
@@ -166,20 +165,19 @@ impl UserEvent {
         let event = try_pin_init!(Self {
             id,
             place,
-            listing,
-            name_len: description.name().len(),
+            name_len: u16::try_from(description.name().len()).map_err(|_| EINVAL)?,
             fixed_size: description.fixed_size(),
             locations,
             persistent,
             misses: Misses::new(),
             registry: registry.clone(),
-            tracers <- new_mutex!(None, "UserEvent::tracers"),
+            tracers: ByEventMutex::new(None),
             enablers <- new_mutex!(
                 Enablers { on: false, all: Ordered::new() },
                 "UserEvent::enablers"
             ),
         }? Error);
-        TraceEvent::new(place.group(), &name, &print_fmt.0, specs, event)
+        TraceEvent::draft(place.group(), &name, listing, &print_fmt.0, specs, event)
     }
 
     /// Unique, and higher for events made later.
@@ -190,16 +188,6 @@ impl UserEvent {
     /// Where the trace core shows it.
     pub(crate) fn place(&self) -> Place {
         self.place
-    }
-
-    /// The name it was registered under. Not always the one in tracefs, see [`TraceEvent::name`].
-    pub(crate) fn registered_name(&self) -> &[u8] {
-        self.listing.get(..self.name_len).unwrap_or_default()
-    }
-
-    /// The description as it is listed, which tells events with the same name apart.
-    pub(crate) fn listing(&self) -> &[u8] {
-        &self.listing
     }
 
     /// Where it is registered.
@@ -279,10 +267,32 @@ impl UserEvent {
     }
 }
 
+impl Event {
+    /// The description as it is listed, which tells events with the same name apart.
+    pub(crate) fn listing(&self) -> &[u8] {
+        self.owner_text()
+    }
+
+    /// The name it was registered under. Not always the one in tracefs, see [`TraceEvent::name`].
+    pub(crate) fn registered_name(&self) -> &[u8] {
+        let name = self.listing().get(..usize::from(self.name_len));
+        name.unwrap_or_default()
+    }
+
+    /// What no other event in the same [`Place`] has: the name, or for a format the listing.
+    pub(crate) fn key(&self) -> &[u8] {
+        match self.place {
+            Place::Named => self.registered_name(),
+            Place::Format(_) => self.listing(),
+        }
+    }
+}
+
 impl TraceEventOwner for UserEvent {
-    fn first_attaches(event: &Arc<Event>, held: &EventMutexHeld) -> Result {
+    fn first_attaches(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
         let module = ModuleRef::get()?;
-        *event.tracers.lock() = Some((Use::first(event, held), module));
+        let first = Use::first(event, held);
+        *event.tracers.get_mut(held) = Some((first, module));
         Ok(())
     }
 
@@ -298,8 +308,8 @@ impl TraceEventOwner for UserEvent {
         }
     }
 
-    fn last_detached(event: &Event) {
-        let tracers = event.tracers.lock().take();
+    fn last_detached(event: &Event, held: &mut EventMutexHeld) {
+        let tracers = event.tracers.get_mut(held).take();
         drop(tracers);
     }
 

@@ -62,10 +62,19 @@ impl<T, O: Order<T>> Ordered<T, O> {
 
     /// The first value that is equal or greater.
     pub(crate) fn get_from(&self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<&Arc<T>> {
+        self.values_from(compare).next()
+    }
+
+    /// All values that are equal or greater, in their order.
+    pub(crate) fn values_from(
+        &self,
+        compare: impl Fn(&Arc<T>) -> Ordering,
+    ) -> impl Iterator<Item = &Arc<T>> {
         let (number, at) = self.place(&compare);
-        let leaf = self.leaves.get(number)?;
-        leaf.get(at)
-            .or_else(|| self.leaves.get(number + 1)?.first())
+        let leaf = self.leaves.get(number);
+        let first = leaf.and_then(|leaf| leaf.get(at..)).unwrap_or_default();
+        let others = self.leaves.get(number + 1..).unwrap_or_default();
+        Iterator::chain(first.iter(), others.iter().flat_map(|leaf| leaf.iter()))
     }
 
     /// All values, in their order.

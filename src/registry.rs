@@ -3,15 +3,16 @@
 //! All events, by name.
 
 use crate::event::{Event, Place, Request, Text, Use, UserEvent};
+use crate::ordered::{Order, Ordered};
 use crate::schema::Description;
 use crate::sys::event_mutex::{ByEventMutex, EventMutexGuard, EventMutexHeld};
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::Number;
 use crate::sys::work_queue::OwnedQueue;
 use core::cmp::Ordering;
+use core::num::NonZero;
 use kernel::list::{List, ListArc};
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{Arc, SpinLock};
 use kernel::time::{delay::fsleep, Delta};
@@ -47,78 +48,83 @@ pub(crate) struct Registry {
 /// The events.
 struct Events {
     /// Those that are alone with their name, by name.
-    named: RBTree<Key, Arc<Event>>,
+    named: Ordered<Event, ByKey>,
     /// Those that share their name with other formats, by listing, so that those with the same name
     /// stand together.
-    formats: RBTree<Key, Arc<Event>>,
+    formats: Ordered<Event, ByKey>,
     /// All, by age.
-    by_id: RBTree<u64, Arc<Event>>,
+    by_id: Ordered<Event, ById>,
     count: u32,
     next_id: u64,
-    next_format: u64,
+    /// Counts from 1.
+    next_format: NonZero<u64>,
 }
 
 impl Events {
     /// Those that are alone with their name, or those that are not.
-    fn keyed(&mut self, place: Place) -> &mut RBTree<Key, Arc<Event>> {
+    fn keyed(&mut self, place: Place) -> &mut Ordered<Event, ByKey> {
         match place {
             Place::Named => &mut self.named,
             Place::Format(_) => &mut self.formats,
         }
     }
 
+    /// Adds an event, with the next number.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; nothing has changed then.
+    fn add(&mut self, event: &Arc<Event>) -> Result {
+        let keyed = self.keyed(event.place());
+        keyed.insert(event.clone())?;
+        if let Err(error) = self.by_id.insert(event.clone()) {
+            self.remove_key(event);
+            return Err(error.into());
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Counts an event that has come to stay: the next one gets other numbers.
+    fn count_on(&mut self, event: &Event) {
+        self.next_id += 1;
+        if let Place::Format(number) = event.place() {
+            self.next_format = number.saturating_add(1);
+        }
+    }
+
     /// Forgets an event.
     fn remove(&mut self, event: &Arc<Event>) {
-        if self.by_id.remove(&event.id()).is_some() {
-            self.keyed(event.place()).remove(&Key::Event(event.clone()));
+        let removed = self.by_id.remove(|other| other.id().cmp(&event.id()));
+        if removed.is_some() {
+            self.remove_key(event);
             self.count -= 1;
         }
     }
-}
 
-/// What an event is found by: its name, or for a format its listing. Only compared with keys of the
-/// same tree.
-enum Key {
-    Event(Arc<Event>),
-    Text(KVec<u8>),
-}
-
-impl Key {
-    /// A copy of `text`, to look for it.
-    fn text(text: &[u8]) -> Result<Self> {
-        let mut copy = KVec::new();
-        copy.extend_from_slice(text, GFP_KERNEL)?;
-        Ok(Self::Text(copy))
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Key::Event(event) => match event.place() {
-                Place::Named => event.registered_name(),
-                Place::Format(_) => event.listing(),
-            },
-            Key::Text(text) => text,
-        }
+    fn remove_key(&mut self, event: &Event) {
+        let key = event.key();
+        let _ = self
+            .keyed(event.place())
+            .remove(|other| other.key().cmp(key));
     }
 }
 
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+/// By name, or formats by listing.
+struct ByKey;
+
+impl Order<Event> for ByKey {
+    fn compare(one: &Arc<Event>, other: &Arc<Event>) -> Ordering {
+        one.key().cmp(other.key())
     }
 }
 
-impl Eq for Key {}
+/// By age.
+struct ById;
 
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.bytes().cmp(other.bytes())
+impl Order<Event> for ById {
+    fn compare(one: &Arc<Event>, other: &Arc<Event>) -> Ordering {
+        one.id().cmp(&other.id())
     }
 }
 
@@ -130,12 +136,12 @@ impl Registry {
     /// `ENOMEM`.
     pub(crate) fn new(symbols: Symbols) -> Result<Arc<Self>> {
         let events = Events {
-            named: RBTree::new(),
-            formats: RBTree::new(),
-            by_id: RBTree::new(),
+            named: Ordered::new(),
+            formats: Ordered::new(),
+            by_id: Ordered::new(),
             count: 0,
             next_id: 0,
-            next_format: 0,
+            next_format: NonZero::<u64>::MIN,
         };
         Arc::pin_init(
             try_pin_init!(Self {
@@ -170,24 +176,17 @@ impl Registry {
         description: &Description<'_>,
         request: Request,
     ) -> Result<Use> {
-        let mut listing = Text(KVec::with_capacity(
-            description.text_len(),
-            GFP_KERNEL_ACCOUNT,
-        )?);
+        let mut listing = Text(KVec::with_capacity(description.text_len(), GFP_KERNEL)?);
         description.write_listing(&mut listing)?;
         let listing = listing.0;
-        let key = Key::text(if request.multi_format {
-            &listing
-        } else {
-            description.name()
-        })?;
         let mut held = EventMutexGuard::lock(self.symbols);
 
         let events = self.events.get(&held);
         let found = if request.multi_format {
-            events.formats.get(&key)
+            events.formats.get(|event| event.key().cmp(&listing))
         } else {
-            events.named.get(&key)
+            let name = description.name();
+            events.named.get(|event| event.key().cmp(name))
         };
         if let Some(event) = found.cloned() {
             if event.listing() == listing.as_slice() {
@@ -210,20 +209,15 @@ impl Registry {
         } else {
             Place::Named
         };
-        let event = UserEvent::new(self, id, place, request.persistent, description, listing)?;
-        let by_key = RBTreeNode::new(Key::Event(event.clone()), event.clone(), GFP_KERNEL_ACCOUNT)?;
-        let by_id = RBTreeNode::new(id, event.clone(), GFP_KERNEL_ACCOUNT)?;
+        let draft = UserEvent::new(self, id, place, request.persistent, description, &listing)?;
+        let event = draft.event().clone();
+        self.events.get_mut(&mut held).add(&event)?;
         let first = Use::first(&event, &held);
-        event.publish(&mut held)?;
-
-        let events = self.events.get_mut(&mut held);
-        events.keyed(place).insert(by_key);
-        events.by_id.insert(by_id);
-        events.count += 1;
-        events.next_id += 1;
-        if request.multi_format {
-            events.next_format += 1;
+        if let Err(error) = draft.publish(&mut held) {
+            self.events.get_mut(&mut held).remove(&event);
+            return Err(error);
         }
+        self.events.get_mut(&mut held).count_on(&event);
         Ok(first)
     }
 
@@ -234,23 +228,16 @@ impl Registry {
     /// `ENOENT` when there is none; `EBUSY` when one of them is used; `EPERM` when one is
     /// persistent and `may_delete_persistent` is not set. None is deleted then.
     pub(crate) fn delete(&self, name: &[u8], may_delete_persistent: bool) -> Result {
-        let key = Key::text(name)?;
         let mut held = EventMutexGuard::lock(self.symbols);
         let mut found = KVec::new();
-        let events = self.events.get_mut(&mut held);
-        if let Some(event) = events.named.get(&key) {
+        let events = self.events.get(&held);
+        if let Some(event) = events.named.get(|event| event.key().cmp(name)) {
             found.push(event.clone(), GFP_KERNEL)?;
         }
-        let mut next = events.formats.cursor_lower_bound_mut(&key);
-        while let Some(cursor) = next {
-            let (_, event) = cursor.current();
-            if event.registered_name() != name {
-                break;
-            }
+        let formats = events.formats.values_from(|event| event.key().cmp(name));
+        for event in formats.take_while(|event| event.registered_name() == name) {
             found.push(event.clone(), GFP_KERNEL)?;
-            next = cursor.move_next();
         }
-
         if found.is_empty() {
             return Err(ENOENT);
         }
@@ -337,7 +324,8 @@ impl Registry {
     /// `EBUSY` when the trace core refers to it.
     fn retire(&self, event: &Arc<Event>) -> Result {
         let mut held = EventMutexGuard::lock(self.symbols);
-        let is_known = self.events.get(&held).by_id.get(&event.id()).is_some();
+        let by_id = &self.events.get(&held).by_id;
+        let is_known = by_id.get(|other| other.id().cmp(&event.id())).is_some();
         if is_known && !event.is_used() {
             self.remove(event, &mut held)?;
         }

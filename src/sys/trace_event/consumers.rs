@@ -17,11 +17,11 @@ use kernel::sync::Arc;
 
 /// Who takes the records of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Consumers(u32);
+pub(crate) struct Consumers(i8);
 
 impl Consumers {
-    const FTRACE: u32 = 1;
-    const PERF: u32 = 2;
+    const FTRACE: i8 = 1;
+    const PERF: i8 = 2;
 
     /// Does nobody?
     #[inline]
@@ -60,7 +60,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     }
 
     /// Notes who takes records, and tells the owner.
-    fn set_consumers(&self, consumers: u32) {
+    fn set_consumers(&self, consumers: i8) {
         self.consumers.store(consumers, Release);
         O::consumers_changed(self);
     }
@@ -95,9 +95,9 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 event.detach_file(data.cast(), &mut held());
                 Ok(())
             }
-            bindings::trace_reg_TRACE_REG_PERF_REGISTER => event.attach_perf(&held()),
+            bindings::trace_reg_TRACE_REG_PERF_REGISTER => event.attach_perf(&mut held()),
             bindings::trace_reg_TRACE_REG_PERF_UNREGISTER => {
-                event.detach(event.consumers().0 & !Consumers::PERF);
+                event.detach(event.consumers().0 & !Consumers::PERF, &mut held());
                 Ok(())
             }
             // Opening, closing and scheduling a perf event, the last of them without the mutex: the
@@ -123,7 +123,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let inserted = unsafe { self.probes.insert(file, held) };
         if inserted.is_err() {
             if before.is_none() {
-                O::last_detached(self);
+                O::last_detached(self, held);
             }
             return inserted;
         }
@@ -134,11 +134,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     fn detach_file(&self, file: *mut bindings::trace_event_file, held: &mut EventMutexHeld) {
         self.probes.remove(file, held);
         if self.probes.is_empty() {
-            self.detach(self.consumers().0 & !Consumers::FTRACE);
+            self.detach(self.consumers().0 & !Consumers::FTRACE, held);
         }
     }
 
-    fn attach_perf(self: &Arc<Self>, held: &EventMutexHeld) -> Result {
+    fn attach_perf(self: &Arc<Self>, held: &mut EventMutexHeld) -> Result {
         let before = self.consumers();
         if before.is_none() {
             O::first_attaches(self, held)?;
@@ -147,10 +147,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Ok(())
     }
 
-    fn detach(&self, left: u32) {
+    fn detach(&self, left: i8, held: &mut EventMutexHeld) {
         self.set_consumers(left);
         if left == 0 {
-            O::last_detached(self);
+            O::last_detached(self, held);
         }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) use uses::Use;
 use super::bindings::{self, trace_event_call, trace_event_fields};
 use super::event_mutex::{ByEventMutex, EventMutexHeld};
 use super::probe_list::ProbeList;
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::ptr;
 use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
@@ -32,14 +34,14 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// # Errors
     ///
     /// An error keeps the consumer away and is what the consumer gets.
-    fn first_attaches(event: &Arc<TraceEvent<Self>>, held: &EventMutexHeld) -> Result;
+    fn first_attaches(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
 
     /// The set of consumers has changed. `event_mutex` is held.
     fn consumers_changed(event: &TraceEvent<Self>);
 
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
     /// on the event: it cannot be withdrawn from here.
-    fn last_detached(event: &TraceEvent<Self>);
+    fn last_detached(event: &TraceEvent<Self>, held: &mut EventMutexHeld);
 
     /// Nobody uses the event any more, unless somebody began to since. `event_mutex` may be held.
     fn last_use_dropped(event: Arc<TraceEvent<Self>>);
@@ -63,8 +65,9 @@ pub(crate) struct FieldSpec<'a> {
 ///
 /// # Invariants
 ///
-/// - `call`, `class` and `tracepoint` point to each other, to `strings` and to `fields`, all of
-///   which stay in place and unchanged from `new` on.
+/// - `call`, `class` and `tracepoint` point to each other and to `strings`, all of which stay in
+///   place and unchanged from `draft` on. Once published, `class` points to no fields any more: the
+///   trace core has made its own of them.
 /// - While `published`, the trace core has the pointer to `call`, and a reference count of the
 ///   `Arc` that holds `self` is its.
 /// - `probes` has exactly the files for which the trace core has registered us and not
@@ -85,22 +88,37 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     /// The event's entry in `dynamic_events`; in the list while `published`.
     #[pin]
     dyn_event: Opaque<bindings::dyn_event>,
-    /// All texts, each with a NUL behind it; the name comes first.
+    /// All texts, each with a NUL behind it; the name comes first, and then the owner's.
     strings: KVec<u8>,
-    name_len: usize,
-    fields: KVec<trace_event_fields>,
-    probes: ProbeList,
-    consumers: Atomic<u32>,
-    uses: Atomic<usize>,
+    name_len: u16,
+    owner_text_len: u16,
+    consumers: Atomic<i8>,
     published: ByEventMutex<bool>,
+    #[pin]
+    is_listed: AtomicTracker,
+    probes: ProbeList,
+    uses: Atomic<usize>,
     /// For one list of the owner's.
     #[pin]
     links: ListLinks,
     #[pin]
-    is_listed: AtomicTracker,
-    #[pin]
     owner: O,
 }
+
+/// An event that the trace core does not know yet, and what only the trace core is to know: the
+/// fields, the last followed by zeros.
+pub(crate) struct Draft<O: TraceEventOwner> {
+    event: Arc<TraceEvent<O>>,
+    fields: KVec<trace_event_fields>,
+}
+
+/// The end of an array of fields, and nothing before it: zeros.
+struct NoFields(UnsafeCell<MaybeUninit<trace_event_fields>>);
+
+// SAFETY: Nobody writes to it.
+unsafe impl Sync for NoFields {}
+
+static NO_FIELDS: NoFields = NoFields(UnsafeCell::new(MaybeUninit::zeroed()));
 
 // SAFETY: The raw pointers inside lead into the structure itself; the trace core may use a call
 // from any thread.
@@ -142,18 +160,20 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         reg: Some(Self::reg),
     };
 
-    /// Makes an event that the trace core does not know yet. None of the texts may hold a NUL.
+    /// Makes an event that the trace core does not know yet. None of the texts may hold a NUL;
+    /// `owner_text` is kept with the others, for the owner.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what `owner` fails with.
-    pub(crate) fn new<'a>(
+    /// `ENOMEM`; `EINVAL` when a text is too long, or what `owner` fails with.
+    pub(crate) fn draft<'a>(
         system: &'static CStr,
         name: &[u8],
+        owner_text: &[u8],
         print_fmt: &[u8],
         fields: impl Iterator<Item = FieldSpec<'a>> + Clone,
         owner: impl PinInit<O, Error>,
-    ) -> Result<Arc<Self>> {
+    ) -> Result<Draft<O>> {
         // With a NUL behind each.
         let (count, texts_len) = fields.clone().fold((0, 0), |(count, len), field| {
             (
@@ -161,9 +181,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 len + field.type_text.len() + field.name.len() + 2,
             )
         });
-        let all = name.len() + print_fmt.len() + 2 + texts_len;
+        let all = name.len() + owner_text.len() + print_fmt.len() + 3 + texts_len;
         let mut strings = KVec::with_capacity(all, GFP_KERNEL_ACCOUNT)?;
         let name_at = add_string(&mut strings, name)?;
+        add_string(&mut strings, owner_text)?;
         let print_fmt_at = add_string(&mut strings, print_fmt)?;
         let mut texts = KVec::with_capacity(count, GFP_KERNEL)?;
         for field in fields.clone() {
@@ -174,15 +195,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // From here on `strings` does not grow, so what it holds stays in place.
         let base = strings.as_ptr();
         let at = |offset: usize| base.wrapping_add(offset).cast::<kernel::ffi::c_char>();
-        let mut array = KVec::with_capacity(texts.len() + 1, GFP_KERNEL_ACCOUNT)?;
+        let mut array = KVec::with_capacity(texts.len() + 1, GFP_KERNEL)?;
         for (field, (type_at, name_at)) in fields.zip(texts.iter()) {
-            array.push(
-                Self::field(&field, at(*type_at), at(*name_at)),
-                GFP_KERNEL_ACCOUNT,
-            )?;
+            array.push(Self::field(&field, at(*type_at), at(*name_at)), GFP_KERNEL)?;
         }
-        array.push(trace_event_fields::default(), GFP_KERNEL_ACCOUNT)?;
-        let fields_at = array.as_mut_ptr();
+        array.push(trace_event_fields::default(), GFP_KERNEL)?;
 
         let event = Arc::pin_init(
             try_pin_init!(Self {
@@ -192,14 +209,14 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 tracepoint: Opaque::zeroed(),
                 dyn_event: Opaque::zeroed(),
                 strings,
-                name_len: name.len(),
-                fields: array,
-                probes: ProbeList::new(),
+                name_len: u16::try_from(name.len()).map_err(|_| EINVAL)?,
+                owner_text_len: u16::try_from(owner_text.len()).map_err(|_| EINVAL)?,
                 consumers: Atomic::new(0),
-                uses: Atomic::new(0),
                 published: ByEventMutex::new(false),
-                links <- ListLinks::new(),
                 is_listed <- AtomicTracker::new(),
+                probes: ProbeList::new(),
+                uses: Atomic::new(0),
+                links <- ListLinks::new(),
                 owner <- owner,
             }? Error),
             GFP_KERNEL_ACCOUNT,
@@ -211,7 +228,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             let class = &mut *event.class.get();
             class.system = system.as_char_ptr();
             class.reg = Some(bindings::user_events_reg);
-            class.fields_array = fields_at;
+            class.fields_array = NO_FIELDS.0.get().cast();
             class.fields.next = ptr::addr_of_mut!(class.fields);
             class.fields.prev = class.fields.next;
 
@@ -226,7 +243,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             call.flags =
                 (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_TRACEPOINT) as i32;
         }
-        Ok(event)
+        Ok(Draft {
+            event,
+            fields: array,
+        })
     }
 
     /// A field as the trace core wants it. Without alignment: fields follow each other directly.
@@ -253,6 +273,16 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 
     /// The name under which tracefs shows the event.
     pub(crate) fn name(&self) -> &[u8] {
-        self.strings.get(..self.name_len).unwrap_or_default()
+        let name = self.strings.get(..usize::from(self.name_len));
+        name.unwrap_or_default()
+    }
+
+    /// The text that is kept for the owner.
+    pub(crate) fn owner_text(&self) -> &[u8] {
+        let start = usize::from(self.name_len) + 1;
+        let text = self
+            .strings
+            .get(start..start + usize::from(self.owner_text_len));
+        text.unwrap_or_default()
     }
 }

@@ -5,14 +5,19 @@
 use super::super::bindings;
 use super::super::dyn_event::{DynEventOwner, DynEvents};
 use super::super::event_mutex::EventMutexHeld;
-use super::TraceEvent;
+use super::{Draft, TraceEvent, NO_FIELDS};
 use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-impl<O: DynEventOwner> TraceEvent<O> {
+impl<O: DynEventOwner> Draft<O> {
+    /// The event.
+    pub(crate) fn event(&self) -> &Arc<TraceEvent<O>> {
+        &self.event
+    }
+
     /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
     /// lists it, and consumers can attach. May sleep.
     ///
@@ -20,23 +25,25 @@ impl<O: DynEventOwner> TraceEvent<O> {
     ///
     /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
     /// with.
-    pub(crate) fn publish(self: &Arc<Self>, held: &mut EventMutexHeld) -> Result {
-        if *self.published.get(held) {
-            return Err(EBUSY);
-        }
-        let call = self.call.get();
+    pub(crate) fn publish(mut self, held: &mut EventMutexHeld) -> Result {
+        let event = &self.event;
+        let call = event.call.get();
+        let class = event.class.get();
         // INVARIANT: The reference that the trace core gets with the pointer.
-        let trace_cores = Arc::into_raw(self.clone());
-        // SAFETY: The call is complete since `new`, stays in place, and is not registered yet. The
-        // reference made above keeps it alive until it is removed again. `event_mutex`, with which
-        // the trace core looks for the event's file, is held.
+        let trace_cores = Arc::into_raw(event.clone());
+        // SAFETY: The call is complete since `draft`, stays in place, and is not registered yet: a
+        // draft is published once. The reference made above keeps it alive until it is removed again.
+        // The fields, which end in zeros, stay in place until they are taken back below, and the trace
+        // core looks at them in these calls only. `event_mutex`, with which the trace core looks for
+        // the event's file, is held.
         let ret = unsafe {
-            if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
+            (*class).fields_array = self.fields.as_mut_ptr();
+            let ret = if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
                 Err(ENODEV)
             } else if let Err(error) = to_result(bindings::trace_add_event_call(call)) {
                 bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
                 Err(error)
-            } else if self.defined_fields(held) + 1 != self.fields.len()
+            } else if event.defined_fields(held) + 1 != self.fields.len()
                 || !bindings::user_events_has_directory(call)
             {
                 // The trace core does not say when it runs out of memory on the way. The removal
@@ -48,14 +55,17 @@ impl<O: DynEventOwner> TraceEvent<O> {
                 }
             } else {
                 Ok(())
-            }
+            };
+            // INVARIANT: The fields are freed with the draft.
+            (*class).fields_array = NO_FIELDS.0.get().cast();
+            ret
         };
         if ret.is_err() {
             // SAFETY: The trace core did not take the call, so the reference is still ours.
             drop(unsafe { Arc::from_raw(trace_cores) });
         } else {
-            *self.published.get_mut(held) = true;
-            let entry = self.dyn_event.get();
+            *event.published.get_mut(held) = true;
+            let entry = event.dyn_event.get();
             // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
             // that nobody writes to. `event_mutex` is held.
             unsafe {
@@ -65,10 +75,12 @@ impl<O: DynEventOwner> TraceEvent<O> {
         }
         ret
     }
+}
 
+impl<O: DynEventOwner> TraceEvent<O> {
     /// How many fields the trace core has defined for the event.
     fn defined_fields(&self, _held: &EventMutexHeld) -> usize {
-        // SAFETY: The list of the class is complete since `new`, and `event_mutex` is held: the
+        // SAFETY: The list of the class is complete since `draft`, and `event_mutex` is held: the
         // trace core adds to and removes from it under that only.
         unsafe {
             let head = ptr::addr_of!((*self.class.get()).fields);
