@@ -40,6 +40,16 @@ pub fn rounds(many: usize) -> usize {
     }
 }
 
+/// Has the kernel let go of objects that are free, but counted: KASAN keeps them for a while to see whether
+/// somebody still uses them.
+pub fn forget_free_objects() {
+    let caches = fs::read_dir("/sys/kernel/slab").into_iter().flatten();
+    for cache in caches.filter_map(Result::ok) {
+        // Some kernels do not have it, and then do not need it.
+        let _ = fs::write(cache.path().join("shrink"), "1");
+    }
+}
+
 /// Objects in use, by slab cache.
 pub fn slab_objects() -> BTreeMap<String, i64> {
     let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");

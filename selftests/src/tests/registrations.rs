@@ -8,8 +8,10 @@ use crate::event::{wait_gone, Event};
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE};
 use crate::os;
+use crate::random::Random;
 use crate::tracefs::Tracer;
 use crate::wait::{self, SetOnDrop};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -34,6 +36,7 @@ tests!("better_than_c_registrations":
     a_program_that_changes_its_name,
     a_reader_in_a_pid_namespace,
     can_be_longer_than_a_page,
+    thousands_come_and_go_in_any_order,
     is_correct_while_processes_come_and_go.limit(300),
 );
 
@@ -85,6 +88,91 @@ fn the_listing_is_0400_of_root() {
 
 fn of_nothing() {
     assert_eq!(fs::read_to_string(REGISTRATIONS).unwrap(), HEADER);
+}
+
+/// Bits of one event in a kilobyte, and which of them are registered, by the test's own account.
+struct Crowd {
+    data: Data,
+    page: Mapping,
+    tracer: Tracer,
+    random: Random,
+    there: BTreeSet<(u64, u8)>,
+}
+
+impl Crowd {
+    const NAME: &'static str = "st_who_crowd";
+    const WORDS: u64 = 256;
+
+    /// Registers or unregisters a bit drawn anew so often; of those that are there, one in `one_in` goes.
+    fn change(&mut self, times: usize, one_in: usize) {
+        for _ in 0..times {
+            let word = self.random.long_below(Self::WORDS);
+            let bit = self.random.byte_below(32);
+            let address = self.page.address() + 4 * word;
+            if !self.there.contains(&(word, bit)) {
+                let text = format!("{} u32 a", Self::NAME);
+                self.data.register_text(&text, address, bit).unwrap();
+                self.there.insert((word, bit));
+            } else if self.random.below(one_in) == 0 {
+                self.data.unregister_bit(address, bit).unwrap();
+                self.there.remove(&(word, bit));
+            }
+        }
+    }
+
+    /// Lets all go but every hundredth.
+    fn shrink(&mut self) {
+        let mut number = 0;
+        let (data, page) = (&self.data, &self.page);
+        self.there.retain(|(word, bit)| {
+            number += 1;
+            if number % 100 != 0 {
+                data.unregister_bit(page.address() + 4 * word, *bit)
+                    .unwrap();
+            }
+            number % 100 == 0
+        });
+    }
+
+    /// The listing has them in their order, and they all follow the event, and no other bit.
+    fn check(&self) {
+        let (pid, name) = (process::id() as i32, name());
+        let want = self.there.iter().map(|(word, bit)| {
+            let address = self.page.address() + 4 * word;
+            line(Self::NAME, pid, &name, address, *bit, "clear")
+        });
+        assert_eq!(listing(), want.collect::<Vec<_>>());
+        self.tracer.enable(Self::NAME);
+        for word in 0..Self::WORDS {
+            let bits = self.there.range((word, 0)..(word + 1, 0));
+            let want = bits.fold(0, |mask, (_, bit)| mask | (1u32 << bit));
+            let now = || self.page.word(4 * word as usize).load(Ordering::Relaxed);
+            wait::until("the bits to be set", || now() == want);
+        }
+        self.tracer.disable(Self::NAME);
+        for word in 0..Self::WORDS as usize {
+            let now = || self.page.word(4 * word).load(Ordering::Relaxed);
+            wait::until("the bits to be cleared", || now() == 0);
+        }
+    }
+}
+
+fn thousands_come_and_go_in_any_order() {
+    let mut crowd = Crowd {
+        data: Data::open(),
+        page: Mapping::kept(1),
+        tracer: Tracer::instance("st_who_crowd"),
+        random: Random::new(5),
+        there: BTreeSet::new(),
+    };
+    crowd.change(4000, 8);
+    crowd.check();
+    crowd.change(4000, 1);
+    crowd.check();
+    crowd.shrink();
+    crowd.check();
+    crowd.change(1000, 1);
+    crowd.check();
 }
 
 fn of_bits_of_both_widths() {
