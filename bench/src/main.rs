@@ -3,8 +3,8 @@
 //! What the operations of user_events cost, in instructions.
 //!
 //! As the first process of a machine it measures and prints what it counted, and turns the machine
-//! off. As `bench table C OURS DIRECTORY` it makes the table of what two machines printed, and draws it;
-//! as `bench check NOW KEPT` it compares two such tables.
+//! off. As `bench table DIRECTORY` it makes the table of what the machines printed, and draws it; as
+//! `bench check NOW KEPT` it compares two such tables.
 
 mod attach;
 mod chart;
@@ -37,14 +37,20 @@ fn measure() {
     sys::mount(c"devtmpfs", c"/dev").expect("mount devtmpfs");
     sys::mount(c"tracefs", c"/sys/kernel/tracing").expect("mount tracefs");
     sys::allow_files(20_000);
+    // `only=GROUP` on the kernel's command line.
+    let only = std::env::var("only").ok();
+    let (by_the_clock, measure_by_the_clock) = rows::BY_THE_CLOCK;
+    if only.as_deref() == Some(by_the_clock) {
+        if let Ok(module) = File::open(MODULE) {
+            sys::load_module(&module).expect("load the module");
+        }
+        return group(measure_by_the_clock);
+    }
     if let Some(obstacle) = count::obstacle() {
         panic!("{obstacle}");
     }
-
     count::start_idler();
 
-    // `only=GROUP` on the kernel's command line.
-    let only = std::env::var("only").ok();
     match File::open(MODULE) {
         Ok(module) if only.is_some() => sys::load_module(&module).expect("load the module"),
         Ok(module) => {
@@ -107,7 +113,7 @@ fn main() -> ExitCode {
     match arguments[1..] {
         // What a process does that was made to be measured.
         ["end"] => sys::exit_now(0),
-        ["table", c, ours, directory] => exit(report::make(c, ours, directory)),
+        ["table", directory] => exit(report::make(directory)),
         ["check", now, kept] => exit(report::check(now, kept)),
         _ if std::process::id() == 1 => {
             println!();
@@ -116,7 +122,7 @@ fn main() -> ExitCode {
             sys::power_off()
         }
         _ => {
-            eprintln!("usage: bench table C OURS DIRECTORY | check NOW KEPT");
+            eprintln!("usage: bench table DIRECTORY | check NOW KEPT");
             ExitCode::from(2)
         }
     }

@@ -3,7 +3,7 @@
 //! The table, made of what two machines printed.
 
 use crate::chart::{self, Growth};
-use crate::rows::{Limit, ALONE, GROWTH, ROWS, UNUSED, UNUSED_LIMIT};
+use crate::rows::{Limit, ALONE, EACH_SECOND, GROWTH, ROWS, UNUSED, UNUSED_LIMIT};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -18,6 +18,14 @@ const WORSE: f64 = 1.03;
 struct Counts(BTreeMap<String, u64>);
 
 impl Counts {
+    /// Reads what was printed on a kernel: by the machine that counts, and by the one that goes by the clock.
+    fn of_kernel(directory: &str, kernel: &str) -> Result<Counts, String> {
+        let mut counts = Counts::read(&format!("{directory}/{kernel}.console"))?;
+        let by_the_clock = Counts::read(&format!("{directory}/{kernel}-writers.console"))?;
+        counts.0.extend(by_the_clock.0);
+        Ok(counts)
+    }
+
     /// Reads what a machine printed.
     fn read(path: &str) -> Result<Counts, String> {
         let text = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
@@ -133,6 +141,29 @@ fn alone(ours: &Counts, text: &mut String, json: &mut Vec<String>) -> Result<(),
     Ok(())
 }
 
+/// The part that goes by the clock. It is no figure to be compared with another day's.
+fn by_the_clock(
+    c: &Counts,
+    ours: &Counts,
+    text: &mut String,
+    json: &mut Vec<String>,
+) -> Result<(), String> {
+    let _ = writeln!(
+        text,
+        "\n{:<52} {:>11} {:>11} {:>7}",
+        "records in a second, 12 bytes, ftrace, two CPUs", "C", "ours", "ratio"
+    );
+    for (key, what) in EACH_SECOND {
+        let (theirs, own) = (c.of(key)?, ours.of(key)?);
+        let ratio = ratio(own, theirs);
+        let _ = writeln!(text, "{what:<52} {theirs:>11} {own:>11} {ratio:>7.3}");
+        json.push(format!(
+            r#"{{"timed": "{key}", "c": {theirs}, "ours": {own}, "ratio": {ratio:.4}}}"#
+        ));
+    }
+    Ok(())
+}
+
 /// The two charts.
 fn charts(c: &Counts, ours: &Counts) -> Result<[(&'static str, String); 2], String> {
     let mut ratios = Vec::new();
@@ -174,12 +205,14 @@ fn charts(c: &Counts, ours: &Counts) -> Result<[(&'static str, String); 2], Stri
 }
 
 /// Prints the table, and writes it to table.txt and table.json, and two charts.
-pub fn make(c: &str, ours: &str, directory: &str) -> Result<(), String> {
-    let (c, ours) = (Counts::read(c)?, Counts::read(ours)?);
+pub fn make(directory: &str) -> Result<(), String> {
+    let c = Counts::of_kernel(directory, "c")?;
+    let ours = Counts::of_kernel(directory, "custom")?;
     let (mut text, mut json) = (String::new(), Vec::new());
     compared(&c, &ours, &mut text, &mut json)?;
     unused(&ours, &mut text, &mut json)?;
     alone(&ours, &mut text, &mut json)?;
+    by_the_clock(&c, &ours, &mut text, &mut json)?;
     print!("{text}");
     // They may be kept.
     json.insert(0, format!("{{\"license\": \"{LICENCE}\"}}"));
@@ -194,7 +227,8 @@ pub fn make(c: &str, ours: &str, directory: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The ratios of a table.json, by row; where there is nothing to compare with, what was counted.
+/// The ratios of a table.json, by row; where there is nothing to compare with, what was counted. Without
+/// what went by the clock.
 fn figures(path: &str) -> Result<BTreeMap<String, f64>, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let mut figures = BTreeMap::new();

@@ -6,6 +6,7 @@ mod memory;
 pub mod processes;
 pub mod registering;
 pub mod toggling;
+pub mod writers;
 pub mod writing;
 
 /// All groups that need user_events. Each runs in a process of its own.
@@ -18,7 +19,11 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("many", registering::first_and_last),
     ("last", registering::close_of_the_last_user),
     ("toggle", toggling::alone_and_in_a_crowd),
+    ("far", registering::the_last_of_very_many),
 ];
+
+/// The group that goes by the clock, on a machine of its own, which counts nothing.
+pub const BY_THE_CLOCK: (&str, fn()) = ("writers", writers::at_once);
 
 /// What our figure of a row is to keep to.
 #[derive(Clone, Copy)]
@@ -113,6 +118,12 @@ pub const ROWS: &[Row] = &[
         "... of number 6001 to 8000",
         &[OfC(0.16), OfOurs("register.100", 1.2)],
     ),
+    row("register.30000", "... of number 29001 to 30000", &[]),
+    row(
+        "again.30000",
+        "register one of these with a bit in another process",
+        &[],
+    ),
     row(
         "unregister.8000",
         "unregister, 8000 registered",
@@ -181,6 +192,11 @@ pub const ROWS: &[Row] = &[
         &[],
     ),
     row(
+        "memory.own",
+        "... without what an instance takes for it",
+        &[OfC(0.8)],
+    ),
+    row(
         "memory.registration",
         "bytes of memory for a registration",
         &[OfC(0.8)],
@@ -196,6 +212,7 @@ pub const GROWTH: &[(&str, &[(u32, &str)])] = &[
             (200, "register.400"),
             (800, "register.1600"),
             (7000, "register.8000"),
+            (29_500, "register.30000"),
         ],
     ),
     (
@@ -217,6 +234,13 @@ pub const UNUSED: &[(&str, &str, &str)] = &[
 
 /// How many times the cost without the module that may be.
 pub const UNUSED_LIMIT: f64 = 1.01;
+
+/// Rows of what is done in a second.
+pub const EACH_SECOND: &[(&str, &str)] = &[
+    ("writers.1", "one writer"),
+    ("writers.2", "two"),
+    ("writers.4", "four"),
+];
 
 /// Rows of ours that there is nothing to compare with.
 pub const ALONE: &[(&str, &str)] = &[

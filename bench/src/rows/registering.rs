@@ -3,15 +3,19 @@
 //! Registering and unregistering, and how the cost grows with what is registered.
 
 use super::{memory, processes, tell};
-use crate::events::{described, Request, Words};
+use crate::events::{described, Request, Words, TRACING};
 use crate::{count, events, sys};
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::ops::Range;
 
 const MANY: usize = 8000;
 
-/// A file, and what it takes to register many events and bits on it.
-fn many_requests(words: &Words) -> (File, Vec<Request>) {
-    let requests = (0..MANY)
+const VERY_MANY: usize = 30_000;
+
+/// A file, and what it takes to register so many events on it, with a bit in each word.
+fn requests_for(words: &Words, count: usize) -> (File, Vec<Request>) {
+    let requests = (0..count)
         .map(|at| Request::new(&described(&format!("bench_{at}")), words, at))
         .collect();
     (events::data(), requests)
@@ -39,7 +43,7 @@ fn unregister_all<'a>(file: &File, requests: impl Iterator<Item = &'a mut Reques
 /// Registering the first and the last of many, and what a process with so many registrations costs.
 pub fn first_and_last() {
     let words = Words::new(MANY);
-    let (file, mut requests) = many_requests(&words);
+    let (file, mut requests) = requests_for(&words, MANY);
 
     // Of one process, whose memory is the same all the time.
     processes::with("none");
@@ -73,9 +77,22 @@ pub fn first_and_last() {
     tell("close.8000", count::of(|| sys::close(file)).0);
 }
 
+/// The memory that a trace instance takes, for all events that there are: what the trace core needs for each
+/// of them at least.
+fn memory_of_an_instance() -> u64 {
+    let path = format!("{TRACING}/instances/bench");
+    count::settle();
+    let before = memory::used();
+    fs::create_dir(&path).expect("an instance");
+    let taken = memory::used() - before;
+    fs::remove_dir(&path).expect("remove an instance");
+    taken
+}
+
 /// The memory of registrations and of events.
 pub fn memory() {
     const COUNT: usize = MANY / 2;
+    let core_without = memory_of_an_instance();
     let words = Words::new(2 * COUNT);
     let file = events::data();
     let mut requests: Vec<Request> = (0..2 * COUNT)
@@ -95,13 +112,16 @@ pub fn memory() {
     let registration = each(of_one);
     let both = each(of_many);
     tell("memory.registration", registration);
-    tell("memory.event", both.saturating_sub(registration));
+    let event = both.saturating_sub(registration);
+    let core = memory_of_an_instance().saturating_sub(core_without) / COUNT as u64;
+    tell("memory.event", event);
+    tell("memory.own", event.saturating_sub(core));
 }
 
 /// Closing a file whose events go with it.
 pub fn close_of_the_last_user() {
     let words = Words::new(MANY);
-    let (file, mut requests) = many_requests(&words);
+    let (file, mut requests) = requests_for(&words, MANY);
     register_all(&file, &mut requests);
     unregister_all(&file, requests.iter_mut());
     count::settle();
@@ -109,4 +129,44 @@ pub fn close_of_the_last_user() {
     tell("close.last", count::of(|| sys::close(file)).0);
     events::wait_until_none();
     tell("gone.last", count::busy() - busy);
+}
+
+/// Registering where there are so many events that the numbers of the trace core's types get scarce.
+pub fn the_last_of_very_many() {
+    const LAST: usize = 1000;
+    // Forked now, so that it inherits none of them.
+    let (start, mut say_start) = sys::pipe();
+    let pid = sys::fork(|| {
+        let again = std::panic::catch_unwind(|| {
+            register_again(&start, VERY_MANY - LAST..VERY_MANY);
+        });
+        sys::exit_now(i32::from(again.is_err()));
+    });
+    let words = Words::new(VERY_MANY);
+    let (file, mut requests) = requests_for(&words, VERY_MANY);
+    let mut last = 0;
+    for some in requests.chunks_mut(LAST) {
+        last = count::mean(&register_all(&file, some));
+        // Those who free what C has outgrown each time need to get their turn.
+        count::settle();
+    }
+    tell("register.30000", last);
+    say_start.write_all(&[1]).expect("start the other process");
+    assert_eq!(sys::wait(pid).expect("wait"), 0, "registering again");
+}
+
+/// When told to start, registers these events, which are there, with a bit each.
+fn register_again(mut start: &File, events: Range<usize>) {
+    start.read_exact(&mut [0]).expect("wait for the start");
+    sys::run_first();
+    let words = Words::new(events.len());
+    let file = events::data();
+    let mut requests: Vec<Request> = events
+        .enumerate()
+        .map(|(at, event)| Request::new(&described(&format!("bench_{event}")), &words, at))
+        .collect();
+    tell(
+        "again.30000",
+        count::mean(&register_all(&file, &mut requests)),
+    );
 }
