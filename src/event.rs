@@ -8,7 +8,7 @@
 
 use crate::enabler::{ByIdentity, Enabler};
 use crate::misses::Misses;
-use crate::ordered::Ordered;
+use crate::ordered::{Ordered, Spare};
 use crate::registry::Registry;
 use crate::schema::{self, Description, Field, Location, Sink};
 use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
@@ -231,8 +231,16 @@ impl UserEvent {
         enabler: &Arc<Enabler>,
         write: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut enablers = self.enablers.lock();
-        enablers.all.insert(enabler.clone())?;
+        let mut spare = Spare::new();
+        // Whoever holds `event_mutex` may wait for the lock, so memory is not waited for with it.
+        let mut enablers = loop {
+            let mut enablers = self.enablers.lock();
+            let Err(lack) = enablers.all.insert_with(enabler, &mut spare) else {
+                break enablers;
+            };
+            drop(enablers);
+            spare.fill(lack)?;
+        };
         let result = write(enablers.on);
         if result.is_err() {
             // The caller has it, too.

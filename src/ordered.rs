@@ -8,6 +8,7 @@
 
 use core::cmp::Ordering;
 use core::marker::PhantomData;
+use core::mem;
 use kernel::alloc::{AllocError, Allocator, Vec};
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -87,41 +88,92 @@ impl<T, O: Order<T>> Ordered<T, O> {
     /// # Errors
     ///
     /// Nothing has changed then.
-    pub(crate) fn insert(&mut self, value: Arc<T>) -> Result<(), AllocError> {
-        let (mut number, mut at) = self.place(&|other| O::compare(other, &value));
-        let taken = self.leaves.get(number).map_or(0, |leaf| leaf.len());
-        if taken >= LEAF && at < LEAF {
-            self.split(number)?;
-            (number, at) = self.place(&|other| O::compare(other, &value));
-        } else if taken >= LEAF {
+    pub(crate) fn insert(&mut self, value: &Arc<T>) -> Result<(), AllocError> {
+        let mut spare = Spare::new();
+        while let Err(lack) = self.insert_with(value, &mut spare) {
+            spare.fill(lack)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a value, to which none is equal, in the room there is and that of `spare`, where what is
+    /// not needed any more goes. Allocates and frees nothing.
+    ///
+    /// # Errors
+    ///
+    /// What `spare` has to have for that. Nothing has changed then.
+    pub(crate) fn insert_with(
+        &mut self,
+        value: &Arc<T>,
+        spare: &mut Spare<T>,
+    ) -> Result<(), Lack> {
+        let (number, at) = self.place(&|other| O::compare(other, value));
+        let Some(leaf) = self.leaves.get_mut(number) else {
+            return self.insert_leaf(number, value, spare);
+        };
+        let taken = leaf.len();
+        if taken >= LEAF && at >= LEAF {
             // Most often what comes is behind all others: then the leaves stay full.
-            number += 1;
-            return self.insert_leaf(number, value);
+            return self.insert_leaf(number + 1, value, spare);
         }
-        match self.leaves.get_mut(number) {
-            Some(leaf) => insert_at(leaf, at, value),
-            None => self.insert_leaf(number, value),
+        if taken >= LEAF {
+            self.split(number, spare)?;
+            return self.insert_with(value, spare);
         }
+        if taken >= leaf.capacity() {
+            let lack = Lack {
+                leaf: 2 * taken,
+                row: 0,
+            };
+            spare.check(lack)?;
+            move_to(&mut spare.leaf, leaf);
+        }
+        // There is room.
+        let _ = leaf.insert_within_capacity(at, value.clone());
+        Ok(())
     }
 
     /// Adds a leaf with one value, to be the one with this number.
-    fn insert_leaf(&mut self, number: usize, value: Arc<T>) -> Result<(), AllocError> {
-        let mut leaf = KVec::new();
-        leaf.push(value, GFP_KERNEL_ACCOUNT)?;
-        insert_at(&mut self.leaves, number, leaf)
+    fn insert_leaf(
+        &mut self,
+        number: usize,
+        value: &Arc<T>,
+        spare: &mut Spare<T>,
+    ) -> Result<(), Lack> {
+        self.extend_row(1, spare)?;
+        let mut leaf = mem::replace(&mut spare.leaf, KVec::new());
+        // There is room for both.
+        let _ = leaf.push_within_capacity(value.clone());
+        let _ = self.leaves.insert_within_capacity(number, leaf);
+        Ok(())
     }
 
     /// Moves the upper half of a leaf to one of its own.
-    fn split(&mut self, number: usize) -> Result<(), AllocError> {
-        let leaf = self.leaves.get(number);
-        let upper = leaf.and_then(|leaf| leaf.get(LEAF / 2..));
-        let mut moved = KVec::with_capacity(LEAF, GFP_KERNEL_ACCOUNT)?;
-        for value in upper.unwrap_or_default() {
-            moved.push(value.clone(), GFP_KERNEL_ACCOUNT)?;
+    fn split(&mut self, number: usize, spare: &mut Spare<T>) -> Result<(), Lack> {
+        self.extend_row(LEAF, spare)?;
+        let Some(leaf) = self.leaves.get_mut(number) else {
+            return Ok(());
+        };
+        let mut moved = mem::replace(&mut spare.leaf, KVec::new());
+        // There is room for all of them, and for the leaf.
+        for value in leaf.get(LEAF / 2..).unwrap_or_default() {
+            let _ = moved.push_within_capacity(value.clone());
         }
-        insert_at(&mut self.leaves, number + 1, moved)?;
-        if let Some(leaf) = self.leaves.get_mut(number) {
-            leaf.truncate(LEAF / 2);
+        leaf.truncate(LEAF / 2);
+        let _ = self.leaves.insert_within_capacity(number + 1, moved);
+        Ok(())
+    }
+
+    /// Has room for one more leaf in the row, if there is a leaf for `values` to put there.
+    fn extend_row(&mut self, values: usize, spare: &mut Spare<T>) -> Result<(), Lack> {
+        let taken = self.leaves.len();
+        let is_full = taken >= self.leaves.capacity();
+        spare.check(Lack {
+            leaf: values,
+            row: if is_full { 2 * taken + 1 } else { 0 },
+        })?;
+        if is_full {
+            move_to(&mut spare.row, &mut self.leaves);
         }
         Ok(())
     }
@@ -142,13 +194,49 @@ impl<T, O: Order<T>> Ordered<T, O> {
     }
 }
 
-/// Adds a value to a vector, to be the one with this number, which is not behind the end.
-fn insert_at<T, A: Allocator>(
-    values: &mut Vec<T, A>,
-    number: usize,
-    value: T,
-) -> Result<(), AllocError> {
-    values.reserve(1, GFP_KERNEL_ACCOUNT)?;
-    let inserted = values.insert_within_capacity(number, value);
-    inserted.map_err(|_| AllocError)
+/// Memory for one insertion, got without the lock under which it is made.
+pub(crate) struct Spare<T> {
+    leaf: KVec<Arc<T>>,
+    row: KVVec<KVec<Arc<T>>>,
+}
+
+/// What an insertion needs: a leaf for that many values, and a row for that many leaves.
+#[derive(Clone, Copy)]
+pub(crate) struct Lack {
+    leaf: usize,
+    row: usize,
+}
+
+impl<T> Spare<T> {
+    /// No memory.
+    pub(crate) const fn new() -> Self {
+        Self {
+            leaf: KVec::new(),
+            row: KVVec::new(),
+        }
+    }
+
+    /// Gets what is needed. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub(crate) fn fill(&mut self, lack: Lack) -> Result<(), AllocError> {
+        self.leaf.reserve(lack.leaf, GFP_KERNEL_ACCOUNT)?;
+        self.row.reserve(lack.row, GFP_KERNEL_ACCOUNT)
+    }
+
+    /// Is there what is needed?
+    fn check(&self, lack: Lack) -> Result<(), Lack> {
+        let is_enough = self.leaf.capacity() >= lack.leaf && self.row.capacity() >= lack.row;
+        is_enough.then_some(()).ok_or(lack)
+    }
+}
+
+/// Moves values to other memory, which is empty and large enough, and leaves their own there.
+fn move_to<T, A: Allocator>(memory: &mut Vec<T, A>, values: &mut Vec<T, A>) {
+    for value in values.drain_all() {
+        let _ = memory.push_within_capacity(value);
+    }
+    mem::swap(memory, values);
 }

@@ -76,7 +76,7 @@ impl Registrations {
         connect: impl FnOnce() -> Result<bool, E>,
     ) -> Result<bool, E> {
         let mut by_site = self.by_site.lock();
-        by_site.insert(enabler.clone())?;
+        by_site.insert(enabler)?;
         let connected = connect();
         if !matches!(connected, Ok(true)) {
             // The caller has it, too.

@@ -76,8 +76,8 @@ impl Events {
     /// `ENOMEM`; nothing has changed then.
     fn add(&mut self, event: &Arc<Event>) -> Result {
         let keyed = self.keyed(event.place());
-        keyed.insert(event.clone())?;
-        if let Err(error) = self.by_id.insert(event.clone()) {
+        keyed.insert(event)?;
+        if let Err(error) = self.by_id.insert(event) {
             self.remove_key(event);
             return Err(error.into());
         }
