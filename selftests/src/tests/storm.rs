@@ -13,7 +13,7 @@ use crate::harness::{self, tests};
 use crate::memory::{Mapping, PAGE};
 use crate::random::Random;
 use crate::tracefs::Tracer;
-use crate::{os, tasks, wait};
+use crate::{machine, os, tasks, wait};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -26,6 +26,8 @@ tests!("storm":
 const WORKERS: usize = 64;
 /// How often a worker's bits are looked at after a change, in all.
 const OBSERVATIONS: u64 = 10_000;
+/// Where each of them takes long.
+const OBSERVATIONS_IF_SLOW: u64 = 1_000;
 const OBSERVATIONS_IF_LONG: u64 = 1_000_000;
 const EVENTS: [&str; 2] = ["st_storm_a", "st_storm_b"];
 /// Both events' bits.
@@ -305,10 +307,10 @@ fn stay(board: &Board, worker: usize, want: u32) {
 }
 
 fn every_living_process_sees_every_change() {
-    let goal = if harness::is_long() {
-        OBSERVATIONS_IF_LONG
-    } else {
-        OBSERVATIONS
+    let goal = match (harness::is_long(), machine::slowness()) {
+        (true, _) => OBSERVATIONS_IF_LONG,
+        (false, 1) => OBSERVATIONS,
+        (false, _) => OBSERVATIONS_IF_SLOW,
     };
     os::adopt_orphans();
     let board = Board(Mapping::shared(1 + WORKERS));
