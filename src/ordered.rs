@@ -102,11 +102,7 @@ impl<T, O: Order<T>> Ordered<T, O> {
     /// # Errors
     ///
     /// What `spare` has to have for that. Nothing has changed then.
-    pub(crate) fn insert_with(
-        &mut self,
-        value: &Arc<T>,
-        spare: &mut Spare<T>,
-    ) -> Result<(), Lack> {
+    pub(crate) fn insert_with(&mut self, value: &Arc<T>, spare: &mut Spare<T>) -> Result<(), Lack> {
         let (number, at) = self.place(&|other| O::compare(other, value));
         let Some(leaf) = self.leaves.get_mut(number) else {
             return self.insert_leaf(number, value, spare);

@@ -34,66 +34,61 @@ const LONGEST: usize = MAX_FIXED as usize;
 #[inline]
 pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usize> {
     let len = source.len();
-    let mut room = [MaybeUninit::uninit(); INDEX + ON_STACK + 1];
-    match room.get_mut(..=len) {
-        // All of it at once. If only a part can be read, what is wrong with that comes first.
-        Some(room) => {
-            let read = source.read_and_nul(room);
-            let (index, payload_and_nul) = split_index(read)?;
-            let event = find(events, index, len)?;
-            if read.len() <= len {
-                return Err(EFAULT);
-            }
-            record(event, payload_and_nul)?;
-        }
-        None => write_long(events, source)?,
+    let index = source.read_index()?;
+    let payload_len = len.saturating_sub(INDEX);
+    let event = find(events, index, payload_len)?;
+    if payload_len <= ON_STACK {
+        write_short(event, payload_len, source)?;
+    } else {
+        write_long(event, payload_len, source)?;
     }
     Ok(len)
 }
 
-/// The index, and what is behind it; the NUL that was put last is not part of an index.
+/// The event with this index, if somebody wants a record of it with a payload of that many bytes.
 #[inline]
-fn split_index(read: &[u8]) -> Result<(i32, &[u8])> {
-    let (index, rest) = read.split_first_chunk().ok_or(EFAULT)?;
-    if rest.is_empty() {
-        return Err(EFAULT);
-    }
-    Ok((i32::from_ne_bytes(*index), rest))
-}
-
-/// The event for an index in front of a record that is `len` bytes long, if somebody wants it.
-#[inline]
-fn find(events: &EventTable, index: i32, len: usize) -> Result<&Use> {
-    let index = u32::try_from(index).map_err(|_| EINVAL)?;
-    let event = events.get(index).ok_or(ENOENT)?;
-    if len < INDEX + event.fixed_size() {
+fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&Use> {
+    if index > i32::MAX as u32 {
         return Err(EINVAL);
     }
-    if event.consumers().is_none() {
+    let event = events.get(index).ok_or(ENOENT)?;
+    if payload_len < event.fixed_size() {
+        return Err(EINVAL);
+    }
+    if event.seems_unwanted() {
         return Err(EBADF);
     }
     Ok(event)
 }
 
+/// Records what fits on the stack. Apart, so that a write that ends sooner does not make room for it.
+#[inline(never)]
+fn write_short(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
+    let mut room = [MaybeUninit::uninit(); ON_STACK + 1];
+    let room = room.get_mut(..=payload_len).ok_or(E2BIG)?;
+    record(event, source.read_payload_and_nul(room)?)
+}
+
 /// Records what is too long for the stack.
 #[cold]
-fn write_long(events: &EventTable, mut source: impl Source) -> Result {
-    let len = source.len();
-    let mut room = [MaybeUninit::uninit(); INDEX + 1];
-    let (index, _) = split_index(source.read_and_nul(&mut room))?;
-    let event = find(events, index, len)?;
-    let payload_len = source.len();
+fn write_long(event: &Event, payload_len: usize, source: impl Source) -> Result {
     if payload_len > LONGEST {
         return Err(E2BIG);
     }
     let mut payload = KVVec::with_capacity(payload_len + 1, GFP_KERNEL)?;
-    source.read_rest(&mut payload)?;
+    source.read_long(&mut payload)?;
     payload.push(0, GFP_KERNEL)?;
-    record(event, &payload)
+    record_long(event, &payload)
+}
+
+/// [`record`], not twice in the module for what takes its time anyway.
+#[inline(never)]
+fn record_long(event: &Event, payload_and_nul: &[u8]) -> Result {
+    record(event, payload_and_nul)
 }
 
 /// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
-#[inline]
+#[inline(always)]
 fn record(event: &Event, payload_and_nul: &[u8]) -> Result {
     let (_, payload) = payload_and_nul.split_last().ok_or(EINVAL)?;
     let payload = match event.check_payload(payload)? {

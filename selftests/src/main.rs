@@ -35,6 +35,7 @@ mod tests;
 mod tool;
 mod traced;
 mod tracefs;
+mod uring;
 mod usage;
 mod userfault;
 mod wait;

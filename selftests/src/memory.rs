@@ -14,6 +14,9 @@ pub const PAGE: usize = 4096;
 /// Bytes in a huge page.
 pub const HUGE_PAGE: usize = 2 << 20;
 
+/// What a mapping of no file says of its file, and where that begins.
+const NO_FILE: (i32, i64) = (-1, 0);
+
 pub const READ: i32 = libc::PROT_READ;
 pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -37,11 +40,17 @@ unsafe impl Sync for Mapping {}
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    fn map(address: *mut u8, length: usize, protection: i32, flags: i32, fd: i32) -> Result<Self> {
+    fn map(
+        address: *mut u8,
+        length: usize,
+        protection: i32,
+        flags: i32,
+        (fd, offset): (i32, i64),
+    ) -> Result<Self> {
         assert_eq!(length % PAGE, 0);
         // SAFETY: Either the kernel chooses a free place, or `address` is one that this file's
         // callers have just unmapped or own.
-        let start = unsafe { libc::mmap(address.cast(), length, protection, flags, fd, 0) };
+        let start = unsafe { libc::mmap(address.cast(), length, protection, flags, fd, offset) };
         if start == libc::MAP_FAILED {
             return Err(Errno::last());
         }
@@ -56,7 +65,7 @@ impl Mapping {
     /// Zeroed private memory.
     pub fn new(pages: usize) -> Mapping {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, -1).expect("mmap")
+        Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, NO_FILE).expect("mmap")
     }
 
     /// Zeroed private memory that stays mapped until the process ends.
@@ -71,7 +80,8 @@ impl Mapping {
     pub fn placed(address: u64, pages: usize) -> Mapping {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let place = ptr::without_provenance_mut(address as usize);
-        let mut mapping = Mapping::map(place, pages * PAGE, READ_WRITE, flags, -1).expect("mmap");
+        let mut mapping =
+            Mapping::map(place, pages * PAGE, READ_WRITE, flags, NO_FILE).expect("mmap");
         mapping.kept = true;
         mapping
     }
@@ -83,20 +93,32 @@ impl Mapping {
             pages * PAGE,
             protection,
             flags,
-            file.as_raw_fd(),
+            (file.as_raw_fd(), 0),
         )
+    }
+
+    /// A shared page of a file, from where a multiple of the page's size tells.
+    pub fn of_file_at(file: &File, offset: i64) -> Result<Mapping> {
+        let place = (file.as_raw_fd(), offset);
+        Mapping::map(ptr::null_mut(), PAGE, READ_WRITE, libc::MAP_SHARED, place)
     }
 
     /// Zeroed memory of huge pages; `sharing` is MAP_SHARED or MAP_PRIVATE.
     pub fn of_huge_pages(pages: usize, sharing: i32) -> Result<Mapping> {
         let flags = sharing | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
-        Mapping::map(ptr::null_mut(), pages * HUGE_PAGE, READ_WRITE, flags, -1)
+        Mapping::map(
+            ptr::null_mut(),
+            pages * HUGE_PAGE,
+            READ_WRITE,
+            flags,
+            NO_FILE,
+        )
     }
 
     /// Zeroed memory that stays shared with the processes that are forked.
     pub fn shared(pages: usize) -> Mapping {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, -1).expect("mmap")
+        Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, NO_FILE).expect("mmap")
     }
 
     /// Where it starts.
@@ -235,7 +257,7 @@ impl Mapping {
     pub fn map_again(&mut self) {
         assert!(!self.mapped);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let new = Mapping::map(self.start, self.length, READ_WRITE, flags, -1).expect("mmap");
+        let new = Mapping::map(self.start, self.length, READ_WRITE, flags, NO_FILE).expect("mmap");
         assert_eq!(new.start, self.start);
         let kept = self.kept;
         *self = new;

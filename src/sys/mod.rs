@@ -20,6 +20,7 @@ pub(crate) mod probe_list;
 pub(crate) mod process_list;
 pub(crate) mod remote_page;
 pub(crate) mod ring_buffer;
+pub(crate) mod series;
 pub(crate) mod source;
 pub(crate) mod symbols;
 pub(crate) mod sysctl;

@@ -58,7 +58,7 @@ impl TraceFile<'_> {
     /// Where the kernel has to see the record before it knows whether to store it, for a filter or
     /// the condition of a trigger, it sets it aside, and does not tell whether it then found room:
     /// that counts as stored.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(&self, payload: &[u8]) -> Result<(), NotRecorded> {
         let file = self.file.as_ptr();
         // SAFETY: The file is alive by the invariant. Its flags may change meanwhile, hence the volatile
@@ -82,13 +82,7 @@ impl TraceFile<'_> {
         };
         // SAFETY: `size` bytes were reserved at `entry`: the common fields, which are filled in
         // already, and room for the payload behind them. Nobody else knows the record yet.
-        unsafe {
-            ptr::copy_nonoverlapping(
-                payload.as_ptr(),
-                entry.as_ptr().cast::<u8>().add(HEADER),
-                payload.len(),
-            );
-        }
+        unsafe { copy_payload(payload, entry.as_ptr().cast::<u8>().add(HEADER)) };
         // SAFETY: `buffer` is what the reservation made of it.
         unsafe { bindings::trace_event_buffer_commit(buffer) };
         Ok(())
@@ -108,5 +102,33 @@ impl TraceFile<'_> {
         } else {
             NotRecorded::Missed
         }
+    }
+}
+
+/// Copies a payload into a record. What is short takes a few words from its front and a few from its
+/// end, which overlap, instead of the call of a function that counts bytes.
+///
+/// # Safety
+///
+/// `to` must have room for the payload, and nobody else know that room.
+#[inline]
+pub(super) unsafe fn copy_payload(payload: &[u8], to: *mut u8) {
+    let (from, len) = (payload.as_ptr(), payload.len());
+    let copy = |at: usize, count: usize| {
+        // SAFETY: Below, `at + count` is at most `len`, which is what there is, and room for, says the
+        // caller.
+        unsafe { ptr::copy_nonoverlapping(from.add(at), to.add(at), count) };
+    };
+    let both_ends = |count: usize| {
+        copy(0, count);
+        copy(len - count, count);
+    };
+    match len {
+        4..=8 => both_ends(4),
+        9..=16 => both_ends(8),
+        17..=32 => both_ends(16),
+        33..=64 => both_ends(32),
+        65..=128 => both_ends(64),
+        _ => copy(0, len),
     }
 }

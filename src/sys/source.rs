@@ -8,44 +8,63 @@ use kernel::iov::IovIterSource;
 use kernel::prelude::*;
 use kernel::uaccess::{UserPtr, UserSlice};
 
-/// Bytes in user memory that are read once, front to back.
+/// Bytes of the index in front of a payload.
+const INDEX: usize = 4;
+
+/// A write index and a payload behind it, most often in user memory, which may change meanwhile: each
+/// is read once.
 ///
 /// # Safety
 ///
-/// As many bytes at the start of `out` as `fill` returns must be written then.
+/// `read_payload` must have written all of `out` if it succeeds.
 pub(crate) unsafe trait Source {
-    /// Bytes that are left.
+    /// Bytes of both; of what is shorter than an index, too.
     fn len(&self) -> usize;
 
-    /// Reads into `out`, from its start, as many bytes as it has room for and as can be read. Returns how many
-    /// these are. May sleep.
-    fn fill(&mut self, out: &mut [MaybeUninit<u8>]) -> usize;
+    /// Reads the bits of the index. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` when it is not there, or cannot be read.
+    fn read_index(&mut self) -> Result<u32>;
 
-    /// Reads all that is left behind what `out` has already. May sleep.
+    /// Fills `out` from the start of the payload, which is as long at least. May sleep. To be called
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` when not all of it can be read.
+    fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result;
+
+    /// Reads a payload of any length behind what `out` has already. May sleep.
     ///
     /// # Errors
     ///
     /// `EFAULT` when not all of it can be read; `ENOMEM`.
-    fn read_rest(self, out: &mut KVVec<u8>) -> Result;
+    fn read_long(self, out: &mut KVVec<u8>) -> Result;
 
-    /// Reads as many bytes as `out` has room for less one, or as many of them as can be read, and puts a NUL
-    /// behind these, which is the last byte of what is returned. May sleep.
+    /// Fills `out` from the start of the payload, but for a NUL at the end. May sleep. To be called once.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` when not all of it can be read.
     #[inline]
-    fn read_and_nul<'b>(&mut self, out: &'b mut [MaybeUninit<u8>]) -> &'b [u8] {
-        let Some((_, bytes)) = out.split_last_mut() else {
-            return &[];
+    fn read_payload_and_nul<'b>(&mut self, out: &'b mut [MaybeUninit<u8>]) -> Result<&'b [u8]> {
+        let Some((nul, payload)) = out.split_last_mut() else {
+            return Ok(&[]);
         };
-        let read = self.fill(bytes);
-        let Some((read, _)) = out.split_at_mut_checked(read.saturating_add(1)) else {
-            return &[];
-        };
-        if let Some(last) = read.last_mut() {
-            last.write(0);
-        }
-        // SAFETY: By the trait's promise `fill` has written all bytes of it but the last, and that one has
-        // just been written.
-        unsafe { &*(core::ptr::from_ref(read) as *const [u8]) }
+        self.read_payload(payload)?;
+        nul.write(0);
+        // SAFETY: By the trait's promise all bytes but the last are written, and that one has just
+        // been.
+        Ok(unsafe { &*(core::ptr::from_ref(out) as *const [u8]) })
     }
+}
+
+/// Tells the bits of an index from an error of the C functions that read one.
+#[inline]
+fn index(read: i64) -> Result<u32> {
+    u32::try_from(read).map_err(|_| EFAULT)
 }
 
 /// What a `write` is given: an address in user memory and a length.
@@ -60,9 +79,15 @@ impl UserBytes {
     pub(super) fn new(from: *const u8, len: usize) -> Self {
         Self { from, len }
     }
+
+    /// Where the payload begins.
+    #[inline]
+    fn payload(&self) -> *const u8 {
+        self.from.wrapping_add(INDEX)
+    }
 }
 
-// SAFETY: The kernel's copy returns how many bytes it has written, from the start.
+// SAFETY: The kernel's copy tells whether it has written all bytes.
 unsafe impl Source for UserBytes {
     #[inline]
     fn len(&self) -> usize {
@@ -70,26 +95,31 @@ unsafe impl Source for UserBytes {
     }
 
     #[inline]
-    fn fill(&mut self, out: &mut [MaybeUninit<u8>]) -> usize {
-        let wanted = out.len().min(self.len);
-        // SAFETY: `out` has room for `wanted` bytes. Where they come from is checked.
-        let read = unsafe {
-            bindings::user_events_read_user(out.as_mut_ptr().cast(), self.from.cast(), wanted)
-        };
-        self.from = self.from.wrapping_add(read);
-        self.len = self.len.saturating_sub(read);
-        read
+    fn read_index(&mut self) -> Result<u32> {
+        if self.len < INDEX {
+            return Err(EFAULT);
+        }
+        // SAFETY: Where it comes from is checked.
+        index(unsafe { bindings::user_events_read_index(self.from.cast()) })
     }
 
-    fn read_rest(self, out: &mut KVVec<u8>) -> Result {
-        let from = UserPtr::from_ptr(self.from.cast_mut().cast());
-        UserSlice::new(from, self.len)
+    #[inline]
+    fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
+        let (to, len) = (out.as_mut_ptr().cast(), out.len());
+        // SAFETY: `out` has that much room. Where it comes from is checked.
+        let is_read = unsafe { bindings::user_events_read_user(to, self.payload().cast(), len) };
+        is_read.then_some(()).ok_or(EFAULT)
+    }
+
+    fn read_long(self, out: &mut KVVec<u8>) -> Result {
+        let from = UserPtr::from_ptr(self.payload().cast_mut().cast());
+        UserSlice::new(from, self.len.saturating_sub(INDEX))
             .reader()
             .read_all(out, GFP_KERNEL)
     }
 }
 
-// SAFETY: The length of the slice that the kernel crate has initialised, which starts where `out` does.
+// SAFETY: The C function tells whether it has written all bytes.
 unsafe impl Source for &mut IovIterSource<'_> {
     #[inline]
     fn len(&self) -> usize {
@@ -97,11 +127,25 @@ unsafe impl Source for &mut IovIterSource<'_> {
     }
 
     #[inline]
-    fn fill(&mut self, out: &mut [MaybeUninit<u8>]) -> usize {
-        self.copy_from_iter_raw(out).len()
+    fn read_index(&mut self) -> Result<u32> {
+        // SAFETY: The iterator is valid, by its type. It is as it was after this.
+        index(unsafe { bindings::user_events_peek_index(self.as_raw()) })
     }
 
-    fn read_rest(self, out: &mut KVVec<u8>) -> Result {
+    #[inline]
+    fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
+        let (to, len) = (out.as_mut_ptr().cast(), out.len());
+        if len > IovIterSource::len(self).saturating_sub(INDEX) {
+            return Err(EFAULT);
+        }
+        // SAFETY: The iterator is valid, by its type, and holds that much behind an index. `out` has
+        // that much room.
+        let is_read = unsafe { bindings::user_events_read_payload(to, self.as_raw(), len) };
+        is_read.then_some(()).ok_or(EFAULT)
+    }
+
+    fn read_long(self, out: &mut KVVec<u8>) -> Result {
+        self.advance(INDEX);
         let wanted = self.len();
         if self.copy_from_iter_vec(out, GFP_KERNEL)? < wanted {
             return Err(EFAULT);

@@ -137,8 +137,11 @@ fn many_dropped_pages_all_get_their_bits() {
     }
     let top = Tracer::top();
     for _ in 0..3 {
-        pages.advise(libc::MADV_DONTNEED).unwrap();
-        assert_eq!(pages.resident(), 0);
+        // The kernel may still be bringing some back for the change before.
+        wait::until("the pages to stay away", || {
+            pages.advise(libc::MADV_DONTNEED).unwrap();
+            pages.resident() == 0
+        });
         enable_promptly(&top, &event.name);
         wait::until("the kernel to fault all pages in", || {
             pages.resident() == PAGES

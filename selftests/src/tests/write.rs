@@ -11,6 +11,7 @@ use crate::os;
 use crate::rows::Rows;
 use crate::traced::Traced;
 use crate::tracefs::Tracer;
+use crate::uring::{How, Ring};
 
 tests!("write":
     row_fewer_than_4_bytes_is_efault,
@@ -20,6 +21,7 @@ tests!("write":
     row_unreadable_memory_is_efault_and_nothing_recorded,
     row_file_not_open_for_writing_is_ebadf,
     any_split_of_an_iovec,
+    by_io_uring,
     an_index_belongs_to_its_file,
     many_events_on_one_file,
     writing_works_without_a_registered_bit,
@@ -231,6 +233,46 @@ fn any_split_of_an_iovec() {
         "a split changed the payload"
     );
     traced.tracer.disable(&event.name);
+}
+
+fn by_io_uring() {
+    let Some(ring) = Ring::new() else {
+        println!("  # this kernel has no io_uring");
+        return;
+    };
+    let traced = Traced::new("st_write_uring u32 a; __rel_loc char[] b");
+    let event = &traced.event;
+    let file = &event.data.file;
+    let short = [&7u32.to_ne_bytes()[..], &location(0, 3), b"ab\0"].concat();
+    let text = [&[b'x'; 599][..], b"\0"].concat();
+    let long = [&7u32.to_ne_bytes()[..], &location(0, 600), &text].concat();
+    for how in [How::Write, How::Writev, How::WriteFixed] {
+        for payload in [&short, &long] {
+            let length = 4 + payload.len();
+            ring.page
+                .put(0, &[&event.index.to_ne_bytes()[..], payload].concat());
+            assert_eq!(ring.write(file, how, length), Ok(length), "{how:?}");
+            let recorded = traced.recorded(payload.len());
+            assert_eq!(recorded, [payload.clone()], "{how:?}");
+        }
+        let too_short = [
+            (0, Errno::EFAULT),
+            (3, Errno::EFAULT),
+            (4, Errno::EINVAL),
+            (11, Errno::EINVAL),
+        ];
+        for (length, error) in too_short {
+            let got = ring.write(file, how, length);
+            assert_eq!(got, Err(error), "{how:?} of {length} bytes");
+        }
+        ring.page.put(0, &1000u32.to_ne_bytes());
+        assert_eq!(ring.write(file, how, 12), Err(Errno::ENOENT), "{how:?}");
+    }
+    traced.tracer.disable(&event.name);
+    ring.page.put(0, &event.index.to_ne_bytes());
+    for how in [How::Write, How::Writev, How::WriteFixed] {
+        assert_eq!(ring.write(file, how, 12), Err(Errno::EBADF), "{how:?}");
+    }
 }
 
 fn an_index_belongs_to_its_file() {

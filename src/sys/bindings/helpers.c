@@ -18,7 +18,6 @@
 #include <linux/trace_events.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
-#include <linux/unaligned.h>
 #include <linux/workqueue.h>
 #include <asm/futex.h>
 
@@ -73,76 +72,23 @@ u64 user_events_now(void)
 	return ktime_get_ns();
 }
 
-/* What most records have, index included. */
-#define SHORT_RECORD 64
-
-/* Reads what is short by words, which takes less than to begin with the rest. */
-static bool read_user_words(void *to, const void __user *from, size_t size)
-{
-	u64 eight;
-	u32 four;
-	u8 one;
-
-	if (!user_read_access_begin(from, size))
-		return false;
-	for (; size >= sizeof(eight); size -= sizeof(eight)) {
-		unsafe_get_user(eight, (const u64 __user *)from, fault);
-		put_unaligned(eight, (u64 *)to);
-		to += sizeof(eight);
-		from += sizeof(eight);
-	}
-	if (size >= sizeof(four)) {
-		unsafe_get_user(four, (const u32 __user *)from, fault);
-		put_unaligned(four, (u32 *)to);
-		to += sizeof(four);
-		from += sizeof(four);
-		size -= sizeof(four);
-	}
-	for (; size; size--) {
-		unsafe_get_user(one, (const u8 __user *)from, fault);
-		*(u8 *)to = one;
-		to += sizeof(one);
-		from += sizeof(one);
-	}
-	user_read_access_end();
-	return true;
-fault:
-	user_read_access_end();
-	return false;
-}
-
-/**
- * user_events_read_user - copy from user memory as much as can be read
- * @to: where to
- * @from: where from, which may be anything
- * @size: how many bytes
- *
- * Context: process context, may sleep.
- * Return: how many bytes were copied.
- */
-size_t user_events_read_user(void *to, const void __user *from, size_t size)
-{
-	might_fault();
-	if (IS_ENABLED(CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS) &&
-	    size <= SHORT_RECORD && read_user_words(to, from, size))
-		return size;
-	/* To the byte, where there is a page that cannot be read. */
-	return size - copy_from_user(to, from, size);
-}
-
 bool user_events_soft_disabled(struct trace_event_file *file)
 {
 	return trace_trigger_soft_disabled(file);
 }
 
-struct hlist_head *user_events_perf_head(struct trace_event_call *call)
+/*
+ * This CPU's perf events of a call; NULL if nobody wants a record that is
+ * written here. A program that was attached through another CPU's perf event
+ * runs on this CPU, too.
+ */
+struct hlist_head *user_events_perf_listeners(struct trace_event_call *call)
 {
-	return this_cpu_ptr(call->perf_events);
-}
+	struct hlist_head *head = this_cpu_ptr(call->perf_events);
 
-bool user_events_has_bpf(struct trace_event_call *call)
-{
-	return bpf_prog_array_valid(call);
+	if (hlist_empty(head) && !bpf_prog_array_valid(call))
+		return NULL;
+	return head;
 }
 
 void user_events_fetch_caller_regs(struct pt_regs *regs)

@@ -154,11 +154,13 @@ u64 user_events_now(void);
 bool user_events_soft_disabled(struct trace_event_file *file);
 
 /* source.rs */
-size_t user_events_read_user(void *to, const void __user *from, size_t size);
+s64 user_events_read_index(const void __user *from);
+s64 user_events_peek_index(struct iov_iter *from);
+bool user_events_read_user(void *to, const void __user *from, size_t size);
+bool user_events_read_payload(void *to, struct iov_iter *from, size_t size);
 
 /* perf.rs */
-struct hlist_head *user_events_perf_head(struct trace_event_call *call);
-bool user_events_has_bpf(struct trace_event_call *call);
+struct hlist_head *user_events_perf_listeners(struct trace_event_call *call);
 void user_events_fetch_caller_regs(struct pt_regs *regs);
 
 /**

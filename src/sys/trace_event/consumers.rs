@@ -50,6 +50,16 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Consumers(self.consumers.load(Acquire))
     }
 
+    /// Does nobody take records, as far as can be told without looking closely? Whoever delivers one
+    /// looks again.
+    #[inline]
+    pub(crate) fn seems_unwanted(&self) -> bool {
+        // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read
+        // here orders nothing: that needs no more than one access, which is what a volatile read is.
+        let consumers = unsafe { self.consumers.as_ptr().read_volatile() };
+        Consumers(consumers).is_none()
+    }
+
     /// Begins to deliver a record. Until the returned value is dropped, preemption is off.
     #[inline]
     pub(crate) fn deliver(&self) -> Delivery<'_, O> {
