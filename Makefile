@@ -34,6 +34,9 @@ test-custom: ## the machine's tests on a small custom kernel, with the module
 test-debug: ## the machine's tests on a kernel that watches memory and locks, with injected faults
 	@KERNEL=debug machine/test
 
+test-debug-some: ## some of them, if that kernel is in the cache: what CI runs
+	@SOME=1 KERNEL=debug machine/test
+
 test-kcsan: ## the machine's tests on a kernel that watches for races
 	@KERNEL=kcsan machine/test
 
@@ -85,5 +88,5 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom test-debug test-kcsan test-long test-unloading soak fuzz fuzz-c fuzz-schema \
+.PHONY: help demo test test-custom test-debug test-debug-some test-kcsan test-long test-unloading soak fuzz fuzz-c fuzz-schema \
 	conformance-c bench bench-check kernel-c modules install shell lint fmt clean

@@ -32,20 +32,33 @@ ready() {
 	[[ ${1:-stock} == stock ]] || own_kernel "$1"
 }
 
-# own_kernel NAME: use a kernel of our own instead of the stock one: c, which has the C implementation
-# built in, custom, which is the same without, or debug and kcsan, which are custom and watch themselves.
-own_kernel() {
-	local kind recipe key
+# own_entry NAME: sets KIND and ENTRY to the cache entry of a kernel of our own: c, which has the C
+# implementation built in, custom, which is the same without, or debug and kcsan, which are custom and
+# watch themselves.
+own_entry() {
+	local recipe key
 	case $1 in
-	c | custom) kind=small recipe="small-make small.config" ;;
-	debug) kind=debug recipe="debug-make small.config debug.config kasan.config" ;;
-	kcsan) kind=kcsan recipe="debug-make small.config debug.config kcsan.config" ;;
+	c | custom) KIND=small recipe="small-make small.config" ;;
+	debug) KIND=debug recipe="debug-make small.config debug.config kasan.config" ;;
+	kcsan) KIND=kcsan recipe="debug-make small.config debug.config kcsan.config" ;;
 	*) die "there is no kernel '$1': stock, c, custom, debug or kcsan." ;;
 	esac
 	# shellcheck disable=SC2086 # several files
 	key=$(cd "$machine" && { basename "$USER_EVENTS_ROOT"; sha256sum kernel-build.sh $recipe; } | cache_key)
-	cache_entry "$kind" "$(cat "$USER_EVENTS_STOCK/version")-$key" "make_$kind"
+	ENTRY=$(cat "$USER_EVENTS_STOCK/version")-$key
+}
+
+# own_kernel NAME: use a kernel of our own instead of the stock one.
+own_kernel() {
+	own_entry "$1"
+	cache_entry "$KIND" "$ENTRY" "make_$KIND"
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
+}
+
+# is_built NAME: is a kernel of our own in the cache?
+is_built() {
+	own_entry "$1"
+	[[ -d $CACHE/$KIND-$ENTRY ]]
 }
 
 make_root() { # DIR

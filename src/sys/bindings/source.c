@@ -5,6 +5,7 @@
  * What is short is read by words, which takes less than to begin with a copy.
  */
 
+#include <linux/fault-inject-usercopy.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <linux/unaligned.h>
@@ -17,9 +18,14 @@
 /* Bytes of the index. */
 #define INDEX sizeof(u32)
 
-/* Begins to read user memory, from where @from points to after this. */
+/*
+ * Begins to read user memory, from where @from points to after this. It may be
+ * made to fail, as a copy may.
+ */
 static __always_inline bool begin_reading(const void __user **from, size_t size)
 {
+	if (should_fail_usercopy())
+		return false;
 	if (can_do_masked_user_access()) {
 		*from = masked_user_read_access_begin(*from);
 		return true;

@@ -147,7 +147,7 @@ fn opening() {
     });
 }
 
-/// Records of a size that fits on a stack, and of one that does not.
+/// Records of two sizes that fit on a stack, and of one that does not.
 fn writing() {
     faults::allow(0);
     let event = Event::new("st_faults_write u32 a");
@@ -156,16 +156,20 @@ fn writing() {
     event.wait_set();
     let perf = Perf::open(event.id(), SELF, ANY_CPU).expect("perf");
     let mut expected = 0;
-    for length in [4, 3000] {
+    for length in [4, 100, 3000] {
         let record = [&event.index.to_ne_bytes()[..], &vec![7; length]].concat();
-        walk(&format!("write of {length} bytes"), |fault| {
-            let before = perf.count();
-            let result = fault.fails(EITHER, || event.data.writev(&[&record]));
-            assert_eq!(perf.count() - before, u64::from(result.is_ok()));
-            expected += usize::from(result.is_ok());
-            assert_eq!(event.data.writev(&[&record]), Ok(4 + length));
-            expected += 1;
-        });
+        // In one part, with the index in two, and with it in one of its own.
+        for cut in [0, 2, 4] {
+            let (start, rest) = record.split_at(cut);
+            walk(&format!("write of {length} bytes, cut at {cut}"), |fault| {
+                let before = perf.count();
+                let result = fault.fails(EITHER, || event.data.writev(&[start, rest]));
+                assert_eq!(perf.count() - before, u64::from(result.is_ok()));
+                expected += usize::from(result.is_ok());
+                assert_eq!(event.data.writev(&[start, rest]), Ok(4 + length));
+                expected += 1;
+            });
+        }
     }
     assert_eq!(top.take_records(event.id()).len(), expected);
     top.disable(&event.name);
