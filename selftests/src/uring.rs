@@ -114,7 +114,6 @@ impl Ring {
 
     /// Writes the first `length` bytes of the page, and waits for the result.
     pub fn write(&self, file: &File, how: How, length: usize) -> Result<usize> {
-        let mut entry = [0; 64];
         let (mut address, mut count) = (self.page.address(), length as u32);
         if let How::Writev = how {
             // Two parts: the index, and the rest.
@@ -125,6 +124,16 @@ impl Ring {
             }
             (address, count) = (address + PAGE as u64 / 2, 2);
         }
+        self.submit(file, how, address, count)
+    }
+
+    /// Writes no parts at all, and waits for the result.
+    pub fn write_no_parts(&self, file: &File) -> Result<usize> {
+        self.submit(file, How::Writev, self.page.address(), 0)
+    }
+
+    fn submit(&self, file: &File, how: How, address: u64, count: u32) -> Result<usize> {
+        let mut entry = [0; 64];
         entry[0] = how as u8;
         entry[4..8].copy_from_slice(&file.as_raw_fd().to_ne_bytes());
         entry[16..24].copy_from_slice(&address.to_ne_bytes());

@@ -128,6 +128,10 @@ unsafe impl Source for &mut IovIterSource<'_> {
 
     #[inline]
     fn read_index(&mut self) -> Result<u32> {
+        // What has no bytes may have no part that could be looked at.
+        if IovIterSource::len(self) < INDEX {
+            return Err(EFAULT);
+        }
         // SAFETY: The iterator is valid, by its type. It is as it was after this.
         index(unsafe { bindings::user_events_peek_index(self.as_raw()) })
     }

@@ -268,6 +268,7 @@ fn by_io_uring() {
         ring.page.put(0, &1000u32.to_ne_bytes());
         assert_eq!(ring.write(file, how, 12), Err(Errno::ENOENT), "{how:?}");
     }
+    assert_eq!(ring.write_no_parts(file), Err(Errno::EFAULT));
     traced.tracer.disable(&event.name);
     ring.page.put(0, &event.index.to_ne_bytes());
     for how in [How::Write, How::Writev, How::WriteFixed] {

@@ -125,7 +125,7 @@ static noinline s64 copy_index(struct iov_iter *from)
 
 /**
  * user_events_peek_index - read the index of a record
- * @from: the record, which is not advanced
+ * @from: the record, of at least that many bytes, which is not advanced
  *
  * Context: process context, may sleep.
  * Return: the 32 bits that are there, or -EFAULT.
