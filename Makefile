@@ -34,7 +34,7 @@ test-custom: ## the machine's tests on a small custom kernel, with the module
 test-debug: ## the machine's tests on a kernel that watches memory and locks, with injected faults
 	@KERNEL=debug machine/test
 
-test-debug-some: ## some of them, if that kernel is in the cache: what CI runs
+test-debug-some: ## some of them, if that kernel is in the cache
 	@SOME=1 KERNEL=debug machine/test
 
 test-kcsan: ## the machine's tests on a kernel that watches for races
