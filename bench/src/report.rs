@@ -63,6 +63,18 @@ fn ratio(ours: u64, other: u64) -> f64 {
     ours as f64 / other.max(1) as f64
 }
 
+/// A row that compares the two implementations, as JSON. `kind` is what `key` is.
+fn json_row(kind: &str, key: &str, theirs: u64, own: u64) -> String {
+    let ratio = ratio(own, theirs);
+    format!(r#"{{"{kind}": "{key}", "c": {theirs}, "ours": {own}, "ratio": {ratio:.4}}}"#)
+}
+
+/// A row that compares the two implementations, as text.
+fn text_row(what: &str, theirs: u64, own: u64) -> String {
+    let ratio = ratio(own, theirs);
+    format!("{what:<52} {theirs:>11} {own:>11} {ratio:>7.3}")
+}
+
 /// The part of the table that compares, as text and as JSON.
 fn compared(
     c: &Counts,
@@ -89,17 +101,9 @@ fn compared(
             let verdict = if own as f64 <= most { "" } else { " EXCEEDED" };
             limits.push(format!("{told}{verdict}"));
         }
-        let limits = limits.join(", ");
-        let ratio = ratio(own, theirs);
-        let line = format!(
-            "{:<52} {theirs:>11} {own:>11} {ratio:>7.3}  {limits}",
-            row.text
-        );
+        let line = format!("{}  {}", text_row(row.text, theirs, own), limits.join(", "));
         let _ = writeln!(text, "{}", line.trim_end());
-        json.push(format!(
-            r#"{{"key": "{}", "c": {theirs}, "ours": {own}, "ratio": {ratio:.4}}}"#,
-            row.key
-        ));
+        json.push(json_row("key", row.key, theirs, own));
     }
     Ok(())
 }
@@ -155,11 +159,8 @@ fn by_the_clock(
     );
     for (key, what) in EACH_SECOND {
         let (theirs, own) = (c.of(key)?, ours.of(key)?);
-        let ratio = ratio(own, theirs);
-        let _ = writeln!(text, "{what:<52} {theirs:>11} {own:>11} {ratio:>7.3}");
-        json.push(format!(
-            r#"{{"timed": "{key}", "c": {theirs}, "ours": {own}, "ratio": {ratio:.4}}}"#
-        ));
+        let _ = writeln!(text, "{}", text_row(what, theirs, own));
+        json.push(json_row("timed", key, theirs, own));
     }
     Ok(())
 }
