@@ -13,9 +13,10 @@ use crate::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
 use crate::random::Random;
 use crate::tracefs::{self, Tracer};
 use crate::{dynamic, os, tasks, wait};
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -168,6 +169,8 @@ struct User<'a> {
     random: Random,
     page: Mapping,
     program: Option<(Program, Counters)>,
+    /// The events (by their directories' inodes) that refused a trigger, as the module was going.
+    refused: HashSet<u64>,
 }
 
 impl<'a> User<'a> {
@@ -183,6 +186,7 @@ impl<'a> User<'a> {
             random: Random::new(kind as u64),
             page: Mapping::kept(1),
             program,
+            refused: HashSet::new(),
         }
     }
 
@@ -274,18 +278,31 @@ impl<'a> User<'a> {
             0 => {
                 // All events of the group at once; none may be there by now.
                 let group = tracer.path("events").join(tracefs::GROUP).join("enable");
-                let on = fs::write(&group, "1");
+                let on = tracefs::replace(&group, "1");
                 self.hold();
-                let off = fs::write(&group, "0");
-                Ok(on.and(off)?)
+                let off = tracefs::replace(&group, "0");
+                // EINVAL: the last event went while the file was open.
+                on.and(off).map_err(|errno| match errno {
+                    Errno::EINVAL => Errno::ENODEV,
+                    errno => errno,
+                })
             }
             1 => {
                 let trigger = "traceon:3 if a == 77";
-                tracer.set(EVENT, "trigger", trigger)?;
+                let event = fs::metadata(tracer.file(EVENT, ""))?.ino();
+                let set = tracer.set(EVENT, "trigger", trigger);
+                if set == Err(Errno::ENODEV) {
+                    self.refused.insert(event);
+                }
+                set?;
                 self.hold();
                 let removed = tracer.set(EVENT, "trigger", &format!("!{trigger}"));
-                assert_eq!(removed, Ok(()), "a trigger goes while it is attached");
-                Ok(())
+                // The kernel counts a trigger that is refused as if it was there
+                // (`register_trigger()`). It does not ask for the event's next one, which holds nothing.
+                if !self.refused.contains(&event) {
+                    assert_eq!(removed, Ok(()), "a trigger goes while it is attached");
+                }
+                removed
             }
             _ => {
                 tracer.set(EVENT, "enable", "1")?;

@@ -37,6 +37,16 @@ pub fn append(file: &str, line: &str) -> Result<()> {
     Ok(file.write_all(line.as_bytes())?)
 }
 
+/// Writes a control file, as a shell does, but without asking for a new file: that is EACCES here,
+/// and not ENOENT, if the file goes with its event.
+pub fn replace(path: &Path, value: &str) -> Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)?;
+    Ok(file.write_all(value.as_bytes())?)
+}
+
 /// The group of the events that are alone with their name.
 pub const GROUP: &str = "user_events";
 
@@ -178,7 +188,7 @@ impl Tracer {
 
     /// Writes to a file of an event.
     pub fn set(&self, event: &str, file: &str, value: &str) -> Result<()> {
-        Ok(fs::write(self.file(event, file), value)?)
+        replace(&self.file(event, file), value)
     }
 
     /// Reads a file of an event.
