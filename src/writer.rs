@@ -17,7 +17,7 @@ use kernel::prelude::*;
 const INDEX: usize = 4;
 
 /// The longest payload that is copied to the stack.
-const ON_STACK: usize = 512;
+const ON_STACK: usize = 1024;
 
 /// The longest payload that any buffer can hold.
 const LONGEST: usize = MAX_FIXED as usize;
@@ -71,14 +71,13 @@ fn write_short(event: &Event, payload_len: usize, mut source: impl Source) -> Re
 
 /// Records what is too long for the stack.
 #[cold]
-fn write_long(event: &Event, payload_len: usize, source: impl Source) -> Result {
+fn write_long(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
     if payload_len > LONGEST {
         return Err(E2BIG);
     }
-    let mut payload = KVVec::with_capacity(payload_len + 1, GFP_KERNEL)?;
-    source.read_long(&mut payload)?;
-    payload.push(0, GFP_KERNEL)?;
-    record_long(event, &payload)
+    let mut room = KVVec::with_capacity(payload_len + 1, GFP_KERNEL)?;
+    let room = room.spare_capacity_mut().get_mut(..=payload_len);
+    record_long(event, source.read_payload_and_nul(room.ok_or(E2BIG)?)?)
 }
 
 /// [`record`], not twice in the module for what takes its time anyway.

@@ -6,7 +6,6 @@ use super::bindings;
 use core::mem::MaybeUninit;
 use kernel::iov::IovIterSource;
 use kernel::prelude::*;
-use kernel::uaccess::{UserPtr, UserSlice};
 
 /// Bytes of the index in front of a payload.
 const INDEX: usize = 4;
@@ -35,13 +34,6 @@ pub(crate) unsafe trait Source {
     ///
     /// `EFAULT` when not all of it can be read.
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result;
-
-    /// Reads a payload of any length behind what `out` has already. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT` when not all of it can be read; `ENOMEM`.
-    fn read_long(self, out: &mut KVVec<u8>) -> Result;
 
     /// Fills `out` from the start of the payload, but for a NUL at the end. May sleep. To be called once.
     ///
@@ -110,13 +102,6 @@ unsafe impl Source for UserBytes {
         let is_read = unsafe { bindings::user_events_read_user(to, self.payload().cast(), len) };
         is_read.then_some(()).ok_or(EFAULT)
     }
-
-    fn read_long(self, out: &mut KVVec<u8>) -> Result {
-        let from = UserPtr::from_ptr(self.payload().cast_mut().cast());
-        UserSlice::new(from, self.len.saturating_sub(INDEX))
-            .reader()
-            .read_all(out, GFP_KERNEL)
-    }
 }
 
 // SAFETY: The C function tells whether it has written all bytes.
@@ -146,14 +131,5 @@ unsafe impl Source for &mut IovIterSource<'_> {
         // that much room.
         let is_read = unsafe { bindings::user_events_read_payload(to, self.as_raw(), len) };
         is_read.then_some(()).ok_or(EFAULT)
-    }
-
-    fn read_long(self, out: &mut KVVec<u8>) -> Result {
-        self.advance(INDEX);
-        let wanted = self.len();
-        if self.copy_from_iter_vec(out, GFP_KERNEL)? < wanted {
-            return Err(EFAULT);
-        }
-        Ok(())
     }
 }

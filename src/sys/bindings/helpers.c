@@ -4,6 +4,7 @@
  */
 
 #include <linux/capability.h>
+#include <linux/instrumented.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -18,6 +19,7 @@
 #include <linux/trace_events.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
+#include <linux/unaligned.h>
 #include <linux/workqueue.h>
 #include <asm/futex.h>
 
@@ -75,6 +77,31 @@ u64 user_events_now(void)
 bool user_events_soft_disabled(struct trace_event_file *file)
 {
 	return trace_trigger_soft_disabled(file);
+}
+
+/*
+ * memcpy(), where that is long by the processor's own loop of words: see source.c.
+ * Any context.
+ */
+void user_events_copy(void *to, const void *from, size_t size)
+{
+#ifdef CONFIG_X86_64
+	const size_t last = size - sizeof(u64);
+	size_t words = size / sizeof(u64);
+	const void *at = from;
+	void *room = to;
+
+	if (words) {
+		instrument_read(from, size);
+		instrument_write(to, size);
+		asm volatile("rep movsq"
+			     : "+c" (words), "+D" (room), "+S" (at) : : "memory");
+		put_unaligned(get_unaligned((const u64 *)(from + last)),
+			      (u64 *)(to + last));
+		return;
+	}
+#endif
+	memcpy(to, from, size);
 }
 
 /*

@@ -152,6 +152,7 @@ u64 user_events_now(void);
 
 /* ring_buffer.rs */
 bool user_events_soft_disabled(struct trace_event_file *file);
+void user_events_copy(void *to, const void *from, size_t size);
 
 /* source.rs */
 s64 user_events_read_index(const void __user *from);
