@@ -99,18 +99,24 @@ impl Place {
             Place::Format(_) => formats,
         }
     }
+}
 
-    /// The name in tracefs of an event that was registered as `name`.
-    fn name(self, name: &[u8]) -> Result<KVec<u8>> {
-        let mut shown = KVec::with_capacity(name.len() + 8, GFP_KERNEL)?;
-        shown.extend_from_slice(name, GFP_KERNEL)?;
-        if let Place::Format(number) = self {
-            let suffix = CString::try_from_fmt(fmt!(".{:x}", number.get() - 1))?;
-            shown.extend_from_slice(suffix.to_bytes(), GFP_KERNEL)?;
-            schema::check_name(&shown)?;
-        }
-        Ok(shown)
-    }
+/// The name in tracefs of a format of the events that are registered as `name`.
+fn name_of_format(name: &[u8], number: NonZero<u64>) -> Result<KVec<u8>> {
+    let mut shown = KVec::with_capacity(name.len() + 8, GFP_KERNEL)?;
+    shown.extend_from_slice(name, GFP_KERNEL)?;
+    let suffix = CString::try_from_fmt(fmt!(".{:x}", number.get() - 1))?;
+    shown.extend_from_slice(suffix.to_bytes(), GFP_KERNEL)?;
+    schema::check_name(&shown)?;
+    Ok(shown)
+}
+
+/// What an event is to be: a description, its fields, and what it lists as.
+#[derive(Clone, Copy)]
+pub(crate) struct Form<'a> {
+    pub(crate) description: &'a Description<'a>,
+    pub(crate) fields: &'a [Field<'a>],
+    pub(crate) listing: &'a [u8],
 }
 
 /// A buffer as a place for the schema's texts.
@@ -120,13 +126,15 @@ impl Sink for Text {
     type Error = Error;
 
     fn put(&mut self, bytes: &[u8]) -> Result {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         Ok(self.0.extend_from_slice(bytes, GFP_KERNEL_ACCOUNT)?)
     }
 }
 
 impl UserEvent {
-    /// Makes an event that nobody knows or uses yet. `listing` is what `description` lists as. May
-    /// sleep.
+    /// Makes an event that nobody knows or uses yet. May sleep.
     ///
     /// # Errors
     ///
@@ -136,21 +144,28 @@ impl UserEvent {
         id: u64,
         place: Place,
         persistent: bool,
-        description: &Description<'_>,
-        listing: &[u8],
+        form: Form<'_>,
     ) -> Result<Draft<UserEvent>> {
-        let name = place.name(description.name())?;
+        let Form {
+            description,
+            fields,
+            listing,
+        } = form;
+        let registered_name = description.name();
+        let format_name;
+        let name = match place {
+            Place::Named => registered_name,
+            Place::Format(number) => {
+                format_name = name_of_format(registered_name, number)?;
+                format_name.as_slice()
+            }
+        };
         // The conversions and `REC->` are longer than the types that they stand for.
         let mut print_fmt = Text(KVec::with_capacity(
             2 * description.text_len() + 64,
             GFP_KERNEL,
         )?);
-        description.write_print_fmt(&mut print_fmt)?;
-        // Each walk over the description's own fields reads the text again.
-        let mut fields = KVec::with_capacity(8, GFP_KERNEL)?;
-        for field in description.fields() {
-            fields.push(field, GFP_KERNEL)?;
-        }
+        schema::write_print_fmt(fields, &mut print_fmt)?;
         let mut locations = KVec::new();
         for location in fields.iter().filter_map(Field::location) {
             locations.push(location, GFP_KERNEL_ACCOUNT)?;
@@ -165,7 +180,7 @@ impl UserEvent {
         let event = try_pin_init!(Self {
             id,
             place,
-            name_len: u16::try_from(description.name().len()).map_err(|_| EINVAL)?,
+            name_len: u16::try_from(registered_name.len()).map_err(|_| EINVAL)?,
             fixed_size: description.fixed_size(),
             locations,
             persistent,
@@ -177,7 +192,7 @@ impl UserEvent {
                 "UserEvent::enablers"
             ),
         }? Error);
-        TraceEvent::draft(place.group(), &name, listing, &print_fmt.0, specs, event)
+        TraceEvent::draft(place.group(), name, listing, &print_fmt.0, specs, event)
     }
 
     /// Unique, and higher for events made later.

@@ -2,9 +2,9 @@
 
 //! All events, by name.
 
-use crate::event::{Event, Place, Request, Text, Use, UserEvent};
+use crate::event::{Event, Form, Place, Request, Text, Use, UserEvent};
 use crate::ordered::{Order, Ordered};
-use crate::schema::Description;
+use crate::schema::{self, Description};
 use crate::sys::event_mutex::{ByEventMutex, EventMutexGuard, EventMutexHeld};
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::Number;
@@ -176,8 +176,13 @@ impl Registry {
         description: &Description<'_>,
         request: Request,
     ) -> Result<Use> {
+        // Each walk over the description's own fields reads the text again.
+        let mut fields = KVec::with_capacity(8, GFP_KERNEL)?;
+        for field in description.fields() {
+            fields.push(field, GFP_KERNEL)?;
+        }
         let mut listing = Text(KVec::with_capacity(description.text_len(), GFP_KERNEL)?);
-        description.write_listing(&mut listing)?;
+        schema::write_listing(description.name(), &fields, &mut listing)?;
         let listing = listing.0;
         let mut held = EventMutexGuard::lock(self.symbols);
 
@@ -209,7 +214,12 @@ impl Registry {
         } else {
             Place::Named
         };
-        let draft = UserEvent::new(self, id, place, request.persistent, description, &listing)?;
+        let form = Form {
+            description,
+            fields: &fields,
+            listing: &listing,
+        };
+        let draft = UserEvent::new(self, id, place, request.persistent, form)?;
         let event = draft.event().clone();
         self.events.get_mut(&mut held).add(&event)?;
         let first = Use::first(&event, &held);

@@ -54,7 +54,7 @@ impl<'a> Description<'a> {
         Self::parse_listing(text)
     }
 
-    /// Reads a description that may come from [`Description::write_listing`].
+    /// Reads a description that may come from [`write_listing`](super::write_listing).
     ///
     /// The listing has a space before each field, which the description may have done without, so
     /// it can be longer than [`MAX_DESCRIPTION`]. Here neither white space before fields nor empty
@@ -67,11 +67,13 @@ impl<'a> Description<'a> {
         let (name, fields) = cut(text, b' ').unwrap_or((text, &[]));
         check_name(name)?;
 
-        let packed = Pieces::new(fields).fold(name.len(), |sum, piece| {
-            sum.saturating_add(1).saturating_add(piece.len())
-        });
-        if packed > MAX_DESCRIPTION {
-            return Err(Error::TooLong);
+        if text.len() > MAX_DESCRIPTION {
+            let packed = Pieces::new(fields).fold(name.len(), |sum, piece| {
+                sum.saturating_add(1).saturating_add(piece.len())
+            });
+            if packed > MAX_DESCRIPTION {
+                return Err(Error::TooLong);
+            }
         }
 
         let mut end = COMMON_SIZE;
@@ -80,8 +82,7 @@ impl<'a> Description<'a> {
             let field = Field::new(Words::split(piece)?, end)?;
 
             // Few fields fit into a description, so comparing each with each is cheap.
-            let mut later = pieces.clone().map(Words::split);
-            if later.any(|words| words.is_ok_and(|words| words.name == field.name())) {
+            if pieces.clone().any(|piece| is_named(piece, field.name())) {
                 return Err(Error::DuplicateField);
             }
 
@@ -149,9 +150,23 @@ pub fn check_name(name: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Most words of a field.
+const MOST_WORDS: usize = 4;
+
+const EMPTY: &[u8] = &[];
+
+/// Is `field` one of this name?
+fn is_named(field: &[u8], name: &[u8]) -> bool {
+    // Where the name would be, before the whole is looked at.
+    let mut last = field.rsplit(|&byte| byte == b' ').take(2);
+    last.any(|word| word == name) && Words::split(field).is_ok_and(|words| words.name == name)
+}
+
 /// The words of one field, as they stand in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words<'a> {
+    /// All words of the type and the name.
+    pub(super) spelled: &'a [u8],
     /// All words of the type, with the spaces between them.
     pub(super) type_text: &'a [u8],
     /// The name; never empty.
@@ -167,35 +182,44 @@ impl<'a> Words<'a> {
     ///
     /// [`Error::FieldSyntax`] if a word is missing, empty or one too many.
     pub(super) fn split(field: &'a [u8]) -> Result<Self, Error> {
-        let mut words = field.split(|&byte| byte == b' ');
-        if words.clone().any(<[u8]>::is_empty) {
-            return Err(Error::FieldSyntax);
+        let mut words = [EMPTY; MOST_WORDS];
+        let mut count = 0usize;
+        for word in field.split(|&byte| byte == b' ') {
+            let place = words.get_mut(count).ok_or(Error::FieldSyntax)?;
+            if word.is_empty() {
+                return Err(Error::FieldSyntax);
+            }
+            *place = word;
+            count = count.saturating_add(1);
         }
 
         // How many words the type takes is told by its first ones.
-        let first = words.next().unwrap_or_default();
-        let mut type_len = first.len();
-        let more = match first {
-            b"unsigned" | b"struct" => 1,
-            b"__data_loc" | b"__rel_loc" => match words.clone().next() {
-                Some(b"unsigned") => 2,
-                _ => 1,
-            },
-            _ => 0,
+        let type_words: usize = match words {
+            [b"__data_loc" | b"__rel_loc", b"unsigned", ..] => 3,
+            [b"unsigned" | b"struct" | b"__data_loc" | b"__rel_loc", ..] => 2,
+            _ => 1,
         };
-        for _ in 0..more {
-            let word = words.next().ok_or(Error::FieldSyntax)?;
-            type_len = type_len.saturating_add(1).saturating_add(word.len());
-        }
-
+        let words = words.get(..count).unwrap_or_default();
+        let (type_words, rest) = words
+            .split_at_checked(type_words)
+            .ok_or(Error::FieldSyntax)?;
+        let (name, size) = match (type_words, rest) {
+            (_, &[name]) => (name, None),
+            ([b"struct", _], &[name, size]) => (name, Some(size)),
+            _ => return Err(Error::FieldSyntax),
+        };
+        // With a space between each two.
+        let type_len = type_words
+            .iter()
+            .fold(type_words.len().saturating_sub(1), |sum, word| {
+                sum.saturating_add(word.len())
+            });
         let type_text = field.get(..type_len).ok_or(Error::FieldSyntax)?;
-        let name = words.next().ok_or(Error::FieldSyntax)?;
-        let size = words.next();
-        if words.next().is_some() || (size.is_some() && first != b"struct") {
-            return Err(Error::FieldSyntax);
-        }
+        let spelled_len = type_len.saturating_add(1).saturating_add(name.len());
+        let spelled = field.get(..spelled_len).ok_or(Error::FieldSyntax)?;
 
         Ok(Self {
+            spelled,
             type_text,
             name,
             size,

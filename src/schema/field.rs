@@ -37,23 +37,16 @@ use super::error::Error;
 use super::layout::{put_number, Sink, MAX_RECORD};
 use super::payload::Location;
 
-/// The types of one integer each.
-const INTEGERS: [(&[u8], u32); 14] = [
-    (b"s8", 1),
-    (b"u8", 1),
-    (b"s16", 2),
-    (b"u16", 2),
-    (b"s32", 4),
-    (b"u32", 4),
-    (b"s64", 8),
-    (b"u64", 8),
-    (b"char", 1),
-    (b"unsigned char", 1),
-    (b"short", 2),
-    (b"unsigned short", 2),
-    (b"int", 4),
-    (b"unsigned int", 4),
-];
+/// The size of a type that is one integer.
+fn integer_size(text: &[u8]) -> Option<u32> {
+    match text {
+        b"s8" | b"u8" | b"char" | b"unsigned char" => Some(1),
+        b"s16" | b"u16" | b"short" | b"unsigned short" => Some(2),
+        b"s32" | b"u32" | b"int" | b"unsigned int" => Some(4),
+        b"s64" | b"u64" => Some(8),
+        _ => None,
+    }
+}
 
 /// Most elements of an array.
 const MAX_ARRAY: u32 = 1024;
@@ -109,7 +102,7 @@ impl Kind {
     fn of(words: Words<'_>) -> Result<(Self, u32), Error> {
         let text = words.type_text;
 
-        if let Some(&(_, size)) = INTEGERS.iter().find(|(name, _)| *name == text) {
+        if let Some(size) = integer_size(text) {
             return Ok((Kind::Integer, size));
         }
 
@@ -145,6 +138,8 @@ impl Kind {
 /// One field of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
+    /// Type and name, as written.
+    spelled: &'a [u8],
     type_text: &'a [u8],
     name: &'a [u8],
     kind: Kind,
@@ -165,6 +160,7 @@ impl<'a> Field<'a> {
 
         match offset.checked_add(size) {
             Some(end) if end <= MAX_RECORD => Ok(Self {
+                spelled: words.spelled,
                 type_text: words.type_text,
                 name: words.name,
                 kind,
@@ -232,9 +228,7 @@ impl<'a> Field<'a> {
 
     /// Writes the field as a description has it.
     pub(super) fn write_listing<S: Sink>(&self, out: &mut S) -> Result<(), S::Error> {
-        out.put(self.type_text)?;
-        out.put(b" ")?;
-        out.put(self.name)?;
+        out.put(self.spelled)?;
         if self.kind == Kind::Struct {
             out.put(b" ")?;
             put_number(self.size, out)?;
@@ -242,26 +236,26 @@ impl<'a> Field<'a> {
         Ok(())
     }
 
-    /// The conversion by which the print format shows it.
+    /// What stands behind its name in the print format: the conversion by which it is shown.
     pub(super) fn conversion(&self) -> &'static [u8] {
         match (self.kind, self.size, self.is_signed()) {
-            (Kind::Integer, 8, true) => b"%lld",
-            (Kind::Integer, 8, false) => b"%llu",
-            (Kind::Integer, _, true) => b"%d",
-            (Kind::Integer, _, false) => b"%u",
-            (Kind::Chars { .. }, ..) => b"%s",
-            (Kind::DataLoc { string: true } | Kind::RelLoc { string: true }, ..) => b"%s",
-            (Kind::DataLoc { string: false } | Kind::RelLoc { string: false }, ..) => b"%llu",
-            (Kind::Struct, ..) => b"%llu",
+            (Kind::Integer, 8, true) => b"=%lld",
+            (Kind::Integer, 8, false) => b"=%llu",
+            (Kind::Integer, _, true) => b"=%d",
+            (Kind::Integer, _, false) => b"=%u",
+            (Kind::Chars { .. }, ..) => b"=%s",
+            (Kind::DataLoc { string: true } | Kind::RelLoc { string: true }, ..) => b"=%s",
+            (Kind::DataLoc { string: false } | Kind::RelLoc { string: false }, ..) => b"=%llu",
+            (Kind::Struct, ..) => b"=%llu",
         }
     }
 
     /// What stands before and after its name among the arguments of the print format.
     pub(super) fn argument(&self) -> (&'static [u8], &'static [u8]) {
         match self.kind {
-            Kind::DataLoc { string: true } => (b"__get_str(", b")"),
-            Kind::RelLoc { string: true } => (b"__get_rel_str(", b")"),
-            _ => (b"REC->", b""),
+            Kind::DataLoc { string: true } => (b", __get_str(", b")"),
+            Kind::RelLoc { string: true } => (b", __get_rel_str(", b")"),
+            _ => (b", REC->", b""),
         }
     }
 }

@@ -85,51 +85,53 @@ impl<'a> Description<'a> {
         });
         same && others.next().is_none()
     }
+}
 
-    /// Writes `NAME TYPE NAME; TYPE NAME`, with their size behind structs: what `dynamic_events`
-    /// shows behind the prefix. It can be parsed again.
-    ///
-    /// # Errors
-    ///
-    /// Those of `out`.
-    pub fn write_listing<S: Sink>(&self, out: &mut S) -> Result<(), S::Error> {
-        out.put(self.name())?;
-        let mut before: &[u8] = b" ";
-        for field in self.fields() {
-            out.put(before)?;
-            field.write_listing(out)?;
-            before = b"; ";
-        }
-        Ok(())
+/// Writes `NAME TYPE NAME; TYPE NAME`, with their size behind structs: what `dynamic_events` shows
+/// behind the prefix. It can be parsed again.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn write_listing<S: Sink>(
+    name: &[u8],
+    fields: &[Field<'_>],
+    out: &mut S,
+) -> Result<(), S::Error> {
+    out.put(name)?;
+    let mut before: &[u8] = b" ";
+    for field in fields {
+        out.put(before)?;
+        field.write_listing(out)?;
+        before = b"; ";
     }
+    Ok(())
+}
 
-    /// Writes what `format` shows as `print fmt`: `"a=%u b=%s", REC->a, __get_rel_str(b)`, or `""`
-    /// without fields.
-    ///
-    /// # Errors
-    ///
-    /// Those of `out`.
-    pub fn write_print_fmt<S: Sink>(&self, out: &mut S) -> Result<(), S::Error> {
-        out.put(b"\"")?;
-        let mut before: &[u8] = b"";
-        for field in self.fields() {
-            out.put(before)?;
-            out.put(field.name())?;
-            out.put(b"=")?;
-            out.put(field.conversion())?;
-            before = b" ";
-        }
-        out.put(b"\"")?;
-
-        for field in self.fields() {
-            let (open, close) = field.argument();
-            out.put(b", ")?;
-            out.put(open)?;
-            out.put(field.name())?;
-            out.put(close)?;
-        }
-        Ok(())
+/// Writes what `format` shows as `print fmt`: `"a=%u b=%s", REC->a, __get_rel_str(b)`, or `""`
+/// without fields.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn write_print_fmt<S: Sink>(fields: &[Field<'_>], out: &mut S) -> Result<(), S::Error> {
+    out.put(b"\"")?;
+    let mut before: &[u8] = b"";
+    for field in fields {
+        out.put(before)?;
+        out.put(field.name())?;
+        out.put(field.conversion())?;
+        before = b" ";
     }
+    out.put(b"\"")?;
+
+    for field in fields {
+        let (open, close) = field.argument();
+        out.put(open)?;
+        out.put(field.name())?;
+        out.put(close)?;
+    }
+    Ok(())
 }
 
 /// Writes `number` in decimal.

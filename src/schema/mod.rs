@@ -4,8 +4,8 @@
 //!
 //! A program describes an event as text, `NAME[ FIELD[;FIELD...]]`, and then writes records of that
 //! shape. This module reads the description ([`Description::parse`]), lays the fields out
-//! ([`Field`]), writes the texts that the tracing files show ([`Description::write_listing`],
-//! [`Description::write_print_fmt`]) and decides whether a written payload is a valid record
+//! ([`Field`]), writes the texts that the tracing files show ([`write_listing`],
+//! [`write_print_fmt`]) and decides whether a written payload is a valid record
 //! ([`check_payload`]).
 //!
 //! It is pure: nothing of the kernel, no allocation, checked Rust only, and no way to panic, since
@@ -46,6 +46,7 @@ mod payload;
 pub use self::command::{check_name, Description, MAX_DESCRIPTION, MAX_NAME};
 pub use self::error::{Errno, Error};
 pub use self::field::{Field, Kind};
-pub use self::layout::{Fields, Sink, COMMON_SIZE, MAX_FIXED, MAX_RECORD};
+pub use self::layout::{write_listing, write_print_fmt, Fields, Sink};
+pub use self::layout::{COMMON_SIZE, MAX_FIXED, MAX_RECORD};
 pub use self::line::GROUP;
 pub use self::payload::{check_payload, Ending, Location};

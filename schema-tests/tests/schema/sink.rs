@@ -2,7 +2,7 @@
 
 //! Where the tests let the schema write to.
 
-use user_events_schema::{Description, Sink};
+use user_events_schema::{write_listing, write_print_fmt, Description, Sink};
 
 /// A sink that takes so many bytes and no more.
 struct Text {
@@ -31,7 +31,8 @@ impl Sink for Text {
 pub fn listing_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
     let bytes = Vec::new();
     let mut text = Text { bytes, room };
-    description.write_listing(&mut text)?;
+    let fields: Vec<_> = description.fields().collect();
+    write_listing(description.name(), &fields, &mut text)?;
     Ok(text.bytes)
 }
 
@@ -39,7 +40,8 @@ pub fn listing_within(description: &Description<'_>, room: usize) -> Result<Vec<
 pub fn print_fmt_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
     let bytes = Vec::new();
     let mut text = Text { bytes, room };
-    description.write_print_fmt(&mut text)?;
+    let fields: Vec<_> = description.fields().collect();
+    write_print_fmt(&fields, &mut text)?;
     Ok(text.bytes)
 }
 

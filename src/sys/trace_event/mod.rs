@@ -186,18 +186,20 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let name_at = add_string(&mut strings, name)?;
         add_string(&mut strings, owner_text)?;
         let print_fmt_at = add_string(&mut strings, print_fmt)?;
-        let mut texts = KVec::with_capacity(count, GFP_KERNEL)?;
+        let mut next_at = strings.len();
         for field in fields.clone() {
-            let type_at = add_string(&mut strings, field.type_text)?;
-            let field_at = add_string(&mut strings, field.name)?;
-            texts.push((type_at, field_at), GFP_KERNEL)?;
+            add_string(&mut strings, field.type_text)?;
+            add_string(&mut strings, field.name)?;
         }
         // From here on `strings` does not grow, so what it holds stays in place.
         let base = strings.as_ptr();
         let at = |offset: usize| base.wrapping_add(offset).cast::<kernel::ffi::c_char>();
-        let mut array = KVec::with_capacity(texts.len() + 1, GFP_KERNEL)?;
-        for (field, (type_at, name_at)) in fields.zip(texts.iter()) {
-            array.push(Self::field(&field, at(*type_at), at(*name_at)), GFP_KERNEL)?;
+        let mut array = KVec::with_capacity(count + 1, GFP_KERNEL)?;
+        for field in fields {
+            let type_at = next_at;
+            let field_at = type_at + field.type_text.len() + 1;
+            next_at = field_at + field.name.len() + 1;
+            array.push(Self::field(&field, at(type_at), at(field_at)), GFP_KERNEL)?;
         }
         array.push(trace_event_fields::default(), GFP_KERNEL)?;
 
