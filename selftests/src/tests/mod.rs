@@ -20,6 +20,7 @@ mod fuzz;
 mod guarded;
 mod hostile;
 mod hostile_user;
+mod huge_pages;
 mod lifetime;
 mod listing;
 mod load;
@@ -62,6 +63,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         bit::TESTS,
         pages::TESTS,
         page_kinds::TESTS,
+        huge_pages::TESTS,
         guarded::TESTS,
         processes::TESTS,
         fork::TESTS,

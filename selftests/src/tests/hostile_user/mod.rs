@@ -12,7 +12,7 @@
 //! | forge listings | names have no byte that ends a word or a line; command names are escaped | `forges_no_line_of_a_listing`, `better_than_c_registrations::a_command_name_is_one_word` |
 //! | make root's tools misread formats | descriptions that could be read in two ways are refused | `has_no_format_misread`, `conformance::descriptions::*`, `consumers::types::*` |
 //! | reach kernel addresses | the word must be the process's own memory, all data is copied and its locations are checked | `reaches_no_kernel_address`, `conformance::locations::*` |
-//! | pin pages of others | a page is written as the process itself could write it, and pinned for that moment only | `writes_and_pins_no_page_of_others`, `page_kinds::*`; after each test no page may be pinned |
+//! | pin pages of others | a page is written as the process itself could write it, and pinned for that moment only | `writes_and_pins_no_page_of_others`, `page_kinds::*`, `huge_pages::*`; after each test no page may be pinned |
 //! | race setuid exec | registrations end with the address space, before the new program has one | `writes_nothing_into_a_program_with_roots_rights`, `exec::*` |
 
 mod addresses;
