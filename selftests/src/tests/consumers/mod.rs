@@ -8,6 +8,8 @@ mod buffers;
 mod control;
 mod filters;
 mod perf;
+mod perf_report;
+mod perf_stat;
 mod probes;
 mod together;
 mod trace_cmd;
@@ -28,6 +30,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         probes::TESTS,
         trace_cmd::TESTS,
         perf::TESTS,
+        perf_report::TESTS,
+        perf_stat::TESTS,
         bpftrace::TESTS,
         types::TESTS,
         together::TESTS,

@@ -31,12 +31,6 @@ tests!("consumers::perf":
     overlapping_sessions,
     open_while_the_program_restarts,
     script_prints_what_it_is_asked_for,
-    report_by_a_field,
-    report_by_the_whole_record,
-    stat_of_a_program,
-    stat_of_every_cpu,
-    stat_of_a_group,
-    trace_of_a_program,
 );
 
 /// Hides the kernel's symbols and modules from the tools that this test starts. perf copies the ones
@@ -55,12 +49,12 @@ pub fn hide_kernel_symbols() {
 /// What follows these words is put behind `perf record`.
 const QUIET: [&str; 4] = ["perf", "record", "-q", "-B"];
 
-fn strs(words: &[String]) -> Vec<&str> {
+pub fn strs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
 /// `perf record` of a program that writes these payloads, with more words for perf.
-fn record_program(file: &str, words: &[&str], description: &str, payloads: &[&[u8]]) {
+pub fn record_program(file: &str, words: &[&str], description: &str, payloads: &[&[u8]]) {
     let writer = writer::command("/", description, payloads);
     tool::run(&[&QUIET, &["-o", file][..], words, &["--"], &strs(&writer)].concat());
 }
@@ -116,11 +110,11 @@ fn script(file: &str, words: &[&str]) -> Output {
     tool::run(&[&["perf", "script", "-i", file], words].concat())
 }
 
-fn numbers(count: u32) -> Vec<[u8; 4]> {
+pub fn numbers(count: u32) -> Vec<[u8; 4]> {
     (1..=count).map(u32::to_ne_bytes).collect()
 }
 
-fn slices(payloads: &[[u8; 4]]) -> Vec<&[u8]> {
+pub fn slices(payloads: &[[u8; 4]]) -> Vec<&[u8]> {
     payloads.iter().map(|payload| &payload[..]).collect()
 }
 
@@ -444,132 +438,4 @@ fn script_prints_what_it_is_asked_for() {
     }
     assert_eq!(times.len(), 2);
     assert!(times[0] <= times[1]);
-}
-
-/// A recording of `a` and `b`: (1, x), (1, x), (1, y), (2, x).
-fn recorded_for_report(scratch: &Scratch, name: &str) -> String {
-    let description = format!("{name} u32 a; __rel_loc char[] b");
-    let _event = Event::new(&description);
-    let file = scratch.file("perf.data");
-    let payloads = [(1u32, b"x\0"), (1, b"x\0"), (1, b"y\0"), (2, b"x\0")]
-        .map(|(a, b)| [&a.to_ne_bytes()[..], &crate::abi::location(0, 2), b].concat());
-    let payloads: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
-    let words = ["-e", &format!("user_events:{name}")];
-    record_program(&file, &words, &description, &payloads);
-    file
-}
-
-/// The lines of a report in alphabetical order, as words with one space between them.
-fn report(file: &str, words: &[&str]) -> Vec<String> {
-    let first = ["perf", "report", "-q", "--stdio", "-i", file];
-    let report = tool::run(&[&first[..], words].concat());
-    let lines = report.text.lines().filter(|line| line.contains('%'));
-    let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-    let mut lines: Vec<_> = lines.collect();
-    lines.sort();
-    lines
-}
-
-fn report_by_a_field() {
-    hide_kernel_symbols();
-    let scratch = Scratch::new("st_pf_report");
-    let file = recorded_for_report(&scratch, "st_pf_report");
-    let by_a = report(&file, &["-F", "overhead,sample", "-s", "st_pf_report.a"]);
-    assert_eq!(by_a, ["25.00% 1 2", "75.00% 3 1"]);
-    let by_b = report(
-        &file,
-        &["-F", "overhead,sample", "-s", "comm,st_pf_report.b"],
-    );
-    assert_eq!(by_b, ["25.00% 1 selftests y", "75.00% 3 selftests x"]);
-}
-
-fn report_by_the_whole_record() {
-    hide_kernel_symbols();
-    let scratch = Scratch::new("st_pf_records");
-    let file = recorded_for_report(&scratch, "st_pf_records");
-    let fields = report(&file, &["-s", "trace_fields"]);
-    assert_eq!(fields, ["25.00% 1 y", "25.00% 2 x", "50.00% 1 x"]);
-    let records = report(&file, &["-s", "trace"]);
-    assert_eq!(
-        records,
-        ["25.00% a=1 b=y", "25.00% a=2 b=x", "50.00% a=1 b=x"]
-    );
-}
-
-/// The counts that `perf stat -x,` printed for an event: what stands before its name.
-fn counts<'a>(output: &'a Output, name: &str) -> Vec<&'a str> {
-    let lines = output.text.lines();
-    lines
-        .filter_map(|line| line.split_once(name).map(|(before, _)| before))
-        .collect()
-}
-
-fn stat_of_a_program() {
-    let description = "st_pf_stat u32 a";
-    let event = Event::new(description);
-    let payloads = numbers(25);
-    let writer = writer::command("/", description, &slices(&payloads));
-    let words = ["perf", "stat", "-x,", "-e", "user_events:st_pf_stat", "--"];
-    let stat = tool::run(&[&words[..], &strs(&writer)].concat());
-    assert_eq!(counts(&stat, "user_events:st_pf_stat"), ["25,,"]);
-    event.wait_clear();
-}
-
-fn stat_of_every_cpu() {
-    let event = Event::new("st_pf_stat_cpus u32 a");
-    let scratch = Scratch::new("st_pf_stat_cpus");
-    let done = scratch.file("done");
-    // A command that lasts as long as the test wants.
-    let wait = format!("until [ -e {done} ]; do sleep 0.01; done");
-    let words = [
-        "perf",
-        "stat",
-        "-x,",
-        "-a",
-        "-A",
-        "-e",
-        "user_events:st_pf_stat_cpus",
-    ];
-    let ready = scratch.file("ready");
-    let line = format!("echo >{ready}; {wait}");
-    let stat = Tool::start(&[&words[..], &["--", "sh", "-c", &line]].concat());
-    // The command runs when perf counts.
-    crate::wait::until("perf to count", || std::path::Path::new(&ready).exists());
-    event.wait_set();
-    let mut want = Vec::new();
-    for (number, cpu) in os::cpus().into_iter().enumerate() {
-        os::run_on(cpu);
-        let count = 3 + number as u32;
-        write(&event, 0..count);
-        want.push(format!("CPU{cpu},{count},,"));
-    }
-    std::fs::write(done, "").unwrap();
-    let stat = stat.end_well();
-    assert_eq!(counts(&stat, "user_events:st_pf_stat_cpus"), want);
-}
-
-fn stat_of_a_group() {
-    let events = ["st_pg_one u32 a", "st_pg_two u32 a"];
-    let _events = events.map(Event::new);
-    let (three, two) = (numbers(3), numbers(2));
-    let one = writer::command("/", events[0], &slices(&three)).join("' '");
-    let two = writer::command("/", events[1], &slices(&two)).join("' '");
-    let group = "{user_events:st_pg_one,user_events:st_pg_two}";
-    let line = format!("'{one}'; '{two}'");
-    let stat = tool::run(&["perf", "stat", "-x,", "-e", group, "--", "sh", "-ec", &line]);
-    assert_eq!(counts(&stat, "user_events:st_pg_one"), ["3,,"]);
-    assert_eq!(counts(&stat, "user_events:st_pg_two"), ["2,,"]);
-}
-
-fn trace_of_a_program() {
-    hide_kernel_symbols();
-    let description = "st_pf_trace u32 a; char[4] b";
-    let event = Event::new(description);
-    let payloads: [&[u8]; 2] = [b"\x01\0\0\0one\0", b"\x02\0\0\0two\0"];
-    let writer = writer::command("/", description, &payloads);
-    let words = ["perf", "trace", "-e", "user_events:st_pf_trace", "--"];
-    let trace = tool::run(&[&words[..], &strs(&writer)].concat());
-    let records = trace.after("user_events:st_pf_trace(");
-    assert_eq!(records, [r#"a: 1, b: "one")"#, r#"a: 2, b: "two")"#]);
-    event.wait_clear();
 }
