@@ -19,6 +19,7 @@ use crate::{dynamic, os, wait};
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Barrier;
 use std::thread;
 
 pub fn exhausts_no_memory_but_its_own() {
@@ -151,8 +152,11 @@ pub fn whose_arguments_never_come_holds_up_nobody() {
         let mine = Event::new("st_evil_waits u32 a");
         let pages = Mapping::kept(WAITING_CALLS);
         faults.guard(&pages, Guard::Missing);
+        // Who waits for its word does so with the process's lock, which the others need to get there.
+        let registered = Barrier::new(WAITING_CALLS);
         thread::scope(|scope| {
             for call in 0..WAITING_CALLS {
+                let registered = &registered;
                 let (mine, page) = (&mine, pages.address() + (call * PAGE) as u64);
                 // A file each: what waits holds its file's position.
                 scope.spawn(move || {
@@ -160,6 +164,7 @@ pub fn whose_arguments_never_come_holds_up_nobody() {
                     let address = mine.page.address() + 8;
                     let text = "st_evil_waits u32 a";
                     data.register_text(text, address, call as u8).unwrap();
+                    registered.wait();
                     wait_for_ever(call, &data, &mine.page, page);
                 });
             }
