@@ -12,7 +12,7 @@ use crate::memory::{Mapping, READ, READ_WRITE};
 use crate::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
 use crate::random::Random;
 use crate::tracefs::{self, Tracer};
-use crate::{dynamic, os, tasks, wait};
+use crate::{dynamic, harness, os, tasks, wait};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
@@ -183,7 +183,7 @@ impl<'a> User<'a> {
             kind,
             board,
             tracer,
-            random: Random::new(kind as u64),
+            random: harness::random(kind as u64),
             page: Mapping::kept(1),
             program,
             refused: HashSet::new(),

@@ -4,13 +4,14 @@
 
 use crate::conformance::Check;
 use crate::machine::Log;
+use crate::random::Random;
 use crate::{dynamic, faults, machine, module, os, swap, tracefs, wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -117,6 +118,23 @@ pub fn times(short: usize, long: usize) -> usize {
         0 => short,
         times => times,
     }
+}
+
+/// By which what goes on and on draws what it does.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// Says by which number that is drawn; by 0, if this is not called.
+pub fn set_seed(seed: u64) {
+    SEED.store(seed, Ordering::Relaxed);
+}
+
+/// What `who`, below 1000, draws from.
+pub fn random(who: u64) -> Random {
+    Random::new(
+        SEED.load(Ordering::Relaxed)
+            .wrapping_mul(1000)
+            .wrapping_add(who),
+    )
 }
 
 /// Makes the table of a file's tests: the function's name, after the subject, is the test's name.

@@ -49,7 +49,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 const USAGE: &str = "usage: selftests [--module FILE] [--against-c] [--all] [--list]
-                 [--long] [--times N] [--skip NAME-SUBSTRING]... [NAME-SUBSTRING...]
+                 [--long] [--times N] [--seed N] [--skip NAME-SUBSTRING]...
+                 [NAME-SUBSTRING...]
 
   --module FILE   the module to test, not loaded yet; without it the kernel's
                   own user_events are tested, and loading is not
@@ -62,6 +63,7 @@ const USAGE: &str = "usage: selftests [--module FILE] [--against-c] [--all] [--l
   --list          only say which tests there are
   --long          test for longer where more can be seen by that
   --times N       so many rounds, or seconds, of what goes on and on
+  --seed N        what that draws; the same in each run, if not given
 
 Runs the tests whose names contain one of the substrings, or all. One line a
 test; exit status 1 if any failed. Run it as root, in a virtual machine.";
@@ -97,6 +99,10 @@ fn options() -> Result<Options, String> {
             "--times" => {
                 let times = arguments.next().and_then(|times| times.parse().ok());
                 harness::set_times(times.ok_or("--times takes a number")?);
+            }
+            "--seed" => {
+                let seed = arguments.next().and_then(|seed| seed.parse().ok());
+                harness::set_seed(seed.ok_or("--seed takes a number")?);
             }
             "--help" | "-h" => return Err(String::new()),
             option if option.starts_with('-') => return Err(format!("no option {option}")),

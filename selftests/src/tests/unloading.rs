@@ -163,7 +163,7 @@ fn under_fire_it_is_in_use_or_goes_and_leaves_nothing() {
     let mut attack = Attack {
         module: module::light_file(),
         fire,
-        random: Random::new(99),
+        random: harness::random(99),
         log: Log::from_now(),
         outcomes: Outcomes::default(),
     };
