@@ -17,7 +17,7 @@ help: ## this text
 	@echo "  SEED=N, OPERATIONS=N, LANES=N, LANE=N, RUSH=1  what is drawn, how much, in how many lanes, in which alone, what is quick (fuzz, fuzz-c)"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
-	@echo "  ROUNDS=N, SEED=N  how many rounds (10000), and what is drawn in them (test-unloading)"
+	@echo "  ROUNDS=N, SEED=N  how many rounds (10000), and what is drawn (test-unloading; SEED for soak, too)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of debootstrap's own"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
 	@echo "All but modules, install and clean set up a Debian root of their own: root is needed, and 8 GB on the disk."

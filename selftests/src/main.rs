@@ -101,7 +101,7 @@ fn options() -> Result<Options, String> {
                 harness::set_times(times.ok_or("--times takes a number")?);
             }
             "--seed" => {
-                let seed = arguments.next().and_then(|seed| seed.parse().ok());
+                let seed = arguments.next().and_then(|seed| random::number(&seed));
                 harness::set_seed(seed.ok_or("--seed takes a number")?);
             }
             "--help" | "-h" => return Err(String::new()),

@@ -2,6 +2,14 @@
 
 //! Numbers drawn from a seed: the same ones whenever it is given again.
 
+/// A seed, or another number of an option: in decimal, or as seeds are printed, in hexadecimal after 0x.
+pub fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
 /// A source of them. (SplitMix64.)
 #[derive(Clone)]
 pub struct Random(u64);

@@ -12,7 +12,7 @@ mod model;
 mod step;
 
 use crate::memory::Mapping;
-use crate::{module, os, wait};
+use crate::{module, os, random, wait};
 use lane::Lane;
 use model::Whose;
 use std::panic::{self, AssertUnwindSafe};
@@ -65,12 +65,7 @@ fn options(words: &[String]) -> Result<Options, String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut number = || {
-            let value = words
-                .next()
-                .and_then(|value| match value.strip_prefix("0x") {
-                    Some(digits) => u64::from_str_radix(digits, 16).ok(),
-                    None => value.parse().ok(),
-                });
+            let value = words.next().and_then(|value| random::number(value));
             value.ok_or(format!("{word} takes a number"))
         };
         match word.as_str() {
