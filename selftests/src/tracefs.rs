@@ -4,6 +4,7 @@
 
 use crate::abi::{Data, STATUS};
 use crate::errno::{Errno, Result};
+use crate::os;
 use crate::ring::{self, Record};
 use std::fs;
 use std::io::{Read, Write};
@@ -254,6 +255,25 @@ impl Tracer {
         }
         records.retain(|record| u64::from(record.kind) == id);
         records
+    }
+
+    /// A number in the `stats` of a CPU's buffer.
+    pub fn stat(&self, cpu: usize, key: &str) -> u64 {
+        let text = self.text(&format!("per_cpu/cpu{cpu}/stats"));
+        let value = text.lines().find_map(|line| line.strip_prefix(key));
+        let value = value.and_then(|value| value.strip_prefix(": ")?.parse().ok());
+        value.unwrap_or_else(|| panic!("{key} in {text}"))
+    }
+
+    /// How many records the kernel has passed over: in the buffers by its own count, when nobody
+    /// writes and all that can be taken was taken.
+    ///
+    /// Its reader looks at how far a page is written, and then at whether the writer has left the
+    /// page (`__rb_get_reader_page()`). What is written to the rest of the page in between is never
+    /// read, as happens when a processor, an emulated one say, stands still right there.
+    pub fn passed_over(&self) -> u64 {
+        let cpus = os::cpus();
+        cpus.into_iter().map(|cpu| self.stat(cpu, "entries")).sum()
     }
 
     /// The payloads of all records of the event, cut to `length` bytes: what follows is padding.

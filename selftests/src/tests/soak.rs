@@ -55,6 +55,8 @@ const BOUNDS: Bounds = Bounds {
 struct Account {
     written: u64,
     recorded: u64,
+    /// Recorded, too, but not given out by the kernel.
+    passed_over: u64,
     /// By ftrace, which has little room, and by perf.
     missed: (u64, u64),
     /// Records that perf saw, and of these the ones it had no room for.
@@ -70,7 +72,11 @@ impl Account {
     #[track_caller]
     fn agrees(&self) {
         let (ftrace, perf) = self.missed;
-        assert_eq!(self.recorded + ftrace, self.written, "ftrace");
+        assert_eq!(
+            self.recorded + self.passed_over + ftrace,
+            self.written,
+            "ftrace"
+        );
         assert_eq!(self.counted + perf, self.written, "perf");
         assert_eq!(self.sampled + self.lost, self.counted, "perf's samples");
         assert_eq!(self.ran + perf, self.written, "eBPF");
@@ -79,6 +85,7 @@ impl Account {
     fn add(&mut self, other: &Account) {
         self.written += other.written;
         self.recorded += other.recorded;
+        self.passed_over += other.passed_over;
         self.missed.0 += other.missed.0;
         self.missed.1 += other.missed.1;
         self.counted += other.counted;
@@ -192,6 +199,7 @@ fn part(length: Duration) -> Account {
         }
     });
     account.recorded += take(&tracer, id);
+    account.passed_over = tracer.passed_over();
     account.sampled += sampled(&mut perfs);
     account.lost = perfs.iter().map(|perf| perf.lost).sum();
     account.counted = perfs.iter().map(|perf| perf.count()).sum();
@@ -242,7 +250,7 @@ fn memory_is_flat_and_counters_agree() {
     let fire = Fire::new(&tracer);
     dynamic::run(&format!("u:{}", fire::DESCRIPTION)).unwrap();
 
-    println!("  #    time      uses   written  recorded    missed  perf lost   slab kB  per-CPU kB  areas  most grown cache");
+    println!("  #    time      uses   written  recorded passed over    missed  perf lost   slab kB  per-CPU kB  areas  most grown cache");
     let start = Instant::now();
     let (mut total, mut first, mut parts) = (Account::default(), None, 0);
     while start.elapsed() < length || parts <= WARM_UP {
@@ -256,10 +264,11 @@ fn memory_is_flat_and_counters_agree() {
         let least = first.as_ref().unwrap_or(&usage);
         let uses: u64 = (0..COUNT).map(|kind| fire.done(kind)).sum();
         println!(
-            "  # {:>5} s {uses:>9} {:>9} {:>9} {:>9} {:>10} {usage}  {}",
+            "  # {:>5} s {uses:>9} {:>9} {:>9} {:>11} {:>9} {:>10} {usage}  {}",
             start.elapsed().as_secs(),
             total.written,
             total.recorded,
+            total.passed_over,
             total.missed.0,
             total.lost,
             usage.most_grown_since(least),

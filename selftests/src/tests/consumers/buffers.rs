@@ -94,14 +94,6 @@ fn tracing_off_keeps_what_was_and_takes_no_more() {
     tracer.disable(&event.name);
 }
 
-/// A number in the `stats` of a CPU's buffer.
-fn stat(tracer: &Tracer, cpu: usize, key: &str) -> u64 {
-    let text = tracer.text(&format!("per_cpu/cpu{cpu}/stats"));
-    let value = text.lines().find_map(|line| line.strip_prefix(key));
-    let value = value.and_then(|value| value.strip_prefix(": ")?.parse().ok());
-    value.unwrap_or_else(|| panic!("{key} in {text}"))
-}
-
 /// How many records are sure to fill a buffer of the smallest size.
 const MANY: u32 = 1500;
 
@@ -125,11 +117,11 @@ fn a_full_buffer_keeps_the_first() {
     let Traced { event, tracer } = &traced;
     let kept = seen.len() as u32;
     assert_eq!(seen, (1..=kept).collect::<Vec<_>>());
-    assert_eq!(stat(tracer, cpu, "entries"), kept.into());
-    assert_eq!(stat(tracer, cpu, "overrun"), 0);
+    assert_eq!(tracer.stat(cpu, "entries"), kept.into());
+    assert_eq!(tracer.stat(cpu, "overrun"), 0);
     // The kernel counts them for the buffer, and we for the event.
     let dropped = u64::from(MANY - kept);
-    assert_eq!(stat(tracer, cpu, "dropped events"), dropped);
+    assert_eq!(tracer.stat(cpu, "dropped events"), dropped);
     assert_eq!(missed(event), dropped);
     // With room, it records again.
     tracer.control("trace", "");
@@ -144,8 +136,8 @@ fn a_full_buffer_that_overwrites_keeps_the_last() {
     let Traced { event, tracer } = &traced;
     let kept = seen.len() as u32;
     assert_eq!(seen, (MANY - kept + 1..=MANY).collect::<Vec<_>>());
-    assert_eq!(stat(tracer, cpu, "overrun"), (MANY - kept).into());
-    assert_eq!(stat(tracer, cpu, "dropped events"), 0);
+    assert_eq!(tracer.stat(cpu, "overrun"), (MANY - kept).into());
+    assert_eq!(tracer.stat(cpu, "dropped events"), 0);
     assert_eq!(missed(event), 0);
     tracer.disable(&event.name);
 }
