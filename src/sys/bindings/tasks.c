@@ -185,8 +185,11 @@ const struct mm_struct *user_events_process_mm(struct task_struct *process)
 	const struct mm_struct *mm = NULL;
 	struct task_struct *thread;
 
-	/* One that works in the address space of others. */
-	if (process->flags & PF_KTHREAD)
+	/*
+	 * One that works in the address space of others. A task changes flags beside this
+	 * one while it runs, this one never.
+	 */
+	if (data_race(process->flags & PF_KTHREAD))
 		return NULL;
 	list_for_each_entry_rcu(thread, &process->signal->thread_head, thread_node) {
 		mm = READ_ONCE(thread->mm);
