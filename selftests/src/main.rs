@@ -25,6 +25,7 @@ mod nobody;
 mod os;
 mod payload;
 mod perf;
+mod profile;
 mod random;
 mod ring;
 mod rows;

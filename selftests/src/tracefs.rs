@@ -4,7 +4,6 @@
 
 use crate::abi::{Data, STATUS};
 use crate::errno::{Errno, Result};
-use crate::os;
 use crate::ring::{self, Record};
 use std::fs;
 use std::io::{Read, Write};
@@ -259,7 +258,17 @@ impl Tracer {
 
     /// A number in the `stats` of a CPU's buffer.
     pub fn stat(&self, cpu: usize, key: &str) -> u64 {
-        let text = self.text(&format!("per_cpu/cpu{cpu}/stats"));
+        self.stat_of(&format!("cpu{cpu}"), key)
+    }
+
+    /// The sum of a number in the `stats` of all CPUs' buffers.
+    pub fn total(&self, key: &str) -> u64 {
+        let cpus = names_of_cpus(&self.dir);
+        cpus.iter().map(|cpu| self.stat_of(cpu, key)).sum()
+    }
+
+    fn stat_of(&self, cpu: &str, key: &str) -> u64 {
+        let text = self.text(&format!("per_cpu/{cpu}/stats"));
         let value = text.lines().find_map(|line| line.strip_prefix(key));
         let value = value.and_then(|value| value.strip_prefix(": ")?.parse().ok());
         value.unwrap_or_else(|| panic!("{key} in {text}"))
@@ -272,8 +281,7 @@ impl Tracer {
     /// page (`__rb_get_reader_page()`). What is written to the rest of the page in between is never
     /// read, as happens when a processor, an emulated one say, stands still right there.
     pub fn passed_over(&self) -> u64 {
-        let cpus = os::cpus();
-        cpus.into_iter().map(|cpu| self.stat(cpu, "entries")).sum()
+        self.total("entries")
     }
 
     /// The payloads of all records of the event, cut to `length` bytes: what follows is padding.

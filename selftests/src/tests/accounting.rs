@@ -10,6 +10,7 @@ use crate::harness::tests;
 use crate::memory::Mapping;
 use crate::os;
 use crate::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
+use crate::profile::missed;
 use crate::traced::Traced;
 use crate::tracefs::Tracer;
 use crate::wait::{self, SetOnDrop};
@@ -40,18 +41,6 @@ tests!("better_than_c_2_accounting":
 /// How many writers overload a buffer, and how many records each writes.
 const WRITERS: u32 = 4;
 const RECORDS: u32 = 2000;
-
-/// What ftrace and perf missed of an event.
-#[track_caller]
-fn missed(name: &str) -> (u64, u64) {
-    let profile = fs::read_to_string(PROFILE).expect("read the profile");
-    let mut lines = profile.lines().map(|line| line.split_whitespace());
-    let mut words = lines
-        .find_map(|mut words| (words.next() == Some(name)).then_some(words))
-        .unwrap_or_else(|| panic!("{name} in the profile: {profile}"));
-    let mut number = || words.next().unwrap().parse().unwrap();
-    (number(), number())
-}
 
 /// Writes records of the event from several threads, all of which must succeed, while the caller
 /// does something again and again. Returns how many there were.

@@ -6,7 +6,7 @@
 //! All kinds of use go on at once, and besides writers of whose records account is kept, with ftrace,
 //! perf and eBPF listening. Now and then all of that rests, and the kernel's memory is looked at.
 
-use crate::abi::{Data, MULTI_FORMAT, PROFILE};
+use crate::abi::{Data, MULTI_FORMAT};
 use crate::bpf::{Counters, Program};
 use crate::errno::Errno;
 use crate::event::wait_gone;
@@ -17,8 +17,7 @@ use crate::perf::{Perf, EVERYBODY};
 use crate::tracefs::{self, Tracer};
 use crate::usage::{Bounds, Usage};
 use crate::wait::SetOnDrop;
-use crate::{dynamic, machine, os, wait};
-use std::fs;
+use crate::{dynamic, machine, os, profile, wait};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -93,17 +92,6 @@ impl Account {
         self.sampled += other.sampled;
         self.ran += other.ran;
     }
-}
-
-/// What ftrace and perf have missed of the event that has this name in the listing.
-fn missed(name: &str) -> (u64, u64) {
-    let profile = fs::read_to_string(PROFILE).expect("read the profile");
-    let mut lines = profile.lines().map(|line| line.split_whitespace());
-    let mut words = lines
-        .find_map(|mut words| (words.next() == Some(name)).then_some(words))
-        .expect("the event in the profile");
-    let mut number = || words.next().unwrap().parse().unwrap();
-    (number(), number())
 }
 
 /// Writes records until told to stop. Returns how many.
@@ -203,7 +191,7 @@ fn part(length: Duration) -> Account {
     account.sampled += sampled(&mut perfs);
     account.lost = perfs.iter().map(|perf| perf.lost).sum();
     account.counted = perfs.iter().map(|perf| perf.count()).sum();
-    account.missed = missed(name.rsplit('/').next().unwrap_or(""));
+    account.missed = profile::missed(name.rsplit('/').next().unwrap_or(""));
     account.ran = counters.get(0);
     tracer.disable(&name);
     drop((perfs, watched, program));

@@ -87,16 +87,7 @@ impl Lane {
         let Some(instance) = &self.instance else {
             return;
         };
-        let mut got = 0;
-        for cpu in fs::read_dir(instance.path("per_cpu")).expect("per_cpu") {
-            let path = cpu.expect("a CPU").path().join("stats");
-            let text = fs::read_to_string(path).expect("stats");
-            for line in text.lines() {
-                if let Some(("entries" | "overrun", count)) = line.split_once(": ") {
-                    got += count.parse::<u64>().expect("a count");
-                }
-            }
-        }
+        let got = instance.total("entries") + instance.total("overrun");
         instance.control("trace", "");
         let want = self.foretell(|model| std::mem::take(&mut model.recorded));
         self.tell_deed(|| format!("{got} records in the instance"));

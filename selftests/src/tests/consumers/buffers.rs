@@ -3,10 +3,8 @@
 //! The buffers of ftrace and what shows them: the trace file, `trace_pipe`, snapshots, options.
 
 use super::write;
-use crate::abi::PROFILE;
 use crate::event::Event;
 use crate::harness::tests;
-use crate::os;
 use crate::payload::{
     payload,
     Value::{Fixed, Rel},
@@ -15,6 +13,7 @@ use crate::rows::Rows;
 use crate::tool::Tool;
 use crate::traced::Traced;
 use crate::tracefs::{self, Tracer};
+use crate::{os, profile};
 use std::fs;
 
 tests!("consumers::buffers":
@@ -73,10 +72,7 @@ fn the_file_of_a_cpu_shows_its_records() {
 
 /// What ftrace missed of an event.
 fn missed(event: &Event) -> u64 {
-    let text = fs::read_to_string(PROFILE).unwrap();
-    let mut lines = text.lines().map(|line| line.split_whitespace());
-    let count = lines.find_map(|mut words| (words.next()? == event.name).then(|| words.next())?);
-    count.expect("a line of the event").parse().unwrap()
+    profile::missed(&event.name).0
 }
 
 fn tracing_off_keeps_what_was_and_takes_no_more() {
