@@ -14,16 +14,15 @@ use kernel::sync::Arc;
 /// address.
 pub(crate) struct RegistrationsFile;
 
-/// An address space, and who runs in it.
+/// An address space that has registrations.
 struct Entry {
     process: Arc<Process>,
-    owner: Option<Owner>,
+    has_owner: bool,
 }
 
-/// A process as the reader knows it.
+/// Who runs in an address space, as the reader knows it.
 struct Owner {
-    /// Higher for processes that began later.
-    age: usize,
+    process: Arc<Process>,
     pid: i32,
     name: [u8; process_list::NAME_LEN],
 }
@@ -35,14 +34,19 @@ impl ListingFile for RegistrationsFile {
 
     fn show(context: &Context, out: &Listing<'_>) -> Result {
         out.bytes(b"# EVENT PID COMMAND ADDRESS BIT/WIDTH STATE\n");
-        for entry in &entries(context)? {
-            show_process(entry, out);
+        let mut entries = entries(context)?;
+        for owner in &owners(&mut entries)? {
+            show_process(&owner.process, Some(owner), out);
+        }
+        // What nobody runs in any more, and is about to end, comes last.
+        for entry in entries.iter().filter(|entry| !entry.has_owner) {
+            show_process(&entry.process, None, out);
         }
         Ok(())
     }
 }
 
-/// All address spaces with their owners.
+/// All address spaces, by key.
 fn entries(context: &Context) -> Result<KVVec<Entry>> {
     let mut entries = KVVec::new();
     let mut next = Some(0);
@@ -50,36 +54,37 @@ fn entries(context: &Context) -> Result<KVVec<Entry>> {
         next = process.key().checked_add(1);
         let entry = Entry {
             process,
-            owner: None,
+            has_owner: false,
         };
         entries.push(entry, GFP_KERNEL)?;
     }
-
-    // A registration knows its address space only: whoever runs in that may change. So the
-    // processes are gone through once for each listing, rather than watched. Of several in one
-    // address space the oldest is shown.
-    let mut age = 0;
-    process_list::for_each(|process| {
-        let mm = process.mm();
-        let found = entries.binary_search_by_key(&mm, |entry| entry.process.key());
-        let entry = found.ok().and_then(|index| entries.get_mut(index));
-        if let Some(entry) = entry.filter(|entry| entry.owner.is_none()) {
-            entry.owner = Some(Owner {
-                age,
-                pid: process.id(),
-                name: process.name(),
-            });
-        }
-        age += 1;
-    });
-    // What nobody runs in any more, and is about to end, comes last.
-    entries.sort_unstable_by_key(|entry| entry.owner.as_ref().map_or(age, |owner| owner.age));
     Ok(entries)
 }
 
+/// Who runs in the `entries`, which are sorted by key: the oldest process first.
+fn owners(entries: &mut [Entry]) -> Result<KVVec<Owner>> {
+    // A registration knows its address space only: whoever runs in that may change. So the
+    // processes are gone through once for each listing, rather than watched. Of several in one
+    // address space the oldest is shown.
+    let mut owners = KVVec::with_capacity(entries.len(), GFP_KERNEL)?;
+    process_list::for_each(|listed| {
+        let mm = listed.mm();
+        let found = entries.binary_search_by_key(&mm, |entry| entry.process.key());
+        let entry = found.ok().and_then(|index| entries.get_mut(index));
+        if let Some(entry) = entry.filter(|entry| !entry.has_owner) {
+            let owner = Owner {
+                process: entry.process.clone(),
+                pid: listed.id(),
+                name: listed.name(),
+            };
+            entry.has_owner = owners.push_within_capacity(owner).is_ok();
+        }
+    });
+    Ok(owners)
+}
+
 /// Shows all registrations of one process.
-fn show_process(entry: &Entry, out: &Listing<'_>) {
-    let process = &entry.process;
+fn show_process(process: &Process, owner: Option<&Owner>, out: &Listing<'_>) {
     let mut from = (0, 0);
     while let Some(enabler) = process.registration_from(&from) {
         let (address, bit) = enabler.site();
@@ -88,7 +93,7 @@ fn show_process(entry: &Entry, out: &Listing<'_>) {
             continue;
         };
         out.bytes(enabler.event().name());
-        match &entry.owner {
+        match owner {
             Some(owner) => {
                 out.text(fmt!(" {} ", owner.pid));
                 show_name(&owner.name, out);
