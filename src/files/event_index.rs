@@ -31,7 +31,9 @@ fn place(id: u64, slots: usize) -> usize {
 
 /// Puts an index into a table that has room.
 fn put(slots: &mut [u32], id: u64, index: u32) {
-    let (before, behind) = slots.split_at_mut(place(id, slots.len()));
+    let Some((before, behind)) = slots.split_at_mut_checked(place(id, slots.len())) else {
+        return;
+    };
     if let Some(slot) = Iterator::chain(behind.iter_mut(), before).find(|slot| **slot == EMPTY) {
         *slot = index;
     }
