@@ -2,9 +2,23 @@
 
 //! The kernel's memory.
 
+use crate::count;
+use std::fs;
+
+/// Bytes that the kernel uses for good. What was given up may wait for seconds until it is freed,
+/// unless the kernel is asked for memory.
+pub fn settled() -> u64 {
+    // What is freed then may hold something else.
+    for _ in 0..2 {
+        fs::write("/proc/sys/vm/drop_caches", "2").expect("have the kernel free what it can");
+        count::settle();
+    }
+    used()
+}
+
 /// Bytes that the kernel uses for its own: slabs, areas of scattered pages, and per CPU.
-pub fn used() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
+fn used() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
     let kilobytes: u64 = ["Slab:", "VmallocUsed:", "Percpu:"]
         .iter()
         .map(|kind| {

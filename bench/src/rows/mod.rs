@@ -188,11 +188,21 @@ pub const ROWS: &[Row] = &[
     row("time.8000", "... 8000 registrations", &[]),
     row(
         "memory.event",
-        "bytes of memory for an event, the trace core's included",
+        "bytes of memory for an event of the first 4000, with all",
         &[],
     ),
     row(
         "memory.own",
+        "... without what an instance takes for it",
+        &[OfC(0.8)],
+    ),
+    row(
+        "memory.more.event",
+        "bytes of memory for an event of 4000 more, with all",
+        &[],
+    ),
+    row(
+        "memory.more.own",
         "... without what an instance takes for it",
         &[OfC(0.8)],
     ),

@@ -81,41 +81,48 @@ pub fn first_and_last() {
 /// of them at least.
 fn memory_of_an_instance() -> u64 {
     let path = format!("{TRACING}/instances/bench");
-    count::settle();
-    let before = memory::used();
+    let before = memory::settled();
     fs::create_dir(&path).expect("an instance");
-    let taken = memory::used() - before;
+    let taken = memory::settled() - before;
     fs::remove_dir(&path).expect("remove an instance");
     taken
 }
 
 /// The memory of registrations and of events.
 pub fn memory() {
-    const COUNT: usize = MANY / 2;
-    let core_without = memory_of_an_instance();
-    let words = Words::new(2 * COUNT);
+    // These fill what is free in pages that the kernel has taken already.
+    const FIRST: usize = 1000;
+    const REGISTRATIONS: usize = FIRST + 2 * MANY;
+    const EVENTS: usize = MANY / 2;
+    let mut core = memory_of_an_instance();
+    let words = Words::new(REGISTRATIONS + 2 * EVENTS);
     let file = events::data();
-    let mut requests: Vec<Request> = (0..2 * COUNT)
+    let mut requests: Vec<Request> = (0..REGISTRATIONS + 2 * EVENTS)
         .map(|at| {
-            let event = at.saturating_sub(COUNT - 1);
+            let event = (at + 1).saturating_sub(REGISTRATIONS);
             Request::new(&described(&format!("bench_{event}")), &words, at)
         })
         .collect();
-    // So many of one event, then as many of an event each.
-    let (of_one, of_many) = requests.split_at_mut(COUNT);
-    let each = |requests: &mut [Request]| {
-        let before = memory::used();
+    let taken_by = |requests: &mut [Request]| {
+        let before = memory::settled();
         register_all(&file, requests);
-        count::settle();
-        (memory::used() - before) / COUNT as u64
+        (memory::settled() - before) / requests.len() as u64
     };
-    let registration = each(of_one);
-    let both = each(of_many);
+
+    // Those of one event, then an event each.
+    let (of_one, of_many) = requests.split_at_mut(REGISTRATIONS);
+    let (first, others) = of_one.split_at_mut(FIRST);
+    register_all(&file, first);
+    let registration = taken_by(others);
     tell("memory.registration", registration);
-    let event = both.saturating_sub(registration);
-    let core = memory_of_an_instance().saturating_sub(core_without) / COUNT as u64;
-    tell("memory.event", event);
-    tell("memory.own", event.saturating_sub(core));
+    for (requests, row) in of_many.chunks_mut(EVENTS).zip(["memory", "memory.more"]) {
+        let event = taken_by(requests).saturating_sub(registration);
+        let core_before = core;
+        core = memory_of_an_instance();
+        let core_each = core.saturating_sub(core_before) / EVENTS as u64;
+        tell(&format!("{row}.event"), event);
+        tell(&format!("{row}.own"), event.saturating_sub(core_each));
+    }
 }
 
 /// Closing a file whose events go with it.
