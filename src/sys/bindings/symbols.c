@@ -57,10 +57,17 @@ static struct list_head *dyn_event_ops_list_ptr;
 static struct list_head *trace_arrays_ptr;
 static const struct file_operations *def_chr_fops_ptr;
 
-/* A kprobe, once registered, knows the address of the symbol it sits on. */
+/*
+ * A kprobe, once registered, knows the address of the symbol it sits on. This
+ * one is never armed: disarming takes memory, and the kernel keeps a kprobe
+ * that it cannot disarm, without telling who takes it away.
+ */
 static void *find_kallsyms_lookup_name(void)
 {
-	struct kprobe kp = { .symbol_name = "kallsyms_lookup_name" };
+	struct kprobe kp = {
+		.symbol_name = "kallsyms_lookup_name",
+		.flags = KPROBE_FLAG_DISABLED,
+	};
 	void *addr;
 
 	if (register_kprobe(&kp))
