@@ -26,6 +26,8 @@ impl Usage {
         // Counts freed areas too, such as the stack of every process that ended, until the kernel
         // flushes address translations; those in use are counted one by one below.
         slab.remove("vmap_area");
+        // kmemleak's note of each of these.
+        slab.remove("kmemleak_scan_area");
         // What a debug kernel notes of objects, some of which it forgets late or never: a module without any
         // object makes it grow as well.
         slab.remove("debug_objects_cache");
