@@ -4,7 +4,8 @@
 //!
 //! A tree of nodes takes as much for a node as a registration takes itself. Here values lie in short
 //! leaves, and the leaves in a row. A leaf is found by halving, and what is behind a new value, in its
-//! leaf and in the row, is moved.
+//! leaf and in the row, is moved. A single value lies in the [`Ordered`] itself: most events are
+//! registered once.
 
 use core::cmp::Ordering;
 use core::marker::PhantomData;
@@ -26,9 +27,15 @@ pub(crate) trait Order<T> {
 ///
 /// One is looked for with a function that says how a value compares to it.
 pub(crate) struct Ordered<T, O> {
-    /// None is empty, and each is behind the one before.
-    leaves: KVVec<KVec<Arc<T>>>,
+    values: Values<T>,
     order: PhantomData<O>,
+}
+
+enum Values<T> {
+    /// One at most.
+    One(Option<Arc<T>>),
+    /// Leaves, of which none is empty, and each is behind the one before.
+    Many(KVVec<KVec<Arc<T>>>),
 }
 
 /// Where a value is, or would be: the number of its leaf, and its number in that.
@@ -38,21 +45,36 @@ impl<T, O: Order<T>> Ordered<T, O> {
     /// No values.
     pub(crate) const fn new() -> Self {
         Self {
-            leaves: KVVec::new(),
+            values: Values::One(None),
             order: PhantomData,
         }
     }
 
     fn place(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Place {
-        let begins_in_time =
-            |leaf: &KVec<Arc<T>>| leaf.first().is_some_and(|first| compare(first).is_le());
-        let behind = self.leaves.partition_point(begins_in_time);
-        let number = behind.saturating_sub(1);
-        let leaf = self.leaves.get(number);
-        let at = leaf.map_or(0, |leaf| {
-            leaf.partition_point(|value| compare(value).is_lt())
-        });
+        let number = match &self.values {
+            Values::One(_) => 0,
+            Values::Many(leaves) => {
+                let begins_in_time =
+                    |leaf: &KVec<Arc<T>>| leaf.first().is_some_and(|first| compare(first).is_le());
+                leaves.partition_point(begins_in_time).saturating_sub(1)
+            }
+        };
+        let (leaf, _) = self.leaves_from(number);
+        let at = leaf.partition_point(|value| compare(value).is_lt());
         (number, at)
+    }
+
+    /// The leaf with this number, and those behind it.
+    fn leaves_from(&self, number: usize) -> (&[Arc<T>], &[KVec<Arc<T>>]) {
+        match &self.values {
+            Values::One(value) => (value.as_slice(), &[]),
+            Values::Many(leaves) => {
+                let leaves = leaves.get(number..).unwrap_or_default();
+                leaves
+                    .split_first()
+                    .map_or((&[], &[]), |(leaf, others)| (leaf.as_slice(), others))
+            }
+        }
     }
 
     /// The one value that is equal.
@@ -72,15 +94,15 @@ impl<T, O: Order<T>> Ordered<T, O> {
         compare: impl Fn(&Arc<T>) -> Ordering,
     ) -> impl Iterator<Item = &Arc<T>> {
         let (number, at) = self.place(&compare);
-        let leaf = self.leaves.get(number);
-        let first = leaf.and_then(|leaf| leaf.get(at..)).unwrap_or_default();
-        let others = self.leaves.get(number + 1..).unwrap_or_default();
+        let (leaf, others) = self.leaves_from(number);
+        let first = leaf.get(at..).unwrap_or_default();
         Iterator::chain(first.iter(), others.iter().flat_map(|leaf| leaf.iter()))
     }
 
     /// All values, in their order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.leaves.iter().flat_map(|leaf| leaf.iter())
+        let (leaf, others) = self.leaves_from(0);
+        Iterator::chain(leaf.iter(), others.iter().flat_map(|leaf| leaf.iter()))
     }
 
     /// Adds a value, to which none is equal. May sleep.
@@ -104,16 +126,29 @@ impl<T, O: Order<T>> Ordered<T, O> {
     /// What `spare` has to have for that. Nothing has changed then.
     pub(crate) fn insert_with(&mut self, value: &Arc<T>, spare: &mut Spare<T>) -> Result<(), Lack> {
         let (number, at) = self.place(&|other| O::compare(other, value));
-        let Some(leaf) = self.leaves.get_mut(number) else {
-            return self.insert_leaf(number, value, spare);
+        let leaves = match &mut self.values {
+            Values::Many(leaves) => leaves,
+            Values::One(Some(other)) => {
+                let mut leaves = KVVec::new();
+                spare.insert_leaf(&mut leaves, 0, other, 2)?;
+                self.values = Values::Many(leaves);
+                return self.insert_with(value, spare);
+            }
+            Values::One(one) => {
+                *one = Some(value.clone());
+                return Ok(());
+            }
+        };
+        let Some(leaf) = leaves.get_mut(number) else {
+            return spare.insert_leaf(leaves, number, value, 1);
         };
         let taken = leaf.len();
         if taken >= LEAF && at >= LEAF {
             // Most often what comes is behind all others: then the leaves stay full.
-            return self.insert_leaf(number + 1, value, spare);
+            return spare.insert_leaf(leaves, number + 1, value, 1);
         }
         if taken >= LEAF {
-            self.split(number, spare)?;
+            spare.split(leaves, number)?;
             return self.insert_with(value, spare);
         }
         if taken >= leaf.capacity() {
@@ -129,62 +164,24 @@ impl<T, O: Order<T>> Ordered<T, O> {
         Ok(())
     }
 
-    /// Adds a leaf with one value, to be the one with this number.
-    fn insert_leaf(
-        &mut self,
-        number: usize,
-        value: &Arc<T>,
-        spare: &mut Spare<T>,
-    ) -> Result<(), Lack> {
-        self.extend_row(1, spare)?;
-        let mut leaf = mem::replace(&mut spare.leaf, KVec::new());
-        // There is room for both.
-        let _ = leaf.push_within_capacity(value.clone());
-        let _ = self.leaves.insert_within_capacity(number, leaf);
-        Ok(())
-    }
-
-    /// Moves the upper half of a leaf to one of its own.
-    fn split(&mut self, number: usize, spare: &mut Spare<T>) -> Result<(), Lack> {
-        self.extend_row(LEAF, spare)?;
-        let Some(leaf) = self.leaves.get_mut(number) else {
-            return Ok(());
-        };
-        let mut moved = mem::replace(&mut spare.leaf, KVec::new());
-        // There is room for all of them, and for the leaf.
-        for value in leaf.get(LEAF / 2..).unwrap_or_default() {
-            let _ = moved.push_within_capacity(value.clone());
-        }
-        leaf.truncate(LEAF / 2);
-        let _ = self.leaves.insert_within_capacity(number + 1, moved);
-        Ok(())
-    }
-
-    /// Has room for one more leaf in the row, if there is a leaf for `values` to put there.
-    fn extend_row(&mut self, values: usize, spare: &mut Spare<T>) -> Result<(), Lack> {
-        let taken = self.leaves.len();
-        let is_full = taken >= self.leaves.capacity();
-        spare.check(Lack {
-            leaf: values,
-            row: if is_full { 2 * taken + 1 } else { 0 },
-        })?;
-        if is_full {
-            move_to(&mut spare.row, &mut self.leaves);
-        }
-        Ok(())
-    }
-
     /// Takes the one value out that is equal.
     pub(crate) fn remove(&mut self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<Arc<T>> {
         let (number, at) = self.place(&compare);
-        let leaf = self.leaves.get_mut(number)?;
+        let leaves = match &mut self.values {
+            Values::Many(leaves) => leaves,
+            Values::One(value) => return value.take_if(|value| compare(value).is_eq()),
+        };
+        let leaf = leaves.get_mut(number)?;
         if !leaf.get(at).is_some_and(|value| compare(value).is_eq()) {
             return None;
         }
         let value = leaf.remove(at).ok();
         if leaf.is_empty() {
             // It holds nothing that would be dropped.
-            let _ = self.leaves.remove(number);
+            let _ = leaves.remove(number);
+        }
+        if leaves.is_empty() {
+            self.values = Values::One(None);
         }
         value
     }
@@ -226,6 +223,52 @@ impl<T> Spare<T> {
     fn check(&self, lack: Lack) -> Result<(), Lack> {
         let is_enough = self.leaf.capacity() >= lack.leaf && self.row.capacity() >= lack.row;
         is_enough.then_some(()).ok_or(lack)
+    }
+
+    /// Adds a leaf with one value and room for `room`, to be the one with this number.
+    fn insert_leaf(
+        &mut self,
+        leaves: &mut KVVec<KVec<Arc<T>>>,
+        number: usize,
+        value: &Arc<T>,
+        room: usize,
+    ) -> Result<(), Lack> {
+        self.extend_row(leaves, room)?;
+        let mut leaf = mem::replace(&mut self.leaf, KVec::new());
+        // There is room for both.
+        let _ = leaf.push_within_capacity(value.clone());
+        let _ = leaves.insert_within_capacity(number, leaf);
+        Ok(())
+    }
+
+    /// Moves the upper half of a leaf to one of its own.
+    fn split(&mut self, leaves: &mut KVVec<KVec<Arc<T>>>, number: usize) -> Result<(), Lack> {
+        self.extend_row(leaves, LEAF)?;
+        let Some(leaf) = leaves.get_mut(number) else {
+            return Ok(());
+        };
+        let mut moved = mem::replace(&mut self.leaf, KVec::new());
+        // There is room for all of them, and for the leaf.
+        for value in leaf.get(LEAF / 2..).unwrap_or_default() {
+            let _ = moved.push_within_capacity(value.clone());
+        }
+        leaf.truncate(LEAF / 2);
+        let _ = leaves.insert_within_capacity(number + 1, moved);
+        Ok(())
+    }
+
+    /// Gives the row room for one more leaf, if there is a leaf for `values` to put there.
+    fn extend_row(&mut self, leaves: &mut KVVec<KVec<Arc<T>>>, values: usize) -> Result<(), Lack> {
+        let taken = leaves.len();
+        let is_full = taken >= leaves.capacity();
+        self.check(Lack {
+            leaf: values,
+            row: if is_full { 2 * taken + 1 } else { 0 },
+        })?;
+        if is_full {
+            move_to(&mut self.row, leaves);
+        }
+        Ok(())
     }
 }
 
