@@ -14,6 +14,7 @@ use crate::schema::{self, Description, Field, Location, Sink};
 use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::trace_event::{self, Draft, FieldSpec, TraceEvent, TraceEventOwner};
+use core::cmp::Ordering;
 use core::num::NonZero;
 use core::ptr;
 use kernel::alloc::AllocError;
@@ -44,28 +45,15 @@ pub(crate) struct UserEvent {
     registry: Arc<Registry>,
     /// What the tracers hold, while any is attached.
     tracers: ByEventMutex<Option<(Use, ModuleRef)>>,
+    /// The bits that show the event's state, in the memory of all processes.
     #[pin]
-    enablers: Mutex<Enablers>,
+    enablers: Mutex<Ordered<Enabler, ByIdentity>>,
 }
 
-/// The bits that show the event's state, in the memory of all processes.
-struct Enablers {
-    /// What the bits are to say.
-    on: bool,
-    all: Ordered<Enabler, ByIdentity>,
-}
-
-impl Enablers {
-    fn has(&self, enabler: &Enabler) -> bool {
-        let this = ptr::from_ref(enabler);
-        let found = self.all.get(|other| Arc::as_ptr(other).cmp(&this));
-        found.is_some()
-    }
-
-    fn remove(&mut self, enabler: &Enabler) -> Option<Arc<Enabler>> {
-        let this = ptr::from_ref(enabler);
-        self.all.remove(|other| Arc::as_ptr(other).cmp(&this))
-    }
+/// Looks for an enabler itself.
+fn itself(enabler: &Enabler) -> impl Fn(&Arc<Enabler>) -> Ordering {
+    let this = ptr::from_ref(enabler);
+    move |other| Arc::as_ptr(other).cmp(&this)
 }
 
 /// How an event is asked for.
@@ -187,10 +175,7 @@ impl UserEvent {
             misses: Misses::new(),
             registry: registry.clone(),
             tracers: ByEventMutex::new(None),
-            enablers <- new_mutex!(
-                Enablers { on: false, all: Ordered::new() },
-                "UserEvent::enablers"
-            ),
+            enablers <- new_mutex!(Ordered::new(), "UserEvent::enablers"),
         }? Error);
         TraceEvent::draft(place.group(), name, listing, &print_fmt.0, specs, event)
     }
@@ -232,62 +217,6 @@ impl UserEvent {
     pub(crate) fn check_payload(&self, payload: &[u8]) -> Result<schema::Ending, schema::Error> {
         schema::check_payload(payload, self.fixed_size, &self.locations)
     }
-
-    /// Writes the event's state to `enabler`'s bit and keeps it up to date from then on.
-    ///
-    /// `write` writes; it is called with the lock held under which the state changes.
-    ///
-    /// # Errors
-    ///
-    /// What `write` fails with, and what it makes of a lack of memory; the enabler is not connected
-    /// then.
-    pub(crate) fn connect<E: From<AllocError>>(
-        &self,
-        enabler: &Arc<Enabler>,
-        write: impl FnOnce(bool) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut spare = Spare::new();
-        // Whoever holds `event_mutex` may wait for the lock, so memory is not waited for with it.
-        let mut enablers = loop {
-            let mut enablers = self.enablers.lock();
-            let Err(lack) = enablers.all.insert_with(enabler, &mut spare) else {
-                break enablers;
-            };
-            drop(enablers);
-            spare.fill(lack)?;
-        };
-        let result = write(enablers.on);
-        if result.is_err() {
-            // The caller has it, too.
-            let _ = enablers.remove(enabler);
-        }
-        result
-    }
-
-    /// Forgets an enabler. Its bit is not written any more once this returns.
-    pub(crate) fn disconnect(&self, enabler: &Arc<Enabler>) {
-        // The caller has it, too, so nothing is freed under the lock.
-        let _ = self.enablers.lock().remove(enabler);
-    }
-
-    /// Writes the event's state by `write`, if `enabler` is still connected. `write` is called with
-    /// the lock held under which the state changes.
-    ///
-    /// # Errors
-    ///
-    /// What `write` fails with.
-    pub(crate) fn rewrite<E>(
-        &self,
-        enabler: &Enabler,
-        write: impl FnOnce(bool) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let enablers = self.enablers.lock();
-        if enablers.has(enabler) {
-            write(enablers.on)
-        } else {
-            Ok(())
-        }
-    }
 }
 
 impl Event {
@@ -309,6 +238,68 @@ impl Event {
             Place::Format(_) => self.listing(),
         }
     }
+
+    /// What the bits are to say. When that changes after it was read with the lock of the enablers held,
+    /// they are all written after that.
+    fn is_wanted(&self) -> bool {
+        !self.consumers().is_none()
+    }
+
+    /// Writes the event's state to `enabler`'s bit and keeps it up to date from then on.
+    ///
+    /// `write` writes; it is called with the lock held under which the state changes.
+    ///
+    /// # Errors
+    ///
+    /// What `write` fails with, and what it makes of a lack of memory; the enabler is not connected
+    /// then.
+    pub(crate) fn connect<E: From<AllocError>>(
+        &self,
+        enabler: &Arc<Enabler>,
+        write: impl FnOnce(bool) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut spare = Spare::new();
+        // Whoever holds `event_mutex` may wait for the lock, so memory is not waited for with it.
+        let mut enablers = loop {
+            let mut enablers = self.enablers.lock();
+            let Err(lack) = enablers.insert_with(enabler, &mut spare) else {
+                break enablers;
+            };
+            drop(enablers);
+            spare.fill(lack)?;
+        };
+        let result = write(self.is_wanted());
+        if result.is_err() {
+            // The caller has it, too.
+            let _ = enablers.remove(itself(enabler));
+        }
+        result
+    }
+
+    /// Forgets an enabler. Its bit is not written any more once this returns.
+    pub(crate) fn disconnect(&self, enabler: &Arc<Enabler>) {
+        // The caller has it, too, so nothing is freed under the lock.
+        let _ = self.enablers.lock().remove(itself(enabler));
+    }
+
+    /// Writes the event's state by `write`, if `enabler` is still connected. `write` is called with
+    /// the lock held under which the state changes.
+    ///
+    /// # Errors
+    ///
+    /// What `write` fails with.
+    pub(crate) fn rewrite<E>(
+        &self,
+        enabler: &Enabler,
+        write: impl FnOnce(bool) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let enablers = self.enablers.lock();
+        if enablers.get(itself(enabler)).is_some() {
+            write(self.is_wanted())
+        } else {
+            Ok(())
+        }
+    }
 }
 
 impl TraceEventOwner for UserEvent {
@@ -319,14 +310,10 @@ impl TraceEventOwner for UserEvent {
         Ok(())
     }
 
-    fn consumers_changed(event: &Event) {
-        let on = !event.consumers().is_none();
-        let mut enablers = event.enablers.lock();
-        if enablers.on == on {
-            return;
-        }
-        enablers.on = on;
-        for enabler in enablers.all.values() {
+    fn toggled(event: &Event) {
+        let enablers = event.enablers.lock();
+        let on = event.is_wanted();
+        for enabler in enablers.values() {
             enabler.write(on);
         }
     }

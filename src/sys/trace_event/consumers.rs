@@ -69,10 +69,13 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         }
     }
 
-    /// Notes who takes records, and tells the owner.
+    /// Notes who takes records, and tells the owner if it matters. Called with `event_mutex` held only.
     fn set_consumers(&self, consumers: i8) {
+        let before = self.consumers();
         self.consumers.store(consumers, Release);
-        O::consumers_changed(self);
+        if Consumers(consumers).is_none() != before.is_none() {
+            O::toggled(self);
+        }
     }
 
     /// What the trace core calls when a consumer comes or goes.

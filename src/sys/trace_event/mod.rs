@@ -36,8 +36,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// An error keeps the consumer away and is what the consumer gets.
     fn first_attaches(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
 
-    /// The set of consumers has changed. `event_mutex` is held.
-    fn consumers_changed(event: &TraceEvent<Self>);
+    /// Records are wanted now and were not, or the other way round. `event_mutex` is held.
+    fn toggled(event: &TraceEvent<Self>);
 
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
     /// on the event: it cannot be withdrawn from here.
