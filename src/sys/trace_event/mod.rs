@@ -174,32 +174,41 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         fields: impl Iterator<Item = FieldSpec<'a>> + Clone,
         owner: impl PinInit<O, Error>,
     ) -> Result<Draft<O>> {
-        // With a NUL behind each.
-        let (count, texts_len) = fields.clone().fold((0, 0), |(count, len), field| {
-            (
-                count + 1,
-                len + field.type_text.len() + field.name.len() + 2,
-            )
+        // Each text has a NUL behind it. The fields in a row that have one type share its text.
+        let fields = fields.scan(None, |before, field| {
+            let is_new = before.replace(field.type_text) != Some(field.type_text);
+            Some((field, is_new))
         });
+        let (count, texts_len) = fields
+            .clone()
+            .fold((0, 0), |(count, len), (field, is_new)| {
+                let type_len = if is_new { field.type_text.len() + 1 } else { 0 };
+                (count + 1, len + type_len + field.name.len() + 1)
+            });
         let all = name.len() + owner_text.len() + print_fmt.len() + 3 + texts_len;
         let mut strings = KVec::with_capacity(all, GFP_KERNEL_ACCOUNT)?;
         let name_at = add_string(&mut strings, name)?;
         add_string(&mut strings, owner_text)?;
         let print_fmt_at = add_string(&mut strings, print_fmt)?;
         let mut next_at = strings.len();
-        for field in fields.clone() {
-            add_string(&mut strings, field.type_text)?;
+        for (field, is_new) in fields.clone() {
+            if is_new {
+                add_string(&mut strings, field.type_text)?;
+            }
             add_string(&mut strings, field.name)?;
         }
         // From here on `strings` does not grow, so what it holds stays in place.
         let base = strings.as_ptr();
         let at = |offset: usize| base.wrapping_add(offset).cast::<kernel::ffi::c_char>();
         let mut array = KVec::with_capacity(count + 1, GFP_KERNEL)?;
-        for field in fields {
-            let type_at = next_at;
-            let field_at = type_at + field.type_text.len() + 1;
-            next_at = field_at + field.name.len() + 1;
-            array.push(Self::field(&field, at(type_at), at(field_at)), GFP_KERNEL)?;
+        let mut type_at = next_at;
+        for (field, is_new) in fields {
+            if is_new {
+                type_at = next_at;
+                next_at += field.type_text.len() + 1;
+            }
+            array.push(Self::field(&field, at(type_at), at(next_at)), GFP_KERNEL)?;
+            next_at += field.name.len() + 1;
         }
         array.push(trace_event_fields::default(), GFP_KERNEL)?;
 
