@@ -54,6 +54,12 @@ impl<T, O: Order<T>> Ordered<T, O> {
         let number = match &self.values {
             Values::One(_) => 0,
             Values::Many(leaves) => {
+                // What is added, or asked for before it is, most often is behind all others.
+                let last_is_less =
+                    |leaf: &&KVec<Arc<T>>| leaf.last().is_some_and(|last| compare(last).is_lt());
+                if let Some(leaf) = leaves.last().filter(last_is_less) {
+                    return (leaves.len().saturating_sub(1), leaf.len());
+                }
                 let begins_in_time =
                     |leaf: &KVec<Arc<T>>| leaf.first().is_some_and(|first| compare(first).is_le());
                 leaves.partition_point(begins_in_time).saturating_sub(1)
@@ -187,10 +193,11 @@ impl<T, O: Order<T>> Ordered<T, O> {
     }
 }
 
-/// Memory for one insertion, got without the lock under which it is made.
+/// Memory for one insertion, got without the lock under which it is made. Most need none, and even an
+/// empty vector takes work to drop.
 pub(crate) struct Spare<T> {
-    leaf: KVec<Arc<T>>,
-    row: KVVec<KVec<Arc<T>>>,
+    leaf: Option<KVec<Arc<T>>>,
+    row: Option<KVVec<KVec<Arc<T>>>>,
 }
 
 /// What an insertion needs: a leaf for that many values, and a row for that many leaves.
@@ -204,8 +211,8 @@ impl<T> Spare<T> {
     /// No memory.
     pub(crate) const fn new() -> Self {
         Self {
-            leaf: KVec::new(),
-            row: KVVec::new(),
+            leaf: None,
+            row: None,
         }
     }
 
@@ -215,13 +222,13 @@ impl<T> Spare<T> {
     ///
     /// There is no memory.
     pub(crate) fn fill(&mut self, lack: Lack) -> Result<(), AllocError> {
-        self.leaf.reserve(lack.leaf, GFP_KERNEL_ACCOUNT)?;
-        self.row.reserve(lack.row, GFP_KERNEL_ACCOUNT)
+        make_room(&mut self.leaf, lack.leaf)?;
+        make_room(&mut self.row, lack.row)
     }
 
     /// Is there what is needed?
     fn check(&self, lack: Lack) -> Result<(), Lack> {
-        let is_enough = self.leaf.capacity() >= lack.leaf && self.row.capacity() >= lack.row;
+        let is_enough = room_in(&self.leaf) >= lack.leaf && room_in(&self.row) >= lack.row;
         is_enough.then_some(()).ok_or(lack)
     }
 
@@ -234,7 +241,7 @@ impl<T> Spare<T> {
         room: usize,
     ) -> Result<(), Lack> {
         self.extend_row(leaves, room)?;
-        let mut leaf = mem::replace(&mut self.leaf, KVec::new());
+        let mut leaf = self.leaf.take().unwrap_or_else(KVec::new);
         // There is room for both.
         let _ = leaf.push_within_capacity(value.clone());
         let _ = leaves.insert_within_capacity(number, leaf);
@@ -247,7 +254,7 @@ impl<T> Spare<T> {
         let Some(leaf) = leaves.get_mut(number) else {
             return Ok(());
         };
-        let mut moved = mem::replace(&mut self.leaf, KVec::new());
+        let mut moved = self.leaf.take().unwrap_or_else(KVec::new);
         // There is room for all of them, and for the leaf.
         for value in leaf.get(LEAF / 2..).unwrap_or_default() {
             let _ = moved.push_within_capacity(value.clone());
@@ -272,10 +279,28 @@ impl<T> Spare<T> {
     }
 }
 
-/// Moves values to other memory, which is empty and large enough, and leaves their own there.
-fn move_to<T, A: Allocator>(memory: &mut Vec<T, A>, values: &mut Vec<T, A>) {
-    for value in values.drain_all() {
-        let _ = memory.push_within_capacity(value);
+/// For how many values there is memory.
+fn room_in<T, A: Allocator>(memory: &Option<Vec<T, A>>) -> usize {
+    memory.as_ref().map_or(0, Vec::capacity)
+}
+
+/// Gets memory for so many values, unless it is there.
+fn make_room<T, A: Allocator>(
+    memory: &mut Option<Vec<T, A>>,
+    values: usize,
+) -> Result<(), AllocError> {
+    if room_in(memory) < values {
+        *memory = Some(Vec::with_capacity(values, GFP_KERNEL_ACCOUNT)?);
     }
-    mem::swap(memory, values);
+    Ok(())
+}
+
+/// Moves values to other memory, which is empty and large enough, and leaves their own there.
+fn move_to<T, A: Allocator>(memory: &mut Option<Vec<T, A>>, values: &mut Vec<T, A>) {
+    if let Some(memory) = memory {
+        for value in values.drain_all() {
+            let _ = memory.push_within_capacity(value);
+        }
+        mem::swap(memory, values);
+    }
 }
