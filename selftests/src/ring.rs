@@ -3,7 +3,8 @@
 //! The pages that `trace_pipe_raw` gives, taken apart.
 //!
 //! A page is a 64-bit time stamp, a 64-bit count of the bytes in use, and entries. An entry is a
-//! 32-bit header, kind in the low five bits, and data in 32-bit words.
+//! 32-bit header, kind in the low five bits and above it the time since the entry before, and data in
+//! 32-bit words.
 
 /// Bytes in the largest page of a ring buffer that a test asks for.
 pub const PAGE: usize = 32 << 10;
@@ -56,24 +57,40 @@ fn word(page: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(page[at..at + 4].try_into().unwrap())
 }
 
-/// Adds a page's records to `records`.
-pub fn parse(page: &[u8], records: &mut Vec<Record>) {
+/// The bits of a time above those that a header holds.
+fn high_bits(page: &[u8], at: usize) -> u64 {
+    u64::from(word(page, at + 4)) << 27
+}
+
+/// Adds a page's records to `records`, each with its time on the trace's clock.
+pub fn parse(page: &[u8], records: &mut Vec<(u64, Record)>) {
+    let mut time = u64::from_ne_bytes(page[..8].try_into().unwrap());
     let count = u64::from_ne_bytes(page[8..16].try_into().unwrap()) & COUNT_MASK;
     let end = PAGE_HEADER + count as usize;
     let mut at = PAGE_HEADER;
     while at < end {
         let header = word(page, at);
+        let low_bits = u64::from(header >> 5);
         let (data, length) = match header & 31 {
-            PADDING if header >> 5 == 0 => break,
+            PADDING if low_bits == 0 => break,
             PADDING => (None, word(page, at + 4) as usize),
-            TIME_EXTEND | TIME_STAMP => (None, 4),
+            TIME_EXTEND => {
+                time += high_bits(page, at) + low_bits;
+                (None, 4)
+            }
+            TIME_STAMP => {
+                // The highest bits, of which there is no room, stay what they are.
+                time = ((time >> 59) << 59) | high_bits(page, at) | low_bits;
+                (None, 4)
+            }
             // The length counts itself.
             LONG_DATA => (Some(at + 8), word(page, at + 4) as usize),
             words => (Some(at + 4), 4 * words as usize),
         };
         let next = at + 4 + length;
         if let Some(start) = data {
-            records.push(Record::new(&page[start..next]));
+            time += low_bits;
+            records.push((time, Record::new(&page[start..next])));
         }
         at = next;
     }

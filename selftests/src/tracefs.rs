@@ -237,9 +237,10 @@ impl Tracer {
             .collect()
     }
 
-    /// Takes all records of the event with this id out of the tracer's ring buffers.
+    /// Takes all records of the event with this id out of the tracer's ring buffers, in the order in
+    /// which they were written, on whatever CPU.
     pub fn take_records(&self, id: u64) -> Vec<Record> {
-        let mut records = Vec::new();
+        let mut records: Vec<(u64, Record)> = Vec::new();
         for cpu in names_of_cpus(&self.dir) {
             let path = self.dir.join("per_cpu").join(cpu).join("trace_pipe_raw");
             let mut file = open(&path, libc::O_NONBLOCK);
@@ -252,8 +253,11 @@ impl Tracer {
                 }
             }
         }
-        records.retain(|record| u64::from(record.kind) == id);
+        records.sort_by_key(|&(time, _)| time);
+        let records = records.into_iter().map(|(_, record)| record);
         records
+            .filter(|record| u64::from(record.kind) == id)
+            .collect()
     }
 
     /// A number in the `stats` of a CPU's buffer.

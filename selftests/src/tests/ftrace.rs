@@ -5,6 +5,7 @@
 use crate::abi::location;
 use crate::event::Event;
 use crate::harness::tests;
+use crate::os;
 use crate::tracefs::Tracer;
 use crate::wait;
 
@@ -13,6 +14,7 @@ tests!("ftrace":
     the_trace_shows_strings,
     the_trace_shows_an_event_without_fields,
     records_are_byte_for_byte_what_was_written,
+    a_writer_that_moves_has_its_records_in_order,
     each_attached_instance_gets_the_record,
     an_instance_that_is_not_attached_gets_nothing,
     a_filter_on_numbers,
@@ -98,6 +100,21 @@ fn records_are_byte_for_byte_what_was_written() {
         );
     }
     tracer.disable(&event.name);
+}
+
+fn a_writer_that_moves_has_its_records_in_order() {
+    let event = Event::new("st_ft_moves u32 a");
+    let tracer = Tracer::instance("st_ft_moves");
+    tracer.enable(&event.name);
+    let cpus = os::cpus();
+    let want: Vec<[u8; 4]> = (0..20u32).map(u32::to_ne_bytes).collect();
+    // The last CPU first, whose buffer is read last.
+    for (payload, &cpu) in want.iter().zip(cpus.iter().rev().cycle()) {
+        os::run_on(cpu);
+        event.write(payload).unwrap();
+    }
+    tracer.disable(&event.name);
+    assert_eq!(tracer.take_payloads(&event.name, 4), want);
 }
 
 fn each_attached_instance_gets_the_record() {
