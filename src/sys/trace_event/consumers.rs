@@ -69,8 +69,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         }
     }
 
-    /// Notes who takes records, and tells the owner if it matters. Called with `event_mutex` held only.
-    fn set_consumers(&self, consumers: i8) {
+    /// Notes who takes records, and tells the owner if records begin or cease to be wanted by that.
+    fn set_consumers(&self, consumers: i8, _held: &EventMutexHeld) {
         let before = self.consumers();
         self.consumers.store(consumers, Release);
         if Consumers(consumers).is_none() != before.is_none() {
@@ -140,7 +140,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             }
             return inserted;
         }
-        self.set_consumers(before.0 | Consumers::FTRACE);
+        self.set_consumers(before.0 | Consumers::FTRACE, held);
         Ok(())
     }
 
@@ -156,12 +156,12 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         if before.is_none() {
             O::first_attaches(self, held)?;
         }
-        self.set_consumers(before.0 | Consumers::PERF);
+        self.set_consumers(before.0 | Consumers::PERF, held);
         Ok(())
     }
 
     fn detach(&self, left: i8, held: &mut EventMutexHeld) {
-        self.set_consumers(left);
+        self.set_consumers(left, held);
         if left == 0 {
             O::last_detached(self, held);
         }
