@@ -37,6 +37,9 @@ const ROUNDS_IF_LONG: usize = 10_000;
 /// How many steps loading has; what fails at a later one does not fail.
 const STEPS: u64 = 12;
 
+/// In one of so many rounds in a row a load is made to fail.
+const FAILING_OF: usize = 8;
+
 fn a_path_to_a_file_that_is_gone_opens_nothing() {
     let mut kept = Vec::new();
     for _ in 0..3 {
@@ -76,7 +79,11 @@ struct Outcomes {
 struct Attack {
     module: File,
     fire: Fire,
+    /// Draws what the rounds are, so nothing is drawn by it whose number depends on time.
     random: Random,
+    waits: Random,
+    /// Which of [`FAILING_OF`] rounds is the one in which a load is made to fail.
+    failing: usize,
     log: Log,
     outcomes: Outcomes,
 }
@@ -91,11 +98,15 @@ impl Attack {
     }
 
     fn round(&mut self, number: usize) {
+        let within = number % FAILING_OF;
+        if within == 0 {
+            self.failing = self.random.below(FAILING_OF);
+        }
         let kinds = self.kinds();
         let before: [u64; COUNT] = std::array::from_fn(|kind| self.fire.done(kind));
         // They are at it when the module comes.
         self.fire.order(kinds);
-        if self.random.below(8) == 0 {
+        if within == self.failing {
             self.fail_to_load();
         } else {
             let loaded = module::load_file(&self.module, "");
@@ -132,7 +143,7 @@ impl Attack {
                 Err(errno) => assert_eq!(errno, Errno::EAGAIN, "unload"),
             }
             self.outcomes.refused += 1;
-            sleep(Duration::from_micros(self.random.long_below(500)));
+            sleep(Duration::from_micros(self.waits.long_below(500)));
         }
         self.outcomes.busy += 1;
         self.fire.order(0);
@@ -164,6 +175,8 @@ fn under_fire_it_is_in_use_or_goes_and_leaves_nothing() {
         module: module::light_file(),
         fire,
         random: harness::random(99),
+        waits: harness::random(98),
+        failing: 0,
         log: Log::from_now(),
         outcomes: Outcomes::default(),
     };
