@@ -85,9 +85,16 @@ impl Events {
         Ok(())
     }
 
-    /// Counts an event that has come to stay: the next one gets other numbers.
-    fn count_on(&mut self, event: &Event) {
+    /// A number that no event has had, not even one that could not be published: that one may still
+    /// be on its way to the work queue.
+    fn take_id(&mut self) -> u64 {
+        let id = self.next_id;
         self.next_id += 1;
+        id
+    }
+
+    /// The next format gets another number than this event, if that is one.
+    fn count_format(&mut self, event: &Event) {
         if let Place::Format(number) = event.place() {
             self.next_format = number.saturating_add(1);
         }
@@ -204,11 +211,11 @@ impl Registry {
             self.remove(&event, &mut held).map_err(|_| EADDRINUSE)?;
         }
 
-        let events = self.events.get(&held);
+        let events = self.events.get_mut(&mut held);
         if events.count >= self.most.get() {
             return Err(EMFILE);
         }
-        let id = events.next_id;
+        let id = events.take_id();
         let place = if request.multi_format {
             Place::Format(events.next_format)
         } else {
@@ -227,7 +234,7 @@ impl Registry {
             self.events.get_mut(&mut held).remove(&event);
             return Err(error);
         }
-        self.events.get_mut(&mut held).count_on(&event);
+        self.events.get_mut(&mut held).count_format(&event);
         Ok(first)
     }
 

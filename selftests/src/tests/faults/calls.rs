@@ -12,6 +12,7 @@ use crate::faults::{self, walk, EITHER, SIGN};
 use crate::harness::tests;
 use crate::memory::Mapping;
 use crate::perf::{Perf, ANY_CPU, SELF};
+use crate::status::Status;
 use crate::tracefs::{self, Tracer};
 use crate::wait;
 use std::ffi::CString;
@@ -23,6 +24,7 @@ tests!("faults::calls":
     registering_to_stay.where_there_is(SIGN).limit(900),
     registering_one_of_many_formats.where_there_is(SIGN).limit(900),
     registering_one_of_many_to_stay.where_there_is(SIGN).limit(900),
+    registering_again_at_once.where_there_is(SIGN).limit(900),
     unregistering.where_there_is(SIGN).limit(900),
     deleting.where_there_is(SIGN).limit(900),
     opening.where_there_is(SIGN).limit(900),
@@ -95,6 +97,43 @@ fn registering_one_of_many_formats() {
 
 fn registering_one_of_many_to_stay() {
     registers("st_faults_both", PERSIST | MULTI_FORMAT);
+}
+
+/// The work queue looks at one that failed, too, but only when it has seen to those before it, and the
+/// next is there by then. That one stays what it is.
+fn registering_again_at_once() {
+    const NAME: &str = "st_faults_again";
+    const OTHERS: u8 = 32;
+    faults::allow(0);
+    let page = Mapping::kept(1);
+    let words = page.address() + 4;
+    walk(NAME, |fault| {
+        let (others, data) = (Data::open(), Data::open());
+        for bit in 0..OTHERS {
+            let text = format!("st_faults_other{bit}");
+            assert_eq!(others.register_text(&text, words, bit), Ok(bit.into()));
+        }
+        for bit in 0..OTHERS {
+            assert_eq!(others.unregister_bit(words, bit), Ok(()));
+        }
+        drop(others);
+        let text = format!("{NAME} u32 a");
+        let register = || data.register_text(&text, page.address(), 0);
+        if fault.fails(EITHER, register).is_err() {
+            assert_eq!(data.register_text(&text, page.address(), 0), Ok(0));
+        }
+        let others_are_gone = || Status::now().events.len() <= 1;
+        wait::until("the others to go", others_are_gone);
+        let names: Vec<_> = Status::now()
+            .events
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names, [NAME], "after {}", fault.number);
+        assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+        drop(data);
+        wait::until("the event to go", || !exists(NAME));
+    });
 }
 
 fn unregistering() {
