@@ -69,7 +69,7 @@ impl Events {
         }
     }
 
-    /// Adds an event, with the next number.
+    /// Adds an event.
     ///
     /// # Errors
     ///
