@@ -13,6 +13,8 @@ pub fn settled() -> u64 {
         fs::write("/proc/sys/vm/drop_caches", "2").expect("have the kernel free what it can");
         count::settle();
     }
+    // What a CPU has counted since it last told the others is dozens of pages.
+    fs::write("/proc/sys/vm/stat_refresh", "1").expect("have the kernel's counts brought together");
     used()
 }
 

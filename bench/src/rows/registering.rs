@@ -92,7 +92,7 @@ fn memory_of_an_instance() -> u64 {
 pub fn memory() {
     // These fill what is free in pages that the kernel has taken already.
     const FIRST: usize = 1000;
-    const REGISTRATIONS: usize = FIRST + 2 * MANY;
+    const REGISTRATIONS: usize = FIRST + 4 * MANY;
     const EVENTS: usize = MANY / 2;
     let mut core = memory_of_an_instance();
     let words = Words::new(REGISTRATIONS + 2 * EVENTS);
