@@ -147,7 +147,7 @@ impl Switch {
 pub fn wait_until_none() {
     let none = || {
         let listing = File::open(format!("{TRACING}/dynamic_events"));
-        // All lines are not needed for that.
+        // Its first lines are enough to see if there are any.
         let mut lines = [0; 4096];
         let read = listing.and_then(|mut listing| listing.read(&mut lines));
         let lines = &lines[..read.expect("the listing of dynamic events")];
