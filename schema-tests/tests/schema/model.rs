@@ -240,13 +240,11 @@ fn parse_field(piece: &str) -> Result<ModelField, &'static [&'static str]> {
             if !free(tag) || digits.is_empty() || digits.contains(|c: char| !c.is_ascii_digit()) {
                 return Err(WRONG);
             }
-            // No more digits fit into a description than into this many.
-            let size = digits.trim_start_matches('0').parse().unwrap_or(
-                match digits.trim_start_matches('0').is_empty() {
-                    true => 0,
-                    false => i128::from(u64::MAX),
-                },
-            );
+            // What no u64 holds is too much as that is, and many of these can be added.
+            let size = match digits.trim_start_matches('0') {
+                "" => 0,
+                digits => i128::from(digits.parse().unwrap_or(u64::MAX)),
+            };
             if size == 0 {
                 return Err(WRONG);
             }
