@@ -21,10 +21,9 @@ EMULATOR=(vng --run "/usr/lib/modules/$version/vmlinuz.unsigned"
 	--append log_buf_len=16M)
 # On a busy host the emulated HPET can begin to tick without end: the guest then does nothing but take ticks,
 # or its clock runs so fast that whatever waits in it gives up. Nothing needs it.
-[[ -n ${KVM:-} ]] || EMULATOR+=(--disable-kvm --qemu-opts="-machine hpet=off")
 # When the kernel starts it waits for ten ticks to see that its timer works, and panics if the host does something
 # else for so long that they do not come. It does work.
-[[ -n ${KVM:-} ]] || EMULATOR+=(--append no_timer_check)
+[[ -n ${KVM:-} ]] || EMULATOR+=(--disable-kvm --qemu-opts="-machine hpet=off" --append no_timer_check)
 # The debug kernels need room for their notes, have more to say than their first word, and are slow.
 if [[ $version == *-debug || $version == *-kcsan ]]; then
 	EMULATOR+=(--memory 4G --append kasan_multi_shot
