@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One bit in the memory of a process that shows whether anybody listens to an event.
+//! One bit in the memory of processes that shows whether an event has consumers.
 
 use crate::event::Use;
 use crate::ordered::Order;
@@ -14,7 +14,7 @@ use kernel::sync::Arc;
 
 /// A registration: a bit, and the event whose state it shows.
 ///
-/// Its set of registrations finds it by address and bit, the event by itself; whoever removes it
+/// Its set of registrations finds it by address and bit, the event by its [`Position`]; who removes it
 /// removes it from both. There may be very many: it takes 32 bytes with its count.
 pub(crate) struct Enabler {
     bit: UserBit,
@@ -22,6 +22,31 @@ pub(crate) struct Enabler {
     registrations: Arc<Registrations>,
     /// Last, so that it is dropped last.
     _module: ModuleRef,
+}
+
+/// Where an enabler stands among those of its event: by set of registrations, and in that by address, so
+/// that the bits of one page stand together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    set: usize,
+    site: Site,
+}
+
+impl Position {
+    /// Before all others.
+    pub(crate) const FIRST: Self = Self {
+        set: 0,
+        site: (0, 0),
+    };
+
+    /// The next that an enabler can have.
+    pub(crate) fn next(self) -> Self {
+        let (address, bit) = self.site;
+        Self {
+            site: (address, bit.saturating_add(1)),
+            ..self
+        }
+    }
 }
 
 impl Enabler {
@@ -61,14 +86,23 @@ impl Enabler {
         (self.bit.address(), self.bit.bit())
     }
 
+    /// Where it stands among the enablers of its event.
+    pub(crate) fn position(&self) -> Position {
+        Position {
+            set: Arc::as_ptr(&self.registrations) as usize,
+            site: self.site(),
+        }
+    }
+
+    /// Is the other one in the same set, with its bit in the same page?
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.registrations, &other.registrations)
+            && self.bit.page() == other.bit.page()
+    }
+
     /// The event whose state the bit shows.
     pub(crate) fn event(&self) -> &Use {
         &self.event
-    }
-
-    /// Writes the bit in the memory of all processes that have this registration.
-    pub(crate) fn write(&self, on: bool) {
-        self.registrations.write(&self.bit, on);
     }
 }
 
@@ -83,11 +117,11 @@ impl Order<Enabler> for BySite {
     }
 }
 
-/// By where they lie in memory: an order in which each has a place of its own.
-pub(crate) struct ByIdentity;
+/// By position.
+pub(crate) struct ByPosition;
 
-impl Order<Enabler> for ByIdentity {
+impl Order<Enabler> for ByPosition {
     fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
-        Arc::as_ptr(one).cmp(&Arc::as_ptr(other))
+        one.position().cmp(&other.position())
     }
 }

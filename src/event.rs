@@ -6,17 +6,18 @@
 //! together. The event is there as long as one exists, and is retired when the last is dropped. The
 //! holders keep the module loaded.
 
-use crate::enabler::{ByIdentity, Enabler};
+use crate::enabler::{ByPosition, Enabler, Position};
 use crate::misses::Misses;
 use crate::ordered::{Ordered, Spare};
+use crate::registrations::Budget;
 use crate::registry::Registry;
 use crate::schema::{self, Description, Field, Location, Sink};
 use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
 use crate::sys::module_ref::ModuleRef;
+use crate::sys::remote_page::UserBit;
 use crate::sys::trace_event::{self, Draft, FieldSpec, TraceEvent, TraceEventOwner};
 use core::cmp::Ordering;
 use core::num::NonZero;
-use core::ptr;
 use kernel::alloc::AllocError;
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -47,13 +48,76 @@ pub(crate) struct UserEvent {
     tracers: ByEventMutex<Option<(Use, ModuleRef)>>,
     /// The bits that show the event's state, in the memory of all processes.
     #[pin]
-    enablers: Mutex<Ordered<Enabler, ByIdentity>>,
+    enablers: Mutex<Enablers>,
 }
 
-/// Looks for an enabler itself.
+/// What is to show the state of an event.
+struct Enablers {
+    by_position: Ordered<Enabler, ByPosition>,
+    /// From where on the bits have not been written since the state changed last.
+    due: Option<Due>,
+}
+
+/// Bits that are still to be written: those of the enabler at a position in the memory of the processes
+/// from one on, and those of all enablers behind it.
+#[derive(Clone, Copy)]
+struct Due {
+    position: Position,
+    process: usize,
+}
+
+/// Most bits that are written with one pin of their page.
+const MAX_BITS_AT_ONCE: usize = 64;
+
+/// Looks for an enabler.
 fn itself(enabler: &Enabler) -> impl Fn(&Arc<Enabler>) -> Ordering {
-    let this = ptr::from_ref(enabler);
-    move |other| Arc::as_ptr(other).cmp(&this)
+    let position = enabler.position();
+    move |other| other.position().cmp(&position)
+}
+
+impl Enablers {
+    /// Writes `on` to bits that are due, as many as the budget allows.
+    fn write_due(&mut self, on: bool, budget: &mut Budget) {
+        while let Some(due) = self.due {
+            let position = due.position;
+            let mut enablers = self
+                .by_position
+                .values_from(|other| other.position().cmp(&position));
+            let Some(first) = enablers.next() else {
+                self.due = None;
+                return;
+            };
+            let mut bits = [*first.bit(); MAX_BITS_AT_ONCE];
+            let (mut count, mut last) = (1, first);
+            for (bit, enabler) in bits.iter_mut().skip(1).zip(enablers) {
+                if !enabler.is_beside(first) {
+                    break;
+                }
+                *bit = *enabler.bit();
+                (count, last) = (count + 1, enabler);
+            }
+            let bits: &[UserBit] = bits.get(..count).unwrap_or_default();
+            let process = if first.position() == position {
+                due.process
+            } else {
+                0
+            };
+            let written = first.registrations().write(bits, on, process, budget);
+            self.due = Some(match written {
+                Ok(()) => Due {
+                    position: last.position().next(),
+                    process: 0,
+                },
+                Err(process) => Due {
+                    position: first.position(),
+                    process,
+                },
+            });
+            if written.is_err() {
+                return;
+            }
+        }
+    }
 }
 
 /// How an event is asked for.
@@ -175,7 +239,13 @@ impl UserEvent {
             misses: Misses::new(),
             registry: registry.clone(),
             tracers: ByEventMutex::new(None),
-            enablers <- new_mutex!(Ordered::new(), "UserEvent::enablers"),
+            enablers <- new_mutex!(
+                Enablers {
+                    by_position: Ordered::new(),
+                    due: None,
+                },
+                "UserEvent::enablers"
+            ),
         }? Error);
         TraceEvent::draft(place.group(), name, listing, &print_fmt.0, specs, event)
     }
@@ -262,7 +332,7 @@ impl Event {
         // Whoever holds `event_mutex` may wait for the lock, so memory is not waited for with it.
         let mut enablers = loop {
             let mut enablers = self.enablers.lock();
-            let Err(lack) = enablers.insert_with(enabler, &mut spare) else {
+            let Err(lack) = enablers.by_position.insert_with(enabler, &mut spare) else {
                 break enablers;
             };
             drop(enablers);
@@ -271,7 +341,7 @@ impl Event {
         let result = write(self.is_wanted());
         if result.is_err() {
             // The caller has it, too.
-            let _ = enablers.remove(itself(enabler));
+            let _ = enablers.by_position.remove(itself(enabler));
         }
         result
     }
@@ -279,7 +349,7 @@ impl Event {
     /// Forgets an enabler. Its bit is not written any more once this returns.
     pub(crate) fn disconnect(&self, enabler: &Arc<Enabler>) {
         // The caller has it, too, so nothing is freed under the lock.
-        let _ = self.enablers.lock().remove(itself(enabler));
+        let _ = self.enablers.lock().by_position.remove(itself(enabler));
     }
 
     /// Writes the event's state by `write`, if `enabler` is still connected. `write` is called with
@@ -294,11 +364,22 @@ impl Event {
         write: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), E> {
         let enablers = self.enablers.lock();
-        if enablers.get(itself(enabler)).is_some() {
+        if enablers.by_position.get(itself(enabler)).is_some() {
             write(self.is_wanted())
         } else {
             Ok(())
         }
+    }
+
+    /// Is the bit of an enabler in the memory of the process with this key still to be written, since the
+    /// event's state changed?
+    pub(crate) fn is_due(&self, enabler: &Enabler, process: usize) -> bool {
+        let due = self.enablers.lock().due;
+        // Those of one page are written together: what stands behind the first may be done.
+        due.is_some_and(|due| {
+            let position = enabler.position();
+            position > due.position || position == due.position && process >= due.process
+        })
     }
 }
 
@@ -310,11 +391,29 @@ impl TraceEventOwner for UserEvent {
         Ok(())
     }
 
-    fn toggled(event: &Event) {
-        let enablers = event.enablers.lock();
-        let on = event.is_wanted();
-        for enabler in enablers.values() {
-            enabler.write(on);
+    fn toggled(event: &Arc<Event>) {
+        let mut enablers = event.enablers.lock();
+        // All anew: what an earlier change has left is written with them.
+        enablers.due = Some(Due {
+            position: Position::FIRST,
+            process: 0,
+        });
+        enablers.write_due(event.is_wanted(), &mut Budget::new());
+        let is_due = enablers.due.is_some();
+        drop(enablers);
+        if is_due {
+            event.run_later(event.registry.queue());
+        }
+    }
+
+    fn run(event: &Arc<Event>) {
+        let mut enablers = event.enablers.lock();
+        enablers.write_due(event.is_wanted(), &mut Budget::new());
+        let is_due = enablers.due.is_some();
+        drop(enablers);
+        if is_due {
+            // Not in a loop: other work may be waiting, and a change of the state.
+            event.run_later(event.registry.queue());
         }
     }
 

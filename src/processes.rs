@@ -2,22 +2,24 @@
 
 //! All processes that have registered something, and how they come and go.
 
-use crate::process::{key, Process};
+use crate::process::{key, Inheritance, Process};
 use crate::registrations::Membership;
 use crate::registry::Registry;
 use crate::retries::Retries;
-use crate::sys::address_space::{self, Listener, Watch};
-use crate::sys::fork::{Child, ForkListener};
+use crate::sys::address_space;
+use crate::sys::fork::ForkListener;
 use crate::sys::leave::LeaveListener;
+use crate::sys::process_list;
+use crate::sys::task_work;
 use crate::sys::work_queue::OwnedQueue;
-use kernel::mm::MmWithUser;
+use kernel::mm::{Mm, MmWithUser};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
-use kernel::sync::aref::ARef;
-use kernel::sync::{Arc, Completion, Mutex, SpinLock};
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::{Arc, SpinLock};
 use kernel::time::{delay::fsleep, Delta};
 use kernel::workqueue::{self, Work, WorkItem};
-use kernel::{new_mutex, new_spinlock, new_work};
+use kernel::{new_spinlock, new_work};
 
 /// How long a child waits before it tries again to get its registrations.
 const RETRY_AFTER: Delta = Delta::from_millis(10);
@@ -26,11 +28,66 @@ const RETRY_AFTER: Delta = Delta::from_millis(10);
 #[pin_data]
 pub(crate) struct Processes {
     registry: Arc<Registry>,
+    /// Where handlers of userfaultfd are waited for.
+    asking: OwnedQueue,
     retries: Arc<Retries>,
-    /// A spinlock, since a fork that is to be noticed may be under way where sleeping is not
-    /// allowed.
+    filter: Filter,
+    /// A spinlock, since forks and exits are noticed where sleeping may not be allowed.
     #[pin]
     by_mm: SpinLock<RBTree<usize, Arc<Process>>>,
+    /// Tells threads that they have bits to write.
+    #[pin]
+    telling: Work<Processes>,
+}
+
+workqueue::impl_has_work! {
+    impl HasWork<Self> for Processes { self.telling }
+}
+
+/// How many address spaces are known of each of some kinds, by their addresses: so a fork or an exit of a
+/// process that uses no user events takes one look, and no lock.
+struct Filter(KVVec<Atomic<u32>>);
+
+/// Kinds of address spaces, as a power of two.
+const KINDS_BITS: u32 = 12;
+
+impl Filter {
+    /// No address space is known.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn new() -> Result<Self> {
+        let mut counts = KVVec::with_capacity(1 << KINDS_BITS, GFP_KERNEL)?;
+        for _ in 0..1 << KINDS_BITS {
+            counts.push(Atomic::new(0), GFP_KERNEL)?;
+        }
+        Ok(Self(counts))
+    }
+
+    fn count(&self, key: usize) -> Option<&Atomic<u32>> {
+        // The golden ratio; the upper bits have what all bits of the address make of it.
+        let kind = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - KINDS_BITS);
+        self.0.get(kind as usize)
+    }
+
+    fn add(&self, key: usize) {
+        if let Some(count) = self.count(key) {
+            count.fetch_add(1, Full);
+        }
+    }
+
+    fn remove(&self, key: usize) {
+        if let Some(count) = self.count(key) {
+            count.fetch_sub(1, Full);
+        }
+    }
+
+    /// May the address space be known?
+    fn has(&self, key: usize) -> bool {
+        self.count(key)
+            .is_some_and(|count| count.load(Relaxed) != 0)
+    }
 }
 
 impl Processes {
@@ -43,30 +100,48 @@ impl Processes {
         Arc::pin_init(
             try_pin_init!(Self {
                 registry: registry.clone(),
+                asking: OwnedQueue::new()?,
                 retries: Retries::new()?,
+                filter: Filter::new()?,
                 by_mm <- new_spinlock!(RBTree::new(), "Processes::by_mm"),
+                telling <- new_work!("Processes::telling"),
             }? Error),
             GFP_KERNEL,
         )
     }
 
-    /// Where work is done that cannot be done where it is noticed.
+    /// Where work is done that cannot be done where it is noticed. Nothing there waits for a process or
+    /// for what serves its memory.
     pub(crate) fn queue(&self) -> &OwnedQueue {
         self.registry.queue()
     }
 
-    /// Has a process try after `pause` to repair what it could not. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn retry_after(&self, process: &Arc<Process>, pause: Delta) -> Result {
-        self.retries.add(self.queue(), process, pause)
+    /// Where handlers of userfaultfd are waited for, each for a short time.
+    pub(crate) fn asking(&self) -> &OwnedQueue {
+        &self.asking
+    }
+
+    /// Has a process looked at again when it is due. Does not sleep.
+    pub(crate) fn look_later(&self, process: &Arc<Process>) {
+        self.retries.add(self.queue(), process);
+    }
+
+    /// Has the threads of all processes told that have bits to write themselves. Any context.
+    pub(crate) fn tell_owners(self: &Arc<Self>) {
+        // Queued already is as good.
+        let _ = self.queue().enqueue::<_, 0>(self.clone());
     }
 
     /// The process of this address space, if it has registered anything. Any context.
-    pub(crate) fn find(&self, mm: &MmWithUser) -> Option<Arc<Process>> {
-        self.by_mm.lock().get(&key(mm)).cloned()
+    pub(crate) fn find(&self, mm: &Mm) -> Option<Arc<Process>> {
+        self.find_key(key(mm))
+    }
+
+    fn find_key(&self, key: usize) -> Option<Arc<Process>> {
+        if !self.filter.has(key) {
+            return None;
+        }
+        self.by_mm.lock().get(&key).cloned()
     }
 
     /// The first process with this key or a higher one. Any context.
@@ -77,7 +152,7 @@ impl Processes {
         Some(process.clone())
     }
 
-    /// The process of the caller's address space. Sleeps for the mmap lock the first time.
+    /// The process of the caller's address space.
     ///
     /// # Errors
     ///
@@ -93,54 +168,44 @@ impl Processes {
     /// counts.
     fn add(self: &Arc<Self>, mm: &MmWithUser, membership: Membership) -> Result<Arc<Process>> {
         let process = Process::new(mm, self, membership)?;
-        let node = RBTreeNode::new(key(mm), process.clone(), GFP_KERNEL_ACCOUNT);
-        let watch = node.and_then(|node| Ok((node, self.watch(mm, &process)?)));
-        let (node, watch) = match watch {
-            Ok(both) => both,
+        let key = process.key();
+        let node = match RBTreeNode::new(key, process.clone(), GFP_KERNEL_ACCOUNT) {
+            Ok(node) => node,
             Err(error) => {
                 process.withdraw();
-                return Err(error);
+                return Err(error.into());
             }
         };
-        process.set_watch(watch);
         let mut by_mm = self.by_mm.lock();
-        if let Some(faster) = by_mm.get(&key(mm)).cloned() {
+        if let Some(faster) = by_mm.get(&key).cloned() {
             drop(by_mm);
             drop(node);
             process.withdraw();
             return Ok(faster);
         }
+        self.filter.add(key);
         by_mm.insert(node);
         Ok(process)
     }
 
-    /// Waits for the end of the process's address space. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn watch(&self, mm: &MmWithUser, process: &Arc<Process>) -> Result<Watch<Process>> {
-        match address_space::watch(mm, process.clone()) {
-            // A signal waits for the current task, which cannot take it here: a new child may be
-            // stopped by its debugger before anything else. The work queue's tasks get no signals.
-            Err(error) if error == EINTR => Subscribing::run_elsewhere(self, mm, process),
-            result => result,
-        }
-    }
-
-    /// Forgets a process.
-    pub(crate) fn forget(&self, process: &Process) {
+    /// Forgets a process. Returns whether it was known. Does not sleep.
+    pub(crate) fn forget(&self, process: &Process) -> bool {
+        let key = process.key();
         let mut by_mm = self.by_mm.lock();
         let is_known = by_mm
-            .get(&process.key())
+            .get(&key)
             .is_some_and(|known| core::ptr::eq(&**known, process));
-        let node = is_known.then(|| by_mm.remove_node(&process.key()));
+        let node = is_known.then(|| by_mm.remove_node(&key));
+        if is_known {
+            self.filter.remove(key);
+        }
         drop(by_mm);
         drop(node);
+        is_known
     }
 
-    /// Ends all watches and waits until no address space tells of its end any more. For the
-    /// module's exit: nobody can register any more, and nothing is registered. May sleep.
+    /// Forgets all. For the module's exit: nobody can register any more, nothing is registered, and no
+    /// fork or exit is noticed. May sleep.
     pub(crate) fn close(&self) {
         self.retries.close();
         loop {
@@ -151,31 +216,47 @@ impl Processes {
             self.forget(&process);
             process.withdraw();
         }
-        address_space::barrier();
+        self.asking.drain();
+    }
+}
+
+impl WorkItem for Processes {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let mut is_complete = true;
+        process_list::for_each(|listed| {
+            let process = this.find_key(listed.mm());
+            let Some(process) = process.filter(|process| process.is_to_tell()) else {
+                return;
+            };
+            listed.for_each_thread(|thread| is_complete &= process.tell(thread).is_ok());
+        });
+        if !is_complete {
+            fsleep(RETRY_AFTER);
+            this.tell_owners();
+        }
     }
 }
 
 impl ForkListener for Processes {
-    type Inheritance = Membership;
+    type Inheritance = Inheritance;
 
     fn knows(&self, parent: &MmWithUser) -> bool {
-        self.find(parent).is_some()
+        self.filter.has(key(parent))
     }
 
-    fn forked(&self, parent: &MmWithUser) -> Option<Membership> {
+    fn forked(&self, parent: &MmWithUser) -> Option<Inheritance> {
         self.find(parent)?.share()
     }
 
-    fn inherit(self: &Arc<Self>, child: Child<'_>, membership: Membership) {
+    fn inherit(self: &Arc<Self>, child: &MmWithUser, inheritance: Inheritance) {
         // The child has not run yet, and it must not run without its registrations.
-        while !child.is_dying() {
-            if let Ok(process) = self.add(child.mm(), membership.share()) {
-                membership.registrations().settle();
-                if membership
-                    .registrations()
-                    .has_changed_since_fork(child.started())
-                {
-                    process.rewrite_own();
+        while !task_work::is_dying() {
+            if let Ok(process) = self.add(child, inheritance.membership.share()) {
+                inheritance.membership.registrations().settle();
+                if inheritance.may_be_stale() {
+                    process.check_own(child);
                 }
                 return;
             }
@@ -186,65 +267,15 @@ impl ForkListener for Processes {
 
 impl LeaveListener for Processes {
     fn leaving(&self, mm: &MmWithUser) {
-        if let Some(process) = self.find(mm) {
-            process.ended();
+        let Some(process) = self.find(mm) else {
+            return;
+        };
+        if address_space::is_shared(mm) {
+            // Threads that exit at the same time, another process with this memory, a reference that is
+            // held to look into it.
+            process.is_left();
+        } else if self.forget(&process) {
+            process.is_left_for_good();
         }
-    }
-}
-
-/// A subscription to the end of an address space that the work queue makes.
-#[pin_data]
-struct Subscribing {
-    mm: ARef<MmWithUser>,
-    process: Arc<Process>,
-    #[pin]
-    result: Mutex<Option<Result<Watch<Process>>>>,
-    #[pin]
-    done: Completion,
-    #[pin]
-    work: Work<Subscribing>,
-}
-
-workqueue::impl_has_work! {
-    impl HasWork<Self> for Subscribing { self.work }
-}
-
-impl Subscribing {
-    /// As [`address_space::watch`], but whatever signals the current task has. Waits for the work
-    /// queue, which waits for the mmap lock.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn run_elsewhere(
-        processes: &Processes,
-        mm: &MmWithUser,
-        process: &Arc<Process>,
-    ) -> Result<Watch<Process>> {
-        let subscribing = Arc::pin_init(
-            pin_init!(Self {
-                mm: ARef::from(mm),
-                process: process.clone(),
-                result <- new_mutex!(None, "Subscribing::result"),
-                done <- Completion::new(),
-                work <- new_work!("Subscribing::work"),
-            }),
-            GFP_KERNEL_ACCOUNT,
-        )?;
-        // It was not queued before.
-        let _ = processes.queue().enqueue::<_, 0>(subscribing.clone());
-        subscribing.done.wait_for_completion();
-        let result = subscribing.result.lock().take();
-        result.unwrap_or(Err(ENOMEM))
-    }
-}
-
-impl WorkItem for Subscribing {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        let result = address_space::watch(&this.mm, this.process.clone());
-        *this.result.lock() = Some(result);
-        this.done.complete_all();
     }
 }

@@ -9,25 +9,53 @@
 use crate::enabler::{BySite, Enabler};
 use crate::ordered::Ordered;
 use crate::process::Process;
-use crate::sys::clock;
 use crate::sys::remote_page::UserBit;
 use core::mem;
 use kernel::alloc::AllocError;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
-use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::{Arc, Mutex};
 
-/// How long before a child gets its start time its memory may have been copied, in nanoseconds.
-/// In between the kernel only fills in the rest of the new task.
-const LONGEST_FORK: u64 = 60_000_000_000;
+/// Counts the changes of bits in the memory of processes: each gets the next number.
+static CHANGES: Atomic<u64> = Atomic::new(0);
 
-/// No time at which anything happened.
-const NEVER: u64 = 0;
+/// The number of the last change of any bit.
+pub(crate) fn last_change() -> u64 {
+    CHANGES.load(Acquire)
+}
 
 /// Where a registration is: the address of its word, and the bit in it.
 pub(crate) type Site = (usize, u8);
+
+/// How much is written with locks held that others may wait for.
+///
+/// One unit is about what it takes to change a bit of a page that is pinned, and to pin one takes as much
+/// as some tens of bits.
+pub(crate) struct Budget(u32);
+
+/// What to pin a page costs.
+const PIN: u32 = 32;
+
+/// Units that may be spent at once: some 30 processes, or 1000 bits of one page.
+const MAX_AT_ONCE: u32 = 1024;
+
+impl Budget {
+    /// What may be spent with the locks held once.
+    pub(crate) fn new() -> Self {
+        Self(MAX_AT_ONCE)
+    }
+
+    /// Spends what bits of one page cost. `false` if nothing is left; what is left may be less than they
+    /// cost.
+    fn spend(&mut self, bits: usize) -> bool {
+        let is_left = self.0 != 0;
+        let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+        self.0 = self.0.saturating_sub(PIN.saturating_add(bits));
+        is_left
+    }
+}
 
 /// A set of registrations, and the processes in whose memory they are.
 ///
@@ -37,15 +65,17 @@ pub(crate) type Site = (usize, u8);
 pub(crate) struct Registrations {
     /// Memberships, those of processes that are just being forked included.
     users: Atomic<usize>,
-    /// When a bit was last written that a child may have an older copy of, in nanoseconds since
-    /// boot, or [`NEVER`].
+    /// The number of the last change of a bit that a child may have an older copy of; 0: none.
     last_change: Atomic<u64>,
     #[pin]
     by_site: Mutex<Ordered<Enabler, BySite>>,
     /// By address space.
     #[pin]
-    members: Mutex<RBTree<usize, Arc<Process>>>,
+    members: Mutex<Members>,
 }
+
+/// Processes by the key of their address space.
+type Members = RBTree<usize, Arc<Process>>;
 
 impl Registrations {
     /// The registration at a site.
@@ -86,14 +116,43 @@ impl Registrations {
     }
 
     /// Removes the registration at a site, if there is one and `is_alone` says so: `None` if it does
-    /// not.
+    /// not. Its bit is not written any more once this returns.
+    ///
+    /// A child that is forked meanwhile does not run before that is done: it has the registration or
+    /// not, and if not, its bit is not written either.
     pub(crate) fn remove_if(
         &self,
         site: &Site,
         is_alone: impl FnOnce() -> bool,
     ) -> Option<Option<Arc<Enabler>>> {
         let mut by_site = self.by_site.lock();
-        is_alone().then(|| by_site.remove(|enabler| enabler.site().cmp(site)))
+        is_alone().then(|| {
+            let removed = by_site.remove(|enabler| enabler.site().cmp(site));
+            if let Some(enabler) = &removed {
+                enabler.event().disconnect(enabler);
+            }
+            removed
+        })
+    }
+
+    /// Takes the registrations from a site on whose bits lie in one page, as many as there is room for:
+    /// how many these are.
+    pub(crate) fn get_page(&self, from: &Site, room: &mut [Option<Arc<Enabler>>]) -> usize {
+        let by_site = self.by_site.lock();
+        let mut enablers = by_site.values_from(|enabler| enabler.site().cmp(from));
+        let mut count = 0;
+        let mut first: Option<&Arc<Enabler>> = None;
+        for place in room {
+            let Some(enabler) = enablers.next() else {
+                break;
+            };
+            if !first.get_or_insert(enabler).is_beside(enabler) {
+                break;
+            }
+            *place = Some(enabler.clone());
+            count += 1;
+        }
+        count
     }
 
     /// Waits until whoever was at a registration when the current process was forked has done it.
@@ -113,27 +172,59 @@ impl Registrations {
         drop(node);
     }
 
-    /// Writes a bit in the memory of all processes. Those that cannot be written now are repaired
-    /// later. The caller holds the lock of the event.
-    pub(crate) fn write(&self, bit: &UserBit, on: bool) {
-        self.note_change();
-        for process in self.members.lock().values() {
-            if !process.try_write(bit, on) {
-                process.repair_later((bit.address(), bit.bit()));
+    /// Writes bits of one page in the memory of all processes with this key or a higher one. Those that
+    /// cannot be written now are repaired later. The caller holds the lock of the event.
+    ///
+    /// # Errors
+    ///
+    /// The key of the first process that the budget did not suffice for.
+    pub(crate) fn write(
+        &self,
+        bits: &[UserBit],
+        on: bool,
+        from: usize,
+        budget: &mut Budget,
+    ) -> Result<(), usize> {
+        self.change(|members| {
+            let mut cursor = members.cursor_lower_bound_mut(&from);
+            while let Some(at) = cursor {
+                let (key, process) = at.current();
+                if !budget.spend(bits.len()) {
+                    return Err(*key);
+                }
+                process.write(bits, on);
+                cursor = at.move_next();
             }
-        }
+            Ok(())
+        })
     }
 
-    /// Has the bits written anew in the memory of a child that is being forked.
+    /// Calls `write`, which changes bits that a child may have an older copy of.
+    ///
+    /// A child joins the set, and then looks whether something has changed since it was forked. So either
+    /// `write` finds it among the members, or it finds that something has changed.
+    fn change<T>(&self, write: impl FnOnce(&mut Members) -> T) -> T {
+        let mut members = self.members.lock();
+        let result = write(&mut members);
+        let number = CHANGES.fetch_add(1, Full).wrapping_add(1);
+        // In the order of the numbers, as the lock is held.
+        self.last_change.store(number, Release);
+        result
+    }
+
+    /// Calls `write`, which changes a bit in the memory of one member.
+    pub(crate) fn change_one(&self, write: impl FnOnce()) {
+        self.change(|_| write());
+    }
+
+    /// Has the bits looked at in the memory of children that are being forked.
     pub(crate) fn note_change(&self) {
-        self.last_change.store(clock::now(), Relaxed);
+        self.change(|_| ());
     }
 
-    /// Can a bit have changed between the copying of a process's memory and now, if the process got
-    /// its start time at `started`?
-    pub(crate) fn has_changed_since_fork(&self, started: u64) -> bool {
-        let last_change = self.last_change.load(Relaxed);
-        last_change != NEVER && last_change.saturating_add(LONGEST_FORK) >= started
+    /// Has a bit changed since the change with this number?
+    pub(crate) fn has_changed_since(&self, number: u64) -> bool {
+        self.last_change.load(Acquire) > number
     }
 
     /// A set of its own for one of several members, which is in both after this. The caller leaves
@@ -149,6 +240,7 @@ impl Registrations {
             enablers.push(enabler.clone(), GFP_KERNEL_ACCOUNT)?;
         }
         let copy = Membership::new()?;
+        copy.0.note_change();
         let member = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
         copy.0.join(member);
         for original in enablers {
@@ -156,7 +248,7 @@ impl Registrations {
             copy.0.insert_if(&enabler, || {
                 // It may have changed since the original was written, and changes from here on.
                 original.event().connect(&enabler, |on| {
-                    enabler.write(on);
+                    copy.0.change(|_| process.write(&[*enabler.bit()], on));
                     Ok::<_, Error>(())
                 })?;
                 Ok::<_, Error>(true)
@@ -187,7 +279,7 @@ impl Membership {
         let registrations = Arc::pin_init(
             pin_init!(Registrations {
                 users: Atomic::new(1),
-                last_change: Atomic::new(NEVER),
+                last_change: Atomic::new(0),
                 by_site <- new_mutex!(Ordered::new(), "Registrations::by_site"),
                 members <- new_mutex!(RBTree::new(), "Registrations::members"),
             }),

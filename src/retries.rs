@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Repairs that wait for another try.
+//! Processes that are looked at again after a while.
 
 use crate::process::Process;
 use crate::sys::clock;
 use crate::sys::work_queue::OwnedQueue;
 use core::mem;
+use kernel::list::{List, ListArc};
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
-use kernel::sync::{Arc, CondVar, Mutex};
-use kernel::time::{msecs_to_jiffies, Delta};
+use kernel::sync::{Arc, CondVar, SpinLock};
+use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::{self, Work, WorkItem};
-use kernel::{new_condvar, new_mutex, new_work};
+use kernel::{new_condvar, new_spinlock, new_work};
 
-/// When, in nanoseconds since boot, and which address space.
-type Due = (u64, usize);
+/// Nanoseconds in a millisecond.
+const MILLISECOND: u64 = 1_000_000;
 
-/// Processes a page of which nobody brought in, by when that is tried again.
+/// Processes of which something is to be looked at again: a bit that could not be written, or whether the
+/// address space has ended.
 ///
-/// One worker waits for all of them, while there are any. Timers of their own would each have to be
-/// waited for when the module is unloaded.
+/// One task of the work queue waits for all of them, while there are any. Timers of their own would each
+/// have to be waited for when the module is unloaded.
 #[pin_data]
 pub(crate) struct Retries {
     #[pin]
-    waiting: Mutex<Waiting>,
-    /// Told of a new first process, and of the end.
+    waiting: SpinLock<Waiting>,
+    /// Told of a new process, and of the end.
     #[pin]
     changed: CondVar,
     #[pin]
@@ -32,8 +33,10 @@ pub(crate) struct Retries {
 }
 
 struct Waiting {
-    by_due: RBTree<Due, Arc<Process>>,
-    /// Set once: nothing is tried again from then on.
+    processes: List<Process>,
+    /// When the next of them is due, in nanoseconds since boot, or earlier.
+    next: u64,
+    /// Set once: nothing is looked at again from then on.
     is_closed: bool,
 }
 
@@ -49,12 +52,13 @@ impl Retries {
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let waiting = Waiting {
-            by_due: RBTree::new(),
+            processes: List::new(),
+            next: u64::MAX,
             is_closed: false,
         };
         Arc::pin_init(
             pin_init!(Self {
-                waiting <- new_mutex!(waiting, "Retries::waiting"),
+                waiting <- new_spinlock!(waiting, "Retries::waiting"),
                 changed <- new_condvar!("Retries::changed"),
                 work <- new_work!("Retries::work"),
             }),
@@ -62,40 +66,79 @@ impl Retries {
         )
     }
 
-    /// Has a process try again after `pause`. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn add(
-        self: &Arc<Self>,
-        queue: &OwnedQueue,
-        process: &Arc<Process>,
-        pause: Delta,
-    ) -> Result {
-        let pause = u64::try_from(pause.as_nanos()).unwrap_or(0);
-        let due = (clock::now().saturating_add(pause), process.key());
-        let node = RBTreeNode::new(due, process.clone(), GFP_KERNEL)?;
+    /// Has a process looked at when it says that it is due. Any context.
+    pub(crate) fn add(self: &Arc<Self>, queue: &OwnedQueue, process: &Arc<Process>) {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
-            return Ok(());
+            return;
         }
-        waiting.by_due.insert(node);
+        waiting.next = waiting.next.min(process.due_at());
+        // In the list already is as good: when it is due is asked then.
+        let listed = ListArc::try_from_arc(process.clone());
+        let refused = listed.map(|process| waiting.processes.push_back(process));
         drop(waiting);
+        drop(refused);
         self.changed.notify_all();
         // Already running is as good.
         let _ = queue.enqueue::<_, 0>(self.clone());
-        Ok(())
     }
 
     /// Forgets all, and lets the worker end.
     pub(crate) fn close(&self) {
         let mut waiting = self.waiting.lock();
         waiting.is_closed = true;
-        let forgotten = mem::replace(&mut waiting.by_due, RBTree::new());
+        let forgotten = mem::replace(&mut waiting.processes, List::new());
         drop(waiting);
         self.changed.notify_all();
         drop(forgotten);
+    }
+
+    /// Has those that are due looked at, and keeps the others.
+    fn look(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.next = u64::MAX;
+        let mut processes = mem::replace(&mut waiting.processes, List::new());
+        drop(waiting);
+        let now = clock::now();
+        let mut kept = List::new();
+        let mut next = u64::MAX;
+        while let Some(process) = processes.pop_front() {
+            let due = process.due_at();
+            if due > now {
+                next = next.min(due);
+                kept.push_back(process);
+            } else {
+                // Out of the list first: from here on it can be listed again.
+                process.into_arc().look_again();
+            }
+        }
+        let mut waiting = self.waiting.lock();
+        if !waiting.is_closed {
+            waiting.next = waiting.next.min(next);
+            waiting.processes.push_all_back(&mut kept);
+        }
+        drop(waiting);
+        // Empty, unless all is closed.
+        drop(kept);
+    }
+
+    /// Waits for the first that is due. `false` when there is none to wait for.
+    fn wait(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        loop {
+            if waiting.is_closed || waiting.processes.is_empty() {
+                return false;
+            }
+            let left = waiting.next.saturating_sub(clock::now());
+            if left == 0 {
+                return true;
+            }
+            let left = u32::try_from(left / MILLISECOND + 1).unwrap_or(u32::MAX);
+            // Whatever woke it, what is due shows.
+            let _ = self
+                .changed
+                .wait_interruptible_timeout(&mut waiting, msecs_to_jiffies(left));
+        }
     }
 }
 
@@ -103,24 +146,8 @@ impl WorkItem for Retries {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let mut waiting = this.waiting.lock();
-        while let Some((&due, _)) = waiting.by_due.iter().next() {
-            let (at, _) = due;
-            let left = at.saturating_sub(clock::now());
-            if left == 0 {
-                let process = waiting.by_due.remove(&due);
-                drop(waiting);
-                if let Some(process) = process {
-                    process.retry();
-                }
-                waiting = this.waiting.lock();
-                continue;
-            }
-            let left = u32::try_from(left / 1_000_000 + 1).unwrap_or(u32::MAX);
-            // Whatever woke it, what is due shows.
-            let _ = this
-                .changed
-                .wait_interruptible_timeout(&mut waiting, msecs_to_jiffies(left));
+        while this.wait() {
+            this.look();
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::processes::Processes;
 use crate::registry::Registry;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
+use crate::sys::remote_page::untagged;
 use crate::sys::source::Source;
 use crate::sys::tracefs::ControlFile;
 use crate::writer;
@@ -126,6 +127,7 @@ impl DataFile {
     fn unregister(&self, argument: usize) -> Result {
         let request = Unregistration::read(argument)?;
         let address = usize::try_from(request.address).map_err(|_| ENOENT)?;
+        let address = untagged(address);
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
         let process = self.processes.find(mm).ok_or(ENOENT)?;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Learning that a task is about to leave its address space for good, as the last one in it.
+//! Learning that a thread group is about to leave its address space for good.
 //!
-//! An mmu notifier tells of every end of an address space, but to have one at the end is dear: the
-//! task that exits or execs waits for a grace period of SRCU, which may be milliseconds. Whoever
-//! ends its watch from here saves the task that wait.
-//!
-//! C: the tracepoints `sched_process_exit` and `sched_prepare_exec` (trace/events/sched.h).
+//! C: the tracepoints `sched_process_exit` and `sched_prepare_exec` (trace/events/sched.h). Both fire
+//! in the task that leaves, before it gives back its reference to the address space, and when it
+//! cannot return to user space there any more: whatever fails in an exec after the second kills
+//! the task.
 
 use super::bindings::{self, user_events_leave_probe};
 use core::cell::UnsafeCell;
@@ -17,8 +16,8 @@ use kernel::sync::Arc;
 
 /// Who wants to know of leaving tasks.
 pub(crate) trait LeaveListener: Send + Sync + 'static {
-    /// The current task leaves `mm`, which nobody else uses, by exit or exec: no user code runs
-    /// there any more. May sleep. Not everybody is announced who leaves.
+    /// The current task, the last of its thread group or about to exec, leaves `mm`, and runs no user
+    /// code there any more. Other tasks may use it. Must not sleep.
     fn leaving(&self, mm: &MmWithUser);
 }
 

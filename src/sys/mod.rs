@@ -24,6 +24,7 @@ pub(crate) mod series;
 pub(crate) mod source;
 pub(crate) mod symbols;
 pub(crate) mod sysctl;
+pub(crate) mod task_work;
 pub(crate) mod trace_event;
 pub(crate) mod tracefs;
 pub(crate) mod work_queue;

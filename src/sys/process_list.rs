@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The processes of the system, and what they call themselves.
+//! The processes of the system, their threads, and what they call themselves.
 //!
-//! C: `for_each_process()` (linux/sched/signal.h).
+//! C: `for_each_process()`, `for_each_thread()` (linux/sched/signal.h).
 
 use super::bindings;
+use super::task_work::{Reservation, TaskWork};
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
+use kernel::mm::Mm;
 use kernel::sync::rcu;
 
 /// Bytes of a command name, its NUL included.
@@ -45,11 +47,64 @@ impl ListedProcess<'_> {
         unsafe { bindings::user_events_process_name(self.leader.as_ptr(), name.as_mut_ptr()) };
         name
     }
+
+    /// Will the tracepoints that [`LeaveProbe`](super::leave::LeaveProbe) watches still tell of the
+    /// process that it leaves its address space? `false` as well when that cannot be told, because one
+    /// of its threads is in an exec.
+    pub(crate) fn is_to_leave(&self) -> bool {
+        // SAFETY: As in `mm`.
+        unsafe { bindings::user_events_process_is_to_leave(self.leader.as_ptr()) }
+    }
+
+    /// Calls `each` for every thread. One that begins or ends meanwhile may be left out.
+    pub(crate) fn for_each_thread(&self, mut each: impl FnMut(&ListedThread<'_>)) {
+        let mut last = ptr::null_mut();
+        loop {
+            // SAFETY: As in `mm`; `last` was found under the same lock, or is NULL.
+            last = unsafe { bindings::user_events_next_thread(self.leader.as_ptr(), last) };
+            let Some(thread) = NonNull::new(last) else {
+                return;
+            };
+            // INVARIANT: Found under the lock that `self` stands for.
+            each(&ListedThread {
+                thread,
+                _reader: PhantomData,
+            });
+        }
+    }
 }
 
-/// Calls `each` for every process, the oldest first; one that begins or ends meanwhile may be left
-/// out. `each` must not sleep. Process context.
-pub(crate) fn for_each(mut each: impl FnMut(&ListedProcess<'_>)) {
+/// A thread of a [`ListedProcess`].
+///
+/// # Invariants
+///
+/// For `'a` RCU is read-locked, since before the thread was found in its process.
+pub(crate) struct ListedThread<'a> {
+    thread: NonNull<bindings::task_struct>,
+    _reader: PhantomData<&'a rcu::Guard>,
+}
+
+impl ListedThread<'_> {
+    /// Tells it from all threads that there are at the same time. See
+    /// [`current_task`](super::task_work::current_task).
+    pub(crate) fn key(&self) -> usize {
+        self.thread.as_ptr() as usize
+    }
+
+    /// Has the thread do `work`. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// The work, if the thread does none any more, or the module is being unloaded.
+    pub(crate) fn add_work<W: TaskWork>(&self, room: Reservation<W>, work: W) -> Result<(), W> {
+        // SAFETY: By the invariant the thread is not freed yet.
+        unsafe { room.add(self.thread.as_ptr(), work) }
+    }
+}
+
+/// Calls `each` for every process, the oldest first, until it returns `false`; one that begins or ends
+/// meanwhile may be left out. `each` must not sleep. Process context.
+pub(crate) fn for_each_while(mut each: impl FnMut(&ListedProcess<'_>) -> bool) {
     let _reader = rcu::read_lock();
     let mut last = ptr::null_mut();
     loop {
@@ -59,9 +114,32 @@ pub(crate) fn for_each(mut each: impl FnMut(&ListedProcess<'_>)) {
             return;
         };
         // INVARIANT: Found under the lock that `_reader` holds until this returns.
-        each(&ListedProcess {
+        let process = ListedProcess {
             leader,
             _reader: PhantomData,
-        });
+        };
+        if !each(&process) {
+            return;
+        }
     }
+}
+
+/// Calls `each` for every process. As [`for_each_while`].
+pub(crate) fn for_each(mut each: impl FnMut(&ListedProcess<'_>)) {
+    for_each_while(|process| {
+        each(process);
+        true
+    });
+}
+
+/// Is there a process in this address space of which [`LeaveProbe`](super::leave::LeaveProbe) will
+/// still tell that it leaves? Looks at all processes. Process context.
+pub(crate) fn is_to_be_left(mm: &Mm) -> bool {
+    let key = mm.as_raw() as usize;
+    let mut found = false;
+    for_each_while(|process| {
+        found = process.mm() == key && process.is_to_leave();
+        !found
+    });
+    found
 }

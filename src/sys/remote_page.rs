@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One bit in the memory of a process, the caller's or another's.
+//! Bits in the memory of a process, the caller's or another's.
 //!
-//! C: `pin_user_pages_remote()`, `unpin_user_page()`, `fixup_user_fault()` (linux/mm.h).
+//! C: `pin_user_pages_remote()`, `unpin_user_page()`, `fixup_user_fault()`, `handle_mm_fault()`
+//! (linux/mm.h).
 
 use super::bindings;
-use core::mem::size_of;
+use core::marker::PhantomData;
+use core::mem::{self, size_of};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kernel::alloc::AllocError;
 use kernel::mm::{MmWithUser, MmapReadGuard};
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::types::NotThreadSafe;
 
 /// A naturally aligned 32- or 64-bit word at a user address, and a bit in it.
 ///
@@ -34,14 +38,38 @@ const BIT: u64 = (1 << 6) - 1;
 /// What says that the word is wide.
 const IS_WIDE: u64 = 1 << 6;
 
-/// Why a bit could not be written right now.
+/// Why bits could not be written right now.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotWritten {
     /// The page is not present, or not writable.
     NotPresent,
-    /// Somebody has locked the page. The bit may have been written, but may get lost with the page.
+    /// The page may come: what it takes was begun, or is locked.
+    NotYet,
+    /// Another task has locked the page. The bits have been written, but may get lost with the page.
     Busy,
     /// There was no memory for what belongs to it.
     NoMemory,
+}
+
+/// How far to go for a page that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bring {
+    /// It has to be there.
+    Nothing,
+    /// It is brought in where that takes no waiting. For pages that the kernel itself serves: see
+    /// [`Server`].
+    AtHand,
+}
+
+/// On whom it depends that a page of a mapping can be brought in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// The kernel: anonymous memory, and files that are in memory only.
+    Kernel,
+    /// A handler of userfaultfd, in user space.
+    Handler,
+    /// A file system, which may be served by a program, a network or a device; or a driver.
+    FileSystem,
 }
 
 impl From<AllocError> for NotWritten {
@@ -50,11 +78,15 @@ impl From<AllocError> for NotWritten {
     }
 }
 
-/// How long to wait for somebody else's page.
-const LONGEST_FAULT: u32 = 1000; // ms
+/// An address without the tag that the current task may give it (arm64's top byte, x86's LAM). C:
+/// `untagged_addr()`.
+pub(crate) fn untagged(address: usize) -> usize {
+    // SAFETY: Computes with numbers only.
+    unsafe { bindings::user_events_untagged(address) }
+}
 
 impl UserBit {
-    /// A bit in the word of `size` bytes at `address`.
+    /// A bit in the word of `size` bytes at `address`, which may have a tag: it is kept without.
     ///
     /// # Errors
     ///
@@ -75,7 +107,7 @@ impl UserBit {
             return Err(EFAULT);
         }
         // Upper bits that are not clear come in below.
-        let place = (address as u64).rotate_left(ADDRESS_SHIFT);
+        let place = (untagged(address) as u64).rotate_left(ADDRESS_SHIFT);
         if place & (IS_WIDE | BIT) != 0 {
             return Err(EFAULT);
         }
@@ -107,65 +139,9 @@ impl UserBit {
         (self.0 & BIT) as u8
     }
 
-    /// Sets or clears the bit, atomically and without faulting. May sleep, but does not wait for
-    /// the process or its memory.
-    pub(crate) fn store(
-        &self,
-        mm: &MmWithUser,
-        _locked: &MmapReadGuard<'_>,
-        on: bool,
-    ) -> Result<(), NotWritten> {
-        let mut page = ptr::null_mut();
-        // SAFETY: The address space is alive and its mmap lock is held for reading, as the two
-        // references show. One page is asked for, and `page` has room for one.
-        let pinned = unsafe {
-            bindings::pin_user_pages_remote(
-                mm.as_raw(),
-                self.address(),
-                1,
-                bindings::FOLL_WRITE | bindings::FOLL_NOFAULT,
-                &mut page,
-                ptr::null_mut(),
-            )
-        };
-        if pinned != 1 {
-            return Err(NotWritten::NotPresent);
-        }
-        // SAFETY: The page is pinned for writing until the unpin below, and mapped by this thread
-        // until the unmap. By the invariant the word is aligned, so it lies within the page, and
-        // the atomics are aligned too.
-        //
-        // The word is user memory, changed concurrently by user programs with the atomics of their
-        // own languages, hence Rust's own here, whose model is the same. No reference to plain data
-        // is made of it.
-        let marked = unsafe {
-            let base = kernel::bindings::kmap_local_page(page).cast::<u8>();
-            let word = base.add(self.address() % kernel::page::PAGE_SIZE);
-            if self.is_wide() {
-                let word = AtomicU64::from_ptr(word.cast());
-                let mask = 1u64 << self.bit();
-                if on {
-                    word.fetch_or(mask, Ordering::SeqCst);
-                } else {
-                    word.fetch_and(!mask, Ordering::SeqCst);
-                }
-            } else {
-                let word = AtomicU32::from_ptr(word.cast());
-                let mask = 1u32 << self.bit();
-                if on {
-                    word.fetch_or(mask, Ordering::SeqCst);
-                } else {
-                    word.fetch_and(!mask, Ordering::SeqCst);
-                }
-            }
-            kernel::bindings::kunmap_local(base.cast());
-            bindings::user_events_unpin_written(page)
-        };
-        if marked {
-            Ok(())
-        } else {
-            Err(NotWritten::Busy)
-        }
+    /// The page that the word lies in, by its address.
+    pub(crate) fn page(&self) -> usize {
+        self.address() & !(PAGE_SIZE - 1)
     }
 
     /// Clears the bit, atomically, in the memory of the current task, by its own page tables: less
@@ -185,41 +161,6 @@ impl UserBit {
         unsafe { bindings::user_events_clear_own(address, 1 << (bit % 32)) == 0 }
     }
 
-    /// Is the bit set? `None` if that cannot be seen without bringing the page in. Does not wait for
-    /// the process or its memory.
-    pub(crate) fn load(&self, mm: &MmWithUser, _locked: &MmapReadGuard<'_>) -> Option<bool> {
-        let mut page = ptr::null_mut();
-        // SAFETY: As in `store`.
-        let found = unsafe {
-            bindings::get_user_pages_remote(
-                mm.as_raw(),
-                self.address(),
-                1,
-                bindings::FOLL_NOFAULT,
-                &mut page,
-                ptr::null_mut(),
-            )
-        };
-        if found != 1 {
-            return None;
-        }
-        // SAFETY: We hold a reference to the page until the put below. The rest is as in `store`.
-        unsafe {
-            let base = kernel::bindings::kmap_local_page(page).cast::<u8>();
-            let word = base.add(self.address() % kernel::page::PAGE_SIZE);
-            let value = if self.is_wide() {
-                AtomicU64::from_ptr(word.cast()).load(Ordering::Relaxed)
-            } else {
-                AtomicU32::from_ptr(word.cast())
-                    .load(Ordering::Relaxed)
-                    .into()
-            };
-            kernel::bindings::kunmap_local(base.cast());
-            bindings::user_events_put_page(page);
-            Some(value & (1 << self.bit()) != 0)
-        }
-    }
-
     /// Brings the word's page in, writable. Waits for the mmap lock and for the page, for the latter
     /// until the current task is killed. For the memory of the current task.
     ///
@@ -237,21 +178,250 @@ impl UserBit {
             bindings::fixup_user_fault(mm.as_raw(), self.address(), flags, &mut unlocked)
         })
     }
+}
 
-    /// As [`UserBit::fault_in`], but does not wait for the page for more than a second. For the
-    /// work queue, and the memory of others.
+/// An address space, its mmap lock held for reading until this is dropped.
+pub(crate) struct LockedMm<'a> {
+    mm: &'a MmWithUser,
+    guard: MmapReadGuard<'a>,
+}
+
+impl<'a> LockedMm<'a> {
+    /// Takes the lock. Sleeps until it is free, which other tasks decide.
+    pub(crate) fn lock(mm: &'a MmWithUser) -> Self {
+        Self {
+            mm,
+            guard: mm.mmap_read_lock(),
+        }
+    }
+
+    /// Takes the lock, if that takes no waiting.
+    pub(crate) fn try_lock(mm: &'a MmWithUser) -> Option<Self> {
+        let guard = mm.mmap_read_trylock()?;
+        Some(Self { mm, guard })
+    }
+
+    /// Calls `write` with the page at `address`, which is pinned once for it. Waits for nothing that
+    /// a task does, but `write` may. Returns what it returns.
     ///
     /// # Errors
     ///
-    /// `EINTR` when the page did not come in time, else as [`UserBit::fault_in`].
-    pub(crate) fn fault_in_briefly(&self, mm: &MmWithUser) -> Result {
-        let _locked = mm.mmap_read_lock();
-        let flags = bindings::fault_flag_FAULT_FLAG_WRITE | bindings::fault_flag_FAULT_FLAG_REMOTE;
-        // SAFETY: As in `fault_in`. What the current task is, the function checks itself.
-        kernel::error::to_result(unsafe {
-            bindings::user_events_fault_in_within(mm.as_raw(), self.address(), flags, LONGEST_FAULT)
+    /// What the page lacks; `write` was not called then, or the error is [`NotWritten::Busy`].
+    pub(crate) fn write_page(
+        &self,
+        address: usize,
+        bring: Bring,
+        write: impl FnOnce(&WritablePage<'_>),
+    ) -> Result<(), NotWritten> {
+        let how = match bring {
+            Bring::Nothing => bindings::FOLL_NOFAULT,
+            Bring::AtHand => bindings::FOLL_NOWAIT,
+        };
+        let mut page = ptr::null_mut();
+        // SAFETY: The address space is alive and its mmap lock is held for reading, by `self`. One page
+        // is asked for, and `page` has room for one. None of the flags lets the lock go.
+        let pinned = unsafe {
+            bindings::pin_user_pages_remote(
+                self.mm.as_raw(),
+                address,
+                1,
+                bindings::FOLL_WRITE | how,
+                &mut page,
+                ptr::null_mut(),
+            )
+        };
+        match pinned {
+            1 => {}
+            0 => return Err(NotWritten::NotYet),
+            _ => return Err(NotWritten::NotPresent),
+        }
+        // INVARIANT: The page is pinned for writing until the unpin below.
+        // SAFETY: As just said.
+        unsafe { Page::with(page, address, |page| write(&WritablePage(page))) };
+        // SAFETY: Pinned above, and not used any more.
+        if unsafe { bindings::user_events_unpin_written(page) } {
+            Ok(())
+        } else {
+            Err(NotWritten::Busy)
+        }
+    }
+
+    /// Calls `read` with the page at `address`, if that is present; else returns `None`. Waits for
+    /// nothing that a task does, but `read` may.
+    pub(crate) fn read_page<T>(
+        &self,
+        address: usize,
+        read: impl FnOnce(&Page<'_>) -> T,
+    ) -> Option<T> {
+        let mut page = ptr::null_mut();
+        // SAFETY: As in `write_page`.
+        let found = unsafe {
+            bindings::get_user_pages_remote(
+                self.mm.as_raw(),
+                address,
+                1,
+                bindings::FOLL_NOFAULT,
+                &mut page,
+                ptr::null_mut(),
+            )
+        };
+        if found != 1 {
+            return None;
+        }
+        let mut result = None;
+        // SAFETY: We hold a reference to the page until the put below.
+        unsafe { Page::with(page, address, |page| result = Some(read(page))) };
+        // SAFETY: Got above, and not used any more.
+        unsafe { bindings::user_events_put_page(page) };
+        result
+    }
+
+    /// On whom it depends that the page at `address` is brought in to be written. `None` if it cannot
+    /// be, as things are.
+    pub(crate) fn server_of(&self, address: usize) -> Option<Server> {
+        let vma = self.guard.vma_lookup(address)?;
+        if vma.flags() & kernel::mm::virt::flags::WRITE == 0 {
+            return None;
+        }
+        // SAFETY: The mapping stays as it is while the mmap lock is held.
+        let (is_guarded, file_system) = unsafe {
+            (
+                bindings::user_events_vma_is_guarded(vma.as_ptr()),
+                bindings::user_events_vma_file_system(vma.as_ptr()),
+            )
+        };
+        const TMPFS: usize = bindings::TMPFS_MAGIC as usize;
+        const HUGETLBFS: usize = bindings::HUGETLBFS_MAGIC as usize;
+        Some(match file_system {
+            // It serves no other files.
+            _ if is_guarded => Server::Handler,
+            0 | TMPFS | HUGETLBFS => Server::Kernel,
+            _ => Server::FileSystem,
         })
+    }
+
+    /// Has a handler of userfaultfd asked for the page at `address`, to be written, and waits for `ms`
+    /// milliseconds or a little longer for it. Whether it came is to be looked at. Does nothing if no
+    /// handler is asked there.
+    pub(crate) fn ask_handler(self, address: usize, ms: u32) {
+        if self.server_of(address) != Some(Server::Handler) {
+            return;
+        }
+        let Some(vma) = self.guard.vma_lookup(address) else {
+            return;
+        };
+        let flags = bindings::fault_flag_FAULT_FLAG_WRITE
+            | bindings::fault_flag_FAULT_FLAG_REMOTE
+            | bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY
+            | bindings::fault_flag_FAULT_FLAG_INTERRUPTIBLE;
+        // SAFETY: The mmap lock is held, so the mapping is there, and may be written to, as was just
+        // asked. What is left of the lock afterwards is told by the result, and dealt with below.
+        let result = unsafe {
+            bindings::user_events_fault_once(vma.as_ptr(), address & !(PAGE_SIZE - 1), flags, ms)
+        };
+        const LET_GO: u32 =
+            bindings::vm_fault_reason_VM_FAULT_RETRY | bindings::vm_fault_reason_VM_FAULT_COMPLETED;
+        if result & LET_GO != 0 {
+            // The fault has let the mmap lock go.
+            mem::forget(self);
+        }
     }
 }
 
-const _: () = assert!(kernel::page::PAGE_SIZE % size_of::<u64>() == 0);
+/// A page of user memory, while it is held.
+///
+/// The words are user memory, changed concurrently by user programs with the atomics of their own
+/// languages, hence Rust's own here, whose model is the same. No reference to plain data is made.
+///
+/// # Invariants
+///
+/// `base` is where the page at the user address `address`, a multiple of its size, is mapped for `'a`
+/// in the current context.
+pub(crate) struct Page<'a> {
+    base: *mut u8,
+    address: usize,
+    _held: PhantomData<&'a u8>,
+    _same_thread: NotThreadSafe,
+}
+
+impl Page<'_> {
+    /// Maps a page for a call.
+    ///
+    /// # Safety
+    ///
+    /// `page`, in which the user address `address` lies, must be held for the call.
+    unsafe fn with(page: *mut bindings::page, address: usize, call: impl FnOnce(&Page<'_>)) {
+        // SAFETY: The page is held, says the caller. What is mapped last is unmapped first, as calls
+        // nest.
+        let base = unsafe { kernel::bindings::kmap_local_page(page).cast::<u8>() };
+        // INVARIANT: Mapped until the call has returned.
+        call(&Page {
+            base,
+            address: address & !(PAGE_SIZE - 1),
+            _held: PhantomData,
+            _same_thread: NotThreadSafe,
+        });
+        // SAFETY: Mapped above.
+        unsafe { kernel::bindings::kunmap_local(base.cast()) };
+    }
+
+    /// Where the word of `bit` is mapped, if it lies in this page.
+    fn word(&self, bit: &UserBit) -> Option<*mut u8> {
+        // The word is aligned, so it lies in one page.
+        (bit.page() == self.address).then(|| self.base.wrapping_add(bit.address() % PAGE_SIZE))
+    }
+
+    /// Is a bit set? `None` for one that does not lie in this page.
+    pub(crate) fn load(&self, bit: &UserBit) -> Option<bool> {
+        let word = self.word(bit)?;
+        // SAFETY: By the invariants the word lies in the mapped page, and is aligned.
+        let value = unsafe {
+            if bit.is_wide() {
+                AtomicU64::from_ptr(word.cast()).load(Ordering::Relaxed)
+            } else {
+                AtomicU32::from_ptr(word.cast())
+                    .load(Ordering::Relaxed)
+                    .into()
+            }
+        };
+        Some(value & (1 << bit.bit()) != 0)
+    }
+}
+
+/// A page of user memory that may be written to.
+///
+/// # Invariants
+///
+/// The page is pinned for writing while this exists.
+pub(crate) struct WritablePage<'a>(&'a Page<'a>);
+
+impl WritablePage<'_> {
+    /// Sets or clears a bit, atomically. Does nothing for one that does not lie in this page.
+    pub(crate) fn store(&self, bit: &UserBit, on: bool) {
+        let Some(word) = self.0.word(bit) else {
+            return;
+        };
+        // SAFETY: By the invariants the word lies in the mapped page, which is pinned for writing, and is aligned.
+        unsafe {
+            if bit.is_wide() {
+                let word = AtomicU64::from_ptr(word.cast());
+                let mask = 1u64 << bit.bit();
+                if on {
+                    word.fetch_or(mask, Ordering::SeqCst);
+                } else {
+                    word.fetch_and(!mask, Ordering::SeqCst);
+                }
+            } else {
+                let word = AtomicU32::from_ptr(word.cast());
+                let mask = 1u32 << bit.bit();
+                if on {
+                    word.fetch_or(mask, Ordering::SeqCst);
+                } else {
+                    word.fetch_and(!mask, Ordering::SeqCst);
+                }
+            }
+        }
+    }
+}
+
+const _: () = assert!(PAGE_SIZE % size_of::<u64>() == 0);

@@ -7,8 +7,8 @@
 #ifndef USER_EVENTS_BINDINGS_H
 #define USER_EVENTS_BINDINGS_H
 
+#include <linux/magic.h>
 #include <linux/mm.h>
-#include <linux/mmu_notifier.h>
 #include <linux/module.h>
 #include <linux/ring_buffer.h>
 #include <linux/seq_file.h>

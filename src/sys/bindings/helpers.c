@@ -4,6 +4,7 @@
  */
 
 #include <linux/capability.h>
+#include <linux/fs.h>
 #include <linux/instrumented.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -20,6 +21,7 @@
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
 #include <linux/unaligned.h>
+#include <linux/userfaultfd_k.h>
 #include <linux/workqueue.h>
 #include <asm/futex.h>
 
@@ -128,10 +130,9 @@ bool user_events_call_is_referenced(struct trace_event_call *call)
 	return atomic_read(&call->refcnt) != 0;
 }
 
-/* Does somebody else use the address space, too? Any context. */
-bool user_events_mm_is_shared(struct mm_struct *mm)
+int user_events_mm_users(struct mm_struct *mm)
 {
-	return atomic_read(&mm->mm_users) != 1;
+	return atomic_read(&mm->mm_users);
 }
 
 /*
@@ -147,6 +148,12 @@ int user_events_clear_own(unsigned long addr, u32 mask)
 					  (u32 __user *)addr);
 	pagefault_enable();
 	return ret;
+}
+
+/* The address without the tag that the current task's address space allows it. */
+unsigned long user_events_untagged(unsigned long addr)
+{
+	return untagged_addr(addr);
 }
 
 bool user_events_access_ok(unsigned long addr, unsigned long size)
@@ -174,44 +181,54 @@ bool user_events_unpin_written(struct page *page)
 	return marked;
 }
 
-/* A wait that ends at a certain time. */
-struct deadline {
+bool user_events_vma_is_guarded(struct vm_area_struct *vma)
+{
+	return userfaultfd_armed(vma);
+}
+
+/* The magic number of the file system that a mapping's file is of; 0 without a file. */
+unsigned long user_events_vma_file_system(struct vm_area_struct *vma)
+{
+	if (!vma->vm_file)
+		return vma_is_anonymous(vma) ? 0 : ULONG_MAX;
+	return file_inode(vma->vm_file)->i_sb->s_magic;
+}
+
+/* A task that sleeps is woken each time this is over. */
+struct waker {
 	struct timer_list	timer;
 	struct task_struct	*task;
+	unsigned long		period;
 };
 
-static void deadline_passed(struct timer_list *timer)
+static void wake_waiter(struct timer_list *timer)
 {
-	struct deadline *deadline = container_of(timer, struct deadline, timer);
+	struct waker *waker = container_of(timer, struct waker, timer);
 
-	send_sig(SIGKILL, deadline->task, 1);
+	wake_up_process(waker->task);
+	mod_timer(timer, jiffies + waker->period);
 }
 
 /*
- * fixup_user_fault() that gives up after a time: -EINTR. For kernel threads.
- *
- * A fault that nobody answers, of userfaultfd for example, can only be left when
- * the task is killed. A kernel thread ignores that signal except for as long as
- * it allows it, and it does not die of it then: it just does not wait.
+ * A page fault in another task's memory, with its mmap lock held for reading, that is
+ * left when a handler of userfaultfd has not answered in time: handle_mm_fault() sleeps
+ * for that answer once, and returns VM_FAULT_RETRY whatever woke it. It may be woken
+ * before it sleeps, hence again and again.
  */
-int user_events_fault_in_within(struct mm_struct *mm, unsigned long addr,
-				unsigned int flags, unsigned int ms)
+vm_fault_t user_events_fault_once(struct vm_area_struct *vma, unsigned long addr,
+				  unsigned int flags, unsigned int ms)
 {
-	struct deadline deadline = { .task = current };
-	bool unlocked = false;
-	int ret;
+	struct waker waker = {
+		.task = current,
+		.period = msecs_to_jiffies(ms),
+	};
+	vm_fault_t ret;
 
-	if (WARN_ON_ONCE(!(current->flags & PF_KTHREAD)))
-		return -EINVAL;
-
-	allow_signal(SIGKILL);
-	timer_setup_on_stack(&deadline.timer, deadline_passed, 0);
-	mod_timer(&deadline.timer, jiffies + msecs_to_jiffies(ms));
-	ret = fixup_user_fault(mm, addr, flags, &unlocked);
-	timer_delete_sync(&deadline.timer);
-	timer_destroy_on_stack(&deadline.timer);
-	disallow_signal(SIGKILL);
-	flush_signals(current);
+	timer_setup_on_stack(&waker.timer, wake_waiter, 0);
+	mod_timer(&waker.timer, jiffies + waker.period);
+	ret = handle_mm_fault(vma, addr, flags, NULL);
+	timer_delete_sync(&waker.timer);
+	timer_destroy_on_stack(&waker.timer);
 	return ret;
 }
 

@@ -111,10 +111,9 @@ struct user_events_fork_probe {
 };
 
 /**
- * struct user_events_leave_probe - somebody who wants to know of leaving tasks
- * @leaving: the current task, the only user of its address space, is about to
- *           leave it by exit or exec and returns to user space there no more;
- *           sleeping is allowed
+ * struct user_events_leave_probe - a listener to tasks that leave their address space
+ * @leaving: the current task, the last of its thread group or about to exec, returns
+ *           to user space in its address space no more; sleeping is not allowed
  * @exit: the tracepoint sched_process_exit
  * @exec: the tracepoint sched_prepare_exec
  */
@@ -135,7 +134,6 @@ int user_events_add_task_work(struct task_struct *task,
 			      struct callback_head *work);
 void user_events_wait_for_task_work(void);
 struct mm_struct *user_events_task_mm(struct task_struct *task);
-u64 user_events_start_time(struct task_struct *task);
 bool user_events_is_dying(void);
 bool user_events_may_sleep(void);
 void *user_events_alloc_nofail(size_t size);
@@ -143,6 +141,9 @@ void user_events_kill_orphan(struct task_struct *child);
 
 /* process_list.rs */
 struct task_struct *user_events_next_process(struct task_struct *process);
+struct task_struct *user_events_next_thread(struct task_struct *process,
+					    struct task_struct *thread);
+bool user_events_process_is_to_leave(struct task_struct *process);
 const struct mm_struct *user_events_process_mm(struct task_struct *process);
 pid_t user_events_process_id(struct task_struct *process);
 void user_events_process_name(struct task_struct *process, char *name);
@@ -183,13 +184,18 @@ int user_events_reg(struct trace_event_call *call, enum trace_reg type,
 bool user_events_call_is_referenced(struct trace_event_call *call);
 bool user_events_has_directory(struct trace_event_call *call);
 
+/* address_space.rs */
+int user_events_mm_users(struct mm_struct *mm);
+
 /* remote_page.rs */
-bool user_events_mm_is_shared(struct mm_struct *mm);
 int user_events_clear_own(unsigned long addr, u32 mask);
+unsigned long user_events_untagged(unsigned long addr);
 bool user_events_access_ok(unsigned long addr, unsigned long size);
 bool user_events_unpin_written(struct page *page);
-int user_events_fault_in_within(struct mm_struct *mm, unsigned long addr,
-				unsigned int flags, unsigned int ms);
+bool user_events_vma_is_guarded(struct vm_area_struct *vma);
+unsigned long user_events_vma_file_system(struct vm_area_struct *vma);
+vm_fault_t user_events_fault_once(struct vm_area_struct *vma, unsigned long addr,
+				  unsigned int flags, unsigned int ms);
 void user_events_put_page(struct page *page);
 
 /* module_ref.rs */

@@ -5,7 +5,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/mm.h>
-#include <linux/mmu_notifier.h>
 #include <linux/pid_namespace.h>
 #include <linux/preempt.h>
 #include <linux/printk.h>
@@ -26,9 +25,7 @@ static void on_fork(void *data, struct task_struct *parent,
 {
 	struct user_events_fork_probe *probe = data;
 
-	/* Who has registered something has a notifier; most have not. */
-	if (parent->mm && mm_has_notifiers(parent->mm) &&
-	    child->mm && parent->mm != child->mm)
+	if (parent->mm && child->mm && parent->mm != child->mm)
 		probe->forked(probe, child);
 }
 
@@ -55,24 +52,21 @@ void user_events_remove_fork_probe(struct user_events_fork_probe *probe)
 	tracepoint_synchronize_unregister();
 }
 
-static void on_leaving(struct user_events_leave_probe *probe)
-{
-	struct mm_struct *mm = current->mm;
-
-	if (mm && mm_has_notifiers(mm) && atomic_read(&mm->mm_users) == 1 &&
-	    preemptible())
-		probe->leaving(probe);
-}
-
 static void on_exit(void *data, struct task_struct *task, bool group_dead)
 {
-	on_leaving(data);
+	struct user_events_leave_probe *probe = data;
+
+	/* Of the threads of a group the last one tells of all. */
+	if (group_dead)
+		probe->leaving(probe);
 }
 
 static void on_exec(void *data, struct task_struct *task,
 		    struct linux_binprm *bprm)
 {
-	on_leaving(data);
+	struct user_events_leave_probe *probe = data;
+
+	probe->leaving(probe);
 }
 
 static void find_leaving(struct tracepoint *tp, void *data)
@@ -133,11 +127,6 @@ struct mm_struct *user_events_task_mm(struct task_struct *task)
 	return task->mm;
 }
 
-u64 user_events_start_time(struct task_struct *task)
-{
-	return task->start_time;
-}
-
 bool user_events_is_dying(void)
 {
 	return fatal_signal_pending(current);
@@ -154,7 +143,7 @@ bool user_events_may_sleep(void)
 
 void *user_events_alloc_nofail(size_t size)
 {
-	return kmalloc(size, GFP_KERNEL | __GFP_NOFAIL);
+	return kmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_NOFAIL);
 }
 
 /* A child that must not run: it would do so without what it was to inherit. */
@@ -197,6 +186,38 @@ const struct mm_struct *user_events_process_mm(struct task_struct *process)
 			break;
 	}
 	return mm;
+}
+
+/*
+ * Has the last thread of a process still to pass sched_process_exit? Not known, and
+ * false, while a thread is in an exec: it may have passed sched_prepare_exec, and has
+ * its old address space for a while after that. RCU is read-locked.
+ */
+bool user_events_process_is_to_leave(struct task_struct *process)
+{
+	struct task_struct *thread;
+
+	if (!atomic_read(&process->signal->live))
+		return false;
+	list_for_each_entry_rcu(thread, &process->signal->thread_head, thread_node) {
+		if (data_race((bool)thread->in_execve))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The thread of a process after this one, or the first one after NULL; NULL after the
+ * last. RCU is read-locked.
+ */
+struct task_struct *user_events_next_thread(struct task_struct *process,
+					    struct task_struct *thread)
+{
+	struct list_head *head = &process->signal->thread_head;
+	struct list_head *next;
+
+	next = rcu_dereference(list_next_rcu(thread ? &thread->thread_node : head));
+	return next == head ? NULL : list_entry(next, struct task_struct, thread_node);
 }
 
 /* As the current task sees it; 0 if it does not. */

@@ -70,7 +70,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     }
 
     /// Notes who takes records, and tells the owner if records begin or cease to be wanted by that.
-    fn set_consumers(&self, consumers: i8, _held: &EventMutexHeld) {
+    fn set_consumers(self: &Arc<Self>, consumers: i8, _held: &EventMutexHeld) {
         let before = self.consumers();
         self.consumers.store(consumers, Release);
         if Consumers(consumers).is_none() != before.is_none() {
@@ -144,7 +144,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Ok(())
     }
 
-    fn detach_file(&self, file: *mut bindings::trace_event_file, held: &mut EventMutexHeld) {
+    fn detach_file(
+        self: &Arc<Self>,
+        file: *mut bindings::trace_event_file,
+        held: &mut EventMutexHeld,
+    ) {
         self.probes.remove(file, held);
         if self.probes.is_empty() {
             self.detach(self.consumers().0 & !Consumers::FTRACE, held);
@@ -160,7 +164,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Ok(())
     }
 
-    fn detach(&self, left: i8, held: &mut EventMutexHeld) {
+    fn detach(self: &Arc<Self>, left: i8, held: &mut EventMutexHeld) {
         self.set_consumers(left, held);
         if left == 0 {
             O::last_detached(self, held);

@@ -21,11 +21,13 @@ use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::ptr;
 use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
+use kernel::new_work;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
+use kernel::workqueue::{self, Queue, Work, WorkItem};
 
 /// What the owner of a trace event wants to know of it.
 pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
@@ -37,7 +39,10 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     fn first_attaches(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
 
     /// Records are wanted now and were not, or the other way round. `event_mutex` is held.
-    fn toggled(event: &TraceEvent<Self>);
+    fn toggled(event: &Arc<TraceEvent<Self>>);
+
+    /// What [`TraceEvent::run_later`] asked for. Runs on the work queue.
+    fn run(event: &Arc<TraceEvent<Self>>);
 
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
     /// on the event: it cannot be withdrawn from here.
@@ -102,6 +107,8 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     links: ListLinks,
     #[pin]
+    work: Work<TraceEvent<O>>,
+    #[pin]
     owner: O,
 }
 
@@ -135,6 +142,18 @@ impl_list_arc_safe! {
 impl_list_item! {
     impl{O: TraceEventOwner} ListItem<0> for TraceEvent<O> {
         using ListLinks { self.links };
+    }
+}
+
+workqueue::impl_has_work! {
+    impl{O: TraceEventOwner} HasWork<Self> for TraceEvent<O> { self.work }
+}
+
+impl<O: TraceEventOwner> WorkItem for TraceEvent<O> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        O::run(&this);
     }
 }
 
@@ -228,6 +247,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 probes: ProbeList::new(),
                 uses: Atomic::new(0),
                 links <- ListLinks::new(),
+                work <- new_work!("TraceEvent::work"),
                 owner <- owner,
             }? Error),
             GFP_KERNEL_ACCOUNT,
@@ -280,6 +300,12 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         };
         field.__bindgen_anon_1.__bindgen_anon_1 = inner;
         field
+    }
+
+    /// Has [`TraceEventOwner::run`] called once more from now on, by a task of `queue`. Any context.
+    pub(crate) fn run_later(self: &Arc<Self>, queue: &Queue) {
+        // Queued already is as good.
+        let _ = queue.enqueue::<_, 0>(self.clone());
     }
 
     /// The name under which tracefs shows the event.

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work that a task does itself: before it next returns to user space, or when it exits.
+//!
+//! C: `task_work_add()` (linux/task_work.h) with `TWA_RESUME`, which neither wakes a task that sleeps
+//! nor interrupts a system call.
+
+use super::bindings::{self, callback_head, task_struct};
+use super::module_ref::ModuleRef;
+use core::mem::{align_of, size_of, MaybeUninit};
+use core::ptr;
+use kernel::alloc::{AllocError, Flags};
+use kernel::mm::MmWithUser;
+use kernel::prelude::*;
+
+/// What a task is to do.
+pub(crate) trait TaskWork: Send + Sized + 'static {
+    /// Runs once, in the task that it was added to. `mm` is that task's address space; `None` when the
+    /// task exits, and has left it. May sleep.
+    fn run(self, mm: Option<&MmWithUser>);
+}
+
+/// Work in the list of a task. The list's entry comes first, so that its address is the whole's.
+#[repr(C)]
+struct Node<W> {
+    head: callback_head,
+    work: W,
+    module: ModuleRef,
+}
+
+/// Memory for one work of a task.
+pub(crate) struct Reservation<W: TaskWork>(KBox<MaybeUninit<Node<W>>>);
+
+// SAFETY: There is nothing in the memory yet.
+unsafe impl<W: TaskWork> Send for Reservation<W> {}
+// SAFETY: As above.
+unsafe impl<W: TaskWork> Sync for Reservation<W> {}
+
+impl<W: TaskWork> Reservation<W> {
+    /// Gets the memory. May sleep as `flags` say.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub(crate) fn new(flags: Flags) -> Result<Self, AllocError> {
+        Ok(Self(KBox::new_uninit(flags)?))
+    }
+
+    /// As [`Self::new`], and never fails where the current context may sleep.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory, and no sleeping.
+    pub(crate) fn for_sure() -> Result<Self, AllocError> {
+        // SAFETY: Asks about the current context only.
+        if !unsafe { bindings::user_events_may_sleep() } {
+            return Self::new(GFP_ATOMIC);
+        }
+        const { assert!(align_of::<Node<W>>() <= align_of::<u64>()) };
+        // SAFETY: Sleeping is allowed, as just asked.
+        let room = unsafe { bindings::user_events_alloc_nofail(size_of::<Node<W>>()) };
+        // SAFETY: It comes from the allocator of `KBox`, and is large enough; that allocator aligns
+        // everything for a u64. It is ours alone and need not be initialized.
+        Ok(Self(unsafe { KBox::from_raw(room.cast()) }))
+    }
+
+    /// Has the current task do `work`. Any context that belongs to a task.
+    ///
+    /// # Errors
+    ///
+    /// The work, if the task does none any more, or the module is being unloaded.
+    pub(crate) fn add_to_current(self, work: W) -> Result<(), W> {
+        let task = kernel::current!();
+        // SAFETY: The current task is alive.
+        unsafe { self.add(task.as_ptr().cast(), work) }
+    }
+
+    /// Has a task do `work`. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::add_to_current`].
+    ///
+    /// # Safety
+    ///
+    /// `task` must not be freed before this returns.
+    pub(super) unsafe fn add(self, task: *mut task_struct, work: W) -> Result<(), W> {
+        let Ok(module) = ModuleRef::get() else {
+            return Err(work);
+        };
+        let node = KBox::write(
+            self.0,
+            Node {
+                head: callback_head {
+                    next: ptr::null_mut(),
+                    func: Some(Self::run),
+                },
+                work,
+                module,
+            },
+        );
+        let node = KBox::into_raw(node);
+        // SAFETY: The task is alive, says the caller, and `head`, the first field, stays in place
+        // until `run` takes the box back.
+        if unsafe { bindings::user_events_add_task_work(task, node.cast()) } == 0 {
+            return Ok(());
+        }
+        // SAFETY: The task is exiting and did not take it, so the box is still ours.
+        let node = unsafe { KBox::from_raw(node) };
+        Err(KBox::into_inner(node).work)
+    }
+
+    /// # Safety
+    ///
+    /// For the task: `head` is one that `add` gave it, and is taken out of its list for good.
+    unsafe extern "C" fn run(head: *mut callback_head) {
+        // SAFETY: The first field of a node that was made a raw pointer from a box, and is run once.
+        let node = unsafe { KBox::from_raw(head.cast::<Node<W>>()) };
+        let Node { work, module, .. } = KBox::into_inner(node);
+        let task = kernel::current!();
+        work.run(task.mm());
+        drop(module);
+    }
+}
+
+/// Is the current task about to die of a signal?
+pub(crate) fn is_dying() -> bool {
+    // SAFETY: Asks about the current task only.
+    unsafe { bindings::user_events_is_dying() }
+}
+
+/// The current task, as a number to tell it from all others that there are at the same time.
+pub(crate) fn current_task() -> usize {
+    kernel::current!().as_ptr() as usize
+}
+
+/// Waits until no task is in the last instructions of a work that has ended. For the module's exit:
+/// works that have not ended keep the module loaded. May sleep.
+pub(crate) fn barrier() {
+    // SAFETY: Process context.
+    unsafe { bindings::user_events_wait_for_task_work() };
+}
