@@ -256,7 +256,7 @@ impl ForkListener for Processes {
             if let Ok(process) = self.add(child, inheritance.membership.share()) {
                 inheritance.membership.registrations().settle();
                 if inheritance.may_be_stale() {
-                    process.check_own(child);
+                    process.check_own(child, inheritance.known());
                 }
                 return;
             }

@@ -57,6 +57,44 @@ impl Budget {
     }
 }
 
+/// Bits that were given up while another thread may have been forking: its child may have a copy of one that
+/// is set, and no registration.
+struct Ended {
+    /// Each with the number of the change that cleared it; the highest number until then.
+    bits: KVVec<(UserBit, u64)>,
+    /// Which one is forgotten for the next, when there are [`MAX_ENDED`].
+    oldest: usize,
+}
+
+/// So many bits are known that were given up beside other threads.
+const MAX_ENDED: usize = 1024;
+
+impl Ended {
+    const NONE: Self = Self {
+        bits: KVVec::new(),
+        oldest: 0,
+    };
+
+    fn copy(&self) -> Result<Self> {
+        let mut copy = Self::NONE;
+        for (bit, _) in self.bits.iter() {
+            copy.add(*bit)?;
+        }
+        Ok(copy)
+    }
+
+    fn add(&mut self, bit: UserBit) -> Result {
+        if self.bits.len() < MAX_ENDED {
+            return Ok(self.bits.push((bit, u64::MAX), GFP_KERNEL_ACCOUNT)?);
+        }
+        if let Some(oldest) = self.bits.get_mut(self.oldest) {
+            *oldest = (bit, u64::MAX);
+        }
+        self.oldest = (self.oldest + 1) % MAX_ENDED;
+        Ok(())
+    }
+}
+
 /// A set of registrations, and the processes in whose memory they are.
 ///
 /// While more than one process is in it, no registration is added or removed, but for the one that a
@@ -69,6 +107,9 @@ pub(crate) struct Registrations {
     last_change: Atomic<u64>,
     #[pin]
     by_site: Mutex<Ordered<Enabler, BySite>>,
+    /// Taken with or without `by_site`.
+    #[pin]
+    ended: Mutex<Ended>,
     /// By address space.
     #[pin]
     members: Mutex<Members>,
@@ -119,20 +160,66 @@ impl Registrations {
     /// not. Its bit is not written any more once this returns.
     ///
     /// A child that is forked meanwhile does not run before that is done: it has the registration or
-    /// not, and if not, its bit is not written either.
+    /// not, and if not, its bit is not written either. If another thread may be forking, which
+    /// `is_shared` says, the bit is noted for its child; [`Self::is_cleared`] is to be called then.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; nothing is removed then.
     pub(crate) fn remove_if(
         &self,
         site: &Site,
         is_alone: impl FnOnce() -> bool,
-    ) -> Option<Option<Arc<Enabler>>> {
+        is_shared: bool,
+    ) -> Result<Option<Option<Arc<Enabler>>>> {
         let mut by_site = self.by_site.lock();
-        is_alone().then(|| {
-            let removed = by_site.remove(|enabler| enabler.site().cmp(site));
-            if let Some(enabler) = &removed {
-                enabler.event().disconnect(enabler);
+        if !is_alone() {
+            return Ok(None);
+        }
+        let Some(enabler) = by_site.get(|enabler| enabler.site().cmp(site)).cloned() else {
+            return Ok(Some(None));
+        };
+        if is_shared {
+            self.ended.lock().add(*enabler.bit())?;
+            self.note_change();
+        }
+        // The caller has it, too.
+        let _ = by_site.remove(|enabler| enabler.site().cmp(site));
+        enabler.event().disconnect(&enabler);
+        Ok(Some(Some(enabler)))
+    }
+
+    /// A bit that was given up is clear, or can not be cleared.
+    pub(crate) fn is_cleared(&self, bit: &UserBit) {
+        let mut ended = self.ended.lock();
+        // A child that finds no change of late has copied the memory after this.
+        self.note_change();
+        let number = last_change();
+        let site = (bit.address(), bit.bit());
+        for (other, cleared) in ended.bits.iter_mut() {
+            if (other.address(), other.bit()) == site {
+                *cleared = number;
             }
-            removed
-        })
+        }
+    }
+
+    /// Calls `clear` with each bit that was given up, and may be set in the memory of a child for which all
+    /// is known up to the change with this number. Not with one that is registered again.
+    pub(crate) fn for_each_ended(&self, known: u64, mut clear: impl FnMut(&UserBit)) {
+        let mut from = 0;
+        loop {
+            let ended = self.ended.lock();
+            let mut bits = ended.bits.iter().enumerate().skip(from);
+            let Some((at, (bit, _))) = bits.find(|(_, (_, cleared))| *cleared > known) else {
+                return;
+            };
+            let bit = *bit;
+            drop(ended);
+            if self.get(&(bit.address(), bit.bit())).is_none() {
+                clear(&bit);
+            }
+            from = at + 1;
+        }
     }
 
     /// Takes the registrations from a site on whose bits lie in one page, as many as there is room for:
@@ -241,6 +328,8 @@ impl Registrations {
         }
         let copy = Membership::new()?;
         copy.0.note_change();
+        let ended = self.ended.lock().copy()?;
+        *copy.0.ended.lock() = ended;
         let member = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
         copy.0.join(member);
         for original in enablers {
@@ -281,6 +370,7 @@ impl Membership {
                 users: Atomic::new(1),
                 last_change: Atomic::new(0),
                 by_site <- new_mutex!(Ordered::new(), "Registrations::by_site"),
+                ended <- new_mutex!(Ended::NONE, "Registrations::ended"),
                 members <- new_mutex!(RBTree::new(), "Registrations::members"),
             }),
             GFP_KERNEL_ACCOUNT,

@@ -12,10 +12,16 @@ use std::ffi::{c_int, c_void, CStr};
 ///
 /// The rules of [`os::fork`] hold.
 pub fn clone(flags: i32) -> Result<i32> {
+    clone_to(flags, 0)
+}
+
+/// The same, with what the kernel stores for some `flags` in the parent's memory going to `address`: after
+/// the memory was copied, and before the child runs.
+pub fn clone_to(flags: i32, address: u64) -> Result<i32> {
     assert_eq!(flags & (libc::CLONE_VM | libc::CLONE_THREAD), 0);
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
     // SAFETY: Without CLONE_VM and a stack the child goes on here in a copy of the memory: a fork.
-    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
+    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, address, 0, 0) } {
         -1 => Err(Errno::last()),
         pid => Ok(pid as i32),
     }

@@ -15,6 +15,7 @@ mod dynamic_events;
 mod exec;
 mod faults;
 mod fork;
+mod fork_stalled;
 mod ftrace;
 mod fuzz;
 mod guarded;
@@ -67,6 +68,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         guarded::TESTS,
         processes::TESTS,
         fork::TESTS,
+        fork_stalled::TESTS,
         faults::calls::TESTS,
         faults::processes::TESTS,
         exec::TESTS,

@@ -7,12 +7,14 @@
 #include <linux/fs.h>
 #include <linux/instrumented.h>
 #include <linux/jiffies.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pagemap.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
@@ -133,6 +135,21 @@ bool user_events_call_is_referenced(struct trace_event_call *call)
 int user_events_mm_users(struct mm_struct *mm)
 {
 	return atomic_read(&mm->mm_users);
+}
+
+struct mem_cgroup *user_events_get_memcg(struct mm_struct *mm)
+{
+	return get_mem_cgroup_from_mm(mm);
+}
+
+struct mem_cgroup *user_events_set_memcg(struct mem_cgroup *memcg)
+{
+	return set_active_memcg(memcg);
+}
+
+void user_events_put_memcg(struct mem_cgroup *memcg)
+{
+	mem_cgroup_put(memcg);
 }
 
 /*

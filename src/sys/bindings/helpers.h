@@ -16,6 +16,7 @@
 struct dentry;
 struct file_operations;
 struct inode;
+struct mem_cgroup;
 struct seq_file;
 struct workqueue_struct;
 
@@ -186,6 +187,9 @@ bool user_events_has_directory(struct trace_event_call *call);
 
 /* address_space.rs */
 int user_events_mm_users(struct mm_struct *mm);
+struct mem_cgroup *user_events_get_memcg(struct mm_struct *mm);
+struct mem_cgroup *user_events_set_memcg(struct mem_cgroup *memcg);
+void user_events_put_memcg(struct mem_cgroup *memcg);
 
 /* remote_page.rs */
 int user_events_clear_own(unsigned long addr, u32 mask);

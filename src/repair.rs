@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bits that could not be written at once, and address spaces that may have ended.
+//!
+//! A bit is changed in one of four ways, the first that works:
+//!
+//! 1. at once, by the task that changes the event's state: the page is there, and its locks are free;
+//! 2. by the work queue, where the page can be brought in with no waiting, or a lock has to be tried again:
+//!    anonymous memory and files in memory;
+//! 3. by a second work queue, where a handler of userfaultfd has to be asked for the page: for a short time,
+//!    and again after a longer one;
+//! 4. by the process's own threads, before they return to user space, where a file system has to be asked:
+//!    so what that takes, and whether it ever comes, is the process's own matter.
+
+use crate::enabler::Enabler;
+use crate::process::{clear_own, key, with_own_page, Process};
+use crate::registrations::Site;
+use crate::sys::address_space;
+use crate::sys::clock;
+use crate::sys::process_list::{self, ListedThread};
+use crate::sys::remote_page::{Bring, LockedMm, NotWritten, Server, UserBit};
+use crate::sys::task_work::{self, Reservation, TaskWork};
+use core::{array, mem};
+use kernel::alloc::flags::__GFP_NOWARN;
+use kernel::mm::MmWithUser;
+use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::sync::atomic::{Full, Relaxed};
+use kernel::sync::Arc;
+use kernel::workqueue::WorkItem;
+
+/// The first pause before something is tried again, in nanoseconds. Each is twice as long as the one
+/// before.
+const FIRST_PAUSE: u64 = 10_000_000;
+
+/// The longest pause is so many doublings longer: 1.28 s; where a handler of userfaultfd is asked, 10.24 s.
+const MAX_DOUBLINGS: u32 = 7;
+const MAX_DOUBLINGS_ASKING: u32 = 10;
+
+/// How long a handler of userfaultfd is waited for at first, in milliseconds, and how many doublings longer
+/// at most: 80 ms.
+const FIRST_ASKING: u32 = 10;
+const MAX_DOUBLINGS_OF_ASKING: u32 = 3;
+
+/// How many bits are repaired one by one; if more are to be, all of the process are gone through.
+const MAX_SITES: usize = 4;
+
+/// How many bits are repaired with one pin of their page, at most.
+const MAX_BITS_AT_ONCE: usize = 32;
+
+/// Which bits are to be written.
+struct Sites {
+    sites: [Site; MAX_SITES],
+    count: usize,
+    /// All of the process, whatever is listed.
+    all: bool,
+}
+
+impl Sites {
+    /// None.
+    const NONE: Self = Self {
+        sites: [(0, 0); MAX_SITES],
+        count: 0,
+        all: false,
+    };
+
+    fn is_empty(&self) -> bool {
+        self.count == 0 && !self.all
+    }
+
+    fn listed(&self) -> &[Site] {
+        self.sites.get(..self.count).unwrap_or_default()
+    }
+
+    fn add(&mut self, site: Site) {
+        if self.all || self.listed().contains(&site) {
+            return;
+        }
+        match self.sites.get_mut(self.count) {
+            Some(place) => {
+                *place = site;
+                self.count += 1;
+            }
+            None => self.add_all(),
+        }
+    }
+
+    fn add_all(&mut self) {
+        self.all = true;
+        self.count = 0;
+    }
+
+    fn add_these(&mut self, others: &Self) {
+        if others.all {
+            self.add_all();
+        }
+        for site in others.listed() {
+            self.add(*site);
+        }
+    }
+
+    fn take(&mut self) -> Self {
+        mem::replace(self, Self::NONE)
+    }
+}
+
+/// Bits that could not be written when they should have been, by who is to write them; and whether the
+/// address space may have ended.
+pub(crate) struct Repairs {
+    /// The work queue.
+    due: Sites,
+    /// The work queue, with a handler of userfaultfd.
+    asking: Sites,
+    /// The process's own threads.
+    own: Sites,
+    /// How many tasks are at some that are in no list meanwhile.
+    under_way: usize,
+    /// How often the work queue has tried since the last change.
+    tries: u32,
+    /// Is it to be found out whether the address space has ended?
+    is_in_doubt: bool,
+    /// The threads that have been told to look at `own`, and have not yet.
+    told: RBTree<usize, ()>,
+}
+
+impl Repairs {
+    /// Nothing is to be done.
+    pub(crate) fn new() -> Self {
+        Self {
+            due: Sites::NONE,
+            asking: Sites::NONE,
+            own: Sites::NONE,
+            under_way: 0,
+            tries: 0,
+            is_in_doubt: false,
+            told: RBTree::new(),
+        }
+    }
+}
+
+/// What became of bits that the work queue was to write.
+enum Outcome {
+    /// There is nothing left to be done: written, given up, or the process is gone.
+    Done,
+    /// To be tried again.
+    Later,
+    /// To be done by another one.
+    Other(Server),
+}
+
+impl Process {
+    /// Writes bits of one page, if that can be done without waiting for the process in any way. Else has
+    /// them written later. The caller holds the lock of the event.
+    pub(crate) fn write(self: &Arc<Self>, bits: &[UserBit], on: bool) {
+        let Some(first) = bits.first() else {
+            return;
+        };
+        let written = self.with_mm(|mm| {
+            let locked = LockedMm::try_lock(mm).ok_or(NotWritten::NotYet)?;
+            locked.write_page(first.address(), Bring::Nothing, |page| {
+                for bit in bits {
+                    page.store(bit, on);
+                }
+            })
+        });
+        if written.is_some_and(|written| written.is_err()) {
+            let mut repairs = self.repairs.lock();
+            repairs.tries = 0;
+            for bit in bits {
+                repairs.due.add((bit.address(), bit.bit()));
+            }
+            drop(repairs);
+            self.enqueue();
+        }
+    }
+
+    /// Are bits waiting to be repaired? Any context.
+    pub(crate) fn has_repairs(&self) -> bool {
+        let repairs = self.repairs.lock();
+        repairs.under_way != 0
+            || !repairs.due.is_empty()
+            || !repairs.asking.is_empty()
+            || !repairs.own.is_empty()
+    }
+
+    fn enqueue(self: &Arc<Self>) {
+        // Already queued is as good.
+        let _ = self.processes.queue().enqueue::<_, 0>(self.clone());
+    }
+
+    /// When the process is to be looked at again, in nanoseconds since boot.
+    pub(crate) fn due_at(&self) -> u64 {
+        self.due_at.load(Relaxed)
+    }
+
+    /// It is time for another look. Any context.
+    pub(crate) fn look_again(self: &Arc<Self>) {
+        self.due_at.store(u64::MAX, Relaxed);
+        let is_asking = !self.repairs.lock().asking.is_empty();
+        if is_asking {
+            let _ = self.processes.asking().enqueue::<_, 1>(self.clone());
+        }
+        self.enqueue();
+    }
+
+    /// Has the process looked at again after a pause, which grows with the number of tries. Any context.
+    fn pause(self: &Arc<Self>, tries: u32, max_doublings: u32) {
+        let pause = FIRST_PAUSE << tries.min(max_doublings);
+        let due = clock::now().saturating_add(pause);
+        // The earliest counts.
+        let mut before = self.due_at.load(Relaxed);
+        while due < before {
+            match self.due_at.cmpxchg(before, due, Full) {
+                Ok(_) => break,
+                Err(other) => before = other,
+            }
+        }
+        self.processes.look_later(self);
+    }
+
+    /// A task has left the address space that is perhaps the last. Does not sleep.
+    pub(crate) fn is_left(self: &Arc<Self>) {
+        let mut repairs = self.repairs.lock();
+        repairs.is_in_doubt = true;
+        repairs.tries = 0;
+        drop(repairs);
+        self.pause(0, MAX_DOUBLINGS);
+    }
+
+    /// The current task is the last user of the address space, and leaves it. Does not sleep.
+    pub(crate) fn is_left_for_good(self: &Arc<Self>) {
+        let Some(room) = self.take_ending() else {
+            return;
+        };
+        // The task does the rest when it is no reader of the tracepoint any more. It fails if the module
+        // is being unloaded: then nothing is registered.
+        if room.add_to_current(Ending(self.clone())).is_err() {
+            self.is_left();
+        }
+    }
+
+    /// Ends the process if its address space has ended, which is looked into as long as there is doubt.
+    /// Returns whether it has. May sleep.
+    fn settle_doubt(self: &Arc<Self>) -> bool {
+        if address_space::has_ended(&self.mm) {
+            self.processes.forget(self);
+            self.withdraw();
+            return true;
+        }
+        let mut repairs = self.repairs.lock();
+        let (is_in_doubt, tries) = (repairs.is_in_doubt, repairs.tries);
+        if !is_in_doubt {
+            return false;
+        }
+        // Before it is looked: a task that leaves from here on raises it again.
+        let is_last_try = tries >= MAX_DOUBLINGS;
+        repairs.is_in_doubt = !is_last_try;
+        repairs.tries = tries.saturating_add(1);
+        drop(repairs);
+        if is_last_try && !process_list::is_to_be_left(&self.mm) {
+            self.repairs.lock().is_in_doubt = true;
+        } else if is_last_try {
+            return false;
+        }
+        self.pause(tries, MAX_DOUBLINGS);
+        false
+    }
+
+    /// Looks at all bits of the process, and writes those that are wrong: it is the current task's and a
+    /// child, and an event may have changed since its memory was copied.
+    /// `known` is the number of a change up to which all is in that memory.
+    pub(crate) fn check_own(&self, mm: &MmWithUser, known: u64) {
+        if let Some((registrations, _)) = self.registrations() {
+            registrations.for_each_ended(known, |bit| {
+                // What cannot be cleared is left as it is.
+                let _ = clear_own(mm, bit);
+            });
+        }
+        let mut all = Sites::NONE;
+        all.add_all();
+        self.for_each_page(&all, |enablers| {
+            if !self.is_right(mm, enablers) {
+                self.write_own(mm, enablers);
+            }
+        });
+    }
+
+    /// Do these bits, of one page, say what they should? `false` as well if they cannot be seen.
+    fn is_right(&self, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) -> bool {
+        let Some(first) = enablers.iter().flatten().next() else {
+            return true;
+        };
+        let locked = LockedMm::lock(mm);
+        let is_right = locked.read_page(first.bit().address(), |page| {
+            enablers.iter().flatten().all(|enabler| {
+                let bit = enabler.bit();
+                enabler
+                    .event()
+                    .rewrite(enabler, |on| {
+                        (page.load(bit) == Some(on)).then_some(()).ok_or(())
+                    })
+                    .is_ok()
+            })
+        });
+        is_right.unwrap_or(false)
+    }
+
+    /// Calls `each` with the enablers of these sites, those of one page at once.
+    fn for_each_page(&self, sites: &Sites, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
+        for site in sites.listed() {
+            if let Some((registrations, _)) = self.registrations() {
+                each(&[registrations.get(site)]);
+            }
+        }
+        let mut from = (0, 0);
+        while sites.all {
+            let Some((registrations, _)) = self.registrations() else {
+                break;
+            };
+            let mut room: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
+            let count = registrations.get_page(&from, &mut room);
+            let enablers = room.get(..count).unwrap_or_default();
+            let Some(last) = enablers.iter().flatten().last() else {
+                break;
+            };
+            let (address, bit) = last.site();
+            from = (address, bit + 1);
+            each(enablers);
+        }
+    }
+
+    /// Writes bits of one page, with the mmap lock held.
+    fn write_page(
+        &self,
+        locked: &LockedMm<'_>,
+        enablers: &[Option<Arc<Enabler>>],
+        bring: Bring,
+    ) -> Result<(), NotWritten> {
+        let Some(first) = enablers.iter().flatten().next() else {
+            return Ok(());
+        };
+        locked.write_page(first.bit().address(), bring, |page| {
+            for enabler in enablers.iter().flatten() {
+                let _ = enabler.event().rewrite(enabler, |on| {
+                    enabler.registrations().change_one(|| {
+                        // It stays connected for others when this process gets a copy, which it may have
+                        // unregistered since. Who does that waits for the lock held here before it
+                        // clears the bit.
+                        if self.has_set(enabler.registrations()) {
+                            page.store(enabler.bit(), on);
+                        }
+                    });
+                    Ok::<_, Error>(())
+                });
+            }
+        })
+    }
+
+    /// Writes bits of one page, as the work queue may: without waiting for the process or for what
+    /// serves its memory.
+    fn write_foreign(&self, enablers: &[Option<Arc<Enabler>>]) -> Outcome {
+        let Some(first) = enablers.iter().flatten().next() else {
+            return Outcome::Done;
+        };
+        let address = first.bit().address();
+        let outcome = self.with_mm(|mm| {
+            let Some(locked) = LockedMm::try_lock(mm) else {
+                return Outcome::Later;
+            };
+            let server = locked.server_of(address);
+            let bring = match server {
+                Some(Server::Kernel) => Bring::AtHand,
+                Some(_) => Bring::Nothing,
+                None => return Outcome::Done,
+            };
+            match (self.write_page(&locked, enablers, bring), server) {
+                (Err(NotWritten::NotPresent), Some(other)) if other != Server::Kernel => {
+                    Outcome::Other(other)
+                }
+                (Ok(()) | Err(NotWritten::NotPresent), _) => Outcome::Done,
+                (Err(_), _) => Outcome::Later,
+            }
+        });
+        outcome.unwrap_or(Outcome::Done)
+    }
+
+    /// Writes bits of one page of the current task's address space. Waits for what that takes.
+    fn write_own(&self, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
+        if let Some(first) = enablers.iter().flatten().next() {
+            // What cannot be written as things are is left alone until the event changes again, and a
+            // task that is killed has no use for it.
+            let _ = with_own_page(mm, first.bit(), |locked| {
+                self.write_page(locked, enablers, Bring::Nothing)
+            });
+        }
+    }
+
+    /// What the work queue does for the process.
+    fn repair(self: &Arc<Self>) {
+        let mut repairs = self.repairs.lock();
+        // Out of the list before they are written: who changes the event from here on either is seen by
+        // the repair, or lists the site again.
+        let due = repairs.due.take();
+        if due.is_empty() {
+            return;
+        }
+        repairs.under_way += 1;
+        drop(repairs);
+        let (mut later, mut asking, mut own) = (Sites::NONE, Sites::NONE, Sites::NONE);
+        self.for_each_page(&due, |enablers| {
+            let left = match self.write_foreign(enablers) {
+                Outcome::Done => return,
+                Outcome::Later | Outcome::Other(Server::Kernel) => &mut later,
+                Outcome::Other(Server::Handler) => &mut asking,
+                Outcome::Other(Server::FileSystem) => &mut own,
+            };
+            for enabler in enablers.iter().flatten() {
+                left.add(enabler.site());
+            }
+        });
+        let mut repairs = self.repairs.lock();
+        repairs.under_way -= 1;
+        repairs.due.add_these(&later);
+        repairs.asking.add_these(&asking);
+        repairs.own.add_these(&own);
+        let tries = repairs.tries;
+        repairs.tries = tries.saturating_add(1);
+        drop(repairs);
+        if !own.is_empty() {
+            self.processes.tell_owners();
+        }
+        if !asking.is_empty() {
+            let _ = self.processes.asking().enqueue::<_, 1>(self.clone());
+        }
+        if !later.is_empty() {
+            self.pause(tries, MAX_DOUBLINGS);
+        }
+    }
+
+    /// Asks the handlers of userfaultfd for pages. Each is waited for for a short time.
+    fn ask(self: &Arc<Self>) {
+        let mut repairs = self.repairs.lock();
+        let sites = repairs.asking.take();
+        if sites.is_empty() {
+            return;
+        }
+        let tries = repairs.tries;
+        repairs.tries = tries.saturating_add(1);
+        repairs.under_way += 1;
+        drop(repairs);
+        let wait = FIRST_ASKING << tries.min(MAX_DOUBLINGS_OF_ASKING);
+        let (mut again, mut due) = (Sites::NONE, Sites::NONE);
+        // One page a turn: no process keeps a task of the queue for longer than that.
+        let mut has_asked = false;
+        self.for_each_page(&sites, |enablers| {
+            let Some(first) = enablers.iter().flatten().next() else {
+                return;
+            };
+            let mut outcome = self.write_foreign(enablers);
+            if matches!(outcome, Outcome::Other(Server::Handler)) && !has_asked {
+                has_asked = true;
+                self.with_mm(|mm| {
+                    if let Some(locked) = LockedMm::try_lock(mm) {
+                        locked.ask_handler(first.bit().address(), wait);
+                    }
+                });
+                outcome = self.write_foreign(enablers);
+            }
+            let left = match outcome {
+                Outcome::Done => return,
+                Outcome::Other(Server::Handler) => &mut again,
+                _ => &mut due,
+            };
+            for enabler in enablers.iter().flatten() {
+                left.add(enabler.site());
+            }
+        });
+        let mut repairs = self.repairs.lock();
+        repairs.under_way -= 1;
+        repairs.due.add_these(&due);
+        repairs.asking.add_these(&again);
+        drop(repairs);
+        if !due.is_empty() {
+            self.enqueue();
+        }
+        if !again.is_empty() {
+            self.pause(tries, MAX_DOUBLINGS_ASKING);
+        }
+    }
+
+    /// Does a thread of the process have to be told of bits that only it can write? Does not sleep.
+    pub(crate) fn is_to_tell(&self) -> bool {
+        !self.repairs.lock().own.is_empty()
+    }
+
+    /// Tells a thread of the process that it has bits to write, unless it was told. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn tell(self: &Arc<Self>, thread: &ListedThread<'_>) -> Result {
+        // The process's own control group pays, and may go beyond its limit for that.
+        let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
+        let flags = GFP_ATOMIC | account | __GFP_NOWARN;
+        let (room, node) = address_space::charged_to(&self.mm, || {
+            Ok::<_, Error>((
+                Reservation::new(flags)?,
+                RBTreeNode::new(thread.key(), (), flags)?,
+            ))
+        })?;
+        let mut repairs = self.repairs.lock();
+        if repairs.told.get(&thread.key()).is_some() {
+            return Ok(());
+        }
+        let replaced = repairs.told.insert(node);
+        drop(repairs);
+        drop(replaced);
+        if let Err(work) = thread.add_work(room, OwnRepair(self.clone())) {
+            // It is about to exit, or the process has nothing registered.
+            work.forget(thread.key());
+        }
+        Ok(())
+    }
+
+    /// Writes the bits that only the process itself can write. The current task is one of its threads, and
+    /// returns to user space after this.
+    fn repair_own(&self, mm: &MmWithUser) {
+        let mut repairs = self.repairs.lock();
+        let own = repairs.own.take();
+        if own.is_empty() {
+            return;
+        }
+        repairs.under_way += 1;
+        drop(repairs);
+        self.for_each_page(&own, |enablers| self.write_own(mm, enablers));
+        self.repairs.lock().under_way -= 1;
+    }
+}
+
+impl WorkItem for Process {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        if !this.settle_doubt() {
+            this.repair();
+        }
+    }
+}
+
+impl WorkItem<1> for Process {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.ask();
+    }
+}
+
+/// What the last task of a process does for it.
+pub(crate) struct Ending(Arc<Process>);
+
+impl TaskWork for Ending {
+    fn run(self, _mm: Option<&MmWithUser>) {
+        self.0.withdraw();
+    }
+}
+
+/// What a thread does of the repairs of its process.
+struct OwnRepair(Arc<Process>);
+
+impl OwnRepair {
+    /// The thread can be told again.
+    fn forget(&self, thread: usize) {
+        let node = self.0.repairs.lock().told.remove_node(&thread);
+        drop(node);
+    }
+}
+
+impl TaskWork for OwnRepair {
+    fn run(self, mm: Option<&MmWithUser>) {
+        // Before it looks: who lists something from here on tells it again.
+        self.forget(task_work::current_task());
+        let process = &self.0;
+        let own = mm.filter(|mm| key(mm) == process.key());
+        if let Some(mm) = own.filter(|_| !task_work::is_dying()) {
+            process.repair_own(mm);
+        }
+    }
+}
