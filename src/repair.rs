@@ -117,6 +117,8 @@ pub(crate) struct Repairs {
     under_way: usize,
     /// How often the work queue has tried since the last change.
     tries: u32,
+    /// The page that a handler was asked for last, by its address.
+    asked: usize,
     /// Is it to be found out whether the address space has ended?
     is_in_doubt: bool,
     /// The threads that have been told to look at `own`, and have not yet.
@@ -132,6 +134,7 @@ impl Repairs {
             own: Sites::NONE,
             under_way: 0,
             tries: 0,
+            asked: 0,
             is_in_doubt: false,
             told: RBTree::new(),
         }
@@ -444,24 +447,29 @@ impl Process {
         if sites.is_empty() {
             return;
         }
-        let tries = repairs.tries;
+        let (tries, asked) = (repairs.tries, repairs.asked);
         repairs.tries = tries.saturating_add(1);
         repairs.under_way += 1;
         drop(repairs);
         let wait = FIRST_ASKING << tries.min(MAX_DOUBLINGS_OF_ASKING);
         let (mut again, mut due) = (Sites::NONE, Sites::NONE);
-        // One page a turn: no process keeps a task of the queue for longer than that.
-        let mut has_asked = false;
+        // One page a turn, and another one the next time: no process keeps a task of the queue for longer
+        // than that, and no page keeps others from being asked for.
+        let mut now_asked = None;
         self.for_each_page(&sites, |enablers| {
             let Some(first) = enablers.iter().flatten().next() else {
                 return;
             };
+            let page = first.bit().page();
             let mut outcome = self.write_foreign(enablers);
-            if matches!(outcome, Outcome::Other(Server::Handler)) && !has_asked {
-                has_asked = true;
+            if matches!(outcome, Outcome::Other(Server::Handler))
+                && now_asked.is_none()
+                && page > asked
+            {
+                now_asked = Some(page);
                 self.with_mm(|mm| {
                     if let Some(locked) = LockedMm::try_lock(mm) {
-                        locked.ask_handler(first.bit().address(), wait);
+                        locked.ask_handler(page, wait);
                     }
                 });
                 outcome = self.write_foreign(enablers);
@@ -477,6 +485,7 @@ impl Process {
         });
         let mut repairs = self.repairs.lock();
         repairs.under_way -= 1;
+        repairs.asked = now_asked.unwrap_or(0);
         repairs.due.add_these(&due);
         repairs.asking.add_these(&again);
         drop(repairs);

@@ -10,6 +10,7 @@ mod bpf;
 mod cgroup;
 mod concurrency;
 mod consumers;
+mod deferred;
 mod delete;
 mod dynamic_events;
 mod exec;
@@ -80,6 +81,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         hostile::TESTS,
         cgroup::TESTS,
         bpf::TESTS,
+        deferred::TESTS,
         storm::TESTS,
         stress::TESTS,
         soak::TESTS,

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A change of an event that very many bits show: what is beyond a fixed amount is written without the trace
+//! core's locks, in order, soon.
+
+use crate::abi::REGISTRATIONS;
+use crate::child::{self, Child};
+use crate::event::Event;
+use crate::harness::{self, Test};
+use crate::memory::{Mapping, PAGE};
+use crate::tracefs::Tracer;
+use crate::{os, wait};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::sync::atomic::Ordering;
+
+pub const TESTS: &[Test] = &[
+    Test::new(
+        "deferred::another_event_does_not_wait_for_many_bits",
+        another_event_does_not_wait_for_many_bits,
+    ),
+    Test::new(
+        "deferred::the_last_of_many_changes_counts",
+        the_last_of_many_changes_counts,
+    ),
+    Test::new(
+        "deferred::what_is_not_written_yet_is_shown_as_due",
+        what_is_not_written_yet_is_shown_as_due,
+    )
+    .limit(3000),
+];
+
+/// Processes with the same bits of one event, 32 in each word: this one, and children of it.
+struct Crowd {
+    event: Event,
+    words: Mapping,
+    count: usize,
+    children: Vec<Child>,
+}
+
+fn all_are(words: &Mapping, count: usize, value: u32) -> bool {
+    (0..count).all(|word| words.word(4 * word).load(Ordering::Relaxed) == value)
+}
+
+impl Crowd {
+    fn new(name: &str, count: usize, processes: usize) -> Crowd {
+        os::allow_open_files(4 * processes as u64 + 100);
+        let text = format!("{name} u32 a");
+        let event = Event::new(&text);
+        let words = Mapping::kept((4 * count).div_ceil(PAGE));
+        for word in 0..count {
+            for bit in 0..32 {
+                let at = words.address() + 4 * word as u64;
+                assert_eq!(event.data.register_text(&text, at, bit), Ok(event.index));
+            }
+        }
+        let mut crowd = Crowd {
+            event,
+            words,
+            count,
+            children: Vec::new(),
+        };
+        for _ in 1..processes {
+            let words = &crowd.words;
+            let child = child::fork(|line| loop {
+                let value = match line.listen().as_str() {
+                    "set" => u32::MAX,
+                    "clear" => 0,
+                    _ => return,
+                };
+                wait::until("all words of a child", || all_are(words, count, value));
+                line.say("seen");
+            });
+            crowd.children.push(child);
+        }
+        crowd
+    }
+
+    /// Does the last word, to which the kernel comes last, still say what it did?
+    fn last_is(&self, value: u32) -> bool {
+        self.words
+            .word(4 * (self.count - 1))
+            .load(Ordering::Relaxed)
+            == value
+    }
+
+    #[track_caller]
+    fn all_see(&mut self, word: &str) {
+        let value = if word == "set" { u32::MAX } else { 0 };
+        wait::until("all words", || all_are(&self.words, self.count, value));
+        for child in &mut self.children {
+            child.line.say(word);
+            child.line.hear("seen");
+        }
+    }
+}
+
+/// Switches the event of a crowd on, and another event on and off. Returns whether that was done before all
+/// bits of the first were written.
+fn switch_beside(crowd: &mut Crowd, other: &Event) -> bool {
+    let top = Tracer::top();
+    top.enable(&crowd.event.name);
+    top.enable(&other.name);
+    assert!(other.bit(), "a bit alone is written at once");
+    top.disable(&other.name);
+    assert!(!other.bit());
+    let was_first = crowd.last_is(0);
+    crowd.all_see("set");
+    top.disable(&crowd.event.name);
+    crowd.all_see("clear");
+    was_first
+}
+
+fn another_event_does_not_wait_for_many_bits() {
+    let mut crowd = Crowd::new("st_deferred_many", 250, 120);
+    // Its page is this process's alone, so that its bit can be written at once.
+    let other = Event::new("st_deferred_other u32 a");
+    // A machine that was given no time may have done all in between, once.
+    let was_first = (0..5).any(|_| switch_beside(&mut crowd, &other));
+    assert!(was_first, "another event waited for all bits of this one");
+}
+
+fn the_last_of_many_changes_counts() {
+    let mut crowd = Crowd::new("st_deferred_last", 120, 60);
+    let top = Tracer::top();
+    for round in 0..12 {
+        // Most of them come while the bits of the one before are written.
+        for _ in 0..round {
+            top.enable(&crowd.event.name);
+            top.disable(&crowd.event.name);
+        }
+        crowd.all_see("clear");
+        top.enable(&crowd.event.name);
+        crowd.all_see("set");
+        top.disable(&crowd.event.name);
+    }
+    crowd.all_see("clear");
+}
+
+/// With `--long` a hundred thousand bits in a thousand processes.
+fn what_is_not_written_yet_is_shown_as_due() {
+    let (words, processes) = if harness::is_long() {
+        (3125, 1000)
+    } else {
+        (250, 100)
+    };
+    let mut crowd = Crowd::new("st_deferred_crowd", words, processes);
+    let other = Event::new("st_deferred_beside u32 a");
+    let is_due = |line: &str| line.starts_with("st_deferred_crowd ") && line.ends_with(" repair");
+    // Those of this process, at least.
+    let shows_due = || {
+        let listing = BufReader::new(File::open(REGISTRATIONS).unwrap());
+        let mut lines = listing.lines().take(32 * words + 100);
+        lines.any(|line| is_due(&line.unwrap()))
+    };
+    // A machine that was given no time may have written all in between, once.
+    let was_due = (0..5).any(|_| {
+        Tracer::top().enable(&crowd.event.name);
+        let was_due = shows_due();
+        crowd.all_see("set");
+        Tracer::top().disable(&crowd.event.name);
+        crowd.all_see("clear");
+        was_due
+    });
+    assert!(was_due, "no bit is shown as due");
+    assert!((0..5).any(|_| switch_beside(&mut crowd, &other)));
+    assert!(!shows_due(), "all is written, and shown as due");
+}
