@@ -37,7 +37,7 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     fn show(event: &TraceEvent<Self>, out: &Listing<'_>);
 
     /// Is the event in use, so that it cannot be deleted?
-    fn is_busy(event: &TraceEvent<Self>) -> bool;
+    fn is_busy(event: &TraceEvent<Self>, held: &EventMutexHeld) -> bool;
 
     /// Deletes the event.
     fn delete(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
@@ -162,8 +162,10 @@ impl<O: DynEventOwner> DynEvents<O> {
     ///
     /// See [`Self::show`].
     unsafe extern "C" fn is_busy(entry: *mut dyn_event) -> bool {
+        // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
+        let held = unsafe { EventMutexHeld::assume() };
         // SAFETY: Promised by the caller.
-        O::is_busy(unsafe { &Self::event(entry) })
+        O::is_busy(unsafe { &Self::event(entry) }, &held)
     }
 
     /// # Safety
