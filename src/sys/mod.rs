@@ -14,6 +14,7 @@ pub(crate) mod dyn_event;
 pub(crate) mod event_mutex;
 pub(crate) mod fork;
 pub(crate) mod leave;
+pub(crate) mod loading;
 pub(crate) mod module_ref;
 pub(crate) mod perf;
 pub(crate) mod probe_list;

@@ -7,6 +7,7 @@
 //! writes and ioctls, a [`ListingFile`] is text to be read.
 
 use super::bindings;
+use super::loading::Publishing;
 use super::source::{Source, UserBytes};
 use super::symbols::Symbols;
 use core::ffi::c_void;
@@ -24,6 +25,7 @@ use kernel::sync::Arc;
 ///
 /// Open files keep the module loaded, so none is left when the module's exit drops this. Until it is
 /// published, opening it fails with `ENXIO`; so none is open either when a load that fails drops it.
+/// The drop then also waits for tasks that are about to open it, which hold the module meanwhile.
 ///
 /// # Invariants
 ///
@@ -68,8 +70,8 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         })
     }
 
-    /// Lets everybody open it from now on. Cannot be taken back but by unloading the module.
-    pub(crate) fn publish(&self) {
+    /// Lets it be opened from now on. Cannot be taken back but by unloading the module.
+    pub(crate) fn publish(&self, _: &Publishing) {
         // SAFETY: By the invariant these are the operations of the file, which are a constant.
         unsafe { bindings::user_events_publish_file(self.file.as_ptr(), self.operations) };
     }
@@ -78,17 +80,11 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
 impl<C> Drop for TracefsFile<C> {
     fn drop(&mut self) {
         let _: Symbols = self.symbols;
-        // SAFETY: The symbols were found, and by the invariant the file is ours to remove. It is not
-        // open, nor will it be: either it was never published, or the module's exit has begun.
+        // SAFETY: The symbols were found, and by the invariant the file is ours to remove. Whoever
+        // has opened it, or is about to, holds the module: so there are none when its exit drops
+        // this, and if it is still being loaded, this waits for them before the context goes.
         unsafe { bindings::user_events_remove_file(self.file.as_ptr()) };
     }
-}
-
-/// For a load that fails, after the files were removed: waits for those who were about to open one.
-/// That takes them no longer than to be refused. May sleep.
-pub(crate) fn wait_for_openers() {
-    // SAFETY: Looks at nothing but the module itself, which is being loaded.
-    unsafe { bindings::user_events_wait_for_openers() };
 }
 
 /// What a file in tracefs does, on data of type `C` that all who open it share.

@@ -72,9 +72,24 @@ void user_events_publish_file(struct user_events_file *file, const struct file_o
 	smp_store_release(&file->device->ops, ops);
 }
 
+/*
+ * A load that fails frees the module, whatever holds it. So it waits for tasks
+ * that have found the device and hold the module for it: they are refused, as
+ * the file is not published, and let go.
+ */
+static void wait_for_openers(void)
+{
+#ifdef CONFIG_MODULE_UNLOAD
+	/* The one is the loader's. */
+	while (module_refcount(THIS_MODULE) > 1)
+		fsleep(1000);
+#endif
+}
+
 /**
  * user_events_remove_file - remove a file
- * @file: the file, which is open no more, and never will be
+ * @file: the file. While the module is being loaded, this waits until nothing
+ *        holds the module; later it is open no more, and never will be
  *
  * Context: process context, may sleep.
  */
@@ -87,6 +102,8 @@ void user_events_remove_file(struct user_events_file *file)
 	/* Who still has a path to it gets EIO, and finds no device. */
 	make_bad_inode(inode);
 	user_events_forget_device(inode);
+	if (THIS_MODULE->state == MODULE_STATE_COMING)
+		wait_for_openers();
 	kobject_put(&file->device->kobj);
 	iput(inode);
 	kfree(file);
@@ -103,17 +120,4 @@ void user_events_file_opened(struct inode *inode)
 
 	kobject_put(&device->kobj);
 	module_put(THIS_MODULE);
-}
-
-/*
- * For a load that fails, with all files removed: waits for those who were about
- * to open one. None of them can get further than that.
- */
-void user_events_wait_for_openers(void)
-{
-#ifdef CONFIG_MODULE_UNLOAD
-	/* The one is the loader's. */
-	while (module_refcount(THIS_MODULE) > 1)
-		fsleep(1000);
-#endif
 }

@@ -34,7 +34,6 @@ struct user_events_file *user_events_create_file(const char *name, umode_t mode,
 void user_events_publish_file(struct user_events_file *file, const struct file_operations *ops);
 void user_events_remove_file(struct user_events_file *file);
 void user_events_file_opened(struct inode *inode);
-void user_events_wait_for_openers(void);
 
 /*
  * dyn_event.rs: the interface of kernel/trace/trace_dynevent.h, which is private
