@@ -2,7 +2,8 @@
 
 //! All processes that have registered something, and how they come and go.
 
-use crate::process::{key, Process};
+use crate::known::{Known, Places};
+use crate::process::Process;
 use crate::registrations::Membership;
 use crate::registry::Registry;
 use crate::retries::Retries;
@@ -12,7 +13,6 @@ use crate::sys::leave::LeaveListener;
 use crate::sys::work_queue::OwnedQueue;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, Completion, Mutex, SpinLock};
 use kernel::time::{delay::fsleep, Delta};
@@ -22,7 +22,7 @@ use kernel::{new_mutex, new_spinlock, new_work};
 /// How long a child waits before it tries again to get its registrations.
 const RETRY_AFTER: Delta = Delta::from_millis(10);
 
-/// All processes that have registered something, by address space.
+/// All processes that have registered something.
 #[pin_data]
 pub(crate) struct Processes {
     registry: Arc<Registry>,
@@ -30,7 +30,7 @@ pub(crate) struct Processes {
     /// A spinlock, since a fork that is to be noticed may be under way where sleeping is not
     /// allowed.
     #[pin]
-    by_mm: SpinLock<RBTree<usize, Arc<Process>>>,
+    known: SpinLock<Known>,
 }
 
 impl Processes {
@@ -44,7 +44,7 @@ impl Processes {
             try_pin_init!(Self {
                 registry: registry.clone(),
                 retries: Retries::new()?,
-                by_mm <- new_spinlock!(RBTree::new(), "Processes::by_mm"),
+                known <- new_spinlock!(Known::new(), "Processes::known"),
             }? Error),
             GFP_KERNEL,
         )
@@ -66,15 +66,18 @@ impl Processes {
 
     /// The process of this address space, if it has registered anything. Any context.
     pub(crate) fn find(&self, mm: &MmWithUser) -> Option<Arc<Process>> {
-        self.by_mm.lock().get(&key(mm)).cloned()
+        self.known.lock().get(mm).cloned()
     }
 
-    /// The first process with this key or a higher one. Any context.
-    pub(crate) fn find_from(&self, key: usize) -> Option<Arc<Process>> {
-        let by_mm = self.by_mm.lock();
-        let cursor = by_mm.cursor_lower_bound(&key)?;
-        let (_, process) = cursor.current();
-        Some(process.clone())
+    /// The first process with this number or a higher one, and its number. Processes are numbered as
+    /// they get their first registration. Any context.
+    pub(crate) fn find_from(&self, number: u64) -> Option<(u64, Arc<Process>)> {
+        self.known.lock().get_from(number)
+    }
+
+    /// The number that the next process gets. Any context.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.known.lock().next_number()
     }
 
     /// The process of the caller's address space. Sleeps for the mmap lock the first time.
@@ -93,9 +96,9 @@ impl Processes {
     /// counts.
     fn add(self: &Arc<Self>, mm: &MmWithUser, membership: Membership) -> Result<Arc<Process>> {
         let process = Process::new(mm, self, membership)?;
-        let node = RBTreeNode::new(key(mm), process.clone(), GFP_KERNEL_ACCOUNT);
-        let watch = node.and_then(|node| Ok((node, self.watch(mm, &process)?)));
-        let (node, watch) = match watch {
+        let places = Places::new();
+        let watch = places.and_then(|places| Ok((places, self.watch(mm, &process)?)));
+        let (places, watch) = match watch {
             Ok(both) => both,
             Err(error) => {
                 process.withdraw();
@@ -103,14 +106,14 @@ impl Processes {
             }
         };
         process.set_watch(watch);
-        let mut by_mm = self.by_mm.lock();
-        if let Some(faster) = by_mm.get(&key(mm)).cloned() {
-            drop(by_mm);
-            drop(node);
+        let mut known = self.known.lock();
+        if let Some(faster) = known.get(mm).cloned() {
+            drop(known);
+            drop(places);
             process.withdraw();
             return Ok(faster);
         }
-        by_mm.insert(node);
+        known.insert(places, &process);
         Ok(process)
     }
 
@@ -130,13 +133,8 @@ impl Processes {
 
     /// Forgets a process.
     pub(crate) fn forget(&self, process: &Process) {
-        let mut by_mm = self.by_mm.lock();
-        let is_known = by_mm
-            .get(&process.key())
-            .is_some_and(|known| core::ptr::eq(&**known, process));
-        let node = is_known.then(|| by_mm.remove_node(&process.key()));
-        drop(by_mm);
-        drop(node);
+        let removed = self.known.lock().remove(process);
+        drop(removed);
     }
 
     /// Ends all watches and waits until no address space tells of its end any more. For the
@@ -144,8 +142,7 @@ impl Processes {
     pub(crate) fn close(&self) {
         self.retries.close();
         loop {
-            let process = self.by_mm.lock().values().next().cloned();
-            let Some(process) = process else {
+            let Some((_, process)) = self.find_from(0) else {
                 break;
             };
             self.forget(&process);

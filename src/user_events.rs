@@ -18,6 +18,7 @@ mod enabler;
 mod errno;
 mod event;
 mod files;
+mod known;
 mod misses;
 mod ordered;
 mod process;

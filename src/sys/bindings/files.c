@@ -19,6 +19,7 @@
 #include <linux/fs.h>
 #include <linux/kobject.h>
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/tracefs.h>
 
@@ -120,4 +121,14 @@ void user_events_file_opened(struct inode *inode)
 
 	kobject_put(&device->kobj);
 	module_put(THIS_MODULE);
+}
+
+/*
+ * Between two records of a listing: is there something that the current task has
+ * to see to, outside of the kernel?
+ */
+bool user_events_is_interrupted(void)
+{
+	cond_resched();
+	return signal_pending(current);
 }

@@ -28,7 +28,8 @@ void user_events_tracefs_remove(struct dentry *dentry);
 const struct file_operations *user_events_device_operations(void);
 void user_events_forget_device(struct inode *inode);
 
-/* tracefs.rs: files whose operations can be unloaded */
+/* tracefs.rs: files whose operations can be unloaded, and listings */
+bool user_events_is_interrupted(void);
 struct user_events_file;
 struct user_events_file *user_events_create_file(const char *name, umode_t mode, void *data);
 void user_events_publish_file(struct user_events_file *file, const struct file_operations *ops);
@@ -140,11 +141,8 @@ bool user_events_may_sleep(void);
 void *user_events_alloc_nofail(size_t size);
 void user_events_kill_orphan(struct task_struct *child);
 
-/* process_list.rs */
-struct task_struct *user_events_next_process(struct task_struct *process);
-const struct mm_struct *user_events_process_mm(struct task_struct *process);
-pid_t user_events_process_id(struct task_struct *process);
-void user_events_process_name(struct task_struct *process, char *name);
+/* owner.rs */
+bool user_events_owner(const struct mm_struct *mm, pid_t *id, char *name);
 
 /* clock.rs */
 u64 user_events_now(void);

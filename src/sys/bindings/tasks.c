@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tasks: how they come and go, what they are called, and work that they do.
+ * Tasks: how they come and go, and work that they do.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -163,50 +163,4 @@ void user_events_kill_orphan(struct task_struct *child)
 	pr_warn_ratelimited("no memory for the registrations of %s[%d]: killing it\n",
 			    child->comm, task_pid_nr(child));
 	send_sig(SIGKILL, child, 1);
-}
-
-/*
- * The process after this one, or the first one after NULL; NULL after the last. A
- * process here is the leader of its threads. RCU is read-locked.
- */
-struct task_struct *user_events_next_process(struct task_struct *process)
-{
-	process = next_task(process ?: &init_task);
-	return process == &init_task ? NULL : process;
-}
-
-/*
- * The address space of any of a process's threads: the leader may have exited. RCU
- * is read-locked; for_each_thread() would on kernels with PROVE_RCU also ask for
- * tasklist_lock, which modules do not see.
- */
-const struct mm_struct *user_events_process_mm(struct task_struct *process)
-{
-	const struct mm_struct *mm = NULL;
-	struct task_struct *thread;
-
-	/*
-	 * One that works in the address space of others. A task changes flags beside this
-	 * one while it runs, this one never.
-	 */
-	if (data_race(process->flags & PF_KTHREAD))
-		return NULL;
-	list_for_each_entry_rcu(thread, &process->signal->thread_head, thread_node) {
-		mm = READ_ONCE(thread->mm);
-		if (mm)
-			break;
-	}
-	return mm;
-}
-
-/* As the current task sees it; 0 if it does not. */
-pid_t user_events_process_id(struct task_struct *process)
-{
-	return task_tgid_nr_ns(process, task_active_pid_ns(current));
-}
-
-/* @name has room for TASK_COMM_LEN bytes. */
-void user_events_process_name(struct task_struct *process, char *name)
-{
-	strscpy_pad(name, process->comm, TASK_COMM_LEN);
 }
