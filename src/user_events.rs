@@ -112,14 +112,15 @@ impl Load for UserEvents {
 impl UserEvents {
     /// Makes everything. What was made before a step that fails is undone in reverse.
     fn make(mut steps: Steps) -> Result<Self> {
-        let symbols = steps.run("find kernel symbols", Symbols::resolve)?;
+        let found = steps.run("find kernel symbols", Symbols::resolve)?;
         steps.run(
             "stand beside user_events that the kernel has built in",
-            || match symbols.has_built_in_user_events() {
+            || match found.has_built_in_user_events() {
                 true => Err(EBUSY),
                 false => Ok(()),
             },
         )?;
+        let symbols = steps.run("use this kernel's structures", || found.check_layouts())?;
         let registry = steps.run("make the registry", || Registry::new(symbols))?;
         let processes = steps.run("make the table of processes", || Processes::new(&registry))?;
         let state = steps.run("make the context", || {

@@ -21,6 +21,7 @@ struct workqueue_struct;
 
 /* symbols.rs: what the kernel has but does not export */
 const char *user_events_resolve_symbols(void);
+const char *user_events_check_layouts(void);
 bool user_events_are_built_in(void);
 void user_events_lock_event_mutex(void);
 void user_events_unlock_event_mutex(void);
