@@ -26,6 +26,7 @@ use kernel::sync::Arc;
 /// Open files keep the module loaded, so none is left when the module's exit drops this. Until it is
 /// published, opening it fails with `ENXIO`; so none is open either when a load that fails drops it.
 /// The drop then also waits for tasks that are about to open it, which hold the module meanwhile.
+/// A drop at any other time is of no use, but does no harm: the context is never freed then.
 ///
 /// # Invariants
 ///
@@ -35,7 +36,7 @@ pub(crate) struct TracefsFile<C> {
     file: NonNull<bindings::user_events_file>,
     operations: &'static bindings::file_operations,
     symbols: Symbols,
-    _context: Arc<C>,
+    context: Arc<C>,
 }
 
 // SAFETY: The file can be published and removed from any thread.
@@ -66,7 +67,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
             file,
             operations: K::OPERATIONS,
             symbols,
-            _context: context.clone(),
+            context: context.clone(),
         })
     }
 
@@ -80,10 +81,14 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
 impl<C> Drop for TracefsFile<C> {
     fn drop(&mut self) {
         let _: Symbols = self.symbols;
-        // SAFETY: The symbols were found, and by the invariant the file is ours to remove. Whoever
-        // has opened it, or is about to, holds the module: so there are none when its exit drops
-        // this, and if it is still being loaded, this waits for them before the context goes.
-        unsafe { bindings::user_events_remove_file(self.file.as_ptr()) };
+        // SAFETY: The symbols were found, and by the invariant the file is ours to remove. What has
+        // opened it, or is about to, holds the module: so there is none when its exit drops this, and
+        // if it is still being loaded, this waits for that.
+        let may_be_open = unsafe { bindings::user_events_remove_file(self.file.as_ptr()) };
+        if may_be_open {
+            // Neither: nothing tells when the context is used no more, so it stays.
+            core::mem::forget(self.context.clone());
+        }
     }
 }
 

@@ -90,30 +90,37 @@ static void wait_for_openers(void)
 /**
  * user_events_remove_file - remove a file
  * @file: the file. While the module is being loaded, this waits until nothing
- *        holds the module; later it is open no more, and never will be
+ *        holds the module; when it is unloaded nothing does
  *
  * Context: process context, may sleep.
+ * Return: can it still be open, as the module is neither loaded nor unloaded?
  */
-void user_events_remove_file(struct user_events_file *file)
+bool user_events_remove_file(struct user_events_file *file)
 {
 	struct inode *inode = d_inode(file->dentry);
+	enum module_state state = THIS_MODULE->state;
 
 	ihold(inode);
 	user_events_tracefs_remove(file->dentry);
 	/* Who still has a path to it gets EIO, and finds no device. */
 	make_bad_inode(inode);
 	user_events_forget_device(inode);
-	if (THIS_MODULE->state == MODULE_STATE_COMING)
+	if (state == MODULE_STATE_COMING)
 		wait_for_openers();
 	kobject_put(&file->device->kobj);
 	iput(inode);
 	kfree(file);
+	return state == MODULE_STATE_LIVE;
 }
 
 /*
  * To be called at the end of an open that succeeds. It holds the module twice
  * then, for the device and for the operations. With the last close of a real
- * device the kernel gives back both; with that of a regular file, the latter.
+ * device the kernel gives back both; with that of a regular file, the latter: it
+ * looks at the inode's mode (S_ISCHR() in __fput()). That cannot be asked of a
+ * kernel without a file system to open a file in, so nothing at load does. Where it
+ * was otherwise, the first close would make the module's count of references wrong,
+ * which the tests of loading look at.
  */
 void user_events_file_opened(struct inode *inode)
 {

@@ -34,7 +34,7 @@ bool user_events_is_interrupted(void);
 struct user_events_file;
 struct user_events_file *user_events_create_file(const char *name, umode_t mode, void *data);
 void user_events_publish_file(struct user_events_file *file, const struct file_operations *ops);
-void user_events_remove_file(struct user_events_file *file);
+bool user_events_remove_file(struct user_events_file *file);
 void user_events_file_opened(struct inode *inode);
 
 /*
