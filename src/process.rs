@@ -151,6 +151,11 @@ impl Process {
         Ok(process)
     }
 
+    /// The address space.
+    pub(crate) fn mm(&self) -> &Mm {
+        &self.mm
+    }
+
     /// The address space as a key. Unique for as long as the process exists.
     pub(crate) fn key(&self) -> usize {
         key(&self.mm)

@@ -2,6 +2,7 @@
 
 //! All processes that have registered something, and how they come and go.
 
+use crate::known::{Known, Places};
 use crate::process::{key, Inheritance, Process};
 use crate::registrations::Membership;
 use crate::registry::Registry;
@@ -14,7 +15,6 @@ use crate::sys::task_work;
 use crate::sys::work_queue::OwnedQueue;
 use kernel::mm::{Mm, MmWithUser};
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 use kernel::time::{delay::fsleep, Delta};
@@ -24,7 +24,7 @@ use kernel::{new_spinlock, new_work};
 /// How long a child waits before it tries again to get its registrations.
 const RETRY_AFTER: Delta = Delta::from_millis(10);
 
-/// All processes that have registered something, by address space.
+/// All processes that have registered something.
 #[pin_data]
 pub(crate) struct Processes {
     registry: Arc<Registry>,
@@ -34,7 +34,7 @@ pub(crate) struct Processes {
     filter: Filter,
     /// A spinlock, since forks and exits are noticed where sleeping may not be allowed.
     #[pin]
-    by_mm: SpinLock<RBTree<usize, Arc<Process>>>,
+    known: SpinLock<Known>,
     /// Tells threads that they have bits to write.
     #[pin]
     telling: Work<Processes>,
@@ -103,7 +103,7 @@ impl Processes {
                 asking: OwnedQueue::new()?,
                 retries: Retries::new()?,
                 filter: Filter::new()?,
-                by_mm <- new_spinlock!(RBTree::new(), "Processes::by_mm"),
+                known <- new_spinlock!(Known::new(), "Processes::known"),
                 telling <- new_work!("Processes::telling"),
             }? Error),
             GFP_KERNEL,
@@ -141,15 +141,18 @@ impl Processes {
         if !self.filter.has(key) {
             return None;
         }
-        self.by_mm.lock().get(&key).cloned()
+        self.known.lock().get(key).cloned()
     }
 
-    /// The first process with this key or a higher one. Any context.
-    pub(crate) fn find_from(&self, key: usize) -> Option<Arc<Process>> {
-        let by_mm = self.by_mm.lock();
-        let cursor = by_mm.cursor_lower_bound(&key)?;
-        let (_, process) = cursor.current();
-        Some(process.clone())
+    /// The first process with this number or a higher one, and its number. Processes are numbered as
+    /// they get their first registration. Any context.
+    pub(crate) fn find_from(&self, number: u64) -> Option<(u64, Arc<Process>)> {
+        self.known.lock().get_from(number)
+    }
+
+    /// The number that the next process gets. Any context.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.known.lock().next_number()
     }
 
     /// The process of the caller's address space.
@@ -168,40 +171,27 @@ impl Processes {
     /// counts.
     fn add(self: &Arc<Self>, mm: &MmWithUser, membership: Membership) -> Result<Arc<Process>> {
         let process = Process::new(mm, self, membership)?;
+        let places = Places::new().inspect_err(|_| process.withdraw())?;
         let key = process.key();
-        let node = match RBTreeNode::new(key, process.clone(), GFP_KERNEL_ACCOUNT) {
-            Ok(node) => node,
-            Err(error) => {
-                process.withdraw();
-                return Err(error.into());
-            }
-        };
-        let mut by_mm = self.by_mm.lock();
-        if let Some(faster) = by_mm.get(&key).cloned() {
-            drop(by_mm);
-            drop(node);
+        let mut known = self.known.lock();
+        if let Some(faster) = known.get(key).cloned() {
+            drop(known);
+            drop(places);
             process.withdraw();
             return Ok(faster);
         }
         self.filter.add(key);
-        by_mm.insert(node);
+        known.insert(places, &process);
         Ok(process)
     }
 
     /// Forgets a process. Returns whether it was known. Does not sleep.
     pub(crate) fn forget(&self, process: &Process) -> bool {
-        let key = process.key();
-        let mut by_mm = self.by_mm.lock();
-        let is_known = by_mm
-            .get(&key)
-            .is_some_and(|known| core::ptr::eq(&**known, process));
-        let node = is_known.then(|| by_mm.remove_node(&key));
-        if is_known {
-            self.filter.remove(key);
+        let removed = self.known.lock().remove(process);
+        if removed.is_some() {
+            self.filter.remove(process.key());
         }
-        drop(by_mm);
-        drop(node);
-        is_known
+        removed.is_some()
     }
 
     /// Forgets all. For the module's exit: nobody can register any more, nothing is registered, and no
@@ -209,8 +199,7 @@ impl Processes {
     pub(crate) fn close(&self) {
         self.retries.close();
         loop {
-            let process = self.by_mm.lock().values().next().cloned();
-            let Some(process) = process else {
+            let Some((_, process)) = self.find_from(0) else {
                 break;
             };
             self.forget(&process);

@@ -349,12 +349,19 @@ impl Registry {
         Ok(())
     }
 
-    /// Calls `each` for every event, the oldest first. `event_mutex` is held meanwhile.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(&Event)) {
+    /// Calls `look` for the first event with this number or a higher one, with `event_mutex` held,
+    /// and returns what it returns; `None` if there is no such event. May sleep.
+    pub(crate) fn look_from<T>(&self, id: u64, look: impl FnOnce(&Event) -> T) -> Option<T> {
         let held = EventMutexGuard::lock(self.symbols);
-        for event in self.events.get(&held).by_id.values() {
-            each(event);
-        }
+        let by_id = &self.events.get(&held).by_id;
+        let event = by_id.get_from(|event| event.id().cmp(&id))?;
+        Some(look(event))
+    }
+
+    /// The number that the next event gets. May sleep.
+    pub(crate) fn next_id(&self) -> u64 {
+        let held = EventMutexGuard::lock(self.symbols);
+        self.events.get(&held).next_id
     }
 
     /// Removes all events and waits for all work. For the module's exit: nobody uses any event, and

@@ -18,6 +18,7 @@ mod enabler;
 mod errno;
 mod event;
 mod files;
+mod known;
 mod misses;
 mod ordered;
 mod process;
@@ -40,11 +41,12 @@ use registry::Registry;
 use sys::dyn_event::DynEvents;
 use sys::fork::ForkProbe;
 use sys::leave::LeaveProbe;
+use sys::loading::{Load, Loaded, Publishing};
 use sys::symbols::Symbols;
-use sys::tracefs::{self, Control, Listed, TracefsFile};
+use sys::tracefs::{Control, Listed, TracefsFile};
 
 module! {
-    type: UserEvents,
+    type: Loaded<UserEvents>,
     name: "user_events",
     authors: ["The user_events for every Linux project"],
     description: "user_events: trace events that user programs make and write",
@@ -58,15 +60,15 @@ module! {
 }
 
 /// The loaded module. The fields are undone from first to last, which is the reverse of the order
-/// in which [`UserEvents::load`] made them.
+/// in which [`UserEvents::make`] made them.
 struct UserEvents {
-    _dynamic_events: DynEvents<UserEvent>,
-    _data: TracefsFile<Context>,
+    dynamic_events: DynEvents<UserEvent>,
+    data: TracefsFile<Context>,
     _forks: ForkProbe<Processes>,
     _leaves: LeaveProbe<Processes>,
-    _registrations: TracefsFile<Context>,
-    _profile: TracefsFile<Context>,
-    _status: TracefsFile<Context>,
+    registrations: TracefsFile<Context>,
+    profile: TracefsFile<Context>,
+    status: TracefsFile<Context>,
     _state: State,
     _farewell: Farewell,
 }
@@ -81,7 +83,6 @@ impl Drop for State {
         // registered something once, and work that is about to end.
         self.0.processes.close();
         self.0.registry.close();
-        sys::probe_list::barrier();
     }
 }
 
@@ -94,25 +95,32 @@ impl Drop for Farewell {
     }
 }
 
-impl kernel::Module for UserEvents {
-    fn init(_module: &'static ThisModule) -> Result<Self> {
-        let loaded = Self::load(Steps::new()).inspect_err(|_| tracefs::wait_for_openers())?;
+impl Load for UserEvents {
+    fn load() -> Result<Self> {
+        Self::make(Steps::new())
+    }
+
+    fn publish(&self, publishing: &Publishing) {
+        for file in [&self.status, &self.profile, &self.registrations, &self.data] {
+            file.publish(publishing);
+        }
+        self.dynamic_events.publish(publishing);
         pr_info!("loaded\n");
-        Ok(loaded)
     }
 }
 
 impl UserEvents {
     /// Makes everything. What was made before a step that fails is undone in reverse.
-    fn load(mut steps: Steps) -> Result<Self> {
-        let symbols = steps.run("find kernel symbols", Symbols::resolve)?;
+    fn make(mut steps: Steps) -> Result<Self> {
+        let found = steps.run("find kernel symbols", Symbols::resolve)?;
         steps.run(
             "stand beside user_events that the kernel has built in",
-            || match symbols.has_built_in_user_events() {
+            || match found.has_built_in_user_events() {
                 true => Err(EBUSY),
                 false => Ok(()),
             },
         )?;
+        let symbols = steps.run("use this kernel's structures", || found.check_layouts())?;
         let registry = steps.run("make the registry", || Registry::new(symbols))?;
         let processes = steps.run("make the table of processes", || Processes::new(&registry))?;
         let state = steps.run("make the context", || {
@@ -138,21 +146,17 @@ impl UserEvents {
         let data = steps.run("create user_events_data in tracefs", || {
             TracefsFile::create::<Control<DataFile>>(symbols, &state.0)
         })?;
-        // The last that can fail, as from here on the module is used.
         let dynamic_events = steps.run("join dynamic_events", || {
             DynEvents::new(symbols, state.0.registry.clone())
         })?;
-        for file in [&status, &profile, &registrations, &data] {
-            file.publish();
-        }
         Ok(Self {
-            _dynamic_events: dynamic_events,
-            _data: data,
+            dynamic_events,
+            data,
             _forks: forks,
             _leaves: leaves,
-            _registrations: registrations,
-            _profile: profile,
-            _status: status,
+            registrations,
+            profile,
+            status,
             _state: state,
             _farewell: Farewell,
         })

@@ -381,3 +381,35 @@ pub fn named_pipe(path: &CStr) {
     // SAFETY: `path` is a C string that lives through the call.
     check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }.into()).expect("mkfifo");
 }
+
+/// Has a signal do nothing to this process but interrupt what it waits for; with SA_RESTART among the
+/// `flags`, that goes on then.
+pub fn do_nothing_at(signal: i32, flags: i32) {
+    extern "C" fn nothing(_signal: i32) {}
+    // SAFETY: A sigaction is plain data, for which zero is valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as *const () as usize;
+    action.sa_flags = flags;
+    // SAFETY: The handler does nothing, which may be done in a handler.
+    let ret = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+    check(ret.into()).expect("sigaction");
+}
+
+/// Has SIGALRM sent to this process after a time below a second.
+pub fn alarm_in(time: Duration) {
+    let once = libc::itimerval {
+        it_interval: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        },
+        it_value: libc::timeval {
+            tv_sec: 0,
+            tv_usec: time.subsec_micros().into(),
+        },
+    };
+    const REAL: libc::c_int = 0;
+    let none = std::ptr::null_mut::<libc::itimerval>();
+    // SAFETY: The kernel reads the value, and writes none.
+    let ret = unsafe { libc::syscall(libc::SYS_setitimer, REAL, &raw const once, none) };
+    check(ret).expect("setitimer");
+}

@@ -41,8 +41,10 @@ impl DynEventOwner for UserEvent {
         out.bytes(b"\n");
     }
 
-    fn is_busy(event: &Event) -> bool {
-        event.is_used()
+    fn is_busy(event: &Event, held: &EventMutexHeld) -> bool {
+        // What is referred to cannot be deleted either, and the trace core asks this of all events
+        // before it deletes the first.
+        event.is_used() || event.is_referenced(held)
     }
 
     fn delete(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {

@@ -5,6 +5,7 @@
 pub(crate) mod data;
 mod dynamic_events;
 mod event_index;
+mod event_range;
 pub(crate) mod event_table;
 pub(crate) mod profile;
 pub(crate) mod registrations;

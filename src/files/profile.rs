@@ -3,6 +3,8 @@
 //! `user_events_profile`: how many records were written that a consumer could not take.
 
 use super::data::Context;
+use super::event_range::EventRange;
+use crate::event::Event;
 use crate::sys::tracefs::{Listing, ListingFile};
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -16,18 +18,25 @@ pub(crate) struct ProfileFile;
 
 impl ListingFile for ProfileFile {
     type Context = Context;
+    type Cursor = EventRange;
     const NAME: &'static CStr = c"user_events_profile";
     const MODE: u16 = 0o440;
 
-    fn show(context: &Context, out: &Listing<'_>) -> Result {
-        context.registry.for_each(|event| {
-            let (name, misses) = (event.name(), event.misses());
-            let padding = NAME_WIDTH.saturating_sub(name.len());
-            let (ftrace, perf) = (misses.ftrace(), misses.perf());
-            out.bytes(b"  ");
-            out.bytes(name);
-            out.text(fmt!("{:padding$} {ftrace:>15} {perf:>15}\n", ""));
-        });
-        Ok(())
+    fn begin(context: &Context) -> EventRange {
+        EventRange::all(&context.registry)
     }
+
+    fn show(context: &Context, rest: &EventRange, out: &Listing<'_>) -> Result<Option<EventRange>> {
+        let shown = rest.with_first(&context.registry, |event| show_event(event, out));
+        Ok(shown.map(|(rest, ())| rest))
+    }
+}
+
+fn show_event(event: &Event, out: &Listing<'_>) {
+    let (name, misses) = (event.name(), event.misses());
+    let padding = NAME_WIDTH.saturating_sub(name.len());
+    let (ftrace, perf) = (misses.ftrace(), misses.perf());
+    out.bytes(b"  ");
+    out.bytes(name);
+    out.text(fmt!("{:padding$} {ftrace:>15} {perf:>15}\n", ""));
 }

@@ -7,6 +7,7 @@
 
 use super::bindings::{self, dyn_event, dyn_event_operations};
 use super::event_mutex::EventMutexHeld;
+use super::loading::Publishing;
 use super::symbols::Symbols;
 use super::trace_event::{TraceEvent, TraceEventOwner};
 use super::tracefs::Listing;
@@ -37,7 +38,7 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     fn show(event: &TraceEvent<Self>, out: &Listing<'_>);
 
     /// Is the event in use, so that it cannot be deleted?
-    fn is_busy(event: &TraceEvent<Self>) -> bool;
+    fn is_busy(event: &TraceEvent<Self>, held: &EventMutexHeld) -> bool;
 
     /// Deletes the event.
     fn delete(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
@@ -69,20 +70,23 @@ impl<'a> Iterator for Words<'a> {
 /// [`DynEvents`] exists.
 static MAKER: Atomic<*mut core::ffi::c_void> = Atomic::new(ptr::null_mut());
 
-/// Our kind of event, known to `dynamic_events` until this is dropped. There can be one only.
+/// Our kind of event, known to `dynamic_events` from when it is published until this is dropped.
+/// There can be one only.
 ///
 /// # Invariants
 ///
-/// `operations` is in the trace core's list of kinds, and `MAKER` points to what `maker` does.
+/// `MAKER` points to what `maker` does. `operations` is in the trace core's list of kinds if
+/// `is_listed`.
 pub(crate) struct DynEvents<O: DynEventOwner> {
     operations: KBox<Opaque<dyn_event_operations>>,
+    is_listed: Atomic<bool>,
     _maker: Arc<O::Maker>,
     _symbols: Symbols,
 }
 
 // SAFETY: The kind can be removed from any thread.
 unsafe impl<O: DynEventOwner> Send for DynEvents<O> {}
-// SAFETY: There is nothing to be done with a shared reference.
+// SAFETY: Nothing can be done with a shared reference but publish it, which happens once.
 unsafe impl<O: DynEventOwner> Sync for DynEvents<O> {}
 
 impl<O: DynEventOwner> DynEvents<O> {
@@ -100,7 +104,7 @@ impl<O: DynEventOwner> DynEvents<O> {
         match_: Some(Self::matches),
     };
 
-    /// Makes our kind known. From now on lines are offered to `O::create`. May sleep.
+    /// Our kind, which is not known yet. May sleep.
     ///
     /// # Errors
     ///
@@ -111,15 +115,23 @@ impl<O: DynEventOwner> DynEvents<O> {
         if MAKER.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
             return Err(EBUSY);
         }
-        // SAFETY: The symbols were found. The operations stay in place in their box until they are
-        // removed again.
-        unsafe { bindings::user_events_add_dyn_event_ops(operations.get()) };
-        // INVARIANT: Just done.
+        // INVARIANT: Just done; and not listed.
         Ok(Self {
             operations,
+            is_listed: Atomic::new(false),
             _maker: maker,
             _symbols: symbols,
         })
+    }
+
+    /// Makes our kind known. From now on lines are offered to `O::create`. May sleep.
+    pub(crate) fn publish(&self, _: &Publishing) {
+        // INVARIANT: Whoever changes it adds the operations.
+        if !self.is_listed.xchg(true, Full) {
+            // SAFETY: The symbols were found. The operations stay in place in their box until they
+            // are removed again, and are in no list yet.
+            unsafe { bindings::user_events_add_dyn_event_ops(self.operations.get()) };
+        }
     }
 
     /// # Safety
@@ -162,8 +174,10 @@ impl<O: DynEventOwner> DynEvents<O> {
     ///
     /// See [`Self::show`].
     unsafe extern "C" fn is_busy(entry: *mut dyn_event) -> bool {
+        // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
+        let held = unsafe { EventMutexHeld::assume() };
         // SAFETY: Promised by the caller.
-        O::is_busy(unsafe { &Self::event(entry) })
+        O::is_busy(unsafe { &Self::event(entry) }, &held)
     }
 
     /// # Safety
@@ -203,9 +217,11 @@ impl<O: DynEventOwner> DynEvents<O> {
 
 impl<O: DynEventOwner> Drop for DynEvents<O> {
     fn drop(&mut self) {
-        // SAFETY: By the invariant the operations are in the list. Taking them out waits for
-        // whoever is in `create`.
-        unsafe { bindings::user_events_remove_dyn_event_ops(self.operations.get()) };
+        if self.is_listed.load(Acquire) {
+            // SAFETY: By the invariant the operations are in the list. Taking them out waits for
+            // whoever is in `create`.
+            unsafe { bindings::user_events_remove_dyn_event_ops(self.operations.get()) };
+        }
         MAKER.store(ptr::null_mut(), Release);
     }
 }

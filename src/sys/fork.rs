@@ -8,7 +8,7 @@
 //! instruction there.
 
 use super::bindings::{self, task_struct, user_events_fork_probe};
-use super::task_work::{self, Reservation, TaskWork};
+use super::task_work::{Reservation, TaskWork};
 use core::cell::UnsafeCell;
 use core::ptr;
 use kernel::mm::MmWithUser;
@@ -137,8 +137,5 @@ impl<L: ForkListener> Drop for ForkProbe<L> {
     fn drop(&mut self) {
         // SAFETY: By the invariant it is registered. This waits for those who are in `forked`.
         unsafe { bindings::user_events_remove_fork_probe(self.0.probe.get()) };
-        // The works that were added keep the module loaded, so they have all run but for their last
-        // instructions.
-        task_work::barrier();
     }
 }

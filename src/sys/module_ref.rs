@@ -31,10 +31,10 @@ impl ModuleRef {
 
 impl Drop for ModuleRef {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours by the invariant. The code that runs on after this is safe
-        // from unloading by other means: it runs in a file operation (the file holds a reference),
-        // under `event_mutex` (module exit takes it), in a work item, in an mmu notifier, in a
-        // tracepoint's probe or in a task work (module exit waits for all four).
+        // SAFETY: The reference is ours by the invariant. The code that runs on after this is a part
+        // of the module that may be unloaded from now on, but all of it runs in a call that the
+        // kernel makes into the module. Those are what `super::loading` is about: each is waited for
+        // before the module is gone.
         unsafe { bindings::user_events_put_module() };
     }
 }

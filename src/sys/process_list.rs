@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The processes of the system, their threads, and what they call themselves.
+//! The processes of the system, and their threads.
 //!
 //! C: `for_each_process()`, `for_each_thread()` (linux/sched/signal.h).
 
@@ -10,9 +10,6 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use kernel::mm::Mm;
 use kernel::sync::rcu;
-
-/// Bytes of a command name, its NUL included.
-pub(crate) const NAME_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
 /// A process: a group of threads.
 ///
@@ -31,21 +28,6 @@ impl ListedProcess<'_> {
     pub(crate) fn mm(&self) -> usize {
         // SAFETY: By the invariant the task is not freed yet.
         unsafe { bindings::user_events_process_mm(self.leader.as_ptr()) as usize }
-    }
-
-    /// Its id in the pid namespace of the current task; 0 if it is not in there.
-    pub(crate) fn id(&self) -> i32 {
-        // SAFETY: As in `mm`; it is asked in process context, where the current task has a pid
-        // namespace.
-        unsafe { bindings::user_events_process_id(self.leader.as_ptr()) }
-    }
-
-    /// Its command name, up to the first NUL. Any bytes.
-    pub(crate) fn name(&self) -> [u8; NAME_LEN] {
-        let mut name = [0; NAME_LEN];
-        // SAFETY: As in `mm`, and `name` has room for NAME_LEN bytes, which is TASK_COMM_LEN.
-        unsafe { bindings::user_events_process_name(self.leader.as_ptr(), name.as_mut_ptr()) };
-        name
     }
 
     /// Will the tracepoints that [`LeaveProbe`](super::leave::LeaveProbe) watches still tell of the

@@ -7,13 +7,14 @@
 //! writes and ioctls, a [`ListingFile`] is text to be read.
 
 use super::bindings;
+use super::loading::Publishing;
 use super::source::{Source, UserBytes};
 use super::symbols::Symbols;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::mem::size_of;
 use core::ptr::NonNull;
-use kernel::error::from_result;
+use kernel::error::{from_result, to_result};
 use kernel::iov::IovIterSource;
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
@@ -24,6 +25,8 @@ use kernel::sync::Arc;
 ///
 /// Open files keep the module loaded, so none is left when the module's exit drops this. Until it is
 /// published, opening it fails with `ENXIO`; so none is open either when a load that fails drops it.
+/// The drop then also waits for tasks that are about to open it, which hold the module meanwhile.
+/// A drop at any other time is of no use, but does no harm: the context is never freed then.
 ///
 /// # Invariants
 ///
@@ -33,7 +36,7 @@ pub(crate) struct TracefsFile<C> {
     file: NonNull<bindings::user_events_file>,
     operations: &'static bindings::file_operations,
     symbols: Symbols,
-    _context: Arc<C>,
+    context: Arc<C>,
 }
 
 // SAFETY: The file can be published and removed from any thread.
@@ -64,12 +67,12 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
             file,
             operations: K::OPERATIONS,
             symbols,
-            _context: context.clone(),
+            context: context.clone(),
         })
     }
 
-    /// Lets everybody open it from now on. Cannot be taken back but by unloading the module.
-    pub(crate) fn publish(&self) {
+    /// Lets it be opened from now on. Cannot be taken back but by unloading the module.
+    pub(crate) fn publish(&self, _: &Publishing) {
         // SAFETY: By the invariant these are the operations of the file, which are a constant.
         unsafe { bindings::user_events_publish_file(self.file.as_ptr(), self.operations) };
     }
@@ -78,17 +81,15 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
 impl<C> Drop for TracefsFile<C> {
     fn drop(&mut self) {
         let _: Symbols = self.symbols;
-        // SAFETY: The symbols were found, and by the invariant the file is ours to remove. It is not
-        // open, nor will it be: either it was never published, or the module's exit has begun.
-        unsafe { bindings::user_events_remove_file(self.file.as_ptr()) };
+        // SAFETY: The symbols were found, and by the invariant the file is ours to remove. What has
+        // opened it, or is about to, holds the module: so there is none when its exit drops this, and
+        // if it is still being loaded, this waits for that.
+        let may_be_open = unsafe { bindings::user_events_remove_file(self.file.as_ptr()) };
+        if may_be_open {
+            // Neither: nothing tells when the context is used no more, so it stays.
+            core::mem::forget(self.context.clone());
+        }
     }
-}
-
-/// For a load that fails, after the files were removed: waits for those who were about to open one.
-/// That takes them no longer than to be refused. May sleep.
-pub(crate) fn wait_for_openers() {
-    // SAFETY: Looks at nothing but the module itself, which is being loaded.
-    unsafe { bindings::user_events_wait_for_openers() };
 }
 
 /// What a file in tracefs does, on data of type `C` that all who open it share.
@@ -125,17 +126,37 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result;
 }
 
-/// The operations of a file that lists something. May sleep.
+/// The operations of a file that lists something, record by record. May sleep.
+///
+/// A reader's place in the listing is a cursor, which lies in the open file between two reads: it
+/// should hold keys of what is listed and nothing that it would keep alive. seq_file has the text of
+/// about a page at a time, copies it when no function of this trait runs, and takes what a record
+/// wrote as a whole or, when it has no room left, asks for that record again.
 pub(crate) trait ListingFile: 'static {
     /// What is listed.
     type Context: Send + Sync + 'static;
+    /// A place in the listing, in front of a record.
+    type Cursor: Send + 'static;
     /// The file's name in the root of tracefs.
     const NAME: &'static CStr;
     /// Its permissions.
     const MODE: u16;
 
-    /// Writes the whole listing. Called again from the start, with more room, when it was too long.
-    fn show(context: &Self::Context, out: &Listing<'_>) -> Result;
+    /// The place in front of the first record. Asked for each time the file is read from its start.
+    fn begin(context: &Self::Context) -> Self::Cursor;
+
+    /// Writes the record behind a place, and returns the place behind that; `None` if it was the
+    /// last. May write nothing. Between two records the reader may be interrupted, so this should
+    /// take a short time only.
+    ///
+    /// # Errors
+    ///
+    /// The reader's. It can read on then, from the same place.
+    fn show(
+        context: &Self::Context,
+        cursor: &Self::Cursor,
+        out: &Listing<'_>,
+    ) -> Result<Option<Self::Cursor>>;
 }
 
 /// Makes a [`FileKind`] of a [`ControlFile`].
@@ -277,44 +298,156 @@ unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
         owner: kernel::module::this_module::<crate::LocalModule>().as_ptr(),
         open: Some(Self::open),
         read: Some(bindings::seq_read),
-        llseek: Some(bindings::seq_lseek),
-        release: Some(bindings::single_release),
+        // A place is looked for when it is read from: seq_lseek() forgets where it was when it is
+        // interrupted.
+        llseek: Some(bindings::no_seek_end_llseek),
+        release: Some(Self::release),
         // SAFETY: A structure of pointers and integers, for which zero means "none".
         ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
     };
 }
 
+/// A listing that is open.
+struct Reader<T: ListingFile> {
+    /// Outlives the open file, which keeps the module loaded, and with it the `TracefsFile` that owns
+    /// the context.
+    context: *const T::Context,
+    /// In front of the next record; `None` at the end.
+    next: Option<T::Cursor>,
+    /// Behind the record that was shown last, until seq_file has taken it.
+    behind: Option<T::Cursor>,
+}
+
 impl<T: ListingFile> Listed<T> {
+    const RECORDS: &'static bindings::seq_operations = &bindings::seq_operations {
+        start: Some(Self::start),
+        stop: Some(Self::stop),
+        next: Some(Self::next),
+        show: Some(Self::show),
+    };
+
     /// # Safety
     ///
     /// For the VFS: `inode` and `file` are of a file that [`TracefsFile::create`] made of this
     /// kind.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: The file is being opened. What the private data points to outlives it: the open
-        // file keeps the module loaded, and with it the `TracefsFile` that owns the context.
-        let result = unsafe { bindings::single_open(file, Some(Self::show), (*inode).i_private) };
-        if result == 0 {
+        from_result(|| {
+            let reader = Reader::<T> {
+                // SAFETY: The inode is valid for the call.
+                context: unsafe { (*inode).i_private }.cast_const().cast(),
+                next: None,
+                behind: None,
+            };
+            let reader = KBox::new(reader, GFP_KERNEL_ACCOUNT)?;
+            // SAFETY: The file is being opened, and has no private data: it is the VFS's, or the
+            // character device's, which has given it none. The operations are a constant.
+            to_result(unsafe { bindings::seq_open(file, Self::RECORDS) })?;
+            // SAFETY: `seq_open` has put a `seq_file` there, which nothing else uses yet.
+            unsafe {
+                let seq = (*file).private_data.cast::<bindings::seq_file>();
+                (*seq).private = KBox::into_raw(reader).cast();
+            }
             // SAFETY: The inode is of a published file, and the open succeeds.
             unsafe { bindings::user_events_file_opened(inode) };
-        }
-        result
+            Ok(0)
+        })
     }
 
     /// # Safety
     ///
-    /// For seq_file: `seq` was opened by [`Self::open`].
+    /// See [`Self::open`]; nothing uses the file any more.
+    unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: `open` made both, and this is the end of the file.
+        unsafe {
+            let seq = (*file).private_data.cast::<bindings::seq_file>();
+            drop(KBox::from_raw((*seq).private.cast::<Reader<T>>()));
+            bindings::seq_release(inode, file)
+        }
+    }
+
+    /// # Safety
+    ///
+    /// For seq_file, as all functions from here on: `seq` was opened by [`Self::open`], and its lock
+    /// is held for `'a`.
+    unsafe fn reader<'a>(seq: *mut bindings::seq_file) -> &'a mut Reader<T> {
+        // SAFETY: `open` put it there, and `release` has not been called. Nothing but these
+        // functions uses it, and the lock keeps them from running at once.
+        unsafe { &mut *(*seq).private.cast() }
+    }
+
+    /// What seq_file takes for a record: not NULL, unless there is none.
+    fn record(seq: *mut bindings::seq_file, reader: &Reader<T>) -> *mut c_void {
+        match reader.next {
+            Some(_) => seq.cast(),
+            None => core::ptr::null_mut(),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::reader`]; `position` is valid.
+    unsafe extern "C" fn start(
+        seq: *mut bindings::seq_file,
+        position: *mut kernel::bindings::loff_t,
+    ) -> *mut c_void {
+        // SAFETY: Promised by the caller.
+        let (reader, position) = unsafe { (Self::reader(seq), *position) };
+        if position == 0 {
+            // SAFETY: The context outlives the open file.
+            reader.next = Some(T::begin(unsafe { &*reader.context }));
+        }
+        // Any other position is the one to which `next` went last: seq_file counts from 0.
+        Self::record(seq, reader)
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::reader`].
+    unsafe extern "C" fn stop(_: *mut bindings::seq_file, _: *mut c_void) {}
+
+    /// # Safety
+    ///
+    /// See [`Self::reader`]; `position` is valid.
+    unsafe extern "C" fn next(
+        seq: *mut bindings::seq_file,
+        _: *mut c_void,
+        position: *mut kernel::bindings::loff_t,
+    ) -> *mut c_void {
+        // SAFETY: Promised by the caller.
+        let reader = unsafe {
+            *position += 1;
+            Self::reader(seq)
+        };
+        reader.next = reader.behind.take();
+        // Not in `start`, so that a reader who is interrupted all the time comes to the end, too.
+        // SAFETY: Asks about the current task only.
+        if unsafe { bindings::user_events_is_interrupted() } {
+            return ERESTARTSYS.to_ptr();
+        }
+        Self::record(seq, reader)
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::reader`].
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
         from_result(|| {
-            // SAFETY: The private data is what `open` passed on: a context that outlives the file.
-            let context = unsafe { &*(*seq).private.cast_const().cast::<T::Context>() };
-            // SAFETY: seq_file calls this from one thread, which has the file for the call.
+            // SAFETY: Promised by the caller.
+            let reader = unsafe { Self::reader(seq) };
+            // SAFETY: seq_file calls this from one task, which has the file for the call.
             let out = unsafe { Listing::from_raw(seq) };
-            T::show(context, &out).map(|()| 0)
+            // SAFETY: The context outlives the open file.
+            let context = unsafe { &*reader.context };
+            reader.behind = match &reader.next {
+                Some(cursor) => T::show(context, cursor, &out)?,
+                None => None,
+            };
+            Ok(0)
         })
     }
 }
 
-/// Where a listing goes. Text that finds no room is dropped; the kernel then comes again.
+/// Where a listing goes. Text that finds no room is dropped, and the record asked for again.
 pub(crate) struct Listing<'a>(&'a SeqFile, *mut bindings::seq_file);
 
 impl Listing<'_> {

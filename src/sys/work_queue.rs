@@ -3,10 +3,9 @@
 //! A work queue of the module's own, so that unloading can wait for its work.
 
 use super::bindings;
-use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::prelude::*;
-use kernel::workqueue::Queue;
+use kernel::workqueue::{Queue, RawWorkItem};
 
 /// An unbound work queue. C: `alloc_workqueue()`.
 ///
@@ -29,35 +28,38 @@ impl OwnedQueue {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: Process context, as every caller of a sleeping constructor is.
+        // SAFETY: It asks for nothing but to be allowed to sleep: where that is not so, the kernel
+        // says so, and no memory is misused.
         let queue = unsafe { bindings::user_events_alloc_queue() };
-        // INVARIANT: A fresh queue, known to nobody else.
+        // INVARIANT: A fresh queue, known to nothing else.
         Ok(Self(NonNull::new(queue).ok_or(ENOMEM)?))
     }
-}
 
-impl OwnedQueue {
-    /// Waits until nothing is queued and nothing runs. Only work may queue work meanwhile. May
-    /// sleep.
+    /// Queues work; see [`Queue::enqueue`]. That is the one thing that is done with a [`Queue`] here:
+    /// delayed work would come to a queue that may have ended by then.
+    pub(crate) fn enqueue<W, const ID: u64>(&self, work: W) -> W::EnqueueOutput
+    where
+        W: RawWorkItem<ID> + Send + 'static,
+    {
+        // SAFETY: By the invariant the queue is valid for as long as `self` is.
+        let queue: &Queue = unsafe { Queue::from_raw(self.0.as_ptr()) };
+        queue.enqueue(work)
+    }
+
+    /// Waits until nothing is queued and nothing runs. May sleep.
+    ///
+    /// Work that is queued meanwhile, by what is not work of this queue, is lost with a kernel
+    /// warning, and its memory too.
     pub(crate) fn drain(&self) {
         // SAFETY: By the invariant the queue is valid.
         unsafe { bindings::drain_workqueue(self.0.as_ptr()) };
     }
 }
 
-impl Deref for OwnedQueue {
-    type Target = Queue;
-
-    fn deref(&self) -> &Queue {
-        // SAFETY: By the invariant the queue is valid for as long as `self` is.
-        unsafe { Queue::from_raw(self.0.as_ptr()) }
-    }
-}
-
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
-        // SAFETY: By the invariant the queue is ours, and the loan rules of `Deref` say that
-        // nobody is queueing on it any more.
+        // SAFETY: By the invariant the queue is ours. It is not lent any more, so nothing but its own
+        // work can queue on it, and that is waited for.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
     }
 }

@@ -23,6 +23,7 @@ tests!("dynamic_events":
     better_than_c_4_another_group_is_einval,
     better_than_c_5_the_name_is_enough_to_delete,
     rows_about_deleting,
+    the_size_of_a_struct_is_a_number,
     rows_about_deleting_in_vain,
     deletes_what_nobody_uses_any_more,
     lists_what_programs_made,
@@ -215,6 +216,26 @@ fn rows_about_deleting() {
         &["-:st_dyn_del", "!u:user_events/st_dyn_del"],
     );
     rows.finish();
+}
+
+fn the_size_of_a_struct_is_a_number() {
+    // However it was spelled, it is listed in decimal, and deleted as it is listed.
+    for size in ["8", "08", "+8"] {
+        dynamic::run(&format!("u:st_dyn_size struct t a {size}")).unwrap();
+        assert_eq!(dynamic::user_lines(), ["u:st_dyn_size struct t a 8"]);
+        for other in ["8", "08", "008"] {
+            let data = Data::open();
+            let page = Mapping::new(1);
+            let text = format!("st_dyn_size struct t a {other}");
+            data.register_text(&text, page.address(), 0).unwrap();
+            data.unregister_bit(page.address(), 0).unwrap();
+        }
+        for line in ["-:st_dyn_size struct t a 08", "-:st_dyn_size struct t a 9"] {
+            assert_eq!(dynamic::run(line), Err(Errno::ENOENT), "{line}");
+        }
+        dynamic::run("-:st_dyn_size struct t a 8").unwrap();
+    }
+    assert_eq!(Status::now().active, 0);
 }
 
 fn rows_about_deleting_in_vain() {

@@ -2,7 +2,7 @@
 
 //! `user_events_status` with thousands of events, while others come and go.
 
-use crate::abi::{Data, MULTI_FORMAT, STATUS};
+use crate::abi::{Data, MULTI_FORMAT, PROFILE, STATUS};
 use crate::child::{self, Line};
 use crate::dynamic;
 use crate::harness::tests;
@@ -19,7 +19,7 @@ use std::thread;
 
 tests!("listing":
     each_stable_event_once_while_others_come_and_go.limit(300),
-    pieces_are_of_one_moment,
+    what_goes_between_two_reads_tears_nothing,
     can_be_read_from_anywhere,
     is_not_of_the_moment_of_opening,
 );
@@ -87,8 +87,8 @@ fn each_stable_event_once_while_others_come_and_go() {
     for round in 0..30 {
         let text = match round % 3 {
             0 => fs::read_to_string(STATUS).unwrap(),
-            1 => read_in_pieces(509),
-            _ => read_in_pieces(4096),
+            1 => read_in_pieces(STATUS, 509),
+            _ => read_in_pieces(STATUS, 4096),
         };
         // Well-formed, and its totals match.
         let status = Status::parse(&text);
@@ -104,6 +104,15 @@ fn each_stable_event_once_while_others_come_and_go() {
         coming.sort();
         coming.dedup();
         assert_eq!(coming.len(), count, "an event twice");
+
+        // The profile lists the same events.
+        let text = read_in_pieces(PROFILE, [65536, 100, 4096][round % 3]);
+        let names = text.lines().map(|line| line.split_whitespace().next());
+        let stable: Vec<_> = names
+            .map(Option::unwrap)
+            .filter(|name| name.starts_with("st_list_stable"))
+            .collect();
+        assert!(stable == want, "the profile lacks or repeats an event");
     }
     assert!(
         lengths.iter().any(|length| length != &lengths[0]),
@@ -127,8 +136,8 @@ fn each_stable_event_once_while_others_come_and_go() {
 }
 
 /// The whole text, by reads of this size on one open file.
-fn read_in_pieces(size: usize) -> String {
-    let mut file = File::open(STATUS).unwrap();
+fn read_in_pieces(path: &str, size: usize) -> String {
+    let mut file = File::open(path).unwrap();
     let mut text = Vec::new();
     let mut piece = vec![0; size];
     loop {
@@ -140,38 +149,51 @@ fn read_in_pieces(size: usize) -> String {
     }
 }
 
-fn pieces_are_of_one_moment() {
-    // Of the moment of the first read: what changes between reads does not tear the text.
-    let name = |i: u64| format!("st_list_piece{i:0>200}");
-    let kept = keep(60, name);
-    let before = fs::read_to_string(STATUS).unwrap();
-    assert!(before.len() > 3 * 4096);
-    let mut file = File::open(STATUS).unwrap();
-    let mut text = Vec::new();
-    let mut piece = [0; 1];
+/// Ends what [`keep`] keeps.
+fn let_go((data, page): (Data, Mapping), count: u64) {
+    for i in 0..count {
+        data.unregister_bit(page.address() + 4 * i, 0).unwrap();
+    }
+}
+
+fn what_goes_between_two_reads_tears_nothing() {
+    // Not of one moment, but what is there all the time is listed once, and in lines that are whole.
+    let odd = |i: u64| format!("st_list_odd{i:0>200}");
+    let even = |i: u64| format!("st_list_even{i:0>200}");
     let top = Tracer::top();
-    for i in 0..30 {
-        assert_eq!(file.read(&mut piece).unwrap(), 1);
-        text.extend(piece);
-        if i % 2 == 0 {
-            top.enable(&name(i));
-        }
-    }
-    for i in (0..30).step_by(2) {
-        top.disable(&name(i));
-    }
-    for i in 0..60 {
-        kept.0.unregister_bit(kept.1.address() + 4 * i, 0).unwrap();
-    }
-    drop(kept.0);
-    wait::until("the events to go", || Status::now().active == 0);
-    for size in [1, 7, 4095, 1 << 16] {
+    for size in [1, 7, 300, 4096] {
+        let first = keep(1, |_| "st_list_first".into());
+        let goes = keep(30, odd);
+        let stays = keep(30, even);
+        let mut file = File::open(STATUS).unwrap();
+        let mut text = Vec::new();
         let mut piece = vec![0; size];
-        let length = file.read(&mut piece).unwrap();
-        text.extend(&piece[..length]);
+        for i in 0..10 {
+            let length = file.read(&mut piece).unwrap();
+            text.extend(&piece[..length]);
+            top.enable(&even(i));
+        }
+        (0..10).for_each(|i| top.disable(&even(i)));
+        let_go(goes, 30);
+        wait::until("the events to go", || Status::now().active == 31);
+        let comes = keep(5, |i| format!("st_list_comes{i}"));
+        file.read_to_end(&mut text).unwrap();
+
+        let status = Status::parse(std::str::from_utf8(&text).unwrap());
+        let names = status.names();
+        let is = |start| move |name: &&str| name.starts_with(start);
+        assert!(names[0] == "st_list_first" && !names[1..].contains(&names[0]));
+        let stayed: Vec<_> = names.iter().copied().filter(is("st_list_even")).collect();
+        assert_eq!(stayed, (0..30).map(even).collect::<Vec<_>>(), "by {size}");
+        let gone: Vec<_> = names.iter().copied().filter(is("st_list_odd")).collect();
+        assert_eq!(gone, (0..gone.len() as u64).map(odd).collect::<Vec<_>>());
+        // What has come since the listing was begun is left to the next.
+        assert_eq!(names.len(), 1 + stayed.len() + gone.len(), "by {size}");
+        for (kept, count) in [(first, 1), (stays, 30), (comes, 5)] {
+            let_go(kept, count);
+        }
+        wait::until("all events to go", || Status::now().active == 0);
     }
-    file.read_to_end(&mut text).unwrap();
-    assert_eq!(String::from_utf8(text).unwrap(), before);
 }
 
 fn can_be_read_from_anywhere() {

@@ -15,6 +15,7 @@ use crate::tracefs::{self, Tracer};
 use crate::usage::Usage;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 pub const TESTS: &[Test] = &[
@@ -50,8 +51,8 @@ pub const TESTS: &[Test] = &[
         not_while_perf,
     ),
     Test::of_loading(
-        "load::row_not_unloaded_while_status_is_open",
-        not_while_status_is_open,
+        "load::row_not_unloaded_while_a_listing_is_open",
+        not_while_a_listing_is_open,
     ),
     Test::of_loading(
         "load::trace_is_readable_after_unloading",
@@ -354,13 +355,20 @@ fn not_while_perf() {
     nothing_is_left();
 }
 
-fn not_while_status_is_open() {
-    module::load();
-    let status = fs::File::open(STATUS).unwrap();
-    refused();
-    drop(status);
-    module::unload_when_idle();
-    nothing_is_left();
+fn not_while_a_listing_is_open() {
+    for path in [STATUS, PROFILE, REGISTRATIONS] {
+        module::load();
+        let mut file = fs::File::open(path).unwrap();
+        // An open file counts once, and no more when it was read.
+        assert_eq!(module::users(), 1, "{path}");
+        let _ = file.read(&mut [0]).unwrap();
+        assert_eq!(module::users(), 1, "{path}");
+        refused();
+        drop(file);
+        assert_eq!(module::users(), 0, "{path}");
+        module::unload_when_idle();
+        nothing_is_left();
+    }
 }
 
 fn trace_is_readable_after_unloading() {

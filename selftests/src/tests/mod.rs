@@ -26,6 +26,7 @@ mod huge_pages;
 mod lifetime;
 mod listing;
 mod load;
+mod long_listings;
 mod max_events;
 mod multi_format;
 mod page_kinds;
@@ -98,6 +99,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         concurrency::TESTS,
         accounting::TESTS,
         registrations::TESTS,
+        long_listings::TESTS,
         fuzz::TESTS,
     ]
     .into_iter()

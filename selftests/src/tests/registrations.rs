@@ -9,6 +9,7 @@ use crate::harness::tests;
 use crate::memory::{Mapping, PAGE};
 use crate::os;
 use crate::random::Random;
+use crate::tasks;
 use crate::tracefs::Tracer;
 use crate::wait::{self, SetOnDrop};
 use std::collections::BTreeSet;
@@ -30,6 +31,7 @@ tests!("better_than_c_registrations":
     a_file_or_a_tracer_alone_registers_nothing,
     of_a_thread_names_the_process,
     of_several_processes_oldest_first,
+    of_processes_that_share_memory_names_one,
     a_child_has_its_own,
     ends_with_exec_and_exit,
     a_command_name_is_one_word,
@@ -333,6 +335,29 @@ fn of_several_processes_oldest_first() {
     want.remove(2);
     wait::until("the third to be left out", || listing() == want);
     children.into_iter().for_each(end);
+}
+
+fn of_processes_that_share_memory_names_one() {
+    let mut first = child::fork(|line| {
+        let event = Event::new("st_who_shares u32 a");
+        line.say(&format!("{:#x}", event.page.address()));
+        let second = tasks::vfork(|| {
+            line.say(&process::id().to_string());
+            line.hear("end");
+            0
+        });
+        second.unwrap();
+    });
+    let address = first.line.listen();
+    let second: i32 = first.line.listen().parse().unwrap();
+    let line_of = |pid| format!("st_who_shares {pid} {} {address} 0/32 clear", name());
+    assert_eq!(listing(), [line_of(first.pid)]);
+    // The other one has the memory alone then.
+    first.kill();
+    wait::until("the second to be named", || listing() == [line_of(second)]);
+    os::kill(second, libc::SIGKILL).unwrap();
+    wait_gone("st_who_shares");
+    assert_eq!(listing(), [""; 0]);
 }
 
 fn a_child_has_its_own() {

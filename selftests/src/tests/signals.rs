@@ -69,19 +69,11 @@ fn a_traced_child_that_begins_stopped_has_its_registrations() {
     parent.join();
 }
 
-extern "C" fn ignore(_signal: i32) {}
-
 /// A process that sends SIGUSR1 to this process and all of its group until dropped. It does not
 /// kill, and interrupts nothing for long.
 fn annoyer() -> child::Child {
     os::own_group();
-    // SAFETY: A sigaction is plain data, for which zero is valid.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = ignore as *const () as usize;
-    action.sa_flags = libc::SA_RESTART;
-    // SAFETY: The handler does nothing, which may be done in a handler.
-    let ret = unsafe { libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()) };
-    assert_eq!(ret, 0);
+    os::do_nothing_at(libc::SIGUSR1, libc::SA_RESTART);
     let group = std::process::id() as i32;
     child::fork(move |_| {
         os::own_group();

@@ -20,6 +20,7 @@ use std::fs;
 tests!("truncate":
     idle_events_of_all_kinds_go,
     row_a_busy_event_keeps_all_kinds,
+    an_event_that_is_referred_to_keeps_the_older_ones,
     row_a_busy_event_of_another_kind_keeps_ours,
     persistent_ones_need_the_capability,
     one_that_is_about_to_go_is_not_in_the_way,
@@ -119,6 +120,23 @@ fn row_a_busy_event_keeps_all_kinds() {
         dynamic::truncate().unwrap();
         nothing_is_left();
     }
+}
+
+fn an_event_that_is_referred_to_keeps_the_older_ones() {
+    make_all_kinds();
+    let probed = "st_trunc_probed";
+    dynamic::run(&format!("u:{probed} u32 a")).unwrap();
+    // Not attached to the event, as it is not enabled, but the event cannot go before it.
+    let probe = format!("e:st_kinds/st_trunc_eprobe user_events/{probed} a=$a:u32");
+    dynamic::run(&probe).unwrap();
+    let lines = dynamic::lines();
+    assert_eq!(lines.len(), 5);
+    assert_eq!(dynamic::truncate(), Err(Errno::EBUSY));
+    assert_eq!(dynamic::lines(), lines);
+    assert_eq!(kinds_there(), [true; 3]);
+    dynamic::run("-:st_kinds/st_trunc_eprobe").unwrap();
+    dynamic::truncate().unwrap();
+    nothing_is_left();
 }
 
 fn row_a_busy_event_of_another_kind_keeps_ours() {

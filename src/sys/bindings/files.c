@@ -19,6 +19,7 @@
 #include <linux/fs.h>
 #include <linux/kobject.h>
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/tracefs.h>
 
@@ -72,30 +73,54 @@ void user_events_publish_file(struct user_events_file *file, const struct file_o
 	smp_store_release(&file->device->ops, ops);
 }
 
+/*
+ * A load that fails frees the module, whatever holds it. So it waits for tasks
+ * that have found the device and hold the module for it: they are refused, as
+ * the file is not published, and let go.
+ */
+static void wait_for_openers(void)
+{
+#ifdef CONFIG_MODULE_UNLOAD
+	/* The one is the loader's. */
+	while (module_refcount(THIS_MODULE) > 1)
+		fsleep(1000);
+#endif
+}
+
 /**
  * user_events_remove_file - remove a file
- * @file: the file, which is open no more, and never will be
+ * @file: the file. While the module is being loaded, this waits until nothing
+ *        holds the module; when it is unloaded nothing does
  *
  * Context: process context, may sleep.
+ * Return: can it still be open, as the module is neither loaded nor unloaded?
  */
-void user_events_remove_file(struct user_events_file *file)
+bool user_events_remove_file(struct user_events_file *file)
 {
 	struct inode *inode = d_inode(file->dentry);
+	enum module_state state = THIS_MODULE->state;
 
 	ihold(inode);
 	user_events_tracefs_remove(file->dentry);
 	/* Who still has a path to it gets EIO, and finds no device. */
 	make_bad_inode(inode);
 	user_events_forget_device(inode);
+	if (state == MODULE_STATE_COMING)
+		wait_for_openers();
 	kobject_put(&file->device->kobj);
 	iput(inode);
 	kfree(file);
+	return state == MODULE_STATE_LIVE;
 }
 
 /*
  * To be called at the end of an open that succeeds. It holds the module twice
  * then, for the device and for the operations. With the last close of a real
- * device the kernel gives back both; with that of a regular file, the latter.
+ * device the kernel gives back both; with that of a regular file, the latter: it
+ * looks at the inode's mode (S_ISCHR() in __fput()). That cannot be asked of a
+ * kernel without a file system to open a file in, so nothing at load does. Where it
+ * was otherwise, the first close would make the module's count of references wrong,
+ * which the tests of loading look at.
  */
 void user_events_file_opened(struct inode *inode)
 {
@@ -106,14 +131,11 @@ void user_events_file_opened(struct inode *inode)
 }
 
 /*
- * For a load that fails, with all files removed: waits for those who were about
- * to open one. None of them can get further than that.
+ * Between two records of a listing: is there something that the current task has
+ * to see to, outside of the kernel?
  */
-void user_events_wait_for_openers(void)
+bool user_events_is_interrupted(void)
 {
-#ifdef CONFIG_MODULE_UNLOAD
-	/* The one is the loader's. */
-	while (module_refcount(THIS_MODULE) > 1)
-		fsleep(1000);
-#endif
+	cond_resched();
+	return signal_pending(current);
 }

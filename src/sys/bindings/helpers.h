@@ -22,6 +22,7 @@ struct workqueue_struct;
 
 /* symbols.rs: what the kernel has but does not export */
 const char *user_events_resolve_symbols(void);
+const char *user_events_check_layouts(void);
 bool user_events_are_built_in(void);
 void user_events_lock_event_mutex(void);
 void user_events_unlock_event_mutex(void);
@@ -29,13 +30,13 @@ void user_events_tracefs_remove(struct dentry *dentry);
 const struct file_operations *user_events_device_operations(void);
 void user_events_forget_device(struct inode *inode);
 
-/* tracefs.rs: files whose operations can be unloaded */
+/* tracefs.rs: files whose operations can be unloaded, and listings */
+bool user_events_is_interrupted(void);
 struct user_events_file;
 struct user_events_file *user_events_create_file(const char *name, umode_t mode, void *data);
 void user_events_publish_file(struct user_events_file *file, const struct file_operations *ops);
-void user_events_remove_file(struct user_events_file *file);
+bool user_events_remove_file(struct user_events_file *file);
 void user_events_file_opened(struct inode *inode);
-void user_events_wait_for_openers(void);
 
 /*
  * dyn_event.rs: the interface of kernel/trace/trace_dynevent.h, which is private
@@ -146,8 +147,9 @@ struct task_struct *user_events_next_thread(struct task_struct *process,
 					    struct task_struct *thread);
 bool user_events_process_is_to_leave(struct task_struct *process);
 const struct mm_struct *user_events_process_mm(struct task_struct *process);
-pid_t user_events_process_id(struct task_struct *process);
-void user_events_process_name(struct task_struct *process, char *name);
+
+/* owner.rs */
+bool user_events_owner(const struct mm_struct *mm, pid_t *id, char *name);
 
 /* clock.rs */
 u64 user_events_now(void);

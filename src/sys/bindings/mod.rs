@@ -22,7 +22,7 @@
 // Types that the kernel crate has already: both sets of functions share them.
 pub use kernel::bindings::{
     dentry, file, file_operations, inode, iov_iter, kiocb, mm_struct, module, mutex, page,
-    seq_file, task_struct, vm_area_struct, work_struct, workqueue_struct,
+    seq_file, seq_operations, task_struct, vm_area_struct, work_struct, workqueue_struct,
 };
 
 type __kernel_size_t = usize;

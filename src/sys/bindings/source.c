@@ -96,9 +96,11 @@ static bool read_long(void *to, const void __user *from, size_t size)
 		goto fault;
 	read_one(u64, to, from, last, fault);
 	user_read_access_end();
+	instrument_copy_from_user_after(to, from, size, 0);
 	return true;
 fault:
 	user_read_access_end();
+	instrument_copy_from_user_after(to, from, size, size);
 	return false;
 }
 #else

@@ -3,6 +3,11 @@
  * What the kernel has and does not export, found at load and called from here.
  */
 
+#include <linux/build_bug.h>
+#include <linux/cdev.h>
+#include <linux/err.h>
+#include <linux/fs.h>
+#include <linux/kallsyms.h>
 #include <linux/kprobes.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -44,6 +49,16 @@ static struct trace_event_file *absent_find_event_file(struct trace_array *tr,
 	return NULL;
 }
 
+/*
+ * The calls are compiled by the prototypes above. Where a header has the
+ * kernel's, they are compared. Those of print_event_fields() and
+ * find_event_file() are in headers of the trace core alone; what the latter
+ * returns is checked at load.
+ */
+static_assert(__same_type(absent_kallsyms_lookup_name, kallsyms_lookup_name));
+static_assert(__same_type(absent_tracefs_remove, tracefs_remove));
+static_assert(__same_type(absent_cd_forget, cd_forget));
+
 DEFINE_STATIC_CALL(kallsyms_call, absent_kallsyms_lookup_name);
 DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);
 DEFINE_STATIC_CALL(cd_forget_call, absent_cd_forget);
@@ -56,6 +71,8 @@ static struct list_head *dyn_event_list_ptr;
 static struct list_head *dyn_event_ops_list_ptr;
 static struct list_head *trace_arrays_ptr;
 static const struct file_operations *def_chr_fops_ptr;
+
+static_assert(__same_type(*def_chr_fops_ptr, def_chr_fops));
 
 /*
  * A kprobe, once registered, knows the address of the symbol it sits on. This
@@ -142,6 +159,123 @@ const char *user_events_resolve_symbols(void)
 	return NULL;
 }
 
+static bool is_kernel_function(const void *addr)
+{
+	const void *start = lookup("_stext"), *end = lookup("_etext");
+
+	return addr && addr >= start && addr < end;
+}
+
+/*
+ * The kind of dynamic events that the kernel's own functions of these names are
+ * of, if there is one: are they where ours would be?
+ */
+static bool has_functions_of(const struct dyn_event_operations *ops)
+{
+	const void *create = lookup("eprobe_dyn_event_create");
+
+	if (!create || ops->create != create)
+		return true;
+	return (void *)ops->show == lookup("eprobe_dyn_event_show") &&
+	       (void *)ops->is_busy == lookup("eprobe_dyn_event_is_busy") &&
+	       (void *)ops->free == lookup("eprobe_dyn_event_release") &&
+	       (void *)ops->match == lookup("eprobe_dyn_event_match");
+}
+
+/* Are the kinds of dynamic events laid out as helpers.h has it? */
+static bool knows_kinds(void)
+{
+	const struct dyn_event_operations *ops;
+
+	guard(mutex)(dyn_event_ops_mutex_ptr);
+	if (list_empty(dyn_event_ops_list_ptr))
+		return false;
+	list_for_each_entry(ops, dyn_event_ops_list_ptr, list) {
+		if (!is_kernel_function(ops->create) || !is_kernel_function(ops->show) ||
+		    !is_kernel_function(ops->is_busy) || !is_kernel_function(ops->free) ||
+		    !is_kernel_function(ops->match) || !has_functions_of(ops))
+			return false;
+	}
+	return true;
+}
+
+static bool is_kind(const struct dyn_event_operations *ops)
+{
+	const struct dyn_event_operations *kind;
+
+	guard(mutex)(dyn_event_ops_mutex_ptr);
+	list_for_each_entry(kind, dyn_event_ops_list_ptr, list) {
+		if (kind == ops)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Are the dynamic events, if there are any, laid out as helpers.h has it? The
+ * kinds do not go while this runs, as the kernel's own never do.
+ */
+static bool knows_dyn_events(void)
+{
+	const struct dyn_event_operations *ops = NULL;
+	const struct dyn_event *ev;
+
+	scoped_guard(mutex, event_mutex_ptr) {
+		ev = list_first_entry_or_null(dyn_event_list_ptr, struct dyn_event, list);
+		if (!ev)
+			return true;
+		ops = ev->ops;
+	}
+	return is_kind(ops);
+}
+
+/* The tracer that is there always. It is the last of the list, and begins with its place there. */
+static struct trace_array *top_tracer(void)
+{
+	return (struct trace_array *)trace_arrays_ptr->prev;
+}
+
+/* Is that so? The trace core says of an event's file which tracer it is of. */
+static bool knows_top_tracer(void)
+{
+	struct trace_event_file *file, *found;
+	bool is_known;
+
+	file = trace_get_event_file(NULL, "sched", "sched_switch");
+	if (IS_ERR(file))
+		return false;
+	is_known = file->tr == top_tracer();
+	if (is_known) {
+		guard(mutex)(event_mutex_ptr);
+		found = static_call(find_event_file_call)(file->tr, "sched", "sched_switch");
+		is_known = found == file;
+	}
+	trace_put_event_file(file);
+	return is_known;
+}
+
+/**
+ * user_events_check_layouts - look whether private structures are as we know them
+ *
+ * The symbols have been found. What no header tells and what is relied on
+ * besides cannot be seen from here: that the kernel gives back a character
+ * device only when the file's inode is one (see files.c). Opening and closing a
+ * file, and unloading, shows that.
+ *
+ * Context: process context, may sleep.
+ * Return: NULL, or what is not as we know it.
+ */
+const char *user_events_check_layouts(void)
+{
+	if (!knows_kinds())
+		return "struct dyn_event_operations";
+	if (!knows_dyn_events())
+		return "struct dyn_event";
+	if (!knows_top_tracer())
+		return "struct trace_array, or ftrace_trace_arrays";
+	return NULL;
+}
+
 /* Has the kernel an implementation of its own? The symbols have been found. */
 bool user_events_are_built_in(void)
 {
@@ -214,16 +348,14 @@ struct trace_event_functions user_events_print_functions = {
 
 /*
  * Has the top tracer made the event's directory? Not so when it ran out of memory
- * there, which it tells nobody. event_mutex is held. The tracer is the last of the
- * list, always, and begins with its place there. Cheap for an event that is new: it
- * is the first that the trace core comes upon.
+ * there, of which it returns no error. event_mutex is held. Cheap for an event that
+ * is new: it is the first that the trace core comes upon.
  */
 bool user_events_has_directory(struct trace_event_call *call)
 {
-	struct trace_array *top = (struct trace_array *)trace_arrays_ptr->prev;
 	struct trace_event_file *file;
 
-	file = static_call(find_event_file_call)(top, call->class->system,
+	file = static_call(find_event_file_call)(top_tracer(), call->class->system,
 						 trace_event_name(call));
 	return file && file->event_call == call && file->ei;
 }

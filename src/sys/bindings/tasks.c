@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tasks: how they come and go, what they are called, and work that they do.
+ * Tasks: how they come and go, and work that they do.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -218,16 +218,4 @@ struct task_struct *user_events_next_thread(struct task_struct *process,
 
 	next = rcu_dereference(list_next_rcu(thread ? &thread->thread_node : head));
 	return next == head ? NULL : list_entry(next, struct task_struct, thread_node);
-}
-
-/* As the current task sees it; 0 if it does not. */
-pid_t user_events_process_id(struct task_struct *process)
-{
-	return task_tgid_nr_ns(process, task_active_pid_ns(current));
-}
-
-/* @name has room for TASK_COMM_LEN bytes. */
-void user_events_process_name(struct task_struct *process, char *name)
-{
-	strscpy_pad(name, process->comm, TASK_COMM_LEN);
 }

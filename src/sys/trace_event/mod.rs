@@ -16,6 +16,7 @@ pub(crate) use uses::Use;
 use super::bindings::{self, trace_event_call, trace_event_fields};
 use super::event_mutex::{ByEventMutex, EventMutexHeld};
 use super::probe_list::ProbeList;
+use super::work_queue::OwnedQueue;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
@@ -27,7 +28,7 @@ use kernel::str::CStr;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
-use kernel::workqueue::{self, Queue, Work, WorkItem};
+use kernel::workqueue::{self, Work, WorkItem};
 
 /// What the owner of a trace event wants to know of it.
 pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
@@ -303,7 +304,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     }
 
     /// Has [`TraceEventOwner::run`] called once more from now on, by a task of `queue`. Any context.
-    pub(crate) fn run_later(self: &Arc<Self>, queue: &Queue) {
+    pub(crate) fn run_later(self: &Arc<Self>, queue: &OwnedQueue) {
         // Queued already is as good.
         let _ = queue.enqueue::<_, 0>(self.clone());
     }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The processes that are known: found by address space, and one after the other by age.
+
+use crate::process::Process;
+use kernel::prelude::*;
+use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
+use kernel::sync::Arc;
+
+type ByMm = (u64, Arc<Process>);
+
+/// Processes, of which each gets the next number when it is added.
+///
+/// A number is never given again, so it is a place in the order of all processes that stays where it
+/// is when processes come and go.
+pub(crate) struct Known {
+    /// With their numbers.
+    by_mm: RBTree<usize, ByMm>,
+    by_number: RBTree<u64, Arc<Process>>,
+    next: u64,
+}
+
+/// Memory for one process among those that are known.
+pub(crate) struct Places {
+    by_mm: RBTreeNodeReservation<usize, ByMm>,
+    by_number: RBTreeNodeReservation<u64, Arc<Process>>,
+}
+
+/// A process that is known no more. To be dropped without a lock.
+pub(crate) struct Removed {
+    _by_mm: Option<RBTreeNode<usize, ByMm>>,
+    _by_number: Option<RBTreeNode<u64, Arc<Process>>>,
+}
+
+impl Places {
+    /// Gets the memory. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            by_mm: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+            by_number: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
+        })
+    }
+}
+
+impl Known {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            by_mm: RBTree::new(),
+            by_number: RBTree::new(),
+            next: 0,
+        }
+    }
+
+    /// The process of the address space with this key.
+    pub(crate) fn get(&self, key: usize) -> Option<&Arc<Process>> {
+        self.by_mm.get(&key).map(|(_, process)| process)
+    }
+
+    /// The first process with this number or a higher one, and its number.
+    pub(crate) fn get_from(&self, number: u64) -> Option<(u64, Arc<Process>)> {
+        let cursor = self.by_number.cursor_lower_bound(&number)?;
+        let (number, process) = cursor.current();
+        Some((*number, process.clone()))
+    }
+
+    /// The number that the next process gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Adds a process. None of its address space is known.
+    pub(crate) fn insert(&mut self, places: Places, process: &Arc<Process>) {
+        let number = self.next;
+        self.next += 1;
+        let by_mm = (number, process.clone());
+        self.by_mm
+            .insert(places.by_mm.into_node(process.key(), by_mm));
+        self.by_number
+            .insert(places.by_number.into_node(number, process.clone()));
+    }
+
+    /// Forgets a process, if it is this one that is known with its address space.
+    pub(crate) fn remove(&mut self, process: &Process) -> Option<Removed> {
+        let key = process.key();
+        let (number, known) = self.by_mm.get(&key)?;
+        let number = *number;
+        if !core::ptr::eq(&**known, process) {
+            return None;
+        }
+        Some(Removed {
+            _by_mm: self.by_mm.remove_node(&key),
+            _by_number: self.by_number.remove_node(&number),
+        })
+    }
+}

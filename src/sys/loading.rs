@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading the module in two parts: what can fail, and then what lets it be used.
+//!
+//! The kernel frees a module whose init fails, whatever holds a reference to it. So nothing may be
+//! used before nothing can fail any more: that takes a [`Publishing`].
+//!
+//! # Calls into the module
+//!
+//! Apart from init and exit the module's code runs in calls that a value of `sys` has the kernel
+//! make. The value waits for them before it is gone, or the caller holds the module. So code of the
+//! module need not care what keeps it there while it runs, not even when it gives back a reference
+//! to the module.
+//!
+//! | the call | is waited for by |
+//! |---|---|
+//! | of a file in tracefs | the VFS holds the module until the call has returned |
+//! | of a number in sysctl | the kernel's own function; the drop of `Number` waits for it |
+//! | of a trace event, by the trace core | `event_mutex` or the lock over the printing functions, which are taken to withdraw the event |
+//! | of our kind of dynamic event | the lock over the kinds, or `event_mutex`; the drop of `DynEvents` takes the one, withdrawing the events the other |
+//! | of work | the drop of `OwnedQueue` |
+//! | of a tracepoint | the drops of `ForkProbe` and `LeaveProbe` |
+//! | of the work of a task | it holds the module; [`Calls`] waits for the instructions behind that |
+//! | of the end of a grace period | [`Calls`] |
+
+use super::{probe_list, task_work};
+use kernel::prelude::*;
+
+/// What is made when the module is loaded, and undone when it is dropped.
+pub(crate) trait Load: Send + Sync + Sized {
+    /// Makes everything. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Why the module cannot be loaded.
+    fn load() -> Result<Self>;
+
+    /// Lets it be used. Nothing of loading fails after this.
+    fn publish(&self, publishing: &Publishing);
+}
+
+/// Shows that the module is being loaded and that this does not fail any more.
+///
+/// # Invariants
+///
+/// Exists only while [`Loaded::init`] runs, which returns no error from then on.
+pub(crate) struct Publishing(());
+
+/// A module that has been loaded: the type for `module!`. What it is made of is dropped from first to
+/// last.
+pub(crate) struct Loaded<M>(M, Calls);
+
+/// The calls into the module that no other value waits for. Its drop does.
+struct Calls;
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        task_work::barrier();
+        probe_list::barrier();
+    }
+}
+
+impl<M: Load> kernel::Module for Loaded<M> {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        // First made and last dropped, also when the rest fails.
+        let calls = Calls;
+        let loaded = Self(M::load()?, calls);
+        // INVARIANT: What follows returns no error, and a reference does not outlive it.
+        loaded.0.publish(&Publishing(()));
+        Ok(loaded)
+    }
+}
