@@ -44,6 +44,7 @@ mod truncate;
 mod unloading;
 mod unprivileged;
 mod unregister;
+mod withheld;
 mod write;
 
 use crate::harness::Test;
@@ -65,6 +66,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         page_kinds::TESTS,
         huge_pages::TESTS,
         guarded::TESTS,
+        withheld::TESTS,
+        withheld::TESTS_OF_KINDS,
         processes::TESTS,
         fork::TESTS,
         faults::calls::TESTS,
