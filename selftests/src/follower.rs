@@ -31,6 +31,11 @@ pub fn obey(word: &str, event: &Event) {
         "register" => register(event, 0),
         "register second" => register(event, SECOND),
         "unregister" => event.unregister().expect("unregister"),
+        "unregister second" => {
+            let address = event.page.address();
+            let result = event.data.unregister_bit(address, SECOND);
+            result.expect("unregister the second bit");
+        }
         "drop" => event
             .page
             .advise(libc::MADV_DONTNEED)

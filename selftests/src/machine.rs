@@ -22,6 +22,31 @@ pub fn users_of_module(name: &str) -> Option<u32> {
     Some(words.nth(1)?.parse().expect("users of a module"))
 }
 
+/// The kernel does not report tasks that sleep for long in a way that no signal ends. It does again
+/// when this is dropped.
+pub struct LongSleep {
+    timeout: Option<String>,
+}
+
+const HUNG_TASK_TIMEOUT: &str = "/proc/sys/kernel/hung_task_timeout_secs";
+
+impl LongSleep {
+    /// Allows it.
+    pub fn allowed() -> LongSleep {
+        let timeout = fs::read_to_string(HUNG_TASK_TIMEOUT).ok();
+        let _ = fs::write(HUNG_TASK_TIMEOUT, "0");
+        LongSleep { timeout }
+    }
+}
+
+impl Drop for LongSleep {
+    fn drop(&mut self) {
+        if let Some(timeout) = &self.timeout {
+            let _ = fs::write(HUNG_TASK_TIMEOUT, timeout.trim());
+        }
+    }
+}
+
 /// How many times longer than elsewhere everything may take: a kernel that watches its locks and its
 /// memory is slow.
 pub fn slowness() -> u32 {

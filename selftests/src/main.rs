@@ -7,15 +7,18 @@
 
 mod abi;
 mod bpf;
+mod bystanders;
 mod cgroup;
 mod child;
 mod conformance;
+mod crowd;
 mod dynamic;
 mod errno;
 mod event;
 mod faults;
 mod fire;
 mod follower;
+mod fuse;
 mod fuzz;
 mod harness;
 mod machine;

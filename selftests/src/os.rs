@@ -269,6 +269,14 @@ pub fn memory_file(length: u64) -> File {
     file
 }
 
+/// Has the pages of a file written back that are dirty, and does not wait for that.
+pub fn start_writeback(file: &File) {
+    let (all, how) = (0, libc::SYNC_FILE_RANGE_WRITE);
+    // SAFETY: Takes numbers only.
+    let ret = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, all, how) };
+    check(ret.into()).expect("sync_file_range");
+}
+
 /// A file at which page faults of this process wait for an answer.
 pub fn userfaultfd() -> Result<File> {
     // SAFETY: Takes a number.
@@ -374,6 +382,12 @@ pub fn mount(from: &CStr, to: &CStr, flags: u64) {
     // SAFETY: All strings are C strings that live through the call.
     let ret = unsafe { libc::mount(from.as_ptr(), to.as_ptr(), null, flags, null.cast()) };
     check(ret.into()).expect("mount");
+}
+
+/// Unmounts what is mounted there last, for all who look for it from now on.
+pub fn unmount(place: &CStr) -> Result<()> {
+    // SAFETY: `place` is a C string that lives through the call.
+    check(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) }.into()).map(drop)
 }
 
 /// Makes a pipe with a name.

@@ -116,6 +116,14 @@ pub fn stop(pid: i32) {
     assert!(libc::WIFSTOPPED(status), "status {status:#x}");
 }
 
+/// What a task does, as /proc tells it: `S` if it sleeps, `D` if it does and signals do not end that.
+/// `None` if it has ended.
+pub fn state(pid: i32, thread: i32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    let (_, state) = text.rsplit_once(") ")?;
+    state.chars().next()
+}
+
 /// A 32-bit word in the memory of another process; `None` if there is no such process or memory.
 pub fn word_of(pid: i32, address: u64) -> Option<u32> {
     use std::os::unix::fs::FileExt;

@@ -2,15 +2,17 @@
 
 //! Pages whose faults a program answers late, or never: they hold up nobody but their owner.
 
+use crate::bystanders::Bystanders;
 use crate::child::{self, Child, Line};
+use crate::crowd::{Crowd, Deed, Memory, THOUSANDS};
 use crate::event::{wait_gone, Event};
 use crate::follower::{end, follow, fork, tell, toggle};
 use crate::harness::Test;
 use crate::memory::Mapping;
-use crate::module;
 use crate::tracefs::{self, Tracer};
 use crate::userfault::{Guard, Userfault, SIGN};
 use crate::wait;
+use crate::{machine, module};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
@@ -61,6 +63,15 @@ pub const TESTS: &[Test] = &[
         "guarded::what_is_given_up_while_its_page_is_waited_for_is_not_written",
         what_is_given_up_while_its_page_is_waited_for_is_not_written,
     ),
+    test(
+        "guarded::others_carry_on_beside_a_fault_that_is_never_answered",
+        others_carry_on_beside_a_fault_that_is_never_answered,
+    ),
+    test(
+        "guarded::others_carry_on_beside_thousands_of_such_faults",
+        others_carry_on_beside_thousands_of_such_faults,
+    )
+    .limit(400),
     Test::of_loading(
         "guarded::the_module_unloads_though_nobody_answers",
         the_module_unloads_though_nobody_answers,
@@ -362,6 +373,54 @@ fn a_fork_does_not_wait_for_its_parents_page() {
     top.disable(&event.name);
     parent.line.hear("clear");
     parent.kill();
+}
+
+fn others_carry_on_beside_a_fault_that_is_never_answered() {
+    const EVENT: &str = "st_guard_beside";
+    let mut bystanders = Bystanders::new(EVENT);
+    for kind in [Guard::Missing, Guard::Writes] {
+        let mut guarded = Guarded::new(EVENT, kind);
+        Tracer::top().enable(EVENT);
+        guarded.wait_for_fault();
+        // Beside the kernel's fault, and that of the process, too.
+        for round in 0..2 {
+            if round == 1 {
+                guarded.child.line.say("set");
+            }
+            bystanders.carry_on();
+            bystanders.deeds.judge(|| {});
+        }
+        guarded.child.kill();
+    }
+    bystanders.end();
+    wait_gone(EVENT);
+}
+
+fn others_carry_on_beside_thousands_of_such_faults() {
+    const EVENT: &str = "st_guard_crowd";
+    let count = THOUSANDS / machine::slowness() as usize;
+    let mut bystanders = Bystanders::new(EVENT);
+    let start = Instant::now();
+    let mut crowd = Crowd::gather(&format!("{EVENT} u32 a"), Memory::Guarded, count);
+    tell_time(&format!("until there were {count}"), start.elapsed());
+    let mut beside = || {
+        bystanders.carry_on();
+        let attach = || Tracer::top().enable(EVENT);
+        bystanders.deeds.has("ftrace attaches", attach);
+        bystanders.deeds.judge(|| {});
+    };
+    beside();
+    beside();
+    crowd.begin(Deed::Use);
+    crowd.wait_done();
+    beside();
+    crowd.kill();
+    beside();
+    Tracer::top().disable(EVENT);
+    crowd.reap();
+    bystanders.end();
+    wait_gone(EVENT);
+    tell_time("until all were gone", start.elapsed());
 }
 
 fn the_module_unloads_though_nobody_answers() {

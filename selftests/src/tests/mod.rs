@@ -47,6 +47,7 @@ mod truncate;
 mod unloading;
 mod unprivileged;
 mod unregister;
+mod withheld;
 mod write;
 
 use crate::harness::Test;
@@ -68,6 +69,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         page_kinds::TESTS,
         huge_pages::TESTS,
         guarded::TESTS,
+        withheld::TESTS,
+        withheld::TESTS_OF_KINDS,
         processes::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
