@@ -126,7 +126,7 @@ impl<O: DynEventOwner> DynEvents<O> {
 
     /// Makes our kind known. From now on lines are offered to `O::create`. May sleep.
     pub(crate) fn publish(&self, _: &Publishing) {
-        // INVARIANT: Whoever changes it adds the operations.
+        // INVARIANT: The one call that changes it adds the operations.
         if !self.is_listed.xchg(true, Full) {
             // SAFETY: The symbols were found. The operations stay in place in their box until they
             // are removed again, and are in no list yet.
@@ -219,7 +219,7 @@ impl<O: DynEventOwner> Drop for DynEvents<O> {
     fn drop(&mut self) {
         if self.is_listed.load(Acquire) {
             // SAFETY: By the invariant the operations are in the list. Taking them out waits for
-            // whoever is in `create`.
+            // calls of `create`.
             unsafe { bindings::user_events_remove_dyn_event_ops(self.operations.get()) };
         }
         MAKER.store(ptr::null_mut(), Release);
