@@ -158,11 +158,12 @@ impl Crowd {
     /// Waits until all have done what they were told to do last, or begun.
     #[track_caller]
     pub fn wait_done(&self) {
-        let count = || done(&self.board).load(SeqCst);
+        let now = || done(&self.board).load(SeqCst);
         // So many take their time: it is too long if nothing happens meanwhile.
-        while count() != self.count as u32 {
-            let before = count();
-            wait::until("one more process of a crowd", || count() != before);
+        let mut last = now();
+        while last != self.count as u32 {
+            wait::until("one more process of a crowd", || now() != last);
+            last = now();
         }
     }
 
