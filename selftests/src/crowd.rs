@@ -4,16 +4,18 @@
 
 use crate::abi::Data;
 use crate::child::{self, Child, Line};
-use crate::fuse;
 use crate::memory::{Mapping, PAGE, READ_WRITE};
 use crate::userfault::{Guard, Userfault};
-use crate::{os, wait};
+use crate::{fuse, harness, machine, os, wait};
 use std::fs::File;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// More processes than a work queue of the kernel has workers.
-pub const THOUSANDS: usize = 2000;
+/// How many processes a crowd has, unless the user says how many: more than a work queue of the kernel
+/// has workers.
+pub fn thousands() -> usize {
+    harness::times(2000, 2000) / machine::slowness() as usize
+}
 
 /// Where the processes have their bits.
 #[derive(Clone, Copy)]
@@ -85,6 +87,8 @@ fn be_parent(line: &mut Line, board: &Mapping, text: &str, memory: Memory, count
             let file = file.expect("open a file");
             let pages = Mapping::of_file(&file, count, READ_WRITE, sharing).expect("mmap");
             pages.advise(libc::MADV_RANDOM).unwrap();
+            // Not one by one when they register.
+            std::io::copy(&mut &file, &mut std::io::sink()).expect("read a file");
             (Some(file), Some(pages))
         }
         Memory::Guarded => (None, None),
@@ -154,10 +158,13 @@ impl Crowd {
     /// Waits until all have done what they were told to do last, or begun.
     #[track_caller]
     pub fn wait_done(&self) {
-        let all = self.count as u32;
-        wait::until("all processes of a crowd", || {
-            done(&self.board).load(SeqCst) == all
-        });
+        let now = || done(&self.board).load(SeqCst);
+        // So many take their time: it is too long if nothing happens meanwhile.
+        let mut last = now();
+        while last != self.count as u32 {
+            wait::until("one more process of a crowd", || now() != last);
+            last = now();
+        }
     }
 
     /// Has all do something.
@@ -194,9 +201,10 @@ impl Crowd {
         self.tell("kill");
     }
 
-    /// Waits until all that were killed are gone.
+    /// Waits until all are gone that were killed.
     #[track_caller]
-    pub fn reap(&mut self) {
+    pub fn reap(mut self) {
         self.tell("reap");
+        self.parent.kill();
     }
 }

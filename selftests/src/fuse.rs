@@ -4,7 +4,7 @@
 
 use crate::{os, wait};
 use std::ffi::{CStr, OsStr};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -44,6 +44,15 @@ fn program() -> PathBuf {
     build.join("c/withhold")
 }
 
+/// The number of what is mounted.
+fn device() -> String {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("read mountinfo");
+    let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
+    let mut mounts = mounts.lines().map(words);
+    let mount = mounts.rfind(|mount| mount[4].as_bytes() == PLACE.to_bytes());
+    mount.expect("a mount").swap_remove(2)
+}
+
 /// The path of a file.
 pub fn path(number: usize) -> String {
     format!("{}/{number}", PLACE.to_string_lossy())
@@ -71,6 +80,11 @@ impl Server {
             held: 0,
         };
         assert_eq!(server.listen().as_deref(), Some("mounted"));
+        // Else who makes many pages dirty has to wait until they are written back.
+        let limits = format!("/sys/class/bdi/{}", device());
+        for (limit, value) in [("strict_limit", "0"), ("max_ratio", "100")] {
+            fs::write(format!("{limits}/{limit}"), value).expect("a limit of dirty pages");
+        }
         server
     }
 

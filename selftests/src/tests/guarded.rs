@@ -4,15 +4,15 @@
 
 use crate::bystanders::Bystanders;
 use crate::child::{self, Child, Line};
-use crate::crowd::{Crowd, Deed, Memory, THOUSANDS};
+use crate::crowd::{self, Crowd, Deed, Memory};
 use crate::event::{wait_gone, Event};
 use crate::follower::{end, follow, fork, tell, toggle};
 use crate::harness::Test;
 use crate::memory::Mapping;
+use crate::module;
 use crate::tracefs::{self, Tracer};
 use crate::userfault::{Guard, Userfault, SIGN};
 use crate::wait;
-use crate::{machine, module};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
@@ -398,7 +398,7 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
 
 fn others_carry_on_beside_thousands_of_such_faults() {
     const EVENT: &str = "st_guard_crowd";
-    let count = THOUSANDS / machine::slowness() as usize;
+    let count = crowd::thousands();
     let mut bystanders = Bystanders::new(EVENT);
     let start = Instant::now();
     let mut crowd = Crowd::gather(&format!("{EVENT} u32 a"), Memory::Guarded, count);

@@ -11,7 +11,7 @@
 use crate::abi::{Data, REGISTRATIONS};
 use crate::bystanders::Bystanders;
 use crate::child::{self, Child, Line};
-use crate::crowd::{Crowd, Deed, Memory, THOUSANDS};
+use crate::crowd::{self, Crowd, Deed, Memory};
 use crate::errno::Errno;
 use crate::event::wait_gone;
 use crate::fuse::{self, Request, Server, SIGN};
@@ -19,7 +19,7 @@ use crate::harness::Test;
 use crate::machine::LongSleep;
 use crate::memory::{Mapping, PAGE, READ_WRITE};
 use crate::tracefs::Tracer;
-use crate::{machine, module, os, tasks, wait};
+use crate::{module, os, tasks, wait};
 use std::fs::{self, File};
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
@@ -580,7 +580,7 @@ fn the_module_unloads_when_the_server_is_gone() {
 /// Others carry on beside thousands of such processes, while these sleep, wait and are killed.
 fn thousands_hold_up_nothing(kind: Kind) {
     let _long_sleep = LongSleep::allowed();
-    let count = THOUSANDS / machine::slowness() as usize;
+    let count = crowd::thousands();
     let mut server = Server::start(1, count * PAGE);
     let mut bystanders = Bystanders::new(EVENT);
     let start = Instant::now();
