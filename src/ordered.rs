@@ -50,6 +50,14 @@ impl<T, O: Order<T>> Ordered<T, O> {
         }
     }
 
+    /// Are there no more values than go into one leaf?
+    pub(crate) fn is_short(&self) -> bool {
+        match &self.values {
+            Values::One(_) => true,
+            Values::Many(leaves) => leaves.len() <= 1,
+        }
+    }
+
     fn place(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Place {
         let number = match &self.values {
             Values::One(_) => 0,

@@ -7,10 +7,10 @@ use crate::enabler::Enabler;
 use crate::event::Use;
 use crate::processes::Processes;
 use crate::registrations::{self, Membership, Registrations, Site};
-use crate::repair::{Ending, Repairs};
+use crate::repair::Repairs;
 use crate::sys::address_space;
 use crate::sys::remote_page::{Bring, LockedMm, NotWritten, UserBit};
-use crate::sys::task_work::{self, Reservation};
+use crate::sys::task_work;
 use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
 use kernel::mm::{Mm, MmWithUser};
 use kernel::prelude::*;
@@ -60,8 +60,6 @@ pub(crate) struct Process {
 struct Joined {
     /// Empty when the address space has ended.
     membership: Option<Membership>,
-    /// Memory for the work that ends the process, for the task that leaves it last.
-    ending: Option<Reservation<Ending>>,
     /// The task that forked last, and the number of the last change then.
     last_fork: (usize, u64),
 }
@@ -127,7 +125,6 @@ impl Process {
         let mm: &Mm = mm;
         let joined = Joined {
             membership: None,
-            ending: Some(Reservation::new(GFP_KERNEL_ACCOUNT)?),
             last_fork: (0, 0),
         };
         let process = Arc::pin_init(
@@ -186,11 +183,6 @@ impl Process {
             membership,
             known: (!is_due).then_some(known),
         })
-    }
-
-    /// Memory for the work that ends the process; once.
-    pub(crate) fn take_ending(&self) -> Option<Reservation<Ending>> {
-        self.membership.lock().ending.take()
     }
 
     /// The registrations, and whether they are this process's alone.

@@ -119,6 +119,12 @@ pub(crate) struct Registrations {
 type Members = RBTree<usize, Arc<Process>>;
 
 impl Registrations {
+    /// Are there so few registrations, with none being changed, that all can be given up in a short time?
+    pub(crate) fn is_short(&self) -> bool {
+        let by_site = self.by_site.try_lock();
+        by_site.is_some_and(|by_site| by_site.is_short())
+    }
+
     /// The registration at a site.
     pub(crate) fn get(&self, site: &Site) -> Option<Arc<Enabler>> {
         self.by_site

@@ -121,6 +121,8 @@ pub(crate) struct Repairs {
     asked: usize,
     /// Is it to be found out whether the address space has ended?
     is_in_doubt: bool,
+    /// Has it ended, as far as the process is concerned?
+    is_over: bool,
     /// The threads that have been told to look at `own`, and have not yet.
     told: RBTree<usize, ()>,
 }
@@ -136,6 +138,7 @@ impl Repairs {
             tries: 0,
             asked: 0,
             is_in_doubt: false,
+            is_over: false,
             told: RBTree::new(),
         }
     }
@@ -230,22 +233,25 @@ impl Process {
         self.pause(0, MAX_DOUBLINGS);
     }
 
-    /// The current task is the last user of the address space, and leaves it. Does not sleep.
+    /// The last user of the address space leaves it. Gives up the registrations at once if these are few and
+    /// the current context may sleep; else has the work queue do that, since a reader of the tracepoint
+    /// holds up those who wait for all of them.
     pub(crate) fn is_left_for_good(self: &Arc<Self>) {
-        let Some(room) = self.take_ending() else {
-            return;
-        };
-        // The task does the rest when it is no reader of the tracepoint any more. It fails if the module
-        // is being unloaded: then nothing is registered.
-        if room.add_to_current(Ending(self.clone())).is_err() {
-            self.is_left();
+        self.repairs.lock().is_over = true;
+        let is_short = self
+            .registrations()
+            .is_none_or(|(registrations, _)| registrations.is_short());
+        if is_short && task_work::may_sleep() {
+            self.withdraw();
+        } else {
+            self.enqueue();
         }
     }
 
     /// Ends the process if its address space has ended, which is looked into as long as there is doubt.
     /// Returns whether it has. May sleep.
     fn settle_doubt(self: &Arc<Self>) -> bool {
-        if address_space::has_ended(&self.mm) {
+        if self.repairs.lock().is_over || address_space::has_ended(&self.mm) {
             self.processes.forget(self);
             self.withdraw();
             return true;
@@ -573,15 +579,6 @@ impl WorkItem<1> for Process {
 
     fn run(this: Arc<Self>) {
         this.ask();
-    }
-}
-
-/// What the last task of a process does for it.
-pub(crate) struct Ending(Arc<Process>);
-
-impl TaskWork for Ending {
-    fn run(self, _mm: Option<&MmWithUser>) {
-        self.0.withdraw();
     }
 }
 

@@ -17,7 +17,8 @@ use kernel::sync::Arc;
 /// Who wants to know of leaving tasks.
 pub(crate) trait LeaveListener: Send + Sync + 'static {
     /// The current task, the last of its thread group or about to exec, leaves `mm`, and runs no user
-    /// code there any more. Other tasks may use it. Must not sleep.
+    /// code there any more. Other tasks may use it. To sleep is allowed
+    /// if the context says so, and not for long.
     fn leaving(&self, mm: &MmWithUser);
 }
 

@@ -52,8 +52,7 @@ impl<W: TaskWork> Reservation<W> {
     ///
     /// There is no memory, and no sleeping.
     pub(crate) fn for_sure() -> Result<Self, AllocError> {
-        // SAFETY: Asks about the current context only.
-        if !unsafe { bindings::user_events_may_sleep() } {
+        if !may_sleep() {
             return Self::new(GFP_ATOMIC);
         }
         const { assert!(align_of::<Node<W>>() <= align_of::<u64>()) };
@@ -64,22 +63,11 @@ impl<W: TaskWork> Reservation<W> {
         Ok(Self(unsafe { KBox::from_raw(room.cast()) }))
     }
 
-    /// Has the current task do `work`. Any context that belongs to a task.
-    ///
-    /// # Errors
-    ///
-    /// The work, if the task does none any more, or the module is being unloaded.
-    pub(crate) fn add_to_current(self, work: W) -> Result<(), W> {
-        let task = kernel::current!();
-        // SAFETY: The current task is alive.
-        unsafe { self.add(task.as_ptr().cast(), work) }
-    }
-
     /// Has a task do `work`. Does not sleep.
     ///
     /// # Errors
     ///
-    /// As [`Self::add_to_current`].
+    /// The work, if the task does none any more, or the module is being unloaded.
     ///
     /// # Safety
     ///
@@ -121,6 +109,12 @@ impl<W: TaskWork> Reservation<W> {
         work.run(task.mm());
         drop(module);
     }
+}
+
+/// May the current context sleep, as far as that can be told: is it a task's, with preemption on?
+pub(crate) fn may_sleep() -> bool {
+    // SAFETY: Asks about the current context only.
+    unsafe { bindings::user_events_may_sleep() }
 }
 
 /// Is the current task about to die of a signal?

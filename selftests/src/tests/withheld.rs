@@ -516,7 +516,8 @@ fn a_child_forked_meanwhile_holds_up_nothing(kind: Kind) {
 }
 
 /// It waits for nothing itself. What it has registered goes at once, and so does the process, unless the
-/// kernel has it wait at its end for what is being written.
+/// kernel has it wait at its end for what is being written: then its files are still open, and keep
+/// their events.
 fn a_kill_ends_a_sleeping_process(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.tell("register");
@@ -526,13 +527,22 @@ fn a_kill_ends_a_sleeping_process(kind: Kind) {
     scene.others_carry_on();
     scene.switch_on();
     scene.kill();
-    scene.beside("its event goes", || wait_gone(ALONE));
+    scene.beside("its registration goes", || {
+        wait::until("its registration to go", || {
+            let listing = fs::read_to_string(REGISTRATIONS).expect("read the listing");
+            !listing
+                .lines()
+                .any(|line| line.split(' ').next() == Some(ALONE))
+        });
+    });
     if kind.request == Request::Read {
+        scene.beside("its event goes", || wait_gone(ALONE));
         scene.is_gone();
     }
     scene.others_carry_on();
     drop(scene.server.take());
     scene.end();
+    wait_gone(ALONE);
 }
 
 /// It goes at once if the kernel lets it, or else with the server, and keeps nothing then.
