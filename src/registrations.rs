@@ -38,8 +38,8 @@ pub(crate) struct Budget(u32);
 /// What to pin a page costs.
 const PIN: u32 = 32;
 
-/// Units that may be spent at once: some 30 processes, or 1000 bits of one page.
-const MAX_AT_ONCE: u32 = 1024;
+/// Units that may be spent at once: some 15 processes, or 400 bits of one page.
+const MAX_AT_ONCE: u32 = 512;
 
 impl Budget {
     /// What may be spent with the locks held once.

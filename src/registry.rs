@@ -184,11 +184,14 @@ impl Registry {
         request: Request,
     ) -> Result<Use> {
         // Each walk over the description's own fields reads the text again.
-        let mut fields = KVec::with_capacity(8, GFP_KERNEL)?;
+        let mut fields = KVec::with_capacity(8, GFP_KERNEL_ACCOUNT)?;
         for field in description.fields() {
-            fields.push(field, GFP_KERNEL)?;
+            fields.push(field, GFP_KERNEL_ACCOUNT)?;
         }
-        let mut listing = Text(KVec::with_capacity(description.text_len(), GFP_KERNEL)?);
+        let mut listing = Text(KVec::with_capacity(
+            description.text_len(),
+            GFP_KERNEL_ACCOUNT,
+        )?);
         schema::write_listing(description.name(), &fields, &mut listing)?;
         let listing = listing.0;
         let mut held = EventMutexGuard::lock(self.symbols);
@@ -249,11 +252,11 @@ impl Registry {
         let mut found = KVec::new();
         let events = self.events.get(&held);
         if let Some(event) = events.named.get(|event| event.key().cmp(name)) {
-            found.push(event.clone(), GFP_KERNEL)?;
+            found.push(event.clone(), GFP_KERNEL_ACCOUNT)?;
         }
         let formats = events.formats.values_from(|event| event.key().cmp(name));
         for event in formats.take_while(|event| event.registered_name() == name) {
-            found.push(event.clone(), GFP_KERNEL)?;
+            found.push(event.clone(), GFP_KERNEL_ACCOUNT)?;
         }
         if found.is_empty() {
             return Err(ENOENT);

@@ -285,9 +285,7 @@ impl Process {
                 let _ = clear_own(mm, bit);
             });
         }
-        let mut all = Sites::NONE;
-        all.add_all();
-        self.for_each_page(&all, |enablers| {
+        self.for_every_page(|enablers| {
             if !self.is_right(mm, enablers) {
                 self.write_own(mm, enablers);
             }
@@ -321,11 +319,15 @@ impl Process {
                 each(&[registrations.get(site)]);
             }
         }
+        if sites.all {
+            self.for_every_page(each);
+        }
+    }
+
+    /// Calls `each` with all enablers of the process, those of one page at once.
+    fn for_every_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         let mut from = (0, 0);
-        while sites.all {
-            let Some((registrations, _)) = self.registrations() else {
-                break;
-            };
+        while let Some((registrations, _)) = self.registrations() {
             let mut room: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
             let count = registrations.get_page(&from, &mut room);
             let enablers = room.get(..count).unwrap_or_default();

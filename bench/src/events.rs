@@ -58,6 +58,12 @@ impl Words {
         &raw const self.0[at] as u64
     }
 
+    /// The first word that a page begins with.
+    pub fn first_of_page(&self) -> usize {
+        let into_page = self.address(0) as usize % 4096;
+        (4096 - into_page) % 4096 / 4
+    }
+
     /// Is the bit set?
     pub fn is_set(&self, at: usize) -> bool {
         self.0[at].load(Ordering::Relaxed) & 1 == 1

@@ -130,7 +130,7 @@ pub(crate) fn current_task() -> usize {
 
 /// Waits until no task is in the last instructions of a work that has ended. For the module's exit:
 /// works that have not ended keep the module loaded. May sleep.
-pub(crate) fn barrier() {
+pub(super) fn barrier() {
     // SAFETY: Process context.
     unsafe { bindings::user_events_wait_for_task_work() };
 }

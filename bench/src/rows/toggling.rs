@@ -7,22 +7,87 @@ use crate::events::{described, Request, Switch, Words};
 use crate::{count, events, sys};
 use std::fs::File;
 use std::io::Read;
+use std::thread::sleep;
+use std::time::Duration;
 
 const PROCESSES: usize = 200;
 const REGISTRATIONS: usize = 500;
 /// What the clock's ticks add beside it is little for each of so many.
 const TIMES: u64 = 100;
+/// Enough for what is left to others of one change.
+const SHORT: Duration = Duration::from_millis(10);
 
-fn toggle(name: &str, words: &Words, at: usize) -> u64 {
+/// Switches an event on and off. `pause` is for what is left to others: each change is to be done before the
+/// next one, or the two would be one.
+fn toggle(name: &str, words: &Words, at: usize, pause: Duration) -> u64 {
     let switch = Switch::new(name);
+    let turn = |on| {
+        switch.turn(on);
+        if !pause.is_zero() {
+            sleep(pause);
+        }
+        assert_eq!(words.is_set(at), on, "the bit of an event that is {on}");
+    };
     let round = || {
-        switch.turn(true);
-        assert!(words.is_set(at), "the bit of an enabled event");
-        switch.turn(false);
-        assert!(!words.is_set(at), "the bit of a disabled event");
+        turn(true);
+        turn(false);
     };
     round();
     count::everybodys_each(TIMES, round)
+}
+
+/// The event of many bits in one page.
+fn in_one_page() {
+    const BITS: usize = 1000;
+    let words = Words::new(2 * 1024);
+    let first = words.first_of_page();
+    let file = events::data();
+    let mut requests: Vec<_> = (0..BITS)
+        .map(|bit| Request::new(&described("bench_page"), &words, first + bit))
+        .collect();
+    for request in &mut requests {
+        assert_eq!(request.register(&file), 0, "register");
+    }
+    tell(
+        "toggle.page",
+        toggle("bench_page", &words, first + BITS - 1, SHORT),
+    );
+    for request in &mut requests {
+        assert_eq!(request.unregister(&file), 0, "unregister");
+    }
+}
+
+/// To switch an event on, and what that takes while another process switches one that a crowd has.
+fn beside_a_toggle() {
+    const TIMES: usize = 60;
+    let switch = Switch::new("bench_own");
+    let mut enable = || {
+        let (count, ()) = count::of(|| switch.turn(true));
+        switch.turn(false);
+        count
+    };
+    enable();
+    let alone: Vec<u64> = (0..TIMES).map(|_| enable()).collect();
+    tell("enable.alone", count::mean(&alone));
+
+    let toggler = sys::fork(|| {
+        let shared = Switch::new("bench_shared");
+        loop {
+            shared.turn(true);
+            shared.turn(false);
+        }
+    });
+    let beside: Vec<u64> = (0..TIMES)
+        .map(|round| {
+            // At all moments of a change, sooner or later.
+            sleep(Duration::from_micros(1000 + 137 * round as u64));
+            enable()
+        })
+        .collect();
+    sys::kill(toggler);
+    sys::wait(toggler).expect("wait");
+    Switch::new("bench_shared").turn(false);
+    tell("enable.beside", count::mean(&beside));
 }
 
 /// One of the crowd registers, and keeps what it needs for that.
@@ -46,9 +111,13 @@ pub fn alone_and_in_a_crowd() {
     let file = events::data();
     let mut own = Request::new(&described("bench_own"), &words, 0);
     assert_eq!(own.register(&file), 0, "register");
-    tell("toggle.alone", toggle("bench_own", &words, 0));
+    tell(
+        "toggle.alone",
+        toggle("bench_own", &words, 0, Duration::ZERO),
+    );
     // The crowd is not to inherit it.
     assert_eq!(own.unregister(&file), 0, "unregister");
+    in_one_page();
 
     let (mut ready, say_ready) = sys::pipe();
     let pids: Vec<i32> = (0..PROCESSES)
@@ -67,11 +136,15 @@ pub fn alone_and_in_a_crowd() {
         })
         .collect();
     assert_eq!(own.register(&file), 0, "register");
-    tell("toggle.beside", toggle("bench_own", &words, 0));
+    tell(
+        "toggle.beside",
+        toggle("bench_own", &words, 0, Duration::ZERO),
+    );
 
     let mut shared = Request::new(&described("bench_shared"), &words, 1);
     assert_eq!(shared.register(&file), 0, "register");
-    tell("toggle.shared", toggle("bench_shared", &words, 1));
+    tell("toggle.shared", toggle("bench_shared", &words, 1, SHORT));
+    beside_a_toggle();
 
     for pid in pids {
         sys::kill(pid);

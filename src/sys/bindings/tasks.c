@@ -200,6 +200,7 @@ bool user_events_process_is_to_leave(struct task_struct *process)
 	if (!atomic_read(&process->signal->live))
 		return false;
 	list_for_each_entry_rcu(thread, &process->signal->thread_head, thread_node) {
+		/* A task sets it beside others of its bits, which are not looked at. */
 		if (data_race((bool)thread->in_execve))
 			return false;
 	}
