@@ -61,7 +61,7 @@ fn in_one_page() {
 fn beside_a_toggle() {
     const TIMES: usize = 60;
     let switch = Switch::new("bench_own");
-    let mut enable = || {
+    let enable = || {
         let (count, ()) = count::of(|| switch.turn(true));
         switch.turn(false);
         count
