@@ -278,7 +278,7 @@ impl Process {
     /// Looks at all bits of the process, and writes those that are wrong: it is the current task's and a
     /// child, and an event may have changed since its memory was copied.
     /// `known` is the number of a change up to which all is in that memory.
-    pub(crate) fn check_own(&self, mm: &MmWithUser, known: u64) {
+    pub(crate) fn check_own(self: &Arc<Self>, mm: &MmWithUser, known: u64) {
         if let Some((registrations, _)) = self.registrations() {
             registrations.for_each_ended(known, |bit| {
                 // What cannot be cleared is left as it is.
@@ -340,15 +340,17 @@ impl Process {
         }
     }
 
-    /// Writes bits of one page, with the mmap lock held.
+    /// Writes bits of one page, with the mmap lock held. Returns whether they are still the process's: it
+    /// may have got a set of its own meanwhile, and what is due is to be looked for in that.
     fn write_page(
         &self,
         locked: &LockedMm<'_>,
         enablers: &[Option<Arc<Enabler>>],
         bring: Bring,
-    ) -> Result<(), NotWritten> {
+    ) -> Result<bool, NotWritten> {
+        let mut are_its_own = true;
         let Some(first) = enablers.iter().flatten().next() else {
-            return Ok(());
+            return Ok(are_its_own);
         };
         locked.write_page(first.bit().address(), bring, |page| {
             for enabler in enablers.iter().flatten() {
@@ -359,12 +361,15 @@ impl Process {
                         // clears the bit.
                         if self.has_set(enabler.registrations()) {
                             page.store(enabler.bit(), on);
+                        } else {
+                            are_its_own = false;
                         }
                     });
                     Ok::<_, Error>(())
                 });
             }
-        })
+        })?;
+        Ok(are_its_own)
     }
 
     /// Writes bits of one page, as the work queue may: without waiting for the process or for what
@@ -388,21 +393,30 @@ impl Process {
                 (Err(NotWritten::NotPresent), Some(other)) if other != Server::Kernel => {
                     Outcome::Other(other)
                 }
-                (Ok(()) | Err(NotWritten::NotPresent), _) => Outcome::Done,
-                (Err(_), _) => Outcome::Later,
+                (Ok(true) | Err(NotWritten::NotPresent), _) => Outcome::Done,
+                (Ok(false) | Err(_), _) => Outcome::Later,
             }
         });
         outcome.unwrap_or(Outcome::Done)
     }
 
     /// Writes bits of one page of the current task's address space. Waits for what that takes.
-    fn write_own(&self, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
-        if let Some(first) = enablers.iter().flatten().next() {
-            // What cannot be written as things are is left alone until the event changes again, and a
-            // task that is killed has no use for it.
-            let _ = with_own_page(mm, first.bit(), |locked| {
-                self.write_page(locked, enablers, Bring::Nothing)
-            });
+    fn write_own(self: &Arc<Self>, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
+        let Some(first) = enablers.iter().flatten().next() else {
+            return;
+        };
+        let written = with_own_page(mm, first.bit(), |locked| {
+            self.write_page(locked, enablers, Bring::Nothing)
+        });
+        // What cannot be written as things are is left alone until the event changes again, and a task that
+        // is killed has no use for it.
+        if let Ok(false) = written {
+            let mut repairs = self.repairs.lock();
+            for enabler in enablers.iter().flatten() {
+                repairs.due.add(enabler.site());
+            }
+            drop(repairs);
+            self.enqueue();
         }
     }
 
@@ -553,7 +567,7 @@ impl Process {
 
     /// Writes the bits that only the process itself can write. The current task is one of its threads, and
     /// returns to user space after this.
-    fn repair_own(&self, mm: &MmWithUser) {
+    fn repair_own(self: &Arc<Self>, mm: &MmWithUser) {
         let mut repairs = self.repairs.lock();
         let own = repairs.own.take();
         if own.is_empty() {

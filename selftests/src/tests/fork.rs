@@ -183,6 +183,44 @@ fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
     top.disable(&event.name);
 }
 
+/// Bits that are due when a child gets a set of its own are written for that set.
+fn a_set_of_its_own_loses_no_repair() {
+    const OTHERS: u64 = 400;
+    let event = Event::new("st_fork_copied u32 a");
+    let text = format!("{} u32 a", event.name);
+    // To copy these takes a while.
+    let others = Mapping::kept(1);
+    for at in 0..OTHERS {
+        let index = event
+            .data
+            .register_text(&text, others.address() + 4 * at, 0);
+        assert_eq!(index, Ok(event.index));
+    }
+    let top = Tracer::top();
+    for round in 0..60 {
+        let mut child = child::fork(|line| {
+            line.say("forked");
+            line.hear("unregister");
+            assert_eq!(event.data.unregister_bit(others.address(), 0), Ok(()));
+            line.say("unregistered");
+            event.wait_set();
+            for at in 1..OTHERS as usize {
+                let is_set = || others.word(4 * at).load(Ordering::Relaxed) == 1;
+                wait::until("a bit of the child", is_set);
+            }
+        });
+        child.line.hear("forked");
+        // The child's pages are shared with its parent's: none of its bits can be written at once.
+        child.line.say("unregister");
+        (0..round % 4).for_each(|_| thread::yield_now());
+        top.enable(&event.name);
+        child.line.hear("unregistered");
+        child.join();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
 fn a_child_whose_parent_has_ended_keeps_them() {
     let event = Event::new("st_fork_orphan u32 a");
     let mut orphan = child::fork(|line| match os::fork().unwrap() {
