@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::event::{wait_gone, Event};
 use crate::follower::{end, follow, fork, obey, tell, toggle};
 use crate::harness::tests;
-use crate::memory::Mapping;
+use crate::memory::{Mapping, PAGE};
 use crate::tracefs::{self, Tracer};
 use crate::{os, tasks, wait};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +22,7 @@ tests!("fork":
     a_child_has_them_before_its_first_instruction,
     the_first_call_of_a_child_finds_them,
     what_a_thread_registers_meanwhile_is_all_there_or_not_at_all,
+    a_set_of_its_own_loses_no_repair,
     a_child_whose_parent_has_ended_keeps_them,
     a_child_forked_while_enabled_follows,
     what_one_process_changes_the_others_keep,
@@ -204,16 +205,20 @@ fn a_set_of_its_own_loses_no_repair() {
             assert_eq!(event.data.unregister_bit(others.address(), 0), Ok(()));
             line.say("unregistered");
             event.wait_set();
-            for at in 1..OTHERS as usize {
-                let is_set = || others.word(4 * at).load(Ordering::Relaxed) == 1;
+            for at in 1..OTHERS {
+                let is_set = || others.word(place(at) as usize).load(Ordering::Relaxed) == 1;
                 wait::until("a bit of the child", is_set);
             }
         });
         child.line.hear("forked");
         // The child's pages are shared with its parent's: none of its bits can be written at once.
-        child.line.say("unregister");
-        (0..round % 4).for_each(|_| thread::yield_now());
-        top.enable(&event.name);
+        if round % 2 == 0 {
+            child.line.say("unregister");
+            top.enable(&event.name);
+        } else {
+            top.enable(&event.name);
+            child.line.say("unregister");
+        }
         child.line.hear("unregistered");
         child.join();
         top.disable(&event.name);
