@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who takes the records of a trace event: how they come and go, and how they get a record.
+//! Who takes the records of a trace event, and how they come and go.
 
 use super::super::bindings::{self, trace_event_call};
 use super::super::event_mutex::EventMutexHeld;
-use super::super::perf;
-use super::super::probe_list::Reader;
-use super::super::ring_buffer::{NotRecorded, TraceFile};
 use super::{TraceEvent, TraceEventOwner};
 use core::ffi::c_void;
 use core::mem;
@@ -58,15 +55,6 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // here orders nothing: that needs no more than one access, which is what a volatile read is.
         let consumers = unsafe { self.consumers.as_ptr().read_volatile() };
         Consumers(consumers).is_none()
-    }
-
-    /// Begins to deliver a record. Until the returned value is dropped, preemption is off.
-    #[inline]
-    pub(crate) fn deliver(&self) -> Delivery<'_, O> {
-        Delivery {
-            event: self,
-            reader: self.probes.enter(),
-        }
     }
 
     /// Notes who takes records, and tells the owner if records begin or cease to be wanted by that.
@@ -165,30 +153,5 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         if left == 0 {
             O::last_detached(self, held);
         }
-    }
-}
-
-/// A record on its way to the consumers of an event. Preemption is off while it exists.
-pub(crate) struct Delivery<'a, O: TraceEventOwner> {
-    event: &'a TraceEvent<O>,
-    reader: Reader<'a>,
-}
-
-impl<O: TraceEventOwner> Delivery<'_, O> {
-    /// The event's files in trace instances that are enabled.
-    #[inline]
-    pub(crate) fn files(&self) -> impl Iterator<Item = TraceFile<'_>> {
-        self.reader.files()
-    }
-
-    /// Hands the record to perf and eBPF, if they are attached.
-    #[inline]
-    pub(crate) fn perf(&self, payload: &[u8]) -> Option<Result<(), NotRecorded>> {
-        if !self.event.consumers().has_perf() {
-            return None;
-        }
-        // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf
-        // clears it and then waits for readers like ours before it frees anything.
-        Some(unsafe { perf::record(self.event.call.get(), payload) })
     }
 }
