@@ -7,8 +7,8 @@ use crate::registry::Registry;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
 use crate::sys::dyn_event::{DynEventOwner, Words};
-use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
+use crate::sys::trace_event::Removal;
 use crate::sys::tracefs::Listing;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -45,14 +45,15 @@ impl DynEventOwner for UserEvent {
         event.is_used()
     }
 
-    fn delete(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
+    fn delete(removal: Removal<'_, UserEvent>) -> Result {
+        let event = removal.event();
         if event.is_used() {
             return Err(EBUSY);
         }
         if event.is_persistent() && !perfmon_capable() {
             return Err(EPERM);
         }
-        event.registry().remove(event, held)
+        event.registry().remove(removal)
     }
 
     fn matches(event: &Event, group: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {

@@ -77,14 +77,14 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         type_: kernel::ffi::c_int,
         data: *mut c_void,
     ) -> kernel::ffi::c_int {
-        // SAFETY: A published call lies in a `TraceEvent<O>`, as its first field, which the trace
-        // core's own reference keeps alive.
+        // SAFETY: What `publish` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives it, and
+        // to its first field. The trace core's own reference keeps it alive.
         let event = unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) };
         // That reference is lent, not given.
         let event = mem::ManuallyDrop::new(event);
         // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
-        // called from outside of this module, or by a function of ours that borrows the proof
-        // mutably.
+        // called from outside of this module, or by `publish` or `Removal::withdraw`, which borrow
+        // the proof mutably.
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {
             // SAFETY: For this type `data` is the event's file in an instance. The trace core

@@ -12,6 +12,7 @@ mod publish;
 mod record;
 mod uses;
 
+pub(crate) use publish::Removal;
 pub(crate) use uses::Use;
 
 use super::bindings::{self, trace_event_call, trace_event_fields};
@@ -42,7 +43,7 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     fn toggled(event: &TraceEvent<Self>);
 
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
-    /// on the event: it cannot be withdrawn from here.
+    /// on the event: it cannot be withdrawn from here, which is why that takes a [`Removal`].
     fn last_detached(event: &TraceEvent<Self>, held: &mut EventMutexHeld);
 
     /// Nobody uses the event any more, unless somebody began to since. `event_mutex` may be held.
