@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One registered event: its schema, its trace event, and who uses it.
+//! One registered event: its texts, its trace event, and who uses it.
 //!
 //! A [`Use`] is a value that somebody holds: an open file, a registration of a process, the tracers
 //! together. The event is there as long as one exists, and is retired when the last is dropped. The
@@ -11,11 +11,11 @@ use crate::misses::Misses;
 use crate::ordered::{Ordered, Spare};
 use crate::registrations::Budget;
 use crate::registry::Registry;
-use crate::schema::{self, Description, Field, Location, Sink};
+use crate::schema::{self, Description, Field, Sink};
 use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::remote_page::UserBit;
-use crate::sys::trace_event::{self, Draft, FieldSpec, TraceEvent, TraceEventOwner};
+use crate::sys::trace_event::{self, Draft, TraceEvent, TraceEventOwner};
 use core::cmp::Ordering;
 use core::num::NonZero;
 use kernel::alloc::AllocError;
@@ -38,8 +38,6 @@ pub(crate) struct UserEvent {
     place: Place,
     /// Bytes of the listing that are the name it was registered under.
     name_len: u16,
-    fixed_size: u32,
-    locations: KVec<Location>,
     /// Does the event stay when nobody uses it?
     persistent: bool,
     misses: Misses,
@@ -218,23 +216,10 @@ impl UserEvent {
             GFP_KERNEL,
         )?);
         schema::write_print_fmt(fields, &mut print_fmt)?;
-        let mut locations = KVec::new();
-        for location in fields.iter().filter_map(Field::location) {
-            locations.push(location, GFP_KERNEL_ACCOUNT)?;
-        }
-        let specs = fields.iter().map(|field| FieldSpec {
-            type_text: field.type_text(),
-            name: field.name(),
-            size: field.size(),
-            array_len: field.array_len(),
-            is_signed: field.is_signed(),
-        });
         let event = try_pin_init!(Self {
             id,
             place,
             name_len: u16::try_from(registered_name.len()).map_err(|_| EINVAL)?,
-            fixed_size: description.fixed_size(),
-            locations,
             persistent,
             misses: Misses::new(),
             registry: registry.clone(),
@@ -247,7 +232,7 @@ impl UserEvent {
                 "UserEvent::enablers"
             ),
         }? Error);
-        TraceEvent::draft(place.group(), name, listing, &print_fmt.0, specs, event)
+        TraceEvent::draft(place.group(), name, listing, &print_fmt.0, fields, event)
     }
 
     /// Unique, and higher for events made later.
@@ -274,18 +259,6 @@ impl UserEvent {
     #[inline]
     pub(crate) fn misses(&self) -> &Misses {
         &self.misses
-    }
-
-    /// Bytes of payload that every record has at least.
-    #[inline]
-    pub(crate) fn fixed_size(&self) -> usize {
-        self.fixed_size as usize
-    }
-
-    /// Is `payload` a valid record? See [`schema::check_payload`].
-    #[inline]
-    pub(crate) fn check_payload(&self, payload: &[u8]) -> Result<schema::Ending, schema::Error> {
-        schema::check_payload(payload, self.fixed_size, &self.locations)
     }
 }
 

@@ -5,9 +5,10 @@
 use crate::event::{Event, Form, Place, Request, Text, Use, UserEvent};
 use crate::ordered::{Order, Ordered};
 use crate::schema::{self, Description};
-use crate::sys::event_mutex::{ByEventMutex, EventMutexGuard, EventMutexHeld};
+use crate::sys::event_mutex::{ByEventMutex, EventMutexGuard};
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::Number;
+use crate::sys::trace_event::Removal;
 use crate::sys::work_queue::OwnedQueue;
 use core::cmp::Ordering;
 use core::num::NonZero;
@@ -211,7 +212,8 @@ impl Registry {
             if event.is_used() || event.is_persistent() {
                 return Err(EADDRINUSE);
             }
-            self.remove(&event, &mut held).map_err(|_| EADDRINUSE)?;
+            self.remove(event.removal(&mut held))
+                .map_err(|_| EADDRINUSE)?;
         }
 
         let events = self.events.get_mut(&mut held);
@@ -271,7 +273,7 @@ impl Registry {
             return Err(EPERM);
         }
         for event in found {
-            self.remove(&event, &mut held)?;
+            self.remove(event.removal(&mut held))?;
         }
         Ok(())
     }
@@ -281,11 +283,11 @@ impl Registry {
     /// # Errors
     ///
     /// `EBUSY` when it is used, or something in the trace core refers to it.
-    pub(crate) fn remove(&self, event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
-        if event.is_used() {
+    pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result {
+        if removal.event().is_used() {
             return Err(EBUSY);
         }
-        event.withdraw(held)?;
+        let (event, held) = removal.withdraw()?;
         self.events.get_mut(held).remove(event);
         Ok(())
     }
@@ -347,7 +349,7 @@ impl Registry {
         let by_id = &self.events.get(&held).by_id;
         let is_known = by_id.get(|other| other.id().cmp(&event.id())).is_some();
         if is_known && !event.is_used() {
-            self.remove(event, &mut held)?;
+            self.remove(event.removal(&mut held))?;
         }
         Ok(())
     }
@@ -380,7 +382,7 @@ impl Registry {
             let Some(event) = self.events.get(&held).by_id.values().next().cloned() else {
                 break;
             };
-            if self.remove(&event, &mut held).is_ok() {
+            if self.remove(event.removal(&mut held)).is_ok() {
                 continue;
             }
             drop(held);

@@ -8,7 +8,7 @@
 use crate::event::{Event, Use};
 use crate::files::event_table::EventTable;
 use crate::misses::Tally;
-use crate::schema::{Ending, MAX_FIXED};
+use crate::schema::MAX_FIXED;
 use crate::sys::source::Source;
 use core::mem::MaybeUninit;
 use kernel::prelude::*;
@@ -89,18 +89,12 @@ fn record_long(event: &Event, payload_and_nul: &[u8]) -> Result {
 /// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
 #[inline(always)]
 fn record(event: &Event, payload_and_nul: &[u8]) -> Result {
-    let (_, payload) = payload_and_nul.split_last().ok_or(EINVAL)?;
-    let payload = match event.check_payload(payload)? {
-        Ending::Complete => payload,
-        Ending::NeedsNul => payload_and_nul,
-    };
+    let record = event.check(payload_and_nul)?;
 
     let mut tally = Tally::default();
-    let delivery = event.deliver();
-    for file in delivery.files() {
-        tally.ftrace(file.record(payload));
-    }
-    if let Some(outcome) = delivery.perf(payload) {
+    let delivery = record.deliver();
+    delivery.ftrace(|outcome| tally.ftrace(outcome));
+    if let Some(outcome) = delivery.perf() {
         tally.perf(outcome);
     }
     drop(delivery);

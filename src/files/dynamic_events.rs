@@ -9,6 +9,7 @@ use crate::sys::capability::perfmon_capable;
 use crate::sys::dyn_event::{DynEventOwner, Words};
 use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
+use crate::sys::trace_event::Removal;
 use crate::sys::tracefs::Listing;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -47,14 +48,15 @@ impl DynEventOwner for UserEvent {
         event.is_used() || event.is_referenced(held)
     }
 
-    fn delete(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
+    fn delete(removal: Removal<'_, UserEvent>) -> Result {
+        let event = removal.event();
         if event.is_used() {
             return Err(EBUSY);
         }
         if event.is_persistent() && !perfmon_capable() {
             return Err(EPERM);
         }
-        event.registry().remove(event, held)
+        event.registry().remove(removal)
     }
 
     fn matches(event: &Event, group: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {

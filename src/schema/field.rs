@@ -192,8 +192,8 @@ impl<'a> Field<'a> {
         self.size
     }
 
-    /// Where the next field starts.
-    pub(super) fn end(&self) -> u32 {
+    /// Where it ends, and the next field starts.
+    pub fn end(&self) -> u32 {
         // `new` has seen that this is no more than `MAX_RECORD`.
         self.offset.saturating_add(self.size)
     }

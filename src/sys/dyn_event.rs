@@ -9,7 +9,7 @@ use super::bindings::{self, dyn_event, dyn_event_operations};
 use super::event_mutex::EventMutexHeld;
 use super::loading::Publishing;
 use super::symbols::Symbols;
-use super::trace_event::{TraceEvent, TraceEventOwner};
+use super::trace_event::{Removal, TraceEvent, TraceEventOwner};
 use super::tracefs::Listing;
 use core::mem::ManuallyDrop;
 use core::ptr;
@@ -41,7 +41,7 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     fn is_busy(event: &TraceEvent<Self>, held: &EventMutexHeld) -> bool;
 
     /// Deletes the event.
-    fn delete(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
+    fn delete(removal: Removal<'_, Self>) -> Result;
 
     /// Is it the event that is meant by a name, the group where it is given, and the words behind?
     fn matches(
@@ -188,7 +188,10 @@ impl<O: DynEventOwner> DynEvents<O> {
         let event = unsafe { Arc::clone(&Self::event(entry)) };
         // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
         let mut held = unsafe { EventMutexHeld::assume() };
-        from_result(|| O::delete(&event, &mut held).map(|()| 0))
+        // SAFETY: The trace core is not at work on the event but to delete it: it has the next entry of
+        // the list already.
+        let removal = unsafe { Removal::new(&event, &mut held) };
+        from_result(|| O::delete(removal).map(|()| 0))
     }
 
     /// # Safety

@@ -17,6 +17,9 @@ use kernel::types::NotThreadSafe;
 /// borrows from it, and every function that can make the trace core call back into us takes it
 /// `&mut`, so that no such loan is alive during the call.
 ///
+/// A call of the trace core gets it, too. What must not be done in the middle of one takes an
+/// [`EventMutexGuard`].
+///
 /// # Invariants
 ///
 /// While a value of this type exists, the current context holds `event_mutex`. Where two exist in
@@ -37,7 +40,12 @@ impl EventMutexHeld {
     }
 }
 
-/// Holds `event_mutex` until dropped.
+/// Holds `event_mutex` until dropped. The trace core, which locks it itself, is not in the middle of
+/// anything in the current context.
+///
+/// # Invariants
+///
+/// The current context has locked the mutex by [`EventMutexGuard::lock`].
 pub(crate) struct EventMutexGuard(EventMutexHeld);
 
 impl EventMutexGuard {
@@ -45,8 +53,8 @@ impl EventMutexGuard {
     pub(crate) fn lock(_: Symbols) -> Self {
         // SAFETY: `Symbols` proves that the mutex was found.
         unsafe { bindings::user_events_lock_event_mutex() };
-        // INVARIANT: Just locked, and this context held no other such value: the mutex is not
-        // recursive, so a second lock would never have returned.
+        // INVARIANT: Just locked. The context has no other value of either type, as each shows that the
+        // mutex was locked already: then this would not have returned, since it is not recursive.
         Self(EventMutexHeld(NotThreadSafe))
     }
 }

@@ -17,13 +17,15 @@ const _: () = assert!(LARGEST % 8 == 0);
 /// # Safety
 ///
 /// `call` must be alive, and perf attached to it: since before the current context became a reader
-/// of `tracepoint_srcu`, with preemption off, which it must be.
-#[inline]
+/// of `tracepoint_srcu`, with preemption off, which it must be. `payload` must be a valid record of the
+/// event: filters follow its locations, and programs read its fields, without a look at the bounds.
+#[inline(never)]
 pub(super) unsafe fn record(
     call: *mut bindings::trace_event_call,
     payload: &[u8],
 ) -> Result<(), NotRecorded> {
-    let size = HEADER.saturating_add(payload.len());
+    // No slice is so long that this overflows.
+    let size = HEADER.wrapping_add(payload.len());
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
     // like us are gone. Preemption is off.
     let head = unsafe { bindings::user_events_perf_listeners(call) };

@@ -22,12 +22,12 @@ use kernel::types::NotThreadSafe;
 ///
 /// The list is singly linked and ends in NULL. Every entry was allocated with [`KBox`], and its
 /// file is alive until a grace period of `tracepoint_srcu` after its removal.
-pub(crate) struct ProbeList {
+pub(super) struct ProbeList {
     head: Atomic<*mut user_events_probe>,
 }
 
 impl ProbeList {
-    pub(crate) const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         // INVARIANT: Empty.
         Self {
             head: Atomic::new(ptr::null_mut()),
@@ -35,7 +35,7 @@ impl ProbeList {
     }
 
     /// Has the list no entry?
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.head.load(Acquire).is_null()
     }
 
@@ -87,7 +87,7 @@ impl ProbeList {
 
     /// Enters the read side. Until the returned value is dropped, preemption is off: no sleeping.
     #[inline]
-    pub(crate) fn enter(&self) -> Reader<'_> {
+    pub(super) fn enter(&self) -> Reader<'_> {
         Reader {
             // SAFETY: No requirements; `Reader` leaves what is entered here.
             ctr: unsafe { bindings::user_events_enter_probes() },
@@ -125,7 +125,7 @@ pub(crate) fn barrier() {
 /// # Invariants
 ///
 /// The current context is a reader of `tracepoint_srcu` and has preemption off.
-pub(crate) struct Reader<'a> {
+pub(super) struct Reader<'a> {
     ctr: *mut bindings::srcu_ctr,
     list: &'a ProbeList,
     _same_thread: NotThreadSafe,
@@ -134,7 +134,7 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     /// The files, in no particular order.
     #[inline]
-    pub(crate) fn files(&self) -> Files<'_> {
+    pub(super) fn files(&self) -> Files<'_> {
         Files {
             next: self.list.head.load(Acquire),
             _reader: PhantomData,
@@ -151,7 +151,7 @@ impl Drop for Reader<'_> {
 }
 
 /// Iterates over the files of a list while it is being read.
-pub(crate) struct Files<'a> {
+pub(super) struct Files<'a> {
     next: *mut user_events_probe,
     _reader: PhantomData<&'a Reader<'a>>,
 }

@@ -5,12 +5,15 @@
 //! C: `trace_event_buffer_reserve()`, `trace_event_buffer_commit()` (linux/trace_events.h).
 
 use super::bindings;
+use crate::schema::COMMON_SIZE;
 use core::marker::PhantomData;
 use core::mem::{size_of, MaybeUninit};
 use core::ptr::{self, NonNull};
 
 /// Bytes of the common fields in front of every record.
 pub(super) const HEADER: usize = size_of::<bindings::trace_entry>();
+// Offsets of fields and locations were checked as counted from there.
+const _: () = assert!(HEADER == COMMON_SIZE as usize);
 
 /// Flags of a file that ask for more than to store the record. C: `trace_trigger_soft_disabled()`.
 const NOT_PLAIN: usize = (1 << bindings::EVENT_FILE_FL_TRIGGER_MODE_BIT)
@@ -34,7 +37,7 @@ pub(crate) enum NotRecorded {
 ///
 /// The file is alive for `'a`, and for `'a` the current context has preemption off and is a reader
 /// of what the trace core waits for before it frees files and buffers.
-pub(crate) struct TraceFile<'a> {
+pub(super) struct TraceFile<'a> {
     file: NonNull<bindings::trace_event_file>,
     _reader: PhantomData<&'a ()>,
 }
@@ -58,8 +61,13 @@ impl TraceFile<'_> {
     /// Where the kernel has to see the record before it knows whether to store it, for a filter or
     /// the condition of a trigger, it sets it aside, and does not tell whether it then found room:
     /// that counts as stored.
+    ///
+    /// # Safety
+    ///
+    /// `payload` must be a valid record of the file's event: filters, triggers, histograms and event
+    /// probes follow its locations without a look at the bounds.
     #[inline(always)]
-    pub(crate) fn record(&self, payload: &[u8]) -> Result<(), NotRecorded> {
+    pub(super) unsafe fn record(&self, payload: &[u8]) -> Result<(), NotRecorded> {
         let file = self.file.as_ptr();
         // SAFETY: The file is alive by the invariant. Its flags may change meanwhile, hence the volatile
         // read.
@@ -68,7 +76,8 @@ impl TraceFile<'_> {
         if flags & NOT_PLAIN != 0 && unsafe { bindings::user_events_soft_disabled(file) } {
             return Err(NotRecorded::Unwanted);
         }
-        let size = HEADER.saturating_add(payload.len());
+        // No slice is so long that this overflows.
+        let size = HEADER.wrapping_add(payload.len());
         let mut buffer = MaybeUninit::<bindings::trace_event_buffer>::uninit();
         let buffer = buffer.as_mut_ptr();
         // SAFETY: The room is ours. What the kernel has not set is not read but this: see `why_not`.

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who takes the records of a trace event: how they come and go, and how they get a record.
+//! Who takes the records of a trace event, and how they come and go.
 
 use super::super::bindings::{self, trace_event_call};
 use super::super::event_mutex::EventMutexHeld;
-use super::super::perf;
-use super::super::probe_list::Reader;
-use super::super::ring_buffer::{NotRecorded, TraceFile};
 use super::{TraceEvent, TraceEventOwner};
 use core::ffi::c_void;
 use core::mem;
@@ -60,15 +57,6 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Consumers(consumers).is_none()
     }
 
-    /// Begins to deliver a record. Until the returned value is dropped, preemption is off.
-    #[inline]
-    pub(crate) fn deliver(&self) -> Delivery<'_, O> {
-        Delivery {
-            event: self,
-            reader: self.probes.enter(),
-        }
-    }
-
     /// Notes who takes records, and tells the owner if records begin or cease to be wanted by that.
     fn set_consumers(self: &Arc<Self>, consumers: i8, _held: &EventMutexHeld) {
         let before = self.consumers();
@@ -89,14 +77,14 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         type_: kernel::ffi::c_int,
         data: *mut c_void,
     ) -> kernel::ffi::c_int {
-        // SAFETY: A published call lies in a `TraceEvent<O>`, as its first field, which the trace
-        // core's own reference keeps alive.
+        // SAFETY: What `publish` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives it, and
+        // to its first field. The trace core's own reference keeps it alive.
         let event = unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) };
         // That reference is lent, not given.
         let event = mem::ManuallyDrop::new(event);
         // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
-        // called from outside of this module, or by a function of ours that borrows the proof
-        // mutably.
+        // called from outside of this module, or by `publish` or `Removal::withdraw`, which borrow
+        // the proof mutably.
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {
             // SAFETY: For this type `data` is the event's file in an instance. The trace core
@@ -169,30 +157,5 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         if left == 0 {
             O::last_detached(self, held);
         }
-    }
-}
-
-/// A record on its way to the consumers of an event. Preemption is off while it exists.
-pub(crate) struct Delivery<'a, O: TraceEventOwner> {
-    event: &'a TraceEvent<O>,
-    reader: Reader<'a>,
-}
-
-impl<O: TraceEventOwner> Delivery<'_, O> {
-    /// The event's files in trace instances that are enabled.
-    #[inline]
-    pub(crate) fn files(&self) -> impl Iterator<Item = TraceFile<'_>> {
-        self.reader.files()
-    }
-
-    /// Hands the record to perf and eBPF, if they are attached.
-    #[inline]
-    pub(crate) fn perf(&self, payload: &[u8]) -> Option<Result<(), NotRecorded>> {
-        if !self.event.consumers().has_perf() {
-            return None;
-        }
-        // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf
-        // clears it and then waits for readers like ours before it frees anything.
-        Some(unsafe { perf::record(self.event.call.get(), payload) })
     }
 }

@@ -9,14 +9,17 @@
 
 mod consumers;
 mod publish;
+mod record;
 mod uses;
 
+pub(crate) use publish::Removal;
 pub(crate) use uses::Use;
 
 use super::bindings::{self, trace_event_call, trace_event_fields};
 use super::event_mutex::{ByEventMutex, EventMutexHeld};
 use super::probe_list::ProbeList;
 use super::work_queue::OwnedQueue;
+use crate::schema::{Field, Location, COMMON_SIZE};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
@@ -46,25 +49,11 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     fn run(event: &Arc<TraceEvent<Self>>);
 
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
-    /// on the event: it cannot be withdrawn from here.
+    /// on the event: it cannot be withdrawn from here, which is why that takes a [`Removal`].
     fn last_detached(event: &TraceEvent<Self>, held: &mut EventMutexHeld);
 
     /// Nobody uses the event any more, unless somebody began to since. `event_mutex` may be held.
     fn last_use_dropped(event: Arc<TraceEvent<Self>>);
-}
-
-/// One field of an event as the trace core is to know it.
-pub(crate) struct FieldSpec<'a> {
-    /// The type's text, as `format` shows it.
-    pub(crate) type_text: &'a [u8],
-    /// The field's name.
-    pub(crate) name: &'a [u8],
-    /// Bytes in the record.
-    pub(crate) size: u32,
-    /// Elements, where the type is an array of fixed length; else 0.
-    pub(crate) array_len: u32,
-    /// Is it to be shown as a signed number?
-    pub(crate) is_signed: bool,
 }
 
 /// An event of the trace core, with its owner's data `O`.
@@ -74,9 +63,10 @@ pub(crate) struct FieldSpec<'a> {
 /// - `call`, `class` and `tracepoint` point to each other and to `strings`, all of which stay in
 ///   place and unchanged from `draft` on. Once published, `class` points to no fields any more: the
 ///   trace core has made its own of them.
+/// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `published`, the trace core has the pointer to `call`, and a reference count of the
 ///   `Arc` that holds `self` is its.
-/// - `probes` has exactly the files for which the trace core has registered us and not
+/// - `probes` has exactly the event's files for which the trace core has registered us and not
 ///   unregistered us again.
 #[repr(C)]
 #[pin_data]
@@ -98,6 +88,8 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     strings: KVec<u8>,
     name_len: u16,
     owner_text_len: u16,
+    fixed_size: u32,
+    locations: KVec<Location>,
     consumers: Atomic<i8>,
     published: ByEventMutex<bool>,
     #[pin]
@@ -186,24 +178,34 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// # Errors
     ///
     /// `ENOMEM`; `EINVAL` when a text is too long, or what `owner` fails with.
-    pub(crate) fn draft<'a>(
+    pub(crate) fn draft(
         system: &'static CStr,
         name: &[u8],
         owner_text: &[u8],
         print_fmt: &[u8],
-        fields: impl Iterator<Item = FieldSpec<'a>> + Clone,
+        fields: &[Field<'_>],
         owner: impl PinInit<O, Error>,
     ) -> Result<Draft<O>> {
+        let end = fields.iter().map(Field::end).max();
+        let end = end.unwrap_or(COMMON_SIZE);
+        let mut locations = KVec::new();
+        for location in fields.iter().filter_map(Field::location) {
+            locations.push(location, GFP_KERNEL_ACCOUNT)?;
+        }
         // Each text has a NUL behind it. The fields in a row that have one type share its text.
-        let fields = fields.scan(None, |before, field| {
-            let is_new = before.replace(field.type_text) != Some(field.type_text);
+        let fields = fields.iter().scan(None, |before, field| {
+            let is_new = before.replace(field.type_text()) != Some(field.type_text());
             Some((field, is_new))
         });
         let (count, texts_len) = fields
             .clone()
             .fold((0, 0), |(count, len), (field, is_new)| {
-                let type_len = if is_new { field.type_text.len() + 1 } else { 0 };
-                (count + 1, len + type_len + field.name.len() + 1)
+                let type_len = if is_new {
+                    field.type_text().len() + 1
+                } else {
+                    0
+                };
+                (count + 1, len + type_len + field.name().len() + 1)
             });
         let all = name.len() + owner_text.len() + print_fmt.len() + 3 + texts_len;
         let mut strings = KVec::with_capacity(all, GFP_KERNEL_ACCOUNT)?;
@@ -213,9 +215,9 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let mut next_at = strings.len();
         for (field, is_new) in fields.clone() {
             if is_new {
-                add_string(&mut strings, field.type_text)?;
+                add_string(&mut strings, field.type_text())?;
             }
-            add_string(&mut strings, field.name)?;
+            add_string(&mut strings, field.name())?;
         }
         // From here on `strings` does not grow, so what it holds stays in place.
         let base = strings.as_ptr();
@@ -225,10 +227,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         for (field, is_new) in fields {
             if is_new {
                 type_at = next_at;
-                next_at += field.type_text.len() + 1;
+                next_at += field.type_text().len() + 1;
             }
-            array.push(Self::field(&field, at(type_at), at(next_at)), GFP_KERNEL)?;
-            next_at += field.name.len() + 1;
+            array.push(Self::field(field, at(type_at), at(next_at)), GFP_KERNEL)?;
+            next_at += field.name().len() + 1;
         }
         array.push(trace_event_fields::default(), GFP_KERNEL)?;
 
@@ -243,6 +245,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 name_len: u16::try_from(name.len()).map_err(|_| EINVAL)?,
                 owner_text_len: u16::try_from(owner_text.len()).map_err(|_| EINVAL)?,
                 consumers: Atomic::new(0),
+                fixed_size: end.saturating_sub(COMMON_SIZE),
+                locations,
                 published: ByEventMutex::new(false),
                 is_listed <- AtomicTracker::new(),
                 probes: ProbeList::new(),
@@ -283,18 +287,18 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 
     /// A field as the trace core wants it. Without alignment: fields follow each other directly.
     fn field(
-        spec: &FieldSpec<'_>,
+        spec: &Field<'_>,
         type_: *const kernel::ffi::c_char,
         name: *const kernel::ffi::c_char,
     ) -> trace_event_fields {
         let mut inner = bindings::trace_event_fields__bindgen_ty_1__bindgen_ty_1 {
             name,
-            size: spec.size as i32,
+            size: spec.size() as i32,
             align: 1,
-            len: spec.array_len as i32,
+            len: spec.array_len() as i32,
             ..Default::default()
         };
-        inner.set_is_signed(spec.is_signed.into());
+        inner.set_is_signed(spec.is_signed().into());
         let mut field = trace_event_fields {
             type_,
             ..Default::default()
@@ -307,6 +311,12 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     pub(crate) fn run_later(self: &Arc<Self>, queue: &OwnedQueue) {
         // Queued already is as good.
         let _ = queue.enqueue::<_, 0>(self.clone());
+    }
+
+    /// Bytes of payload that every record has at least.
+    #[inline]
+    pub(crate) fn fixed_size(&self) -> usize {
+        self.fixed_size as usize
     }
 
     /// The name under which tracefs shows the event.

@@ -4,8 +4,9 @@
 
 use super::super::bindings;
 use super::super::dyn_event::{DynEventOwner, DynEvents};
-use super::super::event_mutex::EventMutexHeld;
+use super::super::event_mutex::{EventMutexGuard, EventMutexHeld};
 use super::{Draft, TraceEvent, NO_FIELDS};
+use core::mem::offset_of;
 use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
@@ -25,12 +26,14 @@ impl<O: DynEventOwner> Draft<O> {
     ///
     /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
     /// with.
-    pub(crate) fn publish(mut self, held: &mut EventMutexHeld) -> Result {
+    pub(crate) fn publish(mut self, held: &mut EventMutexGuard) -> Result {
         let event = &self.event;
-        let call = event.call.get();
-        let class = event.class.get();
-        // INVARIANT: The reference that the trace core gets with the pointer.
+        // INVARIANT: The reference that the trace core gets with the pointers below, from which it leads
+        // us back to the event: they are made of the one to the whole.
         let trace_cores = Arc::into_raw(event.clone());
+        const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
+        let call = trace_cores.cast_mut().cast::<bindings::trace_event_call>();
+        let class = event.class.get();
         // SAFETY: The call is complete since `draft`, stays in place, and is not registered yet: a
         // draft is published once. The reference made above keeps it alive until it is removed again.
         // The fields, which end in zeros, stay in place until they are taken back below, and the trace
@@ -65,7 +68,8 @@ impl<O: DynEventOwner> Draft<O> {
             drop(unsafe { Arc::from_raw(trace_cores) });
         } else {
             *event.published.get_mut(held) = true;
-            let entry = event.dyn_event.get();
+            // SAFETY: The event is alive; this makes a pointer only.
+            let entry = Opaque::cast_into(unsafe { ptr::addr_of!((*trace_cores).dyn_event) });
             // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
             // that nobody writes to. `event_mutex` is held.
             unsafe {
@@ -105,40 +109,87 @@ impl<O: DynEventOwner> TraceEvent<O> {
         unsafe { bindings::user_events_call_is_referenced(self.call.get()) }
     }
 
-    /// Takes the event away from the trace core. Does nothing if it was not published. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` while a consumer is attached, or the event is referred to; nothing has changed then.
-    pub(crate) fn withdraw(&self, held: &mut EventMutexHeld) -> Result {
-        if !*self.published.get(held) {
-            return Ok(());
+    /// The right to take the event away from the trace core.
+    pub(crate) fn removal<'a>(
+        self: &'a Arc<Self>,
+        guard: &'a mut EventMutexGuard,
+    ) -> Removal<'a, O> {
+        // INVARIANT: Whoever has the guard has locked the mutex, so the trace core is not in the middle
+        // of anything that it locks it for.
+        Removal {
+            event: self,
+            held: guard,
         }
-        if self.is_referenced(held) {
-            return Err(EBUSY);
-        }
-        let call = self.call.get();
-        // SAFETY: The call is published, hence alive. On success the trace core has forgotten it:
-        // nobody runs its functions any more, since those who print hold `trace_event_sem`, which
-        // the removal takes for writing, and consumers are detached.
-        to_result(unsafe { bindings::trace_remove_event_call(call) })?;
-        *self.published.get_mut(held) = false;
-        // SAFETY: `publish` put the entry into the list; `event_mutex` is held.
-        unsafe { bindings::user_events_remove_dyn_event(self.dyn_event.get()) };
-        // SAFETY: The reference that `publish` gave away, given back. `self` is borrowed from
-        // another one, so it outlives this.
-        drop(unsafe { Arc::from_raw(ptr::from_ref(self)) });
-        Ok(())
     }
 
     /// The event that an entry of `dynamic_events` lies in.
     ///
     /// # Safety
     ///
-    /// `entry` must lie in a `TraceEvent<O>`.
+    /// `entry` must be what `publish` put into the list for a `TraceEvent<O>` that is alive.
     pub(in super::super) unsafe fn of_dyn_event(entry: *mut bindings::dyn_event) -> *const Self {
         let entry = Opaque::cast_from(entry.cast_const());
         // SAFETY: Promised by the caller.
         unsafe { kernel::container_of!(entry, Self, dyn_event) }
+    }
+}
+
+/// The right to take an event away from the trace core, for which it does not do to hold `event_mutex`:
+/// the trace core holds that, too, while it calls us about a consumer of the event.
+///
+/// # Invariants
+///
+/// The trace core is not at work on the event, nor with the lists that lead to it, but for the one of
+/// dynamic events: there it does not come back to the event's entry.
+pub(crate) struct Removal<'a, O: DynEventOwner> {
+    event: &'a Arc<TraceEvent<O>>,
+    held: &'a mut EventMutexHeld,
+}
+
+impl<'a, O: DynEventOwner> Removal<'a, O> {
+    /// For the trace core's call to delete a dynamic event.
+    ///
+    /// # Safety
+    ///
+    /// The invariants must hold for `event`.
+    pub(in super::super) unsafe fn new(
+        event: &'a Arc<TraceEvent<O>>,
+        held: &'a mut EventMutexHeld,
+    ) -> Self {
+        // INVARIANT: Promised by the caller.
+        Self { event, held }
+    }
+
+    /// The event.
+    pub(crate) fn event(&self) -> &'a Arc<TraceEvent<O>> {
+        self.event
+    }
+
+    /// Takes the event away from the trace core. Does nothing if it was not published. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while a consumer is attached, or the event is referred to; nothing has changed then.
+    pub(crate) fn withdraw(self) -> Result<(&'a Arc<TraceEvent<O>>, &'a mut EventMutexHeld)> {
+        let Self { event, held } = self;
+        if !*event.published.get(held) {
+            return Ok((event, held));
+        }
+        if event.is_referenced(held) {
+            return Err(EBUSY);
+        }
+        let call = event.call.get();
+        // SAFETY: The call is published, hence alive, and by the invariant the trace core is not at work
+        // on it. On success the trace core has forgotten it: nobody runs its functions any more, since
+        // those who print hold `trace_event_sem`, which the removal takes for writing, and consumers
+        // are detached.
+        to_result(unsafe { bindings::trace_remove_event_call(call) })?;
+        *event.published.get_mut(held) = false;
+        // SAFETY: `publish` put the entry into the list; `event_mutex` is held. By the invariant the
+        // trace core does not look for the next entry from here.
+        unsafe { bindings::user_events_remove_dyn_event(event.dyn_event.get()) };
+        // SAFETY: The reference count that `publish` gave away by `Arc::into_raw`, given back.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(event)) });
+        Ok((event, held))
     }
 }

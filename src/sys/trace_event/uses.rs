@@ -7,7 +7,6 @@
 
 use super::super::event_mutex::EventMutexHeld;
 use super::{TraceEvent, TraceEventOwner};
-use core::mem;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::sync::atomic::{Acquire, Full, Relaxed};
@@ -20,8 +19,9 @@ use kernel::sync::Arc;
 ///
 /// # Invariants
 ///
-/// It is one of those that the event's `uses` counts. While that is not 0, all uses together own
-/// one reference count of the event's `Arc`, or the caller of [`Use::first`] lends it.
+/// It is one of those that the event's `uses` counts, and the pointer is what `Arc::into_raw` gives
+/// for the event. Each time `uses` rises from 0, [`Use::first`] gives up one reference count that way,
+/// which belongs to all uses together. The one that takes `uses` to 0 again gives it back.
 pub(crate) struct Use<O: TraceEventOwner>(NonNull<TraceEvent<O>>);
 
 // SAFETY: An event can be used and dropped on any thread.
@@ -40,14 +40,17 @@ impl<O: TraceEventOwner> Use<O> {
     /// A use by somebody who has none yet. `event_mutex` is what keeps the event from being retired
     /// at the same time.
     pub(crate) fn first(event: &Arc<TraceEvent<O>>, _held: &EventMutexHeld) -> Self {
-        if event.uses.fetch_add(1, Full) == 0 {
-            // INVARIANT: What the uses own from now on. The last use before may just be giving back
-            // what they owned then; nobody else makes a first use, since `event_mutex` is held, and
-            // until here `event` is borrowed.
-            mem::forget(event.clone());
-        }
-        // INVARIANT: Just counted.
-        Self(NonNull::from(&**event))
+        let pointer = if event.uses.fetch_add(1, Full) == 0 {
+            // INVARIANT: What belongs to the uses from now on. The last use before may just be giving
+            // back what belonged to them then; it is another count. No other first use is made
+            // meanwhile, since `event_mutex` is held, and until here `event` is borrowed.
+            Arc::into_raw(event.clone())
+        } else {
+            Arc::as_ptr(event)
+        };
+        // INVARIANT: Just counted; `Arc::as_ptr` is what `Arc::into_raw` gives.
+        // SAFETY: What an `Arc` holds does not lie at address 0.
+        Self(unsafe { NonNull::new_unchecked(pointer.cast_mut()) })
     }
 
     /// Another use of the same event.
@@ -72,7 +75,7 @@ impl<O: TraceEventOwner> Drop for Use<O> {
     #[inline]
     fn drop(&mut self) {
         if self.uses.fetch_sub(1, Full) == 1 {
-            // SAFETY: That was the last use.
+            // SAFETY: That took `uses` to 0.
             unsafe { Self::give_back(self.0) };
         }
     }
@@ -83,11 +86,11 @@ impl<O: TraceEventOwner> Use<O> {
     ///
     /// # Safety
     ///
-    /// The caller has just dropped the last of them.
+    /// `event` must be the pointer of a use that has just taken `uses` to 0. To be called once for that.
     #[cold]
     unsafe fn give_back(event: NonNull<TraceEvent<O>>) {
-        // SAFETY: The pointer is that of an `Arc`, of which the uses together owned a count. Since
-        // the caller dropped the last of them, that count is the caller's to give back.
+        // SAFETY: By the invariant the pointer is what `Arc::into_raw` gave, and one count that was
+        // given up that way is the caller's to give back.
         O::last_use_dropped(unsafe { Arc::from_raw(event.as_ptr()) });
     }
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A record of a trace event: checked, and handed to the consumers.
+//!
+//! Filters, triggers, histograms, event probes and eBPF follow the locations in a record without a look
+//! at the bounds. So no consumer takes bytes: each takes a [`Record`], which only the check makes, and
+//! which goes to no other event than the one that it was checked for.
+
+use super::super::perf;
+use super::super::probe_list::Reader;
+use super::super::ring_buffer::NotRecorded;
+use super::{TraceEvent, TraceEventOwner};
+use crate::schema::{self, Ending};
+
+/// A payload that is a valid record of an event, and that event.
+///
+/// # Invariants
+///
+/// [`schema::check_payload`] has found `payload` valid for the fields of `event`, or all of it but the
+/// last byte, a NUL.
+pub(crate) struct Record<'a, O: TraceEventOwner> {
+    event: &'a TraceEvent<O>,
+    payload: &'a [u8],
+}
+
+impl<O: TraceEventOwner> TraceEvent<O> {
+    /// Checks a payload. A NUL that is not part of it comes last.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`schema::check_payload`].
+    #[inline]
+    pub(crate) fn check<'a>(
+        &'a self,
+        payload_and_nul: &'a [u8],
+    ) -> Result<Record<'a, O>, schema::Error> {
+        let (nul, payload) = payload_and_nul
+            .split_last()
+            .ok_or(schema::Error::PayloadShort)?;
+        let payload = match schema::check_payload(payload, self.fixed_size, &self.locations)? {
+            Ending::Complete => payload,
+            Ending::NeedsNul if *nul == 0 => payload_and_nul,
+            Ending::NeedsNul => return Err(schema::Error::MissingNul),
+        };
+        // INVARIANT: Just checked. `fixed_size` and `locations` are those of the event's fields.
+        Ok(Record {
+            event: self,
+            payload,
+        })
+    }
+}
+
+impl<'a, O: TraceEventOwner> Record<'a, O> {
+    /// Begins to hand the record to the event's consumers. Until the returned value is dropped,
+    /// preemption is off.
+    #[inline]
+    pub(crate) fn deliver(self) -> Delivery<'a, O> {
+        Delivery {
+            reader: self.event.probes.enter(),
+            record: self,
+        }
+    }
+}
+
+/// A record on its way to the consumers of its event. Preemption is off while it exists.
+pub(crate) struct Delivery<'a, O: TraceEventOwner> {
+    record: Record<'a, O>,
+    reader: Reader<'a>,
+}
+
+impl<O: TraceEventOwner> Delivery<'_, O> {
+    /// Hands the record to each trace instance in which the event is enabled, and tells `then` what
+    /// became of it there.
+    #[inline(always)]
+    pub(crate) fn ftrace(&self, mut then: impl FnMut(Result<(), NotRecorded>)) {
+        for file in self.reader.files() {
+            // SAFETY: The files in the event's list are files of that event, for which the record is
+            // valid.
+            then(unsafe { file.record(self.record.payload) });
+        }
+    }
+
+    /// Hands the record to perf and eBPF, if they are attached.
+    #[inline(always)]
+    pub(crate) fn perf(&self) -> Option<Result<(), NotRecorded>> {
+        let record = &self.record;
+        if !record.event.consumers().has_perf() {
+            return None;
+        }
+        // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf
+        // clears it and then waits for readers like ours before it frees anything. The record is valid
+        // for the event.
+        Some(unsafe { perf::record(record.event.call.get(), record.payload) })
+    }
+}
