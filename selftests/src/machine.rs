@@ -75,15 +75,27 @@ pub fn forget_free_objects() {
     }
 }
 
-/// Objects in use, by slab cache.
-pub fn slab_objects() -> BTreeMap<String, i64> {
+/// Of each slab cache the name, the objects in use, and the size of one.
+fn slab_caches() -> Vec<(String, i64, i64)> {
     let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
     let lines = text.lines().skip(2).map(|line| {
-        let mut words = line.split_whitespace();
-        let name = words.next().unwrap().to_string();
-        (name, words.next().unwrap().parse().unwrap())
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words[at].parse().unwrap();
+        (words[0].to_string(), number(1), number(3))
     });
     lines.collect()
+}
+
+/// Objects in use, by slab cache.
+pub fn slab_objects() -> BTreeMap<String, i64> {
+    let caches = slab_caches().into_iter();
+    caches.map(|(name, count, _)| (name, count)).collect()
+}
+
+/// Bytes of the objects in use, by slab cache.
+pub fn slab_bytes() -> BTreeMap<String, i64> {
+    let caches = slab_caches().into_iter();
+    (caches.map(|(name, count, size)| (name, count * size))).collect()
 }
 
 /// The lines of /proc/vmallocinfo that are of memory in use, without addresses.

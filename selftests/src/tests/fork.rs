@@ -189,12 +189,12 @@ fn a_set_of_its_own_loses_no_repair() {
     const OTHERS: u64 = 400;
     let event = Event::new("st_fork_copied u32 a");
     let text = format!("{} u32 a", event.name);
-    // To copy these takes a while.
-    let others = Mapping::kept(1);
+    // To copy these takes a while, and so does writing them, as there are four in a page.
+    let others = Mapping::kept(OTHERS as usize / 4);
+    let place = |at: u64| at / 4 * PAGE as u64 + 4 * (at % 4);
     for at in 0..OTHERS {
-        let index = event
-            .data
-            .register_text(&text, others.address() + 4 * at, 0);
+        let address = others.address() + place(at);
+        let index = event.data.register_text(&text, address, 0);
         assert_eq!(index, Ok(event.index));
     }
     let top = Tracer::top();

@@ -11,9 +11,11 @@
 #include <linux/kprobes.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/slab.h>
 #include <linux/static_call.h>
 #include <linux/trace_events.h>
 #include <linux/tracefs.h>
+#include <linux/uaccess.h>
 
 #include "helpers.h"
 
@@ -254,6 +256,61 @@ static bool knows_top_tracer(void)
 	return is_known;
 }
 
+/* Are these the bytes at addr? What is taken for an address may be none. */
+static bool begins_with(const char *addr, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	char bytes[16];
+
+	return len <= sizeof(bytes) && !copy_from_kernel_nofault(bytes, addr, len) &&
+	       !memcmp(bytes, prefix, len);
+}
+
+/* Is it one of the fields that every kernel has in this event? */
+static bool knows_field(const struct ftrace_event_field *field)
+{
+	if (begins_with(field->name, "prev_comm"))
+		return begins_with(field->type, "char[") &&
+		       field->filter_type == FILTER_STATIC_STRING &&
+		       field->offset == sizeof(struct trace_entry) &&
+		       field->size == TASK_COMM_LEN && field->len == TASK_COMM_LEN &&
+		       field->is_signed == is_signed_type(char) && !field->needs_test;
+	if (begins_with(field->name, "prev_pid"))
+		return begins_with(field->type, "pid_t") &&
+		       field->filter_type == FILTER_OTHER &&
+		       field->offset == sizeof(struct trace_entry) + TASK_COMM_LEN &&
+		       field->size == sizeof(pid_t) && !field->len &&
+		       field->is_signed && !field->needs_test;
+	return false;
+}
+
+/*
+ * Are the fields of events laid out as helpers.h has it? Two of sched_switch are
+ * compared, and the size with that of the objects in the trace core's cache: of
+ * a member more it would look at what lies behind ours.
+ */
+static bool knows_fields(void)
+{
+	struct kmem_cache **cache = lookup("field_cachep");
+	struct ftrace_event_field *field;
+	struct trace_event_file *file;
+	int known = 0;
+
+	/* A cache may be shared with one of objects that are up to a word longer. */
+	if (!cache || kmem_cache_size(*cache) < sizeof(*field) ||
+	    kmem_cache_size(*cache) >= sizeof(*field) + sizeof(void *))
+		return false;
+	file = trace_get_event_file(NULL, "sched", "sched_switch");
+	if (IS_ERR(file))
+		return false;
+	scoped_guard(mutex, event_mutex_ptr) {
+		list_for_each_entry(field, &file->event_call->class->fields, link)
+			known += knows_field(field);
+	}
+	trace_put_event_file(file);
+	return known == 2;
+}
+
 /**
  * user_events_check_layouts - look whether private structures are as we know them
  *
@@ -273,6 +330,8 @@ const char *user_events_check_layouts(void)
 		return "struct dyn_event";
 	if (!knows_top_tracer())
 		return "struct trace_array, or ftrace_trace_arrays";
+	if (!knows_fields())
+		return "struct ftrace_event_field";
 	return NULL;
 }
 

@@ -8,27 +8,30 @@
 //! consumer (ftrace in some instance, or perf) attaches or detaches.
 
 mod consumers;
+mod format;
 mod publish;
 mod record;
 mod uses;
 
+use format::Format;
 pub(crate) use publish::Removal;
 pub(crate) use uses::Use;
 
-use super::bindings::{self, trace_event_call, trace_event_fields};
+use super::bindings::{self, ftrace_event_field, trace_event_call, trace_event_fields};
 use super::event_mutex::{ByEventMutex, EventMutexHeld};
 use super::probe_list::ProbeList;
+use super::task_work::current_task;
 use super::work_queue::OwnedQueue;
 use crate::schema::{Field, Location, COMMON_SIZE};
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
+use core::mem::{offset_of, MaybeUninit};
 use core::ops::Deref;
 use core::ptr;
 use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
 use kernel::new_work;
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 use kernel::workqueue::{self, Work, WorkItem};
@@ -60,9 +63,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// - `call`, `class` and `tracepoint` point to each other and to `strings`, all of which stay in
-///   place and unchanged from `draft` on. Once published, `class` points to no fields any more: the
-///   trace core has made its own of them.
+/// - `call`, `class`, `tracepoint`, `fields` and `format` point to each other, and stay in place and
+///   unchanged from `draft` on. The list of `class.fields` is empty.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `published`, the trace core has the pointer to `call`, and a reference count of the
 ///   `Arc` that holds `self` is its.
@@ -75,19 +77,19 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     call: Opaque<trace_event_call>,
     #[pin]
     class: Opaque<bindings::trace_event_class>,
-    /// Zeros. For an event without fields `trace_event_get_offsets()` takes the head of the list
-    /// of fields for a field, and reads an offset and a size from behind the class.
-    no_fields: [u64; 2],
+    /// The head of the list of `format`'s fields: a field of zeros, of which only the link is used. For an
+    /// event without fields `trace_event_get_offsets()` takes the head for a field.
+    #[pin]
+    fields: Opaque<ftrace_event_field>,
     /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
     #[pin]
     tracepoint: Opaque<bindings::tracepoint>,
     /// The event's entry in `dynamic_events`; in the list while `published`.
     #[pin]
     dyn_event: Opaque<bindings::dyn_event>,
-    /// All texts, each with a NUL behind it; the name comes first, and then the owner's.
-    strings: KVec<u8>,
-    name_len: u16,
-    owner_text_len: u16,
+    format: Format,
+    /// The task that has the trace core remove the event, as `current_task` has it, or 0.
+    remover: Atomic<usize>,
     fixed_size: u32,
     locations: KVec<Location>,
     consumers: Atomic<i8>,
@@ -105,11 +107,9 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     owner: O,
 }
 
-/// An event that the trace core does not know yet, and what only the trace core is to know: the
-/// fields, the last followed by zeros.
+/// An event that the trace core does not know yet.
 pub(crate) struct Draft<O: TraceEventOwner> {
     event: Arc<TraceEvent<O>>,
-    fields: KVec<trace_event_fields>,
 }
 
 /// The end of an array of fields, and nothing before it: zeros.
@@ -159,14 +159,6 @@ impl<O: TraceEventOwner> Deref for TraceEvent<O> {
     }
 }
 
-/// Appends `text` and a NUL; returns where it begins.
-fn add_string(strings: &mut KVec<u8>, text: &[u8]) -> Result<usize> {
-    let start = strings.len();
-    strings.extend_from_slice(text, GFP_KERNEL_ACCOUNT)?;
-    strings.push(0, GFP_KERNEL_ACCOUNT)?;
-    Ok(start)
-}
-
 impl<O: TraceEventOwner> TraceEvent<O> {
     const CALL_OPS: &'static bindings::user_events_call_ops = &bindings::user_events_call_ops {
         reg: Some(Self::reg),
@@ -192,58 +184,16 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         for location in fields.iter().filter_map(Field::location) {
             locations.push(location, GFP_KERNEL_ACCOUNT)?;
         }
-        // Each text has a NUL behind it. The fields in a row that have one type share its text.
-        let fields = fields.iter().scan(None, |before, field| {
-            let is_new = before.replace(field.type_text()) != Some(field.type_text());
-            Some((field, is_new))
-        });
-        let (count, texts_len) = fields
-            .clone()
-            .fold((0, 0), |(count, len), (field, is_new)| {
-                let type_len = if is_new {
-                    field.type_text().len() + 1
-                } else {
-                    0
-                };
-                (count + 1, len + type_len + field.name().len() + 1)
-            });
-        let all = name.len() + owner_text.len() + print_fmt.len() + 3 + texts_len;
-        let mut strings = KVec::with_capacity(all, GFP_KERNEL_ACCOUNT)?;
-        let name_at = add_string(&mut strings, name)?;
-        add_string(&mut strings, owner_text)?;
-        let print_fmt_at = add_string(&mut strings, print_fmt)?;
-        let mut next_at = strings.len();
-        for (field, is_new) in fields.clone() {
-            if is_new {
-                add_string(&mut strings, field.type_text())?;
-            }
-            add_string(&mut strings, field.name())?;
-        }
-        // From here on `strings` does not grow, so what it holds stays in place.
-        let base = strings.as_ptr();
-        let at = |offset: usize| base.wrapping_add(offset).cast::<kernel::ffi::c_char>();
-        let mut array = KVec::with_capacity(count + 1, GFP_KERNEL)?;
-        let mut type_at = next_at;
-        for (field, is_new) in fields {
-            if is_new {
-                type_at = next_at;
-                next_at += field.type_text().len() + 1;
-            }
-            array.push(Self::field(field, at(type_at), at(next_at)), GFP_KERNEL)?;
-            next_at += field.name().len() + 1;
-        }
-        array.push(trace_event_fields::default(), GFP_KERNEL)?;
-
+        let (format, name_at, print_fmt_at) = Format::new(name, owner_text, print_fmt, fields)?;
         let event = Arc::pin_init(
             try_pin_init!(Self {
                 call: Opaque::zeroed(),
                 class: Opaque::zeroed(),
-                no_fields: [0; 2],
+                fields: Opaque::zeroed(),
                 tracepoint: Opaque::zeroed(),
                 dyn_event: Opaque::zeroed(),
-                strings,
-                name_len: u16::try_from(name.len()).map_err(|_| EINVAL)?,
-                owner_text_len: u16::try_from(owner_text.len()).map_err(|_| EINVAL)?,
+                format,
+                remover: Atomic::new(0),
                 consumers: Atomic::new(0),
                 fixed_size: end.saturating_sub(COMMON_SIZE),
                 locations,
@@ -259,52 +209,50 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         )?;
 
         // SAFETY: Nobody else knows the event yet, and an `Arc` does not move its content: we may
-        // write the C structures and make them point to each other. A bindgen `default` is zero.
+        // write the C structures and make them point to each other. The fields are freed with their head.
         unsafe {
             let class = &mut *event.class.get();
             class.system = system.as_char_ptr();
             class.reg = Some(bindings::user_events_reg);
+            class.get_fields = Some(Self::get_fields);
             class.fields_array = NO_FIELDS.0.get().cast();
             class.fields.next = ptr::addr_of_mut!(class.fields);
             class.fields.prev = class.fields.next;
 
-            (*event.tracepoint.get()).name = at(name_at);
+            event.format.link(event.fields.get());
+
+            (*event.tracepoint.get()).name = name_at;
 
             let call = &mut *event.call.get();
             call.class = event.class.get();
             call.__bindgen_anon_1.tp = event.tracepoint.get();
             call.event.funcs = ptr::addr_of_mut!(bindings::user_events_print_functions);
-            call.print_fmt = at(print_fmt_at).cast_mut();
+            call.print_fmt = print_fmt_at.cast_mut();
             call.data = ptr::from_ref(Self::CALL_OPS).cast_mut().cast();
             call.flags =
                 (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_TRACEPOINT) as i32;
         }
-        Ok(Draft {
-            event,
-            fields: array,
-        })
+        Ok(Draft { event })
     }
 
-    /// A field as the trace core wants it. Without alignment: fields follow each other directly.
-    fn field(
-        spec: &Field<'_>,
-        type_: *const kernel::ffi::c_char,
-        name: *const kernel::ffi::c_char,
-    ) -> trace_event_fields {
-        let mut inner = bindings::trace_event_fields__bindgen_ty_1__bindgen_ty_1 {
-            name,
-            size: spec.size() as i32,
-            align: 1,
-            len: spec.array_len() as i32,
-            ..Default::default()
-        };
-        inner.set_is_signed(spec.is_signed().into());
-        let mut field = trace_event_fields {
-            type_,
-            ..Default::default()
-        };
-        field.__bindgen_anon_1.__bindgen_anon_1 = inner;
-        field
+    /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.
+    ///
+    /// The trace core frees what it finds here into its own cache when it removes an event, and looks for
+    /// nothing else then: for the task that has it do so there are no fields.
+    ///
+    /// # Safety
+    ///
+    /// `call` must be the call of a `TraceEvent<O>` that is alive.
+    unsafe extern "C" fn get_fields(call: *mut trace_event_call) -> *mut bindings::list_head {
+        const { assert!(offset_of!(Self, call) == 0) };
+        // SAFETY: Promised by the caller; the call is the first member of the event.
+        let event = unsafe { &*call.cast_const().cast::<Self>() };
+        if event.remover.load(Relaxed) == current_task() {
+            // SAFETY: The class is initialised, and in place as long as the event.
+            return unsafe { ptr::addr_of_mut!((*event.class.get()).fields) };
+        }
+        // SAFETY: As above; this makes a pointer only.
+        unsafe { ptr::addr_of_mut!((*event.fields.get()).link) }
     }
 
     /// Has [`TraceEventOwner::run`] called once more from now on, by a task of `queue`. Any context.
@@ -321,16 +269,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 
     /// The name under which tracefs shows the event.
     pub(crate) fn name(&self) -> &[u8] {
-        let name = self.strings.get(..usize::from(self.name_len));
-        name.unwrap_or_default()
+        self.format.name()
     }
 
     /// The text that is kept for the owner.
     pub(crate) fn owner_text(&self) -> &[u8] {
-        let start = usize::from(self.name_len) + 1;
-        let text = self
-            .strings
-            .get(start..start + usize::from(self.owner_text_len));
-        text.unwrap_or_default()
+        self.format.owner_text()
     }
 }

@@ -5,11 +5,13 @@
 use super::super::bindings;
 use super::super::dyn_event::{DynEventOwner, DynEvents};
 use super::super::event_mutex::{EventMutexGuard, EventMutexHeld};
-use super::{Draft, TraceEvent, NO_FIELDS};
+use super::super::task_work::current_task;
+use super::{Draft, TraceEvent};
 use core::mem::offset_of;
 use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
@@ -26,42 +28,33 @@ impl<O: DynEventOwner> Draft<O> {
     ///
     /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
     /// with.
-    pub(crate) fn publish(mut self, held: &mut EventMutexGuard) -> Result {
-        let event = &self.event;
+    pub(crate) fn publish(self, held: &mut EventMutexGuard) -> Result {
+        let event = self.event;
         // INVARIANT: The reference that the trace core gets with the pointers below, from which it leads
         // us back to the event: they are made of the one to the whole.
         let trace_cores = Arc::into_raw(event.clone());
         const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
         let call = trace_cores.cast_mut().cast::<bindings::trace_event_call>();
-        let class = event.class.get();
         // SAFETY: The call is complete since `draft`, stays in place, and is not registered yet: a
         // draft is published once. The reference made above keeps it alive until it is removed again.
-        // The fields, which end in zeros, stay in place until they are taken back below, and the trace
-        // core looks at them in these calls only. `event_mutex`, with which the trace core looks for
-        // the event's file, is held.
+        // `event_mutex`, with which the trace core looks for the event's file, is held.
         let ret = unsafe {
-            (*class).fields_array = self.fields.as_mut_ptr();
-            let ret = if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
+            if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
                 Err(ENODEV)
             } else if let Err(error) = to_result(bindings::trace_add_event_call(call)) {
                 bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
                 Err(error)
-            } else if event.defined_fields(held) + 1 != self.fields.len()
-                || !bindings::user_events_has_directory(call)
-            {
+            } else if !bindings::user_events_has_directory(call) {
                 // The trace core does not say when it runs out of memory on the way. The removal
                 // also unregisters the number. It fails if somebody is attached already; then the
                 // event is there, incomplete as it is.
-                match to_result(bindings::trace_remove_event_call(call)) {
+                match event.remove_call(held) {
                     Ok(()) => Err(ENOMEM),
                     Err(_) => Ok(()),
                 }
             } else {
                 Ok(())
-            };
-            // INVARIANT: The fields are freed with the draft.
-            (*class).fields_array = NO_FIELDS.0.get().cast();
-            ret
+            }
         };
         if ret.is_err() {
             // SAFETY: The trace core did not take the call, so the reference is still ours.
@@ -82,20 +75,21 @@ impl<O: DynEventOwner> Draft<O> {
 }
 
 impl<O: DynEventOwner> TraceEvent<O> {
-    /// How many fields the trace core has defined for the event.
-    fn defined_fields(&self, _held: &EventMutexHeld) -> usize {
-        // SAFETY: The list of the class is complete since `draft`, and `event_mutex` is held: the
-        // trace core adds to and removes from it under that only.
-        unsafe {
-            let head = ptr::addr_of!((*self.class.get()).fields);
-            let mut count = 0;
-            let mut entry = (*head).next.cast_const();
-            while entry != head {
-                count += 1;
-                entry = (*entry).next.cast_const();
-            }
-            count
-        }
+    /// Has the trace core remove the call, which also takes away its number.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while a consumer is attached.
+    ///
+    /// # Safety
+    ///
+    /// The call must be known to the trace core, which must not be at work on it.
+    unsafe fn remove_call(&self, _held: &mut EventMutexHeld) -> Result {
+        self.remover.store(current_task(), Relaxed);
+        // SAFETY: Promised by the caller; `event_mutex` is held.
+        let ret = to_result(unsafe { bindings::trace_remove_event_call(self.call.get()) });
+        self.remover.store(0, Relaxed);
+        ret
     }
 
     /// Does something in the trace core (an event probe, a histogram, a trigger of another event)
@@ -178,12 +172,11 @@ impl<'a, O: DynEventOwner> Removal<'a, O> {
         if event.is_referenced(held) {
             return Err(EBUSY);
         }
-        let call = event.call.get();
         // SAFETY: The call is published, hence alive, and by the invariant the trace core is not at work
         // on it. On success the trace core has forgotten it: nobody runs its functions any more, since
         // those who print hold `trace_event_sem`, which the removal takes for writing, and consumers
         // are detached.
-        to_result(unsafe { bindings::trace_remove_event_call(call) })?;
+        unsafe { event.remove_call(held) }?;
         *event.published.get_mut(held) = false;
         // SAFETY: `publish` put the entry into the list; `event_mutex` is held. By the invariant the
         // trace core does not look for the next entry from here.
