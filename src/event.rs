@@ -153,10 +153,10 @@ impl Place {
 
 /// The name in tracefs of a format of the events that are registered as `name`.
 fn name_of_format(name: &[u8], number: NonZero<u64>) -> Result<KVec<u8>> {
-    let mut shown = KVec::with_capacity(name.len() + 8, GFP_KERNEL)?;
-    shown.extend_from_slice(name, GFP_KERNEL)?;
+    let mut shown = KVec::with_capacity(name.len() + 8, GFP_KERNEL_ACCOUNT)?;
+    shown.extend_from_slice(name, GFP_KERNEL_ACCOUNT)?;
     let suffix = CString::try_from_fmt(fmt!(".{:x}", number.get() - 1))?;
-    shown.extend_from_slice(suffix.to_bytes(), GFP_KERNEL)?;
+    shown.extend_from_slice(suffix.to_bytes(), GFP_KERNEL_ACCOUNT)?;
     schema::check_name(&shown)?;
     Ok(shown)
 }

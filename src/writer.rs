@@ -75,7 +75,7 @@ fn write_long(event: &Event, payload_len: usize, mut source: impl Source) -> Res
     if payload_len > LONGEST {
         return Err(E2BIG);
     }
-    let mut room = KVVec::with_capacity(payload_len + 1, GFP_KERNEL)?;
+    let mut room = KVVec::with_capacity(payload_len + 1, GFP_KERNEL_ACCOUNT)?;
     let room = room.spare_capacity_mut().get_mut(..=payload_len);
     record_long(event, source.read_payload_and_nul(room.ok_or(E2BIG)?)?)
 }

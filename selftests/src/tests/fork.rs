@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::event::{wait_gone, Event};
 use crate::follower::{end, follow, fork, obey, tell, toggle};
 use crate::harness::tests;
-use crate::memory::{Mapping, PAGE};
+use crate::memory::Mapping;
 use crate::tracefs::{self, Tracer};
 use crate::{os, tasks, wait};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,6 @@ tests!("fork":
     a_child_has_them_before_its_first_instruction,
     the_first_call_of_a_child_finds_them,
     what_a_thread_registers_meanwhile_is_all_there_or_not_at_all,
-    a_set_of_its_own_loses_no_repair,
     a_child_whose_parent_has_ended_keeps_them,
     a_child_forked_while_enabled_follows,
     what_one_process_changes_the_others_keep,
@@ -182,48 +181,6 @@ fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
     assert_eq!((wrong_bit, other_errno), (0, 0), "of {codes:?}");
     assert_ne!(whole, 0, "no child inherited it: nothing was tried");
     top.disable(&event.name);
-}
-
-/// Bits that are due when a child gets a set of its own are written for that set.
-fn a_set_of_its_own_loses_no_repair() {
-    const OTHERS: u64 = 400;
-    let event = Event::new("st_fork_copied u32 a");
-    let text = format!("{} u32 a", event.name);
-    // To copy these takes a while, and so does writing them, as there are four in a page.
-    let others = Mapping::kept(OTHERS as usize / 4);
-    let place = |at: u64| at / 4 * PAGE as u64 + 4 * (at % 4);
-    for at in 0..OTHERS {
-        let address = others.address() + place(at);
-        let index = event.data.register_text(&text, address, 0);
-        assert_eq!(index, Ok(event.index));
-    }
-    let top = Tracer::top();
-    for round in 0..60 {
-        let mut child = child::fork(|line| {
-            line.say("forked");
-            line.hear("unregister");
-            assert_eq!(event.data.unregister_bit(others.address(), 0), Ok(()));
-            line.say("unregistered");
-            event.wait_set();
-            for at in 1..OTHERS {
-                let is_set = || others.word(place(at) as usize).load(Ordering::Relaxed) == 1;
-                wait::until("a bit of the child", is_set);
-            }
-        });
-        child.line.hear("forked");
-        // The child's pages are shared with its parent's: none of its bits can be written at once.
-        if round % 2 == 0 {
-            child.line.say("unregister");
-            top.enable(&event.name);
-        } else {
-            top.enable(&event.name);
-            child.line.say("unregister");
-        }
-        child.line.hear("unregistered");
-        child.join();
-        top.disable(&event.name);
-        event.wait_clear();
-    }
 }
 
 fn a_child_whose_parent_has_ended_keeps_them() {
