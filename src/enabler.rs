@@ -4,8 +4,7 @@
 
 use crate::event::Use;
 use crate::ordered::Order;
-use crate::registrations::{Registrations, Site};
-use crate::sys::module_ref::ModuleRef;
+use crate::registrations::{Registrations, SetRef, Site};
 use crate::sys::remote_page::UserBit;
 use core::cmp::Ordering;
 use core::mem::size_of;
@@ -19,9 +18,8 @@ use kernel::sync::Arc;
 pub(crate) struct Enabler {
     bit: UserBit,
     event: Use,
-    registrations: Arc<Registrations>,
-    /// Last, so that it is dropped last.
-    _module: ModuleRef,
+    /// Last, so that it is dropped last: it keeps the module loaded.
+    registrations: SetRef,
 }
 
 /// Where an enabler stands among those of its event: by set of registrations, and in that by address, so
@@ -64,8 +62,7 @@ impl Enabler {
             Self {
                 bit,
                 event,
-                registrations: registrations.clone(),
-                _module: ModuleRef::get()?,
+                registrations: SetRef::new(registrations)?,
             },
             GFP_KERNEL_ACCOUNT,
         )?)
@@ -89,14 +86,14 @@ impl Enabler {
     /// Where it stands among the enablers of its event.
     pub(crate) fn position(&self) -> Position {
         Position {
-            set: Arc::as_ptr(&self.registrations) as usize,
+            set: Arc::as_ptr(self.registrations()) as usize,
             site: self.site(),
         }
     }
 
     /// Is the other one in the same set, with its bit in the same page?
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.registrations, &other.registrations)
+        Arc::ptr_eq(self.registrations(), other.registrations())
             && self.bit.page() == other.bit.page()
     }
 

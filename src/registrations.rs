@@ -9,14 +9,16 @@
 use crate::enabler::{BySite, Enabler};
 use crate::ordered::Ordered;
 use crate::process::Process;
+use crate::sys::module_ref::ModuleRef;
 use crate::sys::remote_page::UserBit;
 use core::mem;
+use core::ops::Deref;
 use kernel::alloc::AllocError;
-use kernel::new_mutex;
+use kernel::{new_mutex, new_spinlock};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::{Arc, Mutex, SpinLock};
 
 /// Counts the changes of bits in the memory of processes: each gets the next number.
 static CHANGES: Atomic<u64> = Atomic::new(0);
@@ -113,6 +115,15 @@ pub(crate) struct Registrations {
     /// By address space.
     #[pin]
     members: Mutex<Members>,
+    #[pin]
+    referred: SpinLock<Referred>,
+}
+
+/// What keeps the module loaded while there are enablers of a set: one reference for all of them, as the
+/// kernel counts those in 32 bits and there may be more enablers.
+struct Referred {
+    enablers: usize,
+    module: Option<ModuleRef>,
 }
 
 /// Processes by the key of their address space.
@@ -361,6 +372,44 @@ impl Registrations {
     }
 }
 
+/// An enabler's reference to its set. The module stays loaded while there is one.
+pub(crate) struct SetRef(Arc<Registrations>);
+
+impl SetRef {
+    /// A reference for a new enabler. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the module is being unloaded.
+    pub(crate) fn new(registrations: &Arc<Registrations>) -> Result<Self> {
+        let mut referred = registrations.referred.lock();
+        if referred.module.is_none() {
+            referred.module = Some(ModuleRef::get()?);
+        }
+        referred.enablers += 1;
+        drop(referred);
+        Ok(Self(registrations.clone()))
+    }
+}
+
+impl Deref for SetRef {
+    type Target = Arc<Registrations>;
+
+    fn deref(&self) -> &Arc<Registrations> {
+        &self.0
+    }
+}
+
+impl Drop for SetRef {
+    fn drop(&mut self) {
+        let mut referred = self.0.referred.lock();
+        referred.enablers -= 1;
+        let module = (referred.enablers == 0).then(|| referred.module.take());
+        drop(referred);
+        drop(module);
+    }
+}
+
 /// A share in a set of registrations. When the last is dropped, the set is cleared.
 pub(crate) struct Membership(Arc<Registrations>);
 
@@ -378,6 +427,13 @@ impl Membership {
                 by_site <- new_mutex!(Ordered::new(), "Registrations::by_site"),
                 ended <- new_mutex!(Ended::NONE, "Registrations::ended"),
                 members <- new_mutex!(RBTree::new(), "Registrations::members"),
+                referred <- new_spinlock!(
+                    Referred {
+                        enablers: 0,
+                        module: None,
+                    },
+                    "Registrations::referred"
+                ),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;

@@ -182,13 +182,19 @@ bool user_events_access_ok(unsigned long addr, unsigned long size)
  * Ends the pinning of a page that was just written to. False if the page could
  * not be marked as written to without waiting for somebody who has locked it.
  *
- * A page that is dirty now is written back after now, with what was written.
+ * A page that is dirty now is written back after now, with what was written: who
+ * writes it back clears the mark, with a full barrier, before it reads the page.
+ * The atomic operations of arm64 do not order what was written before a later
+ * read by themselves.
  */
 bool user_events_unpin_written(struct page *page)
 {
 	struct folio *folio = page_folio(page);
-	bool marked = folio_test_dirty(folio);
+	bool marked;
 
+	/* Pairs with the exchange in folio_clear_dirty_for_io(). */
+	smp_mb();
+	marked = folio_test_dirty(folio);
 	if (!marked && folio_trylock(folio)) {
 		folio_mark_dirty(folio);
 		folio_unlock(folio);
