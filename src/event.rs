@@ -15,7 +15,7 @@ use crate::schema::{self, Description, Field, Sink};
 use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::remote_page::UserBit;
-use crate::sys::trace_event::{self, Draft, TraceEvent, TraceEventOwner};
+use crate::sys::trace_event::{self, Draft, EventClass, TraceEvent, TraceEventOwner};
 use core::cmp::Ordering;
 use core::num::NonZero;
 use kernel::alloc::AllocError;
@@ -141,9 +141,13 @@ impl Place {
     /// The groups of our events in tracefs. C: `USER_EVENTS_SYSTEM`, `USER_EVENTS_MULTI_SYSTEM`.
     pub(crate) const GROUPS: [&'static CStr; 2] = [c"user_events", c"user_events_multi"];
 
-    /// The group of events in tracefs.
-    fn group(self) -> &'static CStr {
-        let [named, formats] = Self::GROUPS;
+    /// The class of events in the trace core.
+    fn class(self) -> &'static EventClass<UserEvent> {
+        static CLASSES: [EventClass<UserEvent>; 2] = [
+            EventClass::new(Place::GROUPS[0]),
+            EventClass::new(Place::GROUPS[1]),
+        ];
+        let [named, formats] = &CLASSES;
         match self {
             Place::Named => named,
             Place::Format(_) => formats,
@@ -232,7 +236,7 @@ impl UserEvent {
                 "UserEvent::enablers"
             ),
         }? Error);
-        TraceEvent::draft(place.group(), name, listing, &print_fmt.0, fields, event)
+        TraceEvent::draft(place.class(), name, listing, &print_fmt.0, fields, event)
     }
 
     /// Unique, and higher for events made later.

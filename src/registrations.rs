@@ -14,11 +14,11 @@ use crate::sys::remote_page::UserBit;
 use core::mem;
 use core::ops::Deref;
 use kernel::alloc::AllocError;
-use kernel::{new_mutex, new_spinlock};
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::{Arc, Mutex, SpinLock};
+use kernel::{new_mutex, new_spinlock};
 
 /// Counts the changes of bits in the memory of processes: each gets the next number.
 static CHANGES: Atomic<u64> = Atomic::new(0);

@@ -101,6 +101,9 @@ struct ftrace_event_field {
 	int			len;
 };
 
+/* The list of fields of an event without any: in place of the first there are zeros. */
+extern struct ftrace_event_field user_events_no_fields;
+
 void user_events_add_dyn_event(struct dyn_event *ev);
 void user_events_remove_dyn_event(struct dyn_event *ev);
 void user_events_add_dyn_event_ops(struct dyn_event_operations *ops);

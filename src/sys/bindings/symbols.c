@@ -351,6 +351,14 @@ void user_events_unlock_event_mutex(void)
 	mutex_unlock(event_mutex_ptr);
 }
 
+/*
+ * trace_event_get_offsets() takes the head of an empty list of fields for a field, and
+ * reads an offset and a size behind it.
+ */
+struct ftrace_event_field user_events_no_fields = {
+	.link = LIST_HEAD_INIT(user_events_no_fields.link),
+};
+
 /* event_mutex is held. */
 void user_events_add_dyn_event(struct dyn_event *ev)
 {

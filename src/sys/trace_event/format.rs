@@ -6,53 +6,47 @@
 //! `get_fields` of `struct trace_event_class` (linux/trace_events.h). Without `get_fields` the trace core
 //! allocates the fields itself, and does not charge them to the memory cgroup of the caller.
 
-use super::super::bindings::{self, ftrace_event_field};
+use super::super::bindings::{self, ftrace_event_field, list_head};
 use crate::schema::{Field, Kind};
-use core::mem::{align_of, size_of};
-use core::ptr;
+use core::ptr::{self, NonNull};
 use core::slice;
+use kernel::ffi::c_char;
 use kernel::prelude::*;
 
-/// What all texts and fields are made of.
-type Word = u64;
-
-/// How many words a field takes.
-const FIELD: usize = size_of::<ftrace_event_field>() / size_of::<Word>();
-const _: () = assert!(size_of::<ftrace_event_field>() == FIELD * size_of::<Word>());
-const _: () = assert!(align_of::<ftrace_event_field>() <= align_of::<Word>());
-
-/// The fields and the texts of an event, in one allocation.
+/// The fields and the texts of an event.
 ///
 /// # Invariants
 ///
-/// `words` begins with `count` fields, each of `FIELD` words, that point to each other, the outermost to
-/// a list head, and to texts behind them. There lie the name, the owner's text, of the lengths given, and
-/// the others, each with a NUL behind it. From `new` on nothing is changed but the links, and by
-/// [`Format::link`] only, and nothing is moved.
+/// `fields` and `texts` are those of a [`KVec`] each, of `count` fields and `texts_len` bytes, which is also
+/// their capacity. The texts begin with the name and the owner's text, of the lengths given, and each of them
+/// has a NUL behind it. From [`Format::link`] on nothing changes.
 pub(super) struct Format {
-    words: KVec<Word>,
+    fields: NonNull<ftrace_event_field>,
+    texts: NonNull<u8>,
     count: u16,
+    texts_len: u16,
     name_len: u16,
     owner_text_len: u16,
 }
 
-/// Texts that are written one after the other.
-struct Texts<'a> {
-    /// All of them: zeros where nothing was written yet.
-    room: &'a mut [u8],
-    used: usize,
-}
+// SAFETY: It owns what it points to, and what that points to.
+unsafe impl Send for Format {}
+// SAFETY: Nothing changes through a shared reference.
+unsafe impl Sync for Format {}
 
-impl Texts<'_> {
+/// Texts that do not move while more are added.
+struct Texts(KVec<u8>);
+
+impl Texts {
     /// Appends `text` and a NUL, and tells where it lies.
-    fn add(&mut self, text: &[u8]) -> Result<*const kernel::ffi::c_char> {
-        let room = self.room.get_mut(self.used..).ok_or(EINVAL)?;
-        // One more for the NUL, which is there.
-        let place = room.get_mut(..=text.len()).ok_or(EINVAL)?;
-        // SAFETY: The place is longer than the text, and another one, as it is borrowed mutably.
-        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), place.as_mut_ptr(), text.len()) };
-        self.used += place.len();
-        Ok(place.as_ptr().cast())
+    fn add(&mut self, text: &[u8]) -> Result<*const c_char> {
+        let start = self.0.len();
+        if self.0.capacity() - start <= text.len() {
+            return Err(EINVAL);
+        }
+        self.0.extend_from_slice(text, GFP_KERNEL_ACCOUNT)?;
+        self.0.push(0, GFP_KERNEL_ACCOUNT)?;
+        Ok(self.0.as_ptr().wrapping_add(start).cast())
     }
 }
 
@@ -68,63 +62,61 @@ impl Format {
         owner_text: &[u8],
         print_fmt: &[u8],
         fields: &[Field<'_>],
-    ) -> Result<(
-        Self,
-        *const kernel::ffi::c_char,
-        *const kernel::ffi::c_char,
-    )> {
+    ) -> Result<(Self, *const c_char, *const c_char)> {
         // The fields in a row that have one type share its text.
         let types = fields.iter().scan(None, |before, field| {
             let text = field.type_text();
             Some((before.replace(text) != Some(text)).then_some(text))
         });
-        let field_texts = fields.iter().map(Field::name).map(Some);
-        let texts = [name, owner_text, print_fmt];
-        let texts_len = Iterator::chain(field_texts, types.clone())
-            .flatten()
+        let field_texts = Iterator::chain(fields.iter().map(Field::name), types.clone().flatten());
+        let texts_len = Iterator::chain([name, owner_text, print_fmt].into_iter(), field_texts)
             .fold(0, |sum, text| sum + text.len() + 1);
-        let texts_len = texts.iter().fold(texts_len, |sum, text| sum + text.len() + 1);
-        let fields_len = fields.len() * FIELD;
-        let len = fields_len + texts_len.div_ceil(size_of::<Word>());
-        let mut words = KVec::with_capacity(len, GFP_KERNEL_ACCOUNT)?;
-        words.extend_with(len, 0, GFP_KERNEL_ACCOUNT)?;
+        let (count, texts_len, name_len, owner_text_len) = (
+            u16::try_from(fields.len()).map_err(|_| EINVAL)?,
+            u16::try_from(texts_len).map_err(|_| EINVAL)?,
+            u16::try_from(name.len()).map_err(|_| EINVAL)?,
+            u16::try_from(owner_text.len()).map_err(|_| EINVAL)?,
+        );
 
-        let first = words.as_mut_ptr();
-        // SAFETY: There are more words than those of the fields; the others are initialised, as zeros, and
-        // nothing else refers to them until the texts are written.
-        let room = unsafe {
-            let room = first.add(fields_len).cast::<u8>();
-            slice::from_raw_parts_mut(room, (len - fields_len) * size_of::<Word>())
-        };
-        let mut texts = Texts { room, used: 0 };
+        let mut array = KVec::with_capacity(usize::from(count), GFP_KERNEL_ACCOUNT)?;
+        let mut texts = Texts(KVec::with_capacity(
+            usize::from(texts_len),
+            GFP_KERNEL_ACCOUNT,
+        )?);
         let name_at = texts.add(name)?;
         texts.add(owner_text)?;
         let print_fmt_at = texts.add(print_fmt)?;
         let mut type_ = ptr::null();
-        for ((index, field), type_text) in fields.iter().enumerate().zip(types) {
+        for (field, type_text) in Iterator::zip(fields.iter(), types) {
             if let Some(text) = type_text {
                 type_ = texts.add(text)?;
             }
             let field = Self::field(field, type_, texts.add(field.name())?);
-            // SAFETY: The words begin with as many fields, aligned as these are.
-            unsafe { first.cast::<ftrace_event_field>().add(index).write(field) };
+            array.push(field, GFP_KERNEL_ACCOUNT)?;
         }
-        // INVARIANT: Just made. A vector does not move its content.
+        let (fields, _, _) = array.into_raw_parts();
+        let (texts, _, _) = texts.0.into_raw_parts();
+        // SAFETY: The pointer of a vector is not NULL.
+        let (fields, texts) = unsafe {
+            (
+                NonNull::new_unchecked(fields),
+                NonNull::new_unchecked(texts),
+            )
+        };
+        // INVARIANT: Just made: both are as long as there was room for.
         let this = Self {
-            words,
-            count: u16::try_from(fields.len()).map_err(|_| EINVAL)?,
-            name_len: u16::try_from(name.len()).map_err(|_| EINVAL)?,
-            owner_text_len: u16::try_from(owner_text.len()).map_err(|_| EINVAL)?,
+            fields,
+            texts,
+            count,
+            texts_len,
+            name_len,
+            owner_text_len,
         };
         Ok((this, name_at, print_fmt_at))
     }
 
     /// A field as the trace core wants it, but for the links.
-    fn field(
-        field: &Field<'_>,
-        type_: *const kernel::ffi::c_char,
-        name: *const kernel::ffi::c_char,
-    ) -> ftrace_event_field {
+    fn field(field: &Field<'_>, type_: *const c_char, name: *const c_char) -> ftrace_event_field {
         // What the trace core finds in the text of the type: see schema/field.rs.
         let filter_type = match field.kind() {
             Kind::Chars { .. } => bindings::FILTER_STATIC_STRING,
@@ -145,22 +137,25 @@ impl Format {
         result
     }
 
+    /// Are there any fields?
+    pub(super) fn has_fields(&self) -> bool {
+        self.count != 0
+    }
+
     /// Links the fields to each other and to `head`, the last first, which is the order of the trace core.
+    /// To be called once.
     ///
     /// # Safety
     ///
-    /// `head` must be valid and linked to nothing, and no other task may use it or the fields before this
-    /// returns. It must not be used after the fields are freed.
-    pub(super) unsafe fn link(&self, head: *mut ftrace_event_field) {
-        let fields = self.words.as_ptr().cast_mut().cast::<ftrace_event_field>();
-        // SAFETY: A valid field has a valid link.
-        let head = unsafe { ptr::addr_of_mut!((*head).link) };
+    /// `head` must be valid, and no other task may use it or the fields before this returns. It must not be
+    /// used after the fields are freed.
+    pub(super) unsafe fn link(&self, head: *mut list_head) {
         let mut last = head;
         for index in (0..usize::from(self.count)).rev() {
-            // SAFETY: There are `count` fields at the start of the words, and each has a link. The caller
-            // vouches for the head, and that only this task uses any of them.
+            // SAFETY: There are `count` fields, and each has a link. The caller vouches for the head, and
+            // that only this task uses any of them.
             unsafe {
-                let link = ptr::addr_of_mut!((*fields.add(index)).link);
+                let link = ptr::addr_of_mut!((*self.fields.as_ptr().add(index)).link);
                 (*last).next = link;
                 (*link).prev = last;
                 last = link;
@@ -175,10 +170,8 @@ impl Format {
 
     /// The texts.
     fn texts(&self) -> &[u8] {
-        let words = self.words.get(usize::from(self.count) * FIELD..);
-        let words = words.unwrap_or_default();
-        // SAFETY: Initialised words, as the bytes that they are.
-        unsafe { slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+        // SAFETY: By the invariants there are as many bytes, which do not change.
+        unsafe { slice::from_raw_parts(self.texts.as_ptr(), usize::from(self.texts_len)) }
     }
 
     /// The event's name.
@@ -192,5 +185,20 @@ impl Format {
         let start = usize::from(self.name_len) + 1;
         let text = (self.texts()).get(start..start + usize::from(self.owner_text_len));
         text.unwrap_or_default()
+    }
+}
+
+impl Drop for Format {
+    fn drop(&mut self) {
+        let (count, texts_len) = (usize::from(self.count), usize::from(self.texts_len));
+        // SAFETY: By the invariants these are the parts of two vectors, which are not used any more.
+        unsafe {
+            drop(KVec::from_raw_parts(self.fields.as_ptr(), count, count));
+            drop(KVec::from_raw_parts(
+                self.texts.as_ptr(),
+                texts_len,
+                texts_len,
+            ));
+        }
     }
 }

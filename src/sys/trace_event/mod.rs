@@ -17,13 +17,14 @@ use format::Format;
 pub(crate) use publish::Removal;
 pub(crate) use uses::Use;
 
-use super::bindings::{self, ftrace_event_field, trace_event_call, trace_event_fields};
+use super::bindings::{self, list_head, trace_event_call, trace_event_class, trace_event_fields};
 use super::event_mutex::{ByEventMutex, EventMutexHeld};
 use super::probe_list::ProbeList;
 use super::task_work::current_task;
 use super::work_queue::OwnedQueue;
 use crate::schema::{Field, Location, COMMON_SIZE};
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::mem::{offset_of, MaybeUninit};
 use core::ops::Deref;
 use core::ptr;
@@ -63,8 +64,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// - `call`, `class`, `tracepoint`, `fields` and `format` point to each other, and stay in place and
-///   unchanged from `draft` on. The list of `class.fields` is empty.
+/// - `call`, `tracepoint`, `fields` and `format` point to each other, and stay in place and unchanged
+///   from `draft` on.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `published`, the trace core has the pointer to `call`, and a reference count of the
 ///   `Arc` that holds `self` is its.
@@ -75,12 +76,9 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     call: Opaque<trace_event_call>,
+    /// The head of the list of `format`'s fields.
     #[pin]
-    class: Opaque<bindings::trace_event_class>,
-    /// The head of the list of `format`'s fields: a field of zeros, of which only the link is used. For an
-    /// event without fields `trace_event_get_offsets()` takes the head for a field.
-    #[pin]
-    fields: Opaque<ftrace_event_field>,
+    fields: Opaque<list_head>,
     /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
     #[pin]
     tracepoint: Opaque<bindings::tracepoint>,
@@ -88,10 +86,8 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     dyn_event: Opaque<bindings::dyn_event>,
     format: Format,
-    /// The task that has the trace core remove the event, as `current_task` has it, or 0.
-    remover: Atomic<usize>,
-    fixed_size: u32,
     locations: KVec<Location>,
+    fixed_size: u32,
     consumers: Atomic<i8>,
     published: ByEventMutex<bool>,
     #[pin]
@@ -106,6 +102,31 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     owner: O,
 }
+
+/// What the events of one group in tracefs have in common. C: `struct trace_event_class`.
+#[repr(transparent)]
+pub(crate) struct EventClass<O>(UnsafeCell<trace_event_class>, PhantomData<fn() -> O>);
+
+// SAFETY: The trace core reads the class of an event that is published, and changes nothing in it but the
+// list of fields, which it does not use where there is a `get_fields`.
+unsafe impl<O> Sync for EventClass<O> {}
+
+impl<O: TraceEventOwner> EventClass<O> {
+    /// The class of the events of the group `system`.
+    pub(crate) const fn new(system: &'static CStr) -> Self {
+        // SAFETY: Integers, and pointers that may be NULL.
+        let mut class: trace_event_class = unsafe { MaybeUninit::zeroed().assume_init() };
+        class.system = system.as_ptr().cast();
+        class.reg = Some(bindings::user_events_reg);
+        class.get_fields = Some(TraceEvent::<O>::get_fields);
+        class.fields_array = NO_FIELDS.0.get().cast();
+        Self(UnsafeCell::new(class), PhantomData)
+    }
+}
+
+/// The task that has the trace core remove an event, as `current_task` has it, or 0. Written under
+/// `event_mutex`.
+static REMOVER: Atomic<usize> = Atomic::new(0);
 
 /// An event that the trace core does not know yet.
 pub(crate) struct Draft<O: TraceEventOwner> {
@@ -171,7 +192,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// `ENOMEM`; `EINVAL` when a text is too long, or what `owner` fails with.
     pub(crate) fn draft(
-        system: &'static CStr,
+        class: &'static EventClass<O>,
         name: &[u8],
         owner_text: &[u8],
         print_fmt: &[u8],
@@ -188,12 +209,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let event = Arc::pin_init(
             try_pin_init!(Self {
                 call: Opaque::zeroed(),
-                class: Opaque::zeroed(),
                 fields: Opaque::zeroed(),
                 tracepoint: Opaque::zeroed(),
                 dyn_event: Opaque::zeroed(),
                 format,
-                remover: Atomic::new(0),
                 consumers: Atomic::new(0),
                 fixed_size: end.saturating_sub(COMMON_SIZE),
                 locations,
@@ -211,20 +230,12 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // SAFETY: Nobody else knows the event yet, and an `Arc` does not move its content: we may
         // write the C structures and make them point to each other. The fields are freed with their head.
         unsafe {
-            let class = &mut *event.class.get();
-            class.system = system.as_char_ptr();
-            class.reg = Some(bindings::user_events_reg);
-            class.get_fields = Some(Self::get_fields);
-            class.fields_array = NO_FIELDS.0.get().cast();
-            class.fields.next = ptr::addr_of_mut!(class.fields);
-            class.fields.prev = class.fields.next;
-
             event.format.link(event.fields.get());
 
             (*event.tracepoint.get()).name = name_at;
 
             let call = &mut *event.call.get();
-            call.class = event.class.get();
+            call.class = class.0.get();
             call.__bindgen_anon_1.tp = event.tracepoint.get();
             call.event.funcs = ptr::addr_of_mut!(bindings::user_events_print_functions);
             call.print_fmt = print_fmt_at.cast_mut();
@@ -247,12 +258,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         const { assert!(offset_of!(Self, call) == 0) };
         // SAFETY: Promised by the caller; the call is the first member of the event.
         let event = unsafe { &*call.cast_const().cast::<Self>() };
-        if event.remover.load(Relaxed) == current_task() {
-            // SAFETY: The class is initialised, and in place as long as the event.
-            return unsafe { ptr::addr_of_mut!((*event.class.get()).fields) };
+        if !event.format.has_fields() || REMOVER.load(Relaxed) == current_task() {
+            // SAFETY: This makes a pointer only, to a static.
+            return unsafe { ptr::addr_of_mut!(bindings::user_events_no_fields.link) };
         }
-        // SAFETY: As above; this makes a pointer only.
-        unsafe { ptr::addr_of_mut!((*event.fields.get()).link) }
+        event.fields.get()
     }
 
     /// Has [`TraceEventOwner::run`] called once more from now on, by a task of `queue`. Any context.

@@ -6,7 +6,7 @@ use super::super::bindings;
 use super::super::dyn_event::{DynEventOwner, DynEvents};
 use super::super::event_mutex::{EventMutexGuard, EventMutexHeld};
 use super::super::task_work::current_task;
-use super::{Draft, TraceEvent};
+use super::{Draft, TraceEvent, REMOVER};
 use core::mem::offset_of;
 use core::ptr;
 use kernel::error::to_result;
@@ -85,10 +85,10 @@ impl<O: DynEventOwner> TraceEvent<O> {
     ///
     /// The call must be known to the trace core, which must not be at work on it.
     unsafe fn remove_call(&self, _held: &mut EventMutexHeld) -> Result {
-        self.remover.store(current_task(), Relaxed);
+        REMOVER.store(current_task(), Relaxed);
         // SAFETY: Promised by the caller; `event_mutex` is held.
         let ret = to_result(unsafe { bindings::trace_remove_event_call(self.call.get()) });
-        self.remover.store(0, Relaxed);
+        REMOVER.store(0, Relaxed);
         ret
     }
 
