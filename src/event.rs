@@ -14,7 +14,6 @@ use crate::registry::Registry;
 use crate::schema::{self, Description, Field, Sink};
 use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
 use crate::sys::module_ref::ModuleRef;
-use crate::sys::remote_page::UserBit;
 use crate::sys::trace_event::{self, Draft, EventClass, TraceEvent, TraceEventOwner};
 use core::cmp::Ordering;
 use core::num::NonZero;
@@ -64,9 +63,6 @@ struct Due {
     process: usize,
 }
 
-/// Most bits that are written with one pin of their page.
-const MAX_BITS_AT_ONCE: usize = 64;
-
 /// Looks for an enabler.
 fn itself(enabler: &Enabler) -> impl Fn(&Arc<Enabler>) -> Ordering {
     let position = enabler.position();
@@ -77,43 +73,33 @@ impl Enablers {
     /// Writes `on` to bits that are due, as many as the budget allows.
     fn write_due(&mut self, on: bool, budget: &mut Budget) {
         while let Some(due) = self.due {
-            let position = due.position;
-            let mut enablers = self
+            let leaf = self
                 .by_position
-                .values_from(|other| other.position().cmp(&position));
-            let Some(first) = enablers.next() else {
+                .leaf_from(|other| other.position().cmp(&due.position));
+            let Some(last) = leaf.last() else {
                 self.due = None;
                 return;
             };
-            let mut bits = [*first.bit(); MAX_BITS_AT_ONCE];
-            let (mut count, mut last) = (1, first);
-            for (bit, enabler) in bits.iter_mut().skip(1).zip(enablers) {
-                if !enabler.is_beside(first) {
-                    break;
+            // Those of one page lie side by side, but for the end of a leaf.
+            for enablers in leaf.chunk_by(|one, other| one.is_beside(other)) {
+                let Some(first) = enablers.first() else {
+                    continue;
+                };
+                let position = first.position();
+                let process = if position == due.position {
+                    due.process
+                } else {
+                    0
+                };
+                if let Err(process) = first.registrations().write(enablers, on, process, budget) {
+                    self.due = Some(Due { position, process });
+                    return;
                 }
-                *bit = *enabler.bit();
-                (count, last) = (count + 1, enabler);
             }
-            let bits: &[UserBit] = bits.get(..count).unwrap_or_default();
-            let process = if first.position() == position {
-                due.process
-            } else {
-                0
-            };
-            let written = first.registrations().write(bits, on, process, budget);
-            self.due = Some(match written {
-                Ok(()) => Due {
-                    position: last.position().next(),
-                    process: 0,
-                },
-                Err(process) => Due {
-                    position: first.position(),
-                    process,
-                },
+            self.due = Some(Due {
+                position: last.position().next(),
+                process: 0,
             });
-            if written.is_err() {
-                return;
-            }
         }
     }
 }

@@ -113,6 +113,17 @@ impl<T, O: Order<T>> Ordered<T, O> {
         Iterator::chain(first.iter(), others.iter().flat_map(|leaf| leaf.iter()))
     }
 
+    /// Values in a row, from the first that is equal or greater: not all of them, but none only where there
+    /// are none.
+    pub(crate) fn leaf_from(&self, compare: impl Fn(&Arc<T>) -> Ordering) -> &[Arc<T>] {
+        let (number, at) = self.place(&compare);
+        let (leaf, others) = self.leaves_from(number);
+        match leaf.get(at..) {
+            Some(values @ [_, ..]) => values,
+            _ => others.first().map_or(&[], |leaf| leaf.as_slice()),
+        }
+    }
+
     /// All values, in their order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
         let (leaf, others) = self.leaves_from(0);

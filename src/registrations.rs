@@ -13,6 +13,7 @@ use crate::sys::module_ref::ModuleRef;
 use crate::sys::remote_page::UserBit;
 use core::mem;
 use core::ops::Deref;
+use core::slice;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -276,7 +277,7 @@ impl Registrations {
         drop(node);
     }
 
-    /// Writes bits of one page in the memory of all processes with this key or a higher one. Those that
+    /// Writes the bits of enablers, all of one page, in the memory of all processes with this key or a higher one. Those that
     /// cannot be written now are repaired later. The caller holds the lock of the event.
     ///
     /// # Errors
@@ -284,7 +285,7 @@ impl Registrations {
     /// The key of the first process that the budget did not suffice for.
     pub(crate) fn write(
         &self,
-        bits: &[UserBit],
+        enablers: &[Arc<Enabler>],
         on: bool,
         from: usize,
         budget: &mut Budget,
@@ -293,10 +294,10 @@ impl Registrations {
             let mut cursor = members.cursor_lower_bound_mut(&from);
             while let Some(at) = cursor {
                 let (key, process) = at.current();
-                if !budget.spend(bits.len()) {
+                if !budget.spend(enablers.len()) {
                     return Err(*key);
                 }
-                process.write(bits, on);
+                process.write(enablers, on);
                 cursor = at.move_next();
             }
             Ok(())
@@ -354,7 +355,8 @@ impl Registrations {
             copy.0.insert_if(&enabler, || {
                 // It may have changed since the original was written, and changes from here on.
                 original.event().connect(&enabler, |on| {
-                    copy.0.change(|_| process.write(&[*enabler.bit()], on));
+                    copy.0
+                        .change(|_| process.write(slice::from_ref(&enabler), on));
                     Ok::<_, Error>(())
                 })?;
                 Ok::<_, Error>(true)

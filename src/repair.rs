@@ -18,7 +18,7 @@ use crate::registrations::Site;
 use crate::sys::address_space;
 use crate::sys::clock;
 use crate::sys::process_list::{self, ListedThread};
-use crate::sys::remote_page::{Bring, LockedMm, NotWritten, Server, UserBit};
+use crate::sys::remote_page::{Bring, LockedMm, NotWritten, Server};
 use crate::sys::task_work::{self, Reservation, TaskWork};
 use core::{array, mem};
 use kernel::alloc::flags::__GFP_NOWARN;
@@ -155,25 +155,25 @@ enum Outcome {
 }
 
 impl Process {
-    /// Writes bits of one page, if that can be done without waiting for the process in any way. Else has
-    /// them written later. The caller holds the lock of the event.
-    pub(crate) fn write(self: &Arc<Self>, bits: &[UserBit], on: bool) {
-        let Some(first) = bits.first() else {
+    /// Writes the bits of enablers, all of one page, if that can be done without waiting for the process in any
+    /// way. Else has them written later. The caller holds the lock of the event.
+    pub(crate) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], on: bool) {
+        let Some(first) = enablers.first() else {
             return;
         };
         let written = self.with_mm(|mm| {
             let locked = LockedMm::try_lock(mm).ok_or(NotWritten::NotYet)?;
-            locked.write_page(first.address(), Bring::Nothing, |page| {
-                for bit in bits {
-                    page.store(bit, on);
+            locked.write_page(first.bit().address(), Bring::Nothing, |page| {
+                for enabler in enablers {
+                    page.store(enabler.bit(), on);
                 }
             })
         });
         if written.is_some_and(|written| written.is_err()) {
             let mut repairs = self.repairs.lock();
             repairs.tries = 0;
-            for bit in bits {
-                repairs.due.add((bit.address(), bit.bit()));
+            for enabler in enablers {
+                repairs.due.add(enabler.site());
             }
             drop(repairs);
             self.enqueue();

@@ -19,6 +19,9 @@ use std::process::ExitCode;
 
 const MODULE: &str = "/user_events.ko";
 
+/// How often the cost of a process is taken with the module and without it.
+const TURNS: usize = 4;
+
 /// Runs `measure` in a process of its own, whose end is the end of what it registered.
 fn group(measure: fn()) {
     let pid = sys::fork(|| {
@@ -57,6 +60,13 @@ fn measure() {
             group(rows::processes::without_user_events);
             module_itself(&module);
             group(rows::processes::beside_user_events);
+            // Taken in turns, since what the kernel keeps of memory changes from one to the next.
+            for _ in 1..TURNS {
+                sys::unload_module(c"user_events").expect("unload the module");
+                group(rows::processes::without_user_events);
+                sys::load_module(&module).expect("load the module");
+                group(rows::processes::beside_user_events);
+            }
         }
         Err(_) if only.is_some() => {}
         Err(_) => group(rows::processes::beside_user_events),
