@@ -20,6 +20,7 @@ use crate::sys::clock;
 use crate::sys::process_list::{self, ListedThread};
 use crate::sys::remote_page::{Bring, LockedMm, NotWritten, Server};
 use crate::sys::task_work::{self, Reservation, TaskWork};
+use core::num::NonZero;
 use core::{array, mem};
 use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::mm::MmWithUser;
@@ -48,10 +49,31 @@ const MAX_SITES: usize = 4;
 /// How many bits are repaired with one pin of their page, at most.
 const MAX_BITS_AT_ONCE: usize = 32;
 
+/// A site in eight bytes: there are some in each process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct PackedSite(NonZero<u64>);
+
+/// Bits of a site's bit number.
+const BIT_BITS: u32 = 6;
+
+impl PackedSite {
+    /// `None` for what is no site: user space ends far below.
+    fn new((address, bit): Site) -> Option<Self> {
+        let packed = (address as u64).checked_mul(1 << BIT_BITS)? | u64::from(bit);
+        NonZero::new(packed.checked_add(1)?).map(Self)
+    }
+
+    fn site(self) -> Site {
+        let packed = self.0.get() - 1;
+        let bit = packed & ((1 << BIT_BITS) - 1);
+        ((packed >> BIT_BITS) as usize, bit as u8)
+    }
+}
+
 /// Which bits are to be written.
 struct Sites {
-    sites: [Site; MAX_SITES],
-    count: usize,
+    /// Those that are there come first.
+    sites: [Option<PackedSite>; MAX_SITES],
     /// All of the process, whatever is listed.
     all: bool,
 }
@@ -59,35 +81,34 @@ struct Sites {
 impl Sites {
     /// None.
     const NONE: Self = Self {
-        sites: [(0, 0); MAX_SITES],
-        count: 0,
+        sites: [None; MAX_SITES],
         all: false,
     };
 
     fn is_empty(&self) -> bool {
-        self.count == 0 && !self.all
+        !self.all && self.listed().next().is_none()
     }
 
-    fn listed(&self) -> &[Site] {
-        self.sites.get(..self.count).unwrap_or_default()
+    fn listed(&self) -> impl Iterator<Item = Site> + '_ {
+        self.sites
+            .iter()
+            .map_while(|site| site.map(PackedSite::site))
     }
 
     fn add(&mut self, site: Site) {
-        if self.all || self.listed().contains(&site) {
-            return;
-        }
-        match self.sites.get_mut(self.count) {
-            Some(place) => {
-                *place = site;
-                self.count += 1;
-            }
-            None => self.add_all(),
+        let packed = PackedSite::new(site);
+        let free_or_same = |place: &&mut Option<PackedSite>| place.is_none() || **place == packed;
+        match self.sites.iter_mut().find(free_or_same) {
+            Some(place) if packed.is_some() && !self.all => *place = packed,
+            _ => self.add_all(),
         }
     }
 
     fn add_all(&mut self) {
-        self.all = true;
-        self.count = 0;
+        *self = Self {
+            all: true,
+            ..Self::NONE
+        };
     }
 
     fn add_these(&mut self, others: &Self) {
@@ -95,7 +116,7 @@ impl Sites {
             self.add_all();
         }
         for site in others.listed() {
-            self.add(*site);
+            self.add(site);
         }
     }
 
@@ -316,7 +337,7 @@ impl Process {
     fn for_each_page(&self, sites: &Sites, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         for site in sites.listed() {
             if let Some((registrations, _)) = self.registrations() {
-                each(&[registrations.get(site)]);
+                each(&[registrations.get(&site)]);
             }
         }
         if sites.all {
