@@ -361,7 +361,7 @@ impl TraceEventOwner for UserEvent {
             position: Position::FIRST,
             process: 0,
         });
-        enablers.write_due(event.is_wanted(), &mut Budget::new());
+        enablers.write_due(event.is_wanted(), &mut Budget::later());
         let is_due = enablers.due.is_some();
         drop(enablers);
         if is_due {
@@ -371,7 +371,7 @@ impl TraceEventOwner for UserEvent {
 
     fn run(event: &Arc<Event>) {
         let mut enablers = event.enablers.lock();
-        enablers.write_due(event.is_wanted(), &mut Budget::new());
+        enablers.write_due(event.is_wanted(), &mut Budget::at_once());
         let is_due = enablers.due.is_some();
         drop(enablers);
         if is_due {

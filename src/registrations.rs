@@ -41,13 +41,22 @@ pub(crate) struct Budget(u32);
 /// What to pin a page costs.
 const PIN: u32 = 32;
 
-/// Units that may be spent at once: some 15 processes, or 400 bits of one page.
+/// Units that may be spent at once with the trace core's locks held: some 15 processes, or 400 bits of one
+/// page.
 const MAX_AT_ONCE: u32 = 512;
 
+/// Units that may be spent at once where only the event's lock is held.
+const MAX_LATER: u32 = 4 * MAX_AT_ONCE;
+
 impl Budget {
-    /// What may be spent with the locks held once.
-    pub(crate) fn new() -> Self {
+    /// What may be spent with the trace core's locks held once.
+    pub(crate) fn at_once() -> Self {
         Self(MAX_AT_ONCE)
+    }
+
+    /// What may be spent with the event's lock held once.
+    pub(crate) fn later() -> Self {
+        Self(MAX_LATER)
     }
 
     /// Spends what bits of one page cost. `false` if nothing is left; what is left may be less than they

@@ -57,6 +57,7 @@ fn measure() {
     match File::open(MODULE) {
         Ok(module) if only.is_some() => sys::load_module(&module).expect("load the module"),
         Ok(module) => {
+            group(rows::processes::warm_up);
             group(rows::processes::without_user_events);
             module_itself(&module);
             group(rows::processes::beside_user_events);
@@ -70,7 +71,7 @@ fn measure() {
         }
         Err(_) if only.is_some() => {}
         // As many processes as on the other machine: the kernel keeps memory of those that ended.
-        Err(_) => (0..2 * TURNS).for_each(|_| group(rows::processes::beside_user_events)),
+        Err(_) => (0..=2 * TURNS).for_each(|_| group(rows::processes::beside_user_events)),
     }
     if std::env::var_os("where").is_some() {
         tell_symbols();

@@ -54,6 +54,12 @@ pub fn with(registered: &str) {
     tell(&format!("exec.{registered}"), life_with_exec());
 }
 
+/// The first processes of a machine find memory that nothing has used: they cost less than those after them. No
+/// row tells of these.
+pub fn warm_up() {
+    with("first");
+}
+
 /// Where there are no user_events.
 pub fn without_user_events() {
     with("unloaded");
