@@ -13,7 +13,8 @@ use std::time::Duration;
 const PROCESSES: usize = 200;
 const REGISTRATIONS: usize = 500;
 /// What the clock's ticks add beside it is little for each of so many.
-const TIMES: u64 = 100;
+const TIMES: u64 = 25;
+const TURNS: usize = 4;
 /// Enough for what is left to others of one change.
 const SHORT: Duration = Duration::from_millis(10);
 
@@ -33,7 +34,9 @@ fn toggle(name: &str, words: &Words, at: usize, pause: Duration) -> u64 {
         turn(false);
     };
     round();
-    count::everybodys_each(TIMES, round)
+    // Whether the scheduler's pauses meet the clock's ticks lasts for some rounds, and costs a tenth.
+    let counts = (0..TURNS).map(|_| count::everybodys_each(TIMES, round));
+    counts.min().unwrap_or(0)
 }
 
 /// The event of many bits in one page.

@@ -298,7 +298,7 @@ static bool knows_fields(void)
 
 	/* A cache may be shared with one of objects that are up to a word longer. */
 	if (!cache || kmem_cache_size(*cache) < sizeof(*field) ||
-	    kmem_cache_size(*cache) >= sizeof(*field) + sizeof(void *))
+	    kmem_cache_size(*cache) >= sizeof(*field) + sizeof(long))
 		return false;
 	file = trace_get_event_file(NULL, "sched", "sched_switch");
 	if (IS_ERR(file))

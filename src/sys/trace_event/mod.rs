@@ -116,7 +116,7 @@ impl<O: TraceEventOwner> EventClass<O> {
     pub(crate) const fn new(system: &'static CStr) -> Self {
         // SAFETY: Integers, and pointers that may be NULL.
         let mut class: trace_event_class = unsafe { MaybeUninit::zeroed().assume_init() };
-        class.system = system.as_ptr().cast();
+        class.system = system.to_bytes_with_nul().as_ptr();
         class.reg = Some(bindings::user_events_reg);
         class.get_fields = Some(TraceEvent::<O>::get_fields);
         class.fields_array = NO_FIELDS.0.get().cast();
