@@ -279,8 +279,8 @@ static bool knows_field(const struct ftrace_event_field *field)
 		return begins_with(field->type, "pid_t") &&
 		       field->filter_type == FILTER_OTHER &&
 		       field->offset == sizeof(struct trace_entry) + TASK_COMM_LEN &&
-		       field->size == sizeof(pid_t) && !field->len &&
-		       field->is_signed && !field->needs_test;
+		       field->is_signed && !field->needs_test && !field->len &&
+		       field->size == sizeof(pid_t);
 	return false;
 }
 
