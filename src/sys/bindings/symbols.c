@@ -274,7 +274,8 @@ static bool knows_field(const struct ftrace_event_field *field)
 		       field->filter_type == FILTER_STATIC_STRING &&
 		       field->offset == sizeof(struct trace_entry) &&
 		       field->size == TASK_COMM_LEN && field->len == TASK_COMM_LEN &&
-		       field->is_signed == is_signed_type(char) && !field->needs_test;
+		       !field->needs_test &&
+		       field->is_signed == is_signed_type(char);
 	if (begins_with(field->name, "prev_pid"))
 		return begins_with(field->type, "pid_t") &&
 		       field->filter_type == FILTER_OTHER &&
