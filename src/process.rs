@@ -77,7 +77,7 @@ impl Inheritance {
     pub(crate) fn may_be_stale(&self) -> bool {
         let registrations = self.membership.registrations();
         self.known
-            .is_none_or(|known| registrations.has_changed_since(known))
+            .is_none_or(|known| registrations.may_have_changed_since(known))
     }
 
     /// The number of a change up to which all is known to be in the child's memory.

@@ -72,11 +72,14 @@ impl Budget {
 /// Bits that were given up while another thread may have been forking: its child may have a copy of one that
 /// is set, and no registration.
 struct Ended {
-    /// Each with the number of the change that cleared it; the highest number until then.
+    /// Each with the number of the change that cleared it; `PENDING` until then.
     bits: KVVec<(UserBit, u64)>,
     /// Which one is forgotten for the next, when there are [`MAX_ENDED`].
     oldest: usize,
 }
+
+/// In place of the number of the change that cleared a bit: it is still to come.
+const PENDING: u64 = u64::MAX;
 
 /// So many bits are known that were given up beside other threads.
 const MAX_ENDED: usize = 1024;
@@ -89,18 +92,20 @@ impl Ended {
 
     fn copy(&self) -> Result<Self> {
         let mut copy = Self::NONE;
-        for (bit, _) in self.bits.iter() {
-            copy.add(*bit)?;
+        // One that is not cleared yet is another process's affair, a parent's: in the memory of the process
+        // that copies it was cleared before that ran.
+        for (bit, cleared) in self.bits.iter().filter(|(_, cleared)| *cleared != PENDING) {
+            copy.add(*bit, *cleared)?;
         }
         Ok(copy)
     }
 
-    fn add(&mut self, bit: UserBit) -> Result {
+    fn add(&mut self, bit: UserBit, cleared: u64) -> Result {
         if self.bits.len() < MAX_ENDED {
-            return Ok(self.bits.push((bit, u64::MAX), GFP_KERNEL_ACCOUNT)?);
+            return Ok(self.bits.push((bit, cleared), GFP_KERNEL_ACCOUNT)?);
         }
         if let Some(oldest) = self.bits.get_mut(self.oldest) {
-            *oldest = (bit, u64::MAX);
+            *oldest = (bit, cleared);
         }
         self.oldest = (self.oldest + 1) % MAX_ENDED;
         Ok(())
@@ -117,6 +122,8 @@ pub(crate) struct Registrations {
     users: Atomic<usize>,
     /// The number of the last change of a bit that a child may have an older copy of; 0: none.
     last_change: Atomic<u64>,
+    /// How many bits were given up, and are still to be cleared.
+    pending: Atomic<usize>,
     #[pin]
     by_site: Mutex<Ordered<Enabler, BySite>>,
     /// Taken with or without `by_site`.
@@ -207,7 +214,8 @@ impl Registrations {
             return Ok(Some(None));
         };
         if is_shared {
-            self.ended.lock().add(*enabler.bit())?;
+            self.ended.lock().add(*enabler.bit(), PENDING)?;
+            self.pending.fetch_add(1, Relaxed);
             self.note_change();
         }
         // The caller has it, too.
@@ -228,6 +236,8 @@ impl Registrations {
                 *cleared = number;
             }
         }
+        // Who finds none pending finds the change.
+        self.pending.fetch_sub(1, Full);
     }
 
     /// Calls `clear` with each bit that was given up, and may be set in the memory of a child for which all
@@ -336,9 +346,10 @@ impl Registrations {
         self.change(|_| ());
     }
 
-    /// Has a bit changed since the change with this number?
-    pub(crate) fn has_changed_since(&self, number: u64) -> bool {
-        self.last_change.load(Acquire) > number
+    /// Has a bit changed since the change with this number, or is one that was given up still to be cleared?
+    /// That may have been pending since long before. Asked after [`Self::settle`].
+    pub(crate) fn may_have_changed_since(&self, number: u64) -> bool {
+        self.pending.load(Acquire) != 0 || self.last_change.load(Acquire) > number
     }
 
     /// A set of its own for one of several members, which is in both after this. The caller leaves
@@ -435,6 +446,7 @@ impl Membership {
             pin_init!(Registrations {
                 users: Atomic::new(1),
                 last_change: Atomic::new(0),
+                pending: Atomic::new(0),
                 by_site <- new_mutex!(Ordered::new(), "Registrations::by_site"),
                 ended <- new_mutex!(Ended::NONE, "Registrations::ended"),
                 members <- new_mutex!(RBTree::new(), "Registrations::members"),

@@ -7,7 +7,7 @@
 
 use crate::child::{self, Child};
 use crate::errno::Errno;
-use crate::event::Event;
+use crate::event::{wait_gone, Event};
 use crate::harness::Test;
 use crate::memory::Mapping;
 use crate::tracefs::Tracer;
@@ -31,6 +31,10 @@ pub const TESTS: &[Test] = &[
     test(
         "fork_stalled::what_is_registered_meanwhile_is_the_childs_too_or_clear",
         what_is_registered_meanwhile_is_the_childs_too_or_clear,
+    ),
+    test(
+        "fork_stalled::what_is_given_up_and_not_clear_yet_is_clear_in_each_child",
+        what_is_given_up_and_not_clear_yet_is_clear_in_each_child,
     ),
     test(
         "fork_stalled::a_child_does_not_copy_a_repair_that_is_pending",
@@ -164,6 +168,39 @@ fn what_is_registered_meanwhile_is_the_childs_too_or_clear() {
     };
     stall(and_unregister, is_set, other_is_right, &event);
     top.disable(&event.name);
+}
+
+/// A thread waits for the page of a bit that it has given up, and another one forks.
+fn what_is_given_up_and_not_clear_yet_is_clear_in_each_child() {
+    const NAME: &str = "st_stalled_clear";
+    let mut process = child::fork(|line| {
+        let event = Event::new(&format!("{NAME} u32 a"));
+        line.say("registered");
+        event.wait_set();
+        let faults = Userfault::new();
+        faults.guard(&event.page, Guard::Writes);
+        thread::scope(|scope| {
+            let giving_up = scope.spawn(|| event.unregister());
+            wait::until("the thread to wait", || faults.next_fault().is_some());
+            let statuses = [(); 3].map(|()| {
+                let pid = os::fork().unwrap();
+                if pid == 0 {
+                    os::exit_now(is_given_up(&event));
+                }
+                os::wait(pid, 0).unwrap().1 >> 8
+            });
+            faults.allow_writes(event.page.address());
+            assert_eq!(giving_up.join().unwrap(), Ok(()));
+            assert_eq!(statuses, [RIGHT; 3]);
+        });
+        line.say("done");
+    });
+    process.line.hear("registered");
+    let top = Tracer::top();
+    top.enable(NAME);
+    done(process);
+    top.disable(NAME);
+    wait_gone(NAME);
 }
 
 fn a_child_does_not_copy_a_repair_that_is_pending() {

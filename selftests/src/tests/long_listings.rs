@@ -4,7 +4,7 @@
 //! signal comes.
 
 use crate::abi::{Data, PROFILE, REGISTRATIONS, STATUS};
-use crate::child;
+use crate::child::{self, Child};
 use crate::errno::Errno;
 use crate::event::Event;
 use crate::harness::{self, tests};
@@ -226,8 +226,8 @@ fn a_reader_that_is_killed_ends() {
 
 /// Events with something to tell of some of them, and the files that list them.
 struct Quiet {
-    _data: Data,
-    _page: Mapping,
+    /// A process that changes nothing about its memory, which a listing could be unable to see then.
+    owner: Child,
     tracer: Tracer,
 }
 
@@ -240,28 +240,31 @@ impl Quiet {
 
     /// Lines of more than a few pages, which stay as they are.
     fn new() -> Quiet {
-        let data = Data::open();
-        let page = Mapping::kept(1);
-        for i in 0..200 {
-            let text = format!("{} u32 a", Self::name(i));
-            data.register_text(&text, page.address() + 8 * i, 31)
-                .unwrap();
-        }
+        let mut owner = child::fork(|line| {
+            let data = Data::open();
+            let page = Mapping::kept(1);
+            for i in 0..200 {
+                let text = format!("{} u32 a", Self::name(i));
+                data.register_text(&text, page.address() + 8 * i, 31)
+                    .unwrap();
+            }
+            line.say("registered");
+            line.hear("exit");
+        });
+        owner.line.hear("registered");
         let tracer = Tracer::instance("st_quiet");
         for i in (0..200).step_by(7) {
             tracer.enable(&Self::name(i));
         }
-        Quiet {
-            _data: data,
-            _page: page,
-            tracer,
-        }
+        Quiet { owner, tracer }
     }
 
-    fn end(self) {
+    fn end(mut self) {
         for i in (0..200).step_by(7) {
             self.tracer.disable(&Self::name(i));
         }
+        self.owner.line.say("exit");
+        self.owner.join();
     }
 }
 
