@@ -36,15 +36,6 @@ impl Position {
         set: 0,
         site: (0, 0),
     };
-
-    /// The next that an enabler can have.
-    pub(crate) fn next(self) -> Self {
-        let (address, bit) = self.site;
-        Self {
-            site: (address, bit.saturating_add(1)),
-            ..self
-        }
-    }
 }
 
 impl Enabler {

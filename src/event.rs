@@ -21,7 +21,7 @@ use kernel::alloc::AllocError;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::str::{CStr, CString};
-use kernel::sync::{Arc, Mutex};
+use kernel::sync::{Arc, Mutex, MutexGuard};
 
 /// A user event that the trace core can know.
 pub(crate) type Event = TraceEvent<UserEvent>;
@@ -71,35 +71,32 @@ fn itself(enabler: &Enabler) -> impl Fn(&Arc<Enabler>) -> Ordering {
 
 impl Enablers {
     /// Writes `on` to bits that are due, as many as the budget allows.
-    fn write_due(&mut self, on: bool, budget: &mut Budget) {
-        while let Some(due) = self.due {
-            let leaf = self
-                .by_position
-                .leaf_from(|other| other.position().cmp(&due.position));
-            let Some(last) = leaf.last() else {
-                self.due = None;
-                return;
+    fn write_due(&mut self, on: bool, mut budget: Budget) {
+        let Some(due) = self.due.take() else {
+            return;
+        };
+        let leaves = self
+            .by_position
+            .slices_from(|other| other.position().cmp(&due.position));
+        // Those of one page lie side by side, but for the end of a leaf.
+        let pages = leaves.flat_map(|leaf| leaf.chunk_by(|one, other| one.is_beside(other)));
+        for enablers in pages {
+            let Some(first) = enablers.first() else {
+                continue;
             };
-            // Those of one page lie side by side, but for the end of a leaf.
-            for enablers in leaf.chunk_by(|one, other| one.is_beside(other)) {
-                let Some(first) = enablers.first() else {
-                    continue;
-                };
-                let position = first.position();
-                let process = if position == due.position {
-                    due.process
-                } else {
-                    0
-                };
-                if let Err(process) = first.registrations().write(enablers, on, process, budget) {
-                    self.due = Some(Due { position, process });
-                    return;
-                }
+            let position = first.position();
+            let process = if position == due.position {
+                due.process
+            } else {
+                0
+            };
+            let written = first
+                .registrations()
+                .write(enablers, on, process, &mut budget);
+            if let Err(process) = written {
+                self.due = Some(Due { position, process });
+                return;
             }
-            self.due = Some(Due {
-                position: last.position().next(),
-                process: 0,
-            });
         }
     }
 }
@@ -334,6 +331,16 @@ impl Event {
         }
     }
 
+    /// Writes bits that are due, as many as the budget allows, and has the others written later.
+    fn write_due(self: &Arc<Self>, mut enablers: MutexGuard<'_, Enablers>, budget: Budget) {
+        enablers.write_due(self.is_wanted(), budget);
+        let is_due = enablers.due.is_some();
+        drop(enablers);
+        if is_due {
+            self.run_later(self.registry.queue());
+        }
+    }
+
     /// Is the bit of an enabler in the memory of the process with this key still to be written, since the
     /// event's state changed?
     pub(crate) fn is_due(&self, enabler: &Enabler, process: usize) -> bool {
@@ -354,30 +361,19 @@ impl TraceEventOwner for UserEvent {
         Ok(())
     }
 
-    fn toggled(event: &Arc<Event>) {
+    fn toggled(event: &Arc<Event>, held: &EventMutexHeld) {
         let mut enablers = event.enablers.lock();
         // All anew: what an earlier change has left is written with them.
         enablers.due = Some(Due {
             position: Position::FIRST,
             process: 0,
         });
-        enablers.write_due(event.is_wanted(), &mut Budget::later());
-        let is_due = enablers.due.is_some();
-        drop(enablers);
-        if is_due {
-            event.run_later(event.registry.queue());
-        }
+        event.write_due(enablers, Budget::at_once(held));
     }
 
     fn run(event: &Arc<Event>) {
-        let mut enablers = event.enablers.lock();
-        enablers.write_due(event.is_wanted(), &mut Budget::at_once());
-        let is_due = enablers.due.is_some();
-        drop(enablers);
-        if is_due {
-            // Not in a loop: other work may be waiting, and a change of the state.
-            event.run_later(event.registry.queue());
-        }
+        // Once: other work may be waiting, and a change of the state.
+        event.write_due(event.enablers.lock(), Budget::later());
     }
 
     fn last_detached(event: &Event, held: &mut EventMutexHeld) {

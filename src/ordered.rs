@@ -8,6 +8,7 @@
 //! registered once.
 
 use core::cmp::Ordering;
+use core::iter;
 use core::marker::PhantomData;
 use core::mem;
 use kernel::alloc::{AllocError, Allocator, Vec};
@@ -107,21 +108,18 @@ impl<T, O: Order<T>> Ordered<T, O> {
         &self,
         compare: impl Fn(&Arc<T>) -> Ordering,
     ) -> impl Iterator<Item = &Arc<T>> {
+        self.slices_from(compare).flatten()
+    }
+
+    /// All values that are equal or greater, in their order, leaf by leaf.
+    pub(crate) fn slices_from(
+        &self,
+        compare: impl Fn(&Arc<T>) -> Ordering,
+    ) -> impl Iterator<Item = &[Arc<T>]> {
         let (number, at) = self.place(&compare);
         let (leaf, others) = self.leaves_from(number);
         let first = leaf.get(at..).unwrap_or_default();
-        Iterator::chain(first.iter(), others.iter().flat_map(|leaf| leaf.iter()))
-    }
-
-    /// Values in a row, from the first that is equal or greater: not all of them, but none only where there
-    /// are none.
-    pub(crate) fn leaf_from(&self, compare: impl Fn(&Arc<T>) -> Ordering) -> &[Arc<T>] {
-        let (number, at) = self.place(&compare);
-        let (leaf, others) = self.leaves_from(number);
-        match leaf.get(at..) {
-            Some(values @ [_, ..]) => values,
-            _ => others.first().map_or(&[], |leaf| leaf.as_slice()),
-        }
+        Iterator::chain(iter::once(first), others.iter().map(|leaf| leaf.as_slice()))
     }
 
     /// All values, in their order.

@@ -194,7 +194,7 @@ impl Processes {
         removed.is_some()
     }
 
-    /// Forgets all. For the module's exit: nobody can register any more, nothing is registered, and no
+    /// Forgets all. For the module's exit: no task can register any more, nothing is registered, and no
     /// fork or exit is noticed. May sleep.
     pub(crate) fn close(&self) {
         self.retries.close();

@@ -9,6 +9,7 @@
 use crate::enabler::{BySite, Enabler};
 use crate::ordered::Ordered;
 use crate::process::Process;
+use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::remote_page::UserBit;
 use core::mem;
@@ -49,12 +50,12 @@ const MAX_AT_ONCE: u32 = 512;
 const MAX_LATER: u32 = 4 * MAX_AT_ONCE;
 
 impl Budget {
-    /// What may be spent with the trace core's locks held once.
-    pub(crate) fn at_once() -> Self {
+    /// What may be spent while the trace core's locks are held once.
+    pub(crate) fn at_once(_held: &EventMutexHeld) -> Self {
         Self(MAX_AT_ONCE)
     }
 
-    /// What may be spent with the event's lock held once.
+    /// What may be spent while no lock but the event's is held once.
     pub(crate) fn later() -> Self {
         Self(MAX_LATER)
     }
@@ -296,8 +297,9 @@ impl Registrations {
         drop(node);
     }
 
-    /// Writes the bits of enablers, all of one page, in the memory of all processes with this key or a higher one. Those that
-    /// cannot be written now are repaired later. The caller holds the lock of the event.
+    /// Writes the bits of enablers, all of one page, in the memory of all processes with this key or a
+    /// higher one. Those that cannot be written now are repaired later. The caller holds the lock of the
+    /// event.
     ///
     /// # Errors
     ///

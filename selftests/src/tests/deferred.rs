@@ -16,6 +16,10 @@ use std::sync::atomic::Ordering;
 
 pub const TESTS: &[Test] = &[
     Test::new(
+        "deferred::a_change_pins_few_pages_at_once",
+        a_change_pins_few_pages_at_once,
+    ),
+    Test::new(
         "deferred::another_event_does_not_wait_for_many_bits",
         another_event_does_not_wait_for_many_bits,
     ),
@@ -111,6 +115,32 @@ fn switch_beside(crowd: &mut Crowd, other: &Event) -> bool {
     was_first
 }
 
+/// How many pages a task may pin while it holds the trace core's locks, if it writes 32 bits in each: of 512
+/// units, as many as a pin costs and one for each bit.
+const PINS_AT_ONCE: usize = 512 / (32 + 32);
+
+/// Counts by the function tracer how often this task pins a page.
+fn a_change_pins_few_pages_at_once() {
+    let mut crowd = Crowd::new("st_deferred_pins", 1, 120);
+    let tracer = Tracer::instance("st_deferred_tracer");
+    tracer.control("set_ftrace_filter", "pin_user_pages_remote");
+    tracer.control("set_ftrace_pid", &std::process::id().to_string());
+    tracer.control("current_tracer", "function");
+    let top = Tracer::top();
+    top.enable(&crowd.event.name);
+    let trace = tracer.text("trace");
+    tracer.control("current_tracer", "nop");
+    let pins = trace.matches(" pin_user_pages_remote <-").count();
+    // None at all: a tracer that sees nothing.
+    assert!(
+        (1..=PINS_AT_ONCE).contains(&pins),
+        "{pins} pages were pinned"
+    );
+    crowd.all_see("set");
+    top.disable(&crowd.event.name);
+    crowd.all_see("clear");
+}
+
 fn another_event_does_not_wait_for_many_bits() {
     let mut crowd = Crowd::new("st_deferred_many", 250, 120);
     // Its page is this process's alone, so that its bit can be written at once.
@@ -145,7 +175,6 @@ fn what_is_not_written_yet_is_shown_as_due() {
         (250, 100)
     };
     let mut crowd = Crowd::new("st_deferred_crowd", words, processes);
-    let other = Event::new("st_deferred_beside u32 a");
     let is_due = |line: &str| line.starts_with("st_deferred_crowd ") && line.ends_with(" repair");
     // Those of this process, at least.
     let shows_due = || {
@@ -165,6 +194,8 @@ fn what_is_not_written_yet_is_shown_as_due() {
     toggler.kill();
     Tracer::top().disable(&crowd.event.name);
     crowd.all_see("clear");
+    // Made when no other child is forked any more: its page is this process's alone.
+    let other = Event::new("st_deferred_beside u32 a");
     assert!((0..5).any(|_| switch_beside(&mut crowd, &other)));
     assert!(!shows_due(), "all is written, and shown as due");
 }

@@ -58,11 +58,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     }
 
     /// Notes who takes records, and tells the owner if records begin or cease to be wanted by that.
-    fn set_consumers(self: &Arc<Self>, consumers: i8, _held: &EventMutexHeld) {
+    fn set_consumers(self: &Arc<Self>, consumers: i8, held: &EventMutexHeld) {
         let before = self.consumers();
         self.consumers.store(consumers, Release);
         if Consumers(consumers).is_none() != before.is_none() {
-            O::toggled(self);
+            O::toggled(self, held);
         }
     }
 

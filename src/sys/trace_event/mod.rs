@@ -46,8 +46,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// An error keeps the consumer away and is what the consumer gets.
     fn first_attaches(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
 
-    /// Records are wanted now and were not, or the other way round. `event_mutex` is held.
-    fn toggled(event: &Arc<TraceEvent<Self>>);
+    /// Records are wanted now and were not, or the other way round.
+    fn toggled(event: &Arc<TraceEvent<Self>>, held: &EventMutexHeld);
 
     /// What [`TraceEvent::run_later`] asked for. Runs on the work queue.
     fn run(event: &Arc<TraceEvent<Self>>);

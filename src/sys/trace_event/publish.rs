@@ -108,7 +108,7 @@ impl<O: DynEventOwner> TraceEvent<O> {
         self: &'a Arc<Self>,
         guard: &'a mut EventMutexGuard,
     ) -> Removal<'a, O> {
-        // INVARIANT: Whoever has the guard has locked the mutex, so the trace core is not in the middle
+        // INVARIANT: The task with the guard has locked the mutex, so the trace core is not in the middle
         // of anything that it locks it for.
         Removal {
             event: self,
@@ -173,8 +173,8 @@ impl<'a, O: DynEventOwner> Removal<'a, O> {
             return Err(EBUSY);
         }
         // SAFETY: The call is published, hence alive, and by the invariant the trace core is not at work
-        // on it. On success the trace core has forgotten it: nobody runs its functions any more, since
-        // those who print hold `trace_event_sem`, which the removal takes for writing, and consumers
+        // on it. On success the trace core has forgotten it: its functions run no more, since
+        // what prints holds `trace_event_sem`, which the removal takes for writing, and consumers
         // are detached.
         unsafe { event.remove_call(held) }?;
         *event.published.get_mut(held) = false;
