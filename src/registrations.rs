@@ -47,7 +47,7 @@ const PIN: u32 = 32;
 const MAX_AT_ONCE: u32 = 512;
 
 /// Units that may be spent at once where only the event's lock is held.
-const MAX_LATER: u32 = 4 * MAX_AT_ONCE;
+const MAX_LATER: u32 = 16 * MAX_AT_ONCE;
 
 impl Budget {
     /// What may be spent while the trace core's locks are held once.
