@@ -11,6 +11,7 @@ use crate::perf::{Perf, ANY_CPU, SELF};
 use crate::status::Status;
 use crate::tracefs::{self, Tracer};
 use crate::wait::{self, SetOnDrop};
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -47,16 +48,25 @@ fn come_and_go(line: &mut Line, which: u64) {
         let done = &done;
         scope.spawn(move || {
             let page = Mapping::kept(1);
+            let mut kept = VecDeque::new();
             for round in 0u64.. {
                 let data = Data::open();
-                for i in 0..8 {
-                    let flags = if i % 4 == 3 { MULTI_FORMAT } else { 0 };
-                    let text = format!("st_list_come{which}_{} u32 a", (round + i) % 50);
-                    data.register_flags(&text, page.address() + 4 * i, 0, flags)
+                let numbers = 8 * (round % 128)..8 * (round % 128 + 1);
+                for number in numbers.clone() {
+                    let flags = if number % 4 == 3 { MULTI_FORMAT } else { 0 };
+                    let text = format!("st_list_come{which}_{number} u32 a");
+                    data.register_flags(&text, page.address() + 4 * number, 0, flags)
                         .unwrap();
                 }
-                for i in 0..8 {
-                    data.unregister_bit(page.address() + 4 * i, 0).unwrap();
+                kept.push_back((data, numbers));
+                // A listing shows what is there when it begins and when it comes to it. So they stay for longer
+                // than one takes.
+                if kept.len() > 100 {
+                    let (data, numbers) = kept.pop_front().unwrap();
+                    for number in numbers {
+                        let address = page.address() + 4 * number;
+                        data.unregister_bit(address, 0).unwrap();
+                    }
                 }
                 if done.load(Ordering::Relaxed) && round > 20 {
                     break;

@@ -118,6 +118,7 @@ impl Counter<'_> {
 
 /// What the kernel has in use for a text, should it hold one, in kB.
 fn memory() -> i64 {
+    machine::forget_free_objects();
     machine::meminfo("VmallocUsed") + machine::meminfo("SUnreclaim")
 }
 

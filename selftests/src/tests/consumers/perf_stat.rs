@@ -88,6 +88,8 @@ fn trace_of_a_program() {
     let event = Event::new(description);
     let payloads: [&[u8]; 2] = [b"\x01\0\0\0one\0", b"\x02\0\0\0two\0"];
     let writer = writer::command("/", description, &payloads);
+    // perf does not sort what comes from several CPUs.
+    os::run_on(os::cpus()[0]);
     let words = ["perf", "trace", "-e", "user_events:st_pf_trace", "--"];
     let trace = tool::run(&[&words[..], &strs(&writer)].concat());
     let records = trace.after("user_events:st_pf_trace(");
