@@ -147,8 +147,7 @@ pub const ROWS: &[Row] = &[
     row(
         "toggle.alone",
         "enable and disable an event of one process",
-        // The trace core's patching of code is 99 % of it, and moves by half a percent by itself.
-        &[OfC(1.01)],
+        &[OfC(1.0)],
     ),
     row(
         "toggle.beside",
