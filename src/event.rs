@@ -8,8 +8,8 @@
 
 use crate::enabler::{ByPosition, Enabler, Position};
 use crate::misses::Misses;
-use crate::ordered::{Ordered, Spare};
-use crate::registrations::Budget;
+use crate::ordered::{Lack, Ordered, Spare};
+use crate::registrations::{Budget, PartlyWritten, Stopped};
 use crate::registry::Registry;
 use crate::schema::{self, Description, Field, Sink};
 use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
@@ -17,7 +17,6 @@ use crate::sys::module_ref::ModuleRef;
 use crate::sys::trace_event::{self, Draft, EventClass, TraceEvent, TraceEventOwner};
 use core::cmp::Ordering;
 use core::num::NonZero;
-use kernel::alloc::AllocError;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::str::{CStr, CString};
@@ -57,10 +56,19 @@ struct Enablers {
 
 /// Bits that are still to be written: those of the enabler at a position in the memory of the processes
 /// from one on, and those of all enablers behind it.
-#[derive(Clone, Copy)]
 struct Due {
     position: Position,
     process: usize,
+    /// Held until the writing has gone on.
+    _partly: Option<PartlyWritten>,
+}
+
+/// Why an enabler was not connected.
+pub(crate) enum NotConnected<E> {
+    /// There has to be memory for it first.
+    Lack(Lack),
+    /// Its bit was not written.
+    Failed(E),
 }
 
 /// Looks for an enabler.
@@ -93,8 +101,12 @@ impl Enablers {
             let written = first
                 .registrations()
                 .write(enablers, on, process, &mut budget);
-            if let Err(process) = written {
-                self.due = Some(Due { position, process });
+            if let Err(Stopped { process, partly }) = written {
+                self.due = Some(Due {
+                    position,
+                    process,
+                    _partly: partly,
+                });
                 return;
             }
         }
@@ -275,35 +287,32 @@ impl Event {
         !self.consumers().is_none()
     }
 
-    /// Writes the event's state to `enabler`'s bit and keeps it up to date from then on.
+    /// Writes the event's state to `enabler`'s bit and keeps it up to date from then on, with the memory in
+    /// `spare`.
     ///
     /// `write` writes; it is called with the lock held under which the state changes.
     ///
     /// # Errors
     ///
-    /// What `write` fails with, and what it makes of a lack of memory; the enabler is not connected
-    /// then.
-    pub(crate) fn connect<E: From<AllocError>>(
+    /// What `spare` lacks, or what `write` fails with; the enabler is not connected then.
+    pub(crate) fn connect<E>(
         &self,
         enabler: &Arc<Enabler>,
+        spare: &mut Spare<Enabler>,
         write: impl FnOnce(bool) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut spare = Spare::new();
+    ) -> Result<(), NotConnected<E>> {
         // Whoever holds `event_mutex` may wait for the lock, so memory is not waited for with it.
-        let mut enablers = loop {
-            let mut enablers = self.enablers.lock();
-            let Err(lack) = enablers.by_position.insert_with(enabler, &mut spare) else {
-                break enablers;
-            };
-            drop(enablers);
-            spare.fill(lack)?;
-        };
+        let mut enablers = self.enablers.lock();
+        enablers
+            .by_position
+            .insert_with(enabler, spare)
+            .map_err(NotConnected::Lack)?;
         let result = write(self.is_wanted());
         if result.is_err() {
             // The caller has it, too.
             let _ = enablers.by_position.remove(itself(enabler));
         }
-        result
+        result.map_err(NotConnected::Failed)
     }
 
     /// Forgets an enabler. Its bit is not written any more once this returns.
@@ -344,9 +353,9 @@ impl Event {
     /// Is the bit of an enabler in the memory of the process with this key still to be written, since the
     /// event's state changed?
     pub(crate) fn is_due(&self, enabler: &Enabler, process: usize) -> bool {
-        let due = self.enablers.lock().due;
+        let enablers = self.enablers.lock();
         // Those of one page are written together: what stands behind the first may be done.
-        due.is_some_and(|due| {
+        enablers.due.as_ref().is_some_and(|due| {
             let position = enabler.position();
             position > due.position || position == due.position && process >= due.process
         })
@@ -367,6 +376,7 @@ impl TraceEventOwner for UserEvent {
         enablers.due = Some(Due {
             position: Position::FIRST,
             process: 0,
+            _partly: None,
         });
         event.write_due(enablers, Budget::at_once(held));
     }

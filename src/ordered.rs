@@ -59,6 +59,12 @@ impl<T, O: Order<T>> Ordered<T, O> {
         }
     }
 
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        let (leaf, others) = self.leaves_from(0);
+        others.iter().fold(leaf.len(), |count, leaf| count + leaf.len())
+    }
+
     fn place(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Place {
         let number = match &self.values {
             Values::One(_) => 0,

@@ -11,6 +11,7 @@ use crate::repair::Repairs;
 use crate::sys::address_space;
 use crate::sys::remote_page::{Bring, LockedMm, NotWritten, UserBit};
 use crate::sys::task_work;
+use crate::unregistered::{InheritedBits, Unregistered, Unregistering};
 use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
 use kernel::mm::{Mm, MmWithUser};
 use kernel::prelude::*;
@@ -62,6 +63,8 @@ struct Joined {
     membership: Option<Membership>,
     /// The task that forked last, and the number of the last change then.
     last_fork: (usize, u64),
+    /// There when a bit has been unregistered beside other tasks.
+    unregistered: Option<Arc<Unregistered>>,
 }
 
 /// What a child gets of its parent.
@@ -70,19 +73,20 @@ pub(crate) struct Inheritance {
     /// The number of a change that was made before the child's memory was copied; `None` if the copy may
     /// be wrong in any case.
     known: Option<u64>,
+    unregistered: Option<InheritedBits>,
 }
 
 impl Inheritance {
-    /// May a bit be wrong in the child's memory? Asked by the child, as a member.
+    /// The bits that were unregistered in the parent's memory, and may be set in the child's.
+    pub(crate) fn unregistered(&self) -> Option<&InheritedBits> {
+        self.unregistered.as_ref()
+    }
+
+    /// May a registered bit be wrong in the child's memory? Asked by the child, as a member.
     pub(crate) fn may_be_stale(&self) -> bool {
         let registrations = self.membership.registrations();
         self.known
             .is_none_or(|known| registrations.may_have_changed_since(known))
-    }
-
-    /// The number of a change up to which all is known to be in the child's memory.
-    pub(crate) fn known(&self) -> u64 {
-        self.known.unwrap_or(0)
     }
 }
 
@@ -126,6 +130,7 @@ impl Process {
         let joined = Joined {
             membership: None,
             last_fork: (0, 0),
+            unregistered: None,
         };
         let process = Arc::pin_init(
             pin_init!(Self {
@@ -182,6 +187,7 @@ impl Process {
         Some(Inheritance {
             membership,
             known: (!is_due).then_some(known),
+            unregistered: joined.unregistered.as_ref().and_then(Unregistered::inherit),
         })
     }
 
@@ -246,14 +252,17 @@ impl Process {
         loop {
             let registrations = self.own_registrations()?;
             let enabler = Enabler::new(&registrations, bit, event)?;
+            let mut may_be_lost = false;
             let is_registered = with_own_page(mm, &bit, |locked| {
-                registrations.insert_if(&enabler, || {
+                registrations.insert_if(&enabler, |spare| {
                     if !self.is_alone() {
                         return Ok(false);
                     }
-                    enabler
-                        .event()
-                        .connect(&enabler, |on| write_one(locked, &bit, on))?;
+                    enabler.event().connect(&enabler, spare, |on| {
+                        let written = write_one(locked, &bit, on);
+                        may_be_lost = written == Err(NotWritten::Busy);
+                        written.or_else(|error| may_be_lost.then_some(()).ok_or(error))
+                    })?;
                     // Another thread may be forking, and the child's memory have been copied before
                     // the bit was written here.
                     if address_space::is_shared(mm) {
@@ -262,6 +271,9 @@ impl Process {
                     Ok(true)
                 })
             })?;
+            if may_be_lost {
+                self.repair_later(&enabler);
+            }
             if is_registered {
                 return Ok(());
             }
@@ -281,26 +293,57 @@ impl Process {
         // Held until the bit is clear, so that a new registration of it comes after.
         let _changes = self.changes.lock();
         let site = (address, bit);
-        // Another thread may be forking.
-        let is_shared = address_space::is_shared(mm);
-        let (registrations, enabler) = loop {
+        let unregistering = match address_space::is_shared(mm) {
+            true => Some(self.begin_unregistering(&site)?),
+            false => None,
+        };
+        let enabler = loop {
             let registrations = match self.registrations().ok_or(ENOENT)? {
                 (own, true) => own,
                 // A set that is shared is not copied for nothing.
                 (shared, false) if shared.get(&site).is_none() => return Err(ENOENT),
                 _ => self.own_registrations()?,
             };
-            let removed = registrations.remove_if(&site, || self.is_alone(), is_shared)?;
-            if let Some(removed) = removed {
-                break (registrations, removed.ok_or(ENOENT)?);
+            if let Some(removed) = registrations.remove_if(&site, || self.is_alone()) {
+                break removed.ok_or(ENOENT)?;
             }
         };
-        let bit = enabler.bit();
-        let cleared = clear_own(mm, bit);
-        if is_shared {
-            registrations.is_cleared(bit);
+        let cleared = clear_own(mm, enabler.bit());
+        if let Some(unregistering) = unregistering {
+            unregistering.finish(mm);
         }
         cleared
+    }
+
+    /// A bit is about to be unregistered, and another task of the address space may be in a fork. `changes`
+    /// is held.
+    fn begin_unregistering(&self, site: &Site) -> Result<Unregistering> {
+        let (registrations, _) = self.registrations().ok_or(ENOENT)?;
+        let enabler = registrations.get(site).ok_or(ENOENT)?;
+        let known = self.membership.lock().unregistered.clone();
+        let unregistered = match known {
+            Some(unregistered) => unregistered,
+            None => {
+                let unregistered = Unregistered::new()?;
+                self.membership.lock().unregistered = Some(unregistered.clone());
+                unregistered
+            }
+        };
+        unregistered.begin(enabler.bit())
+    }
+
+    /// Clears bits in the memory of this process, which is the current task's and has not run yet: they were
+    /// unregistered in its parent's, and are registered here no more. May sleep.
+    pub(crate) fn clear_unregistered(&self, mm: &MmWithUser, bits: &InheritedBits) {
+        bits.for_each(|bit| {
+            if self.has(bit.address(), bit.bit()) {
+                return;
+            }
+            // What cannot be cleared as things are is left as it is.
+            while clear_own(mm, bit) == Err(ENOMEM) && !task_work::is_dying() {
+                fsleep(WAIT);
+            }
+        });
     }
 
     /// Calls `with` with the address space, unless that has ended.

@@ -244,8 +244,11 @@ impl ForkListener for Processes {
         while !task_work::is_dying() {
             if let Ok(process) = self.add(child, inheritance.membership.share()) {
                 inheritance.membership.registrations().settle();
+                if let Some(bits) = inheritance.unregistered() {
+                    process.clear_unregistered(child, bits);
+                }
                 if inheritance.may_be_stale() {
-                    process.check_own(child, inheritance.known());
+                    process.check_own(child);
                 }
                 return;
             }

@@ -7,11 +7,11 @@
 //! same however much is registered.
 
 use crate::enabler::{BySite, Enabler};
-use crate::ordered::Ordered;
+use crate::event::NotConnected;
+use crate::ordered::{Ordered, Spare};
 use crate::process::Process;
 use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
-use crate::sys::remote_page::UserBit;
 use core::mem;
 use core::ops::Deref;
 use core::slice;
@@ -19,7 +19,7 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
-use kernel::sync::{Arc, Mutex, SpinLock};
+use kernel::sync::{Arc, Mutex, MutexGuard, SpinLock};
 use kernel::{new_mutex, new_spinlock};
 
 /// Counts the changes of bits in the memory of processes: each gets the next number.
@@ -30,6 +30,11 @@ pub(crate) fn last_change() -> u64 {
     CHANGES.load(Acquire)
 }
 
+/// The number of a change that is made now.
+pub(crate) fn next_change() -> u64 {
+    CHANGES.fetch_add(1, Full).wrapping_add(1)
+}
+
 /// Where a registration is: the address of its word, and the bit in it.
 pub(crate) type Site = (usize, u8);
 
@@ -37,10 +42,17 @@ pub(crate) type Site = (usize, u8);
 ///
 /// One unit is about what it takes to change a bit of a page that is pinned, and to pin one takes as much
 /// as some tens of bits.
-pub(crate) struct Budget(u32);
+pub(crate) struct Budget {
+    left: u32,
+    /// May a set be waited for, in which the bits of another event are written?
+    may_wait: bool,
+}
 
 /// What to pin a page costs.
 const PIN: u32 = 32;
+
+/// What a set without members costs.
+const SET: u32 = 8;
 
 /// Units that may be spent at once with the trace core's locks held: some 15 processes, or 400 bits of one
 /// page.
@@ -52,64 +64,60 @@ const MAX_LATER: u32 = 16 * MAX_AT_ONCE;
 impl Budget {
     /// What may be spent while the trace core's locks are held once.
     pub(crate) fn at_once(_held: &EventMutexHeld) -> Self {
-        Self(MAX_AT_ONCE)
+        Self {
+            left: MAX_AT_ONCE,
+            may_wait: false,
+        }
     }
 
     /// What may be spent while no lock but the event's is held once.
     pub(crate) fn later() -> Self {
-        Self(MAX_LATER)
+        Self {
+            left: MAX_LATER,
+            may_wait: true,
+        }
     }
 
-    /// Spends what bits of one page cost. `false` if nothing is left; what is left may be less than they
-    /// cost.
-    fn spend(&mut self, bits: usize) -> bool {
-        let is_left = self.0 != 0;
+    /// Is nothing left?
+    fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Spends what bits of one page cost in the memory of one process. What is left may be less.
+    fn spend_page(&mut self, bits: usize) {
         let bits = u32::try_from(bits).unwrap_or(u32::MAX);
-        self.0 = self.0.saturating_sub(PIN.saturating_add(bits));
-        is_left
+        self.left = self.left.saturating_sub(PIN.saturating_add(bits));
+    }
+
+    /// Spends what a set costs that no process is in.
+    fn spend_set(&mut self) {
+        self.left = self.left.saturating_sub(SET);
     }
 }
 
-/// Bits that were given up while another thread may have been forking: its child may have a copy of one that
-/// is set, and no registration.
-struct Ended {
-    /// Each with the number of the change that cleared it; `PENDING` until then.
-    bits: KVVec<(UserBit, u64)>,
-    /// Which one is forgotten for the next, when there are [`MAX_ENDED`].
-    oldest: usize,
+/// Where writing the bits of enablers of one page in the memory of the members of a set has stopped.
+pub(crate) struct Stopped {
+    /// The key of the first process that is still to be written to.
+    pub(crate) process: usize,
+    /// If others have been written to before: a process that joins the set before the writing goes on may be
+    /// passed over.
+    pub(crate) partly: Option<PartlyWritten>,
 }
 
-/// In place of the number of the change that cleared a bit: it is still to come.
-const PENDING: u64 = u64::MAX;
+/// A set in which bits have been written in the memory of some processes and not of all. Processes that join
+/// look at all of their bits while this exists.
+pub(crate) struct PartlyWritten(Arc<Registrations>);
 
-/// So many bits are known that were given up beside other threads.
-const MAX_ENDED: usize = 1024;
-
-impl Ended {
-    const NONE: Self = Self {
-        bits: KVVec::new(),
-        oldest: 0,
-    };
-
-    fn copy(&self) -> Result<Self> {
-        let mut copy = Self::NONE;
-        // One that is not cleared yet is another process's affair, a parent's: in the memory of the process
-        // that copies it was cleared before that ran.
-        for (bit, cleared) in self.bits.iter().filter(|(_, cleared)| *cleared != PENDING) {
-            copy.add(*bit, *cleared)?;
-        }
-        Ok(copy)
+impl PartlyWritten {
+    fn new(registrations: &Arc<Registrations>) -> Self {
+        registrations.partly_written.fetch_add(1, Full);
+        Self(registrations.clone())
     }
+}
 
-    fn add(&mut self, bit: UserBit, cleared: u64) -> Result {
-        if self.bits.len() < MAX_ENDED {
-            return Ok(self.bits.push((bit, cleared), GFP_KERNEL_ACCOUNT)?);
-        }
-        if let Some(oldest) = self.bits.get_mut(self.oldest) {
-            *oldest = (bit, cleared);
-        }
-        self.oldest = (self.oldest + 1) % MAX_ENDED;
-        Ok(())
+impl Drop for PartlyWritten {
+    fn drop(&mut self) {
+        self.0.partly_written.fetch_sub(1, Full);
     }
 }
 
@@ -123,13 +131,10 @@ pub(crate) struct Registrations {
     users: Atomic<usize>,
     /// The number of the last change of a bit that a child may have an older copy of; 0: none.
     last_change: Atomic<u64>,
-    /// How many bits were given up, and are still to be cleared.
-    pending: Atomic<usize>,
+    /// How many events have their bits written in some members and not in all.
+    partly_written: Atomic<usize>,
     #[pin]
     by_site: Mutex<Ordered<Enabler, BySite>>,
-    /// Taken with or without `by_site`.
-    #[pin]
-    ended: Mutex<Ended>,
     /// By address space.
     #[pin]
     members: Mutex<Members>,
@@ -170,8 +175,8 @@ impl Registrations {
             .cloned()
     }
 
-    /// Adds a registration, if `connect` says so, and returns what it says. Whoever is forked
-    /// meanwhile does not run before that is done.
+    /// Adds a registration, if `connect` says so, and returns what it says; `connect` is called again when it
+    /// has been given the memory that it lacks. Whoever is forked meanwhile does not run before that is done.
     ///
     /// # Errors
     ///
@@ -179,85 +184,50 @@ impl Registrations {
     pub(crate) fn insert_if<E: From<AllocError>>(
         &self,
         enabler: &Arc<Enabler>,
-        connect: impl FnOnce() -> Result<bool, E>,
+        mut connect: impl FnMut(&mut Spare<Enabler>) -> Result<bool, NotConnected<E>>,
     ) -> Result<bool, E> {
-        let mut by_site = self.by_site.lock();
-        by_site.insert(enabler)?;
-        let connected = connect();
-        if !matches!(connected, Ok(true)) {
-            // The caller has it, too.
-            let _ = by_site.remove(|other| other.site().cmp(&enabler.site()));
+        // The work queue and readers of the listing may wait for the lock, so memory is not waited for with it.
+        let (mut spare, mut spare_of_event) = (Spare::new(), Spare::new());
+        loop {
+            let mut by_site = self.by_site.lock();
+            if let Err(lack) = by_site.insert_with(enabler, &mut spare) {
+                drop(by_site);
+                spare.fill(lack)?;
+                continue;
+            }
+            let connected = connect(&mut spare_of_event);
+            if !matches!(connected, Ok(true)) {
+                // The caller has it, too.
+                let _ = by_site.remove(|other| other.site().cmp(&enabler.site()));
+            }
+            drop(by_site);
+            match connected {
+                Err(NotConnected::Lack(lack)) => spare_of_event.fill(lack)?,
+                Err(NotConnected::Failed(error)) => return Err(error),
+                Ok(is_connected) => return Ok(is_connected),
+            }
         }
-        connected
     }
 
     /// Removes the registration at a site, if there is one and `is_alone` says so: `None` if it does
     /// not. Its bit is not written any more once this returns.
     ///
     /// A child that is forked meanwhile does not run before that is done: it has the registration or
-    /// not, and if not, its bit is not written either. If another thread may be forking, which
-    /// `is_shared` says, the bit is noted for its child; [`Self::is_cleared`] is to be called then.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; nothing is removed then.
+    /// not, and if not, its bit is not written either.
     pub(crate) fn remove_if(
         &self,
         site: &Site,
         is_alone: impl FnOnce() -> bool,
-        is_shared: bool,
-    ) -> Result<Option<Option<Arc<Enabler>>>> {
+    ) -> Option<Option<Arc<Enabler>>> {
         let mut by_site = self.by_site.lock();
         if !is_alone() {
-            return Ok(None);
+            return None;
         }
-        let Some(enabler) = by_site.get(|enabler| enabler.site().cmp(site)).cloned() else {
-            return Ok(Some(None));
-        };
-        if is_shared {
-            self.ended.lock().add(*enabler.bit(), PENDING)?;
-            self.pending.fetch_add(1, Relaxed);
-            self.note_change();
+        let removed = by_site.remove(|enabler| enabler.site().cmp(site));
+        if let Some(enabler) = &removed {
+            enabler.event().disconnect(enabler);
         }
-        // The caller has it, too.
-        let _ = by_site.remove(|enabler| enabler.site().cmp(site));
-        enabler.event().disconnect(&enabler);
-        Ok(Some(Some(enabler)))
-    }
-
-    /// A bit that was given up is clear, or can not be cleared.
-    pub(crate) fn is_cleared(&self, bit: &UserBit) {
-        let mut ended = self.ended.lock();
-        // A child that finds no change of late has copied the memory after this.
-        self.note_change();
-        let number = last_change();
-        let site = (bit.address(), bit.bit());
-        for (other, cleared) in ended.bits.iter_mut() {
-            if (other.address(), other.bit()) == site {
-                *cleared = number;
-            }
-        }
-        // Who finds none pending finds the change.
-        self.pending.fetch_sub(1, Full);
-    }
-
-    /// Calls `clear` with each bit that was given up, and may be set in the memory of a child for which all
-    /// is known up to the change with this number. Not with one that is registered again.
-    pub(crate) fn for_each_ended(&self, known: u64, mut clear: impl FnMut(&UserBit)) {
-        let mut from = 0;
-        loop {
-            let ended = self.ended.lock();
-            let mut bits = ended.bits.iter().enumerate().skip(from);
-            let Some((at, (bit, _))) = bits.find(|(_, (_, cleared))| *cleared > known) else {
-                return;
-            };
-            let bit = *bit;
-            drop(ended);
-            if self.get(&(bit.address(), bit.bit())).is_none() {
-                clear(&bit);
-            }
-            from = at + 1;
-        }
+        Some(removed)
     }
 
     /// Takes the registrations from a site on whose bits lie in one page, as many as there is room for:
@@ -303,55 +273,83 @@ impl Registrations {
     ///
     /// # Errors
     ///
-    /// The key of the first process that the budget did not suffice for.
+    /// Where it stopped: the budget did not suffice, or the set would have had to be waited for.
     pub(crate) fn write(
-        &self,
+        self: &Arc<Self>,
         enablers: &[Arc<Enabler>],
         on: bool,
         from: usize,
         budget: &mut Budget,
-    ) -> Result<(), usize> {
-        self.change(|members| {
-            let mut cursor = members.cursor_lower_bound_mut(&from);
-            while let Some(at) = cursor {
-                let (key, process) = at.current();
-                if !budget.spend(enablers.len()) {
-                    return Err(*key);
-                }
-                process.write(enablers, on);
-                cursor = at.move_next();
+    ) -> Result<(), Stopped> {
+        let at_from = Err(Stopped {
+            process: from,
+            partly: None,
+        });
+        if budget.is_spent() {
+            return at_from;
+        }
+        let members = match budget.may_wait {
+            true => Some(self.members.lock()),
+            false => self.members.try_lock(),
+        };
+        let Some(mut members) = members else {
+            return at_from;
+        };
+        let mut cursor = members.cursor_lower_bound_mut(&from);
+        if cursor.is_none() {
+            budget.spend_set();
+        }
+        let mut result = Ok(());
+        while let Some(at) = cursor {
+            let (key, process) = at.current();
+            if budget.is_spent() {
+                result = Err(Stopped {
+                    process: *key,
+                    partly: Some(PartlyWritten::new(self)),
+                });
+                break;
             }
-            Ok(())
-        })
+            budget.spend_page(enablers.len());
+            process.write(enablers, on);
+            cursor = at.move_next();
+        }
+        self.count_change(&members);
+        result
     }
 
-    /// Calls `write`, which changes bits that a child may have an older copy of.
+    /// Bits have been changed that a child may have an older copy of.
     ///
     /// A child joins the set, and then looks whether something has changed since it was forked. So either
-    /// `write` finds it among the members, or it finds that something has changed.
-    fn change<T>(&self, write: impl FnOnce(&mut Members) -> T) -> T {
-        let mut members = self.members.lock();
-        let result = write(&mut members);
-        let number = CHANGES.fetch_add(1, Full).wrapping_add(1);
+    /// it is found among the members, or it finds that something has changed.
+    fn count_change(&self, _members: &MutexGuard<'_, Members>) {
+        let number = next_change();
         // In the order of the numbers, as the lock is held.
         self.last_change.store(number, Release);
+    }
+
+    /// Calls `write`, which changes bits as told in [`Self::count_change`].
+    fn change<T>(&self, write: impl FnOnce() -> T) -> T {
+        let members = self.members.lock();
+        let result = write();
+        self.count_change(&members);
         result
     }
 
     /// Calls `write`, which changes a bit in the memory of one member.
     pub(crate) fn change_one(&self, write: impl FnOnce()) {
-        self.change(|_| write());
+        self.change(write);
     }
 
     /// Has the bits looked at in the memory of children that are being forked.
     pub(crate) fn note_change(&self) {
-        self.change(|_| ());
+        self.change(|| ());
     }
 
-    /// Has a bit changed since the change with this number, or is one that was given up still to be cleared?
-    /// That may have been pending since long before. Asked after [`Self::settle`].
+    /// May a bit have changed since the change with this number? Asked by a member, after
+    /// [`Self::settle`].
     pub(crate) fn may_have_changed_since(&self, number: u64) -> bool {
-        self.pending.load(Acquire) != 0 || self.last_change.load(Acquire) > number
+        // In this order: what is not written partly any more has a number of its own.
+        self.partly_written.load(Acquire) != 0 || self.last_change.load(Acquire) > number
     }
 
     /// A set of its own for one of several members, which is in both after this. The caller leaves
@@ -361,27 +359,35 @@ impl Registrations {
     ///
     /// `ENOMEM`; `ENODEV` when the module is being unloaded.
     pub(crate) fn copy(&self, process: &Arc<Process>) -> Result<Membership> {
-        // Of any length: there may be no contiguous memory for it.
+        // Of any length: there may be no contiguous memory for it. It is not waited for with the lock held.
         let mut enablers = KVVec::new();
-        for enabler in self.by_site.lock().values() {
-            enablers.push(enabler.clone(), GFP_KERNEL_ACCOUNT)?;
+        loop {
+            let by_site = self.by_site.lock();
+            let count = by_site.len();
+            if enablers.capacity() >= count {
+                for enabler in by_site.values() {
+                    // There is room.
+                    let _ = enablers.push_within_capacity(enabler.clone());
+                }
+                break;
+            }
+            drop(by_site);
+            enablers.reserve(count, GFP_KERNEL_ACCOUNT)?;
         }
         let copy = Membership::new()?;
         copy.0.note_change();
-        let ended = self.ended.lock().copy()?;
-        *copy.0.ended.lock() = ended;
         let member = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
         copy.0.join(member);
         for original in enablers {
             let enabler = Enabler::new(&copy.0, *original.bit(), original.event().again())?;
-            copy.0.insert_if(&enabler, || {
+            copy.0.insert_if(&enabler, |spare| {
                 // It may have changed since the original was written, and changes from here on.
-                original.event().connect(&enabler, |on| {
+                original.event().connect(&enabler, spare, |on| {
                     copy.0
-                        .change(|_| process.write(slice::from_ref(&enabler), on));
+                        .change(|| process.write(slice::from_ref(&enabler), on));
                     Ok::<_, Error>(())
                 })?;
-                Ok::<_, Error>(true)
+                Ok(true)
             })?;
         }
         Ok(copy)
@@ -448,9 +454,8 @@ impl Membership {
             pin_init!(Registrations {
                 users: Atomic::new(1),
                 last_change: Atomic::new(0),
-                pending: Atomic::new(0),
+                partly_written: Atomic::new(0),
                 by_site <- new_mutex!(Ordered::new(), "Registrations::by_site"),
-                ended <- new_mutex!(Ended::NONE, "Registrations::ended"),
                 members <- new_mutex!(RBTree::new(), "Registrations::members"),
                 referred <- new_spinlock!(
                     Referred {

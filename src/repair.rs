@@ -13,7 +13,7 @@
 //!    so what that takes, and whether it ever comes, is the process's own matter.
 
 use crate::enabler::Enabler;
-use crate::process::{clear_own, key, with_own_page, Process};
+use crate::process::{key, with_own_page, Process};
 use crate::registrations::Site;
 use crate::sys::address_space;
 use crate::sys::clock;
@@ -201,6 +201,15 @@ impl Process {
         }
     }
 
+    /// Has the bit of an enabler written again, which may have been lost. Any context.
+    pub(crate) fn repair_later(self: &Arc<Self>, enabler: &Enabler) {
+        let mut repairs = self.repairs.lock();
+        repairs.tries = 0;
+        repairs.due.add(enabler.site());
+        drop(repairs);
+        self.enqueue();
+    }
+
     /// Are bits waiting to be repaired? Any context.
     pub(crate) fn has_repairs(&self) -> bool {
         let repairs = self.repairs.lock();
@@ -298,14 +307,7 @@ impl Process {
 
     /// Looks at all bits of the process, and writes those that are wrong: it is the current task's and a
     /// child, and an event may have changed since its memory was copied.
-    /// `known` is the number of a change up to which all is in that memory.
-    pub(crate) fn check_own(self: &Arc<Self>, mm: &MmWithUser, known: u64) {
-        if let Some((registrations, _)) = self.registrations() {
-            registrations.for_each_ended(known, |bit| {
-                // What cannot be cleared is left as it is.
-                let _ = clear_own(mm, bit);
-            });
-        }
+    pub(crate) fn check_own(self: &Arc<Self>, mm: &MmWithUser) {
         self.for_every_page(|enablers| {
             if !self.is_right(mm, enablers) {
                 self.write_own(mm, enablers);

@@ -8,7 +8,7 @@
 //! - [`schema`]: what a description means; pure, also tested on the host.
 //! - [`sys`]: one safe type per facility of the kernel; the only room that is not checked Rust.
 //! - between them, the work: [`event`], [`registry`], [`enabler`], [`registrations`],
-//!   [`process`], [`processes`], [`repair`], [`retries`], [`writer`].
+//!   [`process`], [`processes`], [`repair`], [`retries`], [`unregistered`], [`writer`].
 //! - [`files`]: the faces, through which all of it is used.
 
 use kernel::prelude::*;
@@ -29,6 +29,7 @@ mod repair;
 mod retries;
 pub mod schema;
 mod sys;
+mod unregistered;
 mod writer;
 
 use event::UserEvent;

@@ -139,3 +139,11 @@ impl<L: ForkListener> Drop for ForkProbe<L> {
         unsafe { bindings::user_events_remove_fork_probe(self.0.probe.get()) };
     }
 }
+
+/// When the current task was made, in nanoseconds by the clock that [`clock::now`](super::clock::now) reads.
+/// C: `start_time` of `struct task_struct` (linux/sched.h). It is taken in the fork, when the memory has been
+/// copied and nothing that user space could delay is left to be done.
+pub(crate) fn start_time() -> u64 {
+    // SAFETY: Reads a number of the current task that does not change.
+    unsafe { bindings::user_events_start_time() }
+}

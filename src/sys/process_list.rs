@@ -2,13 +2,13 @@
 
 //! The processes of the system, and their threads.
 //!
-//! C: `for_each_process()`, `for_each_thread()` (linux/sched/signal.h).
+//! C: `for_each_process()`, `for_each_thread()`, `struct multiprocess_signals` (linux/sched/signal.h).
 
-use super::bindings;
+use super::bindings::{self, task_struct, user_events_fork_visitor};
 use super::task_work::{Reservation, TaskWork};
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
-use kernel::mm::Mm;
+use kernel::mm::{Mm, MmWithUser};
 use kernel::sync::rcu;
 
 /// A process: a group of threads.
@@ -18,7 +18,7 @@ use kernel::sync::rcu;
 /// `leader` is the leader of a thread group, and for `'a` RCU is read-locked, since before it was
 /// found in the list of processes.
 pub(crate) struct ListedProcess<'a> {
-    leader: NonNull<bindings::task_struct>,
+    leader: NonNull<task_struct>,
     _reader: PhantomData<&'a rcu::Guard>,
 }
 
@@ -62,7 +62,7 @@ impl ListedProcess<'_> {
 ///
 /// For `'a` RCU is read-locked, since before the thread was found in its process.
 pub(crate) struct ListedThread<'a> {
-    thread: NonNull<bindings::task_struct>,
+    thread: NonNull<task_struct>,
     _reader: PhantomData<&'a rcu::Guard>,
 }
 
@@ -124,4 +124,64 @@ pub(crate) fn is_to_be_left(mm: &Mm) -> bool {
         !found
     });
     found
+}
+
+/// A visitor of forks. The part that C knows comes first, so that its address is the whole's.
+#[repr(C)]
+struct Visitor<F> {
+    head: user_events_fork_visitor,
+    each: F,
+}
+
+/// Calls `each` for every task that is in a fork of the current task's address space `mm`, at one moment
+/// for each group of threads that uses it: all that is done in a fork before the child is in the list
+/// of processes is done either before that moment, or after it. Calls that make a thread are left out.
+/// Looks at all processes if others than the current one may use the address space. Returns `false` if a
+/// process has so many of them that they were left out, since interrupts are off meanwhile.
+///
+/// `each` must not sleep, and take no lock that is not taken with interrupts off everywhere. Process
+/// context.
+pub(crate) fn for_each_forking<F: FnMut(&ListedThread<'_>)>(mm: &MmWithUser, each: F) -> bool {
+    let _reader = rcu::read_lock();
+    let mut visitor = Visitor {
+        head: user_events_fork_visitor {
+            each: Some(visit::<F>),
+        },
+        each,
+    };
+    // SAFETY: RCU is read-locked, and `head` is the first field of a visitor with such a function.
+    unsafe {
+        bindings::user_events_for_each_forking(
+            mm.as_raw(),
+            ptr::from_mut(&mut visitor).cast::<user_events_fork_visitor>(),
+        )
+    }
+}
+
+/// # Safety
+///
+/// `visitor` is a `Visitor<F>` that nothing else uses, `task` is a thread that is not freed before this
+/// returns, and RCU has been read-locked since it was found.
+unsafe extern "C" fn visit<F: FnMut(&ListedThread<'_>)>(
+    visitor: *mut user_events_fork_visitor,
+    task: *mut task_struct,
+) {
+    let Some(thread) = NonNull::new(task) else {
+        return;
+    };
+    // SAFETY: It is one, says the caller, and no reference to it is used meanwhile.
+    let visitor = unsafe { &mut *visitor.cast::<Visitor<F>>() };
+    // INVARIANT: RCU is read-locked, says the caller.
+    (visitor.each)(&ListedThread {
+        thread,
+        _reader: PhantomData,
+    });
+}
+
+/// May there be a fork of this address space of which the parent has not been told yet, and that
+/// [`for_each_forking`] does not find any more? Looks at all processes. Process context.
+pub(crate) fn is_fork_ending(mm: &MmWithUser) -> bool {
+    let _reader = rcu::read_lock();
+    // SAFETY: RCU is read-locked, and the address space is alive.
+    unsafe { bindings::user_events_is_fork_ending(mm.as_raw()) }
 }

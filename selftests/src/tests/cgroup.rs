@@ -21,6 +21,7 @@ tests!("cgroup":
     events_are_charged.where_there_is(SIGN),
     events_of_100_fields_are_charged.where_there_is(SIGN),
     a_set_that_is_copied_is_charged_to_who_changes_it.where_there_is(SIGN),
+    what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
     who_registers_without_end_harms_nobody_else.where_there_is(SIGN),
 );
 
@@ -238,6 +239,40 @@ fn a_set_that_is_copied_is_charged_to_who_changes_it() {
     // the copies stay where some of the parent's have come to lie between them: 16 bytes for each of
     // the parent's, if a leaf is half full, of the more than a hundred that a copy takes.
     charge_goes(&group, before, bits * 30);
+}
+
+/// For the children of forks that may be under way, the kernel notes what is unregistered beside other threads.
+fn what_is_unregistered_beside_a_thread_is_not_kept() {
+    const BITS: u64 = 8000;
+    let event = Event::new("st_cgroup_thread u32 a");
+    let group = Cgroup::new("st_cgroup_thread");
+    let mut child = child::fork(|line: &mut Line| {
+        group.enter();
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || ended.recv());
+            line.say("entered");
+            line.hear("change");
+            register_bits(&data, "st_cgroup_thread u32 a", &page, BITS as usize);
+            for bit in 0..BITS {
+                let address = page.address() + 4 * (bit / 32);
+                data.unregister_bit(address, (bit % 32) as u8).unwrap();
+            }
+            line.say("changed");
+            line.hear("exit");
+            drop(end);
+        });
+    });
+    child.line.hear("entered");
+    let before = group.slab();
+    child.line.say("change");
+    child.line.hear("changed");
+    charge_goes(&group, before, BITS as i64 * 10);
+    child.line.say("exit");
+    child.join();
+    toggle(&event, &mut []);
 }
 
 fn who_registers_without_end_harms_nobody_else() {

@@ -9,7 +9,8 @@ use crate::event::Event;
 use crate::harness::{self, Test};
 use crate::memory::{Mapping, PAGE};
 use crate::tracefs::Tracer;
-use crate::{machine, os, wait};
+use crate::userfault::{Guard, Userfault, SIGN};
+use crate::{machine, os, tasks, wait};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::Ordering;
@@ -27,6 +28,15 @@ pub const TESTS: &[Test] = &[
         "deferred::the_last_of_many_changes_counts",
         the_last_of_many_changes_counts,
     ),
+    Test::new(
+        "deferred::children_that_come_while_bits_are_written_have_them_right",
+        children_that_come_while_bits_are_written_have_them_right,
+    ),
+    Test::new(
+        "deferred::sets_without_processes_are_passed_few_at_once",
+        sets_without_processes_are_passed_few_at_once,
+    )
+    .where_there_is(SIGN),
     Test::new(
         "deferred::what_is_not_written_yet_is_shown_as_due",
         what_is_not_written_yet_is_shown_as_due,
@@ -170,6 +180,83 @@ fn the_last_of_many_changes_counts() {
         top.disable(&crowd.event.name);
     }
     crowd.all_see("clear");
+}
+
+/// Writing stops and goes on where it stopped, by the address of the processes' memory. A child that comes in
+/// between has the bits as its parent had them, which the kernel may not have come to yet.
+fn children_that_come_while_bits_are_written_have_them_right() {
+    let count = 60;
+    let mut crowd = Crowd::new("st_deferred_young", count, 100);
+    let name = crowd.event.name.clone();
+    for _ in 0..machine::rounds(15) {
+        for (file, value) in [("1", u32::MAX), ("0", 0)] {
+            Tracer::top().set(&name, "enable", file).unwrap();
+            let mut young = Vec::new();
+            // Of one task, whose second fork is not taken for its first.
+            while young.is_empty() || young.len() < 30 && !crowd.last_is(value) {
+                let words = &crowd.words;
+                young.push(child::fork(|_| {
+                    wait::until("all words of a child", || all_are(words, count, value));
+                }));
+            }
+            young.into_iter().for_each(Child::join);
+            crowd.all_see(if value == 0 { "clear" } else { "set" });
+        }
+    }
+}
+
+/// How many sets without processes a task may lock while it holds the trace core's locks: of 512 units, each
+/// costs 8.
+const SETS_AT_ONCE: usize = 512 / 8;
+
+/// A child that is being forked is in no set's list yet; its parent, which changes what it has registered, is in
+/// one of its own then. So it leaves sets behind in which there is no process.
+fn sets_without_processes_are_passed_few_at_once() {
+    const SETS: usize = 150;
+    const NAME: &str = "st_deferred_sets";
+    let mut process = child::fork(|line| {
+        let event = Event::new(&format!("{NAME} u32 a"));
+        let (faults, ids, other) = (Userfault::new(), Mapping::kept(1), Mapping::kept(1));
+        faults.guard(&ids, Guard::Missing);
+        std::thread::scope(|scope| {
+            for set in 0..SETS {
+                let address = ids.address();
+                scope.spawn(move || {
+                    let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, address).unwrap();
+                    if pid == 0 {
+                        os::exit_now(0);
+                    }
+                    assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
+                });
+                wait::until("a fork to be stalled", || faults.next_fault().is_some());
+                let text = format!("{NAME}_other u32 a");
+                let at = other.address() + 4 * set as u64;
+                event.data.register_text(&text, at, 0).unwrap();
+            }
+            line.say("stalled");
+            line.hear("go on");
+            faults.fill(ids.address(), 0);
+        });
+        line.say("done");
+    });
+    process.line.hear("stalled");
+    let tracer = Tracer::instance("st_deferred_tracer");
+    tracer.control("set_ftrace_filter", "mutex_trylock");
+    tracer.control("set_ftrace_pid", &std::process::id().to_string());
+    tracer.control("current_tracer", "function");
+    let top = Tracer::top();
+    top.enable(NAME);
+    let trace = tracer.text("trace");
+    tracer.control("current_tracer", "nop");
+    let sets = trace.matches(" mutex_trylock <-").count();
+    assert!(
+        (1..=SETS_AT_ONCE).contains(&sets),
+        "{sets} sets were locked"
+    );
+    top.disable(NAME);
+    process.line.say("go on");
+    process.line.hear("done");
+    process.join();
 }
 
 /// With `--long` a hundred thousand bits in a thousand processes.

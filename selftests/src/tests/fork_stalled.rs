@@ -13,6 +13,8 @@ use crate::memory::Mapping;
 use crate::tracefs::Tracer;
 use crate::userfault::{Guard, Userfault, SIGN};
 use crate::{os, tasks, wait};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::thread;
 
 const fn test(name: &'static str, run: fn()) -> Test {
@@ -35,6 +37,26 @@ pub const TESTS: &[Test] = &[
     test(
         "fork_stalled::what_is_given_up_and_not_clear_yet_is_clear_in_each_child",
         what_is_given_up_and_not_clear_yet_is_clear_in_each_child,
+    ),
+    test(
+        "fork_stalled::a_word_that_is_used_again_stays_as_it_is_in_later_children",
+        a_word_that_is_used_again_stays_as_it_is_in_later_children,
+    ),
+    test(
+        "fork_stalled::a_fork_that_failed_has_no_part_in_the_next_one",
+        a_fork_that_failed_has_no_part_in_the_next_one,
+    ),
+    test(
+        "fork_stalled::what_is_unregistered_in_between_is_clear_in_children_of_other_processes",
+        what_is_unregistered_in_between_is_clear_in_children_of_other_processes,
+    ),
+    test(
+        "fork_stalled::a_child_that_is_late_clears_what_was_unregistered_twice",
+        a_child_that_is_late_clears_what_was_unregistered_twice,
+    ),
+    test(
+        "fork_stalled::a_child_that_is_late_keeps_what_the_program_stored_in_between",
+        a_child_that_is_late_keeps_what_the_program_stored_in_between,
     ),
     test(
         "fork_stalled::a_child_does_not_copy_a_repair_that_is_pending",
@@ -148,7 +170,7 @@ fn what_is_registered_meanwhile_is_the_childs_too_or_clear() {
         let is_set = event
             .page
             .word(OTHER as usize)
-            .load(std::sync::atomic::Ordering::Relaxed)
+            .load(Ordering::Relaxed)
             != 0;
         let site = event.page.address() + OTHER;
         match (event.data.unregister_bit(site, 0), is_set) {
@@ -201,6 +223,207 @@ fn what_is_given_up_and_not_clear_yet_is_clear_in_each_child() {
     done(process);
     top.disable(NAME);
     wait_gone(NAME);
+}
+
+/// What the program stores in a word of its own.
+const DATA: u32 = u32::MAX;
+
+/// The word is to be the program's, and not registered.
+fn is_data(event: &Event) -> i32 {
+    let word = event.page.word(0).load(Ordering::Relaxed);
+    match (event.unregister(), word) {
+        (Err(Errno::ENOENT), DATA) => RIGHT,
+        (Err(Errno::ENOENT), _) => BIT_IS_CLEAR,
+        _ => WRONG_ERRNO,
+    }
+}
+
+/// Forks a child that exits with what `check` returns.
+#[track_caller]
+fn fork_right(check: fn(&Event) -> i32, event: &Event) {
+    let pid = os::fork().unwrap();
+    if pid == 0 {
+        os::exit_now(check(event));
+    }
+    assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+}
+
+/// Runs `run` in a process of its own, with an event that is enabled.
+fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
+    let mut process = child::fork(|line| {
+        let event = Event::new(&format!("{name} u32 a"));
+        line.say("registered");
+        event.wait_set();
+        run(&event);
+        line.say("done");
+    });
+    process.line.hear("registered");
+    let top = Tracer::top();
+    top.enable(name);
+    done(process);
+    top.disable(name);
+    wait_gone(name);
+}
+
+/// Unregistered beside other threads, a word is the program's again: whichever thread forks then, the first time
+/// or not, and whether other words are unregistered meanwhile.
+fn a_word_that_is_used_again_stays_as_it_is_in_later_children() {
+    with_enabled("st_stalled_data", |event| {
+        let (to_thread, from_here) = mpsc::channel();
+        let (to_here, from_thread) = mpsc::channel();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(move || {
+                fork_right(is_set, event);
+                to_here.send(()).unwrap();
+                from_here.recv().unwrap();
+                fork_right(is_data, event);
+            });
+            fork_right(is_set, event);
+            from_thread.recv().unwrap();
+            assert_eq!(event.unregister(), Ok(()));
+            event.page.word(0).store(DATA, Ordering::Relaxed);
+            // The second fork of this thread, and the first one of another.
+            fork_right(is_data, event);
+            scope.spawn(|| fork_right(is_data, event)).join().unwrap();
+            to_thread.send(()).unwrap();
+            waiting.join().unwrap();
+        });
+        fork_right(is_data, event);
+    });
+}
+
+/// Has a thread call `fork` with a place for the pidfd that is not there, and `meanwhile` called while that
+/// waits; then the fork goes on by `end`, and the thread calls `after`.
+fn stall_thread(
+    fork: impl FnOnce(u64) + Send,
+    meanwhile: impl FnOnce(),
+    end: fn(&Userfault, &Mapping),
+    after: impl FnOnce() + Send,
+) {
+    let faults = Userfault::new();
+    let pidfd = Mapping::kept(1);
+    faults.guard(&pidfd, Guard::Missing);
+    let address = pidfd.address();
+    thread::scope(|scope| {
+        let forking = scope.spawn(move || {
+            fork(address);
+            after();
+        });
+        wait::until("the fork to be stalled", || {
+            assert!(!forking.is_finished(), "the fork is not stalled");
+            faults.next_fault().is_some()
+        });
+        meanwhile();
+        end(&faults, &pidfd);
+        forking.join().unwrap();
+    });
+}
+
+fn answer(faults: &Userfault, pidfd: &Mapping) {
+    faults.fill(pidfd.address(), 0);
+}
+
+fn a_fork_that_failed_has_no_part_in_the_next_one() {
+    with_enabled("st_stalled_failed", |event| {
+        let fail = |address| {
+            let result = tasks::clone_to(libc::CLONE_PIDFD, address);
+            if result == Ok(0) {
+                os::exit_now(WRONG_ERRNO);
+            }
+            assert_eq!(result, Err(Errno::EFAULT));
+        };
+        let reuse = || {
+            assert_eq!(event.unregister(), Ok(()));
+            event.page.word(0).store(DATA, Ordering::Relaxed);
+        };
+        // The page comes, and cannot be written to by then.
+        let refuse = |faults: &Userfault, pidfd: &Mapping| {
+            pidfd.protect(libc::PROT_NONE);
+            answer(faults, pidfd);
+        };
+        stall_thread(fail, reuse, refuse, || fork_right(is_data, event));
+    });
+}
+
+fn what_is_unregistered_in_between_is_clear_in_children_of_other_processes() {
+    with_enabled("st_stalled_foreign", |event| {
+        // A process that shares the memory, and forks.
+        let fork = |address| {
+            let child = tasks::vfork(|| {
+                let pid = tasks::clone_to(libc::CLONE_PIDFD, address).unwrap();
+                if pid == 0 {
+                    os::exit_now(is_given_up(event));
+                }
+                os::wait(pid, 0).unwrap().1 >> 8
+            });
+            let child = child.unwrap();
+            assert_eq!(os::wait(child, 0), Ok((child, RIGHT << 8)));
+        };
+        let reuse = || {
+            assert_eq!(event.unregister(), Ok(()));
+            event.page.word(0).store(DATA & !1, Ordering::Relaxed);
+        };
+        stall_thread(fork, reuse, answer, || ());
+        event.page.word(0).store(DATA, Ordering::Relaxed);
+        fork_right(is_data, event);
+    });
+}
+
+/// One fork is stalled when the bit is unregistered, another one when it is registered again, and unregistered
+/// again; the bit is set in both copies.
+fn a_child_that_is_late_clears_what_was_unregistered_twice() {
+    with_enabled("st_stalled_twice", |event| {
+        let fork = |address| {
+            let pid = tasks::clone_to(libc::CLONE_PIDFD, address).unwrap();
+            if pid == 0 {
+                os::exit_now(is_given_up(event));
+            }
+            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+        };
+        let text = format!("{} u32 a", event.name);
+        let between = || {
+            assert_eq!(event.unregister(), Ok(()));
+            let register = event.data.register_text(&text, event.page.address(), 0);
+            assert_eq!(register, Ok(event.index));
+            assert!(event.bit());
+            let unregister = || {
+                assert_eq!(event.unregister(), Ok(()));
+                event.page.word(0).store(DATA, Ordering::Relaxed);
+            };
+            stall_thread(fork, unregister, answer, || fork_right(is_data, event));
+        };
+        stall_thread(fork, between, answer, || fork_right(is_data, event));
+        fork_right(is_data, event);
+    });
+}
+
+/// Forked while the word is the program's, and stalled when its parent has been told of: what is done with the
+/// word after that is no matter of the child's.
+fn a_child_that_is_late_keeps_what_the_program_stored_in_between() {
+    with_enabled("st_stalled_between", |event| {
+        let fork = |address| {
+            let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, address).unwrap();
+            if pid == 0 {
+                os::exit_now(is_data(event));
+            }
+            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+        };
+        let text = format!("{} u32 a", event.name);
+        let again = || {
+            let register = event.data.register_text(&text, event.page.address(), 0);
+            assert_eq!(register, Ok(event.index));
+            assert_eq!(event.unregister(), Ok(()));
+        };
+        thread::scope(|scope| {
+            // Beside another thread that lives.
+            let (end, ended) = mpsc::channel::<()>();
+            scope.spawn(move || ended.recv());
+            assert_eq!(event.unregister(), Ok(()));
+            event.page.word(0).store(DATA, Ordering::Relaxed);
+            stall_thread(fork, again, answer, || ());
+            drop(end);
+        });
+    });
 }
 
 fn a_child_does_not_copy_a_repair_that_is_pending() {

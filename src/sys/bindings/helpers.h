@@ -167,8 +167,21 @@ bool user_events_is_dying(void);
 bool user_events_may_sleep(void);
 void *user_events_alloc_nofail(size_t size);
 void user_events_kill_orphan(struct task_struct *child);
+u64 user_events_start_time(void);
+
+/**
+ * struct user_events_fork_visitor - a visitor of tasks that are in a fork
+ * @each: @task is in one, and stays there until this returns; interrupts are off
+ */
+struct user_events_fork_visitor {
+	void	(*each)(struct user_events_fork_visitor *visitor,
+			struct task_struct *task);
+};
 
 /* process_list.rs */
+bool user_events_for_each_forking(struct mm_struct *mm,
+				  struct user_events_fork_visitor *visitor);
+bool user_events_is_fork_ending(struct mm_struct *mm);
 struct task_struct *user_events_next_process(struct task_struct *process);
 struct task_struct *user_events_next_thread(struct task_struct *process,
 					    struct task_struct *thread);

@@ -220,3 +220,114 @@ struct task_struct *user_events_next_thread(struct task_struct *process,
 	next = rcu_dereference(list_next_rcu(thread ? &thread->thread_node : head));
 	return next == head ? NULL : list_entry(next, struct task_struct, thread_node);
 }
+
+u64 user_events_start_time(void)
+{
+	return current->start_time;
+}
+
+/* So many forks of one process are looked at, as interrupts are off meanwhile. */
+#define MAX_FORKS	32
+
+/*
+ * Visits the tasks of a process that are in a fork. Each has an entry in a list of its
+ * process from the start of copy_process() until the child is in the list of
+ * processes, and the entry is on the task's stack. siglock is held. False if they are
+ * too many.
+ */
+static bool visit_forks_of(struct task_struct *process,
+			   struct user_events_fork_visitor *visitor)
+{
+	unsigned long entries[MAX_FORKS];
+	struct multiprocess_signals *fork;
+	struct task_struct *thread;
+	int i, count = 0;
+
+	hlist_for_each_entry(fork, &process->signal->multiprocess, node) {
+		if (count == MAX_FORKS)
+			return false;
+		entries[count++] = (unsigned long)fork;
+	}
+	if (!count)
+		return true;
+	list_for_each_entry_rcu(thread, &process->signal->thread_head, thread_node) {
+		for (i = 0; i < count; i++) {
+			if (entries[i] - (unsigned long)thread->stack < THREAD_SIZE)
+				visitor->each(visitor, thread);
+		}
+	}
+	return true;
+}
+
+/* The same for the other processes with this address space. RCU is read-locked. */
+static bool visit_forks_of_others(const struct mm_struct *mm,
+				  struct user_events_fork_visitor *visitor)
+{
+	struct sighand_struct *sighand;
+	struct task_struct *process;
+	unsigned long flags;
+	bool all = true;
+
+	for_each_process(process) {
+		if (same_thread_group(process, current) || user_events_process_mm(process) != mm)
+			continue;
+		sighand = rcu_dereference(process->sighand);
+		if (!sighand)
+			continue;
+		/* The lock is there even if the process is being freed just now. */
+		spin_lock_irqsave(&sighand->siglock, flags);
+		if (sighand == rcu_access_pointer(process->sighand))
+			all &= visit_forks_of(process, visitor);
+		spin_unlock_irqrestore(&sighand->siglock, flags);
+	}
+	return all;
+}
+
+/*
+ * Visits the tasks that are in a fork of the current task's address space. RCU is
+ * read-locked. False if there are so many that some were not visited.
+ */
+bool user_events_for_each_forking(struct mm_struct *mm,
+				  struct user_events_fork_visitor *visitor)
+{
+	int users, live;
+	bool all;
+
+	spin_lock_irq(&current->sighand->siglock);
+	all = visit_forks_of(current, visitor);
+	/*
+	 * Each thread that lives uses the address space, and while the lock is held
+	 * there are none that are new. So if there are no more users, there were none but
+	 * these when the users were counted.
+	 */
+	users = atomic_read(&mm->mm_users);
+	smp_rmb();
+	live = atomic_read(&current->signal->live);
+	spin_unlock_irq(&current->sighand->siglock);
+	if (users > live)
+		all &= visit_forks_of_others(mm, visitor);
+	return all;
+}
+
+/*
+ * May there be a child that is in the list of processes, of which the tracepoint has not
+ * told yet, and that has a copy of this address space? It has the same program then. RCU
+ * is read-locked.
+ */
+bool user_events_is_fork_ending(struct mm_struct *mm)
+{
+	const struct file *program = rcu_access_pointer(mm->exe_file);
+	struct task_struct *process;
+	bool found = false;
+
+	for_each_process(process) {
+		if (!(READ_ONCE(process->__state) & TASK_NEW))
+			continue;
+		task_lock(process);
+		found = process->mm && rcu_access_pointer(process->mm->exe_file) == program;
+		task_unlock(process);
+		if (found)
+			break;
+	}
+	return found;
+}
