@@ -16,7 +16,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// How many values a leaf has at most.
-const LEAF: usize = 64;
+pub(crate) const LEAF: usize = 64;
 
 /// An order of values.
 pub(crate) trait Order<T> {

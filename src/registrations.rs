@@ -8,7 +8,7 @@
 
 use crate::enabler::{BySite, Enabler};
 use crate::event::NotConnected;
-use crate::ordered::{Ordered, Spare};
+use crate::ordered::{Ordered, Spare, LEAF};
 use crate::process::Process;
 use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
@@ -42,17 +42,22 @@ pub(crate) type Site = (usize, u8);
 ///
 /// One unit is about what it takes to change a bit of a page that is pinned, and to pin one takes as much
 /// as some tens of bits.
-pub(crate) struct Budget {
-    left: u32,
-    /// May a set be waited for, in which the bits of another event are written?
-    may_wait: bool,
-}
+pub(crate) struct Budget(u32);
 
 /// What to pin a page costs.
 const PIN: u32 = 32;
 
 /// What a set without members costs.
 const SET: u32 = 8;
+
+/// So much is written in one set before others can have it, but for what the last page costs.
+const MAX_IN_SET: u32 = 128;
+
+/// What it costs to wait for a set in which the bits of another event are written.
+const WAIT: u32 = 2 * MAX_IN_SET;
+
+/// Bits of one page, at most: those of a leaf.
+const _: () = assert!(PIN as usize + LEAF <= MAX_IN_SET as usize);
 
 /// Units that may be spent at once with the trace core's locks held: some 15 processes, or 400 bits of one
 /// page.
@@ -64,34 +69,22 @@ const MAX_LATER: u32 = 16 * MAX_AT_ONCE;
 impl Budget {
     /// What may be spent while the trace core's locks are held once.
     pub(crate) fn at_once(_held: &EventMutexHeld) -> Self {
-        Self {
-            left: MAX_AT_ONCE,
-            may_wait: false,
-        }
+        Self(MAX_AT_ONCE)
     }
 
     /// What may be spent while no lock but the event's is held once.
     pub(crate) fn later() -> Self {
-        Self {
-            left: MAX_LATER,
-            may_wait: true,
-        }
+        Self(MAX_LATER)
     }
 
     /// Is nothing left?
     fn is_spent(&self) -> bool {
-        self.left == 0
+        self.0 == 0
     }
 
-    /// Spends what bits of one page cost in the memory of one process. What is left may be less.
-    fn spend_page(&mut self, bits: usize) {
-        let bits = u32::try_from(bits).unwrap_or(u32::MAX);
-        self.left = self.left.saturating_sub(PIN.saturating_add(bits));
-    }
-
-    /// Spends what a set costs that no process is in.
-    fn spend_set(&mut self) {
-        self.left = self.left.saturating_sub(SET);
+    /// Spends some units. What is left may be less.
+    fn spend(&mut self, units: u32) {
+        self.0 = self.0.saturating_sub(units);
     }
 }
 
@@ -273,48 +266,55 @@ impl Registrations {
     ///
     /// # Errors
     ///
-    /// Where it stopped: the budget did not suffice, or the set would have had to be waited for.
+    /// Where it stopped, since the budget did not suffice.
     pub(crate) fn write(
         self: &Arc<Self>,
         enablers: &[Arc<Enabler>],
         on: bool,
-        from: usize,
+        mut from: usize,
         budget: &mut Budget,
     ) -> Result<(), Stopped> {
-        let at_from = Err(Stopped {
-            process: from,
-            partly: None,
-        });
-        if budget.is_spent() {
-            return at_from;
-        }
-        let members = match budget.may_wait {
-            true => Some(self.members.lock()),
-            false => self.members.try_lock(),
-        };
-        let Some(mut members) = members else {
-            return at_from;
-        };
-        let mut cursor = members.cursor_lower_bound_mut(&from);
-        if cursor.is_none() {
-            budget.spend_set();
-        }
-        let mut result = Ok(());
-        while let Some(at) = cursor {
-            let (key, process) = at.current();
-            if budget.is_spent() {
-                result = Err(Stopped {
-                    process: *key,
-                    partly: Some(PartlyWritten::new(self)),
-                });
-                break;
+        let bits = u32::try_from(enablers.len()).unwrap_or(u32::MAX);
+        let mut partly = None;
+        while !budget.is_spent() {
+            let mut members = match self.members.try_lock() {
+                Some(members) => members,
+                None => {
+                    budget.spend(WAIT);
+                    self.members.lock()
+                }
+            };
+            let mut cursor = members.cursor_lower_bound_mut(&from);
+            if cursor.is_none() {
+                budget.spend(SET);
             }
-            budget.spend_page(enablers.len());
-            process.write(enablers, on);
-            cursor = at.move_next();
+            let mut spent = 0;
+            let stopped = loop {
+                let Some(at) = cursor else {
+                    break None;
+                };
+                let (key, process) = at.current();
+                if budget.is_spent() || spent >= MAX_IN_SET {
+                    break Some(*key);
+                }
+                spent += PIN.saturating_add(bits);
+                budget.spend(PIN.saturating_add(bits));
+                process.write(enablers, on);
+                cursor = at.move_next();
+            };
+            if stopped.is_some() {
+                partly.get_or_insert_with(|| PartlyWritten::new(self));
+            }
+            self.count_change(&members);
+            match stopped {
+                Some(key) => from = key,
+                None => return Ok(()),
+            }
         }
-        self.count_change(&members);
-        result
+        Err(Stopped {
+            process: from,
+            partly,
+        })
     }
 
     /// Bits have been changed that a child may have an older copy of.

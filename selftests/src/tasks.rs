@@ -77,6 +77,14 @@ pub fn be_nice(value: i32) {
     assert_eq!(ret, 0, "setpriority: {:?}", Errno::last());
 }
 
+/// Has this thread, and what it makes, run before all tasks of the usual class, for most of each second.
+pub fn be_first() {
+    let mut parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: Takes numbers, and the address of a structure that is the caller's.
+    let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw mut parameters) };
+    assert_eq!(ret, 0, "sched_setscheduler: {:?}", Errno::last());
+}
+
 fn ptrace(request: libc::c_uint, pid: i32, address: usize, data: usize) {
     // SAFETY: The requests of this file take numbers, or for PTRACE_GETEVENTMSG the address of a
     // word that is the caller's.
