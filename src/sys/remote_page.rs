@@ -66,7 +66,7 @@ pub(crate) enum Bring {
 pub(crate) enum Server {
     /// The kernel: anonymous memory, and files that are in memory only.
     Kernel,
-    /// A handler of userfaultfd, in user space.
+    /// The kernel, but for a handler of userfaultfd, in user space, that it asks.
     Handler,
     /// A file system, which may be served by a program, a network or a device; or a driver.
     FileSystem,
@@ -292,9 +292,10 @@ impl<'a> LockedMm<'a> {
         };
         const TMPFS: usize = bindings::TMPFS_MAGIC as usize;
         const HUGETLBFS: usize = bindings::HUGETLBFS_MAGIC as usize;
+        // The file system decides first: userfaultfd can guard writes to the pages of any (WP_ASYNC), and
+        // what they take is no less for that.
         Some(match file_system {
-            // It serves no other files.
-            _ if is_guarded => Server::Handler,
+            0 | TMPFS | HUGETLBFS if is_guarded => Server::Handler,
             0 | TMPFS | HUGETLBFS => Server::Kernel,
             _ => Server::FileSystem,
         })
