@@ -345,7 +345,7 @@ impl Process {
 
 /// Clears a bit of the current task's address space. Waits for the page.
 pub(crate) fn clear_own(mm: &MmWithUser, bit: &UserBit) -> Result {
-    if bit.clear_own() {
+    if bit.clear_own(mm) {
         return Ok(());
     }
     with_own_page(mm, bit, |locked| write_one(locked, bit, false))
