@@ -300,7 +300,8 @@ impl Process {
         if is_shared {
             registrations.is_cleared(bit);
         }
-        cleared
+        // That nothing is left to be unregistered is told also if what lacked was memory.
+        cleared.map_err(|error| if error == ENOMEM { EFAULT } else { error })
     }
 
     /// Calls `with` with the address space, unless that has ended.
@@ -378,8 +379,9 @@ pub(crate) fn with_own_page<T>(
             Ok(result) => return Ok(result),
             Err(NotWritten::NotPresent) => {
                 faults_left -= 1;
+                let is_told = |error: &Error| [EINTR, ENOMEM].contains(error);
                 bit.fault_in(mm)
-                    .map_err(|error| if error == EINTR { error } else { EFAULT })?;
+                    .map_err(|error| if is_told(&error) { error } else { EFAULT })?;
             }
             Err(NotWritten::NoMemory) => return Err(ENOMEM),
             Err(NotWritten::Busy | NotWritten::NotYet) => {

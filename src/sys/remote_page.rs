@@ -236,9 +236,11 @@ impl<'a> LockedMm<'a> {
                 ptr::null_mut(),
             )
         };
+        const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
         match pinned {
             1 => {}
             0 => return Err(NotWritten::NotYet),
+            NO_MEMORY => return Err(NotWritten::NoMemory),
             _ => return Err(NotWritten::NotPresent),
         }
         // INVARIANT: The page is pinned for writing until the unpin below.
