@@ -19,7 +19,7 @@ use core::cmp::Ordering;
 use core::num::NonZero;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::str::{CStr, CString};
+use kernel::str::CStr;
 use kernel::sync::{Arc, Mutex, MutexGuard};
 
 /// A user event that the trace core can know.
@@ -150,12 +150,37 @@ impl Place {
     }
 }
 
+/// As many as a number has.
+const HEX_DIGITS: usize = u64::BITS as usize / 4;
+
+/// A number in hexadecimal digits, which are put to the end of the room for them.
+fn hex(mut number: u64, room: &mut [u8; HEX_DIGITS]) -> &[u8] {
+    let mut first = HEX_DIGITS;
+    for (at, place) in room.iter_mut().enumerate().rev() {
+        let digit = (number % 16) as u8;
+        *place = if digit < 10 {
+            b'0' + digit
+        } else {
+            b'a' + (digit - 10)
+        };
+        first = at;
+        number /= 16;
+        if number == 0 {
+            break;
+        }
+    }
+    room.get(first..).unwrap_or_default()
+}
+
 /// The name in tracefs of a format of the events that are registered as `name`.
 fn name_of_format(name: &[u8], number: NonZero<u64>) -> Result<KVec<u8>> {
-    let mut shown = KVec::with_capacity(name.len() + 8, GFP_KERNEL_ACCOUNT)?;
+    let mut digits = [0; HEX_DIGITS];
+    let suffix = hex(number.get() - 1, &mut digits);
+    let length = name.len() + 1 + suffix.len();
+    let mut shown = KVec::with_capacity(length, GFP_KERNEL_ACCOUNT)?;
     shown.extend_from_slice(name, GFP_KERNEL_ACCOUNT)?;
-    let suffix = CString::try_from_fmt(fmt!(".{:x}", number.get() - 1))?;
-    shown.extend_from_slice(suffix.to_bytes(), GFP_KERNEL_ACCOUNT)?;
+    shown.extend_from_slice(b".", GFP_KERNEL_ACCOUNT)?;
+    shown.extend_from_slice(suffix, GFP_KERNEL_ACCOUNT)?;
     schema::check_name(&shown)?;
     Ok(shown)
 }
@@ -212,7 +237,7 @@ impl UserEvent {
         // The conversions and `REC->` are longer than the types that they stand for.
         let mut print_fmt = Text(KVec::with_capacity(
             2 * description.text_len() + 64,
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?);
         schema::write_print_fmt(fields, &mut print_fmt)?;
         let event = try_pin_init!(Self {

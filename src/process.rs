@@ -312,7 +312,8 @@ impl Process {
         if let Some(unregistering) = unregistering {
             unregistering.finish(mm);
         }
-        cleared
+        // That nothing is left to be unregistered is told also if what lacked was memory.
+        cleared.map_err(|error| if error == ENOMEM { EFAULT } else { error })
     }
 
     /// A bit is about to be unregistered, and another task of the address space may be in a fork. `changes`
@@ -388,7 +389,7 @@ impl Process {
 
 /// Clears a bit of the current task's address space. Waits for the page.
 pub(crate) fn clear_own(mm: &MmWithUser, bit: &UserBit) -> Result {
-    if bit.clear_own() {
+    if bit.clear_own(mm) {
         return Ok(());
     }
     with_own_page(mm, bit, |locked| write_one(locked, bit, false))
@@ -421,8 +422,9 @@ pub(crate) fn with_own_page<T>(
             Ok(result) => return Ok(result),
             Err(NotWritten::NotPresent) => {
                 faults_left -= 1;
+                let is_told = |error: &Error| [EINTR, ENOMEM].contains(error);
                 bit.fault_in(mm)
-                    .map_err(|error| if error == EINTR { error } else { EFAULT })?;
+                    .map_err(|error| if is_told(&error) { error } else { EFAULT })?;
             }
             Err(NotWritten::NoMemory) => return Err(ENOMEM),
             Err(NotWritten::Busy | NotWritten::NotYet) => {

@@ -30,6 +30,11 @@ fn root() -> PathBuf {
     })
 }
 
+/// Has the kernel kill others than this process when there is no memory.
+pub fn be_spared() {
+    fs::write("/proc/self/oom_score_adj", "-1000").expect("oom_score_adj");
+}
+
 /// A group that accounts memory; removed when dropped.
 pub struct Cgroup {
     dir: PathBuf,
@@ -54,6 +59,11 @@ impl Cgroup {
     /// Moves the calling process in.
     pub fn enter(&self) {
         self.set("cgroup.procs", "0");
+    }
+
+    /// Moves the calling process out of its group.
+    pub fn leave() {
+        fs::write(root().join("cgroup.procs"), "0").expect("leave a cgroup");
     }
 
     /// A line of one of the group's files that are lists of numbers.

@@ -2,7 +2,7 @@
 
 //! What most tests start from: one registered event, its bit and an open file.
 
-use crate::abi::Data;
+use crate::abi::{Data, REGISTRATIONS};
 use crate::errno::Result;
 use crate::memory::Mapping;
 use crate::tracefs;
@@ -66,6 +66,14 @@ impl Event {
     pub fn unregister(&self) -> Result<()> {
         self.data.unregister_bit(self.page.address(), 0)
     }
+}
+
+/// Is a bit of a process listed as still to be written?
+pub fn is_due(pid: i32) -> bool {
+    let pid = pid.to_string();
+    let text = std::fs::read_to_string(REGISTRATIONS).expect("read the listing");
+    let is_due = |line: &str| line.split(' ').nth(1) == Some(&pid) && line.ends_with(" repair");
+    text.lines().any(is_due)
 }
 
 /// Waits until no event of this name is left.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A swap device in compressed memory, for the tests that need pages to be elsewhere.
+//! A device in compressed memory, for the tests that need pages to be elsewhere.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -20,36 +20,55 @@ pub fn is_possible() -> bool {
     fs::exists("/proc/swaps").unwrap_or(false) && run("modprobe", &["-n", "-q", "zram"])
 }
 
-/// A swap device in use; taken out of use when dropped.
-pub struct Swap {
+/// A device; removed when dropped.
+pub struct Device {
     number: String,
 }
 
-impl Swap {
+impl Device {
     /// Makes one of 32 MiB.
-    pub fn new() -> Swap {
+    pub fn new() -> Device {
         assert!(run("modprobe", &["zram", "num_devices=0"]), "modprobe zram");
         let number = fs::read_to_string("/sys/class/zram-control/hot_add").expect("a new zram");
-        let swap = Swap {
+        let device = Device {
             number: number.trim().into(),
         };
-        let size = format!("/sys/block/zram{}/disksize", swap.number);
+        let size = format!("/sys/block/zram{}/disksize", device.number);
         fs::write(size, "32M").expect("the size of zram");
-        let device = swap.device();
-        assert!(run("mkswap", &[&device]), "mkswap {device}");
-        assert!(run("swapon", &[&device]), "swapon {device}");
-        swap
+        device
     }
 
-    fn device(&self) -> String {
+    /// Its node.
+    pub fn path(&self) -> String {
         format!("/dev/zram{}", self.number)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.number);
+        run("modprobe", &["-r", "zram"]);
+    }
+}
+
+/// A device in use for swapping; taken out of use when dropped.
+pub struct Swap {
+    device: Device,
+}
+
+impl Swap {
+    /// Makes one.
+    pub fn new() -> Swap {
+        let device = Device::new();
+        let path = device.path();
+        assert!(run("mkswap", &[&path]), "mkswap {path}");
+        assert!(run("swapon", &[&path]), "swapon {path}");
+        Swap { device }
     }
 }
 
 impl Drop for Swap {
     fn drop(&mut self) {
-        run("swapoff", &[&self.device()]);
-        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.number);
-        run("modprobe", &["-r", "zram"]);
+        run("swapoff", &[&self.device.path()]);
     }
 }

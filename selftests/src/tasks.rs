@@ -132,6 +132,21 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
     state.chars().next()
 }
 
+/// The kernel's workers that are at something of a queue of this name, by their process ids.
+pub fn workers_at(queue: &str) -> Vec<i32> {
+    let is_at = |pid: &i32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let (worker, at) = name.trim_end().split_once('+').unwrap_or_default();
+        worker.starts_with("kworker/") && at == queue
+    };
+    let processes = std::fs::read_dir("/proc").expect("/proc");
+    let names = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names
+        .filter_map(|name| name.parse().ok())
+        .filter(is_at)
+        .collect()
+}
+
 /// A 32-bit word in the memory of another process; `None` if there is no such process or memory.
 pub fn word_of(pid: i32, address: u64) -> Option<u32> {
     use std::os::unix::fs::FileExt;

@@ -16,6 +16,10 @@ pub const SIGN: &str = "/proc/sys/vm/unprivileged_userfaultfd";
 
 const API: u64 = 0xaa;
 
+/// UFFD_FEATURE_WP_ASYNC: the kernel itself allows guarded writes, and notes them. Any memory can be guarded
+/// so, also that of a file system.
+const ASYNC: u64 = 1 << 15;
+
 /// A command that is given `size` bytes and changes them.
 const fn command(number: u64, size: u64) -> u64 {
     (3 << 30) | (size << 16) | (0xaa << 8) | number
@@ -43,6 +47,15 @@ pub struct Userfault {
 impl Userfault {
     /// For faults of this process.
     pub fn new() -> Userfault {
+        Userfault::with(0)
+    }
+
+    /// For writes of this process that the kernel itself answers.
+    pub fn answered_by_the_kernel() -> Userfault {
+        Userfault::with(ASYNC)
+    }
+
+    fn with(features: u64) -> Userfault {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: Takes a number.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
@@ -50,7 +63,7 @@ impl Userfault {
         // SAFETY: The descriptor is new and nobody else's.
         let file = unsafe { File::from_raw_fd(fd as RawFd) };
         let new = Userfault { file };
-        new.command(UFFDIO_API, &mut [API, 0, 0]);
+        new.command(UFFDIO_API, &mut [API, features, 0]);
         new
     }
 

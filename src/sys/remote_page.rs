@@ -66,7 +66,7 @@ pub(crate) enum Bring {
 pub(crate) enum Server {
     /// The kernel: anonymous memory, and files that are in memory only.
     Kernel,
-    /// A handler of userfaultfd, in user space.
+    /// The kernel, but for a handler of userfaultfd, in user space, that it asks.
     Handler,
     /// A file system, which may be served by a program, a network or a device; or a driver.
     FileSystem,
@@ -144,10 +144,15 @@ impl UserBit {
         self.address() & !(PAGE_SIZE - 1)
     }
 
-    /// Clears the bit, atomically, in the memory of the current task, by its own page tables: less
-    /// work than [`UserBit::store`]. Returns whether that was possible; a page that is not there, or
-    /// that the task may not write now, is left alone. Does not sleep.
-    pub(crate) fn clear_own(&self) -> bool {
+    /// Clears the bit, atomically, in `mm`, if that is the memory of the current task, by its own page
+    /// tables: less work than [`WritablePage::store`]. Returns whether that was possible; a page that is not
+    /// there, or that the task may not write now, is left alone. Does not sleep.
+    pub(crate) fn clear_own(&self, mm: &MmWithUser) -> bool {
+        let current = current!();
+        // A kernel thread has none, or the one that it has taken on.
+        if !current.mm().is_some_and(|own| ptr::eq(own, mm)) {
+            return false;
+        }
         let bit = u32::from(self.bit());
         // Of a wide word the half with the bit.
         let half = match (self.is_wide(), cfg!(target_endian = "big")) {
@@ -156,8 +161,9 @@ impl UserBit {
             (false, _) => 0,
         };
         let address = self.address() + 4 * half as usize;
-        // SAFETY: The word is in the user's half of the address space, by the invariant, and is
-        // changed as the task itself could change it. Faults are refused, not taken.
+        // SAFETY: The word is in the user's half of the address space, by the invariant. The current task
+        // has an address space, as just asked, so the page tables are that one's, and the word is changed as
+        // the task itself could change it. Faults are refused, not taken.
         unsafe { bindings::user_events_clear_own(address, 1 << (bit % 32)) == 0 }
     }
 
@@ -230,9 +236,11 @@ impl<'a> LockedMm<'a> {
                 ptr::null_mut(),
             )
         };
+        const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
         match pinned {
             1 => {}
             0 => return Err(NotWritten::NotYet),
+            NO_MEMORY => return Err(NotWritten::NoMemory),
             _ => return Err(NotWritten::NotPresent),
         }
         // INVARIANT: The page is pinned for writing until the unpin below.
@@ -292,9 +300,10 @@ impl<'a> LockedMm<'a> {
         };
         const TMPFS: usize = bindings::TMPFS_MAGIC as usize;
         const HUGETLBFS: usize = bindings::HUGETLBFS_MAGIC as usize;
+        // The file system decides first: userfaultfd can guard writes to the pages of any (WP_ASYNC), and
+        // what they take is no less for that.
         Some(match file_system {
-            // It serves no other files.
-            _ if is_guarded => Server::Handler,
+            0 | TMPFS | HUGETLBFS if is_guarded => Server::Handler,
             0 | TMPFS | HUGETLBFS => Server::Kernel,
             _ => Server::FileSystem,
         })

@@ -3,15 +3,16 @@
 //! What a process has the kernel allocate by registering is charged to its control group.
 
 use crate::abi::{Data, Register};
-use crate::cgroup::{Cgroup, SIGN};
+use crate::cgroup::{self, Cgroup, SIGN};
 use crate::child::{self, Line};
 use crate::errno::Errno;
 use crate::event::Event;
-use crate::follower::{end, fork, tell, toggle};
+use crate::follower::{end, follow, fork, tell, toggle};
 use crate::harness::tests;
 use crate::machine;
-use crate::memory::Mapping;
-use crate::{os, wait};
+use crate::memory::{Mapping, PAGE};
+use crate::tracefs::Tracer;
+use crate::{os, tasks, wait};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
@@ -23,6 +24,8 @@ tests!("cgroup":
     a_set_that_is_copied_is_charged_to_who_changes_it.where_there_is(SIGN),
     what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
     who_registers_without_end_harms_nobody_else.where_there_is(SIGN),
+    a_bit_without_a_page_is_written_when_there_is_memory.where_there_is(SIGN),
+    who_registers_is_told_that_a_page_takes_memory.where_there_is(SIGN),
 );
 
 /// Registers as many bits of an event, one after the other, at the start of a mapping.
@@ -312,4 +315,71 @@ fn who_registers_without_end_harms_nobody_else() {
     toggle(&another, &mut []);
     tell(&mut others, "unregister");
     end(others);
+}
+
+fn a_bit_without_a_page_is_written_when_there_is_memory() {
+    // What is charged in advance is charged for one processor.
+    os::run_on(os::cpus()[0]);
+    let event = Event::new("st_cgroup_again u32 a");
+    let group = Cgroup::new("st_cgroup_again");
+    let mut child = child::fork(|line| {
+        group.enter();
+        cgroup::be_spared();
+        line.say("entered");
+        follow(line, &event);
+    });
+    child.line.hear("entered");
+    let mut children = vec![child];
+    tell(&mut children, "drop");
+    group.set("memory.max", "0");
+    let failures = || group.number("memory.events", "oom");
+    let before = failures();
+    let top = Tracer::top();
+    top.enable(&event.name);
+    wait::until("the page to be tried for", || failures() > before);
+    group.set("memory.max", "max");
+    tell(&mut children, "set");
+    top.disable(&event.name);
+    tell(&mut children, "clear");
+    end(children);
+}
+
+fn who_registers_is_told_that_a_page_takes_memory() {
+    let group = Cgroup::new("st_cgroup_page");
+    let child = child::fork(|_| {
+        cgroup::be_spared();
+        // What is charged in advance is charged for one processor.
+        os::run_on(os::cpus()[0]);
+        let (data, pages) = (Data::open(), Mapping::kept(4));
+        let register = |page: usize| {
+            let address = pages.address() + (page * PAGE) as u64;
+            data.register_text("st_cgroup_page u32 a", address, 0)
+        };
+        // The memory's owner has so much room in its group. What the kernel allocates for a registration is charged
+        // to the one that registers, though.
+        let register_with = |page: usize, room: &str| {
+            let mut result = Ok(0);
+            let pid = tasks::vfork(|| {
+                Cgroup::leave();
+                // The first time without a limit, so that the program takes no other pages the second time.
+                for (page, room) in [(0, "max"), (page, room)] {
+                    group.set("memory.max", room);
+                    result = register(page);
+                    group.set("memory.max", "max");
+                }
+                0
+            });
+            let (_, status) = os::wait(pid.expect("vfork"), 0).expect("wait");
+            assert_eq!(status, 0);
+            result
+        };
+        assert!(register(0).is_ok());
+        // The program's code is not charged to the group: it is there before.
+        assert!(register_with(1, "max").is_ok());
+        group.enter();
+        assert!(register_with(2, "max").is_ok());
+        assert_eq!(register_with(3, "0"), Err(Errno::ENOMEM));
+        assert!(register(3).is_ok());
+    });
+    child.join();
 }

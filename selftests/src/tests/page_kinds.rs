@@ -5,17 +5,18 @@
 use crate::abi::Data;
 use crate::child;
 use crate::errno::Errno;
-use crate::event::Event;
+use crate::event::{is_due, Event};
 use crate::follower::{end, fork, tell, toggle};
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
-use crate::swap::Swap;
+use crate::swap::{Device, Swap};
 use crate::tracefs::Tracer;
 use crate::{os, wait};
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 tests!("page_kinds":
     a_copied_page_is_right_on_both_sides,
@@ -25,6 +26,7 @@ tests!("page_kinds":
     the_programs_own_data_is_written,
     a_page_past_the_end_of_its_file_waits_for_the_next_change,
     a_page_given_back_keeps_its_bit.swapping(),
+    a_page_of_a_device_is_brought_in_by_its_own_process.swapping(),
     a_merged_page_is_copied.where_there_is("/sys/kernel/mm/ksm/run"),
     the_latest_state_wins_on_a_page_that_comes_and_goes,
 );
@@ -247,6 +249,51 @@ fn a_page_given_back_keeps_its_bit() {
         top.disable(&event.name);
         event.wait_clear();
     }
+}
+
+/// What serves a device may be anything, also where its node lies in a file system that is in memory: so no
+/// worker of the kernel asks for its pages.
+fn a_page_of_a_device_is_brought_in_by_its_own_process() {
+    let device = Device::new();
+    let event = Event::new("st_kind_device u32 a");
+    let mut child = child::fork(|line| {
+        let file = File::options().read(true).write(true).open(device.path());
+        let file = file.expect("open a device");
+        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+        let data = Data::open();
+        data.register_text("st_kind_device u32 a", page.address(), 0)
+            .expect("register");
+        let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
+        for (word, on) in [("set", true), ("clear", false)] {
+            page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+            line.say("dropped");
+            line.hear(word);
+            // It was written when this thread came back from its sleep.
+            assert_eq!(bit(), on, "the bit");
+            line.say("seen");
+        }
+    });
+    let top = Tracer::top();
+    for (word, on) in [("set", true), ("clear", false)] {
+        child.line.hear("dropped");
+        if on {
+            top.enable(&event.name);
+            event.wait_set();
+        } else {
+            top.disable(&event.name);
+            event.wait_clear();
+        }
+        wait::until("the bit to be due", || is_due(child.pid));
+        // A worker would have done it in a fraction of that.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            assert!(is_due(child.pid), "written while its process slept");
+            thread::sleep(Duration::from_millis(10));
+        }
+        child.line.say(word);
+        child.line.hear("seen");
+    }
+    child.join();
 }
 
 /// Has the kernel merge equal pages until dropped.

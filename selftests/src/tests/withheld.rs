@@ -6,19 +6,21 @@
 //! cannot be written then, and the task that tries waits in `fuse_page_mkwrite()` with the mapping locked.
 //! Or it withholds the reply to a READ, and a page that was dropped does not come back. A task that waits
 //! for its own READ is beyond SIGKILL once the server has the request; one that waits for a page that is
-//! being read ahead is not.
+//! being read ahead is not. Where the process guards the mapping with a userfaultfd whose faults the kernel
+//! answers itself, it is the same, as the page is the server's still.
 
 use crate::abi::{Data, REGISTRATIONS};
 use crate::bystanders::Bystanders;
 use crate::child::{self, Child, Line};
 use crate::crowd::{self, Crowd, Deed, Memory};
 use crate::errno::Errno;
-use crate::event::wait_gone;
+use crate::event::{is_due, wait_gone};
 use crate::fuse::{self, Request, Server, SIGN};
 use crate::harness::Test;
 use crate::machine::LongSleep;
 use crate::memory::{Mapping, PAGE, READ_WRITE};
 use crate::tracefs::Tracer;
+use crate::userfault::{Guard, Userfault};
 use crate::{module, os, tasks, wait};
 use std::fs::{self, File};
 use std::io::Read;
@@ -67,9 +69,9 @@ pub const TESTS: &[Test] = &[
 /// The same for each of several kinds of pages.
 pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
     a_bit_of_a_sleeping_process_holds_up_nothing:
-        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
     a_process_that_uses_its_page_waits_alone:
-        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
     who_registers_such_a_page_waits_alone:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
     who_unregisters_such_a_page_waits_alone:
@@ -77,7 +79,7 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
     a_child_forked_meanwhile_holds_up_nothing:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
     a_kill_ends_a_sleeping_process:
-        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
     a_kill_ends_a_process_that_waits:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
     thousands_hold_up_nothing:
@@ -101,12 +103,15 @@ struct Kind {
     sharing: i32,
     /// Are pages read before a task asks for them, so that it can be killed while it waits?
     is_ahead: bool,
+    /// Are writes to the pages guarded, and allowed by the kernel?
+    is_guarded: bool,
 }
 
 const WRITE_SHARED: Kind = Kind {
     request: Request::Write,
     sharing: libc::MAP_SHARED,
     is_ahead: false,
+    is_guarded: false,
 };
 const READ_SHARED: Kind = Kind {
     request: Request::Read,
@@ -123,6 +128,14 @@ const AHEAD_SHARED: Kind = Kind {
 const AHEAD_PRIVATE: Kind = Kind {
     is_ahead: true,
     ..READ_PRIVATE
+};
+const WRITE_GUARDED: Kind = Kind {
+    is_guarded: true,
+    ..WRITE_SHARED
+};
+const READ_GUARDED: Kind = Kind {
+    is_guarded: true,
+    ..READ_SHARED
 };
 
 /// In a process of its own: one that uses a page of the file system.
@@ -172,6 +185,12 @@ impl User {
             "use" => page.word(64).store(1, Relaxed),
             "write back" => os::start_writeback(&self.file),
             "forget" => page.advise(libc::MADV_DONTNEED).unwrap(),
+            "guard" => {
+                let faults = Userfault::answered_by_the_kernel();
+                faults.guard(page, Guard::Writes);
+                // As long as it is open.
+                std::mem::forget(faults);
+            }
             // Of the mapping, which is locked for that.
             "change" => page.advise(libc::MADV_DONTDUMP).unwrap(),
             "set" => wait::until("the bit to be set", || bit(page)),
@@ -302,6 +321,9 @@ impl Scene {
                 self.server().hold(Request::Read);
             }
         }
+        if self.kind.is_guarded {
+            self.tell("guard");
+        }
     }
 
     /// Does something beside the process that waits.
@@ -311,11 +333,14 @@ impl Scene {
         self.nothing_is_late();
     }
 
-    /// Everything that others do can be done.
+    /// Everything that others do can be done, and the kernel's workers wait for nothing.
     #[track_caller]
     fn others_carry_on(&mut self) {
         self.bystanders.as_mut().unwrap().carry_on();
         self.nothing_is_late();
+        self.beside("all workers of the module get done", || {
+            wait::until("workers", || tasks::workers_at("user_events").is_empty());
+        });
     }
 
     #[track_caller]
@@ -328,14 +353,9 @@ impl Scene {
     #[track_caller]
     fn switch_on(&mut self) {
         self.beside("ftrace attaches", || Tracer::top().enable(EVENT));
-        let pid = self.user.pid.to_string();
+        let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
-            wait::until("the bit to be due", || {
-                let text = fs::read_to_string(REGISTRATIONS).expect("read the listing");
-                let due =
-                    |line: &str| line.split(' ').nth(1) == Some(&pid) && line.ends_with(" repair");
-                text.lines().any(due)
-            });
+            wait::until("the bit to be due", || is_due(pid));
         });
     }
 

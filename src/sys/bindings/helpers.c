@@ -209,12 +209,21 @@ bool user_events_vma_is_guarded(struct vm_area_struct *vma)
 	return userfaultfd_armed(vma);
 }
 
-/* The magic number of the file system that a mapping's file is of; 0 without a file. */
+/*
+ * The magic number of the file system that serves the regular file of a mapping; 0
+ * for anonymous memory, also if it was had by way of a file (/dev/zero). All else is
+ * served by a driver or a device, wherever its node lies: ULONG_MAX.
+ */
 unsigned long user_events_vma_file_system(struct vm_area_struct *vma)
 {
+	const struct inode *inode;
+
+	if (vma_is_anonymous(vma))
+		return 0;
 	if (!vma->vm_file)
-		return vma_is_anonymous(vma) ? 0 : ULONG_MAX;
-	return file_inode(vma->vm_file)->i_sb->s_magic;
+		return ULONG_MAX;
+	inode = file_inode(vma->vm_file);
+	return S_ISREG(inode->i_mode) ? inode->i_sb->s_magic : ULONG_MAX;
 }
 
 /* A task that sleeps is woken each time this is over. */

@@ -18,6 +18,7 @@
 #include <linux/uaccess.h>
 
 #include "helpers.h"
+#include "layouts.h"
 
 /*
  * Functions that the kernel does not export are called through static calls:
@@ -53,13 +54,14 @@ static struct trace_event_file *absent_find_event_file(struct trace_array *tr,
 
 /*
  * The calls are compiled by the prototypes above. Where a header has the
- * kernel's, they are compared. Those of print_event_fields() and
- * find_event_file() are in headers of the trace core alone; what the latter
- * returns is checked at load.
+ * kernel's, they are compared; for those that the trace core's private headers
+ * have, layouts.c does that where it is compiled.
  */
 static_assert(__same_type(absent_kallsyms_lookup_name, kallsyms_lookup_name));
 static_assert(__same_type(absent_tracefs_remove, tracefs_remove));
 static_assert(__same_type(absent_cd_forget, cd_forget));
+static_assert(__same_type(absent_print_event_fields, user_events_print_event_fields));
+static_assert(__same_type(absent_find_event_file, user_events_find_event_file));
 
 DEFINE_STATIC_CALL(kallsyms_call, absent_kallsyms_lookup_name);
 DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Compares the trace core's private headers with what the module takes them for. Only
+ * compiled where the tree that is built against has them; makes no code.
+ */
+
+#include "trace_dynevent.h"
+#include "trace_output.h"
+
+#include "layouts.h"
+
+/* The last entry of the list is taken for the top tracer. */
+static_assert(offsetof(struct trace_array, list) == 0,
+	      "struct trace_array has list at another offset");
+
+static_assert(__same_type(print_event_fields, user_events_print_event_fields),
+	      "print_event_fields() has another type");
+static_assert(__same_type(find_event_file, user_events_find_event_file),
+	      "find_event_file() has another type");
