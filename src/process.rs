@@ -300,7 +300,8 @@ impl Process {
         if is_shared {
             registrations.is_cleared(bit);
         }
-        cleared
+        // It is not registered any more, whatever the reason is.
+        cleared.map_err(|error| if error == ENOMEM { EFAULT } else { error })
     }
 
     /// Calls `with` with the address space, unless that has ended.
@@ -343,7 +344,7 @@ impl Process {
     }
 }
 
-/// Clears a bit of the current task's address space. Waits for the page.
+/// Clears a bit of the current task's address space. Waits for the page. Fails as [`with_own_page`].
 pub(crate) fn clear_own(mm: &MmWithUser, bit: &UserBit) -> Result {
     if bit.clear_own() {
         return Ok(());
@@ -379,7 +380,10 @@ pub(crate) fn with_own_page<T>(
             Err(NotWritten::NotPresent) => {
                 faults_left -= 1;
                 bit.fault_in(mm)
-                    .map_err(|error| if error == EINTR { error } else { EFAULT })?;
+                    .map_err(|error| match error == EINTR || error == ENOMEM {
+                        true => error,
+                        false => EFAULT,
+                    })?;
             }
             Err(NotWritten::NoMemory) => return Err(ENOMEM),
             Err(NotWritten::Busy | NotWritten::NotYet) => {

@@ -28,6 +28,7 @@ use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::atomic::{Full, Relaxed};
 use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta};
 use kernel::workqueue::WorkItem;
 
 /// The first pause before something is tried again, in nanoseconds. Each is twice as long as the one
@@ -42,6 +43,9 @@ const MAX_DOUBLINGS_ASKING: u32 = 10;
 /// at most: 80 ms.
 const FIRST_ASKING: u32 = 10;
 const MAX_DOUBLINGS_OF_ASKING: u32 = 3;
+
+/// How long a child waits before it tries again to clear a bit that takes memory.
+const RETRY_AFTER: Delta = Delta::from_millis(10);
 
 /// How many bits are repaired one by one; if more are to be, all of the process are gone through.
 const MAX_SITES: usize = 4;
@@ -302,8 +306,11 @@ impl Process {
     pub(crate) fn check_own(self: &Arc<Self>, mm: &MmWithUser, known: u64) {
         if let Some((registrations, _)) = self.registrations() {
             registrations.for_each_ended(known, |bit| {
-                // What cannot be cleared is left as it is.
-                let _ = clear_own(mm, bit);
+                // What cannot be cleared is left as it is, unless there is just no memory: nothing comes back to
+                // it later, and the child has not run yet.
+                while clear_own(mm, bit) == Err(ENOMEM) && !task_work::is_dying() {
+                    fsleep(RETRY_AFTER);
+                }
             });
         }
         self.for_every_page(|enablers| {
@@ -429,14 +436,24 @@ impl Process {
         let written = with_own_page(mm, first.bit(), |locked| {
             self.write_page(locked, enablers, Bring::Nothing)
         });
-        // What cannot be written as things are is left alone until the event changes again, and a task that
-        // is killed has no use for it.
-        if let Ok(false) = written {
-            let mut repairs = self.repairs.lock();
-            for enabler in enablers.iter().flatten() {
-                repairs.due.add(enabler.site());
-            }
-            drop(repairs);
+        let is_to_pause = match written {
+            // The process has a set of its own by now, which is to be looked into.
+            Ok(false) => false,
+            // The current task is killed, and others may share its memory; or there may be more memory later. The
+            // work queue tells all threads again that there are then.
+            Err(error) if error == EINTR || error == ENOMEM => true,
+            // Written; or it cannot be as things are, and is left alone until the event changes again.
+            Ok(true) | Err(_) => return,
+        };
+        let mut repairs = self.repairs.lock();
+        for enabler in enablers.iter().flatten() {
+            repairs.due.add(enabler.site());
+        }
+        let tries = repairs.tries;
+        drop(repairs);
+        if is_to_pause {
+            self.pause(tries, MAX_DOUBLINGS);
+        } else {
             self.enqueue();
         }
     }
@@ -599,6 +616,22 @@ impl Process {
         self.for_each_page(&own, |enablers| self.write_own(mm, enablers));
         self.repairs.lock().under_way -= 1;
     }
+
+    /// A thread that was told of bits that only the process itself can write leaves the process without having
+    /// looked. There may be other tasks with this memory, and some that began after all were told: the work
+    /// queue tells those that there are after a pause. So a task that ends costs no more than one such turn, and
+    /// all of them together one each pause, until nothing is due or the address space has ended.
+    fn pass_on_own(self: &Arc<Self>) {
+        let mut repairs = self.repairs.lock();
+        let own = repairs.own.take();
+        if own.is_empty() {
+            return;
+        }
+        repairs.due.add_these(&own);
+        let tries = repairs.tries;
+        drop(repairs);
+        self.pause(tries, MAX_DOUBLINGS);
+    }
 }
 
 impl WorkItem for Process {
@@ -636,8 +669,9 @@ impl TaskWork for OwnRepair {
         self.forget(task_work::current_task());
         let process = &self.0;
         let own = mm.filter(|mm| key(mm) == process.key());
-        if let Some(mm) = own.filter(|_| !task_work::is_dying()) {
-            process.repair_own(mm);
+        match own.filter(|_| !task_work::is_dying()) {
+            Some(mm) => process.repair_own(mm),
+            None => process.pass_on_own(),
         }
     }
 }
