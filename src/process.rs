@@ -31,6 +31,9 @@ const MAX_FAULTS: usize = 10;
 const MAX_WAITS: usize = 10_000;
 const WAIT: Delta = Delta::from_millis(1);
 
+/// A time that does not come.
+pub(crate) const NEVER: u64 = u64::MAX;
+
 /// An address space, and its share in a set of registrations.
 #[pin_data]
 pub(crate) struct Process {
@@ -43,7 +46,7 @@ pub(crate) struct Process {
     membership: SpinLock<Joined>,
     #[pin]
     pub(crate) repairs: SpinLock<Repairs>,
-    /// When it is to be looked at again, in nanoseconds since boot.
+    /// When it is to be looked at again, in nanoseconds since boot; [`NEVER`] if it is not.
     pub(crate) due_at: Atomic<u64>,
     #[pin]
     work: Work<Process>,
@@ -134,7 +137,7 @@ impl Process {
                 changes <- new_mutex!((), "Process::changes"),
                 membership <- new_spinlock!(joined, "Process::membership"),
                 repairs <- new_spinlock!(Repairs::new(), "Process::repairs"),
-                due_at: Atomic::new(u64::MAX),
+                due_at: Atomic::new(NEVER),
                 work <- new_work!("Process::work"),
                 asking <- new_work!("Process::asking"),
                 is_listed <- AtomicTracker::new(),

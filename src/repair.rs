@@ -13,7 +13,7 @@
 //!    so what that takes, and whether it ever comes, is the process's own matter.
 
 use crate::enabler::Enabler;
-use crate::process::{clear_own, key, with_own_page, Process};
+use crate::process::{clear_own, key, with_own_page, Process, NEVER};
 use crate::registrations::Site;
 use crate::sys::address_space;
 use crate::sys::clock;
@@ -219,14 +219,18 @@ impl Process {
         let _ = self.processes.queue().enqueue::<_, 0>(self.clone());
     }
 
-    /// When the process is to be looked at again, in nanoseconds since boot.
+    /// When the process is to be looked at again, in nanoseconds since boot; [`NEVER`] if it is not.
     pub(crate) fn due_at(&self) -> u64 {
         self.due_at.load(Relaxed)
     }
 
     /// It is time for another look. Any context.
+    ///
+    /// Resets the time, also one that is set by [`Self::pause`] just now. What that was for is seen here, and by
+    /// the work that is queued here: it was noted with `repairs` locked before the time was set. Had that been
+    /// locked here before it was noted there, the time would have been reset before it was set.
     pub(crate) fn look_again(self: &Arc<Self>) {
-        self.due_at.store(u64::MAX, Relaxed);
+        self.due_at.store(NEVER, Relaxed);
         let is_asking = !self.repairs.lock().asking.is_empty();
         if is_asking {
             let _ = self.processes.asking().enqueue::<_, 1>(self.clone());
@@ -234,7 +238,8 @@ impl Process {
         self.enqueue();
     }
 
-    /// Has the process looked at again after a pause, which grows with the number of tries. Any context.
+    /// Has the process looked at again after a pause, which grows with the number of tries. What is to be looked at
+    /// has been noted in `repairs`. Any context.
     fn pause(self: &Arc<Self>, tries: u32, max_doublings: u32) {
         let pause = FIRST_PAUSE << tries.min(max_doublings);
         let due = clock::now().saturating_add(pause);
