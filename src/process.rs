@@ -32,6 +32,12 @@ const MAX_FAULTS: usize = 10;
 const MAX_WAITS: usize = 10_000;
 const WAIT: Delta = Delta::from_millis(1);
 
+/// How long to wait before memory is asked for again.
+const RETRY_AFTER: Delta = Delta::from_millis(10);
+
+/// A time that does not come.
+pub(crate) const NEVER: u64 = u64::MAX;
+
 /// An address space, and its share in a set of registrations.
 #[pin_data]
 pub(crate) struct Process {
@@ -44,7 +50,7 @@ pub(crate) struct Process {
     membership: SpinLock<Joined>,
     #[pin]
     pub(crate) repairs: SpinLock<Repairs>,
-    /// When it is to be looked at again, in nanoseconds since boot.
+    /// When it is to be looked at again, in nanoseconds since boot; [`NEVER`] if it is not.
     pub(crate) due_at: Atomic<u64>,
     #[pin]
     work: Work<Process>,
@@ -139,7 +145,7 @@ impl Process {
                 changes <- new_mutex!((), "Process::changes"),
                 membership <- new_spinlock!(joined, "Process::membership"),
                 repairs <- new_spinlock!(Repairs::new(), "Process::repairs"),
-                due_at: Atomic::new(u64::MAX),
+                due_at: Atomic::new(NEVER),
                 work <- new_work!("Process::work"),
                 asking <- new_work!("Process::asking"),
                 is_listed <- AtomicTracker::new(),
@@ -342,7 +348,7 @@ impl Process {
             }
             // What cannot be cleared as things are is left as it is.
             while clear_own(mm, bit) == Err(ENOMEM) && !task_work::is_dying() {
-                fsleep(WAIT);
+                fsleep(RETRY_AFTER);
             }
         });
     }
@@ -387,7 +393,7 @@ impl Process {
     }
 }
 
-/// Clears a bit of the current task's address space. Waits for the page.
+/// Clears a bit of the current task's address space. Waits for the page. Fails as [`with_own_page`].
 pub(crate) fn clear_own(mm: &MmWithUser, bit: &UserBit) -> Result {
     if bit.clear_own(mm) {
         return Ok(());

@@ -205,7 +205,17 @@ impl Processes {
             self.forget(&process);
             process.withdraw();
         }
-        self.asking.drain();
+        // Work of either queue may still queue on the other. It does so for bits that it has found registered, and
+        // for processes that are known; and those that are to be looked at later are forgotten. So what starts from
+        // here on queues nothing, and what has started may queue that once more. A queue that is drained would
+        // refuse, and lose, what the other's work queues on it.
+        //
+        // Nothing that started before this runs on the first queue then;
+        self.queue().flush();
+        // nor on the second, nor is anything left there, as the first has only what queues nothing;
+        self.asking.flush();
+        // nor is anything left on the first of what the second queued.
+        self.queue().flush();
     }
 }
 

@@ -13,7 +13,7 @@
 //!    so what that takes, and whether it ever comes, is the process's own matter.
 
 use crate::enabler::Enabler;
-use crate::process::{key, with_own_page, Process};
+use crate::process::{key, with_own_page, Process, NEVER};
 use crate::registrations::Site;
 use crate::sys::address_space;
 use crate::sys::clock;
@@ -224,14 +224,18 @@ impl Process {
         let _ = self.processes.queue().enqueue::<_, 0>(self.clone());
     }
 
-    /// When the process is to be looked at again, in nanoseconds since boot.
+    /// When the process is to be looked at again, in nanoseconds since boot; [`NEVER`] if it is not.
     pub(crate) fn due_at(&self) -> u64 {
         self.due_at.load(Relaxed)
     }
 
     /// It is time for another look. Any context.
+    ///
+    /// Resets the time, also one that is set by [`Self::pause`] just now. What that was for is seen here, and by
+    /// the work that is queued here: it was noted with `repairs` locked before the time was set. Had that been
+    /// locked here before it was noted there, the time would have been reset before it was set.
     pub(crate) fn look_again(self: &Arc<Self>) {
-        self.due_at.store(u64::MAX, Relaxed);
+        self.due_at.store(NEVER, Relaxed);
         let is_asking = !self.repairs.lock().asking.is_empty();
         if is_asking {
             let _ = self.processes.asking().enqueue::<_, 1>(self.clone());
@@ -239,7 +243,8 @@ impl Process {
         self.enqueue();
     }
 
-    /// Has the process looked at again after a pause, which grows with the number of tries. Any context.
+    /// Has the process looked at again after a pause, which grows with the number of tries. What is to be looked at
+    /// has been noted in `repairs`. Any context.
     fn pause(self: &Arc<Self>, tries: u32, max_doublings: u32) {
         let pause = FIRST_PAUSE << tries.min(max_doublings);
         let due = clock::now().saturating_add(pause);
@@ -431,14 +436,24 @@ impl Process {
         let written = with_own_page(mm, first.bit(), |locked| {
             self.write_page(locked, enablers, Bring::Nothing)
         });
-        // What cannot be written as things are is left alone until the event changes again, and a task that
-        // is killed has no use for it.
-        if let Ok(false) = written {
-            let mut repairs = self.repairs.lock();
-            for enabler in enablers.iter().flatten() {
-                repairs.due.add(enabler.site());
-            }
-            drop(repairs);
+        let is_to_pause = match written {
+            // The process has a set of its own by now, which is to be looked into.
+            Ok(false) => false,
+            // The current task is killed, and others may share its memory; or there may be more memory later. The
+            // work queue tells all threads again that there are then.
+            Err(error) if error == EINTR || error == ENOMEM => true,
+            // Written; or it cannot be as things are, and is left alone until the event changes again.
+            Ok(true) | Err(_) => return,
+        };
+        let mut repairs = self.repairs.lock();
+        for enabler in enablers.iter().flatten() {
+            repairs.due.add(enabler.site());
+        }
+        let tries = repairs.tries;
+        drop(repairs);
+        if is_to_pause {
+            self.pause(tries, MAX_DOUBLINGS);
+        } else {
             self.enqueue();
         }
     }
@@ -601,6 +616,22 @@ impl Process {
         self.for_each_page(&own, |enablers| self.write_own(mm, enablers));
         self.repairs.lock().under_way -= 1;
     }
+
+    /// A thread that was told of bits that only the process itself can write leaves the process without having
+    /// looked. There may be other tasks with this memory, and some that began after all were told: the work
+    /// queue tells those that there are after a pause. So a task that ends costs no more than one such turn, and
+    /// all of them together one each pause, until nothing is due or the address space has ended.
+    fn pass_on_own(self: &Arc<Self>) {
+        let mut repairs = self.repairs.lock();
+        let own = repairs.own.take();
+        if own.is_empty() {
+            return;
+        }
+        repairs.due.add_these(&own);
+        let tries = repairs.tries;
+        drop(repairs);
+        self.pause(tries, MAX_DOUBLINGS);
+    }
 }
 
 impl WorkItem for Process {
@@ -638,8 +669,9 @@ impl TaskWork for OwnRepair {
         self.forget(task_work::current_task());
         let process = &self.0;
         let own = mm.filter(|mm| key(mm) == process.key());
-        if let Some(mm) = own.filter(|_| !task_work::is_dying()) {
-            process.repair_own(mm);
+        match own.filter(|_| !task_work::is_dying()) {
+            Some(mm) => process.repair_own(mm),
+            None => process.pass_on_own(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 //! Processes that are looked at again after a while.
 
-use crate::process::Process;
+use crate::process::{Process, NEVER};
 use crate::sys::clock;
 use crate::sys::work_queue::OwnedQueue;
 use core::mem;
@@ -21,6 +21,16 @@ const MILLISECOND: u64 = 1_000_000;
 ///
 /// One task of the work queue waits for all of them, while there are any. Timers of their own would each
 /// have to be waited for when the module is unloaded.
+///
+/// A process is in the list if and only if there is a time at which it is due, but for the moments in which its
+/// time has been set or reset and the list has not followed. The list follows with `waiting` locked, which is
+/// how those who add a process and the one that takes it out see each other:
+///
+/// - Who adds has set the time before it locks `waiting`. Who takes out looks at the time with `waiting` locked,
+///   after the process has left the list. If the one who adds is first, that look sees the time, and the process
+///   goes back; else it finds the process in no list, and lists it.
+/// - Who adds may find the time reset by a look at the process that has begun meanwhile: then there is nothing to
+///   wait for, and the process is not listed. That look misses nothing, as [`Process::look_again`] argues.
 #[pin_data]
 pub(crate) struct Retries {
     #[pin]
@@ -40,6 +50,23 @@ struct Waiting {
     is_closed: bool,
 }
 
+impl Waiting {
+    /// Lists a process that is in no list, if there is a time at which it is due. Returns whether it is listed.
+    fn list(&mut self, process: &Arc<Process>) -> bool {
+        let due = process.due_at();
+        if self.is_closed || due == NEVER {
+            return false;
+        }
+        self.next = self.next.min(due);
+        // In the list already is as good: when it is due is asked when it is looked at. The reference that is not
+        // needed then is not the last.
+        if let Ok(process) = ListArc::try_from_arc(process.clone()) {
+            self.processes.push_back(process);
+        }
+        true
+    }
+}
+
 workqueue::impl_has_work! {
     impl HasWork<Self> for Retries { self.work }
 }
@@ -53,7 +80,7 @@ impl Retries {
     pub(crate) fn new() -> Result<Arc<Self>> {
         let waiting = Waiting {
             processes: List::new(),
-            next: u64::MAX,
+            next: NEVER,
             is_closed: false,
         };
         Arc::pin_init(
@@ -69,15 +96,10 @@ impl Retries {
     /// Has a process looked at when it says that it is due. Any context.
     pub(crate) fn add(self: &Arc<Self>, queue: &OwnedQueue, process: &Arc<Process>) {
         let mut waiting = self.waiting.lock();
-        if waiting.is_closed {
+        if !waiting.list(process) {
             return;
         }
-        waiting.next = waiting.next.min(process.due_at());
-        // In the list already is as good: when it is due is asked then.
-        let listed = ListArc::try_from_arc(process.clone());
-        let refused = listed.map(|process| waiting.processes.push_back(process));
         drop(waiting);
-        drop(refused);
         self.changed.notify_all();
         // Already running is as good.
         let _ = queue.enqueue::<_, 0>(self.clone());
@@ -96,20 +118,22 @@ impl Retries {
     /// Has those that are due looked at, and keeps the others.
     fn look(&self) {
         let mut waiting = self.waiting.lock();
-        waiting.next = u64::MAX;
+        waiting.next = NEVER;
         let mut processes = mem::replace(&mut waiting.processes, List::new());
         drop(waiting);
         let now = clock::now();
         let mut kept = List::new();
-        let mut next = u64::MAX;
+        let mut next = NEVER;
         while let Some(process) = processes.pop_front() {
             let due = process.due_at();
             if due > now {
+                // Who sets an earlier time meanwhile says so in `waiting.next`.
                 next = next.min(due);
                 kept.push_back(process);
             } else {
-                // Out of the list first: from here on it can be listed again.
-                process.into_arc().look_again();
+                // Who sets a time from here on finds it in the list, or lists it again.
+                process.clone_arc().look_again();
+                self.release(process);
             }
         }
         let mut waiting = self.waiting.lock();
@@ -120,6 +144,16 @@ impl Retries {
         drop(waiting);
         // Empty, unless all is closed.
         drop(kept);
+    }
+
+    /// Takes a process out of the list for which there is no time any more. It stays if one has been set since.
+    fn release(&self, process: ListArc<Process>) {
+        let mut waiting = self.waiting.lock();
+        let process = process.into_arc();
+        waiting.list(&process);
+        drop(waiting);
+        // Perhaps the last reference, which is not for a lock.
+        drop(process);
     }
 
     /// Waits for the first that is due. `false` when there is none to wait for.

@@ -6,6 +6,7 @@ use crate::errno::{Errno, Result};
 use crate::memory::Mapping;
 use crate::os;
 use std::ffi::{c_int, c_void, CStr};
+use std::ptr;
 
 /// Clones a child with a copy of this memory, as fork does, and nothing else is done on the way.
 /// `flags` say what the two share, which is not the memory.
@@ -30,15 +31,21 @@ pub fn clone_to(flags: i32, address: u64) -> Result<i32> {
 /// Has a child process that shares this memory (vfork) call `run` and exit with what it returns,
 /// unless it executes a program. The calling thread, and no other, waits until then. Returns the
 /// child's pid.
-pub fn vfork(mut run: impl FnMut() -> i32) -> Result<i32> {
+pub fn vfork(run: impl FnMut() -> i32) -> Result<i32> {
+    vfork_to(0, 0, run)
+}
+
+/// The same, with more `flags`, and with what the kernel stores for these in this memory going to `address`:
+/// before there is a child.
+pub fn vfork_to(flags: i32, address: u64, mut run: impl FnMut() -> i32) -> Result<i32> {
     extern "C" fn start(run: *mut c_void) -> c_int {
-        // SAFETY: What `vfork` below passes, which waits and so keeps it alive.
+        // SAFETY: What `vfork_to` below passes, which waits and so keeps it alive.
         let run = unsafe { &mut *run.cast::<&mut dyn FnMut() -> i32>() };
         run()
     }
     let mut run: &mut dyn FnMut() -> i32 = &mut run;
     let stack = Mapping::new(64);
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let flags = flags | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: The stack is the child's alone, and mapped until it has ended or left this memory.
     // The child has this thread's own data to itself meanwhile, as the thread waits.
     let pid = unsafe {
@@ -47,8 +54,36 @@ pub fn vfork(mut run: impl FnMut() -> i32) -> Result<i32> {
             stack.end() as *mut c_void,
             flags,
             (&raw mut run).cast(),
+            address as *mut c_int,
         )
     };
+    if pid < 0 {
+        return Err(Errno::last());
+    }
+    Ok(pid)
+}
+
+/// Has a child process share this memory, and do nothing but return from the kernel every few milliseconds,
+/// until it or its parent is killed. Returns its pid.
+pub fn share_memory() -> Result<i32> {
+    // Beside the calling thread, whose own data it has: so it calls nothing that uses these.
+    extern "C" fn nap(_: *mut c_void) -> c_int {
+        let time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 5_000_000,
+        };
+        loop {
+            // SAFETY: Takes numbers, and reads a time that lives through the call.
+            unsafe {
+                libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::syscall(libc::SYS_nanosleep, &raw const time, 0);
+            }
+        }
+    }
+    let stack = Mapping::kept(64);
+    let flags = libc::CLONE_VM | libc::SIGCHLD;
+    // SAFETY: The stack is the child's alone, and stays mapped. The child touches nothing else.
+    let pid = unsafe { libc::clone(nap, stack.end() as *mut c_void, flags, ptr::null_mut()) };
     if pid < 0 {
         return Err(Errno::last());
     }

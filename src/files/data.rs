@@ -4,20 +4,27 @@
 
 use super::event_table::EventTable;
 use super::requests::{DescriptionBuffer, Registration, Unregistration};
+use crate::process::Process;
 use crate::processes::Processes;
 use crate::registry::Registry;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
-use crate::sys::remote_page::untagged;
+use crate::sys::remote_page::{untagged, UserBit};
 use crate::sys::source::Source;
+use crate::sys::task_work;
 use crate::sys::tracefs::ControlFile;
 use crate::writer;
 use core::marker::PhantomData;
 use core::mem::size_of;
 use kernel::ioctl::{_IOW, _IOWR};
+use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta};
+
+/// How long a call waits before it tries again to end a registration that it has made.
+const RETRY_AFTER: Delta = Delta::from_millis(10);
 
 /// `DIAG_IOC_MAGIC`.
 const MAGIC: u32 = b'*' as u32;
@@ -85,6 +92,21 @@ impl ControlFile for DataFile {
     }
 }
 
+/// Ends a registration that its caller does not learn of. Whether the bit could be cleared does not change the
+/// answer.
+fn take_back(process: &Arc<Process>, mm: &MmWithUser, bit: &UserBit) {
+    // To end it takes memory: for a set of registrations of its own, if a child shares it by now, or for a note of
+    // the bit, if another thread may be forking. There may be none, and there will be. The call cannot fail instead,
+    // as the program would take the bit for its own. A task that is killed does not wait: if others share its
+    // memory, they find a registration there that they can end, and that ends with that memory.
+    while process.unregister(mm, bit.address(), bit.bit()) == Err(ENOMEM) {
+        if task_work::is_dying() {
+            return;
+        }
+        fsleep(RETRY_AFTER);
+    }
+}
+
 impl DataFile {
     /// `DIAG_IOCSREG`.
     fn register(&self, argument: usize) -> Result {
@@ -109,9 +131,7 @@ impl DataFile {
             .add(event)
             .and_then(|index| request.write_index(index));
         if told.is_err() {
-            // The caller does not learn that it is registered, so it must not be. Whether the bit
-            // could be cleared does not change the answer.
-            let _ = process.unregister(mm, bit.address(), bit.bit());
+            take_back(&process, mm, &bit);
         }
         told
     }

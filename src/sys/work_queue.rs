@@ -46,6 +46,13 @@ impl OwnedQueue {
         queue.enqueue(work)
     }
 
+    /// Waits for what is queued or runs now. What is queued from now on, by whatever, is not waited for. May
+    /// sleep; work of this queue would wait for itself.
+    pub(crate) fn flush(&self) {
+        // SAFETY: By the invariant the queue is valid.
+        unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
+    }
+
     /// Waits until nothing is queued and nothing runs. May sleep.
     ///
     /// Work that is queued meanwhile, by what is not work of this queue, is lost with a kernel

@@ -2,13 +2,14 @@
 
 //! Registrations belong to the address space: what its end, exec and other processes mean.
 
+use super::load::grows_by_nothing;
 use crate::abi::Data;
 use crate::child::{self, Line};
 use crate::event::{wait_gone, Event};
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE};
 use crate::tracefs::{self, Tracer};
-use crate::wait;
+use crate::{machine, os, tasks, wait};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -27,6 +28,7 @@ tests!("processes":
     one_process_ending_leaves_the_others_alone,
     toggling_while_processes_come_and_go,
     spawned_programs_leave_the_parents_bits_alone,
+    those_that_are_looked_at_again_leave_nothing.limit(300),
 );
 
 /// In a child: registers, closes the file, says so, and waits for the word to end.
@@ -287,4 +289,30 @@ fn spawned_programs_leave_the_parents_bits_alone() {
         top.disable(&event.name);
         event.wait_clear();
     }
+}
+
+/// A process whose memory a child leaves, and one whose bit is not there, is looked at again after a while. Here
+/// that is so again and again until it ends.
+fn those_that_are_looked_at_again_leave_nothing() {
+    const EVENT: &str = "st_proc_again";
+    const CHILDREN: usize = 60;
+    let event = Event::new(&format!("{EVENT} u32 a"));
+    let top = Tracer::top();
+    grows_by_nothing(5, machine::rounds(20), |round| {
+        let process = child::fork(|_| {
+            os::forget_children();
+            let own = Event::new(&format!("{EVENT} u32 a"));
+            for _ in 0..CHILDREN {
+                own.page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+                tasks::vfork(|| 0).expect("vfork");
+            }
+        });
+        match round % 2 {
+            0 => top.enable(EVENT),
+            _ => top.disable(EVENT),
+        }
+        process.join();
+    });
+    top.disable(EVENT);
+    event.wait_clear();
 }

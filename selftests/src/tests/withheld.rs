@@ -21,13 +21,13 @@ use crate::machine::LongSleep;
 use crate::memory::{Mapping, PAGE, READ_WRITE};
 use crate::tracefs::Tracer;
 use crate::userfault::{Guard, Userfault};
-use crate::{module, os, tasks, wait};
+use crate::{machine, module, os, tasks, wait};
 use std::fs::{self, File};
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const fn test(name: &'static str, run: fn()) -> Test {
     Test::new(name, run).where_there_is(SIGN).limit(400)
@@ -82,6 +82,10 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
     a_kill_ends_a_process_that_waits:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+    a_process_killed_at_a_bit_leaves_it_to_who_shares_its_memory:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+    a_process_killed_before_a_bit_leaves_it_to_who_shares_its_memory:
+        READ_SHARED READ_PRIVATE,
     thousands_hold_up_nothing:
         WRITE_SHARED READ_SHARED READ_PRIVATE,
 );
@@ -211,6 +215,21 @@ impl User {
         }
     }
 
+    /// Has a child that shares this memory, and begins when the fault at a guarded page is answered. It ends
+    /// when it has seen the bit set; this process waits for that.
+    fn vfork(&self, line: &mut Line) {
+        let (faults, pidfd) = (Userfault::new(), Mapping::kept(1));
+        faults.guard(&pidfd, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), pidfd.address()));
+        let child = tasks::vfork_to(libc::CLONE_PIDFD, pidfd.address(), || {
+            line.say(&std::process::id().to_string());
+            self.obey("set");
+            line.say("seen");
+            0
+        });
+        child.expect("vfork");
+    }
+
     /// Does as it is told, by itself or by a thread.
     fn run(self, line: &mut Line) {
         let user: &'static User = Box::leak(Box::new(self));
@@ -228,6 +247,11 @@ impl User {
                 }));
                 line.say(&from.recv().unwrap().to_string());
                 continue;
+            } else if word == "share" {
+                line.say(&tasks::share_memory().expect("clone").to_string());
+                continue;
+            } else if word == "vfork" {
+                user.vfork(line);
             } else {
                 user.obey(&word);
             }
@@ -293,13 +317,19 @@ impl Scene {
     /// Waits until a thread of the process waits for the server.
     #[track_caller]
     fn wait_for(&mut self, thread: i32) {
+        self.wait_for_task(self.user.pid, thread);
+    }
+
+    /// The same for a thread of any process.
+    #[track_caller]
+    fn wait_for_task(&mut self, pid: i32, thread: i32) {
         // It sleeps as if a signal could end that when it has made the request itself.
         if self.kind.request == Request::Read {
             self.server().wait_held(1);
         }
         if self.kind.request == Request::Write || self.kind.is_ahead {
             wait::until("the task to wait for the server", || {
-                self.state(thread) == Some('D')
+                tasks::state(pid, thread) == Some('D')
             });
         }
     }
@@ -582,6 +612,58 @@ fn a_kill_ends_a_process_that_waits(kind: Kind) {
     drop(scene.server.take());
     scene.end();
     wait_gone(ALONE);
+}
+
+/// Two processes with the same memory. One takes on the bit, waits for its page and is killed; the other, which
+/// was told of the bit as well, sleeps meanwhile. Nothing switches the event again, so the bit is listed once.
+fn a_process_killed_at_a_bit_leaves_it_to_who_shares_its_memory(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    scene.tell("register");
+    scene.user.line.say("share");
+    let sharer = scene.user.line.listen().parse().expect("a process");
+    scene.withhold();
+    scene.switch_on();
+    scene.wait_for_task(sharer, sharer);
+    os::kill(sharer, libc::SIGKILL).expect("kill");
+    let ends = || {
+        wait::until("the killed process to end", || {
+            matches!(tasks::state(sharer, sharer), None | Some('Z'))
+        });
+    };
+    if kind.is_ahead {
+        ends();
+    }
+    scene.release();
+    ends();
+    scene.tell("set");
+    scene.switch_off();
+    scene.tell("clear");
+    scene.end();
+}
+
+/// A process was told of the bit while it sleeps in a vfork, and its child, which has the same memory, was not,
+/// as it began later. The parent is killed.
+fn a_process_killed_before_a_bit_leaves_it_to_who_shares_its_memory(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    scene.tell("register");
+    scene.withhold();
+    scene.user.line.say("vfork");
+    let said = scene.user.line.listen();
+    let (number, page) = said.split_once(' ').expect("two numbers");
+    let faults = Userfault::of(scene.user.pid, number.parse().unwrap());
+    wait::until("the vfork to be stalled", || faults.next_fault().is_some());
+    scene.switch_on();
+    // Time to be told, in which the child is not there yet.
+    thread::sleep(Duration::from_millis(500) * machine::slowness());
+    scene.release();
+    faults.fill(page.parse().unwrap(), 0);
+    let child: i32 = scene.user.line.listen().parse().expect("a process");
+    scene.kill();
+    scene.is_gone();
+    scene.user.line.hear("seen");
+    assert_eq!(os::wait_for_end(child, wait::limit()), Ok(true));
+    scene.switch_off();
+    scene.end();
 }
 
 fn the_module_unloads_when_the_server_is_gone() {

@@ -3,7 +3,7 @@
 //! Each allocation and each copy of user memory on the way of a call fails once: the call says so,
 //! leaves no trace, and can be made again.
 
-use crate::abi::{Data, Register, Unregister, MULTI_FORMAT, PERSIST};
+use crate::abi::{Data, Register, Unregister, DIAG_IOCSREG, MULTI_FORMAT, PERSIST};
 use crate::abi::{PROFILE, REGISTRATIONS, STATUS};
 use crate::dynamic;
 use crate::errno::Errno;
@@ -14,10 +14,12 @@ use crate::memory::Mapping;
 use crate::perf::{Perf, ANY_CPU, SELF};
 use crate::status::Status;
 use crate::tracefs::{self, Tracer};
-use crate::wait;
+use crate::{child, os, wait};
 use std::ffi::CString;
 use std::fs;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::thread;
 
 tests!("faults::calls":
     registering.where_there_is(SIGN).limit(900),
@@ -25,6 +27,7 @@ tests!("faults::calls":
     registering_one_of_many_formats.where_there_is(SIGN).limit(900),
     registering_one_of_many_to_stay.where_there_is(SIGN).limit(900),
     registering_again_at_once.where_there_is(SIGN).limit(900),
+    registering_what_is_taken_back_at_random.where_there_is(SIGN).limit(900),
     unregistering.where_there_is(SIGN).limit(900),
     deleting.where_there_is(SIGN).limit(900),
     opening.where_there_is(SIGN).limit(900),
@@ -128,6 +131,44 @@ fn registering_again_at_once() {
         drop(data);
         wait::until("the event to go", || !exists(NAME));
     });
+}
+
+/// The index cannot be stored, so what was registered by then is taken back. That takes memory, for a note of the
+/// bit, as there is another thread; each process takes more for that a few times only.
+fn registering_what_is_taken_back_at_random() {
+    const NAME: &str = "st_faults_back";
+    const PROCESSES: usize = 20;
+    const TIMES: usize = 60;
+    faults::allow(15);
+    for process in 0..PROCESSES {
+        let child = child::fork(|_| {
+            let event = Event::new(&format!("{NAME} u32 a"));
+            let (page, request) = (Mapping::kept(1), Mapping::kept(1));
+            let text = CString::new(format!("{NAME} u32 a")).unwrap();
+            let bytes = Register::new(page.address(), text.as_ptr() as u64).bytes();
+            request.put(0, &bytes);
+            request.protect(libc::PROT_READ);
+            let (end, ends) = mpsc::channel::<()>();
+            let other = thread::spawn(move || ends.recv());
+            let mut taken_back = 0;
+            for time in 0..TIMES {
+                faults::at_random(true);
+                let result = os::ioctl(&event.data.file, DIAG_IOCSREG, request.address());
+                faults::at_random(false);
+                let errno = result.expect_err("it cannot store the index");
+                assert!(EITHER.contains(&errno), "{errno:?}");
+                taken_back += usize::from(errno == Errno::EFAULT);
+                let left = event.data.unregister_bit(page.address(), 0);
+                assert_eq!(left, Err(Errno::ENOENT), "process {process}, time {time}");
+            }
+            assert!(taken_back > 0, "nothing was registered");
+            drop(end);
+            let _ = other.join();
+        });
+        child.join();
+    }
+    faults::allow(0);
+    wait_gone(NAME);
 }
 
 fn unregistering() {
