@@ -62,7 +62,9 @@ impl<T, O: Order<T>> Ordered<T, O> {
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         let (leaf, others) = self.leaves_from(0);
-        others.iter().fold(leaf.len(), |count, leaf| count + leaf.len())
+        others
+            .iter()
+            .fold(leaf.len(), |count, leaf| count + leaf.len())
     }
 
     fn place(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Place {

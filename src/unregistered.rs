@@ -204,9 +204,8 @@ impl Unregistered {
     ///
     /// `EMFILE` when there are too many; `ENOMEM`.
     fn free_fork(&self, from: u32) -> Result<u32> {
-        let free = |(number, fork): &(u32, &ForkUnderWay)| {
-            *number >= from && fork.task.load(Acquire) == 0
-        };
+        let free =
+            |(number, fork): &(u32, &ForkUnderWay)| *number >= from && fork.task.load(Acquire) == 0;
         if let Some((number, _)) = self.forks().find(free) {
             return Ok(number);
         }
@@ -266,7 +265,11 @@ impl Unregistered {
     ) -> Result<()> {
         spare.reserve(count, GFP_KERNEL_ACCOUNT)?;
         // What is reserved and not used yet looks free.
-        let mut from = spare.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
+        let mut from = spare
+            .iter()
+            .map(|(number, _)| number + 1)
+            .max()
+            .unwrap_or(0);
         for _ in 0..count {
             let number = self.free_fork(from)?;
             from = number + 1;

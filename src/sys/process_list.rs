@@ -151,7 +151,7 @@ pub(crate) fn for_each_forking<F: FnMut(&ListedThread<'_>)>(mm: &MmWithUser, eac
     };
     // SAFETY: RCU is read-locked, and `head` is the first field of a visitor with such a function.
     unsafe {
-        bindings::user_events_for_each_forking(
+        bindings::user_events_visit_forks(
             mm.as_raw(),
             ptr::from_mut(&mut visitor).cast::<user_events_fork_visitor>(),
         )

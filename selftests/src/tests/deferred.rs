@@ -247,7 +247,9 @@ impl Rest {
 impl Drop for Rest {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        self.threads
+            .drain(..)
+            .for_each(|thread| thread.join().unwrap());
     }
 }
 
@@ -261,7 +263,9 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     for word in ["set", "clear"].repeat(4) {
         let rest = Rest::new();
         let value = if word == "set" { "1" } else { "0" };
-        Tracer::top().set(&crowd.event.name, "enable", value).unwrap();
+        Tracer::top()
+            .set(&crowd.event.name, "enable", value)
+            .unwrap();
         for child in &mut crowd.children {
             child.line.say(&format!("fork {word}"));
             child.line.hear("forked");

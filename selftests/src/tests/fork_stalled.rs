@@ -167,11 +167,7 @@ fn what_is_registered_meanwhile_is_the_childs_too_or_clear() {
     // Another word of the page.
     const OTHER: u64 = 64;
     fn other_is_right(event: &Event) -> i32 {
-        let is_set = event
-            .page
-            .word(OTHER as usize)
-            .load(Ordering::Relaxed)
-            != 0;
+        let is_set = event.page.word(OTHER as usize).load(Ordering::Relaxed) != 0;
         let site = event.page.address() + OTHER;
         match (event.data.unregister_bit(site, 0), is_set) {
             (Ok(()), true) | (Err(Errno::ENOENT), false) => RIGHT,

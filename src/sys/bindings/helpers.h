@@ -179,8 +179,8 @@ struct user_events_fork_visitor {
 };
 
 /* process_list.rs */
-bool user_events_for_each_forking(struct mm_struct *mm,
-				  struct user_events_fork_visitor *visitor);
+bool user_events_visit_forks(struct mm_struct *mm,
+			     struct user_events_fork_visitor *visitor);
 bool user_events_is_fork_ending(struct mm_struct *mm);
 struct task_struct *user_events_next_process(struct task_struct *process);
 struct task_struct *user_events_next_thread(struct task_struct *process,

@@ -287,8 +287,8 @@ static bool visit_forks_of_others(const struct mm_struct *mm,
  * Visits the tasks that are in a fork of the current task's address space. RCU is
  * read-locked. False if there are so many that some were not visited.
  */
-bool user_events_for_each_forking(struct mm_struct *mm,
-				  struct user_events_fork_visitor *visitor)
+bool user_events_visit_forks(struct mm_struct *mm,
+			     struct user_events_fork_visitor *visitor)
 {
 	int users, live;
 	bool all;
@@ -301,6 +301,7 @@ bool user_events_for_each_forking(struct mm_struct *mm,
 	 * these when the users were counted.
 	 */
 	users = atomic_read(&mm->mm_users);
+	/* The users are counted first. Pairs with the full barrier of a thread that exits. */
 	smp_rmb();
 	live = atomic_read(&current->signal->live);
 	spin_unlock_irq(&current->sighand->siglock);
