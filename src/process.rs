@@ -32,8 +32,9 @@ const MAX_FAULTS: usize = 10;
 const MAX_WAITS: usize = 10_000;
 const WAIT: Delta = Delta::from_millis(1);
 
-/// How long to wait before memory is asked for again.
+/// How long to wait before memory is asked for again, and how often a child does so to clear a bit.
 const RETRY_AFTER: Delta = Delta::from_millis(10);
+const MAX_TRIES: usize = 1000;
 
 /// A time that does not come.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -83,9 +84,9 @@ pub(crate) struct Inheritance {
 }
 
 impl Inheritance {
-    /// The bits that were unregistered in the parent's memory, and may be set in the child's.
-    pub(crate) fn unregistered(&self) -> Option<&InheritedBits> {
-        self.unregistered.as_ref()
+    /// Takes the bits that were unregistered in the parent's memory, and may be set in the child's.
+    pub(crate) fn take_unregistered(&mut self) -> Option<InheritedBits> {
+        self.unregistered.take()
     }
 
     /// May a registered bit be wrong in the child's memory? Asked by the child, as a member.
@@ -171,15 +172,18 @@ impl Process {
 
     /// Gives up the process's share in its registrations. May sleep.
     pub(crate) fn withdraw(&self) {
-        let membership = self.membership.lock().membership.take();
+        let mut joined = self.membership.lock();
+        let (membership, unregistered) = (joined.membership.take(), joined.unregistered.take());
+        drop(joined);
         if let Some(membership) = &membership {
             membership.registrations().leave(self);
         }
-        drop(membership);
+        drop((membership, unregistered));
     }
 
-    /// A share in the process's registrations, for a child of the current task. Does not sleep.
-    pub(crate) fn share(&self) -> Option<Inheritance> {
+    /// A share in the process's registrations, for a child of the current task. `mm` is this process's. Does
+    /// not sleep.
+    pub(crate) fn share(&self, mm: &MmWithUser) -> Option<Inheritance> {
         let is_due = self.has_repairs();
         let task = task_work::current_task();
         let mut joined = self.membership.lock();
@@ -190,10 +194,15 @@ impl Process {
             _ => 0,
         };
         joined.last_fork = (task, registrations::last_change());
+        let unregistered = joined.unregistered.as_ref().and_then(Unregistered::inherit);
+        drop(joined);
+        if let Some(bits) = &unregistered {
+            bits.settle(mm);
+        }
         Some(Inheritance {
             membership,
             known: (!is_due).then_some(known),
-            unregistered: joined.unregistered.as_ref().and_then(Unregistered::inherit),
+            unregistered,
         })
     }
 
@@ -202,6 +211,16 @@ impl Process {
         let joined = self.membership.lock();
         let membership = joined.membership.as_ref()?;
         Some((membership.registrations().clone(), membership.is_alone()))
+    }
+
+    /// Is so little registered, and noted for children, that it can be given up in a short time?
+    pub(crate) fn is_short(&self) -> bool {
+        let joined = self.membership.lock();
+        let (membership, unregistered) = (&joined.membership, &joined.unregistered);
+        unregistered.as_ref().is_none_or(|bits| bits.is_short())
+            && membership
+                .as_ref()
+                .is_none_or(|share| share.registrations().is_short())
     }
 
     /// Are these the process's registrations?
@@ -343,11 +362,17 @@ impl Process {
     /// unregistered in its parent's, and are registered here no more. May sleep.
     pub(crate) fn clear_unregistered(&self, mm: &MmWithUser, bits: &InheritedBits) {
         bits.for_each(|bit| {
-            if self.has(bit.address(), bit.bit()) {
+            // A page that is shared is the parent's, too, and was cleared there.
+            let is_copy = LockedMm::lock(mm).is_private(bit.address());
+            if !is_copy || self.has(bit.address(), bit.bit()) {
                 return;
             }
             // What cannot be cleared as things are is left as it is.
-            while clear_own(mm, bit) == Err(ENOMEM) && !task_work::is_dying() {
+            let mut tries = 0..MAX_TRIES;
+            while clear_own(mm, bit) == Err(ENOMEM)
+                && tries.next().is_some()
+                && !task_work::is_dying()
+            {
                 fsleep(RETRY_AFTER);
             }
         });

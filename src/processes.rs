@@ -246,16 +246,16 @@ impl ForkListener for Processes {
     }
 
     fn forked(&self, parent: &MmWithUser) -> Option<Inheritance> {
-        self.find(parent)?.share()
+        self.find(parent)?.share(parent)
     }
 
-    fn inherit(self: &Arc<Self>, child: &MmWithUser, inheritance: Inheritance) {
+    fn inherit(self: &Arc<Self>, child: &MmWithUser, mut inheritance: Inheritance) {
         // The child has not run yet, and it must not run without its registrations.
         while !task_work::is_dying() {
             if let Ok(process) = self.add(child, inheritance.membership.share()) {
                 inheritance.membership.registrations().settle();
-                if let Some(bits) = inheritance.unregistered() {
-                    process.clear_unregistered(child, bits);
+                if let Some(bits) = inheritance.take_unregistered() {
+                    process.clear_unregistered(child, &bits);
                 }
                 if inheritance.may_be_stale() {
                     process.check_own(child);

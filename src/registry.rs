@@ -369,13 +369,19 @@ impl Registry {
         self.events.get(&held).next_id
     }
 
+    /// Has the work queue look no more whether the trace core still refers to unused events. For the module's
+    /// exit: the work queue can be waited for then.
+    pub(crate) fn begin_close(&self) {
+        self.closing.store(true, Release);
+    }
+
     /// Removes all events and waits for all work. For the module's exit: nobody uses any event, and
     /// nobody can begin to. May sleep.
     ///
     /// An event that the trace core still refers to has to be waited for; the administrator is told
     /// how to end that.
     pub(crate) fn close(&self) {
-        self.closing.store(true, Release);
+        self.begin_close();
         let mut told = false;
         loop {
             let mut held = EventMutexGuard::lock(self.symbols);

@@ -273,10 +273,7 @@ impl Process {
     /// holds up those who wait for all of them.
     pub(crate) fn is_left_for_good(self: &Arc<Self>) {
         self.repairs.lock().is_over = true;
-        let is_short = self
-            .registrations()
-            .is_none_or(|(registrations, _)| registrations.is_short());
-        if is_short && task_work::may_sleep() {
+        if self.is_short() && task_work::may_sleep() {
             self.withdraw();
         } else {
             self.enqueue();

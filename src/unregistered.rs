@@ -59,6 +59,14 @@ type Key = (Site, u64);
 struct Bits {
     by_key: RBTree<Key, Entry>,
     count: usize,
+    /// How many are still to be cleared.
+    pending: usize,
+    /// How many are clear, and it was not known which forks were under way then.
+    unknown: usize,
+    /// When none of these forks was under way any more.
+    unknown_over: Option<Cleared>,
+    /// The latest of all times at which bits became clear.
+    latest: Cleared,
     /// How many there are when it is looked again whether any fork needs them.
     enough: usize,
     /// Children that were forked when there was a bit, and have not looked at all of them yet.
@@ -67,12 +75,20 @@ struct Bits {
 
 struct Entry {
     bit: UserBit,
-    /// When it became clear; `None` if it is still to be cleared, or it is not known which forks were under
-    /// way then.
-    cleared: Option<Cleared>,
+    state: State,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// It is still to be cleared.
+    Pending,
+    /// It is clear, and all forks were known that were under way then.
+    Cleared(Cleared),
+    /// It is clear, and they were not.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Cleared {
     /// Each fork of which the parent is told from here on finds this number or a higher one.
     number: u64,
@@ -103,9 +119,22 @@ impl Bits {
     }
 
     fn remove(&mut self, key: &Key) -> Option<RBTreeNode<Key, Entry>> {
-        let node = self.by_key.remove_node(key)?;
+        match self.by_key.get(key)?.state {
+            State::Pending => self.pending -= 1,
+            State::Unknown => self.unknown -= 1,
+            State::Cleared(_) => {}
+        }
         self.count -= 1;
-        Some(node)
+        self.by_key.remove_node(key)
+    }
+
+    /// No fork is in doubt that begins from here on.
+    fn now(&mut self) -> Cleared {
+        self.latest = Cleared {
+            number: next_change(),
+            time: clock::now(),
+        };
+        self.latest
     }
 }
 
@@ -127,6 +156,10 @@ impl Unregistered {
         let bits = Bits {
             by_key: RBTree::new(),
             count: 0,
+            pending: 0,
+            unknown: 0,
+            unknown_over: None,
+            latest: Cleared::default(),
             enough: MIN_KEPT,
             children: 0,
         };
@@ -159,10 +192,11 @@ impl Unregistered {
         let key = (site, next_change());
         let entry = Entry {
             bit: *bit,
-            cleared: None,
+            state: State::Pending,
         };
         bits.by_key.insert(room.into_node(key, entry));
         bits.count += 1;
+        bits.pending += 1;
         drop(bits);
         drop(replaced);
         Ok(Unregistering {
@@ -170,6 +204,11 @@ impl Unregistered {
             key,
             is_finished: false,
         })
+    }
+
+    /// Are there so few bits that they can be freed in a short time?
+    pub(crate) fn is_short(&self) -> bool {
+        self.bits.lock().count <= MIN_KEPT
     }
 
     /// What a child of the current task, which is in a fork, may have to clear. Does not sleep.
@@ -296,9 +335,10 @@ impl Unregistered {
         let mut bits = self.bits.lock();
         if !is_needed && bits.children == 0 {
             mem::swap(&mut forgotten, &mut bits.by_key);
-            bits.count = 0;
+            (bits.count, bits.unknown) = (0, 0);
         }
-        bits.enough = MIN_KEPT.max(2 * bits.count);
+        // To look costs the same however many there are.
+        bits.enough = bits.count + MIN_KEPT;
         drop(bits);
         drop(forgotten);
     }
@@ -316,17 +356,17 @@ impl Unregistering {
     /// unregistering since this was begun. May sleep.
     pub(crate) fn finish(mut self, mm: &MmWithUser) {
         self.is_finished = true;
-        // If it is not known which forks are under way, children clear it until none is.
-        if self.unregistered.note_forks(mm) {
-            // No fork that begins from here on is in doubt.
-            let cleared = Cleared {
-                number: next_change(),
-                time: clock::now(),
-            };
-            if let Some(entry) = self.unregistered.bits.lock().by_key.get_mut(&self.key) {
-                entry.cleared = Some(cleared);
-            }
+        let are_known = self.unregistered.note_forks(mm);
+        let mut bits = self.unregistered.bits.lock();
+        bits.pending -= 1;
+        // What was not known before does not matter any more if the forks are known that are under way now.
+        let now = are_known.then(|| bits.now());
+        bits.unknown_over = now;
+        bits.unknown += usize::from(!are_known);
+        if let Some(entry) = bits.by_key.get_mut(&self.key) {
+            entry.state = now.map_or(State::Unknown, State::Cleared);
         }
+        drop(bits);
         self.unregistered.forget_old(mm);
     }
 }
@@ -353,22 +393,52 @@ pub(crate) struct InheritedBits {
 }
 
 impl InheritedBits {
+    /// If it was not known which forks were under way when some bits became clear, and none is any more, that is
+    /// known from now on. The current task is the parent, which is in no list of forks any more. Does not sleep.
+    pub(crate) fn settle(&self, mm: &MmWithUser) {
+        let unknown = |bits: &Bits| bits.unknown_over.is_none().then_some(bits.unknown);
+        let before = unknown(&self.unregistered.bits.lock());
+        if before.unwrap_or(0) == 0 {
+            return;
+        }
+        let mut is_under_way = false;
+        let are_all = for_each_forking(mm, |_| is_under_way = true);
+        let mut bits = self.unregistered.bits.lock();
+        if are_all && !is_under_way && unknown(&bits) == before {
+            bits.unknown_over = Some(bits.now());
+        }
+    }
+
     /// Calls `clear` with each bit that may be set in the memory of the current task, which is the child and
     /// has not run yet, because it was copied before the bit was cleared. `clear` may sleep.
     pub(crate) fn for_each(&self, mut clear: impl FnMut(&UserBit)) {
         let started = fork::start_time();
-        let is_in_doubt = |begun: u64, entry: &Entry| {
-            begun <= self.forked
-                && entry.cleared.is_none_or(|cleared| {
-                    self.forked < cleared.number
-                        || self.since.is_some_and(|since| since < cleared.number)
-                        || started <= cleared.time
-                })
+        let is_in_doubt_at = |cleared: Cleared| {
+            self.forked < cleared.number
+                || self.since.is_some_and(|since| since < cleared.number)
+                || started <= cleared.time
         };
+        let bits = self.unregistered.bits.lock();
+        let is_any = bits.pending != 0
+            || bits.unknown != 0 && bits.unknown_over.is_none()
+            || is_in_doubt_at(bits.latest);
+        drop(bits);
+        if !is_any {
+            return;
+        }
         let mut from = ((0, 0), 0);
         loop {
             let mut found = None;
             let mut bits = self.unregistered.bits.lock();
+            let unknown_over = bits.unknown_over;
+            let is_in_doubt = |begun: u64, state: State| {
+                let cleared = match state {
+                    State::Pending => None,
+                    State::Unknown => unknown_over,
+                    State::Cleared(cleared) => Some(cleared),
+                };
+                begun <= self.forked && cleared.is_none_or(is_in_doubt_at)
+            };
             let mut cursor = bits.by_key.cursor_lower_bound_mut(&from);
             for _ in 0..MAX_LOOKED_AT {
                 let Some(at) = cursor else {
@@ -376,7 +446,7 @@ impl InheritedBits {
                 };
                 let ((site, begun), entry) = at.current();
                 from = (*site, *begun + 1);
-                found = is_in_doubt(*begun, entry).then_some(entry.bit);
+                found = is_in_doubt(*begun, entry.state).then_some(entry.bit);
                 cursor = at.move_next();
                 if found.is_some() {
                     break;

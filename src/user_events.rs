@@ -82,6 +82,7 @@ impl Drop for State {
         // No file is open, no event is used and nothing is registered: each would have kept the
         // module loaded. What is left is events that stay when they are not used, processes that
         // registered something once, and work that is about to end.
+        self.0.registry.begin_close();
         self.0.processes.close();
         self.0.registry.close();
     }

@@ -136,8 +136,9 @@ struct Visitor<F> {
 /// Calls `each` for every task that is in a fork of the current task's address space `mm`, at one moment
 /// for each group of threads that uses it: all that is done in a fork before the child is in the list
 /// of processes is done either before that moment, or after it. Calls that make a thread are left out.
-/// Looks at all processes if others than the current one may use the address space. Returns `false` if a
-/// process has so many of them that they were left out, since interrupts are off meanwhile.
+/// Looks at all processes if others than the current one may use the address space. Interrupts are off while
+/// the threads of a process are gone through. Returns `false` if a process has more forks under way than one
+/// pass can look for; these were left out.
 ///
 /// `each` must not sleep, and take no lock that is not taken with interrupts off everywhere. Process
 /// context.

@@ -284,6 +284,13 @@ impl<'a> LockedMm<'a> {
         result
     }
 
+    /// Is the page at `address` the address space's own, so that a child gets a copy of it, if it is mapped
+    /// at all?
+    pub(crate) fn is_private(&self, address: usize) -> bool {
+        let vma = self.guard.vma_lookup(address);
+        vma.is_none_or(|vma| vma.flags() & kernel::mm::virt::flags::SHARED == 0)
+    }
+
     /// On whom it depends that the page at `address` is brought in to be written. `None` if it cannot
     /// be, as things are.
     pub(crate) fn server_of(&self, address: usize) -> Option<Server> {

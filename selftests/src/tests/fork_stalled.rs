@@ -9,7 +9,7 @@ use crate::child::{self, Child};
 use crate::errno::Errno;
 use crate::event::{wait_gone, Event};
 use crate::harness::Test;
-use crate::memory::Mapping;
+use crate::memory::{Mapping, PAGE};
 use crate::tracefs::Tracer;
 use crate::userfault::{Guard, Userfault, SIGN};
 use crate::{os, tasks, wait};
@@ -57,6 +57,14 @@ pub const TESTS: &[Test] = &[
     test(
         "fork_stalled::a_child_that_is_late_keeps_what_the_program_stored_in_between",
         a_child_that_is_late_keeps_what_the_program_stored_in_between,
+    ),
+    test(
+        "fork_stalled::a_word_that_is_shared_is_the_parents_in_any_child",
+        a_word_that_is_shared_is_the_parents_in_any_child,
+    ),
+    test(
+        "fork_stalled::very_many_forks_at_once_are_over_some_time",
+        very_many_forks_at_once_are_over_some_time,
     ),
     test(
         "fork_stalled::a_child_does_not_copy_a_repair_that_is_pending",
@@ -419,6 +427,61 @@ fn a_child_that_is_late_keeps_what_the_program_stored_in_between() {
             stall_thread(fork, again, answer, || ());
             drop(end);
         });
+    });
+}
+
+/// A page that parent and child share was cleared in the parent, and is the program's when the child begins.
+fn a_word_that_is_shared_is_the_parents_in_any_child() {
+    const NAME: &str = "st_stalled_shared";
+    with_enabled(NAME, |event| {
+        let page = Mapping::shared(1);
+        let text = format!("{NAME} u32 a");
+        let register = event.data.register_text(&text, page.address(), 0);
+        assert_eq!(register, Ok(event.index));
+        assert_eq!(page.word(0).load(Ordering::Relaxed), 1);
+        let fork = |address| {
+            let pid = tasks::clone_to(libc::CLONE_PIDFD, address).unwrap();
+            if pid == 0 {
+                let word = page.word(0).load(Ordering::Relaxed);
+                os::exit_now(if word == DATA { RIGHT } else { BIT_IS_CLEAR });
+            }
+            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+        };
+        let reuse = || {
+            assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
+            page.word(0).store(DATA, Ordering::Relaxed);
+        };
+        stall_thread(fork, reuse, answer, || ());
+        assert_eq!(page.word(0).load(Ordering::Relaxed), DATA);
+    });
+}
+
+/// More than the kernel is asked for at once: all of their children clear the bit, and later ones do not.
+fn very_many_forks_at_once_are_over_some_time() {
+    const FORKS: usize = 40;
+    with_enabled("st_stalled_crowd", |event| {
+        let faults = Userfault::new();
+        let pidfds = Mapping::kept(FORKS);
+        faults.guard(&pidfds, Guard::Missing);
+        let page = |fork| pidfds.address() + (fork * PAGE) as u64;
+        thread::scope(|scope| {
+            for fork in 0..FORKS {
+                scope.spawn(move || {
+                    let pid = tasks::clone_to(libc::CLONE_PIDFD, page(fork)).unwrap();
+                    if pid == 0 {
+                        os::exit_now(is_given_up(event));
+                    }
+                    assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+                });
+                wait::until("a fork to be stalled", || faults.next_fault().is_some());
+            }
+            assert_eq!(event.unregister(), Ok(()));
+            (0..FORKS).for_each(|fork| faults.fill(page(fork), 0));
+        });
+        // The first fork after them finds that they are over.
+        fork_right(is_given_up, event);
+        event.page.word(0).store(DATA, Ordering::Relaxed);
+        fork_right(is_data, event);
     });
 }
 

@@ -7,22 +7,27 @@
 use super::load::{grows_by_nothing, nothing_is_left, nothing_is_seen};
 use crate::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::errno::Errno;
+use crate::event::Event;
 use crate::fire::{self, Fire, ALL, COUNT};
 use crate::harness::{self, Test};
 use crate::machine::Log;
 use crate::random::Random;
-use crate::tracefs::Tracer;
-use crate::{module, tasks};
+use crate::tracefs::{self, Tracer};
+use crate::{child, dynamic, module, tasks, wait};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 pub const TESTS: &[Test] = &[
     Test::of_loading(
         "unloading::a_path_to_a_file_that_is_gone_opens_nothing",
         a_path_to_a_file_that_is_gone_opens_nothing,
+    ),
+    Test::of_loading(
+        "unloading::it_waits_for_an_event_probe_and_says_so",
+        it_waits_for_an_event_probe_and_says_so,
     ),
     Test::of_loading(
         "unloading::under_fire_it_is_in_use_or_goes_and_leaves_nothing",
@@ -58,6 +63,31 @@ fn a_path_to_a_file_that_is_gone_opens_nothing() {
             assert_eq!(again.map(drop).map_err(Errno::from), Err(Errno::EIO));
         }
     }
+    nothing_is_left();
+}
+
+/// The event is about to be retired, which the probe holds up.
+fn it_waits_for_an_event_probe_and_says_so() {
+    const PROBE: &str = "st_unload/st_unload_probe";
+    module::load();
+    let mut log = Log::from_now();
+    let child = child::fork(|_| {
+        let event = Event::new("st_unload_probed u32 a");
+        let probe = format!("e:{PROBE} user_events/{} a=$a:u32", event.name);
+        dynamic::run(&probe).unwrap();
+    });
+    child.join();
+    assert!(tracefs::event_exists("st_unload_probed"));
+    let unloading = thread::spawn(module::unload_when_idle);
+    let mut said = Vec::new();
+    wait::until("it to say what it waits for", || {
+        said.extend(module::said(log.take()));
+        let waits = "unloading waits for event probes and triggers that refer to its events";
+        said.iter().any(|line| line.ends_with(waits))
+    });
+    assert!(!unloading.is_finished());
+    dynamic::run(&format!("-:{PROBE}")).unwrap();
+    unloading.join().unwrap();
     nothing_is_left();
 }
 

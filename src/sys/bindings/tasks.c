@@ -226,7 +226,7 @@ u64 user_events_start_time(void)
 	return current->start_time;
 }
 
-/* So many forks of one process are looked at, as interrupts are off meanwhile. */
+/* So many forks of one process are looked at, in one pass over its threads. */
 #define MAX_FORKS	32
 
 /*
@@ -241,7 +241,7 @@ static bool visit_forks_of(struct task_struct *process,
 	unsigned long entries[MAX_FORKS];
 	struct multiprocess_signals *fork;
 	struct task_struct *thread;
-	int i, count = 0;
+	int i, count = 0, found = 0;
 
 	hlist_for_each_entry(fork, &process->signal->multiprocess, node) {
 		if (count == MAX_FORKS)
@@ -252,9 +252,13 @@ static bool visit_forks_of(struct task_struct *process,
 		return true;
 	list_for_each_entry_rcu(thread, &process->signal->thread_head, thread_node) {
 		for (i = 0; i < count; i++) {
-			if (entries[i] - (unsigned long)thread->stack < THREAD_SIZE)
+			if (entries[i] - (unsigned long)thread->stack < THREAD_SIZE) {
 				visitor->each(visitor, thread);
+				found++;
+			}
 		}
+		if (found == count)
+			break;
 	}
 	return true;
 }
@@ -312,8 +316,8 @@ bool user_events_visit_forks(struct mm_struct *mm,
 
 /*
  * May there be a child that is in the list of processes, of which the tracepoint has not
- * told yet, and that has a copy of this address space? It has the same program then. RCU
- * is read-locked.
+ * told yet, and that has a copy of this address space? It is a child of a task in that, or
+ * (CLONE_PARENT) has the same program. RCU is read-locked.
  */
 bool user_events_is_fork_ending(struct mm_struct *mm)
 {
@@ -324,6 +328,8 @@ bool user_events_is_fork_ending(struct mm_struct *mm)
 	for_each_process(process) {
 		if (!(READ_ONCE(process->__state) & TASK_NEW))
 			continue;
+		if (READ_ONCE(rcu_dereference(process->real_parent)->mm) == mm)
+			return true;
 		task_lock(process);
 		found = process->mm && rcu_access_pointer(process->mm->exe_file) == program;
 		task_unlock(process);
