@@ -359,12 +359,18 @@ impl Unregistering {
         let are_known = self.unregistered.note_forks(mm);
         let mut bits = self.unregistered.bits.lock();
         bits.pending -= 1;
-        // What was not known before does not matter any more if the forks are known that are under way now.
-        let now = are_known.then(|| bits.now());
-        bits.unknown_over = now;
-        bits.unknown += usize::from(!are_known);
+        let state = if are_known {
+            let now = bits.now();
+            // What was not known before does not matter any more, as the forks are known that are under way now.
+            bits.unknown_over.get_or_insert(now);
+            State::Cleared(now)
+        } else {
+            bits.unknown_over = None;
+            bits.unknown += 1;
+            State::Unknown
+        };
         if let Some(entry) = bits.by_key.get_mut(&self.key) {
-            entry.state = now.map_or(State::Unknown, State::Cleared);
+            entry.state = state;
         }
         drop(bits);
         self.unregistered.forget_old(mm);
