@@ -60,8 +60,8 @@ static struct trace_event_file *absent_find_event_file(struct trace_array *tr,
 static_assert(__same_type(absent_kallsyms_lookup_name, kallsyms_lookup_name));
 static_assert(__same_type(absent_tracefs_remove, tracefs_remove));
 static_assert(__same_type(absent_cd_forget, cd_forget));
-static_assert(__same_type(absent_print_event_fields, user_events_print_event_fields));
-static_assert(__same_type(absent_find_event_file, user_events_find_event_file));
+static_assert(__same_type(absent_print_event_fields, user_events_like_print_event_fields));
+static_assert(__same_type(absent_find_event_file, user_events_like_find_event_file));
 
 DEFINE_STATIC_CALL(kallsyms_call, absent_kallsyms_lookup_name);
 DEFINE_STATIC_CALL(tracefs_remove_call, absent_tracefs_remove);
