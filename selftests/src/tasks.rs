@@ -167,18 +167,26 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
     state.chars().next()
 }
 
-/// The kernel's workers that are at something of a queue of this name, by their process ids.
-pub fn workers_at(queue: &str) -> Vec<i32> {
-    let is_at = |pid: &i32| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+/// The kernel's workers that may be in a page fault for a queue of this name, by their process ids.
+pub fn workers_in_faults(queue: &str) -> Vec<i32> {
+    let read = |pid: i32, file: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/{file}"));
+        text.unwrap_or_default()
+    };
+    let is_in_fault = |pid: &i32| {
+        let name = read(*pid, "comm");
         let (worker, at) = name.trim_end().split_once('+').unwrap_or_default();
-        worker.starts_with("kworker/") && at == queue
+        let is_at = worker.starts_with("kworker/") && at == queue;
+        // Of one that runs just now nothing is shown.
+        let may_be_in_fault =
+            |stack: String| stack.is_empty() || stack.contains(" handle_mm_fault+");
+        is_at && may_be_in_fault(read(*pid, "stack"))
     };
     let processes = std::fs::read_dir("/proc").expect("/proc");
     let names = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names
         .filter_map(|name| name.parse().ok())
-        .filter(is_at)
+        .filter(is_in_fault)
         .collect()
 }
 

@@ -363,16 +363,14 @@ impl Scene {
         self.nothing_is_late();
     }
 
-    /// Everything that others do can be done, and the kernel's workers wait for nothing.
+    /// Everything that others do can be done, and no worker of the kernel waits for a page.
     #[track_caller]
     fn others_carry_on(&mut self) {
         self.bystanders.as_mut().unwrap().carry_on();
         self.nothing_is_late();
-        // One may sleep until it is time to look at a process again, which signals would end.
-        self.beside("no worker of the module waits for memory", || {
-            wait::until("workers", || {
-                let mut workers = tasks::workers_at("user_events").into_iter();
-                workers.all(|pid| tasks::state(pid, pid) != Some('D'))
+        self.beside("no worker of the module stays in a page fault", || {
+            wait::until("the end of their faults", || {
+                tasks::workers_in_faults("user_events").is_empty()
             });
         });
     }
