@@ -169,7 +169,7 @@ impl Registrations {
     }
 
     /// Adds a registration, if `connect` says so, and returns what it says; `connect` is called again when it
-    /// has been given the memory that it lacks. Whoever is forked meanwhile does not run before that is done.
+    /// has been given the memory that it lacks. A child that is forked meanwhile does not run before that is done.
     ///
     /// # Errors
     ///
