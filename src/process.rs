@@ -32,8 +32,10 @@ const MAX_FAULTS: usize = 10;
 const MAX_WAITS: usize = 10_000;
 const WAIT: Delta = Delta::from_millis(1);
 
-/// How long to wait before memory is asked for again, and how often a child does so to clear a bit.
-const RETRY_AFTER: Delta = Delta::from_millis(10);
+/// How long to wait before memory is asked for again.
+pub(crate) const RETRY_AFTER: Delta = Delta::from_millis(10);
+
+/// How often a child asks for memory to clear a bit.
 const MAX_TRIES: usize = 1000;
 
 /// A time that does not come.

@@ -3,7 +3,7 @@
 //! All processes that have registered something, and how they come and go.
 
 use crate::known::{Known, Places};
-use crate::process::{key, Inheritance, Process};
+use crate::process::{key, Inheritance, Process, RETRY_AFTER};
 use crate::registrations::Membership;
 use crate::registry::Registry;
 use crate::retries::Retries;
@@ -17,12 +17,9 @@ use kernel::mm::{Mm, MmWithUser};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{Arc, SpinLock};
-use kernel::time::{delay::fsleep, Delta};
+use kernel::time::delay::fsleep;
 use kernel::workqueue::{self, Work, WorkItem};
 use kernel::{new_spinlock, new_work};
-
-/// How long a child waits before it tries again to get its registrations.
-const RETRY_AFTER: Delta = Delta::from_millis(10);
 
 /// All processes that have registered something.
 #[pin_data]

@@ -16,6 +16,7 @@
 //!    and the child's start time, which is taken before that, is not behind the time at which the bit was
 //!    clear ([`Cleared::time`]).
 
+use crate::process::RETRY_AFTER;
 use crate::registrations::{last_change, next_change, Site};
 use crate::sys::process_list::{self, for_each_forking};
 use crate::sys::remote_page::UserBit;
@@ -29,10 +30,7 @@ use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation};
 use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
 use kernel::sync::{Arc, SpinLock};
-use kernel::time::{delay::fsleep, Delta};
-
-/// How long to wait before memory is asked for again.
-const RETRY_AFTER: Delta = Delta::from_millis(10);
+use kernel::time::delay::fsleep;
 
 /// So many bits are kept before it is looked whether any fork needs them: that goes through all processes.
 const MIN_KEPT: usize = 64;
@@ -78,7 +76,7 @@ struct Entry {
     state: State,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum State {
     /// It is still to be cleared.
     Pending,
@@ -88,7 +86,7 @@ enum State {
     Unknown,
 }
 
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, Default)]
 struct Cleared {
     /// Each fork of which the parent is told from here on finds this number or a higher one.
     number: u64,

@@ -4,7 +4,7 @@
 
 use super::event_table::EventTable;
 use super::requests::{DescriptionBuffer, Registration, Unregistration};
-use crate::process::Process;
+use crate::process::{Process, RETRY_AFTER};
 use crate::processes::Processes;
 use crate::registry::Registry;
 use crate::schema::Description;
@@ -21,10 +21,7 @@ use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::Arc;
-use kernel::time::{delay::fsleep, Delta};
-
-/// How long a call waits before it tries again to end a registration that it has made.
-const RETRY_AFTER: Delta = Delta::from_millis(10);
+use kernel::time::delay::fsleep;
 
 /// `DIAG_IOC_MAGIC`.
 const MAGIC: u32 = b'*' as u32;
