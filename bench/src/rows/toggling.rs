@@ -15,18 +15,17 @@ const REGISTRATIONS: usize = 500;
 /// What the clock's ticks add beside it is little for each of so many.
 const TIMES: u64 = 25;
 const TURNS: usize = 4;
-/// Enough for what is left to others of one change.
-const SHORT: Duration = Duration::from_millis(10);
+/// Longer than a grace period, and enough for what is left to others of one change.
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// Switches an event on and off. `pause` is for what is left to others: each change is to be done before the
-/// next one, or the two would be one.
-fn toggle(name: &str, words: &Words, at: usize, pause: Duration) -> u64 {
+/// Switches an event on and off. After each change there is a pause: what it left to others is done then, and no
+/// grace period is under way that the next change waits for. A change that waits for one costs a tenth more or
+/// less by what the scheduler and the clock's ticks happen to do meanwhile, and that lasts for the rest of the rounds.
+fn toggle(name: &str, words: &Words, at: usize) -> u64 {
     let switch = Switch::new(name);
     let turn = |on| {
         switch.turn(on);
-        if !pause.is_zero() {
-            sleep(pause);
-        }
+        sleep(PAUSE);
         assert_eq!(words.is_set(at), on, "the bit of an event that is {on}");
     };
     let round = || {
@@ -34,7 +33,6 @@ fn toggle(name: &str, words: &Words, at: usize, pause: Duration) -> u64 {
         turn(false);
     };
     round();
-    // Whether the scheduler's pauses meet the clock's ticks lasts for some rounds, and costs a tenth.
     let counts = (0..TURNS).map(|_| count::everybodys_each(TIMES, round));
     counts.min().unwrap_or(0)
 }
@@ -53,7 +51,7 @@ fn in_one_page() {
     }
     tell(
         "toggle.page",
-        toggle("bench_page", &words, first + BITS - 1, SHORT),
+        toggle("bench_page", &words, first + BITS - 1),
     );
     for request in &mut requests {
         assert_eq!(request.unregister(&file), 0, "unregister");
@@ -114,10 +112,7 @@ pub fn alone_and_in_a_crowd() {
     let file = events::data();
     let mut own = Request::new(&described("bench_own"), &words, 0);
     assert_eq!(own.register(&file), 0, "register");
-    tell(
-        "toggle.alone",
-        toggle("bench_own", &words, 0, Duration::ZERO),
-    );
+    tell("toggle.alone", toggle("bench_own", &words, 0));
     // The crowd is not to inherit it.
     assert_eq!(own.unregister(&file), 0, "unregister");
     in_one_page();
@@ -139,14 +134,11 @@ pub fn alone_and_in_a_crowd() {
         })
         .collect();
     assert_eq!(own.register(&file), 0, "register");
-    tell(
-        "toggle.beside",
-        toggle("bench_own", &words, 0, Duration::ZERO),
-    );
+    tell("toggle.beside", toggle("bench_own", &words, 0));
 
     let mut shared = Request::new(&described("bench_shared"), &words, 1);
     assert_eq!(shared.register(&file), 0, "register");
-    tell("toggle.shared", toggle("bench_shared", &words, 1, SHORT));
+    tell("toggle.shared", toggle("bench_shared", &words, 1));
     beside_a_toggle();
 
     for pid in pids {
