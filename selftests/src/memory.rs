@@ -217,13 +217,23 @@ impl Mapping {
 
     /// Has the first page been swapped out? And is it in memory? Neither, if it has no contents.
     pub fn swapped_or_present(&self) -> (bool, bool) {
+        let entry = self.page_map_entry("self");
+        (entry & (1 << 62) != 0, entry & (1 << 63) != 0)
+    }
+
+    /// Is the first page, or what another process has at its address, in that process's memory?
+    pub fn is_present_in(&self, pid: i32) -> bool {
+        self.page_map_entry(&pid.to_string()) & (1 << 63) != 0
+    }
+
+    /// What a process's page map says of the first page's address.
+    fn page_map_entry(&self, process: &str) -> u64 {
         use std::os::unix::fs::FileExt;
         let mut entry = [0; 8];
-        let pagemap = File::open("/proc/self/pagemap").expect("open pagemap");
+        let pagemap = File::open(format!("/proc/{process}/pagemap")).expect("open pagemap");
         let at = self.address() / PAGE as u64 * 8;
         pagemap.read_exact_at(&mut entry, at).expect("read pagemap");
-        let entry = u64::from_ne_bytes(entry);
-        (entry & (1 << 62) != 0, entry & (1 << 63) != 0)
+        u64::from_ne_bytes(entry)
     }
 
     /// Kilobytes of a kind, by the kernel's own account of the area that the mapping is in.
