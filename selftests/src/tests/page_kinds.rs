@@ -11,7 +11,7 @@ use crate::harness::tests;
 use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::swap::{Device, Swap};
 use crate::tracefs::Tracer;
-use crate::{os, wait};
+use crate::{os, tasks, wait};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -276,6 +276,10 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     let top = Tracer::top();
     for (word, on) in [("set", true), ("clear", false)] {
         child.line.hear("dropped");
+        // On its way to sleep it would write the bit, too.
+        wait::until("the process to sleep", || {
+            tasks::state(child.pid, child.pid) == Some('S')
+        });
         if on {
             top.enable(&event.name);
             event.wait_set();
