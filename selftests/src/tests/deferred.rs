@@ -12,6 +12,7 @@ use crate::tracefs::Tracer;
 use crate::userfault::{Guard, Userfault, SIGN};
 use crate::{machine, os, tasks, wait};
 use std::fs::File;
+use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -59,8 +60,19 @@ fn all_are(words: &Mapping, count: usize, value: u32) -> bool {
     (0..count).all(|word| words.word(4 * word).load(Ordering::Relaxed) == value)
 }
 
+/// Has the pages to itself again after a fork: a page that is shared until it is written to is not written with the
+/// trace core's locks held.
+fn touch(words: &Mapping) {
+    for page in (words.address()..words.end()).step_by(PAGE) {
+        let offset = (page - words.address()) as usize;
+        // A write that changes nothing, which the compiler must not take for a read.
+        words.word(offset).fetch_or(black_box(0), Ordering::Relaxed);
+    }
+}
+
 /// Forks twice, so that all that had changed before the first time is known to be in the memory of the second
-/// child, which calls `run`. Returns its pid.
+/// child, which calls `run`. Returns its pid. The first one ends before it looks at its bits: to write them would be
+/// a change that is not known. The caller is of a class in which a child waits until its parent does.
 fn fork_again(run: impl Fn()) -> i32 {
     let fork = |run: &dyn Fn()| {
         let pid = os::fork().unwrap();
@@ -71,7 +83,8 @@ fn fork_again(run: impl Fn()) -> i32 {
         pid
     };
     let first = fork(&|| ());
-    assert_eq!(os::wait(first, 0), Ok((first, 0)));
+    os::kill(first, libc::SIGKILL).unwrap();
+    assert_eq!(os::wait(first, 0), Ok((first, libc::SIGKILL)));
     fork(&run)
 }
 
@@ -99,15 +112,18 @@ impl Crowd {
                 let sees = |value| {
                     wait::until("all words of a child", || all_are(words, count, value));
                 };
+                let looks = |value| assert!(all_are(words, count, value), "a child's words");
+                touch(words);
                 let mut young = 0;
                 loop {
                     match line.listen().as_str() {
                         "set" => sees(u32::MAX),
                         "clear" => sees(0),
-                        "fork set" => young = fork_again(|| sees(u32::MAX)),
-                        "fork clear" => young = fork_again(|| sees(0)),
+                        "fork set" => young = fork_again(|| looks(u32::MAX)),
+                        "fork clear" => young = fork_again(|| looks(0)),
                         "join" => {
                             assert_eq!(os::wait(young, 0), Ok((young, 0)));
+                            touch(words);
                             line.say("joined");
                             young = 0;
                             continue;
@@ -214,19 +230,18 @@ fn the_last_of_many_changes_counts() {
     crowd.all_see("clear");
 }
 
-/// Has the work queue rest: tasks of a higher class keep all processors but this one busy until this is dropped,
-/// and the caller's own children are of that class on this one.
+/// Has the work queue rest: tasks of a higher class keep these processors busy until this is dropped, and the
+/// caller's own children are of that class on the one that is left.
 struct Rest {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Rest {
-    fn new() -> Rest {
+    fn of(others: &[usize]) -> Rest {
         let is_over = Arc::new(AtomicBool::new(false));
         let count = Arc::new(AtomicUsize::new(0));
-        let others = os::cpus().split_off(1);
-        let busy = |cpu| {
+        let busy = |&cpu| {
             let (is_over, count) = (is_over.clone(), count.clone());
             thread::spawn(move || {
                 os::run_on(cpu);
@@ -236,7 +251,7 @@ impl Rest {
                 }
             })
         };
-        let threads: Vec<_> = others.into_iter().map(busy).collect();
+        let threads: Vec<_> = others.iter().map(busy).collect();
         wait::until("the other processors to be busy", || {
             count.load(Ordering::Relaxed) == threads.len()
         });
@@ -253,30 +268,48 @@ impl Drop for Rest {
     }
 }
 
+/// In so many rounds writing must have stopped until all had forked.
+const STOPPED: usize = 8;
+/// What class a task is of does not keep others waiting for longer than a second.
+const MOST_ROUNDS: usize = 200;
+
 /// Writing stops and goes on where it stopped, by the address of the processes' memory. A child that comes in
 /// between, below that place, has the bits as its parent had them, to which the kernel may not have come yet.
+/// Where a child's memory is, is a matter of chance: so each child must have its bits right when it begins to run.
 fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
-    os::run_on(os::cpus()[0]);
+    let cpus = os::cpus();
+    os::run_on(cpus[0]);
     tasks::be_first();
-    // Twice as many as are written to at once. Where a child's memory is, is a matter of chance.
+    // Twice as many as are written to at once.
     let mut crowd = Crowd::new("st_deferred_young", 1, 2 * PINS_AT_ONCE);
-    for word in ["set", "clear"].repeat(4) {
-        let rest = Rest::new();
-        let value = if word == "set" { "1" } else { "0" };
+    let mut stopped = 0;
+    for round in 0..MOST_ROUNDS {
+        touch(&crowd.words);
+        let (word, value) = [("set", u32::MAX), ("clear", 0)][round % 2];
+        let rest = Rest::of(&cpus[1..]);
         Tracer::top()
-            .set(&crowd.event.name, "enable", value)
+            .set(&crowd.event.name, "enable", ["1", "0"][round % 2])
             .unwrap();
         for child in &mut crowd.children {
             child.line.say(&format!("fork {word}"));
             child.line.hear("forked");
         }
+        let address = crowd.words.address();
+        let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(value);
+        let written = crowd.children.iter().filter(is_written).count();
         drop(rest);
         for child in &mut crowd.children {
             child.line.say("join");
             child.line.hear("joined");
         }
         crowd.all_see(word);
+        stopped += usize::from((1..crowd.children.len()).contains(&written));
+        if stopped >= STOPPED && word == "clear" {
+            println!("  # {stopped} of {} rounds", round + 1);
+            return;
+        }
     }
+    panic!("in {stopped} rounds of {MOST_ROUNDS} writing had stopped until all had forked");
 }
 
 /// How many sets without processes a task may lock while it holds the trace core's locks: of 512 units, each
