@@ -303,13 +303,24 @@ pub fn trouble(lines: &[String]) -> Option<&String> {
     lines.clone().find(bad).map(|(_, line)| line)
 }
 
+/// How many of the innermost functions of a stack are looked at: what the module has copied, listed or counted is its
+/// own, and the tracers, the scheduler and the timers, which it calls or is interrupted by, are the kernel's.
+const INNERMOST: usize = 3;
+
 /// Do these lines begin with a race that KCSAN has found, and not in the module? The kernel has many of its
 /// own. What is still to come of the report, the check of the whole log sees.
 fn is_others(lines: &[String]) -> bool {
     let end = lines.iter().position(|line| line.starts_with("========"));
     let report = &lines[..end.unwrap_or(lines.len())];
-    let of_ours = |line: &String| line.contains(&format!("[{}]", module::NAME));
-    report[0].contains("BUG: KCSAN:") && !report.iter().any(of_ours)
+    let begins = |line: &String| line.contains(" by task ") || line.contains(" by interrupt ");
+    let is_function = |line: &&String| line.contains("+0x");
+    let ours = format!("[{}]", module::NAME);
+    let mut stacks = report[1..].split(begins);
+    let is_ours = |stack: &[String]| {
+        let mut innermost = stack.iter().filter(is_function).take(INNERMOST);
+        innermost.any(|line| line.contains(&ours))
+    };
+    report[0].contains("BUG: KCSAN:") && !stacks.any(is_ours)
 }
 
 /// The kernel must have had nothing to say, but for load and unload. When an address space with
