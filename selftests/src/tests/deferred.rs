@@ -11,10 +11,11 @@ use crate::memory::{Mapping, PAGE};
 use crate::tracefs::Tracer;
 use crate::userfault::{Guard, Userfault, SIGN};
 use crate::{machine, os, tasks, wait};
-use std::fs::File;
+use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -60,8 +61,8 @@ fn all_are(words: &Mapping, count: usize, value: u32) -> bool {
     (0..count).all(|word| words.word(4 * word).load(Ordering::Relaxed) == value)
 }
 
-/// Has the pages to itself again after a fork: a page that is shared until it is written to is not written with the
-/// trace core's locks held.
+/// Gives the caller pages of its own after a fork: one that is shared until it is written to is left to a repair, and
+/// writing does not stop there.
 fn touch(words: &Mapping) {
     for page in (words.address()..words.end()).step_by(PAGE) {
         let offset = (page - words.address()) as usize;
@@ -230,15 +231,28 @@ fn the_last_of_many_changes_counts() {
     crowd.all_see("clear");
 }
 
+/// What the scheduler keeps of each second for tasks of the usual class, by processor.
+const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
+
 /// Has the work queue rest: tasks of a higher class keep these processors busy until this is dropped, and the
 /// caller's own children are of that class on the one that is left.
 struct Rest {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    /// What is kept for others where that can be told, by file.
+    kept: Vec<(PathBuf, String)>,
 }
 
 impl Rest {
     fn of(others: &[usize]) -> Rest {
+        let cpus = fs::read_dir(FAIR_SERVER).into_iter().flatten();
+        let files = cpus.filter_map(|cpu| Some(cpu.ok()?.path().join("runtime")));
+        let kept: Vec<_> = files
+            .filter_map(|file| Some((file.clone(), fs::read_to_string(file).ok()?)))
+            .collect();
+        for (file, _) in &kept {
+            fs::write(file, "0").expect("a file of the scheduler");
+        }
         let is_over = Arc::new(AtomicBool::new(false));
         let count = Arc::new(AtomicUsize::new(0));
         let busy = |&cpu| {
@@ -255,7 +269,11 @@ impl Rest {
         wait::until("the other processors to be busy", || {
             count.load(Ordering::Relaxed) == threads.len()
         });
-        Rest { is_over, threads }
+        Rest {
+            is_over,
+            threads,
+            kept,
+        }
     }
 }
 
@@ -265,12 +283,15 @@ impl Drop for Rest {
         self.threads
             .drain(..)
             .for_each(|thread| thread.join().unwrap());
+        for (file, runtime) in &self.kept {
+            fs::write(file, runtime).expect("a file of the scheduler");
+        }
     }
 }
 
 /// In so many rounds writing must have stopped until all had forked.
 const STOPPED: usize = 8;
-/// What class a task is of does not keep others waiting for longer than a second.
+/// Where the scheduler keeps time for others, and where all tests' tasks wait at once, the work queue comes to run.
 const MOST_ROUNDS: usize = 200;
 
 /// Writing stops and goes on where it stopped, by the address of the processes' memory. A child that comes in
@@ -285,10 +306,10 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     let mut stopped = 0;
     for round in 0..MOST_ROUNDS {
         touch(&crowd.words);
-        let (word, value) = [("set", u32::MAX), ("clear", 0)][round % 2];
+        let (word, value, enable) = [("set", u32::MAX, "1"), ("clear", 0, "0")][round % 2];
         let rest = Rest::of(&cpus[1..]);
         Tracer::top()
-            .set(&crowd.event.name, "enable", ["1", "0"][round % 2])
+            .set(&crowd.event.name, "enable", enable)
             .unwrap();
         for child in &mut crowd.children {
             child.line.say(&format!("fork {word}"));
