@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 pub const TESTS: &[Test] = &[
     Test::new(
@@ -234,6 +235,9 @@ fn the_last_of_many_changes_counts() {
 /// What the scheduler keeps of each second for tasks of the usual class, by processor.
 const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 
+/// How long it is kept from them at most: a page of a program may have to be read, which others do.
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
 /// Has the work queue rest: tasks of a higher class keep these processors busy until this is dropped, and the
 /// caller's own children are of that class on the one that is left.
 struct Rest {
@@ -260,7 +264,8 @@ impl Rest {
             thread::spawn(move || {
                 os::run_on(cpu);
                 count.fetch_add(1, Ordering::Relaxed);
-                while !is_over.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                while !is_over.load(Ordering::Relaxed) && start.elapsed() < LONGEST_REST {
                     std::hint::spin_loop();
                 }
             })
