@@ -310,17 +310,18 @@ const KNOWN_RACES: [&str; 2] = [
 ];
 
 /// Do these lines begin with a race that KCSAN has found, and not in the module? The kernel has many of its
-/// own, in what interrupts the module, too. What is still to come of the report, the check of the whole log sees.
+/// own, in what interrupts the module and in page faults, too. What is still to come of the report, the check of the
+/// whole log sees.
 fn is_others(lines: &[String]) -> bool {
     let end = lines.iter().position(|line| line.starts_with("========"));
     let report = &lines[..end.unwrap_or(lines.len())];
     let is_known = KNOWN_RACES.iter().any(|race| report[0].contains(race));
     let begins = |line: &String| line.contains(" by task ") || line.contains(" by interrupt ");
-    let interrupts =
-        |line: &str| line.contains("asm_sysvec_") || line.contains("asm_common_interrupt+");
+    let entries = [" asm_sysvec_", " asm_common_interrupt+", " handle_mm_fault+"];
+    let is_theirs = |line: &str| entries.iter().any(|entry| line.contains(entry));
     let ours = format!("[{}]", module::NAME);
     let is_ours = |stack: &[String]| {
-        let mut racing = stack.iter().take_while(|line| !interrupts(line));
+        let mut racing = stack.iter().take_while(|line| !is_theirs(line));
         racing.any(|line| line.contains(&ours))
     };
     report[0].contains("BUG: KCSAN:") && (is_known || !report.split(begins).any(is_ours))
