@@ -304,9 +304,10 @@ pub fn trouble(lines: &[String]) -> Option<&String> {
 }
 
 /// Races of the kernel below functions that the module calls: see `machine/check-log`.
-const KNOWN_RACES: [&str; 2] = [
+const KNOWN_RACES: [&str; 3] = [
     "data-race in __hrtimer_run_queues / hrtimer_active",
     "data-race in __perf_event_overflow+",
+    "data-race in __memcg_slab_free_hook+",
 ];
 
 /// Do these lines begin with a race that KCSAN has found, and not in the module? The kernel has many of its
