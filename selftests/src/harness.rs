@@ -304,8 +304,9 @@ pub fn trouble(lines: &[String]) -> Option<&String> {
 }
 
 /// Races of the kernel below functions that the module calls: see `machine/check-log`.
-const KNOWN_RACES: [&str; 3] = [
+const KNOWN_RACES: [&str; 4] = [
     "data-race in __hrtimer_run_queues / hrtimer_active",
+    "data-race in osq_lock / osq_unlock",
     "data-race in __perf_event_overflow+",
     "data-race in __memcg_slab_free_hook+",
 ];
