@@ -319,7 +319,11 @@ fn is_others(lines: &[String]) -> bool {
     let report = &lines[..end.unwrap_or(lines.len())];
     let is_known = KNOWN_RACES.iter().any(|race| report[0].contains(race));
     let begins = |line: &String| line.contains(" by task ") || line.contains(" by interrupt ");
-    let entries = [" asm_sysvec_", " asm_common_interrupt+", " handle_mm_fault+"];
+    let entries = [
+        " asm_sysvec_",
+        " asm_common_interrupt+",
+        " handle_mm_fault+",
+    ];
     let is_theirs = |line: &str| entries.iter().any(|entry| line.contains(entry));
     let ours = format!("[{}]", module::NAME);
     let is_ours = |stack: &[String]| {

@@ -3,6 +3,7 @@
 //! The programs people trace with: running them, and what they print.
 
 use crate::os;
+use crate::tasks;
 use crate::wait;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -101,6 +102,15 @@ impl Tool {
             "{text:?} was waited for in vain: {}",
             one_line(&self.printed())
         );
+    }
+
+    /// Does something while it is stopped. The kernel passes over an eBPF program on a CPU on which a task was preempted
+    /// within a system call that uses a map: what writes in its place is not seen then, and the tool may be that task.
+    pub fn while_stopped<T>(&self, run: impl FnOnce() -> T) -> T {
+        tasks::stop(self.pid());
+        let result = run();
+        os::kill(self.pid(), libc::SIGCONT).expect("let a tool go on");
+        result
     }
 
     /// Has it end as with Ctrl-C.

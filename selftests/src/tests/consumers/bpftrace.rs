@@ -82,14 +82,16 @@ fn sums_over_every_cpu() {
         tracepoint:user_events:st_bt_sums /args.a > 2/ { @above = count(); }";
     let tool = start(script);
     let cpus = os::cpus();
-    for &cpu in &cpus {
-        os::run_on(cpu);
-        for a in 1..=5u32 {
-            let b = -(a as i32);
-            let payload = [a.to_ne_bytes(), b.to_ne_bytes()].concat();
-            assert_eq!(event.write(&payload), Ok(12));
+    tool.while_stopped(|| {
+        for &cpu in &cpus {
+            os::run_on(cpu);
+            for a in 1..=5u32 {
+                let b = -(a as i32);
+                let payload = [a.to_ne_bytes(), b.to_ne_bytes()].concat();
+                assert_eq!(event.write(&payload), Ok(12));
+            }
         }
-    }
+    });
     let output = stop(tool, &event);
     let count = cpus.len();
     assert_eq!(output.after("@count: "), [(5 * count).to_string()]);
@@ -109,9 +111,11 @@ fn histograms_of_a_field() {
         @log = hist(args.a); @linear = lhist(args.a, 0, 40, 10);
     }";
     let tool = start(script);
-    for a in [1u64, 5, 12, 13, 14, 35, 1000] {
-        assert_eq!(event.write(&a.to_ne_bytes()), Ok(12));
-    }
+    tool.while_stopped(|| {
+        for a in [1u64, 5, 12, 13, 14, 35, 1000] {
+            assert_eq!(event.write(&a.to_ne_bytes()), Ok(12));
+        }
+    });
     let output = stop(tool, &event);
     let bars: Vec<String> = output
         .text
@@ -138,14 +142,16 @@ fn keys_from_an_array() {
     let event = Event::new("st_bt_keys u32 a; char[8] b");
     let script = "tracepoint:user_events:st_bt_keys { @by[args.b] = sum(args.a); }";
     let tool = start(script);
-    for (a, b) in [
-        (1u32, b"some\0\0\0\0"),
-        (2, b"more\0\0\0\0"),
-        (3, b"some\0\0\0\0"),
-    ] {
-        let payload = [&a.to_ne_bytes()[..], b].concat();
-        assert_eq!(event.write(&payload), Ok(16));
-    }
+    tool.while_stopped(|| {
+        for (a, b) in [
+            (1u32, b"some\0\0\0\0"),
+            (2, b"more\0\0\0\0"),
+            (3, b"some\0\0\0\0"),
+        ] {
+            let payload = [&a.to_ne_bytes()[..], b].concat();
+            assert_eq!(event.write(&payload), Ok(16));
+        }
+    });
     let output = stop(tool, &event);
     assert_eq!(output.after("@by[some]: "), ["4"]);
     assert_eq!(output.after("@by[more]: "), ["2"]);
@@ -163,10 +169,12 @@ fn strings_of_a_location() {
             printf("%d %s\n", args.a, args.text);
         }"#;
     let tool = start(script);
-    for (a, b) in [(1u32, b"one\0"), (2, b"two\0"), (3, b"one\0")] {
-        let payload = [&a.to_ne_bytes()[..], &location(0, 4), b].concat();
-        assert_eq!(event.write(&payload), Ok(16));
-    }
+    tool.while_stopped(|| {
+        for (a, b) in [(1u32, b"one\0"), (2, b"two\0"), (3, b"one\0")] {
+            let payload = [&a.to_ne_bytes()[..], &location(0, 4), b].concat();
+            assert_eq!(event.write(&payload), Ok(16));
+        }
+    });
     tool.wait_printed("1 one\n2 two\n3 one\n");
     let output = stop(tool, &event);
     assert_eq!(output.after("@by[one]: "), ["4"]);
@@ -194,12 +202,15 @@ fn stacks_of_the_writer() {
         printf("by %s %d\n", comm, pid); printf("in %s\n", ustack(raw, 1)); print(kstack(30));
     }"#;
     let tool = start(script);
-    let child = child::fork(|_| {
-        let mine = Event::new("st_bt_stack u32 a");
-        assert_eq!(mine.write(&[0; 4]), Ok(8));
+    let pid = tool.while_stopped(|| {
+        let child = child::fork(|_| {
+            let mine = Event::new("st_bt_stack u32 a");
+            assert_eq!(mine.write(&[0; 4]), Ok(8));
+        });
+        let pid = child.pid;
+        child.join();
+        pid
     });
-    let pid = child.pid;
-    child.join();
     tool.wait_printed("do_syscall_64");
     let output = stop(tool, &event);
     assert_eq!(output.after("by "), [format!("selftests {pid}")]);
@@ -230,14 +241,15 @@ fn several_events_and_scripts() {
     assert!(one.bit() && two.bit());
     let single = start("tracepoint:user_events:st_bm_two { @single = sum(args.a); }");
     assert!(!other.bit());
-    one.write(&[1, 0, 0, 0]).unwrap();
+    let write = |event: &Event, value| event.write(&[value, 0, 0, 0]).unwrap();
+    all.while_stopped(|| single.while_stopped(|| write(one, 1)));
     let output = stop(all, one);
     assert_eq!(
         output.after("@all[tracepoint:user_events:st_bm_one]: "),
         ["1"]
     );
     assert!(two.bit(), "the other script still listens");
-    two.write(&[5, 0, 0, 0]).unwrap();
+    single.while_stopped(|| write(two, 5));
     let output = stop(single, two);
     assert_eq!(output.after("@single: "), ["5"]);
 }

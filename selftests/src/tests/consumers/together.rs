@@ -34,17 +34,19 @@ fn each_sees_every_record_once_and_the_last_clears_the_bit() {
     let event = Event::new("st_together u32 a");
     let scratch = Scratch::new(NAME);
     let cpus = os::cpus();
-    let write = |value: u32| {
-        for &cpu in &cpus {
-            os::run_on(cpu);
-            assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
-        }
-    };
     assert!(users(NAME).is_empty());
 
     let script = r#"tracepoint:user_events:st_together { printf("saw a=%d\n", args.a); }"#;
     let bpf = bpftrace::start(script);
     assert_eq!(users(NAME), ["perf"]);
+    let write = |value: u32| {
+        bpf.while_stopped(|| {
+            for &cpu in &cpus {
+                os::run_on(cpu);
+                assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
+            }
+        });
+    };
     let perf = Session::start(&scratch, NAME, &["-a", "-e", "user_events:st_together"]);
     let top = Tracer::top();
     top.control("trace", "");
