@@ -51,24 +51,81 @@ impl Drop for Device {
     }
 }
 
+/// How many pages the kernel has put out since it started.
+pub fn pages_out() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
+    let count = text.lines().find_map(|line| line.strip_prefix("pswpout "));
+    count
+        .and_then(|count| count.parse().ok())
+        .unwrap_or_else(|| panic!("no pswpout in {text}"))
+}
+
 /// A device in use for swapping; taken out of use when dropped.
 pub struct Swap {
-    device: Device,
+    path: String,
+    disk: Option<Loop>,
+    _device: Device,
 }
 
 impl Swap {
-    /// Makes one.
+    /// Makes one from which a page is there at once.
     pub fn new() -> Swap {
+        Swap::on(Device::new(), None)
+    }
+
+    /// Makes one from which a page has to be waited for: reading is left to a worker.
+    pub fn on_a_disk() -> Swap {
         let device = Device::new();
-        let path = device.path();
+        let disk = Loop::of(&device.path());
+        Swap::on(device, Some(disk))
+    }
+
+    fn on(device: Device, disk: Option<Loop>) -> Swap {
+        let path = match &disk {
+            Some(disk) => disk.0.clone(),
+            None => device.path(),
+        };
         assert!(run("mkswap", &[&path]), "mkswap {path}");
         assert!(run("swapon", &[&path]), "swapon {path}");
-        Swap { device }
+        Swap {
+            path,
+            disk,
+            _device: device,
+        }
     }
 }
 
 impl Drop for Swap {
     fn drop(&mut self) {
-        run("swapoff", &[&self.device.path()]);
+        run("swapoff", &[&self.path]);
+        drop(self.disk.take());
+    }
+}
+
+/// Why there can be no loop device here, if there can be none.
+pub fn lacks_a_disk() -> Option<String> {
+    let is_there = run("modprobe", &["-n", "-q", "loop"]);
+    (!is_there).then(|| "this kernel has no loop".into())
+}
+
+/// A loop device, by its node; removed when dropped.
+struct Loop(String);
+
+impl Loop {
+    fn of(path: &str) -> Loop {
+        assert!(run("modprobe", &["loop"]), "modprobe loop");
+        let output = Command::new("losetup")
+            .args(["-f", "--show", path])
+            .output();
+        let output = output.expect("losetup");
+        assert!(output.status.success(), "losetup {path}: {output:?}");
+        let node = String::from_utf8(output.stdout).expect("the name of a loop device");
+        Loop(node.trim().into())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        run("losetup", &["-d", &self.0]);
     }
 }

@@ -3,11 +3,12 @@
 //! The enable bit on memory of all sorts, there and not there.
 
 use crate::abi::Data;
+use crate::cgroup::Cgroup;
 use crate::event::Event;
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::os;
-use crate::swap::Swap;
+use crate::swap::{self, Swap};
 use crate::tracefs::Tracer;
 use crate::wait::{self, SetOnDrop};
 use std::os::unix::fs::FileExt;
@@ -19,6 +20,7 @@ tests!("pages":
     a_page_never_touched_gets_its_bit,
     a_dropped_page_is_faulted_in,
     a_swapped_out_page_is_brought_back.swapping(),
+    a_page_that_a_disk_brings_back_later_is_asked_for_again.swapping().unless(swap::lacks_a_disk),
     a_dropped_page_of_a_file_is_faulted_in,
     many_dropped_pages_all_get_their_bits,
     a_dropped_page_gets_the_latest_state,
@@ -89,6 +91,40 @@ fn a_swapped_out_page_is_brought_back() {
         wait::until("the page to be swapped out", || {
             event.page.page_out();
             event.page.swapped_or_present().0
+        });
+        enable_promptly(&top, &event.name);
+        // Looked at without touching it: a read would bring the page back for the kernel.
+        wait::until("the kernel to bring the page back", || {
+            event.page.swapped_or_present().1
+        });
+        event.wait_set();
+        let contents = event.page.long(8).load(Ordering::Relaxed);
+        assert_eq!(&contents.to_ne_bytes(), b"contents");
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+/// The first try of the kernel's worker only has it read, which is not waited for.
+fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
+    let _swap = Swap::on_a_disk();
+    let group = Cgroup::new("st_page_disk");
+    let event = Event::new("st_page_disk u32 a");
+    let top = Tracer::top();
+    // The page is all that the group pays for, so that nothing else is put out with it.
+    event.page.advise(libc::MADV_DONTNEED).unwrap();
+    group.enter();
+    event.page.put(8, b"contents");
+    Cgroup::leave();
+    for _ in 0..3 {
+        wait::until("the page to be swapped out", || {
+            event.page.page_out();
+            event.page.swapped_or_present().0
+        });
+        // Written, it is still at hand until it is reclaimed.
+        wait::until("the page to be on the disk only", || {
+            group.reclaim(PAGE);
+            event.page.resident() == 0
         });
         enable_promptly(&top, &event.name);
         // Looked at without touching it: a read would bring the page back for the kernel.
