@@ -2,6 +2,9 @@
 
 //! A device in compressed memory, for the tests that need pages to be elsewhere.
 
+use crate::cgroup::Cgroup;
+use crate::memory::{Mapping, PAGE};
+use crate::wait;
 use std::fs;
 use std::process::{Command, Stdio};
 
@@ -99,6 +102,38 @@ impl Drop for Swap {
     fn drop(&mut self) {
         run("swapoff", &[&self.path]);
         drop(self.disk.take());
+    }
+}
+
+/// A page that can be put out to a [`Swap::on_a_disk`] until nothing of it is in memory.
+pub struct PageOnDisk<'a> {
+    page: &'a Mapping,
+    /// It pays for the page and for nothing else, which would be put out with it.
+    group: Cgroup,
+}
+
+impl PageOnDisk<'_> {
+    /// Takes a page, the contents of which are lost.
+    pub fn new<'a>(page: &'a Mapping, name: &str) -> PageOnDisk<'a> {
+        let group = Cgroup::new(name);
+        page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+        group.enter();
+        page.put(0, &[0]);
+        Cgroup::leave();
+        PageOnDisk { page, group }
+    }
+
+    /// Puts it out.
+    pub fn put_out(&self) {
+        wait::until("the page to be swapped out", || {
+            self.page.page_out();
+            self.page.swapped_or_present().0
+        });
+        // Written, it is still at hand until it is reclaimed.
+        wait::until("the page to be on the disk only", || {
+            self.group.reclaim(PAGE);
+            self.page.resident() == 0
+        });
     }
 }
 

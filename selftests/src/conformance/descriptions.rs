@@ -292,6 +292,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("an_array_of_minus_1_is_einval", "st_conform char[-1] a"),
                 ("an_array_of_1025_is_einval", "st_conform char[1025] a"),
                 (
+                    "a_length_of_seven_digits_is_einval",
+                    "st_conform char[0000007] a",
+                ),
+                (
                     "an_array_of_hexadecimal_1025_is_einval",
                     "st_conform char[0x401] a",
                 ),
@@ -347,6 +351,10 @@ pub fn checks() -> Vec<Vec<Check>> {
             Errno::E2BIG,
             &[
                 (
+                    "a_byte_more_than_the_largest_buffer_holds_is_e2big",
+                    "st_conform struct p p 524257",
+                ),
+                (
                     "a_struct_of_half_a_megabyte_is_e2big",
                     "st_conform struct p p 524288",
                 ),
@@ -379,6 +387,14 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[(
                 "a_struct_of_the_largest_u32_is_e2big",
                 "st_conform struct p p 4294967295",
+            )],
+        ),
+        TOO_LARGE.on_c("got Err(EINVAL)").all(
+            refused,
+            Errno::E2BIG,
+            &[(
+                "a_size_of_more_than_32_bits_is_e2big",
+                "st_conform struct p p 4294967297",
             )],
         ),
         TOO_LARGE.on_c("got Err(ENXIO)").all(

@@ -71,6 +71,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                     (8, 1, "%s", "REC->a"),
                 ),
                 (
+                    "array_whose_length_has_six_digits",
+                    "char[000007] a",
+                    (7, 1, "%s", "REC->a"),
+                ),
+                (
                     "array_of_3_unsigned_char",
                     "unsigned char[3] a",
                     (3, 0, "%s", "REC->a"),
@@ -85,6 +90,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "struct_of_16_bytes",
                     "struct p a 16",
                     (16, 1, "%llu", "REC->a"),
+                ),
+                (
+                    "struct_as_large_as_a_record_can_be",
+                    "struct p a 524255",
+                    (524_255, 1, "%llu", "REC->a"),
                 ),
                 (
                     "struct_of_3000_bytes",

@@ -11,6 +11,7 @@ use crate::harness::Test;
 use crate::latency::Latencies;
 use crate::memory::Mapping;
 use crate::module;
+use crate::swap::{self, PageOnDisk, Swap};
 use crate::tracefs::{self, Tracer};
 use crate::userfault::{Guard, Userfault, SIGN};
 use crate::wait;
@@ -56,6 +57,12 @@ pub const TESTS: &[Test] = &[
         "guarded::who_registers_a_guarded_page_waits_alone_and_can_be_killed",
         who_registers_a_guarded_page_waits_alone_and_can_be_killed,
     ),
+    test(
+        "guarded::a_long_pause_of_another_process_is_not_waited_for",
+        a_long_pause_of_another_process_is_not_waited_for,
+    )
+    .swapping()
+    .unless(swap::lacks_a_disk),
     test(
         "guarded::a_fork_does_not_wait_for_its_parents_page",
         a_fork_does_not_wait_for_its_parents_page,
@@ -342,6 +349,39 @@ fn who_registers_a_guarded_page_waits_alone_and_can_be_killed() {
     child.kill();
     toggle(&event, &mut []);
     drop(faults);
+}
+
+/// What is tried again after a short pause is, though all else that waits has a long one.
+fn a_long_pause_of_another_process_is_not_waited_for() {
+    const LONG: Duration = Duration::from_secs(4);
+    let _swap = Swap::on_a_disk();
+    let name = "st_guard_pause";
+    let event = Event::new(&format!("{name} u32 a"));
+    let page = PageOnDisk::new(&event.page, name);
+    let guarded = Guarded::new("st_guard_pauses", Guard::Missing);
+    let top = Tracer::top();
+    top.enable("st_guard_pauses");
+    let mut asked = Instant::now();
+    wait::until("the handler to be asked seldom", || {
+        guarded.faults.next_fault().is_some_and(|_| {
+            let pause = asked.elapsed();
+            asked += pause;
+            pause > LONG
+        })
+    });
+    let mut until_set = Latencies::default();
+    for _ in 0..5 {
+        page.put_out();
+        until_set.during(|| {
+            top.enable(name);
+            event.wait_set();
+        });
+        top.disable(name);
+        event.wait_clear();
+    }
+    until_set.judge("a page from a disk, beside a long pause", 1500);
+    top.disable("st_guard_pauses");
+    guarded.child.kill();
 }
 
 fn a_fork_does_not_wait_for_its_parents_page() {

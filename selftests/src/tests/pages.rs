@@ -3,12 +3,11 @@
 //! The enable bit on memory of all sorts, there and not there.
 
 use crate::abi::Data;
-use crate::cgroup::Cgroup;
 use crate::event::Event;
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::os;
-use crate::swap::{self, Swap};
+use crate::swap::{self, PageOnDisk, Swap};
 use crate::tracefs::Tracer;
 use crate::wait::{self, SetOnDrop};
 use std::os::unix::fs::FileExt;
@@ -108,24 +107,12 @@ fn a_swapped_out_page_is_brought_back() {
 /// The first try of the kernel's worker only has it read, which is not waited for.
 fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
     let _swap = Swap::on_a_disk();
-    let group = Cgroup::new("st_page_disk");
     let event = Event::new("st_page_disk u32 a");
-    let top = Tracer::top();
-    // The page is all that the group pays for, so that nothing else is put out with it.
-    event.page.advise(libc::MADV_DONTNEED).unwrap();
-    group.enter();
+    let page = PageOnDisk::new(&event.page, &event.name);
     event.page.put(8, b"contents");
-    Cgroup::leave();
+    let top = Tracer::top();
     for _ in 0..3 {
-        wait::until("the page to be swapped out", || {
-            event.page.page_out();
-            event.page.swapped_or_present().0
-        });
-        // Written, it is still at hand until it is reclaimed.
-        wait::until("the page to be on the disk only", || {
-            group.reclaim(PAGE);
-            event.page.resident() == 0
-        });
+        page.put_out();
         enable_promptly(&top, &event.name);
         // Looked at without touching it: a read would bring the page back for the kernel.
         wait::until("the kernel to bring the page back", || {
