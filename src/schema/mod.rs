@@ -72,6 +72,7 @@ pub use self::limits::{
 };
 pub use self::listing::write_listing;
 pub use self::payload::{
+    check_len,
     check_payload,
     Ending,
     Location, //

@@ -42,17 +42,31 @@ pub enum Ending {
     NeedsNul,
 }
 
+/// Checks that a payload of `len` bytes can hold all fields, which take `fixed_size` bytes.
+///
+/// C: the comparison with `min_size` in `user_events_write_core()`
+/// (kernel/trace/trace_events_user.c).
+///
+/// # Errors
+///
+/// [`Error::PayloadShort`].
+pub fn check_len(len: usize, fixed_size: usize) -> Result<(), Error> {
+    if len < fixed_size {
+        return Err(Error::PayloadShort);
+    }
+    Ok(())
+}
+
 /// Checks that `payload`, the bytes behind the write index, is a valid record of an event whose
 /// fields take `fixed_size` bytes, `locations` among them.
 ///
 /// Takes time by the number of locations alone.
 ///
-/// C: `user_event_validate()`, and the comparison with `min_size` in `user_events_write_core()`
-/// (kernel/trace/trace_events_user.c).
+/// C: `user_event_validate()` (kernel/trace/trace_events_user.c).
 ///
 /// # Errors
 ///
-/// - [`Error::PayloadShort`] if it does not hold all fields;
+/// - those of [`check_len`];
 /// - [`Error::LocationOutOfBounds`] if the data of a location is not wholly in the payload or,
 ///   being empty, lies outside of the record;
 /// - [`Error::MissingNul`] if the data is characters and the last is not NUL.
@@ -61,17 +75,17 @@ pub fn check_payload(
     fixed_size: u32,
     locations: &[Location],
 ) -> Result<Ending, Error> {
-    let len = payload.len() as u64;
-    if len < u64::from(fixed_size) {
-        return Err(Error::PayloadShort);
-    }
+    check_len(
+        payload.len(),
+        usize::try_from(fixed_size).unwrap_or(usize::MAX),
+    )?;
     if locations.is_empty() {
         return Ok(Ending::Complete);
     }
 
     // Positions in the record. None of the sums can overflow 64 bits.
     let start_of_payload = u64::from(COMMON_SIZE);
-    let end_of_record = start_of_payload.saturating_add(len);
+    let end_of_record = start_of_payload.saturating_add(payload.len() as u64);
     let ends_in_nul = payload.last() == Some(&0);
     let mut ending = Ending::Complete;
 
