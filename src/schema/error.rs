@@ -4,8 +4,8 @@
 
 /// Why a description or a payload is refused.
 ///
-/// [`Error::errno`] is what user space is told. C returns these errnos at the same places, where it
-/// refuses the same; kernel/trace/trace_events_user.c has no names for the cases.
+/// [`Error::errno`] is what user space is told. C has no names for the cases: the functions of
+/// kernel/trace/trace_events_user.c return errnos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The description is longer than 511 bytes.
@@ -16,7 +16,8 @@ pub enum Error {
     NameTooLong,
     /// The name holds a control byte, white space or a `/`.
     NameByte,
-    /// The name is taken where the event's directory goes: `.`, `..`, `enable`, `filter`.
+    /// The directory of the events has a file of this name, or no directory can have it: `.`, `..`,
+    /// `enable`, `filter`.
     NameReserved,
     /// The name holds a `:`, which introduces flags, and no flag exists.
     Flags,
@@ -36,7 +37,7 @@ pub enum Error {
     FieldName,
     /// Two fields have the same name.
     DuplicateField,
-    /// The kernel itself puts a field of that name into every event.
+    /// Every event has a field of this name: a common one, or one for filters and histograms.
     ReservedFieldName,
     /// The fields together are larger than any buffer can hold.
     FixedPartTooLarge,
