@@ -2,6 +2,7 @@
 
 //! Pages whose faults a program answers late, or never: they hold up nobody but their owner.
 
+use crate::abi::Data;
 use crate::bystanders::Bystanders;
 use crate::child::{self, Child, Line};
 use crate::crowd::{self, Crowd, Deed, Memory};
@@ -9,7 +10,7 @@ use crate::event::{wait_gone, Event};
 use crate::follower::{end, follow, fork, tell, toggle};
 use crate::harness::Test;
 use crate::latency::Latencies;
-use crate::memory::Mapping;
+use crate::memory::{Mapping, PAGE};
 use crate::module;
 use crate::swap::{self, PageOnDisk, Swap};
 use crate::tracefs::{self, Tracer};
@@ -17,6 +18,7 @@ use crate::userfault::{Guard, Userfault, SIGN};
 use crate::wait;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,6 +46,10 @@ pub const TESTS: &[Test] = &[
     test(
         "guarded::other_bits_of_the_process_are_written_meanwhile",
         other_bits_of_the_process_are_written_meanwhile,
+    ),
+    test(
+        "guarded::each_page_of_a_process_is_asked_for",
+        each_page_of_a_process_is_asked_for,
     ),
     test(
         "guarded::a_kill_ends_it_though_nobody_answers",
@@ -279,6 +285,46 @@ fn other_bits_of_the_process_are_written_meanwhile() {
         toggle(&event, &mut children);
     }
     children.into_iter().for_each(Child::kill);
+}
+
+/// Though the first of them never comes.
+fn each_page_of_a_process_is_asked_for() {
+    const TEXT: &str = "st_guard_pages u32 a";
+    const PAGES: usize = 3;
+    let event = Event::new(TEXT);
+    let mut child = child::fork(|line| {
+        let (data, pages) = (Data::open(), Mapping::new(PAGES));
+        for page in 0..PAGES {
+            let address = pages.address() + (page * PAGE) as u64;
+            data.register_text(TEXT, address, 0).expect("register");
+        }
+        let faults = Userfault::new();
+        faults.guard(&pages, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), pages.address()));
+        line.hear("look");
+        let last = pages.word((PAGES - 1) * PAGE);
+        wait::until("the bit", || last.load(Ordering::Relaxed) == 1);
+        line.say("seen");
+        line.hear("end");
+    });
+    let said = child.line.listen();
+    let (number, first) = said.split_once(' ').expect("two numbers");
+    let faults = Userfault::of(child.pid, number.parse().unwrap());
+    let first: u64 = first.parse().unwrap();
+    let at = |page: usize| first + (page * PAGE) as u64;
+    let top = Tracer::top();
+    top.enable(&event.name);
+    // Again and again, one after the other.
+    for page in (0..PAGES).chain(0..PAGES) {
+        wait::until("the page to be asked for", || {
+            faults.next_fault() == Some(at(page))
+        });
+    }
+    faults.fill(at(PAGES - 1), 0);
+    child.line.say("look");
+    child.line.hear("seen");
+    top.disable(&event.name);
+    child.kill();
 }
 
 fn a_kill_ends_it_though_nobody_answers() {
