@@ -66,7 +66,8 @@ pub fn pages_out() -> u64 {
 /// A device in use for swapping; taken out of use when dropped.
 pub struct Swap {
     path: String,
-    disk: Option<Loop>,
+    /// Dropped in this order.
+    _disk: Option<Loop>,
     _device: Device,
 }
 
@@ -92,7 +93,7 @@ impl Swap {
         assert!(run("swapon", &[&path]), "swapon {path}");
         Swap {
             path,
-            disk,
+            _disk: disk,
             _device: device,
         }
     }
@@ -101,8 +102,15 @@ impl Swap {
 impl Drop for Swap {
     fn drop(&mut self) {
         run("swapoff", &[&self.path]);
-        drop(self.disk.take());
     }
+}
+
+/// Has the kernel put out a page.
+pub fn put_out(page: &Mapping) {
+    wait::until("the page to be swapped out", || {
+        page.page_out();
+        page.swapped_or_present().0
+    });
 }
 
 /// A page that can be put out to a [`Swap::on_a_disk`] until nothing of it is in memory.
@@ -125,10 +133,7 @@ impl PageOnDisk<'_> {
 
     /// Puts it out.
     pub fn put_out(&self) {
-        wait::until("the page to be swapped out", || {
-            self.page.page_out();
-            self.page.swapped_or_present().0
-        });
+        put_out(self.page);
         // Written, it is still at hand until it is reclaimed.
         wait::until("the page to be on the disk only", || {
             self.group.reclaim(PAGE);

@@ -120,7 +120,11 @@ fn guard(line: &mut Line, name: &str, guard: Guard) {
 
 impl Guarded {
     fn new(name: &str, kind: Guard) -> Guarded {
-        let mut child = child::fork(|line| guard(line, name, kind));
+        Guarded::of(child::fork(|line| guard(line, name, kind)))
+    }
+
+    /// A child that first says the number of its userfaultfd, and where the page is.
+    fn of(mut child: Child) -> Guarded {
         let said = child.line.listen();
         let (number, page) = said.split_once(' ').expect("two numbers");
         Guarded {
@@ -292,7 +296,7 @@ fn each_page_of_a_process_is_asked_for() {
     const TEXT: &str = "st_guard_pages u32 a";
     const PAGES: usize = 3;
     let event = Event::new(TEXT);
-    let mut child = child::fork(|line| {
+    let child = child::fork(|line| {
         let (data, pages) = (Data::open(), Mapping::new(PAGES));
         for page in 0..PAGES {
             let address = pages.address() + (page * PAGE) as u64;
@@ -307,24 +311,21 @@ fn each_page_of_a_process_is_asked_for() {
         line.say("seen");
         line.hear("end");
     });
-    let said = child.line.listen();
-    let (number, first) = said.split_once(' ').expect("two numbers");
-    let faults = Userfault::of(child.pid, number.parse().unwrap());
-    let first: u64 = first.parse().unwrap();
-    let at = |page: usize| first + (page * PAGE) as u64;
+    let mut guarded = Guarded::of(child);
+    let at = |page: usize| guarded.page + (page * PAGE) as u64;
     let top = Tracer::top();
     top.enable(&event.name);
     // Again and again, one after the other.
     for page in (0..PAGES).chain(0..PAGES) {
         wait::until("the page to be asked for", || {
-            faults.next_fault() == Some(at(page))
+            guarded.faults.next_fault() == Some(at(page))
         });
     }
-    faults.fill(at(PAGES - 1), 0);
-    child.line.say("look");
-    child.line.hear("seen");
+    guarded.faults.fill(at(PAGES - 1), 0);
+    guarded.child.line.say("look");
+    guarded.child.line.hear("seen");
     top.disable(&event.name);
-    child.kill();
+    guarded.child.kill();
 }
 
 fn a_kill_ends_it_though_nobody_answers() {

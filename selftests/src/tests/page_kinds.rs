@@ -254,17 +254,23 @@ fn a_page_given_back_keeps_its_bit() {
 
 /// What serves a device may be anything, also where its node lies in a file system that is in memory: so no
 /// worker of the kernel asks for its pages.
+/// Registers a bit on the first page of a device.
+fn register_on(device: &Device, text: &str) -> (Data, Mapping) {
+    let file = File::options().read(true).write(true).open(device.path());
+    let file = file.expect("open a device");
+    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+    let data = Data::open();
+    data.register_text(text, page.address(), 0)
+        .expect("register");
+    (data, page)
+}
+
 /// The first thread sleeps all the time.
 fn a_page_of_a_device_is_brought_in_by_any_thread() {
     let device = Device::new();
     let event = Event::new("st_kind_thread u32 a");
     let mut child = child::fork(|line| {
-        let file = File::options().read(true).write(true).open(device.path());
-        let file = file.expect("open a device");
-        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
-        let data = Data::open();
-        data.register_text("st_kind_thread u32 a", page.address(), 0)
-            .expect("register");
+        let (_data, page) = register_on(&device, "st_kind_thread u32 a");
         let other = || {
             for on in [true, false] {
                 page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
@@ -300,12 +306,7 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     let device = Device::new();
     let event = Event::new("st_kind_device u32 a");
     let mut child = child::fork(|line| {
-        let file = File::options().read(true).write(true).open(device.path());
-        let file = file.expect("open a device");
-        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
-        let data = Data::open();
-        data.register_text("st_kind_device u32 a", page.address(), 0)
-            .expect("register");
+        let (_data, page) = register_on(&device, "st_kind_device u32 a");
         let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
         for (word, on) in [("set", true), ("clear", false)] {
             page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");

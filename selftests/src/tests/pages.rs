@@ -81,16 +81,12 @@ fn a_dropped_page_is_faulted_in() {
     }
 }
 
-fn a_swapped_out_page_is_brought_back() {
-    let _swap = Swap::new();
-    let event = Event::new("st_page_swapped u32 a");
+/// The event's page is put out, and brought back with its contents when the event changes.
+fn is_brought_back(event: &Event, rounds: usize, put_out: impl Fn()) {
     let top = Tracer::top();
     event.page.put(8, b"contents");
-    for _ in 0..5 {
-        wait::until("the page to be swapped out", || {
-            event.page.page_out();
-            event.page.swapped_or_present().0
-        });
+    for _ in 0..rounds {
+        put_out();
         enable_promptly(&top, &event.name);
         // Looked at without touching it: a read would bring the page back for the kernel.
         wait::until("the kernel to bring the page back", || {
@@ -104,26 +100,18 @@ fn a_swapped_out_page_is_brought_back() {
     }
 }
 
+fn a_swapped_out_page_is_brought_back() {
+    let _swap = Swap::new();
+    let event = Event::new("st_page_swapped u32 a");
+    is_brought_back(&event, 5, || swap::put_out(&event.page));
+}
+
 /// The first try of the kernel's worker only has it read, which is not waited for.
 fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
     let _swap = Swap::on_a_disk();
     let event = Event::new("st_page_disk u32 a");
     let page = PageOnDisk::new(&event.page, &event.name);
-    event.page.put(8, b"contents");
-    let top = Tracer::top();
-    for _ in 0..3 {
-        page.put_out();
-        enable_promptly(&top, &event.name);
-        // Looked at without touching it: a read would bring the page back for the kernel.
-        wait::until("the kernel to bring the page back", || {
-            event.page.swapped_or_present().1
-        });
-        event.wait_set();
-        let contents = event.page.long(8).load(Ordering::Relaxed);
-        assert_eq!(&contents.to_ne_bytes(), b"contents");
-        top.disable(&event.name);
-        event.wait_clear();
-    }
+    is_brought_back(&event, 3, || page.put_out());
 }
 
 fn a_dropped_page_of_a_file_is_faulted_in() {
