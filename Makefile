@@ -5,18 +5,23 @@
 # The kernel tree that 'modules' and 'install' build against: prepared, with Rust.
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
+# The groups of the benchmark's rows that are counted quickly.
+COUNTS := nothing core numbers runs strings large instead many
+
 .DEFAULT_GOAL := help
 
 help: ## this text
 	@echo "Targets:"
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16 | sed 's/^/  /'
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20 | sed 's/^/  /'
 	@echo "Variables:"
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
 	@echo "  KERNEL=NAME the machine's kernel (test, fuzz, shell): stock, custom, debug, kcsan or c"
 	@echo "  SEED=N, OPERATIONS=N, LANES=N, LANE=N, RUSH=1  what is drawn, how much, in how many lanes, in which alone, what is quick (fuzz, fuzz-c)"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
+	@echo "  MUTANTS='PART...', SAMPLE=N, LANES=N, AGAIN=1  which faults, how many of them, how many machines (2), also those with kept results (mutants)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
+	@echo "  COVERAGE_OF=LOG...  the logs of an earlier run instead of a new one, KEEP=1 into Documentation (coverage)"
 	@echo "  ROUNDS=N, SEED=N  how many rounds (10000), and what is drawn (test-unloading; SEED for soak, too)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of debootstrap's own"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
@@ -34,11 +39,14 @@ test-custom: ## the machine's tests on a small custom kernel, with the module
 test-debug: ## the machine's tests on a kernel that watches memory and locks, with injected faults
 	@KERNEL=debug machine/test
 
-test-debug-some: ## some of them, if that kernel is in the cache
+test-debug-some: ## some of them, which go through most of the module
 	@SOME=1 KERNEL=debug machine/test
 
 test-kcsan: ## the machine's tests on a kernel that watches for races
 	@KERNEL=kcsan machine/test
+
+test-kcsan-some: ## some of them, which go through most of the module
+	@SOME=1 KERNEL=kcsan machine/test
 
 test-long: ## a million observations of bits while processes come and go
 	@machine/test-long storm
@@ -52,11 +60,20 @@ soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
 fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, LANES=, RUSH=1)
 	@machine/fuzz
 
+fuzz-some: ## those from the seeds that are kept, and from a new one: a minute
+	@SOME=1 machine/fuzz
+
 fuzz-c: ## the same sequences on the kernel with the C implementation
 	@KERNEL=c machine/fuzz
 
+fuzz-c-some: ## the seeds that are kept, and a new one, there
+	@SOME=1 KERNEL=c machine/fuzz
+
 fuzz-schema: ## what a fuzzer thinks of, put to the schema on the host
 	@FUZZ_SECONDS='$(SECONDS)' FUZZ_RUNS='$(RUNS)' FUZZ_SEED='$(SEED)' FUZZ_KEEP='$(KEEP)' FUZZ_INPUT='$(INPUT)' machine/fuzz-schema
+
+mutants: ## faults put into the module one at a time: does a test see each? (MUTANTS=, SAMPLE=, AGAIN=1)
+	@machine/mutants
 
 conformance-c: ## the conformance test on the kernel with the C implementation, and that the module is refused there
 	@KERNEL=c machine/conformance-c
@@ -64,8 +81,17 @@ conformance-c: ## the conformance test on the kernel with the C implementation, 
 bench: ## what the operations cost, the C implementation and the module side by side (KEEP=1)
 	@machine/bench
 
-bench-check: ## the same, and fail if a ratio is worse than the figures that were kept
+bench-check: ## the same, and fail if the module's own part is worse than in the figures that were kept
 	@CHECK=1 machine/bench
+
+coverage: ## what of the module the machine's tests execute, as a table by file (COVERAGE_OF=, KEEP=1)
+	@machine/coverage
+
+bench-check-counts: ## the same of the rows that are counted quickly: four minutes
+	@CHECK=1 machine/bench $(COUNTS)
+
+kernels: ## build all kernels of our own, two at a time
+	@machine/kernels
 
 kernel-c: ## build two small kernels, with the C implementation and without
 	@machine/kernel-c
@@ -88,5 +114,5 @@ fmt: ## format the Rust sources
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock
 
-.PHONY: help demo test test-custom test-debug test-debug-some test-kcsan test-long test-unloading soak fuzz fuzz-c fuzz-schema \
-	conformance-c bench bench-check kernel-c modules install shell lint fmt clean
+# All that the help lists.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):[^\#]*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))

@@ -55,12 +55,6 @@ own_kernel() {
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
 }
 
-# is_built NAME: is a kernel of our own in the cache?
-is_built() {
-	own_entry "$1"
-	[[ -d $CACHE/$KIND-$ENTRY ]]
-}
-
 make_root() { # DIR
 	say "Making the Debian root (once; about two minutes)"
 	host_can_make_root "$CACHE"
@@ -118,7 +112,7 @@ make_own() {
 	for name in . "${@:4}"; do
 		mkdir -p "$dir/$name/"{source,selftests}
 	done
-	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$dir step "configure and build" "$LOGS/$script" \
+	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$dir step "configure and build" "$LOGS/$script-$4" \
 		"$machine/namespace" "/src/machine/$script" "${@:4}" ||
 		die "the kernel could not be built: the log above says why."
 }

@@ -5,6 +5,7 @@
 use crate::events::{path, TRACING};
 use crate::sys;
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PERF_TYPE_TRACEPOINT: u32 = 2;
@@ -25,6 +26,7 @@ const RING: usize = 64 * PAGE;
 /// perf attached to an event, for this process.
 pub struct Perf {
     file: File,
+    program: Option<File>,
     ring: Option<sys::Shared>,
     lost: AtomicU64,
 }
@@ -45,6 +47,7 @@ impl Perf {
         put(24, &PERF_SAMPLE_RAW.to_ne_bytes());
         Perf {
             file: sys::perf_event_open(&attributes).expect("perf_event_open"),
+            program: None,
             ring: None,
             lost: AtomicU64::new(0),
         }
@@ -61,11 +64,22 @@ impl Perf {
     pub fn with_program(name: &str) -> Perf {
         // r0 = 0; exit
         const PROGRAM: [u64; 2] = [0xb7, 0x95];
-        let perf = Perf::new(name);
+        let mut perf = Perf::new(name);
         let program = sys::load_tracepoint_program(&PROGRAM).expect("load a program");
         let attached = sys::ioctl_descriptor(&perf.file, PERF_EVENT_IOC_SET_BPF, &program);
         assert_eq!(attached, 0, "attach a program");
+        perf.program = Some(program);
         perf
+    }
+
+    /// How often the program has run while the kernel counted that.
+    pub fn runs(&self) -> u64 {
+        let program = self.program.as_ref().expect("a program");
+        let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
+        let text = fs::read_to_string(path).expect("what the kernel tells of a program");
+        let runs = text.lines().find_map(|line| line.strip_prefix("run_cnt:"));
+        let runs = runs.and_then(|runs| runs.trim().parse().ok());
+        runs.unwrap_or_else(|| panic!("the kernel does not tell how often a program ran: {text}"))
     }
 
     /// Reads all samples away, and counts those that the kernel had no room for.

@@ -26,8 +26,19 @@ pub fn of<T>(work: impl FnOnce() -> T) -> (u64, T) {
 }
 
 /// The median of `times` runs: the timer's interrupts hit few of them.
-pub fn median(times: usize, mut work: impl FnMut()) -> u64 {
-    let mut counts: Vec<u64> = (0..times).map(|_| of(&mut work).0).collect();
+pub fn median(times: usize, work: impl FnMut()) -> u64 {
+    median_then(times, work, || ())
+}
+
+/// The same; `after` runs after each, uncounted.
+pub fn median_then(times: usize, mut work: impl FnMut(), mut after: impl FnMut()) -> u64 {
+    let mut counts: Vec<u64> = (0..times)
+        .map(|_| {
+            let (count, ()) = of(&mut work);
+            after();
+            count
+        })
+        .collect();
     counts.sort_unstable();
     counts[times / 2]
 }
@@ -38,7 +49,9 @@ pub fn everybodys_each(times: u64, mut work: impl FnMut()) -> u64 {
     settle();
     sys::mark_begin();
     let start = busy();
-    (0..times).for_each(|_| work());
+    for _ in 0..times {
+        work();
+    }
     settle();
     let end = busy();
     sys::mark_end();
@@ -51,7 +64,19 @@ pub fn everybodys_each(times: u64, mut work: impl FnMut()) -> u64 {
 /// Lets others do what was left to them, and ends what the scheduler holds against a process that
 /// does not let them for long.
 pub fn settle() {
+    if let Some(shift) = SHIFT.get() {
+        sys::spin(*shift);
+    }
     std::thread::sleep(Duration::from_millis(50));
+}
+
+/// How many rounds are spun before each measurement, so that the clock's ticks come at other moments of it. It
+/// shows what a count owes to them.
+static SHIFT: OnceLock<u64> = OnceLock::new();
+
+/// Sets that, for this process and those it makes.
+pub fn shift_by(rounds: u64) {
+    SHIFT.get_or_init(|| rounds);
 }
 
 /// The process that is there to use the time in which nothing else runs, so that all time is

@@ -4,7 +4,7 @@
 
 use crate::sys;
 use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -125,9 +125,20 @@ pub fn described(name: &str) -> String {
     format!("{name} u32 a; u32 b; u32 c")
 }
 
-/// The path of a file of an event.
+/// The path of a file of an event: one of user_events, or another with its system's name before its own.
 pub fn path(name: &str, file: &str) -> String {
-    format!("{TRACING}/events/user_events/{name}/{file}")
+    let system = if name.contains('/') {
+        ""
+    } else {
+        "user_events/"
+    };
+    format!("{TRACING}/events/{system}{name}/{file}")
+}
+
+/// Writes to a file of an event.
+pub fn set(name: &str, file: &str, value: &str) {
+    fs::write(path(name, file), value)
+        .unwrap_or_else(|error| panic!("{value} to {file} of {name}: {error}"));
 }
 
 /// ftrace's switch of an event.
@@ -151,6 +162,11 @@ impl Switch {
 /// The status file would say so, too. But C holds another lock where it lists events there than where it
 /// frees them, and reads what is freed.
 pub fn wait_until_none() {
+    wait_until_none_by(Duration::from_millis(10));
+}
+
+/// The same, looking at such intervals. Returns how often it looked.
+pub fn wait_until_none_by(interval: Duration) -> u64 {
     let none = || {
         let listing = File::open(format!("{TRACING}/dynamic_events"));
         // Its first lines are enough to see if there are any.
@@ -161,11 +177,11 @@ pub fn wait_until_none() {
             .split(|&byte| byte == b'\n')
             .any(|line| line.starts_with(b"u:"))
     };
-    for _ in 0..60_000 {
+    for looked in 1..60_000 {
         if none() {
-            return;
+            return looked;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(interval);
     }
     panic!("events are left behind");
 }

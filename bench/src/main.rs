@@ -3,13 +3,17 @@
 //! What the operations of user_events cost, in instructions.
 //!
 //! As the first process of a machine it measures and prints what it counted, and turns the machine
-//! off. As `bench table DIRECTORY` it makes the table of what the machines printed, and draws it; as
-//! `bench check NOW KEPT` it compares two such tables.
+//! off. As `bench table DIRECTORY GROUPS` it makes the table of what the machines printed, and draws it; as
+//! `bench check NOW KEPT` it judges such a table, and compares it with another; `bench readme TABLE README` quotes
+//! it.
 
 mod attach;
 mod chart;
 mod count;
 mod events;
+mod figures;
+mod judge;
+mod readme;
 mod report;
 mod rows;
 mod sys;
@@ -40,10 +44,17 @@ fn measure() {
     sys::mount(c"devtmpfs", c"/dev").expect("mount devtmpfs");
     sys::mount(c"tracefs", c"/sys/kernel/tracing").expect("mount tracefs");
     sys::allow_files(20_000);
-    // `only=GROUP` on the kernel's command line.
+    // `only=GROUP,GROUP` and `shift=ROUNDS` on the kernel's command line.
     let only = std::env::var("only").ok();
+    let is_asked = |group: &str| match &only {
+        Some(only) => only.split(',').any(|asked| asked == group),
+        None => true,
+    };
+    if let Ok(shift) = std::env::var("shift") {
+        count::shift_by(shift.parse().expect("a number of rounds"));
+    }
     let (by_the_clock, measure_by_the_clock) = rows::BY_THE_CLOCK;
-    if only.as_deref() == Some(by_the_clock) {
+    if only.is_some() && is_asked(by_the_clock) {
         if let Ok(module) = File::open(MODULE) {
             sys::load_module(&module).expect("load the module");
         }
@@ -54,8 +65,9 @@ fn measure() {
     }
     count::start_idler();
 
+    let is_alone_asked = is_asked(rows::table::MODULE);
     match File::open(MODULE) {
-        Ok(module) if only.is_some() => sys::load_module(&module).expect("load the module"),
+        Ok(module) if !is_alone_asked => sys::load_module(&module).expect("load the module"),
         Ok(module) => {
             group(rows::processes::warm_up);
             group(rows::processes::without_user_events);
@@ -69,7 +81,7 @@ fn measure() {
                 group(rows::processes::beside_user_events);
             }
         }
-        Err(_) if only.is_some() => {}
+        Err(_) if !is_alone_asked => {}
         // As many processes as on the other machine: the kernel keeps memory of those that ended.
         Err(_) => (0..=2 * TURNS).for_each(|_| group(rows::processes::beside_user_events)),
     }
@@ -77,7 +89,7 @@ fn measure() {
         tell_symbols();
     }
     for (name, measure) in rows::GROUPS {
-        if only.as_ref().is_none_or(|only| only == name) {
+        if is_asked(name) {
             group(*measure);
             events::wait_until_none();
         }
@@ -125,8 +137,10 @@ fn main() -> ExitCode {
     match arguments[1..] {
         // What a process does that was made to be measured.
         ["end"] => sys::exit_now(0),
-        ["table", directory] => exit(report::make(directory)),
-        ["check", now, kept] => exit(report::check(now, kept)),
+        ["table", directory, kernel, groups] => exit(report::make(directory, kernel, groups)),
+        ["check", now] => exit(judge::check(now, None)),
+        ["check", now, kept] => exit(judge::check(now, Some(kept))),
+        ["readme", table, readme] => exit(readme::quote(table, readme)),
         _ if std::process::id() == 1 => {
             println!();
             let result = std::panic::catch_unwind(measure);
@@ -134,7 +148,9 @@ fn main() -> ExitCode {
             sys::power_off()
         }
         _ => {
-            eprintln!("usage: bench table DIRECTORY | check NOW KEPT");
+            eprintln!(
+                "usage: bench table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | readme TABLE README"
+            );
             ExitCode::from(2)
         }
     }

@@ -9,6 +9,7 @@ use crate::abi::{Data, PROFILE, REGISTRATIONS};
 use crate::child::{self, Child};
 use crate::event::{wait_gone, Event};
 use crate::follower::{end, follow, tell, toggle};
+use crate::latency::Latencies;
 use crate::perf::{Perf, ANY_CPU, SELF};
 use crate::status::Status;
 use crate::tracefs::{self, Tracer};
@@ -24,11 +25,14 @@ fn limit() -> Duration {
     Duration::from_secs(10) * machine::slowness()
 }
 
+/// How many milliseconds half of the deeds may take beside a few who wait for their memory.
+const MOST_OF_A_DEED: u64 = 700;
+
 /// What was done, and what was not.
 #[derive(Default)]
 pub struct Deeds {
     late: Vec<String>,
-    done: usize,
+    times: Latencies,
     longest: Duration,
     longest_deed: String,
 }
@@ -52,7 +56,7 @@ impl Deeds {
         if status != 0 {
             self.late.push(format!("{deed} (status {status})"));
         }
-        self.done += 1;
+        self.times.add(took);
         if took > self.longest {
             self.longest = took;
             self.longest_deed = deed.into();
@@ -80,8 +84,8 @@ pub struct Bystanders {
     other: Vec<Child>,
     /// Have one event each, and leave. None after the first time.
     leaving: Option<[Child; 3]>,
-    /// Those that have left, or hang at it: reaped with the others.
-    left: Vec<Child>,
+    /// Those that have left, or hang at it, in the same order: reaped with the others.
+    left: Option<[Child; 3]>,
     pub deeds: Deeds,
 }
 
@@ -126,7 +130,7 @@ impl Bystanders {
             parent: follower(event),
             other: vec![follower(OTHER)],
             leaving: Some(LEAVING.map(leaving)),
-            left: Vec::new(),
+            left: None,
             deeds: Deeds::default(),
         }
     }
@@ -205,7 +209,7 @@ impl Bystanders {
                 os::kill(killed.pid, libc::SIGKILL).expect("kill");
                 wait_gone("st_by_killed");
             });
-            left.extend([exiting, executing, killed]);
+            *left = Some([exiting, executing, killed]);
         }
 
         deeds.has("events are made and deleted", || {
@@ -236,20 +240,32 @@ impl Bystanders {
 }
 
 impl Bystanders {
-    /// Says how long it took at most, as information, and ends all processes. Nothing is waited for
-    /// any more by now.
-    pub fn end(self) {
+    /// Says how long it took, and ends all processes. Nothing is waited for any more by now. Half of
+    /// the deeds must have been done within `most` milliseconds.
+    #[track_caller]
+    pub fn end_within(self, most: u64) {
         let Deeds {
-            done,
-            longest,
+            times,
             longest_deed,
             ..
         } = &self.deeds;
-        println!(
-            "  # {done} deeds beside it, the longest in {} ms: {longest_deed}",
-            longest.as_millis()
+        let what = format!(
+            "{} deeds beside it, the longest: {longest_deed}",
+            times.count()
         );
+        times.judge(&what, most);
         let children = self.followers.into_iter().chain([self.parent]);
         end(children.chain(self.other).collect());
+        if let Some([exited, executing, killed]) = self.left {
+            exited.join();
+            // It lives on as another program.
+            executing.kill();
+            killed.kill();
+        }
+    }
+    /// The same, beside a few.
+    #[track_caller]
+    pub fn end(self) {
+        self.end_within(MOST_OF_A_DEED);
     }
 }

@@ -7,19 +7,23 @@ use crate::os;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::thread;
 
 /// One end of the conversation between a test and its child.
 pub struct Line {
     from: BufReader<File>,
     to: File,
+    /// Is this the end of the child?
+    is_childs: bool,
 }
 
 impl Line {
     /// Says a word to the other side.
+    #[track_caller]
     pub fn say(&mut self, word: &str) {
-        self.to
-            .write_all(format!("{word}\n").as_bytes())
-            .expect("the other process is gone");
+        if self.to.write_all(format!("{word}\n").as_bytes()).is_err() {
+            self.end_alone();
+        }
     }
 
     /// Waits for the other side to say this word.
@@ -29,16 +33,28 @@ impl Line {
     }
 
     /// Waits for what the other side says.
+    #[track_caller]
     pub fn listen(&mut self) -> String {
         let mut line = String::new();
-        self.from
-            .read_line(&mut line)
-            .expect("read from the other process");
+        let read = self.from.read_line(&mut line);
+        if read.expect("read from the other process") == 0 {
+            self.end_alone();
+        }
         line.trim_end().into()
+    }
+
+    /// The other side has ended. A parent that fails, or is killed, says so itself, and its children have nothing
+    /// to add.
+    #[track_caller]
+    fn end_alone(&self) -> ! {
+        if self.is_childs {
+            os::exit_now(0);
+        }
+        panic!("the other process has ended");
     }
 }
 
-/// A child process; killed and reaped when dropped.
+/// A child process; killed and reaped when dropped, until when it must live.
 pub struct Child {
     /// Its process id.
     pub pid: i32,
@@ -64,6 +80,7 @@ pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child 
             let mut line = Line {
                 from: BufReader::new(from_parent),
                 to: to_parent,
+                is_childs: true,
             };
             let result = catch_unwind(AssertUnwindSafe(|| run(&mut line)));
             os::exit_now(if result.is_ok() { 0 } else { 1 });
@@ -73,6 +90,7 @@ pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child 
             line: Line {
                 from: BufReader::new(from_child),
                 to: to_child,
+                is_childs: false,
             },
             reaped: false,
         },
@@ -83,27 +101,50 @@ impl Child {
     /// Waits for it to end well.
     #[track_caller]
     pub fn join(mut self) {
-        let (_, status) = os::wait(self.pid, 0).expect("wait for the child");
+        assert_eq!(self.wait(), 0, "wait status of the child");
+    }
+
+    /// Waits for it to end. Returns its wait status; whoever it has made may still be on the line.
+    #[track_caller]
+    pub fn wait(&mut self) -> i32 {
         self.reaped = true;
-        assert_eq!(status, 0, "wait status of the child");
+        let (_, status) = os::wait(self.pid, 0).expect("wait for the child");
+        status
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills it, and waits until it is gone. It must have lived until then: a load that has ended loads nothing.
+    #[track_caller]
     pub fn kill(mut self) {
-        self.end();
+        assert_eq!(self.end(), Some(libc::SIGKILL), "{ENDED_EARLY}");
     }
 
-    fn end(&mut self) {
-        if !self.reaped {
-            self.reaped = true;
-            let _ = os::kill(self.pid, libc::SIGKILL);
-            let _ = os::wait(self.pid, 0);
-        }
+    /// Kills it where it has not come to its end, which is a good one.
+    #[track_caller]
+    pub fn kill_under_way(mut self) {
+        let status = self.end();
+        let well = [Some(0), Some(libc::SIGKILL)];
+        assert!(well.contains(&status), "wait status of a child: {status:?}");
+    }
+
+    /// Returns its wait status, if it was still to be had.
+    fn end(&mut self) -> Option<i32> {
+        self.reaped = true;
+        let _ = os::kill(self.pid, libc::SIGKILL);
+        os::wait(self.pid, 0).ok().map(|(_, status)| status)
     }
 }
 
+const ENDED_EARLY: &str = "wait status of a child that was to live until it is killed";
+
 impl Drop for Child {
     fn drop(&mut self) {
-        self.end();
+        if self.reaped {
+            return;
+        }
+        let status = self.end();
+        // A test that fails already has said why.
+        if !thread::panicking() {
+            assert_eq!(status, Some(libc::SIGKILL), "{ENDED_EARLY}");
+        }
     }
 }

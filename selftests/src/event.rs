@@ -5,8 +5,7 @@
 use crate::abi::{Data, REGISTRATIONS};
 use crate::errno::Result;
 use crate::memory::Mapping;
-use crate::tracefs;
-use crate::wait;
+use crate::{conformance, dynamic, tracefs, wait};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -82,6 +81,14 @@ pub fn wait_gone(name: &str) {
     wait::until(&format!("the event {name} to go"), || {
         !tracefs::event_exists(name)
     });
+    // The C implementation takes its files away first, and its line after that.
+    if conformance::is_against_c() {
+        let line = format!("u:{name}");
+        let is_its = |shown: &String| shown.split(' ').next() == Some(&line);
+        wait::until("its line to go", || {
+            !dynamic::user_lines().iter().any(is_its)
+        });
+    }
 }
 
 /// It is there now, and still is after anything that was about to remove it would have.

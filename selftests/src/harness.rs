@@ -2,10 +2,10 @@
 
 //! Runs tests, each in a process of its own, and tells what came of them.
 
-use crate::conformance::Check;
+use crate::conformance::{self, Check};
 use crate::machine::Log;
 use crate::random::Random;
-use crate::{dynamic, faults, machine, module, os, swap, tracefs, wait};
+use crate::{dynamic, machine, module, os, swap, tracefs, trouble, wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -34,6 +34,8 @@ pub struct Test {
     pub needs: Needs,
     /// A file without which the test makes no sense.
     pub sign: Option<&'static str>,
+    /// Says what else the machine lacks for it.
+    pub lacking: fn() -> Option<String>,
     pub limit: Duration,
 }
 
@@ -45,6 +47,7 @@ impl Test {
             run,
             needs: Needs::Events,
             sign: None,
+            lacking: || None,
             limit: Duration::from_secs(120),
         }
     }
@@ -73,13 +76,20 @@ impl Test {
         }
     }
 
+    /// The same test, for machines of which this function says that they lack nothing for it.
+    pub const fn unless(self, lacking: fn() -> Option<String>) -> Test {
+        Test { lacking, ..self }
+    }
+
     /// Why the test cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         if self.needs == Needs::Swap && !swap::is_possible() {
             return Some("this machine cannot swap".into());
         }
-        let sign = self.sign.filter(|sign| !Path::new(sign).exists())?;
-        Some(format!("this kernel has no {sign}"))
+        if let Some(sign) = self.sign.filter(|sign| !Path::new(sign).exists()) {
+            return Some(format!("this kernel has no {sign}"));
+        }
+        (self.lacking)()
     }
 
     /// The same test, allowed to take longer.
@@ -89,6 +99,13 @@ impl Test {
             ..self
         }
     }
+}
+
+static FIRST_FAILURE: AtomicBool = AtomicBool::new(false);
+
+/// Says that nothing is run after the first test that fails: it need not be waited for what that has left.
+pub fn end_with_first_failure() {
+    FIRST_FAILURE.store(true, Ordering::Relaxed);
 }
 
 static LONG: AtomicBool = AtomicBool::new(false);
@@ -155,7 +172,12 @@ pub fn run(test: &Test, log: &mut Log) -> Result<(), String> {
 
 /// Runs one check of the contract. `Err` says why it failed.
 pub fn run_check(check: &Check, log: &mut Log) -> Result<(), String> {
-    run_alone(&check.run, Needs::Events, Duration::from_secs(120), log)
+    // The C implementation lets go of each event some time after its last user.
+    let seconds = match conformance::is_against_c() {
+        true => 600,
+        false => 120,
+    };
+    run_alone(&check.run, Needs::Events, Duration::from_secs(seconds), log)
 }
 
 fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Result<(), String> {
@@ -163,9 +185,18 @@ fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Re
         return Err("the module is already loaded".into());
     }
     log.take();
-    let limit = limit * machine::slowness();
+    let limit = (limit * machine::slowness()).min(wait::limit_of_a_test());
 
     let mut result = run_in_child(run, limit);
+    if result.is_err() && FIRST_FAILURE.load(Ordering::Relaxed) {
+        if module::is_loaded() {
+            let _ = panic::catch_unwind(|| {
+                tracefs::detach_everything();
+                tracefs::delete_everything();
+            });
+        }
+        return result;
+    }
     let tidy = match needs {
         Needs::Events | Needs::Swap => settle_events(),
         Needs::UnloadedModule => settle_module(),
@@ -181,6 +212,9 @@ fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Re
     }
     result
 }
+
+/// How it begins what is said of a test that took too long.
+pub const TOOK_OVER: &str = "took over";
 
 fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
     let (mut from_test, to_us) = os::pipe().expect("pipe");
@@ -201,7 +235,13 @@ fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
     let _ = os::kill(-pid, libc::SIGKILL);
     let _ = os::kill(pid, libc::SIGKILL);
     let (_, status) = os::wait(pid, 0).expect("wait for a test");
-    while os::wait(-1, 0).is_ok() {}
+    // Those whose parents did not wait for them have no one else to say how they ended.
+    let mut crashed = Vec::new();
+    while let Ok((orphan, status)) = os::wait(-1, 0) {
+        if CRASHES.contains(&(status & 127)) {
+            crashed.push(format!("process {orphan} ended by signal {}", status & 127));
+        }
+    }
 
     let mut why = String::new();
     os::set_nonblocking(&from_test);
@@ -211,14 +251,27 @@ fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
         why.push_str(line.trim());
         why.push(' ');
     }
+    why.push_str(&crashed.join(", "));
     let why = why.trim_end();
     match (ended, status) {
-        (true, 0) => Ok(()),
+        (true, 0) if why.is_empty() => Ok(()),
+        // A process or a thread that it started, and whose end it did not look at.
+        (true, 0) => Err(format!("it passed, but beside it: {why}")),
         (true, _) if !why.is_empty() => Err(why.to_string()),
         (true, _) => Err(format!("ended by signal {}", status & 127)),
-        (false, _) => Err(format!("took over {} s {why}", limit.as_secs())),
+        (false, _) => Err(format!("{TOOK_OVER} {} s {why}", limit.as_secs())),
     }
 }
+
+/// Signals by which a process ends that has met what it did not foresee.
+const CRASHES: [i32; 6] = [
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+];
 
 /// Sends the first panic of this process, and of those it forks, up the pipe.
 fn report_panics_to(pipe: File) {
@@ -284,62 +337,13 @@ fn settle_module() -> Result<(), String> {
     .into())
 }
 
-/// The first line of the kernel's log that says that something is wrong.
-pub fn trouble(lines: &[String]) -> Option<&String> {
-    const BAD: &[&str] = &[
-        "WARNING:",
-        "BUG:",
-        "Oops:",
-        "UBSAN:",
-        "INFO: task",
-        "general protection",
-    ];
-    // Of the trace core, once, when the memory for a field is refused.
-    let of_a_fault = |line: &str| line.contains(" at event_define_fields+") && faults::are_known();
-    let bad = |(at, line): &(usize, &String)| {
-        BAD.iter().any(|bad| line.contains(bad)) && !of_a_fault(line) && !is_others(&lines[*at..])
-    };
-    let lines = lines.iter().enumerate();
-    lines.clone().find(bad).map(|(_, line)| line)
-}
-
-/// Races of the kernel below functions that the module calls: see `machine/check-log`.
-const KNOWN_RACES: [&str; 4] = [
-    "data-race in __hrtimer_run_queues / hrtimer_active",
-    "data-race in osq_lock / osq_unlock",
-    "data-race in __perf_event_overflow+",
-    "data-race in __memcg_slab_free_hook+",
-];
-
-/// Do these lines begin with a race that KCSAN has found, and not in the module? The kernel has many of its
-/// own, in what interrupts the module and in page faults, too. What is still to come of the report, the check of the
-/// whole log sees.
-fn is_others(lines: &[String]) -> bool {
-    let end = lines.iter().position(|line| line.starts_with("========"));
-    let report = &lines[..end.unwrap_or(lines.len())];
-    let is_known = KNOWN_RACES.iter().any(|race| report[0].contains(race));
-    let begins = |line: &String| line.contains(" by task ") || line.contains(" by interrupt ");
-    let entries = [
-        " asm_sysvec_",
-        " asm_common_interrupt+",
-        " handle_mm_fault+",
-    ];
-    let is_theirs = |line: &str| entries.iter().any(|entry| line.contains(entry));
-    let ours = format!("[{}]", module::NAME);
-    let is_ours = |stack: &[String]| {
-        let mut racing = stack.iter().take_while(|line| !is_theirs(line));
-        racing.any(|line| line.contains(&ours))
-    };
-    report[0].contains("BUG: KCSAN:") && (is_known || !report.split(begins).any(is_ours))
-}
-
 /// The kernel must have had nothing to say, but for load and unload. When an address space with
 /// wrong counters of its pages ends, it says "BUG: Bad rss-counter state".
 fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
-    if let Some(line) = trouble(&lines) {
+    if let Some(line) = trouble::first(&lines) {
         return Err(format!("the kernel said: {line}"));
     }
-    if module::is_given() && needs != Needs::UnloadedModule {
+    if module::is_given() && !conformance::is_against_c() && needs != Needs::UnloadedModule {
         let said = module::said(lines);
         let allowed = ["loaded", "unloaded"].map(|word| format!("{}: {word}", module::NAME));
         if let Some(line) = said.iter().find(|line| !allowed.contains(line)) {

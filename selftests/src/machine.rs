@@ -3,11 +3,13 @@
 //! What the machine says of itself: memory in use, modules, the kernel's log.
 
 use crate::errno::Errno;
+use crate::{trouble, wait};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// Is a module of this name loaded, loading or unloading?
 pub fn module_is_there(name: &str) -> bool {
@@ -56,10 +58,11 @@ pub fn slowness() -> u32 {
     }
 }
 
-/// How many rounds there are of what is done `many` times: half of them where everything is slow. A kernel
-/// that watches finds in few of them what another shows in many.
+/// How many rounds there are of what is done `many` times: half of them where everything is slow, as a kernel
+/// that watches finds in few of them what another shows in many; a third where a test may take less time than is usual.
 pub fn rounds(many: usize) -> usize {
     match slowness() {
+        _ if wait::limit_of_a_test() != Duration::MAX => many / 3,
         1 => many,
         _ => many / 2,
     }
@@ -115,6 +118,41 @@ pub fn meminfo(key: &str) -> i64 {
         .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     let value = line.unwrap_or_else(|| panic!("{key} in /proc/meminfo"));
     value.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Pages of objects that are too large for a slab cache: slab that no cache has.
+pub fn large_object_pages() -> i64 {
+    let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
+    let of_caches = text.lines().skip(2).map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| -> i64 { words[at].parse().unwrap() };
+        // Pages in a slab, and slabs.
+        number(5) * number(14)
+    });
+    // Each CPU counts for itself, and now and then adds that up.
+    let _ = fs::read("/proc/sys/vm/stat_refresh");
+    meminfo("Slab") / 4 - of_caches.sum::<i64>()
+}
+
+/// Pages in use that the kernel does not count as something else, such as those that it has asked for one by one.
+pub fn other_pages() -> i64 {
+    let _ = fs::read("/proc/sys/vm/stat_refresh");
+    let used = meminfo("MemTotal") - meminfo("MemFree");
+    let counted = [
+        "Active",
+        "Inactive",
+        "Unevictable",
+        "Slab",
+        "PageTables",
+        "Percpu",
+        "VmallocUsed",
+    ];
+    let counted: i64 = counted.into_iter().map(meminfo).sum();
+    // Free as well, but kept by a CPU.
+    let zones = fs::read_to_string("/proc/zoneinfo").expect("/proc/zoneinfo");
+    let words = zones.lines().map(str::trim);
+    let kept = words.filter_map(|line| line.strip_prefix("count:")?.trim().parse::<i64>().ok());
+    (used - counted) / 4 - kept.sum::<i64>()
 }
 
 /// Pages of user memory that are pinned, as by a kernel that writes an enable bit. Of several
@@ -175,7 +213,7 @@ impl Log {
                 }
                 Err(Errno::EAGAIN) => return lines,
                 // EPIPE: overwritten before it was read; what is left follows.
-                Err(Errno(libc::EPIPE)) => lines.push("(lines lost)".to_string()),
+                Err(Errno(libc::EPIPE)) => lines.push(trouble::LOST.to_string()),
                 Err(errno) => panic!("read /dev/kmsg: {errno:?}"),
             }
         }

@@ -21,15 +21,20 @@ mod follower;
 mod fuse;
 mod fuzz;
 mod harness;
+mod latency;
 mod machine;
 mod memory;
 mod module;
+mod mounts;
 mod nobody;
+mod numbered;
 mod os;
 mod payload;
 mod perf;
+mod processors;
 mod profile;
 mod random;
+mod restriction;
 mod ring;
 mod rows;
 mod status;
@@ -39,6 +44,8 @@ mod tests;
 mod tool;
 mod traced;
 mod tracefs;
+mod transfer;
+mod trouble;
 mod uring;
 mod usage;
 mod userfault;
@@ -52,39 +59,49 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "usage: selftests [--module FILE] [--against-c] [--all] [--list]
-                 [--long] [--times N] [--seed N] [--skip NAME-SUBSTRING]...
+const USAGE: &str =
+    "usage: selftests [--module FILE] [--against-c] [--all | --left-out FILE] [--list]
+                 [--long] [--times N] [--seed N] [--first-failure] [--wait SECONDS]
+                 [--skip NAME-SUBSTRING]...
                  [NAME-SUBSTRING...]
 
   --module FILE   the module to test, not loaded yet; without it the kernel's
                   own user_events are tested, and loading is not
   --against-c     the running kernel has the C implementation: run the checks
-                  of the contract alone, expect exactly those marked as better
-                  than C to fail, and say of each what happened. The module, if
-                  there is one, must refuse to be loaded there
+                  of the contract, expect exactly those marked as better than C
+                  to fail, each in the way that is marked, and say what happened;
+                  and the tests of rows that both keep. The module, if there is
+                  one, must refuse to be loaded there
   --all           a test that cannot be run on this machine is a failure
+  --left-out FILE the same, but for those that FILE names, a line each: and one
+                  of these that can be run is a failure, too
   --skip PART     leave out the tests that have this in their name
   --list          only say which tests there are
   --long          test for longer where more can be seen by that
   --times N       so many rounds, or seconds, of what goes on and on
   --seed N        what that draws; the same in each run, if not given
+  --first-failure end with the first test that fails
+  --wait SECONDS  how long anything is waited for (40), and a test at most eight
+                  times as long
 
 Runs the tests whose names contain one of the substrings, or all. One line a
 test; exit status 1 if any failed. Run it as root, in a virtual machine.";
 
 struct Options {
-    all: bool,
+    left_out: Option<LeftOut>,
     list: bool,
     against_c: bool,
+    first_failure: bool,
     wanted: Vec<String>,
     skipped: Vec<String>,
 }
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
-        all: false,
+        left_out: None,
         list: false,
         against_c: false,
+        first_failure: false,
         wanted: Vec::new(),
         skipped: Vec::new(),
     };
@@ -96,9 +113,16 @@ fn options() -> Result<Options, String> {
                 let part = arguments.next().ok_or("--skip takes a part of a name")?;
                 options.skipped.push(part);
             }
-            "--all" => options.all = true,
+            "--all" => options.left_out = Some(LeftOut::default()),
+            "--left-out" => {
+                let file = arguments.next().ok_or("--left-out takes a file")?;
+                options.left_out = Some(LeftOut::read(&file)?);
+            }
             "--list" => options.list = true,
-            "--against-c" => options.against_c = true,
+            "--against-c" => {
+                options.against_c = true;
+                conformance::be_against_c();
+            }
             "--long" => harness::be_long(),
             "--times" => {
                 let times = arguments.next().and_then(|times| times.parse().ok());
@@ -107,6 +131,14 @@ fn options() -> Result<Options, String> {
             "--seed" => {
                 let seed = arguments.next().and_then(|seed| random::number(&seed));
                 harness::set_seed(seed.ok_or("--seed takes a number")?);
+            }
+            "--first-failure" => {
+                options.first_failure = true;
+                harness::end_with_first_failure();
+            }
+            "--wait" => {
+                let seconds = arguments.next().and_then(|seconds| seconds.parse().ok());
+                wait::set_limit(seconds.ok_or("--wait takes a number of seconds")?);
             }
             "--help" | "-h" => return Err(String::new()),
             option if option.starts_with('-') => return Err(format!("no option {option}")),
@@ -136,19 +168,39 @@ fn obstacle(against_c: bool) -> Option<String> {
     None
 }
 
+/// The names of the tests that cannot be run on this machine.
+#[derive(Default)]
+struct LeftOut(Vec<String>);
+
+impl LeftOut {
+    /// Those that a file names, a line each. Lines that begin with `#` are comments.
+    fn read(file: &str) -> Result<LeftOut, String> {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+        let lines = text.lines().map(str::trim);
+        let names = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Ok(LeftOut(names.map(String::from).collect()))
+    }
+}
+
 /// Counts, and says one line for each.
 #[derive(Default)]
 struct Score {
     passed: usize,
     failed: usize,
-    /// Nothing may be left out.
-    all: bool,
+    /// Only these may be left out, or any.
+    left_out: Option<LeftOut>,
 }
 
 impl Score {
-    /// Runs a test, unless that makes no sense here: then it neither passes nor fails.
+    /// Runs a test, unless that makes no sense here: then it neither passes nor fails, if it may be left out.
     fn run(&mut self, test: &Test, log: &mut Log) {
+        let listed = self.left_out.as_ref();
+        let listed = listed.map(|list| list.0.iter().any(|name| name == test.name));
         match test.obstacle() {
+            None if listed == Some(true) => {
+                let why = "it can be run, and is listed as one that cannot";
+                self.add(test.name, Err(why.into()));
+            }
             None => {
                 let start = Instant::now();
                 let result = harness::run(test, log);
@@ -160,7 +212,7 @@ impl Score {
                 });
                 self.add_told(test.name, told);
             }
-            Some(obstacle) if self.all => self.add(test.name, Err(obstacle)),
+            Some(obstacle) if listed == Some(false) => self.add(test.name, Err(obstacle)),
             Some(obstacle) => println!("left out {}: {obstacle}", test.name),
         }
     }
@@ -197,6 +249,7 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == fuzz::OPTION => return fuzz::main(rest),
         Some((first, rest)) if first == fuzz::ACTOR_OPTION => fuzz::actor_main(rest),
         Some((first, rest)) if first == witness::OPTION => return witness::main(rest),
+        Some((first, rest)) if first == trouble::OPTION => return trouble::main(rest),
         _ => {}
     }
     let options = match options() {
@@ -212,7 +265,7 @@ fn main() -> ExitCode {
         (options.wanted.is_empty() || has(&options.wanted)) && !has(&options.skipped)
     };
     let (of_loading, of_events): (Vec<Test>, Vec<Test>) = tests::all()
-        .filter(|test| !options.against_c && wanted(test.name))
+        .filter(|test| (!options.against_c || tests::is_of_both(test)) && wanted(test.name))
         .partition(|test| test.needs == Needs::UnloadedModule);
     let mut of_contract = conformance::all();
     of_contract.retain(|check| wanted(&check.name));
@@ -233,26 +286,36 @@ fn main() -> ExitCode {
     os::adopt_orphans();
     let mut log = Log::from_now();
     let mut score = Score {
-        all: options.all,
+        left_out: options.left_out,
         ..Score::default()
     };
     let loads = module::is_given() && !options.against_c;
+    let is_over = |score: &Score| options.first_failure && score.failed > 0;
     if loads {
         for test in &of_loading {
+            if is_over(&score) {
+                break;
+            }
             score.run(test, &mut log);
         }
     }
     if options.against_c && module::is_given() {
         score.run(&tests::REFUSAL, &mut log);
     }
-    if !of_events.is_empty() || !of_contract.is_empty() {
+    if (!of_events.is_empty() || !of_contract.is_empty()) && !is_over(&score) {
         if let Err(errno) = if loads { module::load_with("") } else { Ok(()) } {
             score.add("load::before_the_other_tests", Err(format!("{errno:?}")));
         } else {
             for test in &of_events {
+                if is_over(&score) {
+                    break;
+                }
                 score.run(test, &mut log);
             }
             for check in &of_contract {
+                if is_over(&score) {
+                    break;
+                }
                 let result = harness::run_check(check, &mut log);
                 if options.against_c {
                     score.add_told(&check.name, conformance::against_c(check, result));

@@ -4,7 +4,7 @@
 
 use crate::errno::{Errno, Result};
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -255,6 +255,60 @@ impl Mapping {
         panic!("{kind} in smaps");
     }
 
+    /// Moves the pages to where nothing is, and remembers where they were; with `leaving`, empty pages stay
+    /// there.
+    pub fn move_away(&mut self, leaving: bool) -> Mapping {
+        let to = Mapping::kept(self.length / PAGE);
+        let mut flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        if leaving {
+            flags |= libc::MREMAP_DONTUNMAP;
+        }
+        self.remap(&to, flags);
+        self.mapped = leaving;
+        to
+    }
+
+    /// Moves the pages to where those of another mapping, of the same size, are or were.
+    pub fn move_to(mut self, other: &mut Mapping) {
+        self.remap(other, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
+        self.mapped = false;
+        other.mapped = true;
+    }
+
+    fn remap(&mut self, to: &Mapping, flags: i32) {
+        assert!(self.mapped && self.length == to.length);
+        let length = self.length;
+        let from = self.start.cast();
+        // SAFETY: Both places are ours. `&mut` says that no reference into this one is alive; what is at the
+        // other one is seen through atomics only, whose contents may change.
+        let at = unsafe { libc::mremap(from, length, length, flags, to.start) };
+        assert_eq!(at, to.start.cast(), "mremap: {:?}", Errno::last());
+    }
+
+    /// Maps the start of a file, shared, over all pages.
+    pub fn cover(&self, file: &File, protection: i32) {
+        assert!(self.mapped);
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        let place = (file.as_raw_fd(), 0);
+        let new = Mapping::map(self.start, self.length, protection, flags, place).expect("mmap");
+        // It is this one.
+        std::mem::forget(new);
+    }
+
+    /// Locks the pages in memory, those only that come there by themselves if `flags` say so.
+    pub fn lock(&self, flags: u32) {
+        // SAFETY: The pages are ours, and stay what they are.
+        let ret = unsafe { libc::mlock2(self.start.cast(), self.length, flags) };
+        assert_eq!(ret, 0, "mlock2: {:?}", Errno::last());
+    }
+
+    /// Undoes that.
+    pub fn unlock(&self) {
+        // SAFETY: As in `lock`.
+        let ret = unsafe { libc::munlock(self.start.cast(), self.length) };
+        assert_eq!(ret, 0, "munlock: {:?}", Errno::last());
+    }
+
     /// Unmaps the memory, and remembers where it was.
     pub fn unmap(&mut self) {
         assert!(self.mapped);
@@ -281,4 +335,32 @@ impl Drop for Mapping {
             self.unmap();
         }
     }
+}
+
+/// A file in memory that the kernel itself cannot see.
+pub fn secret_file(length: u64) -> File {
+    // SAFETY: Takes a number.
+    let fd = unsafe { libc::syscall(libc::SYS_memfd_secret, 0) };
+    assert!(fd >= 0, "memfd_secret: {:?}", Errno::last());
+    // SAFETY: The descriptor is new and nobody else's.
+    let file = unsafe { File::from_raw_fd(fd as i32) };
+    file.set_len(length).expect("size of a file in memory");
+    file
+}
+
+/// Gives the kernel advice about a page of another process.
+pub fn advise_process(pid: i32, address: u64, advice: i32) {
+    // SAFETY: Takes numbers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    assert!(fd >= 0, "pidfd_open: {:?}", Errno::last());
+    // SAFETY: The descriptor is new and nobody else's.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let part = libc::iovec {
+        iov_base: ptr::without_provenance_mut(address as usize),
+        iov_len: PAGE,
+    };
+    let (fd, part) = (fd.as_raw_fd(), &raw const part);
+    // SAFETY: The kernel reads one iovec; it names memory of another process.
+    let ret = unsafe { libc::syscall(libc::SYS_process_madvise, fd, part, 1, advice, 0) };
+    assert_eq!(ret, PAGE as i64, "process_madvise: {:?}", Errno::last());
 }

@@ -9,15 +9,45 @@ use crate::tracefs;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
 
-/// The two files are open to nobody, and only these. As it was before, when dropped.
-pub struct Access;
+/// The two files are open to that user, and only these. As it was before, when dropped.
+pub struct Access {
+    root: Before,
+    files: [Before; 2],
+}
+
+/// How a file was.
+struct Before {
+    path: &'static str,
+    mode: u32,
+    owner: (u32, u32),
+}
+
+impl Before {
+    fn of(path: &'static str) -> Before {
+        let file = fs::metadata(path).unwrap();
+        Before {
+            path,
+            mode: file.mode() & 0o7777,
+            owner: (file.uid(), file.gid()),
+        }
+    }
+
+    fn restore(&self) {
+        let (user, group) = self.owner;
+        chown(self.path, Some(user), Some(group)).unwrap();
+        fs::set_permissions(self.path, Permissions::from_mode(self.mode)).unwrap();
+    }
+}
 
 impl Access {
     /// Gives it.
     pub fn given() -> Access {
-        let access = Access;
-        let mode = fs::metadata(tracefs::ROOT).unwrap().mode() & 0o7777;
-        fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode | 0o001)).unwrap();
+        let access = Access {
+            root: Before::of(tracefs::ROOT),
+            files: [DATA, STATUS].map(Before::of),
+        };
+        let mode = access.root.mode | 0o001;
+        fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode)).unwrap();
         chown(DATA, None, Some(NOBODY)).unwrap();
         fs::set_permissions(DATA, Permissions::from_mode(0o660)).unwrap();
         chown(STATUS, Some(NOBODY), None).unwrap();
@@ -27,12 +57,8 @@ impl Access {
 
 impl Drop for Access {
     fn drop(&mut self) {
-        let mode = fs::metadata(tracefs::ROOT).unwrap().mode() & 0o7776;
-        fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode)).unwrap();
-        for (path, mode) in [(DATA, 0o640), (STATUS, 0o440)] {
-            chown(path, Some(0), Some(0)).unwrap();
-            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        }
+        self.root.restore();
+        self.files.iter().for_each(Before::restore);
     }
 }
 

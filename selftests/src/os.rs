@@ -7,14 +7,15 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn check(ret: libc::c_long) -> Result<libc::c_long> {
-    if ret < 0 {
-        Err(Errno::last())
-    } else {
-        Ok(ret)
+    match ret {
+        -1 => Err(Errno::last()),
+        // A call of the kernel's that returned what is no errno.
+        ..-1 => Err(Errno(-ret as i32)),
+        _ => Ok(ret),
     }
 }
 
@@ -277,6 +278,22 @@ pub fn start_writeback(file: &File) {
     check(ret.into()).expect("sync_file_range");
 }
 
+/// Gives the kernel advice about all pages of a file: POSIX_FADV_DONTNEED...
+pub fn advise_file(file: &File, advice: i32) -> Result<()> {
+    // SAFETY: Takes numbers only.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) } {
+        0 => Ok(()),
+        error => Err(Errno(error)),
+    }
+}
+
+/// Takes a part of a file away, and leaves zeros there.
+pub fn punch_hole(file: &File, from: i64, length: i64) -> Result<()> {
+    let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: Takes numbers only.
+    check(unsafe { libc::fallocate(file.as_raw_fd(), how, from, length) }.into()).map(drop)
+}
+
 /// A file at which page faults of this process wait for an answer.
 pub fn userfaultfd() -> Result<File> {
     // SAFETY: Takes a number.
@@ -399,12 +416,27 @@ pub fn named_pipe(path: &CStr) {
 /// Has a signal do nothing to this process but interrupt what it waits for; with SA_RESTART among the
 /// `flags`, that goes on then.
 pub fn do_nothing_at(signal: i32, flags: i32) {
-    extern "C" fn nothing(_signal: i32) {}
+    count_at(signal, flags);
+}
+
+/// The signals that were counted in this process, and before its fork in its parent.
+static COUNTED: AtomicU32 = AtomicU32::new(0);
+
+/// How many signals have been counted by [`count_at`].
+pub fn counted() -> u32 {
+    COUNTED.load(Ordering::Relaxed)
+}
+
+/// The same, and counts them.
+pub fn count_at(signal: i32, flags: i32) {
+    extern "C" fn count(_signal: i32) {
+        COUNTED.fetch_add(1, Ordering::Relaxed);
+    }
     // SAFETY: A sigaction is plain data, for which zero is valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = nothing as *const () as usize;
+    action.sa_sigaction = count as *const () as usize;
     action.sa_flags = flags;
-    // SAFETY: The handler does nothing, which may be done in a handler.
+    // SAFETY: The handler counts in an atomic, which may be done in a handler.
     let ret = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
     check(ret.into()).expect("sigaction");
 }

@@ -55,6 +55,11 @@ impl Perf {
         perf.expect("perf_event_open")
     }
 
+    /// Maps the page that the kernel keeps for it over a page.
+    pub fn cover(&self, page: &Mapping, protection: i32) {
+        page.cover(&self.file, protection);
+    }
+
     fn open_kind(kind: u32, id: u64, pid: i32, cpu: i32) -> Result<Perf> {
         let mut attributes = [0u8; ATTRIBUTES_SIZE];
         let mut put = |at: usize, bytes: &[u8]| {

@@ -51,6 +51,15 @@ impl Drop for Device {
     }
 }
 
+/// How many pages the kernel has put out since it started.
+pub fn pages_out() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
+    let count = text.lines().find_map(|line| line.strip_prefix("pswpout "));
+    count
+        .and_then(|count| count.parse().ok())
+        .unwrap_or_else(|| panic!("no pswpout in {text}"))
+}
+
 /// A device in use for swapping; taken out of use when dropped.
 pub struct Swap {
     device: Device,

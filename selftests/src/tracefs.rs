@@ -228,9 +228,14 @@ impl Tracer {
 
     /// The lines of the trace file that are the event's, from its name on: `NAME: a=1 b=2`.
     pub fn lines(&self, event: &str) -> Vec<String> {
+        self.lines_of("trace", event)
+    }
+
+    /// The same of another file that shows records as `trace` does.
+    pub fn lines_of(&self, file: &str, event: &str) -> Vec<String> {
         let name = event.rsplit('/').next().unwrap_or(event);
         let start = format!(" {name}: ");
-        read(&self.dir.join("trace"))
+        read(&self.dir.join(file))
             .lines()
             .filter(|line| !line.starts_with('#'))
             .filter_map(|line| Some(line[line.find(&start)? + 1..].to_string()))
@@ -240,24 +245,43 @@ impl Tracer {
     /// Takes all records of the event with this id out of the tracer's ring buffers, in the order in
     /// which they were written, on whatever CPU.
     pub fn take_records(&self, id: u64) -> Vec<Record> {
+        let records = self.take_timed_records(id, usize::MAX).into_iter();
+        records.map(|(_, record)| record).collect()
+    }
+
+    /// The same, of all events.
+    pub fn take_all_records(&self) -> Vec<Record> {
+        let records = self.take_pages(usize::MAX).into_iter();
+        records.map(|(_, record)| record).collect()
+    }
+
+    /// The same of one event, each with its time on the trace's clock. What is recorded meanwhile may be taken on one CPU,
+    /// and be left for the next time on another. No more than so many pages are taken of a CPU: a reader beside
+    /// writers may never come to the end.
+    pub fn take_timed_records(&self, id: u64, pages: usize) -> Vec<(u64, Record)> {
+        let mut records = self.take_pages(pages);
+        records.retain(|(_, record)| u64::from(record.kind) == id);
+        records
+    }
+
+    fn take_pages(&self, pages: usize) -> Vec<(u64, Record)> {
         let mut records: Vec<(u64, Record)> = Vec::new();
         for cpu in names_of_cpus(&self.dir) {
             let path = self.dir.join("per_cpu").join(cpu).join("trace_pipe_raw");
             let mut file = open(&path, libc::O_NONBLOCK);
             let mut page = vec![0; ring::PAGE];
-            loop {
+            for _ in 0..pages {
                 match file.read(&mut page).map_err(Errno::from) {
                     Ok(0) | Err(Errno::EAGAIN) => break,
+                    // A CPU that has not been on since the instance was made has no buffer.
+                    Err(Errno::ENODEV) => break,
                     Ok(length) => ring::parse(&page[..length], &mut records),
                     Err(errno) => panic!("read {}: {errno:?}", path.display()),
                 }
             }
         }
         records.sort_by_key(|&(time, _)| time);
-        let records = records.into_iter().map(|(_, record)| record);
         records
-            .filter(|record| u64::from(record.kind) == id)
-            .collect()
     }
 
     /// A number in the `stats` of a CPU's buffer.
@@ -286,6 +310,12 @@ impl Tracer {
     /// read, as happens when a processor, an emulated one say, stands still right there.
     pub fn passed_over(&self) -> u64 {
         self.total("entries")
+    }
+
+    /// How many records may be passed over, of so many that were taken: what two pages hold of small ones, and where
+    /// there are many, some more. Usually none are.
+    pub fn may_pass_over(taken: u64) -> u64 {
+        300 + taken / 100
     }
 
     /// The payloads of all records of the event, cut to `length` bytes: what follows is padding.

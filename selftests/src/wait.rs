@@ -3,14 +3,36 @@
 //! Waiting for something to become so, and telling others to wait no more.
 
 use crate::machine;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long anything may take. Generous: an emulated machine is slow, a busy host makes it slower
-/// still, and so does a kernel that watches itself.
+/// In seconds. Generous: an emulated machine is slow, and a busy host makes it slower still.
+const LIMIT: u64 = 40;
+
+/// What was asked for instead; 0 if nothing was.
+static SET: AtomicU64 = AtomicU64::new(0);
+
+/// Says how many seconds anything may take.
+pub fn set_limit(seconds: u64) {
+    SET.store(seconds, Ordering::Relaxed);
+}
+
+/// How long anything may take; longer on a kernel that watches itself.
 pub fn limit() -> Duration {
-    Duration::from_secs(40) * machine::slowness()
+    let seconds = match SET.load(Ordering::Relaxed) {
+        0 => LIMIT,
+        seconds => seconds,
+    };
+    Duration::from_secs(seconds) * machine::slowness()
+}
+
+/// How long a test may take at most, if less is to be waited for than is usual.
+pub fn limit_of_a_test() -> Duration {
+    match SET.load(Ordering::Relaxed) {
+        0 => Duration::MAX,
+        _ => 8 * limit(),
+    }
 }
 
 /// Does it become so within [`limit`]?

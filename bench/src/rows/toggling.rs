@@ -2,7 +2,7 @@
 
 //! Enabling and disabling an event, alone and in a crowd.
 
-use super::tell;
+use super::{floor, tell};
 use crate::events::{described, Request, Switch, Words};
 use crate::{count, events, sys};
 use std::fs::File;
@@ -21,12 +21,14 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Switches an event on and off. After each change there is a pause: what it left to others is done then, and no
 /// grace period is under way that the next change waits for. A change that waits for one costs a tenth more or
 /// less by what the scheduler and the clock's ticks happen to do meanwhile, and that lasts for the rest of the rounds.
-fn toggle(name: &str, words: &Words, at: usize) -> u64 {
+///
+/// `check` is called after each change.
+pub fn toggle_and(name: &str, check: impl Fn(bool)) -> u64 {
     let switch = Switch::new(name);
     let turn = |on| {
         switch.turn(on);
         sleep(PAUSE);
-        assert_eq!(words.is_set(at), on, "the bit of an event that is {on}");
+        check(on);
     };
     let round = || {
         turn(true);
@@ -35,6 +37,13 @@ fn toggle(name: &str, words: &Words, at: usize) -> u64 {
     round();
     let counts = (0..TURNS).map(|_| count::everybodys_each(TIMES, round));
     counts.min().unwrap_or(0)
+}
+
+/// The same of an event with a bit, which follows.
+fn toggle(name: &str, words: &Words, at: usize) -> u64 {
+    toggle_and(name, |on| {
+        assert_eq!(words.is_set(at), on, "the bit of an event that is {on}");
+    })
 }
 
 /// The event of many bits in one page.
@@ -108,6 +117,7 @@ fn join_the_crowd() -> (Words, File) {
 
 /// The three costs of the same switch.
 pub fn alone_and_in_a_crowd() {
+    floor::toggle();
     let words = Words::new(2);
     let file = events::data();
     let mut own = Request::new(&described("bench_own"), &words, 0);

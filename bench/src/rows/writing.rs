@@ -5,7 +5,7 @@
 
 use super::tell;
 use crate::attach::{Perf, Uprobe};
-use crate::events::{described, path, Request, Switch, Words, TRACING};
+use crate::events::{described, set, Request, Switch, Words, TRACING};
 use crate::{count, events, sys};
 use std::fs::{self, File, OpenOptions};
 
@@ -51,12 +51,13 @@ impl Writer {
     }
 
     /// The median cost of a write; `after` runs after each, uncounted.
-    fn write_then(&self, mut after: impl FnMut()) -> u64 {
+    fn write_then(&self, after: impl FnMut()) -> u64 {
         let length = self.record.len() as isize;
         assert!(self.words.is_set(0), "nobody is attached");
-        median_then(
+        count::median_then(
+            TIMES,
             || assert_eq!(sys::write(&self.file, &self.record), length),
-            &mut after,
+            after,
         )
     }
 
@@ -65,13 +66,14 @@ impl Writer {
     }
 
     /// The median cost of a writev of the index and the payload.
-    fn writev_then(&self, mut after: impl FnMut()) -> u64 {
+    fn writev_then(&self, after: impl FnMut()) -> u64 {
         let length = self.record.len() as isize;
         let (index, payload) = self.record.split_at(4);
         assert!(self.words.is_set(0), "nobody is attached");
-        median_then(
+        count::median_then(
+            TIMES,
             || assert_eq!(sys::writev(&self.file, index, payload), length),
-            &mut after,
+            after,
         )
     }
 
@@ -80,18 +82,6 @@ impl Writer {
         drop(self.file);
         events::wait_until_none();
     }
-}
-
-fn median_then(mut work: impl FnMut(), after: &mut dyn FnMut()) -> u64 {
-    let mut counts: Vec<u64> = (0..TIMES)
-        .map(|_| {
-            let (count, ()) = count::of(&mut work);
-            after();
-            count
-        })
-        .collect();
-    counts.sort_unstable();
-    counts[TIMES / 2]
 }
 
 /// What the system call and the file layer cost alone.
@@ -157,9 +147,59 @@ pub fn numbers() {
     writer.end();
 }
 
-fn set(name: &str, file: &str, value: &str) {
-    fs::write(path(name, file), value)
-        .unwrap_or_else(|error| panic!("{value} to {file} of {name}: {error}"));
+/// How often an attached program runs for 100 records.
+pub fn runs_of_programs() {
+    let writer = Writer::of_numbers();
+    let program = Perf::with_program(&writer.name);
+    // Costs something for each run.
+    const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+    fs::write(STATISTICS, "1").expect("have the kernel count the runs of programs");
+    let before = program.runs();
+    for _ in 0..100 {
+        let length = writer.record.len() as isize;
+        assert_eq!(sys::write(&writer.file, &writer.record), length);
+    }
+    tell("bpf.runs", program.runs() - before);
+    fs::write(STATISTICS, "0").expect("have the kernel count them no longer");
+    drop(program);
+    writer.end();
+}
+
+/// A record of half a megabyte, once, and with a copy for a further instance.
+pub fn large() {
+    const LENGTH: usize = 500_000;
+    const INSTANCE: &str = "/sys/kernel/tracing/instances/bench_large";
+    let size_of_sub_buffers = |directory: &str, kilobytes: &str| {
+        fs::write(format!("{directory}/buffer_subbuf_size_kb"), kilobytes).unwrap_or_else(
+            |error| panic!("sub-buffers of {kilobytes} kB in {directory}: {error}"),
+        );
+    };
+    // More than its fields need is part of a record.
+    let payload = vec![b'x'; LENGTH];
+    let writer = Writer::new("bench_large", &described("bench_large"), &payload);
+    size_of_sub_buffers(TRACING, "512");
+    let ftrace = Switch::new(&writer.name);
+    ftrace.turn(true);
+    tell("large.one", writer.write());
+
+    fs::create_dir(INSTANCE).expect("an instance");
+    size_of_sub_buffers(INSTANCE, "512");
+    let further = format!("{INSTANCE}/events/user_events/bench_large/enable");
+    fs::write(&further, "1").expect("enable the event in an instance");
+    tell("large.two", writer.write());
+    for directory in [TRACING, INSTANCE] {
+        let per_cpu = format!("{directory}/per_cpu/cpu0/stats");
+        let stats = fs::read_to_string(&per_cpu).expect("what the instance holds");
+        let dropped = |line: &str| line.starts_with("entries: 0") || line.starts_with("bytes: 0");
+        assert!(!stats.lines().any(dropped), "{directory}: {stats}");
+    }
+
+    fs::write(&further, "0").expect("disable it there");
+    fs::remove_dir(INSTANCE).expect("remove the instance");
+    ftrace.turn(false);
+    size_of_sub_buffers(TRACING, "4");
+    drop(ftrace);
+    writer.end();
 }
 
 /// Records of a string.

@@ -5,6 +5,7 @@
 use crate::abi::{Data, Register};
 use crate::child;
 use crate::errno::{Errno, Result};
+use crate::harness::TOOK_OVER;
 use crate::memory::Mapping;
 use crate::wait;
 use std::ffi::CString;
@@ -16,8 +17,30 @@ pub struct Row {
     section: &'static str,
     /// The rule, as the contract words it.
     pub text: &'static str,
-    /// The number in "Better than C", if the C implementation does not keep this rule.
-    pub better: Option<u8>,
+    /// What it is that the C implementation does not keep this rule, if it does not.
+    pub better: Option<Better>,
+}
+
+/// A row of "Better than C".
+#[derive(Clone, Copy)]
+pub struct Better {
+    pub number: u8,
+    /// How what the check says ends on C, where each `*` is any text.
+    on_c: &'static str,
+}
+
+impl Better {
+    /// Is this how the check fails on C?
+    pub fn is_foretold(&self, why: &str) -> bool {
+        let mut parts = self.on_c.split('*').rev();
+        let last = parts.next().unwrap_or_default();
+        let mut rest = why.strip_suffix(last);
+        for part in parts {
+            rest = rest.and_then(|rest| Some(&rest[..rest.rfind(part)?]));
+        }
+        // What it said before it was ended is not what came of it.
+        rest.is_some() && !why.starts_with(TOOK_OVER)
+    }
 }
 
 /// One case of a row, run in a process of its own.
@@ -37,12 +60,27 @@ impl Row {
         }
     }
 
-    /// Row `number` of "Better than C".
-    pub const fn better_than_c(number: u8, section: &'static str, text: &'static str) -> Row {
+    /// Row `number` of "Better than C", where what a check says ends with `on_c`: see [`Better`].
+    pub const fn better_than_c(
+        number: u8,
+        section: &'static str,
+        text: &'static str,
+        on_c: &'static str,
+    ) -> Row {
         Row {
             section,
             text,
-            better: Some(number),
+            better: Some(Better { number, on_c }),
+        }
+    }
+
+    /// The same row, for cases in which C does something else.
+    pub const fn on_c(self, on_c: &'static str) -> Row {
+        match self.better {
+            Some(Better { number, .. }) => {
+                Row::better_than_c(number, self.section, self.text, on_c)
+            }
+            None => panic!("C keeps this row"),
         }
     }
 

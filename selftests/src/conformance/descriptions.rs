@@ -24,6 +24,7 @@ const BAD_NAME: Row = Row::better_than_c(
     "names",
     "names: 1 to 255 bytes (multi-format: with its suffix), no byte ≤ 0x20 or 0x7f, no /, not ., .., \
      enable, filter, else EINVAL",
+    "got Ok(0)",
 );
 const EMPTY: Row = Row::new(
     "fields",
@@ -42,11 +43,13 @@ const FIELD_NAME: Row = Row::better_than_c(
     6,
     "fields",
     "field names: duplicates, common_pid, newlines, \", %, a[20], *p; char[4][4] → EINVAL",
+    "got Ok(0)",
 );
 const TOO_LARGE: Row = Row::better_than_c(
     7,
     "fields",
     "a fixed part that no buffer can ever hold → E2BIG",
+    "got Ok(0)",
 );
 
 pub fn checks() -> Vec<Vec<Check>> {
@@ -356,22 +359,35 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "st_conform struct p p 2147483647",
                 ),
                 (
-                    "a_struct_of_two_gigabytes_is_e2big",
-                    "st_conform struct p p 2147483648",
-                ),
-                (
-                    "a_struct_of_the_largest_u32_is_e2big",
-                    "st_conform struct p p 4294967295",
-                ),
-                (
-                    "structs_past_u32_are_e2big",
-                    "st_conform struct p p 4294967290; struct q q 20",
-                ),
-                (
                     "two_structs_together_are_e2big",
                     "st_conform struct p p 300000; struct q q 300000",
                 ),
             ],
+        ),
+        // The size is taken for an errno.
+        TOO_LARGE.on_c("got Err(error -2147483648)").all(
+            refused,
+            Errno::E2BIG,
+            &[(
+                "a_struct_of_two_gigabytes_is_e2big",
+                "st_conform struct p p 2147483648",
+            )],
+        ),
+        TOO_LARGE.on_c("got Err(EPERM)").all(
+            refused,
+            Errno::E2BIG,
+            &[(
+                "a_struct_of_the_largest_u32_is_e2big",
+                "st_conform struct p p 4294967295",
+            )],
+        ),
+        TOO_LARGE.on_c("got Err(ENXIO)").all(
+            refused,
+            Errno::E2BIG,
+            &[(
+                "structs_past_u32_are_e2big",
+                "st_conform struct p p 4294967290; struct q q 20",
+            )],
         ),
     ]
 }

@@ -27,11 +27,13 @@ const EMPTY: Row = Row::better_than_c(
     9,
     "locations",
     "zero length is an empty value, checked for bounds only",
+    "got Err(EFAULT)",
 );
 const HEADER: Row = Row::better_than_c(
     9,
     "locations",
     "non-empty data lies wholly inside the payload, else EFAULT",
+    "got Ok(())",
 );
 
 /// Kind of location and type; offset and size; the data.

@@ -36,6 +36,7 @@ const UNWRITABLE: Row = Row::better_than_c(
     1,
     "register",
     "an enable_addr that cannot be written → EFAULT",
+    "got Err(ENOMEM)",
 );
 
 pub fn checks() -> Vec<Vec<Check>> {

@@ -10,7 +10,13 @@ const TYPE: Row = Row::new(
     "types",
     "type, size, print; signed is 1 for every type not starting with u",
 );
-const LENGTH: Row = Row::better_than_c(8, "types", "format prints the array's length: char b[8]");
+// Whatever was in memory: nothing if that was 0.
+const LENGTH: Row = Row::better_than_c(
+    8,
+    "types",
+    "format prints the array's length: char b[8]",
+    "got \"*char a[*]\"",
+);
 const OFFSET: Row = Row::new(
     "types",
     "Fields lie one after the other with no padding, the first at offset 8, after the common fields",

@@ -34,6 +34,7 @@ const TOO_LARGE: Row = Row::better_than_c(
     2,
     "write",
     "E2BIG when no attached consumer can take it; each consumer that can gets it; never a WARN",
+    "got Ok(*)",
 );
 const ONE_OF_TWO: Row = Row::new("write", "each consumer that can take a payload gets it");
 

@@ -216,7 +216,10 @@ impl<'a> Actor<'a> {
             Call::Unmap => self.second.unmap(),
             Call::MapAgain => self.second.map_again(),
             Call::Discard => self.second.advise(libc::MADV_DONTNEED)?,
-            Call::PageOut => self.second.advise(libc::MADV_PAGEOUT)?,
+            Call::PageOut => {
+                let page = [&self.first, &self.second][usize::from(step.value)];
+                page.advise(libc::MADV_PAGEOUT)?;
+            }
             Call::Flip => {
                 let page = match step.place < 32 {
                     true => &self.first,
@@ -416,13 +419,20 @@ impl<'a> Actor<'a> {
     }
 }
 
+/// What a write puts where it may put anything: with four bytes or more of it, no other's.
+fn filling(step: &Step) -> impl Iterator<Item = u8> + use<> {
+    let serial = step.serial.to_ne_bytes();
+    (0..).map(move |at| serial[at % 4] ^ (at / 4) as u8)
+}
+
 /// The payload of a write.
 pub fn payload(step: &Step) -> Vec<u8> {
     use super::step::write::*;
     let fields = &FIELDS[usize::from(step.fields)];
-    let mut payload: Vec<u8> = (0..fields.fixed as u8).collect();
+    let mut payload: Vec<u8> = filling(step).take(fields.fixed).collect();
     if let Some(location) = fields.location {
-        let mut data = vec![b'd'; usize::from(step.bit) / 4 + 1];
+        let letters = filling(step).map(|byte| b'a' + byte % 16);
+        let mut data: Vec<u8> = letters.take(usize::from(step.bit) / 4 + 1).collect();
         if step.twist != NO_NUL {
             *data.last_mut().expect("one byte at least") = 0;
         }
@@ -444,7 +454,7 @@ pub fn payload(step: &Step) -> Vec<u8> {
         payload.extend(data);
     }
     match step.twist {
-        MORE => payload.extend([7; 100]),
+        MORE => payload.extend(filling(step).take(100)),
         TOO_MUCH => payload.resize(70_000, 7),
         ONE_BYTE_LESS => payload.truncate(fields.fixed.saturating_sub(1)),
         _ => {}

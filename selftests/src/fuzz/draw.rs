@@ -70,7 +70,7 @@ impl Draw<'_> {
             (slow(8), Call::Unmap),
             (slow(20), Call::MapAgain),
             (slow(15), Call::Discard),
-            (slow(6), Call::PageOut),
+            (slow(16), Call::PageOut),
             (60, Call::Flip),
             (1, Call::BecomeNobody),
         ]);
@@ -92,7 +92,8 @@ impl Draw<'_> {
             Call::Write => self.write(&mut step)?,
             Call::Odd => step.value = self.random.byte_below(odd::END),
             Call::Flip => self.flip(&mut step)?,
-            Call::Close | Call::PageOut => {}
+            Call::Close => {}
+            Call::PageOut => step.value = self.random.byte_below(2),
             Call::Protect => self.only_if(self.actor().page == Page::Writable)?,
             Call::Unprotect => self.only_if(self.actor().page == Page::ReadOnly)?,
             Call::Unmap => self.only_if(self.actor().page != Page::Unmapped)?,
@@ -100,7 +101,7 @@ impl Draw<'_> {
             Call::Discard => self.only_if(self.actor().page == Page::Writable)?,
             Call::BecomeNobody => self.only_if(self.slot != 0 && self.actor().is_root)?,
         }
-        if call == Call::PageOut {
+        if call == Call::PageOut && step.value == 1 {
             self.only_if(self.actor().page != Page::Unmapped)?;
         }
         Some(step)

@@ -30,7 +30,7 @@ pub enum Call {
     /// `file`, `name`, [`flag`]s, `twist`.
     Delete,
     /// `file`, `value` as the index, `fields` of which event, `twist`; `bit` says how it is cut and how
-    /// much data there is.
+    /// much data there is; `serial` what the data are.
     Write,
     /// `file`, `value`: a call that the file does not have.
     Odd,
@@ -40,6 +40,7 @@ pub enum Call {
     Unmap,
     MapAgain,
     Discard,
+    /// `value`: of which page.
     PageOut,
     /// `place`, `bit`: the process changes a bit that is not registered.
     Flip,
@@ -196,11 +197,13 @@ pub struct Step {
     pub flags: u8,
     pub twist: u8,
     pub value: u8,
+    /// The number of a write in its lane.
+    pub serial: u32,
 }
 
 impl Step {
     /// Bytes of a step in a pipe.
-    pub const SIZE: usize = 9;
+    pub const SIZE: usize = 13;
 
     /// With everything 0.
     pub fn new(call: Call) -> Step {
@@ -214,6 +217,7 @@ impl Step {
             flags: 0,
             twist: 0,
             value: 0,
+            serial: 0,
         }
     }
 
@@ -224,6 +228,7 @@ impl Step {
     pub fn bytes(&self) -> [u8; Step::SIZE] {
         let call = CALLS.iter().position(|call| *call == self.call);
         let call = call.expect("a call of the list") as u8;
+        let [s0, s1, s2, s3] = self.serial.to_ne_bytes();
         [
             call,
             self.file,
@@ -234,11 +239,16 @@ impl Step {
             self.flags,
             self.twist,
             self.value,
+            s0,
+            s1,
+            s2,
+            s3,
         ]
     }
 
     pub fn from_bytes(bytes: &[u8]) -> Step {
-        let &[call, file, name, fields, place, bit, flags, twist, value] = bytes else {
+        let &[call, file, name, fields, place, bit, flags, twist, value, ref serial @ ..] = bytes
+        else {
             panic!("{} bytes for a step", bytes.len());
         };
         Step {
@@ -251,6 +261,7 @@ impl Step {
             flags,
             twist,
             value,
+            serial: u32::from_ne_bytes(serial.try_into().expect("4 bytes")),
         }
     }
 }
@@ -271,6 +282,9 @@ impl fmt::Debug for Step {
             if number != 0 {
                 write!(f, " {name} {number}")?;
             }
+        }
+        if self.serial != 0 {
+            write!(f, " serial {}", self.serial)?;
         }
         Ok(())
     }

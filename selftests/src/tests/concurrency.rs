@@ -323,7 +323,7 @@ fn fork_often(line: &mut Line, count: &Count, process: u64) {
             count.of().fetch_add(5, Ordering::Relaxed);
         });
         if random.below(3) == 0 {
-            child.kill();
+            child.kill_under_way();
             data.unregister_bit(address, 0).unwrap();
         } else {
             data.unregister_bit(address, 0).unwrap();

@@ -3,11 +3,13 @@
 //! Lines of `dynamic_events`: making, listing and deleting events by text.
 
 use crate::abi::Data;
+use crate::child;
 use crate::dynamic;
 use crate::errno::Errno;
 use crate::event::{stays, Event};
 use crate::harness::tests;
 use crate::memory::Mapping;
+use crate::os;
 use crate::rows::Rows;
 use crate::status::Status;
 use crate::tracefs::{self, Tracer};
@@ -19,6 +21,8 @@ tests!("dynamic_events":
     what_is_made_is_shared_with_programs,
     row_white_space_and_comments,
     rows_about_bad_lines,
+    better_than_c_3_a_line_without_a_name_is_einval,
+    lines_longer_than_511_bytes_are_einval,
     better_than_c_4_the_group_may_be_named,
     better_than_c_4_another_group_is_einval,
     better_than_c_5_the_name_is_enough_to_delete,
@@ -29,7 +33,46 @@ tests!("dynamic_events":
     lists_what_programs_made,
     better_than_c_14_oldest_first,
     what_is_listed_can_be_written_back,
+    a_line_that_makes_an_event_needs_the_capability,
+    what_is_referred_to_is_busy_before_it_is_persistent,
 );
+
+fn what_is_referred_to_is_busy_before_it_is_persistent() {
+    const NAME: &str = "st_dyn_probed";
+    dynamic::run("u:st_dyn_probed u32 a").unwrap();
+    // Not attached to the event, as it is not enabled, but the event cannot go before it.
+    dynamic::run("e:st_kinds/st_dyn_eprobe user_events/st_dyn_probed a=$a:u32").unwrap();
+    let is_refused = |want| {
+        let child = child::fork(|_| {
+            os::keep_capabilities(0);
+            assert_eq!(Data::open().delete(NAME), Err(want));
+        });
+        child.join();
+        assert!(tracefs::event_exists(NAME));
+    };
+    is_refused(Errno::EBUSY);
+    dynamic::run("-:st_kinds/st_dyn_eprobe").unwrap();
+    is_refused(Errno::EPERM);
+    Data::open().delete(NAME).unwrap();
+}
+
+/// The event stays: so it takes what an event that a program makes stay takes.
+fn a_line_that_makes_an_event_needs_the_capability() {
+    let child = child::fork(|_| {
+        os::keep_capabilities(0);
+        for line in [
+            "u:st_dyn_capable u32 a",
+            "u:user_events/st_dyn_capable u32 a",
+        ] {
+            assert_eq!(dynamic::run(line), Err(Errno::EPERM), "{line}");
+        }
+        // What the line says is looked at first.
+        assert_eq!(dynamic::run("u:st_dyn_capable u33 a"), Err(Errno::EINVAL));
+    });
+    child.join();
+    assert!(!tracefs::event_exists("st_dyn_capable"));
+    assert_eq!(dynamic::user_lines(), [""; 0]);
+}
 
 fn what_is_made_stays_until_deleted() {
     let name = "st_dyn_stays";
@@ -86,7 +129,8 @@ fn row_white_space_and_comments() {
         rows.gives(row, line, dynamic::run(line), Ok(()));
         let want = vec!["u:st_dyn_white u32 a; u32 b".to_string()];
         rows.gives(row, line, dynamic::user_lines(), want);
-        rows.gives("-:", line, dynamic::run("-:st_dyn_white"), Ok(()));
+        let got = dynamic::run("-:st_dyn_white u32 a; u32 b");
+        rows.gives("-:", line, got, Ok(()));
     }
     // Several in one write; they are made up to the one that cannot be.
     let text = "u:st_dyn_white1\nu:st_dyn_white2 u32 a\nu:st_dyn_white3 long a\nu:st_dyn_white4";
@@ -95,7 +139,7 @@ fn row_white_space_and_comments() {
     let want = ["u:st_dyn_white1", "u:st_dyn_white2 u32 a"].map(String::from);
     let got = dynamic::user_lines();
     rows.gives(row, "the third of four is bad", got, want.to_vec());
-    let got = dynamic::run("-:st_dyn_white1\n-:st_dyn_white2");
+    let got = dynamic::run("-:st_dyn_white1\n-:st_dyn_white2 u32 a");
     rows.gives("-:", "two lines", got, Ok(()));
     rows.finish();
 }
@@ -104,8 +148,6 @@ fn rows_about_bad_lines() {
     let _kept = Event::new("st_dyn_bad u32 a");
     let mut rows = Rows::new();
     for (line, want) in [
-        ("u:", Errno::EINVAL),
-        ("u: ", Errno::EINVAL),
         ("u", Errno::EINVAL),
         ("u st_dyn_bad2 u32 a", Errno::EINVAL),
         ("v:st_dyn_bad2 u32 a", Errno::EINVAL),
@@ -121,10 +163,27 @@ fn rows_about_bad_lines() {
     ] {
         rows.fails("bad line", line, dynamic::run(line), want);
     }
-    let long = format!("u:st_dyn_bad2 {}", "u8 abcdefg;".repeat(50));
-    rows.fails("longer than 511", "613", dynamic::run(&long), Errno::EINVAL);
     rows.finish();
     assert_eq!(dynamic::user_lines(), ["u:st_dyn_bad u32 a"]);
+}
+
+fn better_than_c_3_a_line_without_a_name_is_einval() {
+    for line in ["u:", "u: "] {
+        assert_eq!(dynamic::run(line), Err(Errno::EINVAL), "{line:?}");
+    }
+    assert_eq!(Status::now().active, 0);
+}
+
+fn lines_longer_than_511_bytes_are_einval() {
+    let fields: Vec<_> = (0..41).map(|i| format!("u8 abcdef{i:02}")).collect();
+    let text = |name: &str| format!("{name} {}", fields.join(";"));
+    let (longest, longer) = ("st_dyn_long_abcdefg", "st_dyn_long_abcdefgh");
+    assert_eq!(text(longest).len(), 511);
+    assert_eq!(dynamic::run(&format!("u:{}", text(longest))), Ok(()));
+    assert_eq!(Data::open().delete(longest), Ok(()));
+    let got = dynamic::run(&format!("u:{}", text(longer)));
+    assert_eq!(got, Err(Errno::EINVAL));
+    assert_eq!(Status::now().active, 0);
 }
 
 fn better_than_c_4_the_group_may_be_named() {

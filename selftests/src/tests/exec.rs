@@ -216,8 +216,7 @@ fn shared_memory_outlives_the_process_that_registered() {
     toggle(&mut child);
     // The parent, which waits for the other, goes; its memory stays.
     os::kill(child.pid, libc::SIGKILL).unwrap();
-    let (_, status) = os::wait(child.pid, 0).unwrap();
-    assert_eq!(status, libc::SIGKILL);
+    assert_eq!(child.wait(), libc::SIGKILL);
     toggle(&mut child);
     tell(std::slice::from_mut(&mut child), "drop");
     toggle(&mut child);

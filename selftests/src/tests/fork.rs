@@ -10,7 +10,7 @@ use crate::follower::{end, follow, fork, obey, tell, toggle};
 use crate::harness::tests;
 use crate::memory::Mapping;
 use crate::tracefs::{self, Tracer};
-use crate::{os, tasks, wait};
+use crate::{machine, os, tasks, wait};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -159,7 +159,7 @@ fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
                 assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
             }
         });
-        for _ in 0..1000 {
+        for _ in 0..machine::rounds(1000) {
             let pid = os::fork().unwrap();
             if pid == 0 {
                 let is_set = page.word(0).load(Ordering::Relaxed) & 1 != 0;
@@ -190,7 +190,7 @@ fn a_child_whose_parent_has_ended_keeps_them() {
         _ => os::exit_now(0),
     });
     // The parent between has exited; its child talks on the same line.
-    assert_eq!(os::wait(orphan.pid, 0), Ok((orphan.pid, 0)));
+    assert_eq!(orphan.wait(), 0);
     let mut toggle = || {
         let top = Tracer::top();
         top.enable(&event.name);

@@ -7,12 +7,13 @@ use crate::child::{self, Child};
 use crate::event::Event;
 use crate::follower::{end, fork, tell, toggle};
 use crate::harness::tests;
+use crate::latency::Latencies;
 use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::tracefs::Tracer;
 use crate::{os, tasks, wait};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 tests!("hostile":
     who_maps_and_unmaps_holds_up_nobody,
@@ -20,6 +21,10 @@ tests!("hostile":
     who_holds_the_lock_of_its_mappings_holds_up_nobody,
     a_stopped_process_holds_up_nobody_and_gets_its_bit,
 );
+
+/// How many milliseconds it usually may take to attach, and until the bits of all others are set.
+const MOST_OF_ATTACHING: u64 = 200;
+const MOST_UNTIL_SET: u64 = 400;
 
 /// Has children that do `bad` for ever, each round of which is counted, and changes the event
 /// meanwhile: the bits of all others follow, those on dropped pages too.
@@ -41,28 +46,25 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     go_on();
     let mut others = vec![fork(&event), fork(&event)];
     let top = Tracer::top();
-    let (mut attaching, mut until_set) = (Duration::ZERO, Duration::ZERO);
-    for round in 0..6 {
+    let (mut attaching, mut until_set) = (Latencies::default(), Latencies::default());
+    for round in 0..10 {
         if round % 2 == 1 {
             tell(&mut others, "drop");
             event.page.advise(libc::MADV_DONTNEED).unwrap();
         }
         let start = Instant::now();
         top.enable(&event.name);
-        attaching = attaching.max(start.elapsed());
+        attaching.add(start.elapsed());
         event.wait_set();
         tell(&mut others, "set");
-        until_set = until_set.max(start.elapsed());
+        until_set.add(start.elapsed());
         go_on();
         top.disable(&event.name);
         event.wait_clear();
         tell(&mut others, "clear");
     }
-    println!(
-        "  # longest attaching: {} ms; until all other bits were set: {} ms",
-        attaching.as_millis(),
-        until_set.as_millis()
-    );
+    attaching.judge("attaching", MOST_OF_ATTACHING);
+    until_set.judge("until all other bits were set", MOST_UNTIL_SET);
     for one in hostile {
         one.kill();
     }
@@ -136,16 +138,20 @@ fn a_stopped_process_holds_up_nobody_and_gets_its_bit() {
         let stopped = stopped.pid;
         move || tasks::word_of(stopped, address).map(|word| word & 1) == Some(bit)
     };
-    for _ in 0..3 {
-        top.enable(&event.name);
-        event.wait_set();
-        tell(&mut others, "set");
+    let mut until_set = Latencies::default();
+    for _ in 0..5 {
+        until_set.during(|| {
+            top.enable(&event.name);
+            event.wait_set();
+            tell(&mut others, "set");
+        });
         wait::until("the bit of the stopped process to be set", is(1));
         top.disable(&event.name);
         event.wait_clear();
         tell(&mut others, "clear");
         wait::until("the bit of the stopped process to be cleared", is(0));
     }
+    until_set.judge("until all other bits were set", MOST_UNTIL_SET);
     os::kill(stopped.pid, libc::SIGCONT).unwrap();
     others.push(stopped);
     toggle(&event, &mut others);

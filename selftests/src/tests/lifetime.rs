@@ -21,6 +21,7 @@ tests!("lifetime":
     ids_are_not_mixed_up_when_events_come_and_go,
     one_event_going_leaves_the_others,
     made_again_while_it_goes,
+    made_again_with_other_fields_while_it_goes,
 );
 
 fn goes_with_the_last_file() {
@@ -175,5 +176,15 @@ fn made_again_while_it_goes() {
             top.disable("st_life_race");
         }
         event.unregister().unwrap();
+    }
+}
+
+fn made_again_with_other_fields_while_it_goes() {
+    // The one without a user is not in the way, whether the work queue has come to it or not.
+    for _ in 0..50 {
+        for fields in ["u32 a", "u64 a"] {
+            let event = Event::new(&format!("st_life_fields {fields}"));
+            event.unregister().unwrap();
+        }
     }
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tests, by subject. Names say the rule that is checked; `better_than_c_N` is row N of the
-//! contract's table of deliberate differences. The kernel's own C implementation fails these, and
-//! passes all others.
+//! The tests, by subject. Names say the rule that is checked.
+//!
+//! `row_...` and `rows_...` are rules that the C implementation keeps, too: `selftests --against-c` runs them
+//! there. `better_than_c_N` is row N of the contract's table of deliberate differences, and shows what the
+//! module does; what C does instead is shown by `conformance`, where that has cases of the row. The others are
+//! of the module alone: what C does there nothing shows.
 
 mod accounting;
 mod bit;
@@ -10,25 +13,32 @@ mod bpf;
 mod cgroup;
 mod concurrency;
 mod consumers;
+mod cpus;
 mod deferred;
 mod delete;
 mod dynamic_events;
 mod exec;
 mod faults;
+mod file_systems;
 mod fork;
 mod fork_stalled;
+mod freezer;
 mod ftrace;
 mod fuzz;
 mod guarded;
 mod hostile;
 mod hostile_user;
 mod huge_pages;
+mod instances;
+mod io_uring;
 mod lifetime;
 mod listing;
 mod load;
 mod long_listings;
+mod mappings;
 mod max_events;
 mod multi_format;
+mod nodes;
 mod page_kinds;
 mod pages;
 mod perf;
@@ -37,12 +47,16 @@ mod processes;
 mod register;
 mod register_rows;
 mod registrations;
+mod restricted;
+mod retries;
 mod signals;
 mod sizes;
 mod soak;
 mod status;
 mod storm;
 mod stress;
+mod symbols;
+mod traced_functions;
 mod truncate;
 mod unloading;
 mod unprivileged;
@@ -54,12 +68,25 @@ use crate::harness::Test;
 
 pub use load::REFUSAL;
 
+/// Does the test's name say that it is a rule which the C implementation keeps, too?
+pub fn is_of_both(test: &Test) -> bool {
+    let name = test.name.rsplit("::").next().unwrap_or_default();
+    name.starts_with("row_") || name.starts_with("rows_")
+}
+
 /// Every test.
 pub fn all() -> impl Iterator<Item = Test> {
     [
         load::TESTS,
         unloading::TESTS,
+        instances::TESTS_OF_LOADING,
+        cpus::TESTS_OF_LOADING,
+        freezer::TESTS_OF_LOADING,
+        symbols::TESTS,
+        traced_functions::TESTS,
         faults::loading::TESTS,
+        file_systems::TESTS_OF_LOADING,
+        io_uring::TESTS_OF_LOADING,
         register_rows::TESTS,
         register::TESTS,
         unregister::TESTS,
@@ -71,15 +98,26 @@ pub fn all() -> impl Iterator<Item = Test> {
         guarded::TESTS,
         withheld::TESTS,
         withheld::TESTS_OF_KINDS,
+        file_systems::TESTS,
+        file_systems::TESTS_OF_FROZEN,
+        mappings::TESTS,
         processes::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
         faults::calls::TESTS,
         faults::processes::TESTS,
+        faults::workers::TESTS,
         exec::TESTS,
         write::TESTS,
+        io_uring::TESTS,
         sizes::TESTS,
         ftrace::TESTS,
+        instances::TESTS,
+        cpus::TESTS,
+        nodes::TESTS,
+        freezer::TESTS,
+        retries::TESTS,
+        restricted::TESTS,
         perf::TESTS,
         signals::TESTS,
         hostile::TESTS,

@@ -49,6 +49,10 @@ pub const TESTS: &[Test] = &[
         row_all_formats_of_a_name_are_deleted,
     ),
     Test::new(
+        "multi_format::better_than_c_5_the_name_is_enough_for_all_formats",
+        the_name_is_enough_for_all_formats,
+    ),
+    Test::new(
         "multi_format::better_than_c_of_formats_all_or_none_are_deleted",
         all_or_none_are_deleted,
     ),
@@ -384,15 +388,25 @@ fn row_all_formats_of_a_name_are_deleted() {
         delete_when_idle(other, Ok(()));
     }
 
-    // Through dynamic_events: all, those with these fields, those of this group.
-    let mut rows = Rows::new();
-    for (line, left) in [
+    by_lines(&[
+        ("-:st_multi_delete u64 a", 2),
+        ("-:user_events_multi/st_multi_delete u8 a; u8 b", 2),
+    ]);
+}
+
+fn the_name_is_enough_for_all_formats() {
+    by_lines(&[
         ("-:st_multi_delete", 0),
         ("!u:st_multi_delete", 0),
         ("-:user_events_multi/st_multi_delete", 0),
-        ("-:st_multi_delete u64 a", 2),
-        ("-:user_events_multi/st_multi_delete u8 a; u8 b", 2),
-    ] {
+    ]);
+}
+
+/// Deletes formats through `dynamic_events`: all, those with these fields, those of this group.
+fn by_lines(cases: &[(&str, usize)]) {
+    let name = "st_multi_delete";
+    let mut rows = Rows::new();
+    for &(line, left) in cases {
         make_persistent(&THREE, MULTI_FORMAT);
         wait::until("the formats to be unused", || {
             let got = dynamic::run(line);

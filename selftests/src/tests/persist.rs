@@ -4,6 +4,7 @@
 
 use crate::abi::{Data, MULTI_FORMAT, PERSIST};
 use crate::child;
+use crate::conformance::delete_unused;
 use crate::dynamic;
 use crate::errno::Errno;
 use crate::event::{stays, wait_gone, Event};
@@ -109,13 +110,14 @@ fn row_needs_a_capability() {
             drop(data);
 
             let row = "persistent without the capability → EPERM";
-            let got = Data::open().delete("st_persist_cap");
+            let got = delete_unused(|| Data::open().delete("st_persist_cap"));
             rows.gives(row, &case, got, want);
             if got.is_ok() {
-                assert_eq!(Data::open().delete("st_persist_cap2"), Ok(()));
+                let got = delete_unused(|| Data::open().delete("st_persist_cap2"));
+                assert_eq!(got, Ok(()));
             } else {
                 assert!(tracefs::event_exists("st_persist_cap"));
-                let got = dynamic::run("-:st_persist_cap");
+                let got = delete_unused(|| dynamic::run("-:st_persist_cap u32 a"));
                 rows.gives(row, &format!("-:, {case}"), got, want);
                 let got = dynamic::run("u:st_persist_cap3 u32 a");
                 rows.gives(row, &format!("u:, {case}"), got, want);
@@ -184,7 +186,7 @@ fn row_in_use_is_ebusy() {
     let mut busy = |by: &str| {
         let got = Data::open().delete(name);
         rows.fails("in use → EBUSY", by, got, Errno::EBUSY);
-        let got = dynamic::run("-:st_persist_busy");
+        let got = dynamic::run("-:st_persist_busy u32 a");
         rows.fails("in use → EBUSY", &format!("-:, {by}"), got, Errno::EBUSY);
         assert!(tracefs::event_exists(name), "deleted while in use by {by}");
     };

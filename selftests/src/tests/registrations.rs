@@ -15,6 +15,7 @@ use crate::wait::{self, SetOnDrop};
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command, Stdio};
@@ -38,6 +39,8 @@ tests!("better_than_c_registrations":
     a_program_that_changes_its_name,
     a_reader_in_a_pid_namespace,
     can_be_longer_than_a_page,
+    a_process_that_comes_meanwhile_is_not_listed,
+    the_next_process_is_listed_whole_when_one_ends_meanwhile,
     thousands_come_and_go_in_any_order,
     is_correct_while_processes_come_and_go.limit(300),
 );
@@ -157,6 +160,66 @@ impl Crowd {
             wait::until("the bits to be cleared", || now() == 0);
         }
     }
+}
+
+/// The lines of the listing, of which the first are read before `between`.
+#[track_caller]
+fn read_in_two(between: impl FnOnce()) -> Vec<String> {
+    let mut file = File::open(REGISTRATIONS).expect("open the listing");
+    // The header, a line, and a part of the next one.
+    let mut first = vec![0; 2 * HEADER.len() + 20];
+    file.read_exact(&mut first).expect("read the listing");
+    between();
+    let mut text = String::from_utf8(first).unwrap();
+    file.read_to_string(&mut text).expect("read the listing");
+    text.lines().skip(1).map(String::from).collect()
+}
+
+/// A process that has 32 bits of an event in this word, until it is told to end.
+fn fork_with_bits(text: &str, address: u64) -> Child {
+    let mut child = child::fork(|line| {
+        let data = Data::open();
+        for bit in 0..32 {
+            data.register_text(text, address, bit).unwrap();
+        }
+        line.say("registered");
+        line.hear("end");
+    });
+    child.line.hear("registered");
+    child
+}
+
+/// Else a listing would have no end where processes come faster than it is read.
+fn a_process_that_comes_meanwhile_is_not_listed() {
+    let page = Mapping::kept(1);
+    let first = fork_with_bits("st_who_first u32 a", page.address());
+    let mut late = None;
+    let lines = read_in_two(|| late = Some(fork_with_bits("st_who_late u32 a", page.address())));
+    assert_eq!(lines.len(), 32, "{lines:?}");
+    assert!(lines.iter().all(|line| line.starts_with("st_who_first ")));
+    assert_eq!(listing().len(), 64);
+    late.into_iter().chain([first]).for_each(end);
+}
+
+fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
+    let page = Mapping::kept(1);
+    // The bits of the one that stays come before those of the other, by their addresses.
+    let first = fork_with_bits("st_who_ends u32 a", page.address() + 4);
+    let next = fork_with_bits("st_who_next u32 a", page.address());
+    let lines = read_in_two(|| {
+        first.kill();
+        wait_gone("st_who_ends");
+    });
+    let its: Vec<_> = lines
+        .into_iter()
+        .filter(|line| line.starts_with("st_who_next "))
+        .collect();
+    let address = page.address();
+    let want: Vec<_> = (0..32)
+        .map(|bit| line("st_who_next", next.pid, &name(), address, bit, "clear"))
+        .collect();
+    assert_eq!(its, want);
+    end(next);
 }
 
 fn thousands_come_and_go_in_any_order() {
@@ -352,8 +415,9 @@ fn of_processes_that_share_memory_names_one() {
     let second: i32 = first.line.listen().parse().unwrap();
     let line_of = |pid| format!("st_who_shares {pid} {} {address} 0/32 clear", name());
     assert_eq!(listing(), [line_of(first.pid)]);
-    // The other one has the memory alone then.
-    first.kill();
+    // The other one has the memory alone then. It lives as long as this end of the line.
+    os::kill(first.pid, libc::SIGKILL).unwrap();
+    assert_eq!(first.wait(), libc::SIGKILL, "wait status of the first");
     wait::until("the second to be named", || listing() == [line_of(second)]);
     os::kill(second, libc::SIGKILL).unwrap();
     wait_gone("st_who_shares");

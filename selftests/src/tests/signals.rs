@@ -3,7 +3,7 @@
 //! Signals that are pending when registrations are made or inherited.
 
 use crate::abi::Data;
-use crate::child;
+use crate::child::{self, Child};
 use crate::errno::Errno;
 use crate::event::Event;
 use crate::harness::tests;
@@ -11,6 +11,8 @@ use crate::memory::Mapping;
 use crate::os;
 use crate::tracefs::Tracer;
 use crate::wait;
+use std::thread;
+use std::time::{Duration, Instant};
 
 tests!("signals":
     a_traced_child_that_begins_stopped_has_its_registrations,
@@ -69,49 +71,83 @@ fn a_traced_child_that_begins_stopped_has_its_registrations() {
     parent.join();
 }
 
-/// A process that sends SIGUSR1 to this process and all of its group until dropped. It does not
-/// kill, and interrupts nothing for long.
-fn annoyer() -> child::Child {
+/// How many of the children that a test forks must have had a signal, and how many it forks at least.
+const INTERRUPTED: usize = 40;
+const CHILDREN: usize = 100;
+
+/// A process that sends SIGUSR1 to this process and all of its group until dropped, when it must still be
+/// at it. It does not kill. The pauses are longer and shorter than a fork, which begins anew with each signal: without
+/// them it might never end.
+fn annoyer() -> Child {
     os::own_group();
-    os::do_nothing_at(libc::SIGUSR1, libc::SA_RESTART);
+    os::count_at(libc::SIGUSR1, libc::SA_RESTART);
     let group = std::process::id() as i32;
-    child::fork(move |_| {
+    let annoyer = child::fork(move |_| {
         os::own_group();
-        while os::kill(-group, libc::SIGUSR1).is_ok() {
-            std::thread::yield_now();
+        for pause in (0..8).cycle() {
+            os::kill(-group, libc::SIGUSR1).expect("send a signal");
+            thread::sleep(Duration::from_micros(pause * 500));
         }
-    })
+    });
+    wait::until("the first signals", || os::counted() > 10);
+    annoyer
+}
+
+/// Forks children that call `run`, which says whether all is well, until enough of them had a signal
+/// by then.
+fn among_signals(run: impl Fn() -> bool) {
+    const WELL: i32 = 70;
+    const INTERRUPTED_AND_WELL: i32 = 71;
+    let annoyer = annoyer();
+    let before = os::counted();
+    let (start, mut children, mut interrupted) = (Instant::now(), 0, 0);
+    while children < CHILDREN || interrupted < INTERRUPTED {
+        let inherited = os::counted();
+        match os::fork().unwrap() {
+            0 => {
+                let well = run();
+                os::exit_now(match (well, os::counted() > inherited) {
+                    (true, false) => WELL,
+                    (true, true) => INTERRUPTED_AND_WELL,
+                    (false, _) => 1,
+                });
+            }
+            pid => {
+                let (_, status) = os::wait(pid, 0).unwrap();
+                let ends = [WELL, INTERRUPTED_AND_WELL].map(|code| code << 8);
+                assert!(ends.contains(&status), "a child's status {status:#x}");
+                children += 1;
+                interrupted += usize::from(status == ends[1]);
+            }
+        }
+        assert!(
+            start.elapsed() < wait::limit(),
+            "of {children} children only {interrupted} had a signal"
+        );
+    }
+    let signals = os::counted() - before;
+    println!("  # {signals} signals came; {interrupted} of {children} children had one");
+    // This process forks and waits all the time, too.
+    assert!(signals as usize >= INTERRUPTED, "{signals} signals");
+    annoyer.kill();
 }
 
 fn children_that_begin_with_a_signal_have_their_registrations() {
-    let _annoyer = annoyer();
     let event = Event::new("st_sig_children u32 a");
-    for _ in 0..200 {
-        match os::fork().unwrap() {
-            0 => {
-                let again =
-                    event
-                        .data
-                        .register_text("st_sig_children u32 a", event.page.address(), 0);
-                os::exit_now((again != Err(Errno::EADDRINUSE)).into());
-            }
-            pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0)), "a child's end"),
-        }
-    }
+    among_signals(|| {
+        let address = event.page.address();
+        let again = event
+            .data
+            .register_text("st_sig_children u32 a", address, 0);
+        again == Err(Errno::EADDRINUSE)
+    });
 }
 
 fn a_signal_does_not_keep_a_process_from_registering() {
-    let _annoyer = annoyer();
-    for _ in 0..100 {
-        match os::fork().unwrap() {
-            0 => {
-                // The first registration of an address space.
-                let page = Mapping::kept(1);
-                let data = Data::open();
-                let index = data.register_text("st_sig_first u32 a", page.address(), 0);
-                os::exit_now((index != Ok(0)).into());
-            }
-            pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0)), "a child's end"),
-        }
-    }
+    among_signals(|| {
+        // The first registration of an address space.
+        let page = Mapping::kept(1);
+        let data = Data::open();
+        data.register_text("st_sig_first u32 a", page.address(), 0) == Ok(0)
+    });
 }

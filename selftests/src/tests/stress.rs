@@ -9,9 +9,9 @@ use crate::harness::tests;
 use crate::memory::Mapping;
 use crate::perf::Perf;
 use crate::tracefs::Tracer;
-use crate::wait::SetOnDrop;
+use crate::wait::{self, SetOnDrop};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 tests!("stress":
@@ -189,33 +189,65 @@ fn writing_while_toggling() {
 
 fn writing_through_one_file_while_registering() {
     // The table of a file's events grows under its writers.
+    const WRITERS: u32 = 2;
+    /// How many each writes at most for each event that comes: there is room for so many.
+    const MOST: u32 = 150;
     let event = Event::new(&format!("st_stress_grow {FIELDS}"));
     let tracer = Tracer::instance("st_stress_grow");
+    tracer.control("buffer_size_kb", "8192");
     tracer.enable(&event.name);
     let page = Mapping::new(1);
     let done = AtomicBool::new(false);
+    let (registered, counts) = (AtomicU32::new(1), [const { AtomicU32::new(0) }; 2]);
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);
         let (event, done) = (&event, &done);
-        for thread in 0..2 {
+        for (writer, count) in (0..WRITERS).zip(&counts) {
+            let registered = &registered;
             scope.spawn(move || {
                 for n in 0.. {
-                    let payload = payload(thread, n);
+                    while n >= MOST * registered.load(Ordering::Relaxed) {
+                        if done.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        thread::yield_now();
+                    }
+                    let payload = payload(writer, n);
                     assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+                    count.store(n + 1, Ordering::Relaxed);
                     if done.load(Ordering::Relaxed) {
-                        break;
+                        return;
                     }
                 }
             });
         }
         for i in 0..100 {
             let text = format!("st_stress_grow{i} u32 a");
+            let written = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+            let before = written();
             let index = event.data.register_text(&text, page.address() + 4 * i, 0);
             assert_eq!(index, Ok(1 + i as u32));
             assert_eq!(event.data.write(1 + i as u32, &[0; 4]), Err(Errno::EBADF));
+            registered.fetch_add(1, Ordering::Relaxed);
+            wait::until("both to have written meanwhile", || {
+                let now = written();
+                (0..2).all(|writer| now[writer] > before[writer])
+            });
         }
     });
     tracer.disable(&event.name);
+    // All of them, each whole, in the order in which its thread wrote it.
+    assert_eq!(tracer.total("overrun"), 0, "the buffer was too small");
+    let records = tracer.take_records(event.id());
+    let mut next = [0; 2];
+    for record in &records {
+        let (writer, n) = judge(&record.bytes);
+        assert_eq!(n, next[writer as usize], "of writer {writer}");
+        next[writer as usize] += 1;
+    }
+    let written = counts.map(AtomicU32::into_inner);
+    println!("  # {written:?} records beside 100 registrations");
+    assert_eq!(next, written);
 }
 
 fn registering_and_unregistering_while_toggling() {

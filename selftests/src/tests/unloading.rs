@@ -13,7 +13,7 @@ use crate::harness::{self, Test};
 use crate::machine::Log;
 use crate::random::Random;
 use crate::tracefs::{self, Tracer};
-use crate::{child, dynamic, module, tasks, wait};
+use crate::{child, dynamic, module, tasks, trouble, wait};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -36,8 +36,20 @@ pub const TESTS: &[Test] = &[
     .limit(36_000),
 ];
 
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 16;
 const ROUNDS_IF_LONG: usize = 10_000;
+
+/// In how many rounds, at most, each kind of use goes on alone.
+const ROUNDS_ALONE: usize = 60;
+
+/// The kinds of use that hold nothing of the module's: it goes beside them whenever it is asked to.
+const HOLDS_NOTHING: [&str; 2] = ["reads trace files", "sets the limit"];
+
+/// It holds the module while a line is taken, which is too short to be met each time, and is met now and then.
+const HOLDS_FOR_A_MOMENT: &str = "makes dynamic events";
+
+/// How often it is looked whether the module is in use, before it is unloaded because it is.
+const LOOKS: usize = 200;
 
 /// How many steps loading has; what fails at a later one does not fail.
 const STEPS: u64 = 12;
@@ -104,6 +116,9 @@ struct Outcomes {
     unloaded: usize,
     /// How often it went while a kind of use went on.
     gone_beside: [usize; COUNT],
+    /// How often it went while that kind alone went on, and was refused.
+    gone_alone: [usize; COUNT],
+    refused_alone: [usize; COUNT],
 }
 
 struct Attack {
@@ -144,6 +159,50 @@ impl Attack {
             fire::until_it_burns(&self.fire, kinds, &before);
             self.unload(kinds);
         }
+        self.judge(number);
+    }
+
+    /// A kind of use goes on alone, until the module was seen to go beside it and, if it holds something of the
+    /// module's, to be in use: beside others each of them may hide behind what another does.
+    fn alone(&mut self, kind: usize) {
+        let name = Fire::name(kind);
+        let holds = !HOLDS_NOTHING.contains(&name) && name != HOLDS_FOR_A_MOMENT;
+        self.fire.order(1 << kind);
+        for number in 1..=ROUNDS_ALONE {
+            let before: [u64; COUNT] = std::array::from_fn(|kind| self.fire.done(kind));
+            let loaded = module::load_file(&self.module, "");
+            assert_eq!(loaded, Ok(()), "beside who {name}: load");
+            self.fire.order(1 << kind);
+            fire::until_it_burns(&self.fire, 1 << kind, &before);
+            let (gone, refused) = (self.outcomes.gone, self.outcomes.refused);
+            // Some hold it for short moments only.
+            let is_wanted = holds && self.outcomes.refused_alone[kind] == 0;
+            let _ = is_wanted && (0..LOOKS).any(|_| module::users() > 0);
+            self.unload(1 << kind);
+            self.outcomes.gone_alone[kind] += self.outcomes.gone - gone;
+            self.outcomes.refused_alone[kind] += self.outcomes.refused - refused;
+            self.judge(number);
+            let was_refused = self.outcomes.refused_alone[kind] > 0;
+            if self.outcomes.gone_alone[kind] > 0 && (was_refused || !holds) {
+                break;
+            }
+        }
+        let (gone, refused) = (
+            self.outcomes.gone_alone[kind],
+            self.outcomes.refused_alone[kind],
+        );
+        println!(
+            "  # beside who {name} alone the module went {gone} times, and was refused {refused} times"
+        );
+        assert!(gone > 0, "never gone beside who {name}");
+        assert!(
+            (refused > 0) == holds || name == HOLDS_FOR_A_MOMENT,
+            "refused {refused} times beside who {name}"
+        );
+    }
+
+    /// What is to be seen after each round.
+    fn judge(&mut self, number: usize) {
         match number % 16 {
             0 => nothing_is_left(),
             _ => nothing_is_seen(),
@@ -183,7 +242,7 @@ impl Attack {
     /// The kernel has nothing to say, nor the module, but that it comes and goes.
     fn judge_log(&mut self) {
         let lines = self.log.take();
-        assert_eq!(harness::trouble(&lines), None);
+        assert_eq!(trouble::first(&lines), None);
         let usual = ["loaded", "unloaded", "cannot load: "];
         let said = module::said(lines).into_iter().find(|line| {
             let text = &line[module::NAME.len() + 2..];
@@ -222,13 +281,14 @@ fn under_fire_it_is_in_use_or_goes_and_leaves_nothing() {
     } else {
         (0..rounds).for_each(|number| attack.round(number));
     }
+    (0..COUNT).for_each(|kind| attack.alone(kind));
     attack.fire.order(0);
     nothing_is_left();
 
     let seconds = start.elapsed().as_secs_f32();
     let Attack { fire, outcomes, .. } = attack;
     println!(
-        "  # {rounds} rounds in {seconds:.1} s: gone under fire {} times, in use until all let go {} times \
+        "  # {rounds} rounds, and some for each kind alone, in {seconds:.1} s: gone under fire {} times, in use until all let go {} times \
          (refused {} times in all), {} loads failed as asked",
         outcomes.gone, outcomes.busy, outcomes.refused, outcomes.unloaded,
     );

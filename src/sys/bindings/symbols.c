@@ -167,7 +167,7 @@ static bool is_kernel_function(const void *addr)
 {
 	const void *start = lookup("_stext"), *end = lookup("_etext");
 
-	return addr && addr >= start && addr < end;
+	return start && addr >= start && addr < end;
 }
 
 /*

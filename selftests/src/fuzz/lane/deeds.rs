@@ -2,20 +2,25 @@
 
 //! What is done beside the steps of processes: they begin and end, events are listened to, made and deleted.
 
-use super::{instance_name, Lane, Process};
+use super::{new_instance, Lane, Process, Sampler};
 use crate::errno::Errno;
 use crate::fuzz::actor::{order, ACTORS};
-use crate::fuzz::model::{Key, Tracer as Listener, PERFS};
+use crate::fuzz::model::{Key, Page, Tracer as Listener, PERFS};
 use crate::fuzz::step::*;
 use crate::perf::{Perf, ANY_CPU};
 use crate::tracefs::{self, Tracer};
-use crate::{dynamic, os, wait};
+use crate::{dynamic, machine, os, wait};
 use std::fs;
 use std::io::Write;
+
+/// Pages of a perf event's ring: for what one burst writes.
+const PAGES: usize = 16;
 
 impl Lane {
     /// Does something else than a process does: makes, ends and changes them, and listens.
     pub(super) fn deed(&mut self) {
+        // It is soon back.
+        let instance = if self.instance.is_none() { 40 } else { 2 };
         let deed: fn(&mut Lane) = self.random.weighted(&[
             (60, Lane::switch as fn(&mut Lane)),
             (12, Lane::histogram),
@@ -23,11 +28,11 @@ impl Lane {
             (16, Lane::perf),
             (10, Lane::dynamic),
             (6, Lane::list),
-            (6, Lane::count),
+            (10, Lane::records),
             (14, Lane::fork),
             (2, Lane::exec),
             (10, Lane::end_one),
-            (2, Lane::instance),
+            (instance, Lane::instance),
         ]);
         deed(self);
         self.look_at_all();
@@ -61,9 +66,20 @@ impl Lane {
         tracefs::formats_of(&name)[at.expect("an event that exists")].clone()
     }
 
+    /// Remembers the id of an event that is there.
+    fn know_id(&mut self, key: Key, directory: &str) {
+        let model = self.model();
+        let at = model.position(key).expect("an event that exists");
+        let serial = model.events[at].serial;
+        self.ids.insert(serial, tracefs::event_id(directory));
+    }
+
     /// Writes a file of an event that attaches or detaches a listener.
     fn attach(&mut self, key: Key, listener: Listener, file: &str, value: &str, on: bool) {
         let directory = self.directory(key);
+        if on {
+            self.know_id(key, &directory);
+        }
         let want = self.foretell(|model| model.attach(key, listener, on));
         let top = Tracer::top();
         let tracer = match listener {
@@ -82,11 +98,44 @@ impl Lane {
     fn switch(&mut self) {
         let Some(key) = self.event() else { return };
         let on = self.random.thousandths(500);
+        if self.random.thousandths(200) {
+            self.page_out();
+        }
         let listener = match self.random.thousandths(500) && self.instance.is_some() {
             true => Listener::Instance,
             false => Listener::Top,
         };
         self.attach(key, listener, "enable", if on { "1" } else { "0" }, on);
+    }
+
+    /// Has all processes put out their pages, where there is swap, and the kernel forget what it cached: the
+    /// bits that change next are not in memory.
+    fn page_out(&mut self) {
+        for slot in 0..ACTORS {
+            if self.processes[slot].is_none() {
+                continue;
+            }
+            let pages = match self.model().actor(slot).page {
+                Page::Unmapped => 1,
+                _ => 2,
+            };
+            let mut bytes = vec![order::STEPS, pages];
+            for value in 0..pages {
+                let step = Step {
+                    value,
+                    ..Step::new(Call::PageOut)
+                };
+                bytes.extend(step.bytes());
+            }
+            self.order(slot, &bytes);
+            let mut answers = vec![0; 8 * usize::from(pages)];
+            self.hear(slot, &mut answers);
+            self.compare("paging out", answers.iter().any(|byte| *byte != 0), false);
+        }
+        if self.random.thousandths(100) {
+            machine::drop_caches();
+        }
+        self.tell_deed(|| "all pages out".into());
     }
 
     fn histogram(&mut self) {
@@ -108,7 +157,7 @@ impl Lane {
         let Some(instance) = &self.instance else {
             return;
         };
-        let on = self.random.thousandths(600);
+        let on = self.random.thousandths(300);
         let directory = self.directory(key);
         let value = if on { "common_pid == 0" } else { "0" };
         let got = instance.set(&directory, "filter", value);
@@ -123,22 +172,43 @@ impl Lane {
 
     fn perf(&mut self) {
         let perf = self.random.below(PERFS);
-        if let Some(open) = self.perfs[perf].take() {
-            let got = open.count();
-            drop(open);
-            let want = self.foretell(|model| model.close_perf(perf));
-            self.tell_deed(|| format!("close perf {perf}: {got}"));
-            self.compare("records that perf counted", Some(got), want);
+        if self.perfs[perf].is_some() {
+            self.close_perf(perf);
             return;
         }
         let Some(key) = self.event() else { return };
         let slot = self.slot();
-        let id = tracefs::event_id(&self.directory(key));
+        let directory = self.directory(key);
+        self.know_id(key, &directory);
         let pid = self.processes[slot].as_ref().expect("a process").pid;
-        self.perfs[perf] = Some(Perf::open(id, pid, ANY_CPU).expect("perf_event_open"));
+        let id = tracefs::event_id(&directory);
+        self.perfs[perf] = Some(Sampler {
+            perf: Perf::sample(id, pid, ANY_CPU, PAGES),
+            records: Vec::new(),
+        });
         let want = self.foretell(|model| model.open_perf(perf, key, slot));
         self.tell_deed(|| format!("perf {perf} of {key:?} in process {slot}"));
         self.compare("perf", Ok(()), want);
+    }
+
+    /// Closes a perf event, if it is open, and compares what it took.
+    pub(super) fn close_perf(&mut self, perf: usize) {
+        let Some(Sampler {
+            perf: mut open,
+            mut records,
+        }) = self.perfs[perf].take()
+        else {
+            return;
+        };
+        records.extend(open.take());
+        let (count, lost) = (open.count(), open.lost);
+        drop(open);
+        let want = self.foretell_records(|model| model.close_perf(perf).expect("it was open"));
+        self.tell_deed(|| format!("close perf {perf}: {count}"));
+        self.compare("records that perf counted", count, want.len() as u64);
+        self.compare("records that perf lost", lost, 0);
+        self.compare_records("perf", &records, &want, 0);
+        self.compared += want.len() as u64;
     }
 
     /// A line of `dynamic_events`.
@@ -154,7 +224,13 @@ impl Lane {
             fields,
         };
         let text = description(&name_of(self.number, name), fields, false);
-        let (line, want) = match self.random.below(4) {
+        let kind = self.random.below(4);
+        let deletes = kind > 1;
+        if deletes {
+            // It may empty the buffer.
+            self.records();
+        }
+        let (line, want) = match kind {
             0 => (format!("u:{text}"), self.foretell(|model| model.make(key))),
             1 => (
                 format!("u:{} u32 a; long x", name_of(self.number, name)),
@@ -169,14 +245,25 @@ impl Lane {
                 self.foretell(|model| model.unmake(name, 0)),
             ),
         };
-        let mut got = dynamic::run(&line);
-        if want != Err(Errno::EBUSY) {
-            wait::comes(|| {
-                if got == Err(Errno::EBUSY) {
-                    got = dynamic::run(&line);
-                }
-                got != Err(Errno::EBUSY)
-            });
+        let run = || {
+            let mut got = dynamic::run(&line);
+            if want != Err(Errno::EBUSY) {
+                wait::comes(|| {
+                    if got == Err(Errno::EBUSY) {
+                        got = dynamic::run(&line);
+                    }
+                    got != Err(Errno::EBUSY)
+                });
+            }
+            got
+        };
+        let got = match deletes {
+            true => self.emptied.by(run),
+            false => run(),
+        };
+        if deletes && self.models().all(|model| model.going.is_empty()) {
+            // It was emptied, or did not need it; not again until another event goes.
+            self.models().for_each(|model| model.may_be_emptied = false);
         }
         self.tell_deed(|| format!("dynamic_events: {line} -> {got:?}"));
         self.compare("dynamic_events", got, want);
@@ -193,7 +280,7 @@ impl Lane {
         let pid = i64::from_ne_bytes(pid);
         assert!(pid > 0, "fork: {:?}", Errno(-pid as i32));
         self.processes[child] = Some(Process::new(pid as i32));
-        self.foretell(|model| model.fork(slot, child));
+        self.foretell(|model| model.fork(slot, child, pid as i32));
         self.tell_deed(|| format!("{slot} forks {child}"));
     }
 
@@ -231,6 +318,8 @@ impl Lane {
     }
 
     fn instance(&mut self) {
+        // What it took would go with it.
+        self.records();
         match self.instance.take() {
             Some(instance) => {
                 drop(instance);
@@ -238,7 +327,7 @@ impl Lane {
                 self.tell_deed(|| "the instance goes".into());
             }
             None => {
-                self.instance = Some(Tracer::instance(&instance_name(self.number)));
+                self.instance = Some(new_instance(self.number));
                 self.foretell(|model| model.has_instance = true);
                 self.tell_deed(|| "the instance comes".into());
             }

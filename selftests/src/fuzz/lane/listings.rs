@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the listings and buffers say, compared with what they must.
+//! What the listings say, compared with what they must.
 
 use super::Lane;
-use crate::dynamic;
+use crate::abi::STATUS;
 use crate::fuzz::model::Tracer as Listener;
 use crate::fuzz::step::*;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
+
+const DYNAMIC: &str = "/sys/kernel/tracing/dynamic_events";
 
 impl Lane {
     /// Compares the listings.
@@ -23,22 +26,16 @@ impl Lane {
             }
             None => line.to_string(),
         };
-        let read = || {
-            let text = fs::read_to_string(crate::abi::STATUS).expect("read the status file");
-            let mut status: Vec<String> = text.lines().filter(is_ours).map(without_id).collect();
-            let lines = dynamic::user_lines();
-            let lines = lines.iter().map(|line| &line[2..]);
-            let mut lines: Vec<String> = lines.filter(is_ours).map(String::from).collect();
+        // In no order there.
+        let ordered = |mut lines: Vec<String>| {
             if self.c.is_some() {
-                // In no order there.
-                status.sort();
                 lines.sort();
             }
-            (status, lines)
+            lines
         };
 
         let events = &self.model().events;
-        let mut want: Vec<String> = events
+        let want: Vec<String> = events
             .iter()
             .map(|event| {
                 let name = name_of(self.number, event.key.name);
@@ -55,7 +52,7 @@ impl Lane {
                 format!("{name}{dot}{used}")
             })
             .collect();
-        let mut want_lines: Vec<String> = events
+        let want_lines: Vec<String> = events
             .iter()
             .map(|event| {
                 description(
@@ -65,36 +62,45 @@ impl Lane {
                 )
             })
             .collect();
-        if self.c.is_some() {
-            want.sort();
-            want_lines.sort();
-        }
-        let want = (want, want_lines);
-        // A reader of several pages can miss an event while others, of another lane, go.
-        let mut got = read();
-        for _ in 0..100 {
-            if got != want {
-                got = read();
+        let (want, want_lines) = (ordered(want), ordered(want_lines));
+
+        // Whatever other lanes do meanwhile, the events of this one stand still, and each reading must have
+        // them: the module goes on behind the last one that it showed, and C shows all at once.
+        let (text, _) = read(STATUS);
+        let status = text.lines().filter(is_ours).map(without_id).collect();
+        self.compare("user_events_status", ordered(status), want);
+
+        // The trace core goes on at a place in its list. What is read in one piece must be right. A reading of
+        // several can miss an event while others, of another lane, go; but it cannot have one twice, nor
+        // another, nor two in another order.
+        for left in (0..100).rev() {
+            let (text, is_whole) = read(DYNAMIC);
+            let lines = text.lines().filter_map(|line| line.strip_prefix("u:"));
+            let got = ordered(lines.filter(is_ours).map(String::from).collect());
+            if is_whole || left == 0 || got == want_lines {
+                self.compare("dynamic_events", got, want_lines);
+                break;
             }
+            let mut rest = want_lines.iter();
+            let could_be = got.iter().all(|line| rest.any(|one| one == line));
+            assert!(could_be, "dynamic_events: {got:?}, of {want_lines:?}");
         }
-        self.compare("user_events_status", got.0, want.0);
-        self.compare("dynamic_events", got.1, want.1);
         self.tell_deed(|| "the listings".into());
     }
+}
 
-    /// Compares how many records the instance took.
-    pub(super) fn count(&mut self) {
-        let Some(instance) = &self.instance else {
-            return;
-        };
-        let got = instance.total("entries") + instance.total("overrun");
-        instance.control("trace", "");
-        let want = self.foretell(|model| std::mem::take(&mut model.recorded));
-        self.tell_deed(|| format!("{got} records in the instance"));
-        if self.model().may_be_emptied {
-            assert!(got <= want, "{got} records in the instance, of {want}");
-        } else {
-            self.compare("records in the instance", got, want);
+/// Reads a listing. Tells whether it came in one piece, as it was at one moment.
+fn read(path: &str) -> (String, bool) {
+    let mut file = File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
+    let (mut bytes, mut part, mut pieces) = (Vec::new(), vec![0; 1 << 16], 0);
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => break,
+            Ok(length) => bytes.extend(&part[..length]),
+            Err(error) => panic!("read {path}: {error}"),
         }
+        pieces += 1;
     }
+    let text = String::from_utf8(bytes).expect("a listing in ASCII");
+    (text, pieces <= 1)
 }

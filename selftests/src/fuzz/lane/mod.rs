@@ -5,6 +5,7 @@
 
 mod deeds;
 mod listings;
+mod records;
 
 use super::actor::{order, Actor, Pipes, ACTORS, WORDS};
 use super::draw::Draw;
@@ -16,13 +17,15 @@ use crate::memory::PAGE;
 use crate::perf::Perf;
 use crate::random::Random;
 use crate::tracefs::{self, Tracer};
-use crate::{os, wait};
-use std::collections::VecDeque;
+use crate::{os, ring, wait};
+pub use records::Emptied;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::panic::{self, AssertUnwindSafe};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Steps that a process does in a row, at most; and in a rush.
@@ -50,6 +53,12 @@ impl Process {
     }
 }
 
+/// An open perf event, and what it took so far.
+struct Sampler {
+    perf: Perf,
+    records: Vec<ring::Record>,
+}
+
 /// One thing that was done.
 enum Told {
     Step(usize, Step, Result<i64>),
@@ -66,19 +75,29 @@ pub struct Lane {
     pipes: Vec<Pipes>,
     processes: [Option<Process>; ACTORS],
     instance: Option<Tracer>,
-    perfs: [Option<Perf>; PERFS],
+    perfs: [Option<Sampler>; PERFS],
+    /// By the serial of an event that something listened to: its id.
+    ids: BTreeMap<u32, u64>,
+    emptied: Rc<Emptied>,
+    /// Of each record that the instance should have: how often buffers had been emptied before its burst.
+    over_before: Vec<u64>,
+    /// Records of the instance and of perf that were compared, and how many of them might have been missing.
+    pub compared: u64,
+    pub unsure: u64,
+    /// Writes so far.
+    writes: u32,
     past: VecDeque<Told>,
     /// Steps and deeds so far.
     pub done: u64,
     /// How many of them ours and C are to answer differently.
-    differences: u64,
+    pub differences: u64,
     /// Mostly what is quick, in long rows.
     pub rush: bool,
 }
 
 impl Lane {
     /// Starts the first process.
-    pub fn new(seed: u64, number: u32, whose: Whose) -> Lane {
+    pub fn new(seed: u64, number: u32, whose: Whose, emptied: Rc<Emptied>) -> Lane {
         let pipes: Vec<_> = (0..ACTORS).map(|_| Pipes::new()).collect();
         let pid = match os::fork().expect("fork") {
             0 => {
@@ -95,12 +114,18 @@ impl Lane {
         Lane {
             number,
             random: Random::new(seed ^ (u64::from(number) << 48)),
-            ours: Model::new(Whose::Ours),
-            c: (whose == Whose::C).then(|| Model::new(Whose::C)),
+            ours: Model::new(Whose::Ours, pid),
+            c: (whose == Whose::C).then(|| Model::new(Whose::C, pid)),
             pipes,
             processes,
-            instance: Some(Tracer::instance(&instance_name(number))),
+            instance: Some(new_instance(number)),
             perfs: [const { None }; PERFS],
+            ids: BTreeMap::new(),
+            emptied,
+            over_before: Vec::new(),
+            compared: 0,
+            unsure: 0,
+            writes: 0,
             past: VecDeque::new(),
             done: 0,
             differences: 0,
@@ -109,17 +134,25 @@ impl Lane {
     }
 
     /// Goes on for so many steps and deeds; panics when something is not as foretold. Calls `each`
-    /// with how many were done, and how many of them differ between ours and C.
-    pub fn run(&mut self, operations: u64, mut each: impl FnMut(u64, u64)) {
+    /// after some of them.
+    pub fn run(&mut self, operations: u64, mut each: impl FnMut(&Lane)) {
         while self.done < operations {
             match self.random.thousandths(if self.rush { 80 } else { 350 }) {
                 true => self.deed(),
                 false => self.burst(),
             }
-            each(self.done, self.differences);
+            if self.model().recorded.len() > records::MOST {
+                self.records();
+            }
+            each(self);
+        }
+        self.records();
+        for perf in 0..PERFS {
+            self.close_perf(perf);
         }
         self.list();
         self.look_at_all();
+        each(self);
     }
 
     /// Ends everything, also what went wrong midway.
@@ -165,6 +198,12 @@ impl Lane {
         self.c.as_ref().unwrap_or(&self.ours)
     }
 
+    fn models(&mut self) -> impl Iterator<Item = &mut Model> {
+        [Some(&mut self.ours), self.c.as_mut()]
+            .into_iter()
+            .flatten()
+    }
+
     /// Foretells; counts where ours and C differ.
     fn foretell<T: PartialEq>(&mut self, foretell: impl Fn(&mut Model) -> T) -> T {
         let ours = foretell(&mut self.ours);
@@ -194,6 +233,7 @@ impl Lane {
     /// Has a process do some steps in a row.
     fn burst(&mut self) {
         let slot = self.slot();
+        let over = self.emptied.over();
         let length = 1 + self.random.below(if self.rush { RUSH } else { BURST });
         let mut steps: Vec<(Step, Result<i64>)> = Vec::with_capacity(length);
         let mut bytes = vec![order::STEPS, 0];
@@ -212,6 +252,10 @@ impl Lane {
                 }
                 self.wait_gone(step.name);
             }
+            if step.call == Call::Write {
+                self.writes += 1;
+                step.serial = self.writes;
+            }
             let want = self.foretell(|model| model.step(slot, &step));
             if step.call == Call::Delete && want != Err(Errno::EBUSY) {
                 step.flags |= flag::PATIENT;
@@ -219,6 +263,8 @@ impl Lane {
             bytes.extend(step.bytes());
             steps.push((step, want));
         }
+        let recorded = self.model().recorded.len();
+        self.over_before.resize(recorded, over);
         bytes[1] = steps.len() as u8;
         self.order(slot, &bytes);
         let mut answers = vec![0; 8 * steps.len()];
@@ -234,6 +280,9 @@ impl Lane {
             if got != *want {
                 panic!("process {slot}, {step:?}: foretold {want:?}, got {got:?}");
             }
+        }
+        for sampler in self.perfs.iter_mut().flatten() {
+            sampler.records.extend(sampler.perf.take());
         }
         self.look(slot);
     }
@@ -307,10 +356,7 @@ impl Lane {
         wait::until(&format!("{text} to have {alive} events"), || {
             count() == alive
         });
-        for model in [Some(&mut self.ours), self.c.as_mut()]
-            .into_iter()
-            .flatten()
-        {
+        for model in self.models() {
             model.going.retain(|key| key.name != name);
         }
     }
@@ -326,4 +372,12 @@ impl Lane {
 
 fn instance_name(lane: u32) -> String {
     format!("{}fuzz{lane}", tracefs::PREFIX)
+}
+
+/// An instance of a lane. Its clock counts records, so that their order is known, on whatever processor
+/// they are.
+fn new_instance(lane: u32) -> Tracer {
+    let instance = Tracer::instance(&instance_name(lane));
+    instance.control("trace_clock", "counter");
+    instance
 }

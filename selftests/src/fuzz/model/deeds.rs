@@ -2,7 +2,7 @@
 
 //! What becomes of processes, and what listens to events, makes and deletes them.
 
-use super::state::{Actor, Key, Tracer};
+use super::state::{Actor, Key, PerfEvent, Record, Tracer};
 use super::{bit, check, Model};
 use crate::errno::{Errno, Result};
 use crate::fuzz::actor::ACTORS;
@@ -10,17 +10,17 @@ use crate::fuzz::step::FIELDS;
 
 impl Model {
     /// A process forks one that takes another slot.
-    pub fn fork(&mut self, slot: usize, child: usize) {
+    pub fn fork(&mut self, slot: usize, child: usize, pid: i32) {
         let actor = self.actor(slot).clone();
-        self.actors[child] = Some(actor);
+        self.actors[child] = Some(Actor { pid, ..actor });
     }
 
     /// A process executes the program anew.
     pub fn exec(&mut self, slot: usize) {
-        let is_root = self.actor(slot).is_root;
+        let &Actor { is_root, pid, .. } = self.actor(slot);
         self.actors[slot] = Some(Actor {
             is_root,
-            ..Actor::new()
+            ..Actor::new(pid)
         });
         self.settle();
     }
@@ -28,10 +28,10 @@ impl Model {
     /// A process ends.
     pub fn exit(&mut self, slot: usize) {
         self.actors[slot] = None;
-        for (_, actor, _) in self.perfs.iter_mut().flatten() {
-            if *actor == slot {
-                // Whoever takes the slot is another process.
-                *actor = ACTORS;
+        for perf in self.perfs.iter_mut().flatten() {
+            if perf.slot == slot {
+                // What takes the slot is another process.
+                perf.slot = ACTORS;
             }
         }
         self.settle();
@@ -67,19 +67,23 @@ impl Model {
         result
     }
 
-    /// A perf event that counts what a process writes is opened.
+    /// A perf event that samples what a process writes is opened.
     pub fn open_perf(&mut self, perf: usize, key: Key, slot: usize) -> Result<()> {
         self.listen(key, Tracer::Perf(perf), true)?;
-        self.perfs[perf] = Some((key, slot, 0));
+        self.perfs[perf] = Some(PerfEvent {
+            key,
+            slot,
+            records: Vec::new(),
+        });
         Ok(())
     }
 
-    /// It is closed. Returns what it must have counted.
-    pub fn close_perf(&mut self, perf: usize) -> Option<u64> {
-        let (key, _, count) = self.perfs[perf].take()?;
+    /// It is closed. Returns what it must have taken.
+    pub fn close_perf(&mut self, perf: usize) -> Option<Vec<Record>> {
+        let PerfEvent { key, records, .. } = self.perfs[perf].take()?;
         let closed = self.attach(key, Tracer::Perf(perf), false);
         closed.expect("an event with a tracer");
-        Some(count)
+        Some(records)
     }
 
     /// The lane's instance goes, and with it what it listened to.
@@ -96,7 +100,7 @@ impl Model {
         }
         self.has_instance = false;
         self.may_be_emptied = false;
-        self.recorded = 0;
+        self.recorded.clear();
         self.settle();
     }
 

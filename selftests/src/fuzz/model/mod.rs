@@ -6,7 +6,7 @@ mod deeds;
 mod state;
 mod steps;
 
-pub use state::{Actor, Event, Key, Page, Tracer};
+pub use state::{Actor, Event, Key, Page, PerfEvent, Record, Tracer};
 
 use super::actor::ACTORS;
 use crate::errno::{Errno, Result};
@@ -34,13 +34,12 @@ pub struct Model {
     /// Events that nobody uses and that are about to go.
     pub going: Vec<Key>,
     pub has_instance: bool,
-    /// Records that the instance took since it was last asked;
-    pub recorded: u64,
-    /// or fewer: the trace core empties a buffer, whenever an event is deleted by `dynamic_events`,
-    /// once an event is gone that may have records there.
+    /// Records that the instance took since it was last asked, in their order.
+    pub recorded: Vec<Record>,
+    /// The trace core may empty the instance's buffer: it does so once an event is gone that may have records
+    /// there, whenever a line of `dynamic_events` is to delete one, whatever comes of that.
     pub may_be_emptied: bool,
-    /// The event, the slot of the process and the records of each open perf event.
-    pub perfs: [Option<(Key, usize, u64)>; PERFS],
+    pub perfs: [Option<PerfEvent>; PERFS],
     next: u32,
 }
 
@@ -58,9 +57,9 @@ fn check(condition: bool, errno: Errno) -> Result<()> {
 
 impl Model {
     /// One process, which has done nothing.
-    pub fn new(whose: Whose) -> Model {
+    pub fn new(whose: Whose, pid: i32) -> Model {
         let mut actors = [const { None }; ACTORS];
-        actors[0] = Some(Actor::new());
+        actors[0] = Some(Actor::new(pid));
         Model {
             whose,
             events: Vec::new(),
@@ -68,9 +67,9 @@ impl Model {
             open: BTreeMap::new(),
             going: Vec::new(),
             has_instance: true,
-            recorded: 0,
+            recorded: Vec::new(),
             may_be_emptied: false,
-            perfs: [None; PERFS],
+            perfs: [const { None }; PERFS],
             next: 0,
         }
     }

@@ -28,12 +28,33 @@ pub struct Event {
     pub key: Key,
     /// What files and registrations know it by: no other event's, and below 64.
     pub(super) number: u32,
+    /// No other event's, also of those that are gone.
+    pub serial: u32,
     pub(super) persistent: bool,
     pub tracers: BTreeSet<Tracer>,
     /// The lane's instance records nothing of it.
     pub filtered: bool,
     /// The lane's instance once listened to it.
     pub(super) was_in_instance: bool,
+}
+
+/// A record that something took.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The serial of the event.
+    pub event: u32,
+    /// The process that wrote it, if it was its first thread.
+    pub pid: Option<i32>,
+    pub payload: Vec<u8>,
+}
+
+/// A perf event that is open.
+#[derive(Clone)]
+pub struct PerfEvent {
+    pub(super) key: Key,
+    /// The slot of the process whose records it takes.
+    pub(super) slot: usize,
+    pub(super) records: Vec<Record>,
 }
 
 #[derive(Clone, Default)]
@@ -54,6 +75,7 @@ pub enum Page {
 /// A process.
 #[derive(Clone)]
 pub struct Actor {
+    pub pid: i32,
     pub is_root: bool,
     /// The numbers of open files.
     pub files: [Option<u32>; FILES],
@@ -69,8 +91,9 @@ pub struct Actor {
 }
 
 impl Actor {
-    pub(super) fn new() -> Actor {
+    pub(super) fn new(pid: i32) -> Actor {
         Actor {
+            pid,
             is_root: true,
             files: [None; FILES],
             bits: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 //! What processes do.
 
-use super::state::{physical, Event, Key, OpenFile, Page, Tracer};
+use super::state::{physical, Event, Key, OpenFile, Page, Record, Tracer};
 use super::{bit, check, Model};
 use crate::abi::NO_INDEX;
 use crate::errno::{Errno, Result};
@@ -200,9 +200,11 @@ impl Model {
         let known = self.events.iter().map(|event| event.number);
         let known = known.fold(0, |bits, number| bits | bit(number));
         let number = known.trailing_ones();
+        let serial = self.number();
         self.events.push(Event {
             key,
             number,
+            serial,
             persistent,
             tracers: BTreeSet::new(),
             filtered: false,
@@ -284,7 +286,8 @@ impl Model {
         let number = open.indices.get(usize::from(step.value));
         let number = *number.ok_or(Errno::ENOENT)?;
         let event = self.event(number);
-        let mut length = payload(step).len();
+        let payload = payload(step);
+        let mut length = payload.len();
         if step.twist == UNREADABLE {
             length = length.max(1);
         }
@@ -306,13 +309,20 @@ impl Model {
             return Err(Errno::E2BIG);
         }
         let key = event.key;
-        if step.twist != TOO_MUCH && event.tracers.contains(&Tracer::Instance) && !event.filtered {
-            self.recorded += 1;
-        }
-        for (perf_key, actor, count) in self.perfs.iter_mut().flatten() {
-            if *perf_key == key && *actor == slot && !step.has(flag::THREAD) {
-                *count += 1;
+        let takes = event.tracers.contains(&Tracer::Instance) && !event.filtered;
+        let by_thread = step.has(flag::THREAD);
+        let record = Record {
+            event: event.serial,
+            pid: (!by_thread).then_some(self.actor(slot).pid),
+            payload,
+        };
+        for perf in self.perfs.iter_mut().flatten() {
+            if perf.key == key && perf.slot == slot && !by_thread {
+                perf.records.push(record.clone());
             }
+        }
+        if step.twist != TOO_MUCH && takes {
+            self.recorded.push(record);
         }
         Ok(4 + length as i64)
     }

@@ -73,7 +73,8 @@ fn loading() {
             nothing_is_left();
         }
     };
-    walk_by("load, in strides", |_| STRIDE, &mut round);
+    // The strides may pass over all of one kind.
+    let _ = walk_by("load, in strides", |_| STRIDE, &mut round);
     let first = not_asked.get();
     let last = told.get().expect("a load that the module says has failed");
     println!("  # one by one from fault {first} to {}", last + STRIDE);
@@ -82,7 +83,7 @@ fn loading() {
         number if number < last + STRIDE => 1,
         _ => STRIDE,
     };
-    walk_by("load", step, &mut round);
+    walk_by("load", step, &mut round).include(&[Errno::ENOMEM]);
     println!("  # loaded {loaded} times in spite of a fault, or without");
     load().expect("load");
     use_it();
@@ -104,5 +105,6 @@ fn unloading() {
             module::unload_when_idle();
         }
         nothing_is_left();
-    });
+    })
+    .include(&[Errno::EFAULT]);
 }

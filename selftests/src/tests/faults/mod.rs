@@ -5,3 +5,4 @@
 pub mod calls;
 pub mod loading;
 pub mod processes;
+pub mod workers;

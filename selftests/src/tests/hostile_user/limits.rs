@@ -29,7 +29,7 @@ pub fn exhausts_no_memory_but_its_own() {
     let group = Cgroup::new("st_evil_files");
     group.set("memory.max", "8M");
     let count = Mapping::shared(1);
-    let user = child::fork(|_| {
+    let mut user = child::fork(|_| {
         group.enter();
         os::allow_open_files(500_000);
         os::become_nobody();
@@ -59,7 +59,7 @@ pub fn exhausts_no_memory_but_its_own() {
     for _ in 0..3 {
         toggle(&event, &mut others);
     }
-    let (_, status) = os::wait(user.pid, 0).unwrap();
+    let status = user.wait();
     // Either it was told, or the kernel ended it as it ends others that use too much.
     assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
     let opened = count.word(0).load(SeqCst);

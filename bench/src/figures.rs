@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The figures of a table, as they are kept: table.json has a line for each row.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// What each file says.
+pub const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0";
+
+/// A row's figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figure {
+    pub ours: u64,
+    /// C's, or what there is without the module.
+    pub other: Option<u64>,
+    /// Of both, what either kernel does anyway.
+    pub floor: Option<u64>,
+}
+
+pub fn ratio(ours: u64, other: u64) -> f64 {
+    ours as f64 / other.max(1) as f64
+}
+
+impl Figure {
+    /// Our figure as a part of the other.
+    pub fn ratio(&self) -> Option<f64> {
+        self.other.map(|other| ratio(self.ours, other))
+    }
+
+    /// What either implementation does itself: C, ours.
+    pub fn own(&self) -> Option<(u64, u64)> {
+        let (other, floor) = (self.other?, self.floor?);
+        Some((other.saturating_sub(floor), self.ours.saturating_sub(floor)))
+    }
+
+    /// Our own part as a part of C's.
+    pub fn own_ratio(&self) -> Option<f64> {
+        self.own().map(|(other, ours)| ratio(ours, other))
+    }
+
+    /// Our figure without what either kernel does anyway, which is all of it if nothing is known of that.
+    pub fn own_part(&self) -> u64 {
+        self.ours.saturating_sub(self.floor.unwrap_or(0))
+    }
+}
+
+/// All of a table.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// The two kernels it was made with. Without, no kernel is the same.
+    pub kernel: Option<String>,
+    /// The groups that were measured, if not all.
+    pub groups: Option<String>,
+    pub figures: BTreeMap<String, Figure>,
+    /// What went by the clock.
+    pub timed: BTreeMap<String, Figure>,
+}
+
+impl Table {
+    /// Was this group measured?
+    pub fn has(&self, group: &str) -> bool {
+        let groups = self.groups.as_ref();
+        groups.is_none_or(|groups| groups.split(',').any(|has| has == group))
+    }
+
+    pub fn ours(&self, key: &str) -> Option<u64> {
+        self.figures.get(key).map(|figure| figure.ours)
+    }
+
+    /// Is the figure of a row comparable with that of another table?
+    pub fn is_of_the_kernel_of(&self, other: &Table) -> bool {
+        self.kernel.is_some() && self.kernel == other.kernel
+    }
+
+    /// Reads table.json.
+    pub fn read(path: &str) -> Result<Table, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+        Table::parse(&text).map_err(|line| format!("{path}: {line}"))
+    }
+
+    /// Reads the text of one. Fails with the line that is none of a table.
+    pub fn parse(text: &str) -> Result<Table, String> {
+        let mut table = Table::default();
+        let is_row = |line: &&str| !matches!(line.trim(), "[" | "]" | "");
+        for line in text.lines().filter(is_row) {
+            let of = |name: &str| {
+                let (_, rest) = line.split_once(&format!("\"{name}\": "))?;
+                let end = match rest.strip_prefix('"') {
+                    Some(rest) => 1 + rest.find('"')?,
+                    None => rest.find([',', '}'])?,
+                };
+                Some(rest[..end].trim_matches('"'))
+            };
+            let number = |name: &str| of(name).and_then(|text| text.parse().ok());
+            let figure = number("ours")
+                .or_else(|| number("with"))
+                .map(|ours| Figure {
+                    ours,
+                    other: number("c").or_else(|| number("without")),
+                    floor: number("floor"),
+                });
+            match (of("key"), of("timed"), figure) {
+                (Some(key), None, Some(figure)) => {
+                    table.figures.insert(key.into(), figure);
+                }
+                (None, Some(key), Some(figure)) => {
+                    table.timed.insert(key.into(), figure);
+                }
+                (None, None, None) if of("kernel").is_some() => {
+                    table.kernel = of("kernel").map(String::from);
+                }
+                (None, None, None) if of("groups").is_some() => {
+                    table.groups = of("groups").map(String::from);
+                }
+                (None, None, None) if of("license").is_some() => {}
+                _ => return Err(line.into()),
+            }
+        }
+        Ok(table)
+    }
+
+    /// The text of table.json, with the rows of what is given, in that order.
+    pub fn json(&self, keys: &[&str], timed: &[&str]) -> String {
+        let mut lines = vec![format!("{{\"license\": \"{LICENCE}\"}}")];
+        let head = [("kernel", &self.kernel), ("groups", &self.groups)];
+        for (name, value) in head {
+            if let Some(value) = value {
+                lines.push(format!("{{\"{name}\": \"{value}\"}}"));
+            }
+        }
+        for (kind, keys, figures) in [("key", keys, &self.figures), ("timed", timed, &self.timed)] {
+            for key in keys {
+                if let Some(figure) = figures.get(*key) {
+                    lines.push(json_row(kind, key, figure));
+                }
+            }
+        }
+        format!("[\n  {}\n]\n", lines.join(",\n  "))
+    }
+}
+
+/// A row as JSON. `kind` is what `key` is.
+fn json_row(kind: &str, key: &str, figure: &Figure) -> String {
+    let mut fields = vec![format!("\"{kind}\": \"{key}\"")];
+    if let Some(other) = figure.other {
+        fields.push(format!("\"c\": {other}"));
+    }
+    fields.push(format!("\"ours\": {}", figure.ours));
+    if let Some(ratio) = figure.ratio() {
+        fields.push(format!("\"ratio\": {ratio:.4}"));
+    }
+    if let Some(floor) = figure.floor {
+        fields.push(format!("\"floor\": {floor}"));
+    }
+    if let Some(ratio) = figure.own_ratio() {
+        fields.push(format!("\"own_ratio\": {ratio:.4}"));
+    }
+    format!("{{{}}}", fields.join(", "))
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Judges a table: by the limits, and by the figures that were kept.
+//!
+//! Most of a row is what both kernels do anyway, so what grows is compared with the part that is our own. C's
+//! figure makes nothing fail that is compared with what was kept: some of its rows change by a fifth by themselves.
+//! Only where the kernel is another one, whose own part may have grown, does a ratio pardon a count.
+
+#[cfg(test)]
+mod tests;
+
+use crate::figures::{Figure, Table};
+use crate::rows::exceeded::{Exceeded, EXCEEDED};
+use crate::rows::row::{Judged, Limit, Row};
+use crate::rows::table::{ALONE, ALONE_JUDGED, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
+
+/// How many times our own part of a row that was kept one may be.
+const OWN: f64 = 1.03;
+
+/// What the instructions of a call may be more, though they are the same in every run: another build of the
+/// program may lie in memory in another way.
+const CALL: f64 = 0.003;
+
+/// What our own part may be more, as a part of the whole row, where two runs differ: the part is the difference of
+/// two counts that each move a little.
+const REPEATS: f64 = 0.005;
+
+/// What a ratio may be beyond its limit, where two runs may differ.
+pub const MOVES: f64 = 1.003;
+
+/// What a limit that is known to be exceeded may be exceeded by beyond what it was.
+const FURTHER: f64 = 1.01;
+
+/// What was found.
+#[derive(Default)]
+pub struct Verdict {
+    pub passed: usize,
+    pub failures: Vec<String>,
+}
+
+impl Verdict {
+    fn add(&mut self, failure: Option<String>) {
+        match failure {
+            Some(failure) => self.failures.push(failure),
+            None => self.passed += 1,
+        }
+    }
+}
+
+/// How many times what a limit is of our figure is. None if that was not measured.
+pub fn times(table: &Table, row: &Row, limit: Limit) -> Option<(f64, f64)> {
+    let figure = table.figures.get(row.key)?;
+    match limit {
+        Limit::OfC(most) => Some((figure.ratio()?, most)),
+        Limit::OfOurs(key, most) => {
+            let of = table.ours(key)?;
+            Some((figure.ours as f64 / of.max(1) as f64, most))
+        }
+    }
+}
+
+/// Is that beyond the limit by more than two runs may differ?
+pub fn is_beyond(row: &Row, times: f64, most: f64) -> bool {
+    let moves = if row.judged == Judged::Call {
+        1.0
+    } else {
+        MOVES
+    };
+    times > most * moves
+}
+
+/// A limit as one reads it.
+pub fn told(limit: Limit) -> String {
+    match limit {
+        Limit::OfC(most) => format!("{most} x C"),
+        Limit::OfOurs(key, most) => format!("{most} x {key}"),
+    }
+}
+
+/// Judges one limit of one row, and what is said of it in the list of those that are exceeded.
+fn limit_of(table: &Table, row: &Row, limit: Limit, exceeded: &[Exceeded]) -> Option<String> {
+    let what = format!("{}, at most {}", row.key, told(limit));
+    let Some((times, most)) = times(table, row, limit) else {
+        return Some(format!("not measured: {what}"));
+    };
+    let listed = exceeded
+        .iter()
+        .find(|entry| entry.row == row.key && entry.limit == limit);
+    match listed {
+        None if is_beyond(row, times, most) => Some(format!("exceeded: {what}: {times:.3}")),
+        Some(entry) if times <= most => Some(format!(
+            "exceeded no longer: {what}: {times:.3}: take what it was on {} from the list",
+            entry.since
+        )),
+        Some(entry) if times > entry.measured * FURTHER => Some(format!(
+            "exceeded further: {what}: {times:.3}, on {} it was {}",
+            entry.since, entry.measured
+        )),
+        _ => None,
+    }
+}
+
+/// Judges by the limits.
+pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict {
+    let mut verdict = Verdict::default();
+    for row in rows.iter().filter(|row| table.has(row.group)) {
+        for limit in row.limits {
+            // What it is of may not have been asked for.
+            let of_group = match limit {
+                Limit::OfC(_) => Some(row.group),
+                Limit::OfOurs(of, _) => {
+                    let of = rows.iter().find(|row| row.key == *of);
+                    of.map(|row| row.group)
+                }
+            };
+            if of_group.is_none_or(|group| table.has(group)) {
+                verdict.add(limit_of(table, row, *limit, exceeded));
+            }
+        }
+        // Nothing that grew would be seen.
+        let figure = table.figures.get(row.key);
+        if figure.is_some_and(|figure| figure.floor.is_some() && figure.own_part() == 0) {
+            verdict.add(Some(format!("nothing is its own: {}", row.key)));
+        }
+        if let (Judged::Equals(right), ours) = (row.judged, table.ours(row.key)) {
+            let wrong = ours != Some(right);
+            verdict.add(wrong.then(|| format!("wrong: {}: {ours:?}, not {right}", row.key)));
+        }
+    }
+    // Of what is not there nothing is exceeded.
+    for entry in exceeded {
+        let is_of_a_row = rows
+            .iter()
+            .any(|row| row.key == entry.row && row.limits.contains(&entry.limit));
+        if !is_of_a_row {
+            let told = told(entry.limit);
+            verdict.add(Some(format!("no such limit: {}, {told}", entry.row)));
+        }
+    }
+    verdict
+}
+
+/// Judges what the module costs those who do not use it.
+fn by_unused(table: &Table) -> Verdict {
+    let mut verdict = Verdict::default();
+    for (key, ..) in UNUSED.iter().filter(|_| table.has(MODULE)) {
+        let ratio = table.figures.get(*key).and_then(Figure::ratio);
+        verdict.add(match ratio {
+            None => Some(format!("not measured: {key}")),
+            Some(ratio) if ratio > UNUSED_LIMIT * MOVES => Some(format!(
+                "exceeded: {key}, at most {UNUSED_LIMIT}: {ratio:.4}"
+            )),
+            Some(_) => None,
+        });
+    }
+    verdict
+}
+
+/// Is a figure worse than the one that was kept?
+fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -> bool {
+    // What one of them does not tell of is compared in neither.
+    let is_known = now.floor.is_some() && kept.floor.is_some();
+    let part = |figure: &Figure| match is_known {
+        true => *figure,
+        false => Figure {
+            floor: None,
+            ..*figure
+        },
+    };
+    let (now, kept) = (part(now), part(kept));
+    let own = kept.own_part() as f64 * (OWN - 1.0);
+    let whole = kept.ours as f64;
+    let (own, whole) = match judged {
+        Judged::Call => {
+            let allowed = own.min(whole * CALL).max(2.0);
+            (allowed, allowed)
+        }
+        Judged::Within(part) => (own.max(whole * REPEATS), whole * part),
+        Judged::Equals(_) | Judged::Not(_) => return false,
+    };
+    let has_grown = now.own_part() as f64 > kept.own_part() as f64 + own;
+    if is_same_kernel {
+        return has_grown || now.ours as f64 > kept.ours as f64 + whole;
+    }
+    let ratio = |figure: &Figure| figure.own_ratio().or_else(|| figure.ratio());
+    let by_ratio = match (ratio(&now), ratio(&kept)) {
+        (Some(now), Some(kept)) => now > kept * OWN,
+        _ => now.ours as f64 > kept.ours as f64 * OWN,
+    };
+    has_grown && by_ratio
+}
+
+/// A figure as one reads it.
+fn shown(figure: &Figure) -> String {
+    match figure.floor {
+        Some(_) => format!("{} ({} its own)", figure.ours, figure.own_part()),
+        None => format!("{}", figure.ours),
+    }
+}
+
+/// Judges one row by what was kept.
+fn row_by_kept(key: &str, judged: Judged, now: &Table, kept: &Table) -> Option<String> {
+    let is_same_kernel = now.is_of_the_kernel_of(kept);
+    match (now.figures.get(key), kept.figures.get(key)) {
+        (None, _) => Some(format!("gone: {key}")),
+        // It is kept with the next figures.
+        (Some(_), None) => None,
+        (Some(figure), Some(before)) => is_worse(judged, figure, before, is_same_kernel)
+            .then(|| format!("worse: {key}: was {}, is {}", shown(before), shown(figure))),
+    }
+}
+
+/// Judges by the figures that were kept.
+pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
+    let mut verdict = Verdict::default();
+    let is_judged = |row: &&Row| !matches!(row.judged, Judged::Not(_)) && now.has(row.group);
+    for row in rows.iter().filter(is_judged) {
+        verdict.add(row_by_kept(row.key, row.judged, now, kept));
+    }
+    if now.has(MODULE) {
+        let unused = UNUSED.iter().map(|(key, ..)| key);
+        for key in unused.chain(ALONE.iter().map(|(key, _)| key)) {
+            verdict.add(row_by_kept(key, ALONE_JUDGED, now, kept));
+        }
+    }
+    verdict
+}
+
+/// Fails if a limit is exceeded, or if a figure is worse than the one of the table that was kept, or is missing.
+pub fn check(now: &str, kept: Option<&str>) -> Result<(), String> {
+    let now = Table::read(now)?;
+    let mut verdicts = vec![by_limits(&now, ROWS, EXCEEDED), by_unused(&now)];
+    if let Some(kept) = kept {
+        let kept = Table::read(kept)?;
+        if !now.is_of_the_kernel_of(&kept) {
+            println!("The figures that were kept are of other kernels: a ratio pardons a count.");
+        }
+        verdicts.push(by_kept(&now, &kept, ROWS));
+    }
+    let passed: usize = verdicts.iter().map(|verdict| verdict.passed).sum();
+    let failures: Vec<&String> = verdicts.iter().flat_map(|one| &one.failures).collect();
+    for failure in &failures {
+        println!("{failure}");
+    }
+    println!("\n{passed} passed, {} failed", failures.len());
+    match failures.len() {
+        0 if passed > 0 => Ok(()),
+        _ => Err("the figures are not what they are to be".into()),
+    }
+}
