@@ -14,7 +14,7 @@ SUBSYSTEM=="virtio-ports", ATTR{name}=="?*", SYMLINK+="virtio-ports/$attr{name}"
 END
 # Nor need all other devices be announced to it, hundreds of them. One program is udevd and udevadm.
 cp /usr/bin/udevadm /usr/lib/udev/rules.d/udevadm
-mount --bind /src/machine/guest-udevadm /usr/bin/udevadm
+mount --bind /src/selftests/machine/guest-udevadm /usr/bin/udevadm
 
 version=$(cat /kernel/version)
 EMULATOR=(vng --run "/usr/lib/modules/$version/vmlinuz.unsigned"
@@ -46,7 +46,7 @@ if [[ $version == *-kcsan ]]; then
 	EMULATOR+=(--append kcsan.udelay_task=2000 --append kcsan.udelay_interrupt=500 --append kcsan.skip_watch=20000)
 fi
 # COVERAGE: the emulator notes each block of instructions when it first translates it, which is just before the
-# block is first executed. Only where modules are: their code alone, and that it is little work (see machine/coverage).
+# block is first executed. Only where modules are: their code alone, and that it is little work (see selftests/machine/coverage).
 if [[ -n ${COVERAGE:-} ]]; then
 	mkdir -p /build/coverage
 	EMULATOR+=(--qemu-opts="-d in_asm -dfilter 0xffffffffc0000000..0xfffffffffeffffff -D /build/coverage/${name:?}.log")

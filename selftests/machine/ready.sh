@@ -4,15 +4,15 @@
 # Makes the Debian root and a kernel ready and holds them. Sourced after say.sh.
 
 machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=machine/host.sh
+# shellcheck source=selftests/machine/host.sh
 . "$machine/host.sh"
-# shellcheck source=machine/cache.sh
+# shellcheck source=selftests/machine/cache.sh
 . "$machine/cache.sh"
 
 SUITE=trixie
-LOGS=${machine%/*}/build/log
+LOGS=${machine%/*/*}/build/log
 
-# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that machine/namespace mounts. A child of a
+# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that selftests/machine/namespace mounts. A child of a
 # process that did this already uses the same ones. KERNEL is stock, or what own_kernel knows.
 ready() {
 	local key
@@ -70,7 +70,7 @@ newest_kernel() {
 	fi
 	say "  asking the Debian archive for its newest kernel with Rust"
 	mkdir -p "$LOGS"
-	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' "$machine/namespace" /src/machine/kernel-newest "$SUITE" 2>"$LOGS/kernel-newest"); then
+	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' "$machine/namespace" /src/selftests/machine/kernel-newest "$SUITE" 2>"$LOGS/kernel-newest"); then
 		VERSION=$found
 		echo "$VERSION" >"$stamp.$$"
 		mv "$stamp.$$" "$stamp"
@@ -86,7 +86,7 @@ make_kernel() { # DIR
 	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
 	chmod 755 "$1"
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
-		"$machine/namespace" /src/machine/kernel-make "$SUITE" "$VERSION" ||
+		"$machine/namespace" /src/selftests/machine/kernel-make "$SUITE" "$VERSION" ||
 		die "the kernel tree could not be prepared: the log above says why."
 }
 
@@ -108,11 +108,11 @@ make_own() {
 	local dir=$1 script=$3 name
 	say "$2"
 	chmod 755 "$dir"
-	# Where machine/namespace mounts what they share with the stock kernel.
+	# Where selftests/machine/namespace mounts what they share with the stock kernel.
 	for name in . "${@:4}"; do
 		mkdir -p "$dir/$name/"{source,selftests}
 	done
 	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$dir step "configure and build" "$LOGS/$script-$4" \
-		"$machine/namespace" "/src/machine/$script" "${@:4}" ||
+		"$machine/namespace" "/src/selftests/machine/$script" "${@:4}" ||
 		die "the kernel could not be built: the log above says why."
 }

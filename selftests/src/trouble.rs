@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What in the kernel's log is trouble, by the lists in `machine/log`. `machine/check-log` judges the log of a whole run by
-//! the same rules; `machine/check-log-test` puts the same logs to both.
+//! What in the kernel's log is trouble, by the lists in `selftests/machine/log`. `selftests/machine/check-log` judges the log of a whole run by
+//! the same rules; `selftests/machine/check-log-test` puts the same logs to both.
 
 use crate::{conformance, faults, module};
 use std::fs;
@@ -9,12 +9,12 @@ use std::fs;
 /// The option of the command line that only judges a log: see [`main`].
 pub const OPTION: &str = "--judge-log";
 
-/// The lists that `machine/check-log` reads, too: what each is for, it says itself.
-const TROUBLE: &str = include_str!("../../machine/log/trouble");
-const OF_FAULTS: &str = include_str!("../../machine/log/of-faults");
-const WELCOME: &str = include_str!("../../machine/log/welcome");
-const KNOWN_RACES: &str = include_str!("../../machine/log/known-races");
-const BOUNDARIES: &str = include_str!("../../machine/log/boundaries");
+/// The lists that `selftests/machine/check-log` reads, too: what each is for, it says itself.
+const TROUBLE: &str = include_str!("../machine/log/trouble");
+const OF_FAULTS: &str = include_str!("../machine/log/of-faults");
+const WELCOME: &str = include_str!("../machine/log/welcome");
+const KNOWN_RACES: &str = include_str!("../machine/log/known-races");
+const BOUNDARIES: &str = include_str!("../machine/log/boundaries");
 
 /// The log has been overwritten before it was read: see [`Log`](crate::machine::Log).
 pub const LOST: &str = "(lines lost)";

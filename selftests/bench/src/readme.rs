@@ -8,7 +8,7 @@ use crate::rows::table::{in_full, THE_KERNELS};
 use std::fmt::Write;
 use std::fs;
 
-const BEGIN: &str = "<!-- of bench/figures, by make bench KEEP=1 -->\n";
+const BEGIN: &str = "<!-- of selftests/bench/figures, by make bench KEEP=1 -->\n";
 const END: &str = "<!-- end -->\n";
 
 /// From here on C is cheaper, as far as the table shows it.
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/figures/table.json");
-    const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
 
     #[test]
     fn the_readme_quotes_the_figures_that_are_kept() {

@@ -6,7 +6,7 @@
 //! llvm-symbolizer says of where each of them comes from, a LOG what an emulator translated in a machine
 //! that had the module loaded, some number of times. The table goes to standard output, and to the
 //! file UNREACHED each line and branch of the source that was not reached. `coverage addresses CODE` prints the
-//! addresses of all instructions, for llvm-symbolizer. `machine/coverage` makes these files.
+//! addresses of all instructions, for llvm-symbolizer. `selftests/machine/coverage` makes these files.
 
 mod code;
 mod executed;

@@ -7,7 +7,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[path = "../../src/schema/mod.rs"]
+#[path = "../../../src/schema/mod.rs"]
 pub mod schema;
 
 pub use schema::*;

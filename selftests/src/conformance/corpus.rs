@@ -15,10 +15,10 @@ use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 
-#[path = "../../../schema-tests/tests/schema/entries.rs"]
+#[path = "../../schema/tests/schema/entries.rs"]
 #[allow(dead_code)]
 mod entries;
-#[path = "../../../schema-tests/tests/schema/model.rs"]
+#[path = "../../schema/tests/schema/model.rs"]
 #[allow(dead_code)]
 mod model;
 
@@ -88,12 +88,12 @@ use Outcome::{Refused, Taken};
 /// All entries up to their first NUL, as a `char` for each byte; each once.
 fn corpus() -> BTreeSet<String> {
     const FILES: [&str; 6] = [
-        include_str!("../../../schema-tests/fuzz/corpus/descriptions"),
-        include_str!("../../../schema-tests/fuzz/corpus/descriptions.found"),
-        include_str!("../../../schema-tests/fuzz/corpus/lines"),
-        include_str!("../../../schema-tests/fuzz/corpus/lines.found"),
-        include_str!("../../../schema-tests/fuzz/corpus/records"),
-        include_str!("../../../schema-tests/fuzz/corpus/records.found"),
+        include_str!("../../schema/fuzz/corpus/descriptions"),
+        include_str!("../../schema/fuzz/corpus/descriptions.found"),
+        include_str!("../../schema/fuzz/corpus/lines"),
+        include_str!("../../schema/fuzz/corpus/lines.found"),
+        include_str!("../../schema/fuzz/corpus/records"),
+        include_str!("../../schema/fuzz/corpus/records.found"),
     ];
     let lines = FILES.into_iter().flat_map(entries::lines);
     let entries = lines.map(|line| {
