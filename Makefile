@@ -49,34 +49,34 @@ test-kcsan-some: ## some of them, which go through most of the module
 	@SOME=1 KERNEL=kcsan selftests/machine/test
 
 test-long: ## a million observations of bits while processes come and go
-	@selftests/machine/test-long storm
+	@selftests/machine/test long storm
 
 test-unloading: ## ROUNDS (10000) of loading and unloading under fire
-	@selftests/machine/test-long unloading $(ROUNDS)
+	@selftests/machine/test long unloading $(ROUNDS)
 
 soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
-	@selftests/machine/test-long soak $(SECONDS)
+	@selftests/machine/test long soak $(SECONDS)
 
 fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, LANES=, RUSH=1)
-	@selftests/machine/fuzz
+	@selftests/machine/fuzz calls
 
 fuzz-some: ## those from the seeds that are kept, and from a new one: a minute
-	@SOME=1 selftests/machine/fuzz
+	@SOME=1 selftests/machine/fuzz calls
 
 fuzz-c: ## the same sequences on the kernel with the C implementation
-	@KERNEL=c selftests/machine/fuzz
+	@KERNEL=c selftests/machine/fuzz calls
 
 fuzz-c-some: ## the seeds that are kept, and a new one, there
-	@SOME=1 KERNEL=c selftests/machine/fuzz
+	@SOME=1 KERNEL=c selftests/machine/fuzz calls
 
 fuzz-schema: ## what a fuzzer thinks of, put to the schema on the host
-	@FUZZ_SECONDS='$(SECONDS)' FUZZ_RUNS='$(RUNS)' FUZZ_SEED='$(SEED)' FUZZ_KEEP='$(KEEP)' FUZZ_INPUT='$(INPUT)' selftests/machine/fuzz-schema
+	@FUZZ_SECONDS='$(SECONDS)' FUZZ_RUNS='$(RUNS)' FUZZ_SEED='$(SEED)' FUZZ_KEEP='$(KEEP)' FUZZ_INPUT='$(INPUT)' selftests/machine/fuzz schema
 
 mutants: ## faults put into the module one at a time: does a test see each? (MUTANTS=, SAMPLE=, AGAIN=1)
 	@selftests/machine/mutants
 
 conformance-c: ## the conformance test on the kernel with the C implementation, and that the module is refused there
-	@KERNEL=c selftests/machine/conformance-c
+	@selftests/machine/test conformance-c
 
 bench: ## what the operations cost, the C implementation and the module side by side (KEEP=1)
 	@selftests/machine/bench
@@ -91,10 +91,10 @@ bench-check-counts: ## the same of the rows that are counted quickly: four minut
 	@CHECK=1 selftests/machine/bench $(COUNTS)
 
 kernels: ## build all kernels of our own, two at a time
-	@selftests/machine/kernels
+	@selftests/machine/build kernels
 
 kernel-c: ## build two small kernels, with the C implementation and without
-	@selftests/machine/kernel-c
+	@selftests/machine/build small-kernels
 
 modules: ## build user_events.ko against KDIR with this host's own tools
 	@selftests/machine/modules $(KDIR)
@@ -103,13 +103,13 @@ install: modules ## install the module built by 'modules' for KDIR's kernel
 	@selftests/machine/modules $(KDIR) install
 
 shell: ## a terminal in the machine, with the module loaded
-	@selftests/machine/shell
+	@selftests/machine/vm shell
 
 lint: ## check format, lints and the house rules
 	@selftests/machine/lint
 
 fmt: ## format the Rust sources
-	@selftests/machine/fmt
+	@selftests/machine/lint fmt
 
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock

@@ -1,118 +1,102 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Makes the Debian root and a kernel ready and holds them. Sourced after say.sh.
+# Makes the Debian root and a kernel ready and holds them.
 
-machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=selftests/machine/host.sh
-. "$machine/host.sh"
-# shellcheck source=selftests/machine/cache.sh
-. "$machine/cache.sh"
+# shellcheck source=selftests/machine/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=selftests/machine/kernel.sh
+. "$MACHINE/kernel.sh"
 
 SUITE=trixie
-LOGS=${machine%/*/*}/build/log
 
-# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that selftests/machine/namespace mounts. A child of a
+# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that in-root mounts. A child of a
 # process that did this already uses the same ones. KERNEL is stock, or what own_kernel knows.
+# A key is of what is run and given to it, so that it stays when a script's other parts and its comments change.
 ready() {
 	local key
 	# Whose end is the end of all that runs inside.
 	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
-	[[ -n ${USER_EVENTS_ROOT:-} && -n ${USER_EVENTS_KERNEL:-} ]] && return
+	[[ -z ${USER_EVENTS_ROOT:-} || -z ${USER_EVENTS_KERNEL+set} ]] || return 0
 	host_can_run
-	key=$(cd "$machine" && { uname -m; echo "$SUITE"; sha256sum packages root-make root-packages archive.sh; } | cache_key)
+	mkdir -p "$LOGS"
+	key=$({ uname -m && echo "$SUITE" && packages && declare -f debian_root; } | cache_key)
 	cache_entry root "$key" make_root
 	export USER_EVENTS_ROOT=$CACHE_ENTRY
 	newest_kernel "$key"
-	key=$(cd "$machine" && { echo "$key"; sha256sum kernel-make archive.sh; } | cache_key)
-	cache_entry kernel "$VERSION-$key" make_kernel
-	export USER_EVENTS_KERNEL=$CACHE_ENTRY
-	# Whichever kernel is used, the source and the kernel's own selftests are these.
-	export USER_EVENTS_STOCK=$CACHE_ENTRY
+	key=$({ echo "$key" && declare -f stock_kernel; } | cache_key)
+	cache_entry kernel "$VERSION-$key" make_stock_kernel
+	# Whichever kernel is used, the source and the kernel's own selftests are those of the stock one.
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_STOCK=$CACHE_ENTRY
 	[[ ${1:-stock} == stock ]] || own_kernel "$1"
 }
 
-# own_entry NAME: sets KIND and ENTRY to the cache entry of a kernel of our own: c, which has the C
-# implementation built in, custom, which is the same without, or debug and kcsan, which are custom and
-# watch themselves.
-own_entry() {
-	local recipe key
-	case $1 in
-	c | custom) KIND=small recipe="small-make small.config" ;;
-	debug) KIND=debug recipe="debug-make small.config debug.config kasan.config" ;;
-	kcsan) KIND=kcsan recipe="debug-make small.config debug.config kcsan.config" ;;
-	*) die "there is no kernel '$1': stock, c, custom, debug or kcsan." ;;
-	esac
-	# shellcheck disable=SC2086 # several files
-	key=$(cd "$machine" && { basename "$USER_EVENTS_ROOT"; sha256sum kernel-build.sh $recipe; } | cache_key)
-	ENTRY=$(cat "$USER_EVENTS_STOCK/version")-$key
+# in_root COMMAND...: see there.
+in_root() { "$MACHINE/in-root" "$@"; }
+
+# inside TEXT COMMAND...: run COMMAND inside the root by bash, after TEXT, which defines functions.
+inside() { in_root bash -euo pipefail -c "$1"$'\n''"$@"' bash "${@:2}"; }
+
+# cargo_inside ARGUMENT...: cargo inside the root, with the crates that Debian packages and no network.
+cargo_inside() { inside "$(declare -f offline_cargo)" offline_cargo "$@"; }
+offline_cargo() {
+	export CARGO_TARGET_DIR=/build/target CARGO_HOME=/tmp/cargo
+	mkdir -p "$CARGO_HOME"
+	printf '%s\n' 'net.offline = true' 'source.crates-io.replace-with = "debian"' \
+		'source.debian.directory = "/usr/share/cargo/registry"' >"$CARGO_HOME/config.toml"
+	# The lock file follows the packages: what another place left here may not fit.
+	rm -f Cargo.lock
+	/usr/bin/cargo "$@"
 }
 
-# own_kernel NAME: use a kernel of our own instead of the stock one.
-own_kernel() {
-	own_entry "$1"
-	cache_entry "$KIND" "$ENTRY" "make_$KIND"
-	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
+# host_installs PACKAGE...: what the host lacks.
+host_installs() {
+	command -v apt-get >/dev/null || die "this host lacks something of $*: install that with its package manager."
+	say "  installing on this host with apt-get: $*"
+	{
+		apt-get -qq -o DPkg::Lock::Timeout=300 update &&
+			DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
+	} >/dev/null || die "apt-get could not install $*: install by hand what is missing of it."
+}
+
+# host_can_run: what the host must have for all that runs inside the Debian root.
+host_can_run() {
+	[[ $(uname -m) == x86_64 ]] ||
+		die "this host is $(uname -m), but the machine is built for x86_64 only: use an x86_64 host, or build against your own kernel with 'make modules KDIR=...'."
+	[[ $(id -u) -eq 0 ]] ||
+		die "root is needed to set up the Debian root (chroot, mounts): run the same command with sudo."
+	command -v bwrap >/dev/null || host_installs bubblewrap
+	bwrap --unshare-pid --ro-bind / / --dev /dev --proc /proc true 2>/dev/null ||
+		die "this host does not let root make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
+}
+
+# packages: what the root holds beside the base system, one a line, as apt wants it.
+packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/packages"; }
+
+# debian_root SUITE DIR PACKAGES: the root can be made again at any time, so there is no need to wait for the disk, nor
+# for manuals. Its archive is the one that it was made from, with the backports; apt there does as is said here, too.
+debian_root() {
+	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
+	# shellcheck disable=SC2016 # by the hook's shell
+	mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
+		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
+		--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
+		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+		--setup-hook="sed -i -n 's/^\(deb .*\) $1 main\$/\1 $1 main\n\1 $1-backports main/p' \"\$1/etc/apt/sources.list\"" \
+		--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf' \
+		"$1" "$2" ${MIRROR:+"$MIRROR"}
 }
 
 make_root() { # DIR
+	local free_kib
 	say "Making the Debian root (once; about two minutes)"
-	host_can_make_root "$CACHE"
-	SUITE=$SUITE LOGS=$LOGS "$machine/root-make" "$1"
-}
-
-# newest_kernel KEY: set VERSION to the newest stock kernel the archive has; it is asked once a day.
-newest_kernel() {
-	local stamp=$CACHE/newest-kernel-$1 found
-	VERSION=$(cat "$stamp" 2>/dev/null || true)
-	if [[ -n $VERSION && -z $(find "$stamp" -mmin +1440) ]]; then
-		return
+	free_kib=$(df -Pk "$CACHE" | awk 'NR == 2 { print $4 }')
+	((free_kib >= 8 * 1024 * 1024)) ||
+		die "too little disk space in $CACHE: 8 GiB are needed, $((free_kib / 1024 / 1024)) GiB are free; make room or set USER_EVENTS_CACHE to a directory on a larger disk."
+	if ! command -v mmdebstrap >/dev/null || [[ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; then
+		host_installs mmdebstrap debian-archive-keyring
 	fi
-	say "  asking the Debian archive for its newest kernel with Rust"
-	mkdir -p "$LOGS"
-	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' "$machine/namespace" /src/selftests/machine/kernel-newest "$SUITE" 2>"$LOGS/kernel-newest"); then
-		VERSION=$found
-		echo "$VERSION" >"$stamp.$$"
-		mv "$stamp.$$" "$stamp"
-	elif [[ -n $VERSION ]]; then
-		say "  the archive does not answer: staying with $VERSION"
-	else
-		tail -n 20 "$LOGS/kernel-newest" >&2
-		die "the Debian archive does not say which kernels it has (see above): check the network, or name another mirror with MIRROR=..."
-	fi
-}
-
-make_kernel() { # DIR
-	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
 	chmod 755 "$1"
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
-		"$machine/namespace" /src/selftests/machine/kernel-make "$SUITE" "$VERSION" ||
-		die "the kernel tree could not be prepared: the log above says why."
-}
-
-make_small() { # DIR
-	make_own "$1" "Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)" \
-		small-make c custom
-}
-
-make_debug() { # DIR
-	make_own "$1" "Building the debug kernel with KASAN (once; 15 to 45 minutes)" debug-make debug
-}
-
-make_kcsan() { # DIR
-	make_own "$1" "Building the debug kernel with KCSAN (once; 15 to 45 minutes)" debug-make kcsan
-}
-
-# make_own DIR TEXT SCRIPT NAME...: build the kernels NAME..., with SCRIPT NAME...
-make_own() {
-	local dir=$1 script=$3 name
-	say "$2"
-	chmod 755 "$dir"
-	# Where selftests/machine/namespace mounts what they share with the stock kernel.
-	for name in . "${@:4}"; do
-		mkdir -p "$dir/$name/"{source,selftests}
-	done
-	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$dir step "configure and build" "$LOGS/$script-$4" \
-		"$machine/namespace" "/src/selftests/machine/$script" "${@:4}" ||
-		die "the kernel could not be built: the log above says why."
+	step "Debian $SUITE with compilers, emulator and tracing tools" "$LOGS/root" debian_root "$SUITE" "$1" "$(packages | paste -sd,)" ||
+		die "the Debian root could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
 }
