@@ -105,6 +105,9 @@ install: modules ## install the module built by 'modules' for KDIR's kernel
 shell: ## a terminal in the machine, with the module loaded
 	@selftests/machine/vm shell
 
+htmldocs: ## the documentation as HTML, in build/htmldocs
+	@selftests/machine/lint htmldocs
+
 lint: ## check format, lints and the house rules
 	@selftests/machine/lint
 

@@ -208,7 +208,7 @@ static void test_records(void)
 	record.index = reg.write_index;
 	memcpy(whole, &record, sizeof(record));
 	memcpy(whole + sizeof(record), text, sizeof(text));
-	fails("write to nobody", write(fd, whole, sizeof(whole)), EBADF);
+	fails("write without a consumer", write(fd, whole, sizeof(whole)), EBADF);
 	check(!listen_to("user_events/st_c_record", true), "enabled");
 	check(await_bits(&word, 4, 1, 1), "the bit is set");
 

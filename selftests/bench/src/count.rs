@@ -80,7 +80,7 @@ pub fn shift_by(rounds: u64) {
 }
 
 /// The process that is there to use the time in which nothing else runs, so that all time is
-/// somebody's.
+/// a task's.
 static IDLER: OnceLock<i32> = OnceLock::new();
 
 /// Starts the idler. Call once, before everything that counts.

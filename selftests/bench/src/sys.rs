@@ -143,7 +143,7 @@ pub fn run_first() {
     check(ret.into()).expect("sched_setscheduler");
 }
 
-/// A process that does nothing but use the CPU whenever nobody else wants it.
+/// A process that does nothing but use the CPU whenever no other task wants it.
 pub fn fork_idler() -> i32 {
     fork(|| {
         let priority = libc::sched_param { sched_priority: 0 };
@@ -198,7 +198,7 @@ pub fn pipe() -> (File, File) {
     let mut fds = [0; 2];
     // SAFETY: `fds` has room for two descriptors.
     check(unsafe { libc::pipe(fds.as_mut_ptr()) }.into()).expect("pipe");
-    // SAFETY: Both descriptors are new and nobody else's.
+    // SAFETY: Both descriptors are new and have no other owner.
     unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) }
 }
 
@@ -224,7 +224,7 @@ pub fn load_module(file: &File) -> io::Result<()> {
     check(ret).map(drop)
 }
 
-/// Unloads a module that nobody uses.
+/// Unloads a module that is not in use.
 pub fn unload_module(name: &CStr) -> io::Result<()> {
     // SAFETY: The name ends in NUL.
     let ret = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), 0) };
@@ -281,7 +281,7 @@ pub fn ioctl_descriptor(file: &File, command: u64, argument: &File) -> i32 {
 }
 
 fn new_file(fd: libc::c_long) -> io::Result<File> {
-    // SAFETY: Called for what a call that makes descriptors returned: new and nobody else's.
+    // SAFETY: Called for what a call that makes descriptors returned: new, with no other owner.
     check(fd).map(|fd| unsafe { File::from_raw_fd(fd as i32) })
 }
 

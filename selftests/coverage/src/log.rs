@@ -37,7 +37,7 @@ impl<R: BufRead> Blocks<R> {
         }
     }
 
-    /// The next block's instructions; none at the end of the log. Whoever stops the emulator may cut the last line.
+    /// The next block's instructions; none at the end of the log. The last line may be cut, if the emulator was stopped.
     pub fn next(&mut self) -> io::Result<Option<Vec<Seen>>> {
         let mut block: Vec<Seen> = Vec::new();
         loop {

@@ -75,7 +75,7 @@ pub fn without_user_events() {
     in_turns("unloaded", 1);
 }
 
-/// Where there are, and nobody uses them.
+/// Where there are, and no process uses them.
 pub fn beside_user_events() {
     in_turns("unused", 1);
 }

@@ -6,7 +6,7 @@ use super::row::Judged::{self, Call, Equals, Not, Within};
 use super::row::Limit::{OfC, OfOurs};
 use super::row::{row, Row};
 
-/// All work, of whoever does it, or memory.
+/// All work, of any task, or memory.
 const WORK: Judged = Within(0.01);
 
 /// How rows of all work are judged that allocate all the time: by what slab was used for before, which differs between a
@@ -272,14 +272,14 @@ pub const ROWS: &[Row] = &[
         "last",
         WORK,
         "close.last",
-        "close a file of 8000 events that nobody else uses",
+        "close a file of 8000 events without another user",
     )
     .above(&["call"]),
     row(
         "last",
         WORK,
         "gone.last",
-        "... until all of them are gone, whoever does it",
+        "... until all of them are gone, by any task",
     )
     .above(&["call"]),
     row(

@@ -39,7 +39,7 @@ fn writer(mut start: &File, told: &File) {
     let record = [&request.index().to_ne_bytes()[..], &payload].concat();
     assert_eq!(sys::write(told, &0u64.to_ne_bytes()), 8, "say ready");
     start.read_exact(&mut [0]).expect("wait for the start");
-    assert!(words.is_set(0), "nobody is attached");
+    assert!(words.is_set(0), "no consumer is attached");
     let written = write_on(&file, &record);
     assert_eq!(sys::write(told, &written.to_ne_bytes()), 8, "say how many");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing records: to nobody, to each kind of consumer, in several sizes; and what one would use
+//! Writing records: to no consumer, to each kind of consumer, in several sizes; and what one would use
 //! instead.
 
 use super::tell;
@@ -53,7 +53,7 @@ impl Writer {
     /// The median cost of a write; `after` runs after each, uncounted.
     fn write_then(&self, after: impl FnMut()) -> u64 {
         let length = self.record.len() as isize;
-        assert!(self.words.is_set(0), "nobody is attached");
+        assert!(self.words.is_set(0), "no consumer is attached");
         count::median_then(
             TIMES,
             || assert_eq!(sys::write(&self.file, &self.record), length),
@@ -69,7 +69,7 @@ impl Writer {
     fn writev_then(&self, after: impl FnMut()) -> u64 {
         let length = self.record.len() as isize;
         let (index, payload) = self.record.split_at(4);
-        assert!(self.words.is_set(0), "nobody is attached");
+        assert!(self.words.is_set(0), "no consumer is attached");
         count::median_then(
             TIMES,
             || assert_eq!(sys::writev(&self.file, index, payload), length),
