@@ -23,7 +23,7 @@ help: ## this text
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  COVERAGE_OF=LOG...  the logs of an earlier run instead of a new one, KEEP=1 into Documentation (coverage)"
 	@echo "  ROUNDS=N, SEED=N  how many rounds (10000), and what is drawn (test-unloading; SEED for soak, too)"
-	@echo "  MIRROR=URL  the Debian mirror to use instead of debootstrap's own"
+	@echo "  MIRROR=URL  the Debian mirror to use instead of the usual one"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
 	@echo "All but modules, install and clean set up a Debian root of their own: root is needed, and 8 GB on the disk."
 

@@ -49,6 +49,12 @@ offline_cargo() {
 	/usr/bin/cargo "$@"
 }
 
+# kernel_log COMMAND...: have kernel-log judge a kernel's log; it is built with the selftests, or now.
+kernel_log() {
+	[[ -x build/target/release/kernel-log ]] || "$MACHINE/build" kernel-log || return 2
+	in_root /build/target/release/kernel-log "$@"
+}
+
 # host_installs PACKAGE...: what the host lacks.
 host_installs() {
 	command -v apt-get >/dev/null || die "this host lacks something of $*: install that with its package manager."

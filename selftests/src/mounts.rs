@@ -24,7 +24,7 @@ const LOWER: &str = "/mnt/lower";
 const OVERLAY: &str = "/mnt/overlay";
 const SERVED: &str = "/mnt/served";
 
-/// What the emulator calls the directory that it serves by 9p: see `selftests/machine/emulator.sh`.
+/// What the emulator calls the directory that it serves by 9p: see `selftests/machine/vm`.
 const TAG: &str = "tests";
 
 /// `FIFREEZE` and `FITHAW`.
