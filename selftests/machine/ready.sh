@@ -79,12 +79,14 @@ host_can_run() {
 # packages: what the root holds beside the base system, one a line, as apt wants it.
 packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/packages"; }
 
-# debian_root SUITE DIR PACKAGES: the root can be made again at any time, so there is no need to wait for the disk, nor
-# for manuals. Its archive is the one that it was made from, with the backports; apt there does as is said here, too.
+# debian_root SUITE DIR PACKAGES: in namespaces of its own, as in-root is. The root can be made again at any time, so there
+# is no need to wait for the disk, nor for manuals. Its archive is the one that it was made from, with the backports; apt
+# there does as is said here, too.
 debian_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
 	# shellcheck disable=SC2016 # by the hook's shell
-	mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
+	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
+		mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
 		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
 		--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
