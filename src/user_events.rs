@@ -7,44 +7,36 @@
 //!
 //! - [`schema`]: what a description means; pure, also tested on the host.
 //! - [`sys`]: one safe type per facility of the kernel; the only room that is not checked Rust.
-//! - between them, the work: [`event`], [`registry`], [`enabler`], [`registrations`],
-//!   [`process`], [`processes`], [`repair`], [`retries`], [`unregistered`], [`writer`].
-//! - [`files`]: the faces, through which all of it is used.
+//! - [`events`]: all events by name, and one event: its texts, its consumers, its enablers.
+//! - [`mms`]: the address spaces that have enablers, and how they begin, fork and end.
+//! - [`write`]: the hot path, from a write index to the consumers of its event.
+//! - [`uapi`]: the files in tracefs, the ioctls, and our lines in `dynamic_events`.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-mod enabler;
 mod errno;
-mod event;
-mod files;
-mod known;
-mod misses;
-mod ordered;
-mod process;
-mod processes;
-mod registrations;
-mod registry;
-mod repair;
-mod retries;
+mod events;
+mod mms;
 pub mod schema;
+mod sorted_arcs;
 mod sys;
-mod unregistered;
-mod writer;
+mod uapi;
+mod write;
 
-use event::UserEvent;
-use files::data::{Context, DataFile};
-use files::profile::ProfileFile;
-use files::registrations::RegistrationsFile;
-use files::status::StatusFile;
-use processes::Processes;
-use registry::Registry;
+use events::event::UserEvent;
+use events::Registry;
+use mms::UserMms;
 use sys::dyn_event::DynEvents;
+use sys::exit_probe::ExitProbe;
 use sys::fork::ForkProbe;
-use sys::leave::LeaveProbe;
 use sys::loading::{Load, Loaded, Publishing};
 use sys::symbols::Symbols;
 use sys::tracefs::{Control, Listed, TracefsFile};
+use uapi::data::{Context, DataFile};
+use uapi::profile::ProfileFile;
+use uapi::registrations::RegistrationsFile;
+use uapi::status::StatusFile;
 
 module! {
     type: Loaded<UserEvents>,
@@ -65,13 +57,13 @@ module! {
 struct UserEvents {
     dynamic_events: DynEvents<UserEvent>,
     data: TracefsFile<Context>,
-    _forks: ForkProbe<Processes>,
-    _leaves: LeaveProbe<Processes>,
+    _forks: ForkProbe<UserMms>,
+    _leaves: ExitProbe<UserMms>,
     registrations: TracefsFile<Context>,
     profile: TracefsFile<Context>,
     status: TracefsFile<Context>,
     _state: State,
-    _farewell: Farewell,
+    _unload_message: UnloadMessage,
 }
 
 /// What is behind the files; ended after them.
@@ -83,15 +75,15 @@ impl Drop for State {
         // module loaded. What is left is events that stay when they are not used, processes that
         // registered something once, and work that is about to end.
         self.0.registry.begin_close();
-        self.0.processes.close();
+        self.0.mms.close();
         self.0.registry.close();
     }
 }
 
 /// Says that the module is gone, after all else is.
-struct Farewell;
+struct UnloadMessage;
 
-impl Drop for Farewell {
+impl Drop for UnloadMessage {
     fn drop(&mut self) {
         pr_info!("unloaded\n");
     }
@@ -124,15 +116,9 @@ impl UserEvents {
         )?;
         let symbols = steps.run("use this kernel's structures", || found.check_layouts())?;
         let registry = steps.run("make the registry", || Registry::new(symbols))?;
-        let processes = steps.run("make the table of processes", || Processes::new(&registry))?;
+        let mms = steps.run("make the table of mms", || UserMms::new(&registry))?;
         let state = steps.run("make the context", || {
-            Ok(State(Arc::new(
-                Context {
-                    registry,
-                    processes,
-                },
-                GFP_KERNEL,
-            )?))
+            Ok(State(Arc::new(Context { registry, mms }, GFP_KERNEL)?))
         })?;
         let status = steps.run("create user_events_status in tracefs", || {
             TracefsFile::create::<Listed<StatusFile>>(symbols, &state.0)
@@ -143,8 +129,8 @@ impl UserEvents {
         let registrations = steps.run("create user_events_registrations in tracefs", || {
             TracefsFile::create::<Listed<RegistrationsFile>>(symbols, &state.0)
         })?;
-        let leaves = steps.run("watch exits", || LeaveProbe::new(state.0.processes.clone()))?;
-        let forks = steps.run("watch forks", || ForkProbe::new(state.0.processes.clone()))?;
+        let leaves = steps.run("watch exits", || ExitProbe::new(state.0.mms.clone()))?;
+        let forks = steps.run("watch forks", || ForkProbe::new(state.0.mms.clone()))?;
         let data = steps.run("create user_events_data in tracefs", || {
             TracefsFile::create::<Control<DataFile>>(symbols, &state.0)
         })?;
@@ -160,7 +146,7 @@ impl UserEvents {
             profile,
             status,
             _state: state,
-            _farewell: Farewell,
+            _unload_message: UnloadMessage,
         })
     }
 }

@@ -5,12 +5,15 @@
 //! The payload is copied once, checked once and handed to each consumer. There is no lock, and no
 //! allocation for a payload of up to [`ON_STACK`] bytes.
 
-use crate::event::{Event, Use};
-use crate::files::event_table::EventTable;
-use crate::misses::Tally;
+mod event_index;
+pub(crate) mod event_table;
+
+use crate::events::event::{Event, EventRef};
+use crate::events::misses::Tally;
 use crate::schema::MAX_FIXED;
 use crate::sys::source::Source;
 use core::mem::MaybeUninit;
+use event_table::EventTable;
 use kernel::prelude::*;
 
 /// Bytes of the index in front of a payload.
@@ -20,7 +23,7 @@ const INDEX: usize = 4;
 const ON_STACK: usize = 1024;
 
 /// The longest payload that any buffer can hold.
-const LONGEST: usize = MAX_FIXED as usize;
+const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 
 /// Records what `source` holds: a write index of `events`, and a payload. May sleep for user
 /// memory. Returns how long `source` was.
@@ -47,7 +50,7 @@ pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usiz
 
 /// The event with this index, if somebody wants a record of it with a payload of that many bytes.
 #[inline]
-fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&Use> {
+fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef> {
     if index > i32::MAX as u32 {
         return Err(EINVAL);
     }
@@ -61,23 +64,23 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&Use> {
     Ok(event)
 }
 
-/// Records what fits on the stack. Apart, so that a write that ends sooner does not make room for it.
+/// Records what fits on the stack. Apart, so that a write that ends sooner does not pay for the buffer.
 #[inline(never)]
 fn write_short(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
-    let mut room = [MaybeUninit::uninit(); ON_STACK + 1];
-    let room = room.get_mut(..=payload_len).ok_or(E2BIG)?;
-    record(event, source.read_payload_and_nul(room)?)
+    let mut buf = [MaybeUninit::uninit(); ON_STACK + 1];
+    let buf = buf.get_mut(..=payload_len).ok_or(E2BIG)?;
+    record(event, source.read_payload_and_nul(buf)?)
 }
 
 /// Records what is too long for the stack.
 #[cold]
 fn write_long(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
-    if payload_len > LONGEST {
+    if payload_len > MAX_PAYLOAD {
         return Err(E2BIG);
     }
-    let mut room = KVVec::with_capacity(payload_len + 1, GFP_KERNEL_ACCOUNT)?;
-    let room = room.spare_capacity_mut().get_mut(..=payload_len);
-    record_long(event, source.read_payload_and_nul(room.ok_or(E2BIG)?)?)
+    let mut buf = KVVec::with_capacity(payload_len + 1, GFP_KERNEL_ACCOUNT)?;
+    let buf = buf.spare_capacity_mut().get_mut(..=payload_len);
+    record_long(event, source.read_payload_and_nul(buf.ok_or(E2BIG)?)?)
 }
 
 /// [`record`], not twice in the module for what takes its time anyway.

@@ -5,9 +5,9 @@
 //! C: `struct user_reg`, `struct user_unreg` (include/uapi/linux/user_events.h). Both are packed,
 //! begin with their size and may be longer than we know them, as long as what we do not know is 0.
 
-use crate::event::Request;
+use crate::events::event::RegFlags;
 use crate::schema::MAX_DESCRIPTION;
-use crate::sys::remote_page::UserBit;
+use crate::sys::user_bit::UserBit;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::uaccess::{UserPtr, UserSlice, UserSliceReader};
@@ -68,17 +68,17 @@ fn part<const OFFSET: usize, const SIZE: usize, const N: usize>(bytes: &[u8; N])
 }
 
 /// `struct user_reg`: what to register.
-pub(crate) struct Registration {
+pub(crate) struct UserReg {
     address: usize,
     /// Where the event's state is to be shown.
     pub(crate) bit: UserBit,
     /// How the event is to be registered.
-    pub(crate) event: Request,
+    pub(crate) event: RegFlags,
     /// Where the description is.
     pub(crate) description: usize,
 }
 
-impl Registration {
+impl UserReg {
     /// Reads the structure at a user address.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Registration {
         Ok(Self {
             address,
             bit: UserBit::new(bit_address, bit, bit_size)?,
-            event: Request {
+            event: RegFlags {
                 persistent: flags & PERSIST != 0,
                 multi_format: flags & MULTI_FORMAT != 0,
             },
@@ -118,19 +118,19 @@ impl Registration {
 }
 
 /// `struct user_unreg`: which bit is not to be written any more.
-pub(crate) struct Unregistration {
+pub(crate) struct UserUnreg {
     /// The number of the bit.
     pub(crate) bit: u8,
     /// The address of its word.
     pub(crate) address: u64,
 }
 
-impl Unregistration {
+impl UserUnreg {
     /// Reads the structure at a user address.
     ///
     /// # Errors
     ///
-    /// As [`Registration::read`].
+    /// As [`UserReg::read`].
     pub(crate) fn read(address: usize) -> Result<Self> {
         let bytes: [u8; UNREGISTRATION] = read_struct(address)?;
         let [bit] = part::<4, 1, UNREGISTRATION>(&bytes);

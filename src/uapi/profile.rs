@@ -4,7 +4,7 @@
 
 use super::data::Context;
 use super::event_range::EventRange;
-use crate::event::Event;
+use crate::events::event::Event;
 use crate::sys::tracefs::{Listing, ListingFile};
 use kernel::prelude::*;
 use kernel::str::CStr;

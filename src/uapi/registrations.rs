@@ -3,9 +3,9 @@
 //! `user_events_registrations`: which programs have registered what, and how their bits are.
 
 use super::data::Context;
-use crate::enabler::Enabler;
-use crate::process::Process;
-use crate::registrations::Site;
+use crate::mms::enabler::Enabler;
+use crate::mms::enablers::EnableAddr;
+use crate::mms::mm::UserMm;
 use crate::sys::owner::Owner;
 use crate::sys::tracefs::{Listing, ListingFile};
 use kernel::prelude::*;
@@ -27,8 +27,8 @@ pub(crate) enum Cursor {
 /// process and a higher address and bit.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    process: u64,
-    site: Site,
+    user_mm: u64,
+    site: EnableAddr,
     /// The process as it was when its first line was shown.
     owner: Option<Owner>,
     /// The first process that is not listed: it has come since the listing was begun, which so comes
@@ -51,10 +51,10 @@ impl ListingFile for RegistrationsFile {
             Cursor::Head => {
                 out.bytes(b"# EVENT PID COMMAND ADDRESS BIT/WIDTH STATE\n");
                 Some(Place {
-                    process: 0,
+                    user_mm: 0,
                     site: (0, 0),
                     owner: None,
-                    end: context.processes.next_number(),
+                    end: context.mms.next_number(),
                 })
             }
             Cursor::At(place) => show_from(context, *place, out),
@@ -66,26 +66,26 @@ impl ListingFile for RegistrationsFile {
 /// Shows the registration behind a place, unless its process has none any more. Returns the place
 /// behind that; `None` at the end of the listing.
 fn show_from(context: &Context, place: Place, out: &Listing<'_>) -> Option<Place> {
-    let (number, process) = context.processes.find_from(place.process)?;
+    let (number, user_mm) = context.mms.find_from(place.user_mm)?;
     if number >= place.end {
         return None;
     }
     let (site, owner) = match place.site {
-        site if number == place.process && site != (0, 0) => (site, place.owner),
-        _ => ((0, 0), Owner::of(process.mm())),
+        site if number == place.user_mm && site != (0, 0) => (site, place.owner),
+        _ => ((0, 0), Owner::of(user_mm.mm())),
     };
-    let Some(enabler) = process.registration_from(&site) else {
+    let Some(enabler) = user_mm.enabler_from(&site) else {
         return Some(Place {
-            process: number + 1,
+            user_mm: number + 1,
             site: (0, 0),
             owner: None,
             end: place.end,
         });
     };
-    show_line(&process, &enabler, owner.as_ref(), out);
+    show_line(&user_mm, &enabler, owner.as_ref(), out);
     let (address, bit) = enabler.site();
     Some(Place {
-        process: number,
+        user_mm: number,
         site: (address, bit + 1),
         owner,
         end: place.end,
@@ -93,8 +93,8 @@ fn show_from(context: &Context, place: Place, out: &Listing<'_>) -> Option<Place
 }
 
 /// Shows a registration, if it is still there.
-fn show_line(process: &Process, enabler: &Enabler, owner: Option<&Owner>, out: &Listing<'_>) {
-    let Some(sight) = process.look(enabler) else {
+fn show_line(user_mm: &UserMm, enabler: &Enabler, owner: Option<&Owner>, out: &Listing<'_>) {
+    let Some(state) = user_mm.peek_bit(enabler) else {
         return;
     };
     out.bytes(enabler.event().name());
@@ -108,12 +108,12 @@ fn show_line(process: &Process, enabler: &Enabler, owner: Option<&Owner>, out: &
     let (address, bit) = enabler.site();
     let width = enabler.bit().width();
     out.text(fmt!(" {address:#x} {bit}/{width} "));
-    out.bytes(match sight.is_set {
+    out.bytes(match state.value {
         Some(true) => b"set",
         Some(false) => b"clear",
         None => b"?",
     });
-    if sight.is_due {
+    if state.repair_pending {
         out.bytes(b" repair");
     }
     out.bytes(b"\n");

@@ -2,18 +2,18 @@
 
 //! `user_events_data`: registering and writing.
 
-use super::event_table::EventTable;
-use super::requests::{DescriptionBuffer, Registration, Unregistration};
-use crate::process::{Process, RETRY_AFTER};
-use crate::processes::Processes;
-use crate::registry::Registry;
+use super::ioctl_args::{DescriptionBuffer, UserReg, UserUnreg};
+use crate::events::Registry;
+use crate::mms::mm::{UserMm, RETRY_AFTER};
+use crate::mms::UserMms;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
-use crate::sys::remote_page::{untagged, UserBit};
 use crate::sys::source::Source;
 use crate::sys::task_work;
 use crate::sys::tracefs::ControlFile;
-use crate::writer;
+use crate::sys::user_bit::{untagged, UserBit};
+use crate::write;
+use crate::write::event_table::EventTable;
 use core::marker::PhantomData;
 use core::mem::size_of;
 use kernel::ioctl::{_IOW, _IOWR};
@@ -47,13 +47,13 @@ pub(crate) struct Context {
     /// All events.
     pub(crate) registry: Arc<Registry>,
     /// All processes.
-    pub(crate) processes: Arc<Processes>,
+    pub(crate) mms: Arc<UserMms>,
 }
 
 /// `user_events_data`, opened once.
 pub(crate) struct DataFile {
     registry: Arc<Registry>,
-    processes: Arc<Processes>,
+    mms: Arc<UserMms>,
     events: Pin<KBox<EventTable>>,
 }
 
@@ -65,14 +65,14 @@ impl ControlFile for DataFile {
     fn open(context: &Context) -> Result<Self> {
         Ok(Self {
             registry: context.registry.clone(),
-            processes: context.processes.clone(),
+            mms: context.mms.clone(),
             events: KBox::pin_init(EventTable::new(), GFP_KERNEL_ACCOUNT)?,
         })
     }
 
     #[inline]
     fn write(&self, source: impl Source) -> Result<usize> {
-        writer::write(&self.events, source)
+        write::write(&self.events, source)
     }
 
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result {
@@ -91,12 +91,12 @@ impl ControlFile for DataFile {
 
 /// Ends a registration that its caller does not learn of. Whether the bit could be cleared does not change the
 /// answer.
-fn take_back(process: &Arc<Process>, mm: &MmWithUser, bit: &UserBit) {
+fn take_back(user_mm: &Arc<UserMm>, mm: &MmWithUser, bit: &UserBit) {
     // To end it takes memory: for a set of registrations of its own, if a child shares it by now, or for a note of
     // the bit, if another thread may be forking. There may be none, and there will be. The call cannot fail instead,
     // as the program would take the bit for its own. A task that is killed does not wait: if others share its
     // memory, they find a registration there that they can end, and that ends with that memory.
-    while process.unregister(mm, bit.address(), bit.bit()) == Err(ENOMEM) {
+    while user_mm.unregister(mm, bit.address(), bit.bit()) == Err(ENOMEM) {
         if task_work::is_dying() {
             return;
         }
@@ -107,30 +107,30 @@ fn take_back(process: &Arc<Process>, mm: &MmWithUser, bit: &UserBit) {
 impl DataFile {
     /// `DIAG_IOCSREG`.
     fn register(&self, argument: usize) -> Result {
-        let request = Registration::read(argument)?;
-        let bit = request.bit;
+        let reg = UserReg::read(argument)?;
+        let bit = reg.bit;
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
-        let process = self.processes.find_or_make(mm)?;
-        if process.has(bit.address(), bit.bit()) {
+        let user_mm = self.mms.find_or_make(mm)?;
+        if user_mm.has(bit.address(), bit.bit()) {
             return Err(EADDRINUSE);
         }
         let mut text = DescriptionBuffer::new();
-        let description = Description::parse(text.read(request.description)?)?;
-        if request.event.persistent && !perfmon_capable() {
+        let description = Description::parse(text.read(reg.description)?)?;
+        if reg.event.persistent && !perfmon_capable() {
             return Err(EPERM);
         }
 
-        let event = self.registry.register(&description, request.event)?;
-        process.register(mm, bit, event.again())?;
-        let told = self
+        let event = self.registry.register(&description, reg.event)?;
+        user_mm.register(mm, bit, event.get())?;
+        let result = self
             .events
             .add(event)
-            .and_then(|index| request.write_index(index));
-        if told.is_err() {
-            take_back(&process, mm, &bit);
+            .and_then(|index| reg.write_index(index));
+        if result.is_err() {
+            take_back(&user_mm, mm, &bit);
         }
-        told
+        result
     }
 
     /// `DIAG_IOCSDEL`.
@@ -142,12 +142,12 @@ impl DataFile {
 
     /// `DIAG_IOCSUNREG`.
     fn unregister(&self, argument: usize) -> Result {
-        let request = Unregistration::read(argument)?;
-        let address = usize::try_from(request.address).map_err(|_| ENOENT)?;
+        let unreg = UserUnreg::read(argument)?;
+        let address = usize::try_from(unreg.address).map_err(|_| ENOENT)?;
         let address = untagged(address);
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
-        let process = self.processes.find(mm).ok_or(ENOENT)?;
-        process.unregister(mm, address, request.bit)
+        let user_mm = self.mms.find(mm).ok_or(ENOENT)?;
+        user_mm.unregister(mm, address, unreg.bit)
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes that are looked at again after a while.
+//! UserMms that are looked at again after a while.
 
-use crate::process::{Process, NEVER};
+use crate::mms::mm::{UserMm, NEVER};
 use crate::sys::clock;
 use crate::sys::work_queue::OwnedQueue;
 use core::mem;
@@ -16,7 +16,7 @@ use kernel::{new_condvar, new_spinlock, new_work};
 /// Nanoseconds in a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
-/// Processes of which something is to be looked at again: a bit that could not be written, or whether the
+/// UserMms of which something is to be looked at again: a bit that could not be written, or whether the
 /// address space has ended.
 ///
 /// One task of the work queue waits for all of them, while there are any. Timers of their own would each
@@ -30,7 +30,7 @@ const MILLISECOND: u64 = 1_000_000;
 ///   after the process has left the list. If the one who adds is first, that look sees the time, and the process
 ///   goes back; else it finds the process in no list, and lists it.
 /// - Who adds may find the time reset by a look at the process that has begun meanwhile: then there is nothing to
-///   wait for, and the process is not listed. That look misses nothing, as [`Process::look_again`] argues.
+///   wait for, and the process is not listed. That look misses nothing, as [`UserMm::look_again`] argues.
 #[pin_data]
 pub(crate) struct Retries {
     #[pin]
@@ -43,7 +43,7 @@ pub(crate) struct Retries {
 }
 
 struct Waiting {
-    processes: List<Process>,
+    mms: List<UserMm>,
     /// When the next of them is due, in nanoseconds since boot, or earlier.
     next: u64,
     /// Set once: nothing is looked at again from then on.
@@ -52,16 +52,16 @@ struct Waiting {
 
 impl Waiting {
     /// Lists a process that is in no list, if there is a time at which it is due. Returns whether it is listed.
-    fn list(&mut self, process: &Arc<Process>) -> bool {
-        let due = process.due_at();
+    fn list(&mut self, user_mm: &Arc<UserMm>) -> bool {
+        let due = user_mm.due_at();
         if self.is_closed || due == NEVER {
             return false;
         }
         self.next = self.next.min(due);
         // In the list already is as good: when it is due is asked when it is looked at. The reference that is not
         // needed then is not the last.
-        if let Ok(process) = ListArc::try_from_arc(process.clone()) {
-            self.processes.push_back(process);
+        if let Ok(user_mm) = ListArc::try_from_arc(user_mm.clone()) {
+            self.mms.push_back(user_mm);
         }
         true
     }
@@ -79,7 +79,7 @@ impl Retries {
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let waiting = Waiting {
-            processes: List::new(),
+            mms: List::new(),
             next: NEVER,
             is_closed: false,
         };
@@ -94,9 +94,9 @@ impl Retries {
     }
 
     /// Has a process looked at when it says that it is due. Any context.
-    pub(crate) fn add(self: &Arc<Self>, queue: &OwnedQueue, process: &Arc<Process>) {
+    pub(crate) fn add(self: &Arc<Self>, queue: &OwnedQueue, user_mm: &Arc<UserMm>) {
         let mut waiting = self.waiting.lock();
-        if !waiting.list(process) {
+        if !waiting.list(user_mm) {
             return;
         }
         drop(waiting);
@@ -109,7 +109,7 @@ impl Retries {
     pub(crate) fn close(&self) {
         let mut waiting = self.waiting.lock();
         waiting.is_closed = true;
-        let forgotten = mem::replace(&mut waiting.processes, List::new());
+        let forgotten = mem::replace(&mut waiting.mms, List::new());
         drop(waiting);
         self.changed.notify_all();
         drop(forgotten);
@@ -119,27 +119,27 @@ impl Retries {
     fn look(&self) {
         let mut waiting = self.waiting.lock();
         waiting.next = NEVER;
-        let mut processes = mem::replace(&mut waiting.processes, List::new());
+        let mut mms = mem::replace(&mut waiting.mms, List::new());
         drop(waiting);
         let now = clock::now();
         let mut kept = List::new();
         let mut next = NEVER;
-        while let Some(process) = processes.pop_front() {
-            let due = process.due_at();
+        while let Some(user_mm) = mms.pop_front() {
+            let due = user_mm.due_at();
             if due > now {
                 // Who sets an earlier time meanwhile says so in `waiting.next`.
                 next = next.min(due);
-                kept.push_back(process);
+                kept.push_back(user_mm);
             } else {
                 // Who sets a time from here on finds it in the list, or lists it again.
-                process.clone_arc().look_again();
-                self.release(process);
+                user_mm.clone_arc().look_again();
+                self.release(user_mm);
             }
         }
         let mut waiting = self.waiting.lock();
         if !waiting.is_closed {
             waiting.next = waiting.next.min(next);
-            waiting.processes.push_all_back(&mut kept);
+            waiting.mms.push_all_back(&mut kept);
         }
         drop(waiting);
         // Empty, unless all is closed.
@@ -147,20 +147,20 @@ impl Retries {
     }
 
     /// Takes a process out of the list for which there is no time any more. It stays if one has been set since.
-    fn release(&self, process: ListArc<Process>) {
+    fn release(&self, user_mm: ListArc<UserMm>) {
         let mut waiting = self.waiting.lock();
-        let process = process.into_arc();
-        waiting.list(&process);
+        let user_mm = user_mm.into_arc();
+        waiting.list(&user_mm);
         drop(waiting);
         // Perhaps the last reference, which is not for a lock.
-        drop(process);
+        drop(user_mm);
     }
 
     /// Waits for the first that is due. `false` when there is none to wait for.
     fn wait(&self) -> bool {
         let mut waiting = self.waiting.lock();
         loop {
-            if waiting.is_closed || waiting.processes.is_empty() {
+            if waiting.is_closed || waiting.mms.is_empty() {
                 return false;
             }
             let left = waiting.next.saturating_sub(clock::now());

@@ -22,11 +22,11 @@ use kernel::types::NotThreadSafe;
 ///
 /// The list is singly linked and ends in NULL. Every entry was allocated with [`KBox`], and its
 /// file is alive until a grace period of `tracepoint_srcu` after its removal.
-pub(super) struct ProbeList {
+pub(super) struct EventFiles {
     head: Atomic<*mut user_events_probe>,
 }
 
-impl ProbeList {
+impl EventFiles {
     pub(super) const fn new() -> Self {
         // INVARIANT: Empty.
         Self {
@@ -97,7 +97,7 @@ impl ProbeList {
     }
 }
 
-impl Drop for ProbeList {
+impl Drop for EventFiles {
     fn drop(&mut self) {
         let mut next = *self.head.get_mut();
         while let Some(probe) = NonNull::new(next) {
@@ -110,9 +110,9 @@ impl Drop for ProbeList {
 
 // SAFETY: The list is a shared pointer structure: entries are owned by it, and files are only used
 // through functions that are callable from any thread.
-unsafe impl Send for ProbeList {}
+unsafe impl Send for EventFiles {}
 // SAFETY: Changes are serialised by `event_mutex`, and readers follow atomics.
-unsafe impl Sync for ProbeList {}
+unsafe impl Sync for EventFiles {}
 
 /// Waits until every removed entry is freed, so that module text is no longer needed for it.
 pub(crate) fn barrier() {
@@ -120,14 +120,14 @@ pub(crate) fn barrier() {
     unsafe { bindings::user_events_probe_barrier() };
 }
 
-/// The read side of a [`ProbeList`].
+/// The read side of a [`EventFiles`].
 ///
 /// # Invariants
 ///
 /// The current context is a reader of `tracepoint_srcu` and has preemption off.
 pub(super) struct Reader<'a> {
     ctr: *mut bindings::srcu_ctr,
-    list: &'a ProbeList,
+    list: &'a EventFiles,
     _same_thread: NotThreadSafe,
 }
 

@@ -2,16 +2,19 @@
 
 //! All events, by name.
 
-use crate::event::{Event, Form, Place, Request, Text, Use, UserEvent};
-use crate::ordered::{Order, Ordered};
+pub(crate) mod event;
+pub(crate) mod misses;
+
 use crate::schema::{self, Description};
-use crate::sys::event_mutex::{ByEventMutex, EventMutexGuard};
+use crate::sorted_arcs::{Order, SortedArcs};
+use crate::sys::event_mutex::{EventMutexGuard, EventMutexLocked};
 use crate::sys::symbols::Symbols;
-use crate::sys::sysctl::Number;
+use crate::sys::sysctl::SysctlU32;
 use crate::sys::trace_event::Removal;
 use crate::sys::work_queue::OwnedQueue;
 use core::cmp::Ordering;
 use core::num::NonZero;
+use event::{Event, EventDesc, EventRef, KVecSink, Naming, RegFlags, UserEvent};
 use kernel::list::{List, ListArc};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Release};
@@ -21,7 +24,7 @@ use kernel::workqueue::{self, Work, WorkItem};
 use kernel::{new_spinlock, new_work};
 
 /// Most events at once, if the administrator does not say otherwise.
-const MOST_EVENTS: u32 = 32768;
+const MAX_EVENTS: u32 = 32768;
 
 /// How long to wait before looking again whether the trace core still refers to an unused event.
 /// It does not tell when it stops.
@@ -40,8 +43,8 @@ pub(crate) struct Registry {
     idle: SpinLock<List<Event>>,
     #[pin]
     work: Work<Registry>,
-    most: Number,
-    events: ByEventMutex<Events>,
+    max: SysctlU32,
+    events: EventMutexLocked<Events>,
     /// Set once, when the module is unloaded.
     closing: Atomic<bool>,
 }
@@ -49,12 +52,12 @@ pub(crate) struct Registry {
 /// The events.
 struct Events {
     /// Those that are alone with their name, by name.
-    named: Ordered<Event, ByKey>,
+    named: SortedArcs<Event, ByKey>,
     /// Those that share their name with other formats, by listing, so that those with the same name
     /// stand together.
-    formats: Ordered<Event, ByKey>,
+    formats: SortedArcs<Event, ByKey>,
     /// All, by age.
-    by_id: Ordered<Event, ById>,
+    by_id: SortedArcs<Event, ById>,
     count: u32,
     next_id: u64,
     /// Counts from 1.
@@ -63,10 +66,10 @@ struct Events {
 
 impl Events {
     /// Those that are alone with their name, or those that are not.
-    fn keyed(&mut self, place: Place) -> &mut Ordered<Event, ByKey> {
-        match place {
-            Place::Named => &mut self.named,
-            Place::Format(_) => &mut self.formats,
+    fn keyed(&mut self, naming: Naming) -> &mut SortedArcs<Event, ByKey> {
+        match naming {
+            Naming::Single => &mut self.named,
+            Naming::Multi(_) => &mut self.formats,
         }
     }
 
@@ -76,7 +79,7 @@ impl Events {
     ///
     /// `ENOMEM`; nothing has changed then.
     fn add(&mut self, event: &Arc<Event>) -> Result {
-        let keyed = self.keyed(event.place());
+        let keyed = self.keyed(event.naming());
         keyed.insert(event)?;
         if let Err(error) = self.by_id.insert(event) {
             self.remove_key(event);
@@ -86,7 +89,7 @@ impl Events {
         Ok(())
     }
 
-    /// A number that no event has had, not even one that could not be published: that one may still
+    /// A number that no event has had, not even one that could not be registered: that one may still
     /// be on its way to the work queue.
     fn take_id(&mut self) -> u64 {
         let id = self.next_id;
@@ -96,7 +99,7 @@ impl Events {
 
     /// The next format gets another number than this event, if that is one.
     fn count_format(&mut self, event: &Event) {
-        if let Place::Format(number) = event.place() {
+        if let Naming::Multi(number) = event.naming() {
             self.next_format = number.saturating_add(1);
         }
     }
@@ -113,7 +116,7 @@ impl Events {
     fn remove_key(&mut self, event: &Event) {
         let key = event.key();
         let _ = self
-            .keyed(event.place())
+            .keyed(event.naming())
             .remove(|other| other.key().cmp(key));
     }
 }
@@ -144,9 +147,9 @@ impl Registry {
     /// `ENOMEM`.
     pub(crate) fn new(symbols: Symbols) -> Result<Arc<Self>> {
         let events = Events {
-            named: Ordered::new(),
-            formats: Ordered::new(),
-            by_id: Ordered::new(),
+            named: SortedArcs::new(),
+            formats: SortedArcs::new(),
+            by_id: SortedArcs::new(),
             count: 0,
             next_id: 0,
             next_format: NonZero::<u64>::MIN,
@@ -157,8 +160,8 @@ impl Registry {
                 queue: OwnedQueue::new()?,
                 idle <- new_spinlock!(List::new(), "Registry::idle"),
                 work <- new_work!("Registry::work"),
-                most: Number::new(c"user_events_max", MOST_EVENTS)?,
-                events: ByEventMutex::new(events),
+                max: SysctlU32::new(c"user_events_max", MAX_EVENTS)?,
+                events: EventMutexLocked::new(events),
                 closing: Atomic::new(false),
             }? Error),
             GFP_KERNEL,
@@ -182,14 +185,14 @@ impl Registry {
     pub(crate) fn register(
         self: &Arc<Self>,
         description: &Description<'_>,
-        request: Request,
-    ) -> Result<Use> {
+        flags: RegFlags,
+    ) -> Result<EventRef> {
         // Each walk over the description's own fields reads the text again.
         let mut fields = KVec::with_capacity(8, GFP_KERNEL_ACCOUNT)?;
         for field in description.fields() {
             fields.push(field, GFP_KERNEL_ACCOUNT)?;
         }
-        let mut listing = Text(KVec::with_capacity(
+        let mut listing = KVecSink(KVec::with_capacity(
             description.text_len(),
             GFP_KERNEL_ACCOUNT,
         )?);
@@ -198,7 +201,7 @@ impl Registry {
         let mut held = EventMutexGuard::lock(self.symbols);
 
         let events = self.events.get(&held);
-        let found = if request.multi_format {
+        let found = if flags.multi_format {
             events.formats.get(|event| event.key().cmp(&listing))
         } else {
             let name = description.name();
@@ -206,7 +209,7 @@ impl Registry {
         };
         if let Some(event) = found.cloned() {
             if event.listing() == listing.as_slice() {
-                return Ok(Use::first(&event, &held));
+                return Ok(EventRef::get_locked(&event, &held));
             }
             // One that nobody uses is about to be retired: it is not in the way.
             if event.is_used() || event.is_persistent() {
@@ -217,25 +220,25 @@ impl Registry {
         }
 
         let events = self.events.get_mut(&mut held);
-        if events.count >= self.most.get() {
+        if events.count >= self.max.get() {
             return Err(EMFILE);
         }
         let id = events.take_id();
-        let place = if request.multi_format {
-            Place::Format(events.next_format)
+        let naming = if flags.multi_format {
+            Naming::Multi(events.next_format)
         } else {
-            Place::Named
+            Naming::Single
         };
-        let form = Form {
+        let desc = EventDesc {
             description,
             fields: &fields,
             listing: &listing,
         };
-        let draft = UserEvent::new(self, id, place, request.persistent, form)?;
-        let event = draft.event().clone();
+        let unregistered = UserEvent::new(self, id, naming, flags.persistent, desc)?;
+        let event = unregistered.event().clone();
         self.events.get_mut(&mut held).add(&event)?;
-        let first = Use::first(&event, &held);
-        if let Err(error) = draft.publish(&mut held) {
+        let first = EventRef::get_locked(&event, &held);
+        if let Err(error) = unregistered.register(&mut held) {
             self.events.get_mut(&mut held).remove(&event);
             return Err(error);
         }
@@ -287,7 +290,7 @@ impl Registry {
         if removal.event().is_used() {
             return Err(EBUSY);
         }
-        let (event, held) = removal.withdraw()?;
+        let (event, held) = removal.unregister()?;
         self.events.get_mut(held).remove(event);
         Ok(())
     }
@@ -382,7 +385,7 @@ impl Registry {
     /// how to end that.
     pub(crate) fn close(&self) {
         self.begin_close();
-        let mut told = false;
+        let mut warned = false;
         loop {
             let mut held = EventMutexGuard::lock(self.symbols);
             let Some(event) = self.events.get(&held).by_id.values().next().cloned() else {
@@ -392,8 +395,8 @@ impl Registry {
                 continue;
             }
             drop(held);
-            if !told {
-                told = true;
+            if !warned {
+                warned = true;
                 pr_warn!(
                     "unloading waits for event probes and triggers that refer to its events\n"
                 );

@@ -6,10 +6,10 @@
 //! one set until one of them changes something: then that one gets a copy. So forking costs the
 //! same however much is registered.
 
-use crate::enabler::{BySite, Enabler};
-use crate::event::NotConnected;
-use crate::ordered::{Ordered, Spare, LEAF};
-use crate::process::Process;
+use crate::events::event::NotConnected;
+use crate::mms::enabler::{ByAddr, Enabler};
+use crate::mms::mm::UserMm;
+use crate::sorted_arcs::{Reservation, SortedArcs, LEAF};
 use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
 use core::mem;
@@ -36,7 +36,7 @@ pub(crate) fn next_change() -> u64 {
 }
 
 /// Where a registration is: the address of its word, and the bit in it.
-pub(crate) type Site = (usize, u8);
+pub(crate) type EnableAddr = (usize, u8);
 
 /// How much is written with locks held that others may wait for.
 ///
@@ -91,20 +91,20 @@ impl Budget {
 /// Where writing the bits of enablers of one page in the memory of the members of a set has stopped.
 pub(crate) struct Stopped {
     /// The key of the first process that is still to be written to.
-    pub(crate) process: usize,
+    pub(crate) mm_key: usize,
     /// If others have been written to before: a process that joins the set before the writing goes on may be
     /// passed over.
     pub(crate) partly: Option<PartlyWritten>,
 }
 
-/// A set in which bits have been written in the memory of some processes and not of all. Processes that join
+/// A set in which bits have been written in the memory of some processes and not of all. UserMms that join
 /// look at all of their bits while this exists.
-pub(crate) struct PartlyWritten(Arc<Registrations>);
+pub(crate) struct PartlyWritten(Arc<EnablerSet>);
 
 impl PartlyWritten {
-    fn new(registrations: &Arc<Registrations>) -> Self {
-        registrations.partly_written.fetch_add(1, Full);
-        Self(registrations.clone())
+    fn new(set: &Arc<EnablerSet>) -> Self {
+        set.partly_written.fetch_add(1, Full);
+        Self(set.clone())
     }
 }
 
@@ -119,7 +119,7 @@ impl Drop for PartlyWritten {
 /// While more than one process is in it, no registration is added or removed, but for the one that a
 /// thread was at when another one forked: a child waits for that before it runs.
 #[pin_data]
-pub(crate) struct Registrations {
+pub(crate) struct EnablerSet {
     /// Memberships, those of processes that are just being forked included.
     users: Atomic<usize>,
     /// The number of the last change of a bit that a child may have an older copy of; 0: none.
@@ -127,7 +127,7 @@ pub(crate) struct Registrations {
     /// How many events have their bits written in some members and not in all.
     partly_written: Atomic<usize>,
     #[pin]
-    by_site: Mutex<Ordered<Enabler, BySite>>,
+    by_addr: Mutex<SortedArcs<Enabler, ByAddr>>,
     /// By address space.
     #[pin]
     members: Mutex<Members>,
@@ -142,27 +142,27 @@ struct Referred {
     module: Option<ModuleRef>,
 }
 
-/// Processes by the key of their address space.
-type Members = RBTree<usize, Arc<Process>>;
+/// UserMms by the key of their address space.
+type Members = RBTree<usize, Arc<UserMm>>;
 
-impl Registrations {
+impl EnablerSet {
     /// Are there so few registrations, with none being changed, that all can be given up in a short time?
     pub(crate) fn is_short(&self) -> bool {
-        let by_site = self.by_site.try_lock();
-        by_site.is_some_and(|by_site| by_site.is_short())
+        let by_addr = self.by_addr.try_lock();
+        by_addr.is_some_and(|by_addr| by_addr.is_short())
     }
 
     /// The registration at a site.
-    pub(crate) fn get(&self, site: &Site) -> Option<Arc<Enabler>> {
-        self.by_site
+    pub(crate) fn get(&self, site: &EnableAddr) -> Option<Arc<Enabler>> {
+        self.by_addr
             .lock()
             .get(|enabler| enabler.site().cmp(site))
             .cloned()
     }
 
     /// The first registration at or behind a site.
-    pub(crate) fn get_from(&self, site: &Site) -> Option<Arc<Enabler>> {
-        self.by_site
+    pub(crate) fn get_from(&self, site: &EnableAddr) -> Option<Arc<Enabler>> {
+        self.by_addr
             .lock()
             .get_from(|enabler| enabler.site().cmp(site))
             .cloned()
@@ -177,46 +177,46 @@ impl Registrations {
     pub(crate) fn insert_if<E: From<AllocError>>(
         &self,
         enabler: &Arc<Enabler>,
-        mut connect: impl FnMut(&mut Spare<Enabler>) -> Result<bool, NotConnected<E>>,
+        mut connect: impl FnMut(&mut Reservation<Enabler>) -> Result<bool, NotConnected<E>>,
     ) -> Result<bool, E> {
         // The work queue and readers of the listing may wait for the lock, so memory is not waited for with it.
-        let (mut spare, mut spare_of_event) = (Spare::new(), Spare::new());
+        let (mut reservation, mut reservation_of_event) = (Reservation::new(), Reservation::new());
         loop {
-            let mut by_site = self.by_site.lock();
-            if let Err(lack) = by_site.insert_with(enabler, &mut spare) {
-                drop(by_site);
-                spare.fill(lack)?;
+            let mut by_addr = self.by_addr.lock();
+            if let Err(shortfall) = by_addr.insert_with(enabler, &mut reservation) {
+                drop(by_addr);
+                reservation.fill(shortfall)?;
                 continue;
             }
-            let connected = connect(&mut spare_of_event);
+            let connected = connect(&mut reservation_of_event);
             if !matches!(connected, Ok(true)) {
                 // The caller has it, too.
-                let _ = by_site.remove(|other| other.site().cmp(&enabler.site()));
+                let _ = by_addr.remove(|other| other.site().cmp(&enabler.site()));
             }
-            drop(by_site);
+            drop(by_addr);
             match connected {
-                Err(NotConnected::Lack(lack)) => spare_of_event.fill(lack)?,
+                Err(NotConnected::Shortfall(shortfall)) => reservation_of_event.fill(shortfall)?,
                 Err(NotConnected::Failed(error)) => return Err(error),
                 Ok(is_connected) => return Ok(is_connected),
             }
         }
     }
 
-    /// Removes the registration at a site, if there is one and `is_alone` says so: `None` if it does
+    /// Removes the registration at a site, if there is one and `is_exclusive` says so: `None` if it does
     /// not. Its bit is not written any more once this returns.
     ///
     /// A child that is forked meanwhile does not run before that is done: it has the registration or
     /// not, and if not, its bit is not written either.
     pub(crate) fn remove_if(
         &self,
-        site: &Site,
-        is_alone: impl FnOnce() -> bool,
+        site: &EnableAddr,
+        is_exclusive: impl FnOnce() -> bool,
     ) -> Option<Option<Arc<Enabler>>> {
-        let mut by_site = self.by_site.lock();
-        if !is_alone() {
+        let mut by_addr = self.by_addr.lock();
+        if !is_exclusive() {
             return None;
         }
-        let removed = by_site.remove(|enabler| enabler.site().cmp(site));
+        let removed = by_addr.remove(|enabler| enabler.site().cmp(site));
         if let Some(enabler) = &removed {
             enabler.event().disconnect(enabler);
         }
@@ -225,9 +225,9 @@ impl Registrations {
 
     /// Takes the registrations from a site on whose bits lie in one page, as many as there is room for:
     /// how many these are.
-    pub(crate) fn get_page(&self, from: &Site, room: &mut [Option<Arc<Enabler>>]) -> usize {
-        let by_site = self.by_site.lock();
-        let mut enablers = by_site.values_from(|enabler| enabler.site().cmp(from));
+    pub(crate) fn get_page(&self, from: &EnableAddr, room: &mut [Option<Arc<Enabler>>]) -> usize {
+        let by_addr = self.by_addr.lock();
+        let mut enablers = by_addr.values_from(|enabler| enabler.site().cmp(from));
         let mut count = 0;
         let mut first: Option<&Arc<Enabler>> = None;
         for place in room {
@@ -245,18 +245,18 @@ impl Registrations {
 
     /// Waits until whoever was at a registration when the current process was forked has done it.
     pub(crate) fn settle(&self) {
-        drop(self.by_site.lock());
+        drop(self.by_addr.lock());
     }
 
     /// Lets the bits be written in the memory of a process, too.
-    pub(crate) fn join(&self, node: RBTreeNode<usize, Arc<Process>>) {
+    pub(crate) fn join(&self, node: RBTreeNode<usize, Arc<UserMm>>) {
         let replaced = self.members.lock().insert(node);
         drop(replaced);
     }
 
     /// Stops writing bits in the memory of a process. None is being written once this returns.
-    pub(crate) fn leave(&self, process: &Process) {
-        let node = self.members.lock().remove_node(&process.key());
+    pub(crate) fn leave(&self, user_mm: &UserMm) {
+        let node = self.members.lock().remove_node(&user_mm.key());
         drop(node);
     }
 
@@ -293,13 +293,13 @@ impl Registrations {
                 let Some(at) = cursor else {
                     break None;
                 };
-                let (key, process) = at.current();
+                let (key, user_mm) = at.current();
                 if budget.is_spent() || spent >= MAX_IN_SET {
                     break Some(*key);
                 }
                 spent += PIN.saturating_add(bits);
                 budget.spend(PIN.saturating_add(bits));
-                process.write(enablers, on);
+                user_mm.write(enablers, on);
                 cursor = at.move_next();
             };
             if stopped.is_some() {
@@ -312,7 +312,7 @@ impl Registrations {
             }
         }
         Err(Stopped {
-            process: from,
+            mm_key: from,
             partly,
         })
     }
@@ -358,33 +358,33 @@ impl Registrations {
     /// # Errors
     ///
     /// `ENOMEM`; `ENODEV` when the module is being unloaded.
-    pub(crate) fn copy(&self, process: &Arc<Process>) -> Result<Membership> {
+    pub(crate) fn copy(&self, user_mm: &Arc<UserMm>) -> Result<EnablerSetRef> {
         // Of any length: there may be no contiguous memory for it. It is not waited for with the lock held.
         let mut enablers = KVVec::new();
         loop {
-            let by_site = self.by_site.lock();
-            let count = by_site.len();
+            let by_addr = self.by_addr.lock();
+            let count = by_addr.len();
             if enablers.capacity() >= count {
-                for enabler in by_site.values() {
+                for enabler in by_addr.values() {
                     // There is room.
                     let _ = enablers.push_within_capacity(enabler.clone());
                 }
                 break;
             }
-            drop(by_site);
+            drop(by_addr);
             enablers.reserve(count, GFP_KERNEL_ACCOUNT)?;
         }
-        let copy = Membership::new()?;
+        let copy = EnablerSetRef::new()?;
         copy.0.note_change();
-        let member = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
+        let member = RBTreeNode::new(user_mm.key(), user_mm.clone(), GFP_KERNEL_ACCOUNT)?;
         copy.0.join(member);
         for original in enablers {
-            let enabler = Enabler::new(&copy.0, *original.bit(), original.event().again())?;
-            copy.0.insert_if(&enabler, |spare| {
+            let enabler = Enabler::new(&copy.0, *original.bit(), original.event().get())?;
+            copy.0.insert_if(&enabler, |reservation| {
                 // It may have changed since the original was written, and changes from here on.
-                original.event().connect(&enabler, spare, |on| {
+                original.event().connect(&enabler, reservation, |on| {
                     copy.0
-                        .change(|| process.write(slice::from_ref(&enabler), on));
+                        .change(|| user_mm.write(slice::from_ref(&enabler), on));
                     Ok::<_, Error>(())
                 })?;
                 Ok(true)
@@ -395,42 +395,42 @@ impl Registrations {
 
     /// Forgets everything.
     fn clear(&self) {
-        let by_site = mem::replace(&mut *self.by_site.lock(), Ordered::new());
-        for enabler in by_site.values() {
+        let by_addr = mem::replace(&mut *self.by_addr.lock(), SortedArcs::new());
+        for enabler in by_addr.values() {
             enabler.event().disconnect(enabler);
         }
     }
 }
 
 /// An enabler's reference to its set. The module stays loaded while there is one.
-pub(crate) struct SetRef(Arc<Registrations>);
+pub(crate) struct OwningSet(Arc<EnablerSet>);
 
-impl SetRef {
+impl OwningSet {
     /// A reference for a new enabler. Does not sleep.
     ///
     /// # Errors
     ///
     /// `ENODEV` when the module is being unloaded.
-    pub(crate) fn new(registrations: &Arc<Registrations>) -> Result<Self> {
-        let mut referred = registrations.referred.lock();
+    pub(crate) fn new(set: &Arc<EnablerSet>) -> Result<Self> {
+        let mut referred = set.referred.lock();
         if referred.module.is_none() {
             referred.module = Some(ModuleRef::get()?);
         }
         referred.enablers += 1;
         drop(referred);
-        Ok(Self(registrations.clone()))
+        Ok(Self(set.clone()))
     }
 }
 
-impl Deref for SetRef {
-    type Target = Arc<Registrations>;
+impl Deref for OwningSet {
+    type Target = Arc<EnablerSet>;
 
-    fn deref(&self) -> &Arc<Registrations> {
+    fn deref(&self) -> &Arc<EnablerSet> {
         &self.0
     }
 }
 
-impl Drop for SetRef {
+impl Drop for OwningSet {
     fn drop(&mut self) {
         let mut referred = self.0.referred.lock();
         referred.enablers -= 1;
@@ -441,53 +441,53 @@ impl Drop for SetRef {
 }
 
 /// A share in a set of registrations. When the last is dropped, the set is cleared.
-pub(crate) struct Membership(Arc<Registrations>);
+pub(crate) struct EnablerSetRef(Arc<EnablerSet>);
 
-impl Membership {
+impl EnablerSetRef {
     /// The first share in a new, empty set.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        let registrations = Arc::pin_init(
-            pin_init!(Registrations {
+        let set = Arc::pin_init(
+            pin_init!(EnablerSet {
                 users: Atomic::new(1),
                 last_change: Atomic::new(0),
                 partly_written: Atomic::new(0),
-                by_site <- new_mutex!(Ordered::new(), "Registrations::by_site"),
-                members <- new_mutex!(RBTree::new(), "Registrations::members"),
+                by_addr <- new_mutex!(SortedArcs::new(), "EnablerSet::by_addr"),
+                members <- new_mutex!(RBTree::new(), "EnablerSet::members"),
                 referred <- new_spinlock!(
                     Referred {
                         enablers: 0,
                         module: None,
                     },
-                    "Registrations::referred"
+                    "EnablerSet::referred"
                 ),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        Ok(Self(registrations))
+        Ok(Self(set))
     }
 
     /// Another share, for a process that is being forked. Any context.
-    pub(crate) fn share(&self) -> Self {
+    pub(crate) fn clone_for_child(&self) -> Self {
         self.0.users.fetch_add(1, Relaxed);
         Self(self.0.clone())
     }
 
     /// Is this the only share?
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn is_exclusive(&self) -> bool {
         self.0.users.load(Relaxed) == 1
     }
 
     /// The set.
-    pub(crate) fn registrations(&self) -> &Arc<Registrations> {
+    pub(crate) fn set(&self) -> &Arc<EnablerSet> {
         &self.0
     }
 }
 
-impl Drop for Membership {
+impl Drop for EnablerSetRef {
     fn drop(&mut self) {
         if self.0.users.fetch_sub(1, Full) == 1 {
             self.0.clear();

@@ -3,8 +3,8 @@
 //! The events of one open file, by write index.
 
 use super::event_index::EventIndex;
-use crate::event::Use;
-use crate::sys::series::Series;
+use crate::events::event::EventRef;
+use crate::sys::append_vec::AppendVec;
 use kernel::prelude::*;
 
 /// The events that were registered through one open file.
@@ -13,20 +13,20 @@ use kernel::prelude::*;
 #[pin_data]
 pub(crate) struct EventTable {
     #[pin]
-    events: Series<Use, EventIndex>,
+    events: AppendVec<EventRef, EventIndex>,
 }
 
 impl EventTable {
     /// A table without events.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            events <- Series::new(EventIndex::new()),
+            events <- AppendVec::new(EventIndex::new()),
         })
     }
 
     /// The event with this index. Takes no lock.
     #[inline]
-    pub(crate) fn get(&self, index: u32) -> Option<&Use> {
+    pub(crate) fn get(&self, index: u32) -> Option<&EventRef> {
         self.events.get(index)
     }
 
@@ -35,7 +35,7 @@ impl EventTable {
     /// # Errors
     ///
     /// `ENOMEM`; `EMFILE` when no index is left.
-    pub(crate) fn add(&self, event: Use) -> Result<u32> {
+    pub(crate) fn add(&self, event: EventRef) -> Result<u32> {
         let id = event.id();
         let id_at = |index| self.get(index).map(|event| event.id());
         let mut adding = self.events.lock();

@@ -2,8 +2,8 @@
 
 //! Our events in the kernel's `dynamic_events`.
 
-use crate::event::{Event, Place, Request, UserEvent};
-use crate::registry::Registry;
+use crate::events::event::{Event, Naming, RegFlags, UserEvent};
+use crate::events::Registry;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
 use crate::sys::dyn_event::{DynEventOwner, Words};
@@ -28,7 +28,7 @@ impl DynEventOwner for UserEvent {
             return Err(EPERM);
         }
         // Nobody uses it yet; if it were not persistent, it would go at once.
-        let request = Request {
+        let request = RegFlags {
             persistent: true,
             multi_format: false,
         };
@@ -61,7 +61,7 @@ impl DynEventOwner for UserEvent {
 
     fn matches(event: &Event, group: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {
         name.to_bytes() == event.registered_name()
-            && group.is_none_or(|group| Place::GROUPS.contains(&group))
+            && group.is_none_or(|group| Naming::GROUPS.contains(&group))
             && Description::parse_listing(event.listing()).is_ok_and(|mine| mine.fields_are(words))
     }
 }

@@ -15,34 +15,34 @@ use kernel::sync::{Mutex, MutexGuard};
 /// before, so none is ever moved.
 const FIRST_CHUNK_BITS: u32 = 3;
 
-/// Enough chunks for [`MOST`] values.
+/// Enough chunks for [`MAX_LEN`] values.
 const CHUNKS: usize = (i32::BITS - FIRST_CHUNK_BITS) as usize;
 
 /// The highest number of values, so that every number is a valid `i32`.
-const MOST: u32 = i32::MAX as u32;
+const MAX_LEN: u32 = i32::MAX as u32;
 
 /// Values with numbers from 0, and an `S` that whoever adds one has to himself.
 ///
 /// # Invariants
 ///
 /// The values with numbers below `len` exist and do not change: each lies in its [`place`]. A chunk
-/// in which one lies has room for [`slots`] of them, and is never freed before the series. Only
+/// in which one lies has room for [`slots`] of them, and is never freed before the vector. Only
 /// whoever holds the mutex changes `len` or the chunks that no value below it lies in.
 #[pin_data(PinnedDrop)]
-pub(crate) struct Series<T, S> {
+pub(crate) struct AppendVec<T, S> {
     len: Atomic<u32>,
     /// NULL where there is none yet.
     chunks: UnsafeCell<[*mut MaybeUninit<T>; CHUNKS]>,
     #[pin]
-    adding: Mutex<S>,
+    appending: Mutex<S>,
 }
 
-// SAFETY: The values are the series' own, and go where it goes.
-unsafe impl<T: Send, S: Send> Send for Series<T, S> {}
-// SAFETY: It gives out shared references to values; what is changed through a shared series is
-// changed under the mutex, and not read by anybody else before `len` tells of it. A value that one
+// SAFETY: The values are the vector' own, and go where it goes.
+unsafe impl<T: Send, S: Send> Send for AppendVec<T, S> {}
+// SAFETY: It gives out shared references to values; what is changed through a shared vector is
+// changed under the mutex, and not read before `len` tells of it. A value that one
 // thread adds may be dropped by another.
-unsafe impl<T: Send + Sync, S: Send> Sync for Series<T, S> {}
+unsafe impl<T: Send + Sync, S: Send> Sync for AppendVec<T, S> {}
 
 /// Where a value lies: the chunk, and the slot in it.
 #[inline]
@@ -62,14 +62,14 @@ fn slots(chunk: usize) -> usize {
     1 << (chunk as u32 + FIRST_CHUNK_BITS)
 }
 
-impl<T, S> Series<T, S> {
+impl<T, S> AppendVec<T, S> {
     /// No values.
     pub(crate) fn new(state: S) -> impl PinInit<Self> {
         // INVARIANT: There is no value.
         pin_init!(Self {
             len: Atomic::new(0),
             chunks: UnsafeCell::new([ptr::null_mut(); CHUNKS]),
-            adding <- new_mutex!(state, "Series::adding"),
+            appending <- new_mutex!(state, "AppendVec::appending"),
         })
     }
 
@@ -82,7 +82,7 @@ impl<T, S> Series<T, S> {
         let (chunk, slot) = place(number);
         // SAFETY: By the invariants the value exists, in that place, for as long as `self` does, and
         // nobody changes it or the pointer to its chunk. Both were written before `len` was, by
-        // whoever added it. The place is one of `CHUNKS` since there are at most `MOST` values.
+        // whoever added it. The place is one of `CHUNKS` since there are at most `MAX_LEN` values.
         unsafe {
             let chunks = self.chunks.get().cast::<*mut MaybeUninit<T>>();
             let chunk = *chunks.add(chunk);
@@ -91,19 +91,19 @@ impl<T, S> Series<T, S> {
     }
 
     /// Keeps others from adding values. May sleep.
-    pub(crate) fn lock(&self) -> Adding<'_, T, S> {
-        Adding {
-            series: self,
-            state: self.adding.lock(),
+    pub(crate) fn lock(&self) -> AppendGuard<'_, T, S> {
+        AppendGuard {
+            vec: self,
+            state: self.appending.lock(),
         }
     }
 }
 
 #[pinned_drop]
-impl<T, S> PinnedDrop for Series<T, S> {
+impl<T, S> PinnedDrop for AppendVec<T, S> {
     fn drop(self: Pin<&mut Self>) {
         let mut left = self.len.load(Relaxed) as usize;
-        // SAFETY: Nobody else has the series any more.
+        // SAFETY: Nobody else has the vector any more.
         let chunks = unsafe { *self.chunks.get() };
         for (number, chunk) in chunks.into_iter().enumerate() {
             if chunk.is_null() {
@@ -111,35 +111,35 @@ impl<T, S> PinnedDrop for Series<T, S> {
             }
             let taken = left.min(slots(number));
             left -= taken;
-            // SAFETY: By the invariants the chunk was made by `Adding::push`, as a vector with that
+            // SAFETY: By the invariants the chunk was made by `AppendGuard::push`, as a vector with that
             // room, and the first `taken` slots of it hold values.
             drop(unsafe { KVVec::from_raw_parts(chunk.cast::<T>(), taken, slots(number)) });
         }
     }
 }
 
-/// The right to add values to a series.
-pub(crate) struct Adding<'a, T, S> {
-    series: &'a Series<T, S>,
+/// The right to add values to a vector.
+pub(crate) struct AppendGuard<'a, T, S> {
+    vec: &'a AppendVec<T, S>,
     state: MutexGuard<'a, S>,
 }
 
-impl<T, S> Adding<'_, T, S> {
+impl<T, S> AppendGuard<'_, T, S> {
     /// Adds a value, and returns its number. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; `EMFILE` when no number is left.
     pub(crate) fn push(&mut self, value: T) -> Result<u32> {
-        let series = self.series;
-        let number = series.len.load(Relaxed);
-        if number >= MOST {
+        let vec = self.vec;
+        let number = vec.len.load(Relaxed);
+        if number >= MAX_LEN {
             return Err(EMFILE);
         }
         let (chunk, slot) = place(number);
         // SAFETY: The place is one of `CHUNKS`. We hold the mutex, and no value below `len` lies in
         // the chunk if it is not there yet.
-        let chunk_at = unsafe { series.chunks.get().cast::<*mut MaybeUninit<T>>().add(chunk) };
+        let chunk_at = unsafe { vec.chunks.get().cast::<*mut MaybeUninit<T>>().add(chunk) };
         // SAFETY: As above.
         unsafe {
             if (*chunk_at).is_null() {
@@ -152,12 +152,12 @@ impl<T, S> Adding<'_, T, S> {
         // SAFETY: The chunk has that slot, and nobody looks at it as long as `len` does not tell of it.
         unsafe { (*(*chunk_at).add(slot)).write(value) };
         // INVARIANT: The value is in its place.
-        series.len.store(number + 1, Release);
+        vec.len.store(number + 1, Release);
         Ok(number)
     }
 }
 
-impl<T, S> Deref for Adding<'_, T, S> {
+impl<T, S> Deref for AppendGuard<'_, T, S> {
     type Target = S;
 
     fn deref(&self) -> &S {
@@ -165,7 +165,7 @@ impl<T, S> Deref for Adding<'_, T, S> {
     }
 }
 
-impl<T, S> DerefMut for Adding<'_, T, S>
+impl<T, S> DerefMut for AppendGuard<'_, T, S>
 where
     S: Unpin,
 {

@@ -12,14 +12,14 @@
 //! 4. by the process's own threads, before they return to user space, where a file system has to be asked:
 //!    so what that takes, and whether it ever comes, is the process's own matter.
 
-use crate::enabler::Enabler;
-use crate::process::{key, with_own_page, Process, NEVER};
-use crate::registrations::Site;
-use crate::sys::address_space;
+use crate::mms::enabler::Enabler;
+use crate::mms::enablers::EnableAddr;
+use crate::mms::mm::{key, write_with_fault_in, UserMm, NEVER};
 use crate::sys::clock;
+use crate::sys::mm_users;
 use crate::sys::process_list::{self, ListedThread};
-use crate::sys::remote_page::{Bring, LockedMm, NotWritten, Server};
 use crate::sys::task_work::{self, Reservation, TaskWork};
+use crate::sys::user_bit::{Backing, BitWriteError, FaultIn, LockedMm};
 use core::num::NonZero;
 use core::{array, mem};
 use kernel::alloc::flags::__GFP_NOWARN;
@@ -51,19 +51,19 @@ const MAX_BITS_AT_ONCE: usize = 32;
 
 /// A site in eight bytes: there are some in each process.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct PackedSite(NonZero<u64>);
+struct PackedAddr(NonZero<u64>);
 
 /// Bits of a site's bit number.
 const BIT_BITS: u32 = 6;
 
-impl PackedSite {
+impl PackedAddr {
     /// `None` for what is no site: user space ends far below.
-    fn new((address, bit): Site) -> Option<Self> {
+    fn new((address, bit): EnableAddr) -> Option<Self> {
         let packed = (address as u64).checked_mul(1 << BIT_BITS)? | u64::from(bit);
         NonZero::new(packed.checked_add(1)?).map(Self)
     }
 
-    fn site(self) -> Site {
+    fn site(self) -> EnableAddr {
         let packed = self.0.get() - 1;
         let bit = packed & ((1 << BIT_BITS) - 1);
         ((packed >> BIT_BITS) as usize, bit as u8)
@@ -73,7 +73,7 @@ impl PackedSite {
 /// Which bits are to be written.
 struct Sites {
     /// Those that are there come first.
-    sites: [Option<PackedSite>; MAX_SITES],
+    sites: [Option<PackedAddr>; MAX_SITES],
     /// All of the process, whatever is listed.
     all: bool,
 }
@@ -89,15 +89,15 @@ impl Sites {
         !self.all && self.listed().next().is_none()
     }
 
-    fn listed(&self) -> impl Iterator<Item = Site> + '_ {
+    fn listed(&self) -> impl Iterator<Item = EnableAddr> + '_ {
         self.sites
             .iter()
-            .map_while(|site| site.map(PackedSite::site))
+            .map_while(|site| site.map(PackedAddr::site))
     }
 
-    fn add(&mut self, site: Site) {
-        let packed = PackedSite::new(site);
-        let free_or_same = |place: &&mut Option<PackedSite>| place.is_none() || **place == packed;
+    fn add(&mut self, site: EnableAddr) {
+        let packed = PackedAddr::new(site);
+        let free_or_same = |place: &&mut Option<PackedAddr>| place.is_none() || **place == packed;
         match self.sites.iter_mut().find(free_or_same) {
             Some(place) if packed.is_some() && !self.all => *place = packed,
             _ => self.add_all(),
@@ -172,10 +172,10 @@ enum Outcome {
     /// To be tried again.
     Later,
     /// To be done by another one.
-    Other(Server),
+    Other(Backing),
 }
 
-impl Process {
+impl UserMm {
     /// Writes the bits of enablers, all of one page, if that can be done without waiting for the process in any
     /// way. Else has them written later. The caller holds the lock of the event.
     pub(crate) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], on: bool) {
@@ -183,8 +183,8 @@ impl Process {
             return;
         };
         let written = self.with_mm(|mm| {
-            let locked = LockedMm::try_lock(mm).ok_or(NotWritten::NotYet)?;
-            locked.write_page(first.bit().address(), Bring::Nothing, |page| {
+            let locked = LockedMm::try_lock(mm).ok_or(BitWriteError::NotYet)?;
+            locked.write_page(first.bit().address(), FaultIn::Never, |page| {
                 for enabler in enablers {
                     page.store(enabler.bit(), on);
                 }
@@ -221,7 +221,7 @@ impl Process {
 
     fn enqueue(self: &Arc<Self>) {
         // Already queued is as good.
-        let _ = self.processes.queue().enqueue::<_, 0>(self.clone());
+        let _ = self.mms.queue().enqueue::<_, 0>(self.clone());
     }
 
     /// When the process is to be looked at again, in nanoseconds since boot; [`NEVER`] if it is not.
@@ -238,7 +238,7 @@ impl Process {
         self.due_at.store(NEVER, Relaxed);
         let is_asking = !self.repairs.lock().asking.is_empty();
         if is_asking {
-            let _ = self.processes.asking().enqueue::<_, 1>(self.clone());
+            let _ = self.mms.asking().enqueue::<_, 1>(self.clone());
         }
         self.enqueue();
     }
@@ -256,7 +256,7 @@ impl Process {
                 Err(other) => before = other,
             }
         }
-        self.processes.look_later(self);
+        self.mms.look_later(self);
     }
 
     /// A task has left the address space that is perhaps the last. Does not sleep.
@@ -274,7 +274,7 @@ impl Process {
     pub(crate) fn is_left_for_good(self: &Arc<Self>) {
         self.repairs.lock().is_over = true;
         if self.is_short() && task_work::may_sleep() {
-            self.withdraw();
+            self.leave_set();
         } else {
             self.enqueue();
         }
@@ -283,9 +283,9 @@ impl Process {
     /// Ends the process if its address space has ended, which is looked into as long as there is doubt.
     /// Returns whether it has. May sleep.
     fn settle_doubt(self: &Arc<Self>) -> bool {
-        if self.repairs.lock().is_over || address_space::has_ended(&self.mm) {
-            self.processes.forget(self);
-            self.withdraw();
+        if self.repairs.lock().is_over || mm_users::has_ended(&self.mm) {
+            self.mms.forget(self);
+            self.leave_set();
             return true;
         }
         let mut repairs = self.repairs.lock();
@@ -340,8 +340,8 @@ impl Process {
     /// Calls `each` with the enablers of these sites, those of one page at once.
     fn for_each_page(&self, sites: &Sites, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         for site in sites.listed() {
-            if let Some((registrations, _)) = self.registrations() {
-                each(&[registrations.get(&site)]);
+            if let Some((set, _)) = self.set() {
+                each(&[set.get(&site)]);
             }
         }
         if sites.all {
@@ -352,9 +352,9 @@ impl Process {
     /// Calls `each` with all enablers of the process, those of one page at once.
     fn for_every_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         let mut from = (0, 0);
-        while let Some((registrations, _)) = self.registrations() {
+        while let Some((set, _)) = self.set() {
             let mut room: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
-            let count = registrations.get_page(&from, &mut room);
+            let count = set.get_page(&from, &mut room);
             let enablers = room.get(..count).unwrap_or_default();
             let Some(last) = enablers.iter().flatten().last() else {
                 break;
@@ -371,20 +371,20 @@ impl Process {
         &self,
         locked: &LockedMm<'_>,
         enablers: &[Option<Arc<Enabler>>],
-        bring: Bring,
-    ) -> Result<bool, NotWritten> {
+        fault_in: FaultIn,
+    ) -> Result<bool, BitWriteError> {
         let mut are_its_own = true;
         let Some(first) = enablers.iter().flatten().next() else {
             return Ok(are_its_own);
         };
-        locked.write_page(first.bit().address(), bring, |page| {
+        locked.write_page(first.bit().address(), fault_in, |page| {
             for enabler in enablers.iter().flatten() {
                 let _ = enabler.event().rewrite(enabler, |on| {
-                    enabler.registrations().change_one(|| {
+                    enabler.set().change_one(|| {
                         // It stays connected for others when this process gets a copy, which it may have
                         // unregistered since. Who does that waits for the lock held here before it
                         // clears the bit.
-                        if self.has_set(enabler.registrations()) {
+                        if self.has_set(enabler.set()) {
                             page.store(enabler.bit(), on);
                         } else {
                             are_its_own = false;
@@ -408,17 +408,17 @@ impl Process {
             let Some(locked) = LockedMm::try_lock(mm) else {
                 return Outcome::Later;
             };
-            let server = locked.server_of(address);
-            let bring = match server {
-                Some(Server::Kernel) => Bring::AtHand,
-                Some(_) => Bring::Nothing,
+            let backing = locked.backing_of(address);
+            let fault_in = match backing {
+                Some(Backing::Memory) => FaultIn::NoWait,
+                Some(_) => FaultIn::Never,
                 None => return Outcome::Done,
             };
-            match (self.write_page(&locked, enablers, bring), server) {
-                (Err(NotWritten::NotPresent), Some(other)) if other != Server::Kernel => {
+            match (self.write_page(&locked, enablers, fault_in), backing) {
+                (Err(BitWriteError::NotPresent), Some(other)) if other != Backing::Memory => {
                     Outcome::Other(other)
                 }
-                (Ok(true) | Err(NotWritten::NotPresent), _) => Outcome::Done,
+                (Ok(true) | Err(BitWriteError::NotPresent), _) => Outcome::Done,
                 (Ok(false) | Err(_), _) => Outcome::Later,
             }
         });
@@ -430,8 +430,8 @@ impl Process {
         let Some(first) = enablers.iter().flatten().next() else {
             return;
         };
-        let written = with_own_page(mm, first.bit(), |locked| {
-            self.write_page(locked, enablers, Bring::Nothing)
+        let written = write_with_fault_in(mm, first.bit(), |locked| {
+            self.write_page(locked, enablers, FaultIn::Never)
         });
         let is_to_pause = match written {
             // The process has a set of its own by now, which is to be looked into.
@@ -470,9 +470,9 @@ impl Process {
         self.for_each_page(&due, |enablers| {
             let left = match self.write_foreign(enablers) {
                 Outcome::Done => return,
-                Outcome::Later | Outcome::Other(Server::Kernel) => &mut later,
-                Outcome::Other(Server::Handler) => &mut asking,
-                Outcome::Other(Server::FileSystem) => &mut own,
+                Outcome::Later | Outcome::Other(Backing::Memory) => &mut later,
+                Outcome::Other(Backing::Userfaultfd) => &mut asking,
+                Outcome::Other(Backing::FileSystem) => &mut own,
             };
             for enabler in enablers.iter().flatten() {
                 left.add(enabler.site());
@@ -487,10 +487,10 @@ impl Process {
         repairs.tries = tries.saturating_add(1);
         drop(repairs);
         if !own.is_empty() {
-            self.processes.tell_owners();
+            self.mms.tell_owners();
         }
         if !asking.is_empty() {
-            let _ = self.processes.asking().enqueue::<_, 1>(self.clone());
+            let _ = self.mms.asking().enqueue::<_, 1>(self.clone());
         }
         if !later.is_empty() {
             self.pause(tries, MAX_DOUBLINGS);
@@ -528,7 +528,7 @@ impl Process {
             };
             let page = first.bit().page();
             let mut outcome = self.write_foreign(enablers);
-            if matches!(outcome, Outcome::Other(Server::Handler)) {
+            if matches!(outcome, Outcome::Other(Backing::Userfaultfd)) {
                 first_guarded.get_or_insert(page);
                 if now_asked.is_none() && page > asked {
                     now_asked = Some(page);
@@ -538,7 +538,7 @@ impl Process {
             }
             let left = match outcome {
                 Outcome::Done => return,
-                Outcome::Other(Server::Handler) => &mut again,
+                Outcome::Other(Backing::Userfaultfd) => &mut again,
                 _ => &mut due,
             };
             for enabler in enablers.iter().flatten() {
@@ -580,7 +580,7 @@ impl Process {
         // The process's own control group pays, and may go beyond its limit for that.
         let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
         let flags = GFP_ATOMIC | account | __GFP_NOWARN;
-        let (room, node) = address_space::charged_to(&self.mm, || {
+        let (room, node) = mm_users::charged_to(&self.mm, || {
             Ok::<_, Error>((
                 Reservation::new(flags)?,
                 RBTreeNode::new(thread.key(), (), flags)?,
@@ -631,7 +631,7 @@ impl Process {
     }
 }
 
-impl WorkItem for Process {
+impl WorkItem for UserMm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -641,7 +641,7 @@ impl WorkItem for Process {
     }
 }
 
-impl WorkItem<1> for Process {
+impl WorkItem<1> for UserMm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
@@ -650,7 +650,7 @@ impl WorkItem<1> for Process {
 }
 
 /// What a thread does of the repairs of its process.
-struct OwnRepair(Arc<Process>);
+struct OwnRepair(Arc<UserMm>);
 
 impl OwnRepair {
     /// The thread can be told again.
@@ -664,11 +664,11 @@ impl TaskWork for OwnRepair {
     fn run(self, mm: Option<&MmWithUser>) {
         // Before it looks: who lists something from here on tells it again.
         self.forget(task_work::current_task());
-        let process = &self.0;
-        let own = mm.filter(|mm| key(mm) == process.key());
+        let user_mm = &self.0;
+        let own = mm.filter(|mm| key(mm) == user_mm.key());
         match own.filter(|_| !task_work::is_dying()) {
-            Some(mm) => process.repair_own(mm),
-            None => process.pass_on_own(),
+            Some(mm) => user_mm.repair_own(mm),
+            None => user_mm.pass_on_own(),
         }
     }
 }

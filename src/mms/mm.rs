@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One address space that has registered something. How its bits are written that could not be written at
-//! once, and how its end is found out, is in [`repair`](crate::repair).
+//! once, and how its end is found out, is in [`repair`](crate::mms::repair).
 
-use crate::enabler::Enabler;
-use crate::event::Use;
-use crate::processes::Processes;
-use crate::registrations::{self, Membership, Registrations, Site};
-use crate::repair::Repairs;
-use crate::sys::address_space;
-use crate::sys::remote_page::{Bring, LockedMm, NotWritten, UserBit};
+use crate::events::event::EventRef;
+use crate::mms::enabler::Enabler;
+use crate::mms::enablers::{self, EnableAddr, EnablerSet, EnablerSetRef};
+use crate::mms::repair::Repairs;
+use crate::mms::stale_bits::{InheritedBits, PendingClear, StaleBits};
+use crate::mms::UserMms;
+use crate::sys::mm_users;
 use crate::sys::task_work;
-use crate::unregistered::{InheritedBits, Unregistered, Unregistering};
+use crate::sys::user_bit::{BitWriteError, FaultIn, LockedMm, UserBit};
 use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
 use kernel::mm::{Mm, MmWithUser};
 use kernel::prelude::*;
@@ -43,23 +43,23 @@ pub(crate) const NEVER: u64 = u64::MAX;
 
 /// An address space, and its share in a set of registrations.
 #[pin_data]
-pub(crate) struct Process {
+pub(crate) struct UserMm {
     pub(crate) mm: ARef<Mm>,
-    pub(crate) processes: Arc<Processes>,
+    pub(crate) mms: Arc<UserMms>,
     /// Held while the process changes its registrations.
     #[pin]
     changes: Mutex<()>,
     #[pin]
-    membership: SpinLock<Joined>,
+    state: SpinLock<State>,
     #[pin]
     pub(crate) repairs: SpinLock<Repairs>,
     /// When it is to be looked at again, in nanoseconds since boot; [`NEVER`] if it is not.
     pub(crate) due_at: Atomic<u64>,
     #[pin]
-    work: Work<Process>,
+    work: Work<UserMm>,
     #[pin]
-    asking: Work<Process, 1>,
-    /// For [`Retries`](crate::retries::Retries).
+    asking: Work<UserMm, 1>,
+    /// For [`Retries`](crate::mms::retries::Retries).
     #[pin]
     is_listed: AtomicTracker,
     #[pin]
@@ -67,64 +67,64 @@ pub(crate) struct Process {
 }
 
 /// What a process has of a set of registrations.
-struct Joined {
+struct State {
     /// Empty when the address space has ended.
-    membership: Option<Membership>,
+    set: Option<EnablerSetRef>,
     /// The task that forked last, and the number of the last change then.
     last_fork: (usize, u64),
     /// There when a bit has been unregistered beside other tasks.
-    unregistered: Option<Arc<Unregistered>>,
+    stale_bits: Option<Arc<StaleBits>>,
 }
 
 /// What a child gets of its parent.
 pub(crate) struct Inheritance {
-    pub(crate) membership: Membership,
+    pub(crate) set: EnablerSetRef,
     /// The number of a change that was made before the child's memory was copied; `None` if the copy may
     /// be wrong in any case.
     known: Option<u64>,
-    unregistered: Option<InheritedBits>,
+    stale_bits: Option<InheritedBits>,
 }
 
 impl Inheritance {
     /// Takes the bits that were unregistered in the parent's memory, and may be set in the child's.
-    pub(crate) fn take_unregistered(&mut self) -> Option<InheritedBits> {
-        self.unregistered.take()
+    pub(crate) fn take_stale_bits(&mut self) -> Option<InheritedBits> {
+        self.stale_bits.take()
     }
 
     /// May a registered bit be wrong in the child's memory? Asked by the child, as a member.
     pub(crate) fn may_be_stale(&self) -> bool {
-        let registrations = self.membership.registrations();
+        let set = self.set.set();
         self.known
-            .is_none_or(|known| registrations.may_have_changed_since(known))
+            .is_none_or(|known| set.may_have_changed_since(known))
     }
 }
 
 /// What a bit looks like in the memory of a process.
-pub(crate) struct Sight {
+pub(crate) struct BitState {
     /// Is it set? `None` if it cannot be seen now.
-    pub(crate) is_set: Option<bool>,
+    pub(crate) value: Option<bool>,
     /// May it not say what it should, and is that being mended?
-    pub(crate) is_due: bool,
+    pub(crate) repair_pending: bool,
 }
 
 workqueue::impl_has_work! {
-    impl HasWork<Self> for Process { self.work }
-    impl HasWork<Self, 1> for Process { self.asking }
+    impl HasWork<Self> for UserMm { self.work }
+    impl HasWork<Self, 1> for UserMm { self.asking }
 }
 
 impl_list_arc_safe! {
-    impl ListArcSafe<0> for Process {
+    impl ListArcSafe<0> for UserMm {
         tracked_by is_listed: AtomicTracker;
     }
 }
 
 impl_list_item! {
-    impl ListItem<0> for Process {
+    impl ListItem<0> for UserMm {
         using ListLinks { self.links };
     }
 }
 
-impl Process {
+impl UserMm {
     /// A process that is in no table yet.
     ///
     /// # Errors
@@ -132,34 +132,34 @@ impl Process {
     /// `ENOMEM`.
     pub(crate) fn new(
         mm: &MmWithUser,
-        processes: &Arc<Processes>,
-        membership: Membership,
+        mms: &Arc<UserMms>,
+        set: EnablerSetRef,
     ) -> Result<Arc<Self>> {
         let mm: &Mm = mm;
-        let joined = Joined {
-            membership: None,
+        let state = State {
+            set: None,
             last_fork: (0, 0),
-            unregistered: None,
+            stale_bits: None,
         };
-        let process = Arc::pin_init(
+        let user_mm = Arc::pin_init(
             pin_init!(Self {
                 mm: ARef::from(mm),
-                processes: processes.clone(),
-                changes <- new_mutex!((), "Process::changes"),
-                membership <- new_spinlock!(joined, "Process::membership"),
-                repairs <- new_spinlock!(Repairs::new(), "Process::repairs"),
+                mms: mms.clone(),
+                changes <- new_mutex!((), "UserMm::changes"),
+                state <- new_spinlock!(state, "UserMm::state"),
+                repairs <- new_spinlock!(Repairs::new(), "UserMm::repairs"),
                 due_at: Atomic::new(NEVER),
-                work <- new_work!("Process::work"),
-                asking <- new_work!("Process::asking"),
+                work <- new_work!("UserMm::work"),
+                asking <- new_work!("UserMm::asking"),
                 is_listed <- AtomicTracker::new(),
                 links <- ListLinks::new(),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        let node = RBTreeNode::new(process.key(), process.clone(), GFP_KERNEL_ACCOUNT)?;
-        membership.registrations().join(node);
-        process.membership.lock().membership = Some(membership);
-        Ok(process)
+        let node = RBTreeNode::new(user_mm.key(), user_mm.clone(), GFP_KERNEL_ACCOUNT)?;
+        set.set().join(node);
+        user_mm.state.lock().set = Some(set);
+        Ok(user_mm)
     }
 
     /// The address space.
@@ -173,88 +173,86 @@ impl Process {
     }
 
     /// Gives up the process's share in its registrations. May sleep.
-    pub(crate) fn withdraw(&self) {
-        let mut joined = self.membership.lock();
-        let (membership, unregistered) = (joined.membership.take(), joined.unregistered.take());
-        drop(joined);
-        if let Some(membership) = &membership {
-            membership.registrations().leave(self);
+    pub(crate) fn leave_set(&self) {
+        let mut state = self.state.lock();
+        let (set, stale_bits) = (state.set.take(), state.stale_bits.take());
+        drop(state);
+        if let Some(set) = &set {
+            set.set().leave(self);
         }
-        drop((membership, unregistered));
+        drop((set, stale_bits));
     }
 
     /// A share in the process's registrations, for a child of the current task. `mm` is this process's. Does
     /// not sleep.
-    pub(crate) fn share(&self, mm: &MmWithUser) -> Option<Inheritance> {
+    pub(crate) fn inheritance(&self, mm: &MmWithUser) -> Option<Inheritance> {
         let is_due = self.has_repairs();
         let task = task_work::current_task();
-        let mut joined = self.membership.lock();
-        let membership = joined.membership.as_ref()?.share();
+        let mut state = self.state.lock();
+        let set = state.set.as_ref()?.clone_for_child();
         // What had changed when this task forked the last time is in the memory that it has just copied.
-        let known = match joined.last_fork {
+        let known = match state.last_fork {
             (last, change) if last == task => change,
             _ => 0,
         };
-        joined.last_fork = (task, registrations::last_change());
-        let unregistered = joined.unregistered.as_ref().and_then(Unregistered::inherit);
-        drop(joined);
-        if let Some(bits) = &unregistered {
+        state.last_fork = (task, enablers::last_change());
+        let stale_bits = state.stale_bits.as_ref().and_then(StaleBits::inherit);
+        drop(state);
+        if let Some(bits) = &stale_bits {
             bits.settle(mm);
         }
         Some(Inheritance {
-            membership,
+            set,
             known: (!is_due).then_some(known),
-            unregistered,
+            stale_bits,
         })
     }
 
     /// The registrations, and whether they are this process's alone.
-    pub(crate) fn registrations(&self) -> Option<(Arc<Registrations>, bool)> {
-        let joined = self.membership.lock();
-        let membership = joined.membership.as_ref()?;
-        Some((membership.registrations().clone(), membership.is_alone()))
+    pub(crate) fn set(&self) -> Option<(Arc<EnablerSet>, bool)> {
+        let state = self.state.lock();
+        let set = state.set.as_ref()?;
+        Some((set.set().clone(), set.is_exclusive()))
     }
 
     /// Is so little registered, and noted for children, that it can be given up in a short time?
     pub(crate) fn is_short(&self) -> bool {
-        let joined = self.membership.lock();
-        let (membership, unregistered) = (&joined.membership, &joined.unregistered);
-        unregistered.as_ref().is_none_or(|bits| bits.is_short())
-            && membership
-                .as_ref()
-                .is_none_or(|share| share.registrations().is_short())
+        let state = self.state.lock();
+        let (set, stale_bits) = (&state.set, &state.stale_bits);
+        stale_bits.as_ref().is_none_or(|bits| bits.is_short())
+            && set.as_ref().is_none_or(|set| set.set().is_short())
     }
 
     /// Are these the process's registrations?
-    pub(crate) fn has_set(&self, registrations: &Arc<Registrations>) -> bool {
-        let joined = self.membership.lock();
-        let membership = joined.membership.as_ref();
-        membership.is_some_and(|share| Arc::ptr_eq(share.registrations(), registrations))
+    pub(crate) fn has_set(&self, set: &Arc<EnablerSet>) -> bool {
+        let state = self.state.lock();
+        let own = state.set.as_ref();
+        own.is_some_and(|own| Arc::ptr_eq(own.set(), set))
     }
 
     /// Are the registrations this process's alone?
-    fn is_alone(&self) -> bool {
-        let joined = self.membership.lock();
-        joined.membership.as_ref().is_some_and(Membership::is_alone)
+    fn is_exclusive(&self) -> bool {
+        let state = self.state.lock();
+        state.set.as_ref().is_some_and(EnablerSetRef::is_exclusive)
     }
 
     /// Is something registered for this bit?
     pub(crate) fn has(&self, address: usize, bit: u8) -> bool {
-        self.registrations()
-            .is_some_and(|(registrations, _)| registrations.get(&(address, bit)).is_some())
+        self.set()
+            .is_some_and(|(set, _)| set.get(&(address, bit)).is_some())
     }
 
     /// Registrations that are this process's alone, so that they can be changed. `changes` is held.
-    fn own_registrations(self: &Arc<Self>) -> Result<Arc<Registrations>> {
-        let (shared, is_alone) = self.registrations().ok_or(ESRCH)?;
-        if is_alone {
+    fn exclusive_set(self: &Arc<Self>) -> Result<Arc<EnablerSet>> {
+        let (shared, is_exclusive) = self.set().ok_or(ESRCH)?;
+        if is_exclusive {
             return Ok(shared);
         }
         let copy = shared.copy(self)?;
-        let own = copy.registrations().clone();
+        let own = copy.set().clone();
         shared.leave(self);
-        let share = self.membership.lock().membership.replace(copy);
-        drop(share);
+        let old = self.state.lock().set.replace(copy);
+        drop(old);
         Ok(own)
     }
 
@@ -269,7 +267,7 @@ impl Process {
         self: &Arc<Self>,
         mm: &MmWithUser,
         bit: UserBit,
-        mut event: Use,
+        mut event: EventRef,
     ) -> Result {
         // Held while the page is waited for: that holds up this process alone.
         let _changes = self.changes.lock();
@@ -277,23 +275,23 @@ impl Process {
             return Err(EADDRINUSE);
         }
         loop {
-            let registrations = self.own_registrations()?;
-            let enabler = Enabler::new(&registrations, bit, event)?;
+            let set = self.exclusive_set()?;
+            let enabler = Enabler::new(&set, bit, event)?;
             let mut may_be_lost = false;
-            let is_registered = with_own_page(mm, &bit, |locked| {
-                registrations.insert_if(&enabler, |spare| {
-                    if !self.is_alone() {
+            let is_registered = write_with_fault_in(mm, &bit, |locked| {
+                set.insert_if(&enabler, |reservation| {
+                    if !self.is_exclusive() {
                         return Ok(false);
                     }
-                    enabler.event().connect(&enabler, spare, |on| {
+                    enabler.event().connect(&enabler, reservation, |on| {
                         let written = write_one(locked, &bit, on);
-                        may_be_lost = written == Err(NotWritten::Busy);
+                        may_be_lost = written == Err(BitWriteError::Busy);
                         written.or_else(|error| may_be_lost.then_some(()).ok_or(error))
                     })?;
                     // Another thread may be forking, and the child's memory have been copied before
                     // the bit was written here.
-                    if address_space::is_shared(mm) {
-                        registrations.note_change();
+                    if mm_users::is_shared(mm) {
+                        set.note_change();
                     }
                     Ok(true)
                 })
@@ -305,7 +303,7 @@ impl Process {
                 return Ok(());
             }
             // Shared with a child by now. It is not to have what it began without.
-            event = enabler.event().again();
+            event = enabler.event().get();
         }
     }
 
@@ -320,18 +318,18 @@ impl Process {
         // Held until the bit is clear, so that a new registration of it comes after.
         let _changes = self.changes.lock();
         let site = (address, bit);
-        let unregistering = match address_space::is_shared(mm) {
+        let unregistering = match mm_users::is_shared(mm) {
             true => Some(self.begin_unregistering(&site)?),
             false => None,
         };
         let enabler = loop {
-            let registrations = match self.registrations().ok_or(ENOENT)? {
+            let set = match self.set().ok_or(ENOENT)? {
                 (own, true) => own,
                 // A set that is shared is not copied for nothing.
                 (shared, false) if shared.get(&site).is_none() => return Err(ENOENT),
-                _ => self.own_registrations()?,
+                _ => self.exclusive_set()?,
             };
-            if let Some(removed) = registrations.remove_if(&site, || self.is_alone()) {
+            if let Some(removed) = set.remove_if(&site, || self.is_exclusive()) {
                 break removed.ok_or(ENOENT)?;
             }
         };
@@ -345,24 +343,24 @@ impl Process {
 
     /// A bit is about to be unregistered, and another task of the address space may be in a fork. `changes`
     /// is held.
-    fn begin_unregistering(&self, site: &Site) -> Result<Unregistering> {
-        let (registrations, _) = self.registrations().ok_or(ENOENT)?;
-        let enabler = registrations.get(site).ok_or(ENOENT)?;
-        let known = self.membership.lock().unregistered.clone();
-        let unregistered = match known {
-            Some(unregistered) => unregistered,
+    fn begin_unregistering(&self, site: &EnableAddr) -> Result<PendingClear> {
+        let (set, _) = self.set().ok_or(ENOENT)?;
+        let enabler = set.get(site).ok_or(ENOENT)?;
+        let known = self.state.lock().stale_bits.clone();
+        let stale_bits = match known {
+            Some(stale_bits) => stale_bits,
             None => {
-                let unregistered = Unregistered::new()?;
-                self.membership.lock().unregistered = Some(unregistered.clone());
-                unregistered
+                let stale_bits = StaleBits::new()?;
+                self.state.lock().stale_bits = Some(stale_bits.clone());
+                stale_bits
             }
         };
-        unregistered.begin(enabler.bit())
+        stale_bits.begin(enabler.bit())
     }
 
     /// Clears bits in the memory of this process, which is the current task's and has not run yet: they were
     /// unregistered in its parent's, and are registered here no more. May sleep.
-    pub(crate) fn clear_unregistered(&self, mm: &MmWithUser, bits: &InheritedBits) {
+    pub(crate) fn clear_stale_bits(&self, mm: &MmWithUser, bits: &InheritedBits) {
         bits.for_each(|bit| {
             // A page that is shared is the parent's, too, and was cleared there.
             let is_copy = LockedMm::lock(mm).is_private(bit.address());
@@ -388,49 +386,49 @@ impl Process {
     }
 
     /// The first registration at or behind a site.
-    pub(crate) fn registration_from(&self, site: &Site) -> Option<Arc<Enabler>> {
-        let (registrations, _) = self.registrations()?;
-        registrations.get_from(site)
+    pub(crate) fn enabler_from(&self, site: &EnableAddr) -> Option<Arc<Enabler>> {
+        let (set, _) = self.set()?;
+        set.get_from(site)
     }
 
     /// Looks at a bit, without waiting for the process in any way. `None` if it is not registered
     /// any more.
-    pub(crate) fn look(&self, enabler: &Enabler) -> Option<Sight> {
+    pub(crate) fn peek_bit(&self, enabler: &Enabler) -> Option<BitState> {
         self.with_mm(|mm| {
             let locked = LockedMm::try_lock(mm);
             let bit = enabler.bit();
             let is_deferred = enabler.event().is_due(enabler, self.key());
-            let mut sight = None;
+            let mut state = None;
             // With the event's lock held a bit is what it should be, or due, or was given up.
             let _ = enabler.event().rewrite(enabler, |on| {
                 let locked = locked.as_ref();
-                let is_set = locked.and_then(|locked| {
+                let value = locked.and_then(|locked| {
                     locked
                         .read_page(bit.address(), |page| page.load(bit))
                         .flatten()
                 });
-                sight = Some(Sight {
-                    is_set,
-                    is_due: is_set != Some(on) && (is_deferred || self.has_repairs()),
+                state = Some(BitState {
+                    value,
+                    repair_pending: value != Some(on) && (is_deferred || self.has_repairs()),
                 });
                 Ok::<_, Error>(())
             });
-            sight
+            state
         })?
     }
 }
 
-/// Clears a bit of the current task's address space. Waits for the page. Fails as [`with_own_page`].
+/// Clears a bit of the current task's address space. Waits for the page. Fails as [`write_with_fault_in`].
 pub(crate) fn clear_own(mm: &MmWithUser, bit: &UserBit) -> Result {
     if bit.clear_own(mm) {
         return Ok(());
     }
-    with_own_page(mm, bit, |locked| write_one(locked, bit, false))
+    write_with_fault_in(mm, bit, |locked| write_one(locked, bit, false))
 }
 
 /// Writes one bit, with the mmap lock held.
-fn write_one(locked: &LockedMm<'_>, bit: &UserBit, on: bool) -> Result<(), NotWritten> {
-    locked.write_page(bit.address(), Bring::Nothing, |page| page.store(bit, on))
+fn write_one(locked: &LockedMm<'_>, bit: &UserBit, on: bool) -> Result<(), BitWriteError> {
+    locked.write_page(bit.address(), FaultIn::Never, |page| page.store(bit, on))
 }
 
 /// Calls `write` with the mmap lock held, and again each time the page of `bit` was not there and
@@ -440,10 +438,10 @@ fn write_one(locked: &LockedMm<'_>, bit: &UserBit, on: bool) -> Result<(), NotWr
 ///
 /// `ENOMEM`; `EFAULT` when the page cannot be brought in, or does not stay; `EINTR` when the current task
 /// is killed.
-pub(crate) fn with_own_page<T>(
+pub(crate) fn write_with_fault_in<T>(
     mm: &MmWithUser,
     bit: &UserBit,
-    mut write: impl FnMut(&LockedMm<'_>) -> Result<T, NotWritten>,
+    mut write: impl FnMut(&LockedMm<'_>) -> Result<T, BitWriteError>,
 ) -> Result<T> {
     let mut faults_left = MAX_FAULTS;
     let mut waits_left = MAX_WAITS;
@@ -453,14 +451,14 @@ pub(crate) fn with_own_page<T>(
         drop(locked);
         match written {
             Ok(result) => return Ok(result),
-            Err(NotWritten::NotPresent) => {
+            Err(BitWriteError::NotPresent) => {
                 faults_left -= 1;
                 let is_told = |error: &Error| [EINTR, ENOMEM].contains(error);
                 bit.fault_in(mm)
                     .map_err(|error| if is_told(&error) { error } else { EFAULT })?;
             }
-            Err(NotWritten::NoMemory) => return Err(ENOMEM),
-            Err(NotWritten::Busy | NotWritten::NotYet) => {
+            Err(BitWriteError::NoMemory) => return Err(ENOMEM),
+            Err(BitWriteError::Busy | BitWriteError::NotYet) => {
                 if task_work::is_dying() {
                     return Err(EINTR);
                 }

@@ -2,10 +2,10 @@
 
 //! One bit in the memory of processes that shows whether an event has consumers.
 
-use crate::event::Use;
-use crate::ordered::Order;
-use crate::registrations::{Registrations, SetRef, Site};
-use crate::sys::remote_page::UserBit;
+use crate::events::event::EventRef;
+use crate::mms::enablers::{EnableAddr, EnablerSet, OwningSet};
+use crate::sorted_arcs::Order;
+use crate::sys::user_bit::UserBit;
 use core::cmp::Ordering;
 use core::mem::size_of;
 use kernel::prelude::*;
@@ -17,9 +17,9 @@ use kernel::sync::Arc;
 /// removes it from both. There may be very many: it takes 32 bytes with its count.
 pub(crate) struct Enabler {
     bit: UserBit,
-    event: Use,
+    event: EventRef,
     /// Last, so that it is dropped last: it keeps the module loaded.
-    registrations: SetRef,
+    set: OwningSet,
 }
 
 /// Where an enabler stands among those of its event: by set of registrations, and in that by address, so
@@ -27,7 +27,7 @@ pub(crate) struct Enabler {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     set: usize,
-    site: Site,
+    site: EnableAddr,
 }
 
 impl Position {
@@ -44,16 +44,12 @@ impl Enabler {
     /// # Errors
     ///
     /// `ENOMEM`; `ENODEV` when the module is being unloaded.
-    pub(crate) fn new(
-        registrations: &Arc<Registrations>,
-        bit: UserBit,
-        event: Use,
-    ) -> Result<Arc<Self>> {
+    pub(crate) fn new(set: &Arc<EnablerSet>, bit: UserBit, event: EventRef) -> Result<Arc<Self>> {
         Ok(Arc::new(
             Self {
                 bit,
                 event,
-                registrations: SetRef::new(registrations)?,
+                set: OwningSet::new(set)?,
             },
             GFP_KERNEL_ACCOUNT,
         )?)
@@ -65,31 +61,30 @@ impl Enabler {
     }
 
     /// The set that it belongs to.
-    pub(crate) fn registrations(&self) -> &Arc<Registrations> {
-        &self.registrations
+    pub(crate) fn set(&self) -> &Arc<EnablerSet> {
+        &self.set
     }
 
     /// Where the bit is.
-    pub(crate) fn site(&self) -> Site {
+    pub(crate) fn site(&self) -> EnableAddr {
         (self.bit.address(), self.bit.bit())
     }
 
     /// Where it stands among the enablers of its event.
     pub(crate) fn position(&self) -> Position {
         Position {
-            set: Arc::as_ptr(self.registrations()) as usize,
+            set: Arc::as_ptr(self.set()) as usize,
             site: self.site(),
         }
     }
 
     /// Is the other one in the same set, with its bit in the same page?
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        Arc::ptr_eq(self.registrations(), other.registrations())
-            && self.bit.page() == other.bit.page()
+        Arc::ptr_eq(self.set(), other.set()) && self.bit.page() == other.bit.page()
     }
 
     /// The event whose state the bit shows.
-    pub(crate) fn event(&self) -> &Use {
+    pub(crate) fn event(&self) -> &EventRef {
         &self.event
     }
 }
@@ -97,9 +92,9 @@ impl Enabler {
 const _: () = assert!(size_of::<Enabler>() <= 24);
 
 /// By address and bit.
-pub(crate) struct BySite;
+pub(crate) struct ByAddr;
 
-impl Order<Enabler> for BySite {
+impl Order<Enabler> for ByAddr {
     fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
         one.site().cmp(&other.site())
     }

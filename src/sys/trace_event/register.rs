@@ -6,7 +6,7 @@ use super::super::bindings;
 use super::super::dyn_event::{DynEventOwner, DynEvents};
 use super::super::event_mutex::{EventMutexGuard, EventMutexHeld};
 use super::super::task_work::current_task;
-use super::{Draft, TraceEvent, REMOVER};
+use super::{TraceEvent, UnregisteredEvent, REMOVER};
 use core::mem::offset_of;
 use core::ptr;
 use kernel::error::to_result;
@@ -15,7 +15,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-impl<O: DynEventOwner> Draft<O> {
+impl<O: DynEventOwner> UnregisteredEvent<O> {
     /// The event.
     pub(crate) fn event(&self) -> &Arc<TraceEvent<O>> {
         &self.event
@@ -28,15 +28,15 @@ impl<O: DynEventOwner> Draft<O> {
     ///
     /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
     /// with.
-    pub(crate) fn publish(self, held: &mut EventMutexGuard) -> Result {
+    pub(crate) fn register(self, held: &mut EventMutexGuard) -> Result {
         let event = self.event;
         // INVARIANT: The reference that the trace core gets with the pointers below, from which it leads
         // us back to the event: they are made of the one to the whole.
         let trace_cores = Arc::into_raw(event.clone());
         const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
         let call = trace_cores.cast_mut().cast::<bindings::trace_event_call>();
-        // SAFETY: The call is complete since `draft`, stays in place, and is not registered yet: a
-        // draft is published once. The reference made above keeps it alive until it is removed again.
+        // SAFETY: The call is complete since `new_unregistered`, stays in place, and is not registered yet: a
+        // value of this type is registered once. The reference made above keeps it alive until it is removed again.
         // `event_mutex`, with which the trace core looks for the event's file, is held.
         let ret = unsafe {
             if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
@@ -60,7 +60,7 @@ impl<O: DynEventOwner> Draft<O> {
             // SAFETY: The trace core did not take the call, so the reference is still ours.
             drop(unsafe { Arc::from_raw(trace_cores) });
         } else {
-            *event.published.get_mut(held) = true;
+            *event.registered.get_mut(held) = true;
             // SAFETY: The event is alive; this makes a pointer only.
             let entry = Opaque::cast_into(unsafe { ptr::addr_of!((*trace_cores).dyn_event) });
             // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
@@ -93,12 +93,12 @@ impl<O: DynEventOwner> TraceEvent<O> {
     }
 
     /// Does something in the trace core (an event probe, a histogram, a trigger of another event)
-    /// refer to the event, so that it cannot be withdrawn?
+    /// refer to the event, so that it cannot be unregistered?
     pub(crate) fn is_referenced(&self, held: &EventMutexHeld) -> bool {
-        if !*self.published.get(held) {
+        if !*self.registered.get(held) {
             return false;
         }
-        // SAFETY: While published the call is alive. Its count is only raised under `event_mutex`,
+        // SAFETY: While registered the call is alive. Its count is only raised under `event_mutex`,
         // so it cannot rise while that is held.
         unsafe { bindings::user_events_call_is_referenced(self.call.get()) }
     }
@@ -120,7 +120,7 @@ impl<O: DynEventOwner> TraceEvent<O> {
     ///
     /// # Safety
     ///
-    /// `entry` must be what `publish` put into the list for a `TraceEvent<O>` that is alive.
+    /// `entry` must be what `register` put into the list for a `TraceEvent<O>` that is alive.
     pub(in super::super) unsafe fn of_dyn_event(entry: *mut bindings::dyn_event) -> *const Self {
         let entry = Opaque::cast_from(entry.cast_const());
         // SAFETY: Promised by the caller.
@@ -159,29 +159,29 @@ impl<'a, O: DynEventOwner> Removal<'a, O> {
         self.event
     }
 
-    /// Takes the event away from the trace core. Does nothing if it was not published. May sleep.
+    /// Takes the event away from the trace core. Does nothing if it was not registered. May sleep.
     ///
     /// # Errors
     ///
     /// `EBUSY` while a consumer is attached, or the event is referred to; nothing has changed then.
-    pub(crate) fn withdraw(self) -> Result<(&'a Arc<TraceEvent<O>>, &'a mut EventMutexHeld)> {
+    pub(crate) fn unregister(self) -> Result<(&'a Arc<TraceEvent<O>>, &'a mut EventMutexHeld)> {
         let Self { event, held } = self;
-        if !*event.published.get(held) {
+        if !*event.registered.get(held) {
             return Ok((event, held));
         }
         if event.is_referenced(held) {
             return Err(EBUSY);
         }
-        // SAFETY: The call is published, hence alive, and by the invariant the trace core is not at work
+        // SAFETY: The call is registered, hence alive, and by the invariant the trace core is not at work
         // on it. On success the trace core has forgotten it: its functions run no more, since
         // what prints holds `trace_event_sem`, which the removal takes for writing, and consumers
         // are detached.
         unsafe { event.remove_call(held) }?;
-        *event.published.get_mut(held) = false;
-        // SAFETY: `publish` put the entry into the list; `event_mutex` is held. By the invariant the
+        *event.registered.get_mut(held) = false;
+        // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant the
         // trace core does not look for the next entry from here.
         unsafe { bindings::user_events_remove_dyn_event(event.dyn_event.get()) };
-        // SAFETY: The reference count that `publish` gave away by `Arc::into_raw`, given back.
+        // SAFETY: The reference count that `register` gave away by `Arc::into_raw`, given back.
         drop(unsafe { Arc::from_raw(Arc::as_ptr(event)) });
         Ok((event, held))
     }

@@ -40,7 +40,7 @@ const IS_WIDE: u64 = 1 << 6;
 
 /// Why bits could not be written right now.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotWritten {
+pub(crate) enum BitWriteError {
     /// The page is not present, or not writable.
     NotPresent,
     /// The page may come: what it takes was begun, or is locked.
@@ -51,28 +51,28 @@ pub(crate) enum NotWritten {
     NoMemory,
 }
 
-/// How far to go for a page that is not there.
+/// What is done about a page that is not there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bring {
-    /// It has to be there.
-    Nothing,
-    /// It is brought in where that takes no waiting. For pages that the kernel itself serves: see
-    /// [`Server`].
-    AtHand,
+pub(crate) enum FaultIn {
+    /// It is not faulted in: it has to be there. C: `FOLL_NOFAULT`.
+    Never,
+    /// It is faulted in where that takes no waiting. For pages of memory: see [`Backing`]. C:
+    /// `FOLL_NOWAIT`.
+    NoWait,
 }
 
-/// On whom it depends that a page of a mapping can be brought in.
+/// What backs a mapping: what has to be asked when a page of it is brought in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Server {
-    /// The kernel: anonymous memory, and files that are in memory only.
-    Kernel,
-    /// The kernel, but for a handler of userfaultfd, in user space, that it asks.
-    Handler,
+pub(crate) enum Backing {
+    /// Memory: anonymous, and files that are in memory only. The kernel asks nothing.
+    Memory,
+    /// Memory, with a handler of userfaultfd, in user space, that the kernel asks.
+    Userfaultfd,
     /// A file system, which may be served by a program, a network or a device; or a driver.
     FileSystem,
 }
 
-impl From<AllocError> for NotWritten {
+impl From<AllocError> for BitWriteError {
     fn from(_: AllocError) -> Self {
         Self::NoMemory
     }
@@ -212,16 +212,16 @@ impl<'a> LockedMm<'a> {
     ///
     /// # Errors
     ///
-    /// What the page lacks; `write` was not called then, or the error is [`NotWritten::Busy`].
+    /// What the page lacks; `write` was not called then, or the error is [`BitWriteError::Busy`].
     pub(crate) fn write_page(
         &self,
         address: usize,
-        bring: Bring,
+        fault_in: FaultIn,
         write: impl FnOnce(&WritablePage<'_>),
-    ) -> Result<(), NotWritten> {
-        let how = match bring {
-            Bring::Nothing => bindings::FOLL_NOFAULT,
-            Bring::AtHand => bindings::FOLL_NOWAIT,
+    ) -> Result<(), BitWriteError> {
+        let how = match fault_in {
+            FaultIn::Never => bindings::FOLL_NOFAULT,
+            FaultIn::NoWait => bindings::FOLL_NOWAIT,
         };
         let mut page = ptr::null_mut();
         // SAFETY: The address space is alive and its mmap lock is held for reading, by `self`. One page
@@ -239,9 +239,9 @@ impl<'a> LockedMm<'a> {
         const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
         match pinned {
             1 => {}
-            0 => return Err(NotWritten::NotYet),
-            NO_MEMORY => return Err(NotWritten::NoMemory),
-            _ => return Err(NotWritten::NotPresent),
+            0 => return Err(BitWriteError::NotYet),
+            NO_MEMORY => return Err(BitWriteError::NoMemory),
+            _ => return Err(BitWriteError::NotPresent),
         }
         // INVARIANT: The page is pinned for writing until the unpin below.
         // SAFETY: As just said.
@@ -250,7 +250,7 @@ impl<'a> LockedMm<'a> {
         if unsafe { bindings::user_events_unpin_written(page) } {
             Ok(())
         } else {
-            Err(NotWritten::Busy)
+            Err(BitWriteError::Busy)
         }
     }
 
@@ -291,9 +291,9 @@ impl<'a> LockedMm<'a> {
         vma.is_none_or(|vma| vma.flags() & kernel::mm::virt::flags::SHARED == 0)
     }
 
-    /// On whom it depends that the page at `address` is brought in to be written. `None` if it cannot
+    /// What backs the page at `address`, if it is to be brought in and written to. `None` if it cannot
     /// be, as things are.
-    pub(crate) fn server_of(&self, address: usize) -> Option<Server> {
+    pub(crate) fn backing_of(&self, address: usize) -> Option<Backing> {
         let vma = self.guard.vma_lookup(address)?;
         if vma.flags() & kernel::mm::virt::flags::WRITE == 0 {
             return None;
@@ -310,9 +310,9 @@ impl<'a> LockedMm<'a> {
         // The file system decides first: userfaultfd can guard writes to the pages of any (WP_ASYNC), and
         // what they take is no less for that.
         Some(match file_system {
-            0 | TMPFS | HUGETLBFS if is_guarded => Server::Handler,
-            0 | TMPFS | HUGETLBFS => Server::Kernel,
-            _ => Server::FileSystem,
+            0 | TMPFS | HUGETLBFS if is_guarded => Backing::Userfaultfd,
+            0 | TMPFS | HUGETLBFS => Backing::Memory,
+            _ => Backing::FileSystem,
         })
     }
 
@@ -320,7 +320,7 @@ impl<'a> LockedMm<'a> {
     /// milliseconds or a little longer for it. Whether it came is to be looked at. Does nothing if no
     /// handler is asked there.
     pub(crate) fn ask_handler(self, address: usize, ms: u32) {
-        if self.server_of(address) != Some(Server::Handler) {
+        if self.backing_of(address) != Some(Backing::Userfaultfd) {
             return;
         }
         let Some(vma) = self.guard.vma_lookup(address) else {

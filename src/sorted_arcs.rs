@@ -4,7 +4,7 @@
 //!
 //! A tree of nodes takes as much for a node as a registration takes itself. Here values lie in short
 //! leaves, and the leaves in a row. A leaf is found by halving, and what is behind a new value, in its
-//! leaf and in the row, is moved. A single value lies in the [`Ordered`] itself: most events are
+//! leaf and in the row, is moved. A single value lies in the [`SortedArcs`] itself: most events are
 //! registered once.
 
 use core::cmp::Ordering;
@@ -20,14 +20,14 @@ pub(crate) const LEAF: usize = 64;
 
 /// An order of values.
 pub(crate) trait Order<T> {
-    /// Which of two comes first. Never changes for values that are in an [`Ordered`].
+    /// Which of two comes first. Never changes for values that are in an [`SortedArcs`].
     fn compare(one: &Arc<T>, other: &Arc<T>) -> Ordering;
 }
 
 /// Values in an order, no two of them equal in it.
 ///
 /// One is looked for with a function that says how a value compares to it.
-pub(crate) struct Ordered<T, O> {
+pub(crate) struct SortedArcs<T, O> {
     values: Values<T>,
     order: PhantomData<O>,
 }
@@ -42,7 +42,7 @@ enum Values<T> {
 /// Where a value is, or would be: the number of its leaf, and its number in that.
 type Place = (usize, usize);
 
-impl<T, O: Order<T>> Ordered<T, O> {
+impl<T, O: Order<T>> SortedArcs<T, O> {
     /// No values.
     pub(crate) const fn new() -> Self {
         Self {
@@ -142,28 +142,32 @@ impl<T, O: Order<T>> Ordered<T, O> {
     ///
     /// Nothing has changed then.
     pub(crate) fn insert(&mut self, value: &Arc<T>) -> Result<(), AllocError> {
-        let mut spare = Spare::new();
-        while let Err(lack) = self.insert_with(value, &mut spare) {
-            spare.fill(lack)?;
+        let mut reservation = Reservation::new();
+        while let Err(shortfall) = self.insert_with(value, &mut reservation) {
+            reservation.fill(shortfall)?;
         }
         Ok(())
     }
 
-    /// Adds a value, to which none is equal, in the room there is and that of `spare`, where what is
+    /// Adds a value, to which none is equal, in the room there is and that of `reservation`, where what is
     /// not needed any more goes. Allocates and frees nothing.
     ///
     /// # Errors
     ///
-    /// What `spare` has to have for that. Nothing has changed then.
-    pub(crate) fn insert_with(&mut self, value: &Arc<T>, spare: &mut Spare<T>) -> Result<(), Lack> {
+    /// What `reservation` has to have for that. Nothing has changed then.
+    pub(crate) fn insert_with(
+        &mut self,
+        value: &Arc<T>,
+        reservation: &mut Reservation<T>,
+    ) -> Result<(), Shortfall> {
         let (number, at) = self.place(&|other| O::compare(other, value));
         let leaves = match &mut self.values {
             Values::Many(leaves) => leaves,
             Values::One(Some(other)) => {
                 let mut leaves = KVVec::new();
-                spare.insert_leaf(&mut leaves, 0, other, 2)?;
+                reservation.insert_leaf(&mut leaves, 0, other, 2)?;
                 self.values = Values::Many(leaves);
-                return self.insert_with(value, spare);
+                return self.insert_with(value, reservation);
             }
             Values::One(one) => {
                 *one = Some(value.clone());
@@ -171,24 +175,24 @@ impl<T, O: Order<T>> Ordered<T, O> {
             }
         };
         let Some(leaf) = leaves.get_mut(number) else {
-            return spare.insert_leaf(leaves, number, value, 1);
+            return reservation.insert_leaf(leaves, number, value, 1);
         };
         let taken = leaf.len();
         if taken >= LEAF && at >= LEAF {
             // Most often what comes is behind all others: then the leaves stay full.
-            return spare.insert_leaf(leaves, number + 1, value, 1);
+            return reservation.insert_leaf(leaves, number + 1, value, 1);
         }
         if taken >= LEAF {
-            spare.split(leaves, number)?;
-            return self.insert_with(value, spare);
+            reservation.split(leaves, number)?;
+            return self.insert_with(value, reservation);
         }
         if taken >= leaf.capacity() {
-            let lack = Lack {
+            let shortfall = Shortfall {
                 leaf: 2 * taken,
                 row: 0,
             };
-            spare.check(lack)?;
-            move_to(&mut spare.leaf, leaf);
+            reservation.check(shortfall)?;
+            move_to(&mut reservation.leaf, leaf);
         }
         // There is room.
         let _ = leaf.insert_within_capacity(at, value.clone());
@@ -220,19 +224,19 @@ impl<T, O: Order<T>> Ordered<T, O> {
 
 /// Memory for one insertion, got without the lock under which it is made. Most need none, and even an
 /// empty vector takes work to drop.
-pub(crate) struct Spare<T> {
+pub(crate) struct Reservation<T> {
     leaf: Option<KVec<Arc<T>>>,
     row: Option<KVVec<KVec<Arc<T>>>>,
 }
 
 /// What an insertion needs: a leaf for that many values, and a row for that many leaves.
 #[derive(Clone, Copy)]
-pub(crate) struct Lack {
+pub(crate) struct Shortfall {
     leaf: usize,
     row: usize,
 }
 
-impl<T> Spare<T> {
+impl<T> Reservation<T> {
     /// No memory.
     pub(crate) const fn new() -> Self {
         Self {
@@ -246,15 +250,16 @@ impl<T> Spare<T> {
     /// # Errors
     ///
     /// There is no memory.
-    pub(crate) fn fill(&mut self, lack: Lack) -> Result<(), AllocError> {
-        make_room(&mut self.leaf, lack.leaf)?;
-        make_room(&mut self.row, lack.row)
+    pub(crate) fn fill(&mut self, shortfall: Shortfall) -> Result<(), AllocError> {
+        make_room(&mut self.leaf, shortfall.leaf)?;
+        make_room(&mut self.row, shortfall.row)
     }
 
     /// Is there what is needed?
-    fn check(&self, lack: Lack) -> Result<(), Lack> {
-        let is_enough = room_in(&self.leaf) >= lack.leaf && room_in(&self.row) >= lack.row;
-        is_enough.then_some(()).ok_or(lack)
+    fn check(&self, shortfall: Shortfall) -> Result<(), Shortfall> {
+        let is_enough =
+            room_in(&self.leaf) >= shortfall.leaf && room_in(&self.row) >= shortfall.row;
+        is_enough.then_some(()).ok_or(shortfall)
     }
 
     /// Adds a leaf with one value and room for `room`, to be the one with this number.
@@ -264,7 +269,7 @@ impl<T> Spare<T> {
         number: usize,
         value: &Arc<T>,
         room: usize,
-    ) -> Result<(), Lack> {
+    ) -> Result<(), Shortfall> {
         self.extend_row(leaves, room)?;
         let mut leaf = self.leaf.take().unwrap_or_else(KVec::new);
         // There is room for both.
@@ -274,7 +279,7 @@ impl<T> Spare<T> {
     }
 
     /// Moves the upper half of a leaf to one of its own.
-    fn split(&mut self, leaves: &mut KVVec<KVec<Arc<T>>>, number: usize) -> Result<(), Lack> {
+    fn split(&mut self, leaves: &mut KVVec<KVec<Arc<T>>>, number: usize) -> Result<(), Shortfall> {
         self.extend_row(leaves, LEAF)?;
         let Some(leaf) = leaves.get_mut(number) else {
             return Ok(());
@@ -290,10 +295,14 @@ impl<T> Spare<T> {
     }
 
     /// Gives the row room for one more leaf, if there is a leaf for `values` to put there.
-    fn extend_row(&mut self, leaves: &mut KVVec<KVec<Arc<T>>>, values: usize) -> Result<(), Lack> {
+    fn extend_row(
+        &mut self,
+        leaves: &mut KVVec<KVec<Arc<T>>>,
+        values: usize,
+    ) -> Result<(), Shortfall> {
         let taken = leaves.len();
         let is_full = taken >= leaves.capacity();
-        self.check(Lack {
+        self.check(Shortfall {
             leaf: values,
             row: if is_full { 2 * taken + 1 } else { 0 },
         })?;

@@ -2,14 +2,22 @@
 
 //! All processes that have registered something, and how they come and go.
 
-use crate::known::{Known, Places};
-use crate::process::{key, Inheritance, Process, RETRY_AFTER};
-use crate::registrations::Membership;
-use crate::registry::Registry;
-use crate::retries::Retries;
-use crate::sys::address_space;
+pub(crate) mod enabler;
+pub(crate) mod enablers;
+pub(crate) mod mm;
+pub(crate) mod repair;
+mod retries;
+mod stale_bits;
+mod table;
+
+use crate::events::Registry;
+use crate::mms::enablers::EnablerSetRef;
+use crate::mms::mm::{key, Inheritance, UserMm, RETRY_AFTER};
+use crate::mms::retries::Retries;
+use crate::mms::table::{MmTable, MmTableReservation};
+use crate::sys::exit_probe::ExitListener;
 use crate::sys::fork::ForkListener;
-use crate::sys::leave::LeaveListener;
+use crate::sys::mm_users;
 use crate::sys::process_list;
 use crate::sys::task_work;
 use crate::sys::work_queue::OwnedQueue;
@@ -23,7 +31,7 @@ use kernel::{new_spinlock, new_work};
 
 /// All processes that have registered something.
 #[pin_data]
-pub(crate) struct Processes {
+pub(crate) struct UserMms {
     registry: Arc<Registry>,
     /// Where handlers of userfaultfd are waited for.
     asking: OwnedQueue,
@@ -31,14 +39,14 @@ pub(crate) struct Processes {
     filter: Filter,
     /// A spinlock, since forks and exits are noticed where sleeping may not be allowed.
     #[pin]
-    known: SpinLock<Known>,
+    known: SpinLock<MmTable>,
     /// Tells threads that they have bits to write.
     #[pin]
-    telling: Work<Processes>,
+    telling: Work<UserMms>,
 }
 
 workqueue::impl_has_work! {
-    impl HasWork<Self> for Processes { self.telling }
+    impl HasWork<Self> for UserMms { self.telling }
 }
 
 /// How many address spaces are known of each of some kinds, by their addresses: so a fork or an exit of a
@@ -87,7 +95,7 @@ impl Filter {
     }
 }
 
-impl Processes {
+impl UserMms {
     /// None yet.
     ///
     /// # Errors
@@ -100,8 +108,8 @@ impl Processes {
                 asking: OwnedQueue::new()?,
                 retries: Retries::new()?,
                 filter: Filter::new()?,
-                known <- new_spinlock!(Known::new(), "Processes::known"),
-                telling <- new_work!("Processes::telling"),
+                known <- new_spinlock!(MmTable::new(), "UserMms::known"),
+                telling <- new_work!("UserMms::telling"),
             }? Error),
             GFP_KERNEL,
         )
@@ -119,8 +127,8 @@ impl Processes {
     }
 
     /// Has a process looked at again when it is due. Does not sleep.
-    pub(crate) fn look_later(&self, process: &Arc<Process>) {
-        self.retries.add(self.queue(), process);
+    pub(crate) fn look_later(&self, user_mm: &Arc<UserMm>) {
+        self.retries.add(self.queue(), user_mm);
     }
 
     /// Has the threads of all processes told that have bits to write themselves. Any context.
@@ -130,20 +138,20 @@ impl Processes {
     }
 
     /// The process of this address space, if it has registered anything. Any context.
-    pub(crate) fn find(&self, mm: &Mm) -> Option<Arc<Process>> {
+    pub(crate) fn find(&self, mm: &Mm) -> Option<Arc<UserMm>> {
         self.find_key(key(mm))
     }
 
-    fn find_key(&self, key: usize) -> Option<Arc<Process>> {
+    fn find_key(&self, key: usize) -> Option<Arc<UserMm>> {
         if !self.filter.has(key) {
             return None;
         }
         self.known.lock().get(key).cloned()
     }
 
-    /// The first process with this number or a higher one, and its number. Processes are numbered as
+    /// The first process with this number or a higher one, and its number. UserMms are numbered as
     /// they get their first registration. Any context.
-    pub(crate) fn find_from(&self, number: u64) -> Option<(u64, Arc<Process>)> {
+    pub(crate) fn find_from(&self, number: u64) -> Option<(u64, Arc<UserMm>)> {
         self.known.lock().get_from(number)
     }
 
@@ -157,36 +165,36 @@ impl Processes {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn find_or_make(self: &Arc<Self>, mm: &MmWithUser) -> Result<Arc<Process>> {
+    pub(crate) fn find_or_make(self: &Arc<Self>, mm: &MmWithUser) -> Result<Arc<UserMm>> {
         match self.find(mm) {
-            Some(process) => Ok(process),
-            None => self.add(mm, Membership::new()?),
+            Some(user_mm) => Ok(user_mm),
+            None => self.add(mm, EnablerSetRef::new()?),
         }
     }
 
     /// Adds the process of the caller's address space. If another thread was faster, its process
     /// counts.
-    fn add(self: &Arc<Self>, mm: &MmWithUser, membership: Membership) -> Result<Arc<Process>> {
-        let process = Process::new(mm, self, membership)?;
-        let places = Places::new().inspect_err(|_| process.withdraw())?;
-        let key = process.key();
+    fn add(self: &Arc<Self>, mm: &MmWithUser, set: EnablerSetRef) -> Result<Arc<UserMm>> {
+        let user_mm = UserMm::new(mm, self, set)?;
+        let places = MmTableReservation::new().inspect_err(|_| user_mm.leave_set())?;
+        let key = user_mm.key();
         let mut known = self.known.lock();
         if let Some(faster) = known.get(key).cloned() {
             drop(known);
             drop(places);
-            process.withdraw();
+            user_mm.leave_set();
             return Ok(faster);
         }
         self.filter.add(key);
-        known.insert(places, &process);
-        Ok(process)
+        known.insert(places, &user_mm);
+        Ok(user_mm)
     }
 
     /// Forgets a process. Returns whether it was known. Does not sleep.
-    pub(crate) fn forget(&self, process: &Process) -> bool {
-        let removed = self.known.lock().remove(process);
+    pub(crate) fn forget(&self, user_mm: &UserMm) -> bool {
+        let removed = self.known.lock().remove(user_mm);
         if removed.is_some() {
-            self.filter.remove(process.key());
+            self.filter.remove(user_mm.key());
         }
         removed.is_some()
     }
@@ -196,11 +204,11 @@ impl Processes {
     pub(crate) fn close(&self) {
         self.retries.close();
         loop {
-            let Some((_, process)) = self.find_from(0) else {
+            let Some((_, user_mm)) = self.find_from(0) else {
                 break;
             };
-            self.forget(&process);
-            process.withdraw();
+            self.forget(&user_mm);
+            user_mm.leave_set();
         }
         // Work of either queue may still queue on the other. It does so for bits that it has found registered, and
         // for processes that are known; and those that are to be looked at later are forgotten. So what starts from
@@ -216,17 +224,17 @@ impl Processes {
     }
 }
 
-impl WorkItem for Processes {
+impl WorkItem for UserMms {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
         let mut is_complete = true;
         process_list::for_each(|listed| {
-            let process = this.find_key(listed.mm());
-            let Some(process) = process.filter(|process| process.is_to_tell()) else {
+            let user_mm = this.find_key(listed.mm());
+            let Some(user_mm) = user_mm.filter(|user_mm| user_mm.is_to_tell()) else {
                 return;
             };
-            listed.for_each_thread(|thread| is_complete &= process.tell(thread).is_ok());
+            listed.for_each_thread(|thread| is_complete &= user_mm.tell(thread).is_ok());
         });
         if !is_complete {
             fsleep(RETRY_AFTER);
@@ -235,7 +243,7 @@ impl WorkItem for Processes {
     }
 }
 
-impl ForkListener for Processes {
+impl ForkListener for UserMms {
     type Inheritance = Inheritance;
 
     fn knows(&self, parent: &MmWithUser) -> bool {
@@ -243,19 +251,19 @@ impl ForkListener for Processes {
     }
 
     fn forked(&self, parent: &MmWithUser) -> Option<Inheritance> {
-        self.find(parent)?.share(parent)
+        self.find(parent)?.inheritance(parent)
     }
 
     fn inherit(self: &Arc<Self>, child: &MmWithUser, mut inheritance: Inheritance) {
         // The child has not run yet, and it must not run without its registrations.
         while !task_work::is_dying() {
-            if let Ok(process) = self.add(child, inheritance.membership.share()) {
-                inheritance.membership.registrations().settle();
-                if let Some(bits) = inheritance.take_unregistered() {
-                    process.clear_unregistered(child, &bits);
+            if let Ok(user_mm) = self.add(child, inheritance.set.clone_for_child()) {
+                inheritance.set.set().settle();
+                if let Some(bits) = inheritance.take_stale_bits() {
+                    user_mm.clear_stale_bits(child, &bits);
                 }
                 if inheritance.may_be_stale() {
-                    process.check_own(child);
+                    user_mm.check_own(child);
                 }
                 return;
             }
@@ -264,17 +272,17 @@ impl ForkListener for Processes {
     }
 }
 
-impl LeaveListener for Processes {
+impl ExitListener for UserMms {
     fn leaving(&self, mm: &MmWithUser) {
-        let Some(process) = self.find(mm) else {
+        let Some(user_mm) = self.find(mm) else {
             return;
         };
-        if address_space::is_shared(mm) {
+        if mm_users::is_shared(mm) {
             // Threads that exit at the same time, another process with this memory, a reference that is
             // held to look into it.
-            process.is_left();
-        } else if self.forget(&process) {
-            process.is_left_for_good();
+            user_mm.is_left();
+        } else if self.forget(&user_mm) {
+            user_mm.is_left_for_good();
         }
     }
 }

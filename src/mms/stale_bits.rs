@@ -10,18 +10,18 @@
 //! 1. after the registration had been removed and before the bit was known to be clear: by the number of the
 //!    last change of a bit, which rises in between ([`Cleared::number`]); or
 //! 2. later, and when the bit was clear its task was found among those that are in a fork, which the kernel
-//!    lists ([`process_list::for_each_forking`]). That is noted of the task ([`ForkUnderWay`]) until it returns
+//!    lists ([`process_list::for_each_forking`]). That is noted of the task ([`ForkInProgress`]) until it returns
 //!    to user space, whatever becomes of the fork; or
 //! 3. later, and the task had been taken off that list already. All that a fork may wait for is over by then,
 //!    and the child's start time, which is taken before that, is not behind the time at which the bit was
 //!    clear ([`Cleared::time`]).
 
-use crate::process::RETRY_AFTER;
-use crate::registrations::{last_change, next_change, Site};
+use crate::mms::enablers::{last_change, next_change, EnableAddr};
+use crate::mms::mm::RETRY_AFTER;
+use crate::sys::append_vec::AppendVec;
 use crate::sys::process_list::{self, for_each_forking};
-use crate::sys::remote_page::UserBit;
-use crate::sys::series::Series;
 use crate::sys::task_work::{self, Reservation, TaskWork};
+use crate::sys::user_bit::UserBit;
 use crate::sys::{clock, fork};
 use core::mem;
 use kernel::mm::MmWithUser;
@@ -43,16 +43,16 @@ const MAX_FORKS: u32 = 64;
 
 /// The bits of an address space that its children may have to clear.
 #[pin_data]
-pub(crate) struct Unregistered {
+pub(crate) struct StaleBits {
     #[pin]
     bits: SpinLock<Bits>,
     /// Those who use one are found by going through all. None goes, and one that is over is used again.
     #[pin]
-    forks: Series<ForkUnderWay, ()>,
+    forks: AppendVec<ForkInProgress, ()>,
 }
 
 /// A bit's place, and the number of the change with which it was begun to unregister it.
-type Key = (Site, u64);
+type Key = (EnableAddr, u64);
 
 struct Bits {
     by_key: RBTree<Key, Entry>,
@@ -95,7 +95,7 @@ struct Cleared {
 }
 
 /// A task that was found in a fork.
-struct ForkUnderWay {
+struct ForkInProgress {
     /// As [`current_task`](task_work::current_task) tells tasks apart; 0: none.
     task: Atomic<usize>,
     /// The number of the last change when it was found.
@@ -103,14 +103,14 @@ struct ForkUnderWay {
 }
 
 /// Work of a task that was found in a fork: it is in none when it returns to user space.
-struct ForkIsOver {
-    unregistered: Arc<Unregistered>,
+struct ForkDone {
+    stale_bits: Arc<StaleBits>,
     number: u32,
 }
 
 impl Bits {
     /// A bit that is known already.
-    fn key_of(&self, site: &Site) -> Option<Key> {
+    fn key_of(&self, site: &EnableAddr) -> Option<Key> {
         let cursor = self.by_key.cursor_lower_bound(&(*site, 0))?;
         let (key, _) = cursor.current();
         (key.0 == *site).then_some(*key)
@@ -136,15 +136,15 @@ impl Bits {
     }
 }
 
-impl TaskWork for ForkIsOver {
+impl TaskWork for ForkDone {
     fn run(self, _: Option<&MmWithUser>) {
-        if let Some(fork) = self.unregistered.forks.get(self.number) {
+        if let Some(fork) = self.stale_bits.forks.get(self.number) {
             fork.task.store(0, Release);
         }
     }
 }
 
-impl Unregistered {
+impl StaleBits {
     /// No bits.
     ///
     /// # Errors
@@ -163,8 +163,8 @@ impl Unregistered {
         };
         Arc::pin_init(
             pin_init!(Self {
-                bits <- new_spinlock!(bits, "Unregistered::bits"),
-                forks <- Series::new(()),
+                bits <- new_spinlock!(bits, "StaleBits::bits"),
+                forks <- AppendVec::new(()),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -176,7 +176,7 @@ impl Unregistered {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn begin(self: &Arc<Self>, bit: &UserBit) -> Result<Unregistering> {
+    pub(crate) fn begin(self: &Arc<Self>, bit: &UserBit) -> Result<PendingClear> {
         let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let site = (bit.address(), bit.bit());
         let mut bits = self.bits.lock();
@@ -197,8 +197,8 @@ impl Unregistered {
         bits.pending += 1;
         drop(bits);
         drop(replaced);
-        Ok(Unregistering {
-            unregistered: self.clone(),
+        Ok(PendingClear {
+            stale_bits: self.clone(),
             key,
             is_finished: false,
         })
@@ -220,11 +220,11 @@ impl Unregistered {
         Some(InheritedBits {
             since: self.fork_of(task_work::current_task()),
             forked: last_change(),
-            unregistered: self.clone(),
+            stale_bits: self.clone(),
         })
     }
 
-    fn forks(&self) -> impl Iterator<Item = (u32, &ForkUnderWay)> {
+    fn forks(&self) -> impl Iterator<Item = (u32, &ForkInProgress)> {
         (0..).map_while(|number| Some((number, self.forks.get(number)?)))
     }
 
@@ -241,15 +241,16 @@ impl Unregistered {
     ///
     /// `EMFILE` when there are too many; `ENOMEM`.
     fn free_fork(&self, from: u32) -> Result<u32> {
-        let free =
-            |(number, fork): &(u32, &ForkUnderWay)| *number >= from && fork.task.load(Acquire) == 0;
+        let free = |(number, fork): &(u32, &ForkInProgress)| {
+            *number >= from && fork.task.load(Acquire) == 0
+        };
         if let Some((number, _)) = self.forks().find(free) {
             return Ok(number);
         }
         if self.forks.get(MAX_FORKS - 1).is_some() {
             return Err(EMFILE);
         }
-        self.forks.lock().push(ForkUnderWay {
+        self.forks.lock().push(ForkInProgress {
             task: Atomic::new(0),
             since: Atomic::new(0),
         })
@@ -260,7 +261,7 @@ impl Unregistered {
     /// from doing so. May sleep.
     fn note_forks(self: &Arc<Self>, mm: &MmWithUser) -> bool {
         let since = last_change();
-        let mut spare: KVec<(u32, Reservation<ForkIsOver>)> = KVec::new();
+        let mut spare: KVec<(u32, Reservation<ForkDone>)> = KVec::new();
         loop {
             let mut lack = 0;
             let are_all = for_each_forking(mm, |task| {
@@ -276,8 +277,8 @@ impl Unregistered {
                 };
                 fork.since.store(since, Relaxed);
                 fork.task.store(task.key(), Release);
-                let over = ForkIsOver {
-                    unregistered: self.clone(),
+                let over = ForkDone {
+                    stale_bits: self.clone(),
                     number,
                 };
                 // A task that is in a fork is not exiting, so it takes the work.
@@ -295,11 +296,7 @@ impl Unregistered {
     }
 
     /// Gets what it takes to note so many forks.
-    fn reserve(
-        &self,
-        spare: &mut KVec<(u32, Reservation<ForkIsOver>)>,
-        count: usize,
-    ) -> Result<()> {
+    fn reserve(&self, spare: &mut KVec<(u32, Reservation<ForkDone>)>, count: usize) -> Result<()> {
         spare.reserve(count, GFP_KERNEL_ACCOUNT)?;
         // What is reserved and not used yet looks free.
         let mut from = spare
@@ -343,19 +340,19 @@ impl Unregistered {
 }
 
 /// A bit that is being unregistered. If that fails, children need not clear it.
-pub(crate) struct Unregistering {
-    unregistered: Arc<Unregistered>,
+pub(crate) struct PendingClear {
+    stale_bits: Arc<StaleBits>,
     key: Key,
     is_finished: bool,
 }
 
-impl Unregistering {
+impl PendingClear {
     /// The bit is clear, or cannot be cleared. `mm` is the current task's. The caller has kept others from
     /// unregistering since this was begun. May sleep.
     pub(crate) fn finish(mut self, mm: &MmWithUser) {
         self.is_finished = true;
-        let are_known = self.unregistered.note_forks(mm);
-        let mut bits = self.unregistered.bits.lock();
+        let are_known = self.stale_bits.note_forks(mm);
+        let mut bits = self.stale_bits.bits.lock();
         bits.pending -= 1;
         let state = if are_known {
             let now = bits.now();
@@ -371,16 +368,16 @@ impl Unregistering {
             entry.state = state;
         }
         drop(bits);
-        self.unregistered.forget_old(mm);
+        self.stale_bits.forget_old(mm);
     }
 }
 
-impl Drop for Unregistering {
+impl Drop for PendingClear {
     fn drop(&mut self) {
         if self.is_finished {
             return;
         }
-        let mut bits = self.unregistered.bits.lock();
+        let mut bits = self.stale_bits.bits.lock();
         let unused = bits.remove(&self.key);
         drop(bits);
         drop(unused);
@@ -389,7 +386,7 @@ impl Drop for Unregistering {
 
 /// What a child may have to clear of the bits that were unregistered in its parent's memory.
 pub(crate) struct InheritedBits {
-    unregistered: Arc<Unregistered>,
+    stale_bits: Arc<StaleBits>,
     /// The number of the last change when the parent was told of the fork.
     forked: u64,
     /// The number of the last change when the fork was known to be under way.
@@ -401,13 +398,13 @@ impl InheritedBits {
     /// known from now on. The current task is the parent, which is in no list of forks any more. Does not sleep.
     pub(crate) fn settle(&self, mm: &MmWithUser) {
         let unknown = |bits: &Bits| bits.unknown_over.is_none().then_some(bits.unknown);
-        let before = unknown(&self.unregistered.bits.lock());
+        let before = unknown(&self.stale_bits.bits.lock());
         if before.unwrap_or(0) == 0 {
             return;
         }
         let mut is_under_way = false;
         let are_all = for_each_forking(mm, |_| is_under_way = true);
-        let mut bits = self.unregistered.bits.lock();
+        let mut bits = self.stale_bits.bits.lock();
         if are_all && !is_under_way && unknown(&bits) == before {
             bits.unknown_over = Some(bits.now());
         }
@@ -422,7 +419,7 @@ impl InheritedBits {
                 || self.since.is_some_and(|since| since < cleared.number)
                 || started <= cleared.time
         };
-        let bits = self.unregistered.bits.lock();
+        let bits = self.stale_bits.bits.lock();
         let is_any = bits.pending != 0
             || bits.unknown != 0 && bits.unknown_over.is_none()
             || is_in_doubt_at(bits.latest);
@@ -433,7 +430,7 @@ impl InheritedBits {
         let mut from = ((0, 0), 0);
         loop {
             let mut found = None;
-            let mut bits = self.unregistered.bits.lock();
+            let mut bits = self.stale_bits.bits.lock();
             let unknown_over = bits.unknown_over;
             let is_in_doubt = |begun: u64, state: State| {
                 let cleared = match state {
@@ -470,6 +467,6 @@ impl InheritedBits {
 
 impl Drop for InheritedBits {
     fn drop(&mut self) {
-        self.unregistered.bits.lock().children -= 1;
+        self.stale_bits.bits.lock().children -= 1;
     }
 }

@@ -2,19 +2,19 @@
 
 //! One registered event: its texts, its trace event, and who uses it.
 //!
-//! A [`Use`] is a value that somebody holds: an open file, a registration of a process, the tracers
+//! A [`EventRef`] is a value that somebody holds: an open file, a registration of a process, the tracers
 //! together. The event is there as long as one exists, and is retired when the last is dropped. The
 //! holders keep the module loaded.
 
-use crate::enabler::{ByPosition, Enabler, Position};
-use crate::misses::Misses;
-use crate::ordered::{Lack, Ordered, Spare};
-use crate::registrations::{Budget, PartlyWritten, Stopped};
-use crate::registry::Registry;
+use crate::events::misses::Misses;
+use crate::events::Registry;
+use crate::mms::enabler::{ByPosition, Enabler, Position};
+use crate::mms::enablers::{Budget, PartlyWritten, Stopped};
 use crate::schema::{self, Description, Field, Sink};
-use crate::sys::event_mutex::{ByEventMutex, EventMutexHeld};
+use crate::sorted_arcs::{Reservation, Shortfall, SortedArcs};
+use crate::sys::event_mutex::{EventMutexHeld, EventMutexLocked};
 use crate::sys::module_ref::ModuleRef;
-use crate::sys::trace_event::{self, Draft, EventClass, TraceEvent, TraceEventOwner};
+use crate::sys::trace_event::{self, EventClass, TraceEvent, TraceEventOwner, UnregisteredEvent};
 use core::cmp::Ordering;
 use core::num::NonZero;
 use kernel::new_mutex;
@@ -25,15 +25,15 @@ use kernel::sync::{Arc, Mutex, MutexGuard};
 /// A user event that the trace core can know.
 pub(crate) type Event = TraceEvent<UserEvent>;
 
-/// One use of a user event.
-pub(crate) type Use = trace_event::Use<UserEvent>;
+/// A reference to a user event.
+pub(crate) type EventRef = trace_event::EventRef<UserEvent>;
 
 /// What makes a trace event a user event.
 #[pin_data]
 pub(crate) struct UserEvent {
     /// Unique while the module is loaded, and rising: the order of listings.
     id: u64,
-    place: Place,
+    naming: Naming,
     /// Bytes of the listing that are the name it was registered under.
     name_len: u16,
     /// Does the event stay when nobody uses it?
@@ -41,7 +41,7 @@ pub(crate) struct UserEvent {
     misses: Misses,
     registry: Arc<Registry>,
     /// What the tracers hold, while any is attached.
-    tracers: ByEventMutex<Option<(Use, ModuleRef)>>,
+    tracers: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
     /// The bits that show the event's state, in the memory of all processes.
     #[pin]
     enablers: Mutex<Enablers>,
@@ -49,7 +49,7 @@ pub(crate) struct UserEvent {
 
 /// What is to show the state of an event.
 struct Enablers {
-    by_position: Ordered<Enabler, ByPosition>,
+    by_position: SortedArcs<Enabler, ByPosition>,
     /// From where on the bits have not been written since the state changed last.
     due: Option<Due>,
 }
@@ -58,7 +58,7 @@ struct Enablers {
 /// from one on, and those of all enablers behind it.
 struct Due {
     position: Position,
-    process: usize,
+    mm_key: usize,
     /// Held until the writing has gone on.
     _partly: Option<PartlyWritten>,
 }
@@ -66,7 +66,7 @@ struct Due {
 /// Why an enabler was not connected.
 pub(crate) enum NotConnected<E> {
     /// There has to be memory for it first.
-    Lack(Lack),
+    Shortfall(Shortfall),
     /// Its bit was not written.
     Failed(E),
 }
@@ -93,18 +93,16 @@ impl Enablers {
                 continue;
             };
             let position = first.position();
-            let process = if position == due.position {
-                due.process
+            let mm_key = if position == due.position {
+                due.mm_key
             } else {
                 0
             };
-            let written = first
-                .registrations()
-                .write(enablers, on, process, &mut budget);
-            if let Err(Stopped { process, partly }) = written {
+            let written = first.set().write(enablers, on, mm_key, &mut budget);
+            if let Err(Stopped { mm_key, partly }) = written {
                 self.due = Some(Due {
                     position,
-                    process,
+                    mm_key,
                     _partly: partly,
                 });
                 return;
@@ -115,7 +113,7 @@ impl Enablers {
 
 /// How an event is asked for.
 #[derive(Clone, Copy)]
-pub(crate) struct Request {
+pub(crate) struct RegFlags {
     /// Is it to stay when nobody uses it?
     pub(crate) persistent: bool,
     /// May other events have the same name, with other fields?
@@ -124,28 +122,28 @@ pub(crate) struct Request {
 
 /// Where the trace core shows an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Naming {
     /// Under the name it was registered with.
-    Named,
+    Single,
     /// As one of several formats of that name, with a number that no other format has. They count
     /// from 1, and are shown less one.
-    Format(NonZero<u64>),
+    Multi(NonZero<u64>),
 }
 
-impl Place {
+impl Naming {
     /// The groups of our events in tracefs. C: `USER_EVENTS_SYSTEM`, `USER_EVENTS_MULTI_SYSTEM`.
     pub(crate) const GROUPS: [&'static CStr; 2] = [c"user_events", c"user_events_multi"];
 
     /// The class of events in the trace core.
     fn class(self) -> &'static EventClass<UserEvent> {
         static CLASSES: [EventClass<UserEvent>; 2] = [
-            EventClass::new(Place::GROUPS[0]),
-            EventClass::new(Place::GROUPS[1]),
+            EventClass::new(Naming::GROUPS[0]),
+            EventClass::new(Naming::GROUPS[1]),
         ];
         let [named, formats] = &CLASSES;
         match self {
-            Place::Named => named,
-            Place::Format(_) => formats,
+            Naming::Single => named,
+            Naming::Multi(_) => formats,
         }
     }
 }
@@ -153,10 +151,10 @@ impl Place {
 /// As many as a number has.
 const HEX_DIGITS: usize = u64::BITS as usize / 4;
 
-/// A number in hexadecimal digits, which are put to the end of the room for them.
-fn hex(mut number: u64, room: &mut [u8; HEX_DIGITS]) -> &[u8] {
+/// A number in hexadecimal digits, which are put to the end of `buf`.
+fn hex(mut number: u64, buf: &mut [u8; HEX_DIGITS]) -> &[u8] {
     let mut first = HEX_DIGITS;
-    for (at, place) in room.iter_mut().enumerate().rev() {
+    for (at, place) in buf.iter_mut().enumerate().rev() {
         let digit = (number % 16) as u8;
         *place = if digit < 10 {
             b'0' + digit
@@ -169,7 +167,7 @@ fn hex(mut number: u64, room: &mut [u8; HEX_DIGITS]) -> &[u8] {
             break;
         }
     }
-    room.get(first..).unwrap_or_default()
+    buf.get(first..).unwrap_or_default()
 }
 
 /// The name in tracefs of a format of the events that are registered as `name`.
@@ -187,16 +185,16 @@ fn name_of_format(name: &[u8], number: NonZero<u64>) -> Result<KVec<u8>> {
 
 /// What an event is to be: a description, its fields, and what it lists as.
 #[derive(Clone, Copy)]
-pub(crate) struct Form<'a> {
+pub(crate) struct EventDesc<'a> {
     pub(crate) description: &'a Description<'a>,
     pub(crate) fields: &'a [Field<'a>],
     pub(crate) listing: &'a [u8],
 }
 
 /// A buffer as a place for the schema's texts.
-pub(crate) struct Text(pub(crate) KVec<u8>);
+pub(crate) struct KVecSink(pub(crate) KVec<u8>);
 
-impl Sink for Text {
+impl Sink for KVecSink {
     type Error = Error;
 
     fn put(&mut self, bytes: &[u8]) -> Result {
@@ -216,47 +214,47 @@ impl UserEvent {
     pub(crate) fn new(
         registry: &Arc<Registry>,
         id: u64,
-        place: Place,
+        naming: Naming,
         persistent: bool,
-        form: Form<'_>,
-    ) -> Result<Draft<UserEvent>> {
-        let Form {
+        desc: EventDesc<'_>,
+    ) -> Result<UnregisteredEvent<UserEvent>> {
+        let EventDesc {
             description,
             fields,
             listing,
-        } = form;
+        } = desc;
         let registered_name = description.name();
         let format_name;
-        let name = match place {
-            Place::Named => registered_name,
-            Place::Format(number) => {
+        let name = match naming {
+            Naming::Single => registered_name,
+            Naming::Multi(number) => {
                 format_name = name_of_format(registered_name, number)?;
                 format_name.as_slice()
             }
         };
         // The conversions and `REC->` are longer than the types that they stand for.
-        let mut print_fmt = Text(KVec::with_capacity(
+        let mut print_fmt = KVecSink(KVec::with_capacity(
             2 * description.text_len() + 64,
             GFP_KERNEL_ACCOUNT,
         )?);
         schema::write_print_fmt(fields, &mut print_fmt)?;
         let event = try_pin_init!(Self {
             id,
-            place,
+            naming,
             name_len: u16::try_from(registered_name.len()).map_err(|_| EINVAL)?,
             persistent,
             misses: Misses::new(),
             registry: registry.clone(),
-            tracers: ByEventMutex::new(None),
+            tracers: EventMutexLocked::new(None),
             enablers <- new_mutex!(
                 Enablers {
-                    by_position: Ordered::new(),
+                    by_position: SortedArcs::new(),
                     due: None,
                 },
                 "UserEvent::enablers"
             ),
         }? Error);
-        TraceEvent::draft(place.class(), name, listing, &print_fmt.0, fields, event)
+        TraceEvent::new_unregistered(naming.class(), name, listing, &print_fmt.0, fields, event)
     }
 
     /// Unique, and higher for events made later.
@@ -265,8 +263,8 @@ impl UserEvent {
     }
 
     /// Where the trace core shows it.
-    pub(crate) fn place(&self) -> Place {
-        self.place
+    pub(crate) fn naming(&self) -> Naming {
+        self.naming
     }
 
     /// Where it is registered.
@@ -298,11 +296,11 @@ impl Event {
         name.unwrap_or_default()
     }
 
-    /// What no other event in the same [`Place`] has: the name, or for a format the listing.
+    /// What no other event in the same [`Naming`] has: the name, or for a format the listing.
     pub(crate) fn key(&self) -> &[u8] {
-        match self.place {
-            Place::Named => self.registered_name(),
-            Place::Format(_) => self.listing(),
+        match self.naming {
+            Naming::Single => self.registered_name(),
+            Naming::Multi(_) => self.listing(),
         }
     }
 
@@ -313,25 +311,25 @@ impl Event {
     }
 
     /// Writes the event's state to `enabler`'s bit and keeps it up to date from then on, with the memory in
-    /// `spare`.
+    /// `reservation`.
     ///
     /// `write` writes; it is called with the lock held under which the state changes.
     ///
     /// # Errors
     ///
-    /// What `spare` lacks, or what `write` fails with; the enabler is not connected then.
+    /// What `reservation` is short of, or what `write` fails with; the enabler is not connected then.
     pub(crate) fn connect<E>(
         &self,
         enabler: &Arc<Enabler>,
-        spare: &mut Spare<Enabler>,
+        reservation: &mut Reservation<Enabler>,
         write: impl FnOnce(bool) -> Result<(), E>,
     ) -> Result<(), NotConnected<E>> {
         // Whoever holds `event_mutex` may wait for the lock, so memory is not waited for with it.
         let mut enablers = self.enablers.lock();
         enablers
             .by_position
-            .insert_with(enabler, spare)
-            .map_err(NotConnected::Lack)?;
+            .insert_with(enabler, reservation)
+            .map_err(NotConnected::Shortfall)?;
         let result = write(self.is_wanted());
         if result.is_err() {
             // The caller has it, too.
@@ -377,12 +375,12 @@ impl Event {
 
     /// Is the bit of an enabler in the memory of the process with this key still to be written, since the
     /// event's state changed?
-    pub(crate) fn is_due(&self, enabler: &Enabler, process: usize) -> bool {
+    pub(crate) fn is_due(&self, enabler: &Enabler, mm_key: usize) -> bool {
         let enablers = self.enablers.lock();
         // Those of one page are written together: what stands behind the first may be done.
         enablers.due.as_ref().is_some_and(|due| {
             let position = enabler.position();
-            position > due.position || position == due.position && process >= due.process
+            position > due.position || position == due.position && mm_key >= due.mm_key
         })
     }
 }
@@ -390,7 +388,7 @@ impl Event {
 impl TraceEventOwner for UserEvent {
     fn first_attaches(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
         let module = ModuleRef::get()?;
-        let first = Use::first(event, held);
+        let first = EventRef::get_locked(event, held);
         *event.tracers.get_mut(held) = Some((first, module));
         Ok(())
     }
@@ -400,7 +398,7 @@ impl TraceEventOwner for UserEvent {
         // All anew: what an earlier change has left is written with them.
         enablers.due = Some(Due {
             position: Position::FIRST,
-            process: 0,
+            mm_key: 0,
             _partly: None,
         });
         event.write_due(enablers, Budget::at_once(held));
@@ -416,7 +414,7 @@ impl TraceEventOwner for UserEvent {
         drop(tracers);
     }
 
-    fn last_use_dropped(event: Arc<Event>) {
+    fn last_put(event: Arc<Event>) {
         if !event.persistent {
             // Retiring takes `event_mutex`, which may be held right here, and must not happen in
             // the middle of a detach.

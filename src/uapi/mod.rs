@@ -4,10 +4,8 @@
 
 pub(crate) mod data;
 mod dynamic_events;
-mod event_index;
 mod event_range;
-pub(crate) mod event_table;
+mod ioctl_args;
 pub(crate) mod profile;
 pub(crate) mod registrations;
-pub(crate) mod requests;
 pub(crate) mod status;

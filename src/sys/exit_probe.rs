@@ -7,7 +7,7 @@
 //! cannot return to user space there any more: whatever fails in an exec after the second kills
 //! the task.
 
-use super::bindings::{self, user_events_leave_probe};
+use super::bindings::{self, user_events_exit_probe};
 use core::cell::UnsafeCell;
 use core::ptr;
 use kernel::mm::MmWithUser;
@@ -15,7 +15,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// Who wants to know of leaving tasks.
-pub(crate) trait LeaveListener: Send + Sync + 'static {
+pub(crate) trait ExitListener: Send + Sync + 'static {
     /// The current task, the last of its thread group or about to exec, leaves `mm`, and runs no user
     /// code there any more. Other tasks may use it. To sleep is allowed
     /// if the context says so, and not for long.
@@ -27,12 +27,12 @@ pub(crate) trait LeaveListener: Send + Sync + 'static {
 /// # Invariants
 ///
 /// The probe is registered with both tracepoints.
-pub(crate) struct LeaveProbe<L: LeaveListener>(KBox<Probe<L>>);
+pub(crate) struct ExitProbe<L: ExitListener>(KBox<Probe<L>>);
 
 /// The probe comes first, so that its address is the whole's.
 #[repr(C)]
 struct Probe<L> {
-    probe: UnsafeCell<user_events_leave_probe>,
+    probe: UnsafeCell<user_events_exit_probe>,
     listener: Arc<L>,
 }
 
@@ -42,14 +42,14 @@ unsafe impl<L: Send + Sync> Send for Probe<L> {}
 // SAFETY: As above.
 unsafe impl<L: Send + Sync> Sync for Probe<L> {}
 
-impl<L: LeaveListener> LeaveProbe<L> {
+impl<L: ExitListener> ExitProbe<L> {
     /// Begins to tell `listener` of leaving tasks. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOENT` when the kernel has no such tracepoints; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
-        let probe = user_events_leave_probe {
+        let probe = user_events_exit_probe {
             leaving: Some(Self::leaving),
             exit: ptr::null_mut(),
             exec: ptr::null_mut(),
@@ -63,7 +63,7 @@ impl<L: LeaveListener> LeaveProbe<L> {
         )?;
         // SAFETY: The probe stays in place in its box until it is removed.
         kernel::error::to_result(unsafe {
-            bindings::user_events_add_leave_probe(probe.probe.get())
+            bindings::user_events_add_exit_probe(probe.probe.get())
         })?;
         // INVARIANT: Just registered.
         Ok(Self(probe))
@@ -72,7 +72,7 @@ impl<L: LeaveListener> LeaveProbe<L> {
     /// # Safety
     ///
     /// For the tracepoints: `probe` is one that `new` registered.
-    unsafe extern "C" fn leaving(probe: *mut user_events_leave_probe) {
+    unsafe extern "C" fn leaving(probe: *mut user_events_exit_probe) {
         // SAFETY: The first field of a `Probe<L>` that is not freed before the tracepoints'
         // readers, which we are one of, are gone.
         let probe = unsafe { &*probe.cast_const().cast::<Probe<L>>() };
@@ -82,9 +82,9 @@ impl<L: LeaveListener> LeaveProbe<L> {
     }
 }
 
-impl<L: LeaveListener> Drop for LeaveProbe<L> {
+impl<L: ExitListener> Drop for ExitProbe<L> {
     fn drop(&mut self) {
         // SAFETY: By the invariant it is registered. This waits for those who are in `leaving`.
-        unsafe { bindings::user_events_remove_leave_probe(self.0.probe.get()) };
+        unsafe { bindings::user_events_remove_exit_probe(self.0.probe.get()) };
     }
 }

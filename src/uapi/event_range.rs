@@ -2,8 +2,8 @@
 
 //! Events from one to another, as the listings go through them one by one.
 
-use crate::event::Event;
-use crate::registry::Registry;
+use crate::events::event::Event;
+use crate::events::Registry;
 
 /// The events with numbers from one to another. What comes or goes meanwhile changes neither the
 /// order nor the place of the others.
