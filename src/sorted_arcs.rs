@@ -2,25 +2,29 @@
 
 //! Shared values in an order, in little memory: eight to sixteen bytes each.
 //!
-//! A tree of nodes takes as much for a node as a registration takes itself. Here values lie in short
+//! A tree of nodes takes as much for a node as an enabler takes itself. Here values lie in short
 //! leaves, and the leaves in a row. A leaf is found by halving, and what is behind a new value, in its
-//! leaf and in the row, is moved. A single value lies in the [`SortedArcs`] itself: most events are
-//! registered once.
+//! leaf and in the row, is moved. A single value lies in the [`SortedArcs`] itself: most events have
+//! one enabler.
 
 use core::cmp::Ordering;
 use core::iter;
 use core::marker::PhantomData;
 use core::mem;
-use kernel::alloc::{AllocError, Allocator, Vec};
+use kernel::alloc::{
+    AllocError,
+    Allocator,
+    Vec, //
+};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// How many values a leaf has at most.
-pub(crate) const LEAF: usize = 64;
+pub(crate) const MAX_LEAF_LEN: usize = 64;
 
 /// An order of values.
 pub(crate) trait Order<T> {
-    /// Which of two comes first. Never changes for values that are in an [`SortedArcs`].
+    /// Which of two comes first. Never changes for values that are in a [`SortedArcs`].
     fn compare(one: &Arc<T>, other: &Arc<T>) -> Ordering;
 }
 
@@ -178,11 +182,11 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
             return reservation.insert_leaf(leaves, number, value, 1);
         };
         let taken = leaf.len();
-        if taken >= LEAF && at >= LEAF {
+        if taken >= MAX_LEAF_LEN && at >= MAX_LEAF_LEN {
             // Most often what comes is behind all others: then the leaves stay full.
             return reservation.insert_leaf(leaves, number + 1, value, 1);
         }
-        if taken >= LEAF {
+        if taken >= MAX_LEAF_LEN {
             reservation.split(leaves, number)?;
             return self.insert_with(value, reservation);
         }
@@ -197,6 +201,20 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         // There is room.
         let _ = leaf.insert_within_capacity(at, value.clone());
         Ok(())
+    }
+
+    /// As [`Self::insert_with`], but the value is taken out again if the result is dropped instead of kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::insert_with`].
+    pub(crate) fn try_insert<'a>(
+        &'a mut self,
+        value: &'a Arc<T>,
+        reservation: &mut Reservation<T>,
+    ) -> Result<Insertion<'a, T, O>, Shortfall> {
+        self.insert_with(value, reservation)?;
+        Ok(Insertion { arcs: self, value })
     }
 
     /// Takes the one value out that is equal.
@@ -219,6 +237,26 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
             self.values = Values::One(None);
         }
         value
+    }
+}
+
+/// A value that has been inserted, and is taken out again when this is dropped. That does not drop the value, to
+/// which another pointer is borrowed.
+pub(crate) struct Insertion<'a, T, O: Order<T>> {
+    arcs: &'a mut SortedArcs<T, O>,
+    value: &'a Arc<T>,
+}
+
+impl<T, O: Order<T>> Insertion<'_, T, O> {
+    /// Leaves the value where it is.
+    pub(crate) fn keep(self) {
+        mem::forget(self);
+    }
+}
+
+impl<T, O: Order<T>> Drop for Insertion<'_, T, O> {
+    fn drop(&mut self) {
+        let _ = self.arcs.remove(|other| O::compare(other, self.value));
     }
 }
 
@@ -251,14 +289,14 @@ impl<T> Reservation<T> {
     ///
     /// There is no memory.
     pub(crate) fn fill(&mut self, shortfall: Shortfall) -> Result<(), AllocError> {
-        make_room(&mut self.leaf, shortfall.leaf)?;
-        make_room(&mut self.row, shortfall.row)
+        reserve(&mut self.leaf, shortfall.leaf)?;
+        reserve(&mut self.row, shortfall.row)
     }
 
     /// Is there what is needed?
     fn check(&self, shortfall: Shortfall) -> Result<(), Shortfall> {
         let is_enough =
-            room_in(&self.leaf) >= shortfall.leaf && room_in(&self.row) >= shortfall.row;
+            capacity_of(&self.leaf) >= shortfall.leaf && capacity_of(&self.row) >= shortfall.row;
         is_enough.then_some(()).ok_or(shortfall)
     }
 
@@ -280,16 +318,16 @@ impl<T> Reservation<T> {
 
     /// Moves the upper half of a leaf to one of its own.
     fn split(&mut self, leaves: &mut KVVec<KVec<Arc<T>>>, number: usize) -> Result<(), Shortfall> {
-        self.extend_row(leaves, LEAF)?;
+        self.extend_row(leaves, MAX_LEAF_LEN)?;
         let Some(leaf) = leaves.get_mut(number) else {
             return Ok(());
         };
         let mut moved = self.leaf.take().unwrap_or_else(KVec::new);
         // There is room for all of them, and for the leaf.
-        for value in leaf.get(LEAF / 2..).unwrap_or_default() {
+        for value in leaf.get(MAX_LEAF_LEN / 2..).unwrap_or_default() {
             let _ = moved.push_within_capacity(value.clone());
         }
-        leaf.truncate(LEAF / 2);
+        leaf.truncate(MAX_LEAF_LEN / 2);
         let _ = leaves.insert_within_capacity(number + 1, moved);
         Ok(())
     }
@@ -314,16 +352,16 @@ impl<T> Reservation<T> {
 }
 
 /// For how many values there is memory.
-fn room_in<T, A: Allocator>(memory: &Option<Vec<T, A>>) -> usize {
+fn capacity_of<T, A: Allocator>(memory: &Option<Vec<T, A>>) -> usize {
     memory.as_ref().map_or(0, Vec::capacity)
 }
 
 /// Gets memory for so many values, unless it is there.
-fn make_room<T, A: Allocator>(
+fn reserve<T, A: Allocator>(
     memory: &mut Option<Vec<T, A>>,
     values: usize,
 ) -> Result<(), AllocError> {
-    if room_in(memory) < values {
+    if capacity_of(memory) < values {
         *memory = Some(Vec::with_capacity(values, GFP_KERNEL_ACCOUNT)?);
     }
     Ok(())

@@ -4,11 +4,14 @@
 
 use crate::sys::ring_buffer::NotRecorded;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 
 /// How many records of an event were missed since it was made, by kind of consumer.
 ///
-/// A consumer that did not ask for a record has not missed it, nor has anybody a record that could
+/// A consumer that did not ask for a record has not missed it, and no consumer has missed a record that could
 /// not be written: what a consumer has and what it missed are together the writes that succeeded.
 pub(crate) struct Misses {
     ftrace: Atomic<u64>,
@@ -38,8 +41,10 @@ impl Misses {
 /// What became of one record at all consumers.
 #[derive(Default)]
 pub(crate) struct Tally {
-    somebody_can: bool,
-    somebody_could_not: bool,
+    /// A consumer has taken it, does not want it, or can take another of that size.
+    any_can: bool,
+    /// A consumer has missed it, or can never take it.
+    any_missed: bool,
     ftrace: u32,
     perf: u32,
 }
@@ -49,7 +54,7 @@ impl Tally {
     #[inline]
     pub(crate) fn ftrace(&mut self, result: Result<(), NotRecorded>) {
         match result {
-            Ok(()) => self.somebody_can = true,
+            Ok(()) => self.any_can = true,
             Err(reason) => self.ftrace = self.ftrace.saturating_add(self.missed(reason)),
         }
     }
@@ -58,7 +63,7 @@ impl Tally {
     #[inline]
     pub(crate) fn perf(&mut self, result: Result<(), NotRecorded>) {
         match result {
-            Ok(()) => self.somebody_can = true,
+            Ok(()) => self.any_can = true,
             Err(reason) => self.perf = self.missed(reason),
         }
     }
@@ -67,16 +72,16 @@ impl Tally {
     fn missed(&mut self, reason: NotRecorded) -> u32 {
         match reason {
             NotRecorded::Unwanted => {
-                self.somebody_can = true;
+                self.any_can = true;
                 0
             }
             NotRecorded::Missed => {
-                self.somebody_can = true;
-                self.somebody_could_not = true;
+                self.any_can = true;
+                self.any_missed = true;
                 1
             }
             NotRecorded::TooLarge { wanted } => {
-                self.somebody_could_not = true;
+                self.any_missed = true;
                 wanted.into()
             }
         }
@@ -86,10 +91,10 @@ impl Tally {
     ///
     /// # Errors
     ///
-    /// `E2BIG` when nobody can ever take a record of that size; nothing is added then.
+    /// `E2BIG` when no consumer can ever take a record of that size; nothing is added then.
     #[inline]
     pub(crate) fn settle(self, misses: &Misses) -> Result {
-        if self.somebody_could_not {
+        if self.any_missed {
             self.count(misses)
         } else {
             Ok(())
@@ -98,7 +103,7 @@ impl Tally {
 
     #[cold]
     fn count(self, misses: &Misses) -> Result {
-        if !self.somebody_can {
+        if !self.any_can {
             return Err(E2BIG);
         }
         if self.ftrace != 0 {

@@ -1,29 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All events, by name.
+//! All events, by name: making, finding and removing them. C: `struct user_event_group`.
+//!
+//! | an event is | when | goes on to |
+//! |---|---|---|
+//! | unregistered | it is being made, with `event_mutex` held; then only the tables know it | *in use*; or is freed, if the trace core does not take it |
+//! | in use | there is an [`EventRef`] | *unused*, when the last is dropped |
+//! | unused, persistent | it was made so, and there is no reference | *in use*, when it is registered again; *removed*, when it is deleted |
+//! | unused, idle | it is not persistent: it is on the list `idle`, or just taken from there | *in use*, when it is registered again; *removed*, by the work queue, when it is deleted, or when its name is registered with other fields |
+//! | removed | the trace core and the tables have forgotten it | is freed with the last pointer to it |
+//!
+//! The trace core can refer to an event that is unused (an event probe, a histogram, a trigger), and does not tell
+//! when it stops. Such an event cannot be removed: the work queue looks at it again, and so does unloading.
+//!
+//! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
+//! - [`enablers`]: the bits that show its state.
+//! - [`table`]: the tables of all.
 
-pub(crate) mod event;
-pub(crate) mod misses;
+mod enablers;
+mod event;
+mod misses;
+mod naming;
+mod table;
 
-use crate::schema::{self, Description};
-use crate::sorted_arcs::{Order, SortedArcs};
-use crate::sys::event_mutex::{EventMutexGuard, EventMutexLocked};
+pub(crate) use event::{
+    Event,
+    EventRef,
+    RegFlags,
+    UserEvent, //
+};
+pub(crate) use misses::Tally;
+pub(crate) use naming::Naming;
+
+use crate::schema::{
+    self,
+    Description, //
+};
+use crate::sys::event_mutex::{
+    EventMutexGuard,
+    EventMutexLocked, //
+};
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::SysctlU32;
 use crate::sys::trace_event::Removal;
 use crate::sys::work_queue::OwnedQueue;
-use core::cmp::Ordering;
-use core::num::NonZero;
-use event::{Event, EventDesc, EventRef, KVecSink, Naming, RegFlags, UserEvent};
-use kernel::list::{List, ListArc};
+use event::{
+    EventDesc,
+    KVecSink, //
+};
+use kernel::list::{
+    List,
+    ListArc, //
+};
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Release};
-use kernel::sync::{Arc, SpinLock};
-use kernel::time::{delay::fsleep, Delta};
-use kernel::workqueue::{self, Work, WorkItem};
-use kernel::{new_spinlock, new_work};
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Release, //
+};
+use kernel::sync::{
+    Arc,
+    SpinLock, //
+};
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
+};
+use kernel::workqueue::{
+    self,
+    Work,
+    WorkItem, //
+};
+use kernel::{
+    new_spinlock,
+    new_work, //
+};
+use table::Events;
 
-/// Most events at once, if the administrator does not say otherwise.
+/// How many events there may be at once, unless the administrator sets another number. C: `max_user_events`.
 const MAX_EVENTS: u32 = 32768;
 
 /// How long to wait before looking again whether the trace core still refers to an unused event.
@@ -37,144 +91,48 @@ const RETRY_AFTER: Delta = Delta::from_millis(100);
 #[pin_data]
 pub(crate) struct Registry {
     symbols: Symbols,
-    queue: OwnedQueue,
-    /// Events that have lost their last user. The work is to be done, or at it, while there are any.
+    queue: Arc<OwnedQueue>,
+    /// Events that have lost their last reference. The work is queued, or runs, while there are any.
     #[pin]
     idle: SpinLock<List<Event>>,
     #[pin]
     work: Work<Registry>,
+    /// `kernel.user_events_max`.
     max: SysctlU32,
     events: EventMutexLocked<Events>,
     /// Set once, when the module is unloaded.
     closing: Atomic<bool>,
 }
 
-/// The events.
-struct Events {
-    /// Those that are alone with their name, by name.
-    named: SortedArcs<Event, ByKey>,
-    /// Those that share their name with other formats, by listing, so that those with the same name
-    /// stand together.
-    formats: SortedArcs<Event, ByKey>,
-    /// All, by age.
-    by_id: SortedArcs<Event, ById>,
-    count: u32,
-    next_id: u64,
-    /// Counts from 1.
-    next_format: NonZero<u64>,
-}
-
-impl Events {
-    /// Those that are alone with their name, or those that are not.
-    fn keyed(&mut self, naming: Naming) -> &mut SortedArcs<Event, ByKey> {
-        match naming {
-            Naming::Single => &mut self.named,
-            Naming::Multi(_) => &mut self.formats,
-        }
-    }
-
-    /// Adds an event.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; nothing has changed then.
-    fn add(&mut self, event: &Arc<Event>) -> Result {
-        let keyed = self.keyed(event.naming());
-        keyed.insert(event)?;
-        if let Err(error) = self.by_id.insert(event) {
-            self.remove_key(event);
-            return Err(error.into());
-        }
-        self.count += 1;
-        Ok(())
-    }
-
-    /// A number that no event has had, not even one that could not be registered: that one may still
-    /// be on its way to the work queue.
-    fn take_id(&mut self) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        id
-    }
-
-    /// The next format gets another number than this event, if that is one.
-    fn count_format(&mut self, event: &Event) {
-        if let Naming::Multi(number) = event.naming() {
-            self.next_format = number.saturating_add(1);
-        }
-    }
-
-    /// Forgets an event.
-    fn remove(&mut self, event: &Arc<Event>) {
-        let removed = self.by_id.remove(|other| other.id().cmp(&event.id()));
-        if removed.is_some() {
-            self.remove_key(event);
-            self.count -= 1;
-        }
-    }
-
-    fn remove_key(&mut self, event: &Event) {
-        let key = event.key();
-        let _ = self
-            .keyed(event.naming())
-            .remove(|other| other.key().cmp(key));
-    }
-}
-
-/// By name, or formats by listing.
-struct ByKey;
-
-impl Order<Event> for ByKey {
-    fn compare(one: &Arc<Event>, other: &Arc<Event>) -> Ordering {
-        one.key().cmp(other.key())
-    }
-}
-
-/// By age.
-struct ById;
-
-impl Order<Event> for ById {
-    fn compare(one: &Arc<Event>, other: &Arc<Event>) -> Ordering {
-        one.id().cmp(&other.id())
-    }
-}
-
 impl Registry {
-    /// An empty registry, and `kernel.user_events_max`.
+    /// An empty registry, and `kernel.user_events_max`. `queue` is where work is done that cannot be done where it
+    /// is noticed. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(symbols: Symbols) -> Result<Arc<Self>> {
-        let events = Events {
-            named: SortedArcs::new(),
-            formats: SortedArcs::new(),
-            by_id: SortedArcs::new(),
-            count: 0,
-            next_id: 0,
-            next_format: NonZero::<u64>::MIN,
-        };
+    pub(crate) fn new(symbols: Symbols, queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Self {
                 symbols,
-                queue: OwnedQueue::new()?,
+                queue,
                 idle <- new_spinlock!(List::new(), "Registry::idle"),
                 work <- new_work!("Registry::work"),
                 max: SysctlU32::new(c"user_events_max", MAX_EVENTS)?,
-                events: EventMutexLocked::new(events),
+                events: EventMutexLocked::new(Events::new()),
                 closing: Atomic::new(false),
             }? Error),
             GFP_KERNEL,
         )
     }
 
-    /// Where work is done that cannot be done where it is noticed.
-    pub(crate) fn queue(&self) -> &OwnedQueue {
+    /// The work queue.
+    fn queue(&self) -> &OwnedQueue {
         &self.queue
     }
 
-    /// A use of the event that `description` describes; it is made if there is none. May sleep. The
-    /// caller keeps the module loaded for as long as the use exists.
+    /// A reference to the event that `description` describes, which is made if there is none. May sleep. The
+    /// caller keeps the module loaded for as long as the reference exists.
     ///
     /// # Errors
     ///
@@ -211,7 +169,7 @@ impl Registry {
             if event.listing() == listing.as_slice() {
                 return Ok(EventRef::get_locked(&event, &held));
             }
-            // One that nobody uses is about to be retired: it is not in the way.
+            // One that is idle is about to be removed: it is not in the way.
             if event.is_used() || event.is_persistent() {
                 return Err(EADDRINUSE);
             }
@@ -295,7 +253,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Has an event that has lost its last user removed by the work queue, unless it gets a new one
+    /// Has an event that has lost its last reference removed by the work queue, unless it gets a new one
     /// first. Any context but interrupts.
     pub(crate) fn retire_later(self: &Arc<Self>, event: Arc<Event>) {
         let mut idle = self.idle.lock();
@@ -308,7 +266,7 @@ impl Registry {
         }
     }
 
-    /// Removes the events that have lost their last user. Runs on the work queue; may sleep.
+    /// Removes the events that have lost their last reference. Runs on the work queue; may sleep.
     ///
     /// The trace core can still refer to an event without being attached to it (an event probe, a
     /// histogram); then this waits for it to stop.
@@ -316,8 +274,8 @@ impl Registry {
         let mut batch = List::new();
         let mut referenced = List::new();
         loop {
-            // Off the list before it is looked at, and while the lock is held: whoever drops a last
-            // use from here on lists it again. The latest first, as the trace core does not search
+            // Off the list before it is looked at, and while the lock is held: a task that drops a last
+            // reference from here on lists it again. The latest first, as the trace core does not search
             // long for it.
             let mut idle = self.idle.lock();
             if batch.is_empty() {
@@ -378,8 +336,8 @@ impl Registry {
         self.closing.store(true, Release);
     }
 
-    /// Removes all events and waits for all work. For the module's exit: nobody uses any event, and
-    /// nobody can begin to. May sleep.
+    /// Removes all events and waits for all work. For the module's exit: there is no reference to any event, and
+    /// none can be taken any more. May sleep.
     ///
     /// An event that the trace core still refers to has to be waited for; the administrator is told
     /// how to end that.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One bit in the memory of processes that shows whether an event has consumers.
+//! An enabler: one bit in user memory that shows whether an event has consumers. C: `struct
+//! user_event_enabler`.
 
-use crate::events::event::EventRef;
-use crate::mms::enablers::{EnableAddr, EnablerSet, OwningSet};
+use super::enablers::{
+    EnablerSet,
+    OwningSet, //
+};
+use crate::events::EventRef;
 use crate::sorted_arcs::Order;
 use crate::sys::user_bit::UserBit;
 use core::cmp::Ordering;
@@ -11,10 +15,40 @@ use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// A registration: a bit, and the event whose state it shows.
+/// Where the bit of an enabler is. C: `enable_addr` and `enable_bit` of `struct user_reg`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EnableAddr {
+    /// The address of the word, untagged.
+    pub(crate) addr: usize,
+    /// The number of the bit in it.
+    pub(crate) bit: u8,
+}
+
+impl EnableAddr {
+    /// Before all others.
+    pub(crate) const FIRST: Self = Self { addr: 0, bit: 0 };
+
+    /// Where `bit` is.
+    pub(crate) fn of(bit: &UserBit) -> Self {
+        Self {
+            addr: bit.address(),
+            bit: bit.bit(),
+        }
+    }
+
+    /// The next one, from which on those behind this one are found.
+    pub(crate) fn next(self) -> Self {
+        Self {
+            bit: self.bit.saturating_add(1),
+            ..self
+        }
+    }
+}
+
+/// A bit, and the event whose state it shows, in the memory of each mm of a set.
 ///
-/// Its set of registrations finds it by address and bit, the event by its [`Position`]; who removes it
-/// removes it from both. There may be very many: it takes 32 bytes with its count.
+/// Its set finds it by its [`EnableAddr`], the event by its [`Position`]; it is in both lists or in none.
+/// There may be very many: it takes 32 bytes with its reference count.
 pub(crate) struct Enabler {
     bit: UserBit,
     event: EventRef,
@@ -22,24 +56,24 @@ pub(crate) struct Enabler {
     set: OwningSet,
 }
 
-/// Where an enabler stands among those of its event: by set of registrations, and in that by address, so
-/// that the bits of one page stand together.
+/// Where an enabler stands among those of its event: by set, and in that by address, so that the bits of
+/// one page stand together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     set: usize,
-    site: EnableAddr,
+    addr: EnableAddr,
 }
 
 impl Position {
     /// Before all others.
     pub(crate) const FIRST: Self = Self {
         set: 0,
-        site: (0, 0),
+        addr: EnableAddr::FIRST,
     };
 }
 
 impl Enabler {
-    /// An enabler that is not connected to anything yet.
+    /// An enabler that is in no list yet. May sleep.
     ///
     /// # Errors
     ///
@@ -66,15 +100,15 @@ impl Enabler {
     }
 
     /// Where the bit is.
-    pub(crate) fn site(&self) -> EnableAddr {
-        (self.bit.address(), self.bit.bit())
+    pub(crate) fn addr(&self) -> EnableAddr {
+        EnableAddr::of(&self.bit)
     }
 
     /// Where it stands among the enablers of its event.
     pub(crate) fn position(&self) -> Position {
         Position {
             set: Arc::as_ptr(self.set()) as usize,
-            site: self.site(),
+            addr: self.addr(),
         }
     }
 
@@ -96,7 +130,7 @@ pub(crate) struct ByAddr;
 
 impl Order<Enabler> for ByAddr {
     fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
-        one.site().cmp(&other.site())
+        one.addr().cmp(&other.addr())
     }
 }
 

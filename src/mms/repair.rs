@@ -1,32 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bits that could not be written at once, and address spaces that may have ended.
+//! Bits that could not be written at once.
 //!
-//! A bit is changed in one of four ways, the first that works:
+//! A bit is written by the task that changes the event's state, if its page is there and the locks are free. If
+//! not, its address goes through the lists of [`Repairs`], and each time it is written with what the event's
+//! state is at that moment. The backing of its page decides which context may fault it in:
 //!
-//! 1. at once, by the task that changes the event's state: the page is there, and its locks are free;
-//! 2. by the work queue, where the page can be brought in with no waiting, or a lock has to be tried again:
-//!    anonymous memory and files in memory;
-//! 3. by a second work queue, where a handler of userfaultfd has to be asked for the page: for a short time,
-//!    and again after a longer one;
-//! 4. by the process's own threads, before they return to user space, where a file system has to be asked:
-//!    so what that takes, and whether it ever comes, is the process's own matter.
+//! | the address is in | and is written by | which leaves it to |
+//! |---|---|---|
+//! | no list | the task that changes the event's state | `queued`, if that cannot be done without waiting |
+//! | `queued` | the work queue, with no waiting ([`UserMm::repair`]): anonymous memory, files in memory | itself after a pause; `userfaultfd`; `tasks` |
+//! | `userfaultfd` | a second queue, which has the handler asked and waits for it for a short time ([`userfaultfd`](super::userfaultfd)) | itself after a longer pause; `queued`, if it is another backing by now |
+//! | `tasks` | the tasks of the mm before they return to user space ([`task_repair`](super::task_repair)): file systems, so what that takes, and whether it ever comes, is the mm's own matter | `queued`, if the task is killed, or the set was replaced |
+//!
+//! While it is tried, it is in no list, and `in_progress` counts that. A bit is given up that cannot be written as
+//! things are: no mapping, or one that is read-only. The next change of the event's state begins anew.
 
-use crate::mms::enabler::Enabler;
-use crate::mms::enablers::EnableAddr;
-use crate::mms::mm::{key, write_with_fault_in, UserMm, NEVER};
-use crate::sys::clock;
-use crate::sys::mm_users;
-use crate::sys::process_list::{self, ListedThread};
-use crate::sys::task_work::{self, Reservation, TaskWork};
-use crate::sys::user_bit::{Backing, BitWriteError, FaultIn, LockedMm};
-use core::num::NonZero;
-use core::{array, mem};
-use kernel::alloc::flags::__GFP_NOWARN;
+use super::addrs::EnableAddrs;
+use super::enabler::{
+    EnableAddr,
+    Enabler, //
+};
+use super::fault_in::WriteTries;
+use super::mm::UserMm;
+use super::retries::{
+    Deadline,
+    Retry, //
+};
+use crate::sys::user_bit::{
+    Backing,
+    BitWriteError,
+    FaultIn,
+    LockedMm, //
+};
+use core::array;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
-use kernel::sync::atomic::{Full, Relaxed};
+use kernel::rbtree::RBTree;
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 
@@ -34,159 +44,74 @@ use kernel::workqueue::WorkItem;
 /// before.
 const FIRST_PAUSE: u64 = 10_000_000;
 
-/// The longest pause is so many doublings longer: 1.28 s; where a handler of userfaultfd is asked, 10.24 s.
-const MAX_DOUBLINGS: u32 = 7;
-const MAX_DOUBLINGS_ASKING: u32 = 10;
-
-/// How long a handler of userfaultfd is waited for at first, in milliseconds, and how many doublings longer
-/// at most: 80 ms.
-const FIRST_ASKING: u32 = 10;
-const MAX_DOUBLINGS_OF_ASKING: u32 = 3;
-
-/// How many bits are repaired one by one; if more are to be, all of the process are gone through.
-const MAX_SITES: usize = 4;
+/// The longest pause is so many doublings longer: 1.28 s.
+pub(super) const MAX_DOUBLINGS: u32 = 7;
 
 /// How many bits are repaired with one pin of their page, at most.
 const MAX_BITS_AT_ONCE: usize = 32;
 
-/// A site in eight bytes: there are some in each process.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct PackedAddr(NonZero<u64>);
-
-/// Bits of a site's bit number.
-const BIT_BITS: u32 = 6;
-
-impl PackedAddr {
-    /// `None` for what is no site: user space ends far below.
-    fn new((address, bit): EnableAddr) -> Option<Self> {
-        let packed = (address as u64).checked_mul(1 << BIT_BITS)? | u64::from(bit);
-        NonZero::new(packed.checked_add(1)?).map(Self)
-    }
-
-    fn site(self) -> EnableAddr {
-        let packed = self.0.get() - 1;
-        let bit = packed & ((1 << BIT_BITS) - 1);
-        ((packed >> BIT_BITS) as usize, bit as u8)
-    }
-}
-
-/// Which bits are to be written.
-struct Sites {
-    /// Those that are there come first.
-    sites: [Option<PackedAddr>; MAX_SITES],
-    /// All of the process, whatever is listed.
-    all: bool,
-}
-
-impl Sites {
-    /// None.
-    const NONE: Self = Self {
-        sites: [None; MAX_SITES],
-        all: false,
-    };
-
-    fn is_empty(&self) -> bool {
-        !self.all && self.listed().next().is_none()
-    }
-
-    fn listed(&self) -> impl Iterator<Item = EnableAddr> + '_ {
-        self.sites
-            .iter()
-            .map_while(|site| site.map(PackedAddr::site))
-    }
-
-    fn add(&mut self, site: EnableAddr) {
-        let packed = PackedAddr::new(site);
-        let free_or_same = |place: &&mut Option<PackedAddr>| place.is_none() || **place == packed;
-        match self.sites.iter_mut().find(free_or_same) {
-            Some(place) if packed.is_some() && !self.all => *place = packed,
-            _ => self.add_all(),
-        }
-    }
-
-    fn add_all(&mut self) {
-        *self = Self {
-            all: true,
-            ..Self::NONE
-        };
-    }
-
-    fn add_these(&mut self, others: &Self) {
-        if others.all {
-            self.add_all();
-        }
-        for site in others.listed() {
-            self.add(site);
-        }
-    }
-
-    fn take(&mut self) -> Self {
-        mem::replace(self, Self::NONE)
-    }
-}
-
-/// Bits that could not be written when they should have been, by who is to write them; and whether the
-/// address space may have ended.
-pub(crate) struct Repairs {
-    /// The work queue.
-    due: Sites,
-    /// The work queue, with a handler of userfaultfd.
-    asking: Sites,
-    /// The process's own threads.
-    own: Sites,
-    /// How many tasks are at some that are in no list meanwhile.
-    under_way: usize,
-    /// How often the work queue has tried since the last change.
-    tries: u32,
-    /// The page that a handler was asked for last, by its address.
-    asked: usize,
-    /// Is it to be found out whether the address space has ended?
-    is_in_doubt: bool,
-    /// Has it ended, as far as the process is concerned?
-    is_over: bool,
-    /// The threads that have been told to look at `own`, and have not yet.
-    told: RBTree<usize, ()>,
+/// Bits that could not be written when they should have been, by the context that is to write them; and
+/// whether the mm may have ended, for [`mm_end`](super::mm_end).
+pub(super) struct Repairs {
+    /// For the work queue.
+    pub(super) queued: EnableAddrs,
+    /// For the second queue, which asks handlers of userfaultfd.
+    pub(super) userfaultfd: EnableAddrs,
+    /// For the tasks of the mm.
+    pub(super) tasks: EnableAddrs,
+    /// How many contexts are trying some that are in no list meanwhile.
+    pub(super) in_progress: usize,
+    /// How often has been tried since the last change.
+    pub(super) tries: u32,
+    /// The address of the page that a handler was asked for last.
+    pub(super) last_asked: usize,
+    /// Is it to be found out whether the mm has ended?
+    pub(super) may_have_ended: bool,
+    /// Has its last user left it?
+    pub(super) has_ended: bool,
+    /// The threads that have been notified of `tasks`, and have not looked yet.
+    pub(super) notified: RBTree<usize, ()>,
 }
 
 impl Repairs {
     /// Nothing is to be done.
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            due: Sites::NONE,
-            asking: Sites::NONE,
-            own: Sites::NONE,
-            under_way: 0,
+            queued: EnableAddrs::NONE,
+            userfaultfd: EnableAddrs::NONE,
+            tasks: EnableAddrs::NONE,
+            in_progress: 0,
             tries: 0,
-            asked: 0,
-            is_in_doubt: false,
-            is_over: false,
-            told: RBTree::new(),
+            last_asked: 0,
+            may_have_ended: false,
+            has_ended: false,
+            notified: RBTree::new(),
         }
     }
 }
 
-/// What became of bits that the work queue was to write.
-enum Outcome {
-    /// There is nothing left to be done: written, given up, or the process is gone.
+/// What became of bits that a work queue was to write.
+pub(super) enum Outcome {
+    /// There is nothing left to be done: written, given up, or the mm has ended.
     Done,
     /// To be tried again.
     Later,
-    /// To be done by another one.
+    /// To be written where this backing allows it.
     Other(Backing),
 }
 
 impl UserMm {
-    /// Writes the bits of enablers, all of one page, if that can be done without waiting for the process in any
-    /// way. Else has them written later. The caller holds the lock of the event.
-    pub(crate) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], on: bool) {
+    /// Writes the bits of enablers, all of one page, if that can be done without waiting for a task of the mm in
+    /// any way. Else has them written later. The caller holds the lock of the event.
+    pub(super) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], value: bool) {
         let Some(first) = enablers.first() else {
             return;
         };
         let written = self.with_mm(|mm| {
-            let locked = LockedMm::try_lock(mm).ok_or(BitWriteError::NotYet)?;
-            locked.write_page(first.bit().address(), FaultIn::Never, |page| {
+            let locked_mm = LockedMm::try_lock(mm).ok_or(BitWriteError::NotYet)?;
+            locked_mm.write_page(first.bit().address(), FaultIn::Never, |page| {
                 for enabler in enablers {
-                    page.store(enabler.bit(), on);
+                    page.store(enabler.bit(), value);
                 }
             })
         });
@@ -194,7 +119,7 @@ impl UserMm {
             let mut repairs = self.repairs.lock();
             repairs.tries = 0;
             for enabler in enablers {
-                repairs.due.add(enabler.site());
+                repairs.queued.add(enabler.addr());
             }
             drop(repairs);
             self.enqueue();
@@ -202,174 +127,103 @@ impl UserMm {
     }
 
     /// Has the bit of an enabler written again, which may have been lost. Any context.
-    pub(crate) fn repair_later(self: &Arc<Self>, enabler: &Enabler) {
+    pub(super) fn repair_later(self: &Arc<Self>, enabler: &Enabler) {
         let mut repairs = self.repairs.lock();
         repairs.tries = 0;
-        repairs.due.add(enabler.site());
+        repairs.queued.add(enabler.addr());
         drop(repairs);
         self.enqueue();
     }
 
     /// Are bits waiting to be repaired? Any context.
-    pub(crate) fn has_repairs(&self) -> bool {
+    pub(super) fn has_repairs(&self) -> bool {
         let repairs = self.repairs.lock();
-        repairs.under_way != 0
-            || !repairs.due.is_empty()
-            || !repairs.asking.is_empty()
-            || !repairs.own.is_empty()
+        repairs.in_progress != 0
+            || !repairs.queued.is_empty()
+            || !repairs.userfaultfd.is_empty()
+            || !repairs.tasks.is_empty()
     }
 
-    fn enqueue(self: &Arc<Self>) {
+    /// Has the work queue look at the mm. Any context.
+    pub(super) fn enqueue(self: &Arc<Self>) {
         // Already queued is as good.
         let _ = self.mms.queue().enqueue::<_, 0>(self.clone());
     }
 
-    /// When the process is to be looked at again, in nanoseconds since boot; [`NEVER`] if it is not.
-    pub(crate) fn due_at(&self) -> u64 {
-        self.due_at.load(Relaxed)
+    /// Has the second work queue look at the mm. Any context.
+    pub(super) fn enqueue_userfaultfd(self: &Arc<Self>) {
+        let _ = self.mms.userfaultfd_queue().enqueue::<_, 1>(self.clone());
     }
 
-    /// It is time for another look. Any context.
-    ///
-    /// Resets the time, also one that is set by [`Self::pause`] just now. What that was for is seen here, and by
-    /// the work that is queued here: it was noted with `repairs` locked before the time was set. Had that been
-    /// locked here before it was noted there, the time would have been reset before it was set.
-    pub(crate) fn look_again(self: &Arc<Self>) {
-        self.due_at.store(NEVER, Relaxed);
-        let is_asking = !self.repairs.lock().asking.is_empty();
-        if is_asking {
-            let _ = self.mms.asking().enqueue::<_, 1>(self.clone());
-        }
-        self.enqueue();
-    }
-
-    /// Has the process looked at again after a pause, which grows with the number of tries. What is to be looked at
+    /// Has the mm looked at again after a pause, which grows with the number of tries. What is to be looked at
     /// has been noted in `repairs`. Any context.
-    fn pause(self: &Arc<Self>, tries: u32, max_doublings: u32) {
-        let pause = FIRST_PAUSE << tries.min(max_doublings);
-        let due = clock::now().saturating_add(pause);
-        // The earliest counts.
-        let mut before = self.due_at.load(Relaxed);
-        while due < before {
-            match self.due_at.cmpxchg(before, due, Full) {
-                Ok(_) => break,
-                Err(other) => before = other,
-            }
-        }
-        self.mms.look_later(self);
+    pub(super) fn pause(self: &Arc<Self>, tries: u32, max_doublings: u32) {
+        self.deadline.set(FIRST_PAUSE << tries.min(max_doublings));
+        self.mms.retry_later(self);
     }
 
-    /// A task has left the address space that is perhaps the last. Does not sleep.
-    pub(crate) fn is_left(self: &Arc<Self>) {
-        let mut repairs = self.repairs.lock();
-        repairs.is_in_doubt = true;
-        repairs.tries = 0;
-        drop(repairs);
-        self.pause(0, MAX_DOUBLINGS);
-    }
-
-    /// The last user of the address space leaves it. Gives up the registrations at once if these are few and
-    /// the current context may sleep; else has the work queue do that, since a reader of the tracepoint
-    /// holds up those who wait for all of them.
-    pub(crate) fn is_left_for_good(self: &Arc<Self>) {
-        self.repairs.lock().is_over = true;
-        if self.is_short() && task_work::may_sleep() {
-            self.leave_set();
-        } else {
-            self.enqueue();
-        }
-    }
-
-    /// Ends the process if its address space has ended, which is looked into as long as there is doubt.
-    /// Returns whether it has. May sleep.
-    fn settle_doubt(self: &Arc<Self>) -> bool {
-        if self.repairs.lock().is_over || mm_users::has_ended(&self.mm) {
-            self.mms.forget(self);
-            self.leave_set();
-            return true;
-        }
-        let mut repairs = self.repairs.lock();
-        let (is_in_doubt, tries) = (repairs.is_in_doubt, repairs.tries);
-        if !is_in_doubt {
-            return false;
-        }
-        // Before it is looked: a task that leaves from here on raises it again.
-        let is_last_try = tries >= MAX_DOUBLINGS;
-        repairs.is_in_doubt = !is_last_try;
-        repairs.tries = tries.saturating_add(1);
-        drop(repairs);
-        if is_last_try && !process_list::is_to_be_left(&self.mm) {
-            self.repairs.lock().is_in_doubt = true;
-        } else if is_last_try {
-            return false;
-        }
-        self.pause(tries, MAX_DOUBLINGS);
-        false
-    }
-
-    /// Looks at all bits of the process, and writes those that are wrong: it is the current task's and a
-    /// child, and an event may have changed since its memory was copied.
-    pub(crate) fn check_own(self: &Arc<Self>, mm: &MmWithUser) {
+    /// Looks at all bits of the mm, and writes those that are wrong: it is the current task's, which is a child
+    /// that has not run yet, and an event may have changed since its memory was copied. May sleep.
+    pub(super) fn check_current(self: &Arc<Self>, mm: &MmWithUser) {
         self.for_every_page(|enablers| {
             if !self.is_right(mm, enablers) {
-                self.write_own(mm, enablers);
+                self.write_current(mm, enablers);
             }
         });
     }
 
-    /// Do these bits, of one page, say what they should? `false` as well if they cannot be seen.
+    /// Are these bits, of one page, what they should be? `false` as well if they cannot be read.
     fn is_right(&self, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) -> bool {
         let Some(first) = enablers.iter().flatten().next() else {
             return true;
         };
-        let locked = LockedMm::lock(mm);
-        let is_right = locked.read_page(first.bit().address(), |page| {
+        let locked_mm = LockedMm::lock(mm);
+        let is_right = locked_mm.read_page(first.bit().address(), |page| {
             enablers.iter().flatten().all(|enabler| {
-                let bit = enabler.bit();
-                enabler
-                    .event()
-                    .rewrite(enabler, |on| {
-                        (page.load(bit) == Some(on)).then_some(()).ok_or(())
-                    })
-                    .is_ok()
+                let of_event = enabler.event().lock_enablers();
+                let value = of_event.value_for(enabler);
+                value.is_none_or(|value| page.load(enabler.bit()) == Some(value))
             })
         });
         is_right.unwrap_or(false)
     }
 
-    /// Calls `each` with the enablers of these sites, those of one page at once.
-    fn for_each_page(&self, sites: &Sites, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
-        for site in sites.listed() {
+    /// Calls `each` with the enablers of these bits, those of one page at once.
+    pub(super) fn for_each_page(
+        &self,
+        addrs: &EnableAddrs,
+        mut each: impl FnMut(&[Option<Arc<Enabler>>]),
+    ) {
+        for addr in addrs.listed() {
             if let Some((set, _)) = self.set() {
-                each(&[set.get(&site)]);
+                each(&[set.get(&addr)]);
             }
         }
-        if sites.all {
+        if addrs.all {
             self.for_every_page(each);
         }
     }
 
-    /// Calls `each` with all enablers of the process, those of one page at once.
+    /// Calls `each` with all enablers of the mm, those of one page at once.
     fn for_every_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
-        let mut from = (0, 0);
+        let mut from = EnableAddr::FIRST;
         while let Some((set, _)) = self.set() {
-            let mut room: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
-            let count = set.get_page(&from, &mut room);
-            let enablers = room.get(..count).unwrap_or_default();
+            let mut buf: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
+            let count = set.get_page(&from, &mut buf);
+            let enablers = buf.get(..count).unwrap_or_default();
             let Some(last) = enablers.iter().flatten().last() else {
                 break;
             };
-            let (address, bit) = last.site();
-            from = (address, bit + 1);
+            from = last.addr().next();
             each(enablers);
         }
     }
 
-    /// Writes bits of one page, with the mmap lock held. Returns whether they are still the process's: it
-    /// may have got a set of its own meanwhile, and what is due is to be looked for in that.
+    /// Writes bits of one page, with the mmap lock held. Returns whether they are still the mm's: its set may
+    /// have been replaced meanwhile, and what is to be written is to be looked for in the new one.
     fn write_page(
         &self,
-        locked: &LockedMm<'_>,
+        locked_mm: &LockedMm<'_>,
         enablers: &[Option<Arc<Enabler>>],
         fault_in: FaultIn,
     ) -> Result<bool, BitWriteError> {
@@ -377,44 +231,44 @@ impl UserMm {
         let Some(first) = enablers.iter().flatten().next() else {
             return Ok(are_its_own);
         };
-        locked.write_page(first.bit().address(), fault_in, |page| {
+        locked_mm.write_page(first.bit().address(), fault_in, |page| {
             for enabler in enablers.iter().flatten() {
-                let _ = enabler.event().rewrite(enabler, |on| {
-                    enabler.set().change_one(|| {
-                        // It stays connected for others when this process gets a copy, which it may have
-                        // unregistered since. Who does that waits for the lock held here before it
-                        // clears the bit.
-                        if self.has_set(enabler.set()) {
-                            page.store(enabler.bit(), on);
-                        } else {
-                            are_its_own = false;
-                        }
-                    });
-                    Ok::<_, Error>(())
-                });
+                let of_event = enabler.event().lock_enablers();
+                let Some(value) = of_event.value_for(enabler) else {
+                    continue;
+                };
+                let change = enabler.set().members.change();
+                // It stays connected for others when this mm gets a copy, from which it may have been removed
+                // since. The task that does that waits for the lock held here before it clears the bit.
+                if self.has_set(enabler.set()) {
+                    page.store(enabler.bit(), value);
+                } else {
+                    are_its_own = false;
+                }
+                drop(change);
             }
         })?;
         Ok(are_its_own)
     }
 
-    /// Writes bits of one page, as the work queue may: without waiting for the process or for what
-    /// serves its memory.
-    fn write_foreign(&self, enablers: &[Option<Arc<Enabler>>]) -> Outcome {
+    /// Writes bits of one page, as a work queue may: without waiting for a task of the mm or for what serves its
+    /// memory.
+    pub(super) fn write_remote(&self, enablers: &[Option<Arc<Enabler>>]) -> Outcome {
         let Some(first) = enablers.iter().flatten().next() else {
             return Outcome::Done;
         };
         let address = first.bit().address();
         let outcome = self.with_mm(|mm| {
-            let Some(locked) = LockedMm::try_lock(mm) else {
+            let Some(locked_mm) = LockedMm::try_lock(mm) else {
                 return Outcome::Later;
             };
-            let backing = locked.backing_of(address);
+            let backing = locked_mm.backing_of(address);
             let fault_in = match backing {
                 Some(Backing::Memory) => FaultIn::NoWait,
                 Some(_) => FaultIn::Never,
                 None => return Outcome::Done,
             };
-            match (self.write_page(&locked, enablers, fault_in), backing) {
+            match (self.write_page(&locked_mm, enablers, fault_in), backing) {
                 (Err(BitWriteError::NotPresent), Some(other)) if other != Backing::Memory => {
                     Outcome::Other(other)
                 }
@@ -425,26 +279,41 @@ impl UserMm {
         outcome.unwrap_or(Outcome::Done)
     }
 
-    /// Writes bits of one page of the current task's address space. Waits for what that takes.
-    fn write_own(self: &Arc<Self>, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
+    /// Writes bits of one page of the current task's mm, which this is. Waits for what that takes.
+    pub(super) fn write_current(
+        self: &Arc<Self>,
+        mm: &MmWithUser,
+        enablers: &[Option<Arc<Enabler>>],
+    ) {
         let Some(first) = enablers.iter().flatten().next() else {
             return;
         };
-        let written = write_with_fault_in(mm, first.bit(), |locked| {
-            self.write_page(locked, enablers, FaultIn::Never)
-        });
+        let mut tries = WriteTries::new(mm, first.bit());
+        let written = loop {
+            let locked_mm = LockedMm::lock(mm);
+            let written = self.write_page(&locked_mm, enablers, FaultIn::Never);
+            drop(locked_mm);
+            match written {
+                Ok(are_its_own) => break Ok(are_its_own),
+                Err(error) => {
+                    if let Err(error) = tries.prepare_next(error) {
+                        break Err(error);
+                    }
+                }
+            }
+        };
         let is_to_pause = match written {
-            // The process has a set of its own by now, which is to be looked into.
+            // The mm has another set by now, which is to be looked into.
             Ok(false) => false,
             // The current task is killed, and others may share its memory; or there may be more memory later. The
-            // work queue tells all threads again that there are then.
+            // work queue notifies all threads again that there are then.
             Err(error) if error == EINTR || error == ENOMEM => true,
             // Written; or it cannot be as things are, and is left alone until the event changes again.
             Ok(true) | Err(_) => return,
         };
         let mut repairs = self.repairs.lock();
         for enabler in enablers.iter().flatten() {
-            repairs.due.add(enabler.site());
+            repairs.queued.add(enabler.addr());
         }
         let tries = repairs.tries;
         drop(repairs);
@@ -455,179 +324,66 @@ impl UserMm {
         }
     }
 
-    /// What the work queue does for the process.
+    /// What the work queue does for the mm.
     fn repair(self: &Arc<Self>) {
         let mut repairs = self.repairs.lock();
-        // Out of the list before they are written: who changes the event from here on either is seen by
-        // the repair, or lists the site again.
-        let due = repairs.due.take();
-        if due.is_empty() {
+        // Out of the list before they are written: a task that changes the event from here on either is seen by
+        // the repair, or lists the bit again.
+        let queued = repairs.queued.take();
+        if queued.is_empty() {
             return;
         }
-        repairs.under_way += 1;
+        repairs.in_progress += 1;
         drop(repairs);
-        let (mut later, mut asking, mut own) = (Sites::NONE, Sites::NONE, Sites::NONE);
-        self.for_each_page(&due, |enablers| {
-            let left = match self.write_foreign(enablers) {
+        let mut later = EnableAddrs::NONE;
+        let mut userfaultfd = EnableAddrs::NONE;
+        let mut tasks = EnableAddrs::NONE;
+        self.for_each_page(&queued, |enablers| {
+            let left = match self.write_remote(enablers) {
                 Outcome::Done => return,
                 Outcome::Later | Outcome::Other(Backing::Memory) => &mut later,
-                Outcome::Other(Backing::Userfaultfd) => &mut asking,
-                Outcome::Other(Backing::FileSystem) => &mut own,
+                Outcome::Other(Backing::Userfaultfd) => &mut userfaultfd,
+                Outcome::Other(Backing::FileSystem) => &mut tasks,
             };
             for enabler in enablers.iter().flatten() {
-                left.add(enabler.site());
+                left.add(enabler.addr());
             }
         });
         let mut repairs = self.repairs.lock();
-        repairs.under_way -= 1;
-        repairs.due.add_these(&later);
-        repairs.asking.add_these(&asking);
-        repairs.own.add_these(&own);
+        repairs.in_progress -= 1;
+        repairs.queued.add_these(&later);
+        repairs.userfaultfd.add_these(&userfaultfd);
+        repairs.tasks.add_these(&tasks);
         let tries = repairs.tries;
         repairs.tries = tries.saturating_add(1);
         drop(repairs);
-        if !own.is_empty() {
-            self.mms.tell_owners();
+        if !tasks.is_empty() {
+            self.mms.notify_tasks();
         }
-        if !asking.is_empty() {
-            let _ = self.mms.asking().enqueue::<_, 1>(self.clone());
+        if !userfaultfd.is_empty() {
+            self.enqueue_userfaultfd();
         }
         if !later.is_empty() {
             self.pause(tries, MAX_DOUBLINGS);
         }
     }
+}
 
-    /// Asks the handlers of userfaultfd for pages. Each is waited for for a short time.
-    fn ask(self: &Arc<Self>) {
-        let mut repairs = self.repairs.lock();
-        let sites = repairs.asking.take();
-        if sites.is_empty() {
-            return;
-        }
-        let (tries, asked) = (repairs.tries, repairs.asked);
-        repairs.tries = tries.saturating_add(1);
-        repairs.under_way += 1;
-        drop(repairs);
-        let wait = FIRST_ASKING << tries.min(MAX_DOUBLINGS_OF_ASKING);
-        let (mut again, mut due) = (Sites::NONE, Sites::NONE);
-        // One page a turn, and another one the next time: no process keeps a task of the queue for longer
-        // than that, and no page keeps others from being asked for.
-        let mut now_asked = None;
-        let mut first_guarded = None;
-        let mut pause = tries;
-        let ask = |page| {
-            self.with_mm(|mm| {
-                if let Some(locked) = LockedMm::try_lock(mm) {
-                    locked.ask_handler(page, wait);
-                }
-            });
-        };
-        self.for_each_page(&sites, |enablers| {
-            let Some(first) = enablers.iter().flatten().next() else {
-                return;
-            };
-            let page = first.bit().page();
-            let mut outcome = self.write_foreign(enablers);
-            if matches!(outcome, Outcome::Other(Backing::Userfaultfd)) {
-                first_guarded.get_or_insert(page);
-                if now_asked.is_none() && page > asked {
-                    now_asked = Some(page);
-                    ask(page);
-                    outcome = self.write_foreign(enablers);
-                }
-            }
-            let left = match outcome {
-                Outcome::Done => return,
-                Outcome::Other(Backing::Userfaultfd) => &mut again,
-                _ => &mut due,
-            };
-            for enabler in enablers.iter().flatten() {
-                left.add(enabler.site());
-            }
-        });
-        if let (None, Some(page)) = (now_asked, first_guarded) {
-            // The last of them was asked for before: from the first one again.
-            now_asked = Some(page);
-            ask(page);
-            // It may have come, which is to be seen soon.
-            pause = 0;
-        }
-        let mut repairs = self.repairs.lock();
-        repairs.under_way -= 1;
-        repairs.asked = now_asked.unwrap_or(0);
-        repairs.due.add_these(&due);
-        repairs.asking.add_these(&again);
-        drop(repairs);
-        if !due.is_empty() {
-            self.enqueue();
-        }
-        if !again.is_empty() {
-            self.pause(pause, MAX_DOUBLINGS_ASKING);
-        }
+impl Retry for UserMm {
+    fn deadline(&self) -> &Deadline {
+        &self.deadline
     }
 
-    /// Does a thread of the process have to be told of bits that only it can write? Does not sleep.
-    pub(crate) fn is_to_tell(&self) -> bool {
-        !self.repairs.lock().own.is_empty()
-    }
-
-    /// Tells a thread of the process that it has bits to write, unless it was told. Does not sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn tell(self: &Arc<Self>, thread: &ListedThread<'_>) -> Result {
-        // The process's own control group pays, and may go beyond its limit for that.
-        let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
-        let flags = GFP_ATOMIC | account | __GFP_NOWARN;
-        let (room, node) = mm_users::charged_to(&self.mm, || {
-            Ok::<_, Error>((
-                Reservation::new(flags)?,
-                RBTreeNode::new(thread.key(), (), flags)?,
-            ))
-        })?;
-        let mut repairs = self.repairs.lock();
-        if repairs.told.get(&thread.key()).is_some() {
-            return Ok(());
+    /// Resets the deadline, also one that is set by [`Self::pause`] just now. What that was for is seen here, and
+    /// by the work that is queued here: it was noted with `repairs` locked before the deadline was set. Had that
+    /// been locked here before it was noted there, the deadline would have been reset before it was set.
+    fn retry(self: &Arc<Self>) {
+        self.deadline.reset();
+        let is_to_ask = !self.repairs.lock().userfaultfd.is_empty();
+        if is_to_ask {
+            self.enqueue_userfaultfd();
         }
-        let replaced = repairs.told.insert(node);
-        drop(repairs);
-        drop(replaced);
-        if let Err(work) = thread.add_work(room, OwnRepair(self.clone())) {
-            // It is about to exit, or the process has nothing registered.
-            work.forget(thread.key());
-        }
-        Ok(())
-    }
-
-    /// Writes the bits that only the process itself can write. The current task is one of its threads, and
-    /// returns to user space after this.
-    fn repair_own(self: &Arc<Self>, mm: &MmWithUser) {
-        let mut repairs = self.repairs.lock();
-        let own = repairs.own.take();
-        if own.is_empty() {
-            return;
-        }
-        repairs.under_way += 1;
-        drop(repairs);
-        self.for_each_page(&own, |enablers| self.write_own(mm, enablers));
-        self.repairs.lock().under_way -= 1;
-    }
-
-    /// A thread that was told of bits that only the process itself can write leaves the process without having
-    /// looked. There may be other tasks with this memory, and some that began after all were told: the work
-    /// queue tells those that there are after a pause. So a task that ends costs no more than one such turn, and
-    /// all of them together one each pause, until nothing is due or the address space has ended.
-    fn pass_on_own(self: &Arc<Self>) {
-        let mut repairs = self.repairs.lock();
-        let own = repairs.own.take();
-        if own.is_empty() {
-            return;
-        }
-        repairs.due.add_these(&own);
-        let tries = repairs.tries;
-        drop(repairs);
-        self.pause(tries, MAX_DOUBLINGS);
+        self.enqueue();
     }
 }
 
@@ -635,40 +391,8 @@ impl WorkItem for UserMm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if !this.settle_doubt() {
+        if !this.settle_end() {
             this.repair();
-        }
-    }
-}
-
-impl WorkItem<1> for UserMm {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        this.ask();
-    }
-}
-
-/// What a thread does of the repairs of its process.
-struct OwnRepair(Arc<UserMm>);
-
-impl OwnRepair {
-    /// The thread can be told again.
-    fn forget(&self, thread: usize) {
-        let node = self.0.repairs.lock().told.remove_node(&thread);
-        drop(node);
-    }
-}
-
-impl TaskWork for OwnRepair {
-    fn run(self, mm: Option<&MmWithUser>) {
-        // Before it looks: who lists something from here on tells it again.
-        self.forget(task_work::current_task());
-        let user_mm = &self.0;
-        let own = mm.filter(|mm| key(mm) == user_mm.key());
-        match own.filter(|_| !task_work::is_dying()) {
-            Some(mm) => user_mm.repair_own(mm),
-            None => user_mm.pass_on_own(),
         }
     }
 }

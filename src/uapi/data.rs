@@ -2,21 +2,37 @@
 
 //! `user_events_data`: registering and writing.
 
-use super::ioctl_args::{DescriptionBuffer, UserReg, UserUnreg};
+use super::ioctl_args::{
+    DescriptionBuffer,
+    UserReg,
+    UserUnreg, //
+};
 use crate::events::Registry;
-use crate::mms::mm::{UserMm, RETRY_AFTER};
-use crate::mms::UserMms;
+use crate::mms::{
+    EnableAddr,
+    UserMm,
+    UserMms,
+    RETRY_AFTER, //
+};
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
 use crate::sys::source::Source;
 use crate::sys::task_work;
 use crate::sys::tracefs::ControlFile;
-use crate::sys::user_bit::{untagged, UserBit};
-use crate::write;
-use crate::write::event_table::EventTable;
+use crate::sys::user_bit::{
+    untagged,
+    UserBit, //
+};
+use crate::write::{
+    self,
+    EventTable, //
+};
 use core::marker::PhantomData;
 use core::mem::size_of;
-use kernel::ioctl::{_IOW, _IOWR};
+use kernel::ioctl::{
+    _IOW,
+    _IOWR, //
+};
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -46,7 +62,7 @@ type Compat = Commands<u32>;
 pub(crate) struct Context {
     /// All events.
     pub(crate) registry: Arc<Registry>,
-    /// All processes.
+    /// All mms with enablers.
     pub(crate) mms: Arc<UserMms>,
 }
 
@@ -89,14 +105,14 @@ impl ControlFile for DataFile {
     }
 }
 
-/// Ends a registration that its caller does not learn of. Whether the bit could be cleared does not change the
+/// Ends a registration of which the caller does not learn. Whether the bit could be cleared does not change the
 /// answer.
 fn take_back(user_mm: &Arc<UserMm>, mm: &MmWithUser, bit: &UserBit) {
-    // To end it takes memory: for a set of registrations of its own, if a child shares it by now, or for a note of
+    // To end it takes memory: for an exclusive set, if a child shares it by now, or for a note of
     // the bit, if another thread may be forking. There may be none, and there will be. The call cannot fail instead,
-    // as the program would take the bit for its own. A task that is killed does not wait: if others share its
-    // memory, they find a registration there that they can end, and that ends with that memory.
-    while user_mm.unregister(mm, bit.address(), bit.bit()) == Err(ENOMEM) {
+    // as the program would take the bit for its own. A task that is killed does not wait: if other tasks share its
+    // mm, they find a registration there that they can end, and that ends with that mm.
+    while user_mm.unregister(mm, EnableAddr::of(bit)) == Err(ENOMEM) {
         if task_work::is_dying() {
             return;
         }
@@ -112,16 +128,17 @@ impl DataFile {
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
         let user_mm = self.mms.find_or_make(mm)?;
-        if user_mm.has(bit.address(), bit.bit()) {
+        // Before the event is made that would not be needed. `UserMm::register` looks again, with its lock held.
+        if user_mm.has_enabler(&EnableAddr::of(&bit)) {
             return Err(EADDRINUSE);
         }
         let mut text = DescriptionBuffer::new();
         let description = Description::parse(text.read(reg.description)?)?;
-        if reg.event.persistent && !perfmon_capable() {
+        if reg.flags.persistent && !perfmon_capable() {
             return Err(EPERM);
         }
 
-        let event = self.registry.register(&description, reg.event)?;
+        let event = self.registry.register(&description, reg.flags)?;
         user_mm.register(mm, bit, event.get())?;
         let result = self
             .events
@@ -143,11 +160,14 @@ impl DataFile {
     /// `DIAG_IOCSUNREG`.
     fn unregister(&self, argument: usize) -> Result {
         let unreg = UserUnreg::read(argument)?;
-        let address = usize::try_from(unreg.address).map_err(|_| ENOENT)?;
-        let address = untagged(address);
+        let addr = usize::try_from(unreg.address).map_err(|_| ENOENT)?;
+        let addr = EnableAddr {
+            addr: untagged(addr),
+            bit: unreg.bit,
+        };
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
         let user_mm = self.mms.find(mm).ok_or(ENOENT)?;
-        user_mm.unregister(mm, address, unreg.bit)
+        user_mm.unregister(mm, addr)
     }
 }

@@ -2,11 +2,19 @@
 
 //! Our events in the kernel's `dynamic_events`.
 
-use crate::events::event::{Event, Naming, RegFlags, UserEvent};
 use crate::events::Registry;
+use crate::events::{
+    Event,
+    Naming,
+    RegFlags,
+    UserEvent, //
+};
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
-use crate::sys::dyn_event::{DynEventOwner, Words};
+use crate::sys::dyn_event::{
+    DynEventOwner,
+    Words, //
+};
 use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::trace_event::Removal;
@@ -27,13 +35,13 @@ impl DynEventOwner for UserEvent {
         if !perfmon_capable() {
             return Err(EPERM);
         }
-        // Nobody uses it yet; if it were not persistent, it would go at once.
-        let request = RegFlags {
+        // There is no reference to it yet: if it were not persistent, it would be removed at once.
+        let flags = RegFlags {
             persistent: true,
             multi_format: false,
         };
         let _module = ModuleRef::get()?;
-        registry.register(&description, request).map(drop)
+        registry.register(&description, flags).map(drop)
     }
 
     fn show(event: &Event, out: &Listing<'_>) {

@@ -2,7 +2,7 @@
 
 //! Events from one to another, as the listings go through them one by one.
 
-use crate::events::event::Event;
+use crate::events::Event;
 use crate::events::Registry;
 
 /// The events with numbers from one to another. What comes or goes meanwhile changes neither the

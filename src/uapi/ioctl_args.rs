@@ -5,24 +5,28 @@
 //! C: `struct user_reg`, `struct user_unreg` (include/uapi/linux/user_events.h). Both are packed,
 //! begin with their size and may be longer than we know them, as long as what we do not know is 0.
 
-use crate::events::event::RegFlags;
+use crate::events::RegFlags;
 use crate::schema::MAX_DESCRIPTION;
 use crate::sys::user_bit::UserBit;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::uaccess::{UserPtr, UserSlice, UserSliceReader};
+use kernel::uaccess::{
+    UserPtr,
+    UserSlice,
+    UserSliceReader, //
+};
 
-/// Keep the event when nobody uses it. C: `USER_EVENT_REG_PERSIST`.
+/// Keep the event when there is no reference to it. C: `USER_EVENT_REG_PERSIST`.
 const PERSIST: u16 = 1;
 /// Other events may have the same name, with other fields. C: `USER_EVENT_REG_MULTI_FORMAT`.
 const MULTI_FORMAT: u16 = 2;
 
 /// Bytes of `struct user_reg`.
-const REGISTRATION: usize = 28;
+const USER_REG_SIZE: usize = 28;
 /// Where in it the write index goes.
 const WRITE_INDEX: usize = 24;
 /// Bytes of `struct user_unreg`.
-const UNREGISTRATION: usize = 16;
+const USER_UNREG_SIZE: usize = 16;
 
 /// Reads a structure whose first `N` bytes we know.
 ///
@@ -73,7 +77,7 @@ pub(crate) struct UserReg {
     /// Where the event's state is to be shown.
     pub(crate) bit: UserBit,
     /// How the event is to be registered.
-    pub(crate) event: RegFlags,
+    pub(crate) flags: RegFlags,
     /// Where the description is.
     pub(crate) description: usize,
 }
@@ -86,19 +90,19 @@ impl UserReg {
     /// `EFAULT` when it cannot be read or the bit is not in user space; `E2BIG` when it asks for
     /// something we do not know; `EINVAL` when it makes no sense.
     pub(crate) fn read(address: usize) -> Result<Self> {
-        let bytes: [u8; REGISTRATION] = read_struct(address)?;
-        let [bit] = part::<4, 1, REGISTRATION>(&bytes);
-        let [bit_size] = part::<5, 1, REGISTRATION>(&bytes);
-        let flags = u16::from_ne_bytes(part::<6, 2, REGISTRATION>(&bytes));
-        let bit_address = u64::from_ne_bytes(part::<8, 8, REGISTRATION>(&bytes));
-        let description = u64::from_ne_bytes(part::<16, 8, REGISTRATION>(&bytes));
+        let bytes: [u8; USER_REG_SIZE] = read_struct(address)?;
+        let [bit] = part::<4, 1, USER_REG_SIZE>(&bytes);
+        let [bit_size] = part::<5, 1, USER_REG_SIZE>(&bytes);
+        let flags = u16::from_ne_bytes(part::<6, 2, USER_REG_SIZE>(&bytes));
+        let bit_address = u64::from_ne_bytes(part::<8, 8, USER_REG_SIZE>(&bytes));
+        let description = u64::from_ne_bytes(part::<16, 8, USER_REG_SIZE>(&bytes));
         if flags & !(PERSIST | MULTI_FORMAT) != 0 {
             return Err(EINVAL);
         }
         Ok(Self {
             address,
             bit: UserBit::new(bit_address, bit, bit_size)?,
-            event: RegFlags {
+            flags: RegFlags {
                 persistent: flags & PERSIST != 0,
                 multi_format: flags & MULTI_FORMAT != 0,
             },
@@ -132,17 +136,17 @@ impl UserUnreg {
     ///
     /// As [`UserReg::read`].
     pub(crate) fn read(address: usize) -> Result<Self> {
-        let bytes: [u8; UNREGISTRATION] = read_struct(address)?;
-        let [bit] = part::<4, 1, UNREGISTRATION>(&bytes);
-        if part::<5, 3, UNREGISTRATION>(&bytes) != [0; 3] {
+        let bytes: [u8; USER_UNREG_SIZE] = read_struct(address)?;
+        let [bit] = part::<4, 1, USER_UNREG_SIZE>(&bytes);
+        if part::<5, 3, USER_UNREG_SIZE>(&bytes) != [0; 3] {
             return Err(EINVAL);
         }
-        let address = u64::from_ne_bytes(part::<8, 8, UNREGISTRATION>(&bytes));
+        let address = u64::from_ne_bytes(part::<8, 8, USER_UNREG_SIZE>(&bytes));
         Ok(Self { bit, address })
     }
 }
 
-/// Room for a description and the NUL that ends it.
+/// A buffer for a description and the NUL that ends it.
 pub(crate) struct DescriptionBuffer([u8; MAX_DESCRIPTION + 1]);
 
 impl DescriptionBuffer {

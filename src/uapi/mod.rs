@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The faces of the module: the files through which it is used.
+//! The files in tracefs through which the module is used, and our lines in `dynamic_events`.
 
-pub(crate) mod data;
+mod data;
 mod dynamic_events;
 mod event_range;
 mod ioctl_args;
-pub(crate) mod profile;
-pub(crate) mod registrations;
-pub(crate) mod status;
+mod profile;
+mod registrations;
+mod status;
+
+pub(crate) use data::{
+    Context,
+    DataFile, //
+};
+pub(crate) use profile::ProfileFile;
+pub(crate) use registrations::RegistrationsFile;
+pub(crate) use status::StatusFile;

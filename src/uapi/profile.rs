@@ -4,8 +4,11 @@
 
 use super::data::Context;
 use super::event_range::EventRange;
-use crate::events::event::Event;
-use crate::sys::tracefs::{Listing, ListingFile};
+use crate::events::Event;
+use crate::sys::tracefs::{
+    Listing,
+    ListingFile, //
+};
 use kernel::prelude::*;
 use kernel::str::CStr;
 

@@ -1,37 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_registrations`: which programs have registered what, and how their bits are.
+//! `user_events_registrations`: which mms have registered what, and how their bits are.
 
 use super::data::Context;
-use crate::mms::enabler::Enabler;
-use crate::mms::enablers::EnableAddr;
-use crate::mms::mm::UserMm;
+use crate::mms::{
+    EnableAddr,
+    Enabler,
+    UserMm, //
+};
 use crate::sys::owner::Owner;
-use crate::sys::tracefs::{Listing, ListingFile};
+use crate::sys::tracefs::{
+    Listing,
+    ListingFile, //
+};
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The listing. One line a registration and process, the process first that has had registrations
-/// for longest, and in it by address.
+/// The listing. One line an enabler and mm, the mm first that has had enablers for longest, and in it by
+/// address.
 pub(crate) struct RegistrationsFile;
 
 /// A place in the listing.
 pub(crate) enum Cursor {
     /// In front of the line that names the columns.
     Head,
-    /// In front of a registration.
+    /// In front of an enabler.
     At(Place),
 }
 
-/// In front of a registration: all are behind it that have a process of a higher number, or the same
-/// process and a higher address and bit.
+/// In front of an enabler: all are behind it that are in an mm of a higher number, or in the same one at a higher
+/// address and bit.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    user_mm: u64,
-    site: EnableAddr,
-    /// The process as it was when its first line was shown.
+    mm_number: u64,
+    addr: EnableAddr,
+    /// The owner of the mm as it was when its first line was shown.
     owner: Option<Owner>,
-    /// The first process that is not listed: it has come since the listing was begun, which so comes
+    /// The first mm that is not listed: it has come since the listing was begun, which so comes
     /// to its end.
     end: u64,
 }
@@ -51,8 +56,8 @@ impl ListingFile for RegistrationsFile {
             Cursor::Head => {
                 out.bytes(b"# EVENT PID COMMAND ADDRESS BIT/WIDTH STATE\n");
                 Some(Place {
-                    user_mm: 0,
-                    site: (0, 0),
+                    mm_number: 0,
+                    addr: EnableAddr::FIRST,
                     owner: None,
                     end: context.mms.next_number(),
                 })
@@ -63,36 +68,35 @@ impl ListingFile for RegistrationsFile {
     }
 }
 
-/// Shows the registration behind a place, unless its process has none any more. Returns the place
+/// Shows the enabler behind a place, unless its mm has none any more. Returns the place
 /// behind that; `None` at the end of the listing.
 fn show_from(context: &Context, place: Place, out: &Listing<'_>) -> Option<Place> {
-    let (number, user_mm) = context.mms.find_from(place.user_mm)?;
+    let (number, user_mm) = context.mms.find_from(place.mm_number)?;
     if number >= place.end {
         return None;
     }
-    let (site, owner) = match place.site {
-        site if number == place.user_mm && site != (0, 0) => (site, place.owner),
-        _ => ((0, 0), Owner::of(user_mm.mm())),
+    let (addr, owner) = match place.addr {
+        addr if number == place.mm_number && addr != EnableAddr::FIRST => (addr, place.owner),
+        _ => (EnableAddr::FIRST, Owner::of(user_mm.mm())),
     };
-    let Some(enabler) = user_mm.enabler_from(&site) else {
+    let Some(enabler) = user_mm.enabler_from(&addr) else {
         return Some(Place {
-            user_mm: number + 1,
-            site: (0, 0),
+            mm_number: number + 1,
+            addr: EnableAddr::FIRST,
             owner: None,
             end: place.end,
         });
     };
     show_line(&user_mm, &enabler, owner.as_ref(), out);
-    let (address, bit) = enabler.site();
     Some(Place {
-        user_mm: number,
-        site: (address, bit + 1),
+        mm_number: number,
+        addr: enabler.addr().next(),
         owner,
         end: place.end,
     })
 }
 
-/// Shows a registration, if it is still there.
+/// Shows an enabler, if it is still there.
 fn show_line(user_mm: &UserMm, enabler: &Enabler, owner: Option<&Owner>, out: &Listing<'_>) {
     let Some(state) = user_mm.peek_bit(enabler) else {
         return;
@@ -105,9 +109,9 @@ fn show_line(user_mm: &UserMm, enabler: &Enabler, owner: Option<&Owner>, out: &L
         }
         None => out.bytes(b" 0 -"),
     }
-    let (address, bit) = enabler.site();
+    let EnableAddr { addr, bit } = enabler.addr();
     let width = enabler.bit().width();
-    out.text(fmt!(" {address:#x} {bit}/{width} "));
+    out.text(fmt!(" {addr:#x} {bit}/{width} "));
     out.bytes(match state.value {
         Some(true) => b"set",
         Some(false) => b"clear",

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_status`: which events there are, and who listens to them.
+//! `user_events_status`: which events there are, and which consumers they have.
 
 use super::data::Context;
 use super::event_range::EventRange;
-use crate::events::event::Event;
-use crate::sys::tracefs::{Listing, ListingFile};
+use crate::events::Event;
+use crate::sys::tracefs::{
+    Listing,
+    ListingFile, //
+};
 use kernel::prelude::*;
 use kernel::str::CStr;
 

@@ -3,7 +3,7 @@
 //! The events of one open file, by write index.
 
 use super::event_index::EventIndex;
-use crate::events::event::EventRef;
+use crate::events::EventRef;
 use crate::sys::append_vec::AppendVec;
 use kernel::prelude::*;
 
@@ -38,15 +38,15 @@ impl EventTable {
     pub(crate) fn add(&self, event: EventRef) -> Result<u32> {
         let id = event.id();
         let id_at = |index| self.get(index).map(|event| event.id());
-        let mut adding = self.events.lock();
-        if let Some(index) = adding.get(id, id_at) {
-            // The use that is not needed is dropped without the lock.
-            drop(adding);
+        let mut append = self.events.lock();
+        if let Some(index) = append.get(id, id_at) {
+            // The reference that is not needed is dropped without the lock.
+            drop(append);
             return Ok(index);
         }
-        adding.reserve(id_at)?;
-        let index = adding.push(event)?;
-        adding.insert(id, index);
+        append.reserve(id_at)?;
+        let index = append.push(event)?;
+        append.insert(id, index);
         Ok(index)
     }
 }

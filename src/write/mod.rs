@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hot path: from the bytes of a write to the buffers of those who listen.
+//! The hot path: from the bytes of a write to the buffers of the consumers.
 //!
 //! The payload is copied once, checked once and handed to each consumer. There is no lock, and no
-//! allocation for a payload of up to [`ON_STACK`] bytes.
+//! allocation for a payload of up to [`MAX_ON_STACK`] bytes.
 
 mod event_index;
-pub(crate) mod event_table;
+mod event_table;
 
-use crate::events::event::{Event, EventRef};
-use crate::events::misses::Tally;
+pub(crate) use event_table::EventTable;
+
+use crate::events::{
+    Event,
+    EventRef,
+    Tally, //
+};
 use crate::schema::MAX_FIXED;
 use crate::sys::source::Source;
 use core::mem::MaybeUninit;
-use event_table::EventTable;
 use kernel::prelude::*;
 
 /// Bytes of the index in front of a payload.
-const INDEX: usize = 4;
+const INDEX_SIZE: usize = 4;
 
 /// The longest payload that is copied to the stack.
-const ON_STACK: usize = 1024;
+const MAX_ON_STACK: usize = 1024;
 
 /// The longest payload that any buffer can hold.
 const MAX_PAYLOAD: usize = MAX_FIXED as usize;
@@ -32,15 +36,15 @@ const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 ///
 /// `EFAULT` when it is shorter than an index, cannot be read, or a location in the payload is not
 /// right; `EINVAL` when the index is negative, or the payload is shorter than the event's fields;
-/// `ENOENT` when the file has no such index; `EBADF` when nobody listens; `E2BIG` when nobody who
-/// listens can ever take a payload of that size; `ENOMEM`. Nothing is recorded then.
+/// `ENOENT` when the file has no such index; `EBADF` when the event has no consumers; `E2BIG` when
+/// none of them can ever take a payload of that size; `ENOMEM`. Nothing is recorded then.
 #[inline]
 pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usize> {
     let len = source.len();
     let index = source.read_index()?;
-    let payload_len = len.saturating_sub(INDEX);
+    let payload_len = len.saturating_sub(INDEX_SIZE);
     let event = find(events, index, payload_len)?;
-    if payload_len <= ON_STACK {
+    if payload_len <= MAX_ON_STACK {
         write_short(event, payload_len, source)?;
     } else {
         write_long(event, payload_len, source)?;
@@ -48,7 +52,7 @@ pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usiz
     Ok(len)
 }
 
-/// The event with this index, if somebody wants a record of it with a payload of that many bytes.
+/// The event with this index, if a consumer wants a record of it with a payload of that many bytes.
 #[inline]
 fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef> {
     if index > i32::MAX as u32 {
@@ -67,7 +71,7 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
 /// Records what fits on the stack. Apart, so that a write that ends sooner does not pay for the buffer.
 #[inline(never)]
 fn write_short(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
-    let mut buf = [MaybeUninit::uninit(); ON_STACK + 1];
+    let mut buf = [MaybeUninit::uninit(); MAX_ON_STACK + 1];
     let buf = buf.get_mut(..=payload_len).ok_or(E2BIG)?;
     record(event, source.read_payload_and_nul(buf)?)
 }
