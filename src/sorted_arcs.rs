@@ -300,15 +300,15 @@ impl<T> Reservation<T> {
         is_enough.then_some(()).ok_or(shortfall)
     }
 
-    /// Adds a leaf with one value and room for `room`, to be the one with this number.
+    /// Adds a leaf with one value and room for `capacity`, to be the one with this number.
     fn insert_leaf(
         &mut self,
         leaves: &mut KVVec<KVec<Arc<T>>>,
         number: usize,
         value: &Arc<T>,
-        room: usize,
+        capacity: usize,
     ) -> Result<(), Shortfall> {
-        self.extend_row(leaves, room)?;
+        self.extend_row(leaves, capacity)?;
         let mut leaf = self.leaf.take().unwrap_or_else(KVec::new);
         // There is room for both.
         let _ = leaf.push_within_capacity(value.clone());
