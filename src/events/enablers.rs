@@ -177,7 +177,7 @@ impl Event {
     }
 
     /// Goes on with bits that are deferred, once: other work may be waiting, and a change of the state.
-    pub(super) fn write_enablers_on(self: &Arc<Self>) {
+    pub(super) fn resume_writing(self: &Arc<Self>) {
         self.write_deferred(self.lock_enablers(), Budget::later());
     }
 }

@@ -200,7 +200,7 @@ impl TraceEventOwner for UserEvent {
     }
 
     fn run(event: &Arc<Event>) {
-        event.write_enablers_on();
+        event.resume_writing();
     }
 
     fn last_detached(event: &Event, held: &mut EventMutexHeld) {

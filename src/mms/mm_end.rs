@@ -27,16 +27,16 @@ impl ExitListener for UserMms {
         if mm_users::is_shared(mm) {
             // Threads that exit at the same time, another process with this mm, a reference that is held to
             // look into it.
-            user_mm.may_have_ended();
+            user_mm.check_end_later();
         } else if self.forget(&user_mm) {
-            user_mm.has_ended();
+            user_mm.end();
         }
     }
 }
 
 impl UserMm {
     /// A task has left the mm that is perhaps the last. Does not sleep.
-    fn may_have_ended(self: &Arc<Self>) {
+    fn check_end_later(self: &Arc<Self>) {
         let mut repairs = self.repairs.lock();
         repairs.may_have_ended = true;
         repairs.tries = 0;
@@ -47,7 +47,7 @@ impl UserMm {
     /// The last user of the mm leaves it. Gives up the set at once if it is short and the current context may
     /// sleep; else has the work queue do that, since a reader of the tracepoint holds up the tasks that wait
     /// for all of them.
-    fn has_ended(self: &Arc<Self>) {
+    fn end(self: &Arc<Self>) {
         self.repairs.lock().has_ended = true;
         if self.is_short() && task_work::may_sleep() {
             self.leave_set();
@@ -58,7 +58,7 @@ impl UserMm {
 
     /// Gives up the set if the mm has ended, which is looked into as long as it is in doubt. Returns whether
     /// it has. May sleep.
-    pub(super) fn settle_end(self: &Arc<Self>) -> bool {
+    pub(super) fn check_end(self: &Arc<Self>) -> bool {
         if self.repairs.lock().has_ended || mm_users::has_ended(&self.mm) {
             self.mms.forget(self);
             self.leave_set();

@@ -391,7 +391,7 @@ impl WorkItem for UserMm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if !this.settle_end() {
+        if !this.check_end() {
             this.repair();
         }
     }
