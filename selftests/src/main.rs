@@ -59,14 +59,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str =
-    "usage: selftests [--module FILE] [--against-c] [--all | --left-out FILE] [--list]
+const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE] [--against-c]
+                 [--all | --left-out FILE] [--list]
                  [--long] [--times N] [--seed N] [--first-failure] [--wait SECONDS]
                  [--skip NAME-SUBSTRING]...
                  [NAME-SUBSTRING...]
 
   --module FILE   the module to test, not loaded yet; without it the kernel's
                   own user_events are tested, and loading is not
+  --failing-module FILE  the module built with USER_EVENTS_FAIL_LOAD=y, of which a
+                  step of loading can be made to fail
   --against-c     the running kernel has the C implementation: run the checks
                   of the contract, expect exactly those marked as better than C
                   to fail, each in the way that is marked, and say what happened;
@@ -109,6 +111,10 @@ fn options() -> Result<Options, String> {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--module" => module::set_path(arguments.next().ok_or("--module takes a file")?),
+            "--failing-module" => {
+                let file = arguments.next();
+                module::set_failing_path(file.ok_or("--failing-module takes a file")?);
+            }
             "--skip" => {
                 let part = arguments.next().ok_or("--skip takes a part of a name")?;
                 options.skipped.push(part);

@@ -13,15 +13,29 @@ use std::sync::OnceLock;
 pub const NAME: &str = "user_events";
 
 static PATH: OnceLock<String> = OnceLock::new();
+static FAILING_PATH: OnceLock<String> = OnceLock::new();
 
 /// Says where the module's file is; once, before anything else here.
 pub fn set_path(path: String) {
     PATH.set(path).expect("the module's path is set once");
 }
 
+/// Says where the file of the module is of which a step of loading can be made to fail; once.
+pub fn set_failing_path(path: String) {
+    let set = FAILING_PATH.set(path);
+    set.expect("the failing module's path is set once");
+}
+
 /// Where its file is.
 pub fn path() -> &'static str {
     PATH.get().expect("a module to load")
+}
+
+/// Where the file of the module is of which a step of loading can be made to fail: with the parameter
+/// `fail_load_at`, the number of the step.
+pub fn failing_path() -> &'static str {
+    let path = FAILING_PATH.get();
+    path.expect("a module built with USER_EVENTS_FAIL_LOAD=y: name it with --failing-module")
 }
 
 /// Was a module given?
@@ -31,7 +45,15 @@ pub fn is_given() -> bool {
 
 /// Loads the module, with parameters as insmod takes them.
 pub fn load_with(parameters: &str) -> Result<()> {
-    let path = path();
+    load_path(path(), parameters)
+}
+
+/// Loads the module of which a step of loading can be made to fail, with parameters.
+pub fn load_failing(parameters: &str) -> Result<()> {
+    load_path(failing_path(), parameters)
+}
+
+fn load_path(path: &str, parameters: &str) -> Result<()> {
     let file = File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
     load_file(&file, parameters)
 }
@@ -44,14 +66,19 @@ pub fn load_file(file: &File, parameters: &str) -> Result<()> {
 /// A copy of the module's file in memory and without notes for debuggers, as distributions install
 /// modules: it loads many times faster.
 pub fn light_file() -> File {
+    light_file_of(path())
+}
+
+/// The same of the module that lies at `path`.
+pub fn light_file_of(path: &str) -> File {
     let mut copy = os::memory_file(0);
     let place = format!("/tmp/selftests.{}.ko", std::process::id());
     let stripped = Command::new("strip")
-        .args(["--strip-debug", "-o", &place, path()])
+        .args(["--strip-debug", "-o", &place, path])
         .status();
     let from = match stripped.is_ok_and(|status| status.success()) {
         true => &place,
-        false => path(),
+        false => path,
     };
     let bytes = fs::read(from).unwrap_or_else(|error| panic!("read {from}: {error}"));
     let _ = fs::remove_file(&place);

@@ -3,7 +3,7 @@
 //! Our kind of event in `dynamic_events`.
 //!
 //! C: kernel/trace/trace_dynevent.h, whose two structures `bindings/helpers.h` declares again. Each
-//! published [`TraceEvent`] is an entry of that file's list.
+//! registered [`TraceEvent`] is an entry of that file's list.
 
 use super::bindings::{self, dyn_event, dyn_event_operations};
 use super::event_mutex::EventMutexHeld;
@@ -157,7 +157,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     /// `entry` must be in the list that `event_mutex` protects, with the mutex held for the use of
     /// the result, and must have been put there for a `TraceEvent<O>`.
     unsafe fn event(entry: *mut dyn_event) -> ManuallyDrop<Arc<TraceEvent<O>>> {
-        // SAFETY: What is in the list is published, so the trace core's reference to it exists.
+        // SAFETY: What is in the list is registered, so the trace core's reference to it exists.
         ManuallyDrop::new(unsafe { Arc::from_raw(TraceEvent::of_dyn_event(entry)) })
     }
 

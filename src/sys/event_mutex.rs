@@ -13,7 +13,7 @@ use kernel::types::NotThreadSafe;
 
 /// Proof that the current context holds `event_mutex`.
 ///
-/// Exclusive access to it (`&mut`) is what stands for the lock: data that [`ByEventMutex`] lends
+/// Exclusive access to it (`&mut`) is what stands for the lock: data that [`EventMutexLocked`] lends
 /// borrows from it, and every function that can make the trace core call back into us takes it
 /// `&mut`, so that no such loan is alive during the call.
 ///
@@ -81,15 +81,15 @@ impl DerefMut for EventMutexGuard {
 }
 
 /// Data that only the holder of `event_mutex` reaches.
-pub(crate) struct ByEventMutex<T>(UnsafeCell<T>);
+pub(crate) struct EventMutexLocked<T>(UnsafeCell<T>);
 
 // SAFETY: Sending the cell sends the `T`.
-unsafe impl<T: Send> Send for ByEventMutex<T> {}
+unsafe impl<T: Send> Send for EventMutexLocked<T> {}
 // SAFETY: All access goes through `event_mutex`, so a shared cell hands its `T` from one context
 // to another, never to two at once.
-unsafe impl<T: Send> Sync for ByEventMutex<T> {}
+unsafe impl<T: Send> Sync for EventMutexLocked<T> {}
 
-impl<T> ByEventMutex<T> {
+impl<T> EventMutexLocked<T> {
     /// Puts a value under the protection of `event_mutex`.
     pub(crate) const fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))

@@ -114,7 +114,7 @@ impl<L: ForkListener> ForkProbe<L> {
         let Ok(room) = Reservation::<ChildWork<L>>::for_sure() else {
             // It never runs without what it was to get, and its parent learns of it.
             // SAFETY: The child is alive: it does not run before this returns.
-            unsafe { bindings::user_events_kill_orphan(child) };
+            unsafe { bindings::user_events_kill_child_without_enablers(child) };
             return;
         };
         let Some(inheritance) = probe.listener.forked(parent) else {

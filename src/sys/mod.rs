@@ -7,26 +7,26 @@
 
 mod bindings;
 
-pub(crate) mod address_space;
+pub(crate) mod append_vec;
 pub(crate) mod capability;
 pub(crate) mod clock;
 pub(crate) mod dyn_event;
+pub(crate) mod event_files;
 pub(crate) mod event_mutex;
+pub(crate) mod exit_probe;
 pub(crate) mod fork;
-pub(crate) mod leave;
 pub(crate) mod loading;
+pub(crate) mod mm_users;
 pub(crate) mod module_ref;
 pub(crate) mod owner;
 pub(crate) mod perf;
-pub(crate) mod probe_list;
 pub(crate) mod process_list;
-pub(crate) mod remote_page;
 pub(crate) mod ring_buffer;
-pub(crate) mod series;
 pub(crate) mod source;
 pub(crate) mod symbols;
 pub(crate) mod sysctl;
 pub(crate) mod task_work;
 pub(crate) mod trace_event;
 pub(crate) mod tracefs;
+pub(crate) mod user_bit;
 pub(crate) mod work_queue;

@@ -9,8 +9,8 @@ use super::ring_buffer::{copy_payload, NotRecorded, HEADER};
 use core::ptr::{self, NonNull};
 
 /// The largest record perf's buffer holds, common fields included; asking for more would WARN.
-const LARGEST: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
-const _: () = assert!(LARGEST % 8 == 0);
+const MAX_RECORD_SIZE: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
+const _: () = assert!(MAX_RECORD_SIZE % 8 == 0);
 
 /// Submits the common fields and `payload` to perf events on this CPU and to eBPF.
 ///
@@ -29,7 +29,7 @@ pub(super) unsafe fn record(
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
     // like us are gone. Preemption is off.
     let head = unsafe { bindings::user_events_perf_listeners(call) };
-    if size > LARGEST {
+    if size > MAX_RECORD_SIZE {
         let wanted = !head.is_null();
         return Err(NotRecorded::TooLarge { wanted });
     }

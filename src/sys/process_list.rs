@@ -30,7 +30,7 @@ impl ListedProcess<'_> {
         unsafe { bindings::user_events_process_mm(self.leader.as_ptr()) as usize }
     }
 
-    /// Will the tracepoints that [`LeaveProbe`](super::leave::LeaveProbe) watches still tell of the
+    /// Will the tracepoints that [`ExitProbe`](super::exit_probe::ExitProbe) watches still tell of the
     /// process that it leaves its address space? `false` as well when that cannot be told, because one
     /// of its threads is in an exec.
     pub(crate) fn is_to_leave(&self) -> bool {
@@ -114,7 +114,7 @@ pub(crate) fn for_each(mut each: impl FnMut(&ListedProcess<'_>)) {
     });
 }
 
-/// Is there a process in this address space of which [`LeaveProbe`](super::leave::LeaveProbe) will
+/// Is there a process in this address space of which [`ExitProbe`](super::exit_probe::ExitProbe) will
 /// still tell that it leaves? Looks at all processes. Process context.
 pub(crate) fn is_to_be_left(mm: &Mm) -> bool {
     let key = mm.as_raw() as usize;
@@ -140,7 +140,7 @@ struct Visitor<F> {
 /// the threads of a process are gone through. Returns `false` if a process has more forks under way than one
 /// pass can look for; these were left out.
 ///
-/// `each` must not sleep, and take no lock that is not taken with interrupts off everywhere. Process
+/// `each` must not sleep, and take no lock that is not taken with interrupts off everywhere. UserMm
 /// context.
 pub(crate) fn for_each_forking<F: FnMut(&ListedThread<'_>)>(mm: &MmWithUser, each: F) -> bool {
     let _reader = rcu::read_lock();

@@ -252,7 +252,7 @@ fn each_step_may_fail_and_is_undone() {
         let step = steps + 1;
         assert!(step < 100, "the steps of loading do not end");
         log.take();
-        match module::load_with(&format!("fail_load_at={step}")) {
+        match module::load_failing(&format!("fail_load_at={step}")) {
             Ok(()) => break,
             Err(errno) => assert_eq!(errno, Errno::EINTR, "step {step}"),
         }

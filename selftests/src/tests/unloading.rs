@@ -52,7 +52,7 @@ const HOLDS_FOR_A_MOMENT: &str = "makes dynamic events";
 const LOOKS: usize = 200;
 
 /// How many steps loading has; what fails at a later one does not fail.
-const STEPS: u64 = 12;
+const STEPS: u64 = 14;
 
 /// In one of so many rounds in a row a load is made to fail.
 const FAILING_OF: usize = 8;
@@ -123,6 +123,8 @@ struct Outcomes {
 
 struct Attack {
     module: File,
+    /// The one of which a step of loading can be made to fail.
+    failing_module: File,
     fire: Fire,
     /// Draws what the rounds are, so nothing is drawn by it whose number depends on time.
     random: Random,
@@ -213,7 +215,7 @@ impl Attack {
 
     fn fail_to_load(&mut self) {
         let step = 1 + self.random.long_below(STEPS);
-        let loaded = module::load_file(&self.module, &format!("fail_load_at={step}"));
+        let loaded = module::load_file(&self.failing_module, &format!("fail_load_at={step}"));
         assert_eq!(loaded, Err(Errno::EINTR), "fail at step {step}");
         self.outcomes.unloaded += 1;
     }
@@ -262,6 +264,7 @@ fn under_fire_it_is_in_use_or_goes_and_leaves_nothing() {
     let start = Instant::now();
     let mut attack = Attack {
         module: module::light_file(),
+        failing_module: module::light_file_of(module::failing_path()),
         fire,
         random: harness::random(99),
         waits: harness::random(98),

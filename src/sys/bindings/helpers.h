@@ -121,7 +121,7 @@ struct user_events_probe {
 	struct trace_event_file		*file;
 };
 
-/* probe_list.rs: the read side that the trace core waits for */
+/* event_files.rs: the read side that the trace core waits for */
 struct srcu_ctr __percpu *user_events_enter_probes(void);
 void user_events_leave_probes(struct srcu_ctr __percpu *ctr);
 void user_events_free_probe(struct user_events_probe *probe);
@@ -140,21 +140,21 @@ struct user_events_fork_probe {
 };
 
 /**
- * struct user_events_leave_probe - a listener to tasks that leave their address space
+ * struct user_events_exit_probe - a listener to tasks that leave their address space
  * @leaving: the current task, the last of its thread group or about to exec, returns
  *           to user space in its address space no more; sleeping is not allowed
  * @exit: the tracepoint sched_process_exit
  * @exec: the tracepoint sched_prepare_exec
  */
-struct user_events_leave_probe {
-	void			(*leaving)(struct user_events_leave_probe *probe);
+struct user_events_exit_probe {
+	void			(*leaving)(struct user_events_exit_probe *probe);
 	struct tracepoint	*exit;
 	struct tracepoint	*exec;
 };
 
-/* leave.rs */
-int user_events_add_leave_probe(struct user_events_leave_probe *probe);
-void user_events_remove_leave_probe(struct user_events_leave_probe *probe);
+/* exit_probe.rs */
+int user_events_add_exit_probe(struct user_events_exit_probe *probe);
+void user_events_remove_exit_probe(struct user_events_exit_probe *probe);
 
 /* fork.rs */
 int user_events_add_fork_probe(struct user_events_fork_probe *probe);
@@ -166,7 +166,7 @@ struct mm_struct *user_events_task_mm(struct task_struct *task);
 bool user_events_is_dying(void);
 bool user_events_may_sleep(void);
 void *user_events_alloc_nofail(size_t size);
-void user_events_kill_orphan(struct task_struct *child);
+void user_events_kill_child_without_enablers(struct task_struct *child);
 u64 user_events_start_time(void);
 
 /**
@@ -227,13 +227,13 @@ int user_events_reg(struct trace_event_call *call, enum trace_reg type,
 bool user_events_call_is_referenced(struct trace_event_call *call);
 bool user_events_has_directory(struct trace_event_call *call);
 
-/* address_space.rs */
+/* mm_users.rs */
 int user_events_mm_users(struct mm_struct *mm);
 struct mem_cgroup *user_events_get_memcg(struct mm_struct *mm);
 struct mem_cgroup *user_events_set_memcg(struct mem_cgroup *memcg);
 void user_events_put_memcg(struct mem_cgroup *memcg);
 
-/* remote_page.rs */
+/* user_bit.rs */
 int user_events_clear_own(unsigned long addr, u32 mask);
 unsigned long user_events_untagged(unsigned long addr);
 bool user_events_access_ok(unsigned long addr, unsigned long size);

@@ -54,7 +54,7 @@ void user_events_remove_fork_probe(struct user_events_fork_probe *probe)
 
 static void on_exit(void *data, struct task_struct *task, bool group_dead)
 {
-	struct user_events_leave_probe *probe = data;
+	struct user_events_exit_probe *probe = data;
 
 	/* Of the threads of a group the last one tells of all. */
 	if (group_dead)
@@ -64,14 +64,14 @@ static void on_exit(void *data, struct task_struct *task, bool group_dead)
 static void on_exec(void *data, struct task_struct *task,
 		    struct linux_binprm *bprm)
 {
-	struct user_events_leave_probe *probe = data;
+	struct user_events_exit_probe *probe = data;
 
 	probe->leaving(probe);
 }
 
 static void find_leaving(struct tracepoint *tp, void *data)
 {
-	struct user_events_leave_probe *probe = data;
+	struct user_events_exit_probe *probe = data;
 
 	if (!strcmp(tp->name, "sched_process_exit"))
 		probe->exit = tp;
@@ -79,7 +79,7 @@ static void find_leaving(struct tracepoint *tp, void *data)
 		probe->exec = tp;
 }
 
-int user_events_add_leave_probe(struct user_events_leave_probe *probe)
+int user_events_add_exit_probe(struct user_events_exit_probe *probe)
 {
 	int ret;
 
@@ -99,7 +99,7 @@ int user_events_add_leave_probe(struct user_events_leave_probe *probe)
 	return ret;
 }
 
-void user_events_remove_leave_probe(struct user_events_leave_probe *probe)
+void user_events_remove_exit_probe(struct user_events_exit_probe *probe)
 {
 	tracepoint_probe_unregister(probe->exec, on_exec, probe);
 	tracepoint_probe_unregister(probe->exit, on_exit, probe);
@@ -147,7 +147,7 @@ void *user_events_alloc_nofail(size_t size)
 }
 
 /* A child that must not run: it would do so without what it was to inherit. */
-void user_events_kill_orphan(struct task_struct *child)
+void user_events_kill_child_without_enablers(struct task_struct *child)
 {
 	pr_warn_ratelimited("no memory for the registrations of %s[%d]: killing it\n",
 			    child->comm, task_pid_nr(child));

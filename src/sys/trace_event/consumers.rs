@@ -70,20 +70,20 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// # Safety
     ///
-    /// For the trace core: `call` is one that `publish` gave it, `event_mutex` is held where
+    /// For the trace core: `call` is one that `register` gave it, `event_mutex` is held where
     /// `type_` is about registering, and `data` is what belongs to `type_`.
     pub(super) unsafe extern "C" fn reg(
         call: *mut trace_event_call,
         type_: kernel::ffi::c_int,
         data: *mut c_void,
     ) -> kernel::ffi::c_int {
-        // SAFETY: What `publish` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives it, and
+        // SAFETY: What `register` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives it, and
         // to its first field. The trace core's own reference keeps it alive.
         let event = unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) };
         // That reference is lent, not given.
         let event = mem::ManuallyDrop::new(event);
         // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
-        // called from outside of this module, or by `publish` or `Removal::withdraw`, which borrow
+        // called from outside of this module, or by `register` or `Removal::unregister`, which borrow
         // the proof mutably.
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {
@@ -110,7 +110,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 
     /// # Safety
     ///
-    /// As for [`ProbeList::insert`].
+    /// As for [`EventFiles::insert`].
     unsafe fn attach_file(
         self: &Arc<Self>,
         file: *mut bindings::trace_event_file,
@@ -121,7 +121,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             O::first_attaches(self, held)?;
         }
         // SAFETY: Promised by the caller.
-        let inserted = unsafe { self.probes.insert(file, held) };
+        let inserted = unsafe { self.files.insert(file, held) };
         if inserted.is_err() {
             if before.is_none() {
                 O::last_detached(self, held);
@@ -137,8 +137,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         file: *mut bindings::trace_event_file,
         held: &mut EventMutexHeld,
     ) {
-        self.probes.remove(file, held);
-        if self.probes.is_empty() {
+        self.files.remove(file, held);
+        if self.files.is_empty() {
             self.detach(self.consumers().0 & !Consumers::FTRACE, held);
         }
     }
