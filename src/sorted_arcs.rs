@@ -8,9 +8,11 @@
 //! one enabler.
 
 use core::cmp::Ordering;
-use core::iter;
 use core::marker::PhantomData;
-use core::mem;
+use core::{
+    iter,
+    mem, //
+};
 use kernel::alloc::{
     AllocError,
     Allocator,

@@ -23,9 +23,11 @@ use crate::sorted_arcs::{
     SortedArcs, //
 };
 use crate::sys::module_ref::ModuleRef;
-use core::mem;
 use core::ops::Deref;
-use core::slice;
+use core::{
+    mem,
+    slice, //
+};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;

@@ -12,7 +12,6 @@
 use super::enabler::EnableAddr;
 use super::enablers::EnablerSetRef;
 use super::fault_in::clear_bit;
-use super::members;
 use super::mm::{
     key,
     UserMm,
@@ -22,7 +21,10 @@ use super::stale_bits::{
     InheritedBits,
     StaleBits, //
 };
-use super::UserMms;
+use super::{
+    members,
+    UserMms, //
+};
 use crate::sys::fork::ForkListener;
 use crate::sys::task_work;
 use crate::sys::user_bit::LockedMm;

@@ -13,8 +13,8 @@
 //! | ended | no | none | is freed with its last reference: of queued work, or of a task work |
 //!
 //! The last task that leaves the mm makes it *ended*, or [`mm_end`](super::mm_end) finds out that it has.
-//! Only [`UserMm::changes`] lets a set become exclusive by a copy, but a fork makes it shared at any time:
-//! so what adds or removes an enabler looks whether it is exclusive with the set locked.
+//! A copy is made with [`UserMm::changes`] held only, but a fork makes a set shared at any time: so a task that
+//! adds or removes an enabler checks with the set locked that it is exclusive.
 //!
 //! Registering and unregistering is in [`register`](super::register), how bits are written that could not be
 //! written at once in [`repair`](super::repair), what a child gets of its parent in [`fork`](super::fork).

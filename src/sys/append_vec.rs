@@ -4,12 +4,23 @@
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::ops::{Deref, DerefMut};
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
 use core::ptr;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Relaxed, Release};
-use kernel::sync::{Mutex, MutexGuard};
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Relaxed,
+    Release, //
+};
+use kernel::sync::{
+    Mutex,
+    MutexGuard, //
+};
 
 /// Values in the first chunk, as a power of two. Each chunk has room for twice as many as the one
 /// before, so none is ever moved.
@@ -21,13 +32,13 @@ const CHUNKS: usize = (i32::BITS - FIRST_CHUNK_BITS) as usize;
 /// The highest number of values, so that every number is a valid `i32`.
 const MAX_LEN: u32 = i32::MAX as u32;
 
-/// Values with numbers from 0, and an `S` that whoever adds one has to himself.
+/// Values with numbers from 0, and an `S` that is lent to one task at a time, to add one.
 ///
 /// # Invariants
 ///
 /// The values with numbers below `len` exist and do not change: each lies in its [`place`]. A chunk
 /// in which one lies has room for [`slots`] of them, and is never freed before the vector. Only
-/// whoever holds the mutex changes `len` or the chunks that no value below it lies in.
+/// the holder of the mutex changes `len` or the chunks that no value below it lies in.
 #[pin_data(PinnedDrop)]
 pub(crate) struct AppendVec<T, S> {
     len: Atomic<u32>,
@@ -37,7 +48,7 @@ pub(crate) struct AppendVec<T, S> {
     appending: Mutex<S>,
 }
 
-// SAFETY: The values are the vector' own, and go where it goes.
+// SAFETY: The values are the vector's own, and go where it goes.
 unsafe impl<T: Send, S: Send> Send for AppendVec<T, S> {}
 // SAFETY: It gives out shared references to values; what is changed through a shared vector is
 // changed under the mutex, and not read before `len` tells of it. A value that one
@@ -81,8 +92,8 @@ impl<T, S> AppendVec<T, S> {
         }
         let (chunk, slot) = place(number);
         // SAFETY: By the invariants the value exists, in that place, for as long as `self` does, and
-        // nobody changes it or the pointer to its chunk. Both were written before `len` was, by
-        // whoever added it. The place is one of `CHUNKS` since there are at most `MAX_LEN` values.
+        // nothing changes it or the pointer to its chunk. Both were written before `len` was, by
+        // the task that added it. The place is one of `CHUNKS` since there are at most `MAX_LEN` values.
         unsafe {
             let chunks = self.chunks.get().cast::<*mut MaybeUninit<T>>();
             let chunk = *chunks.add(chunk);
@@ -103,7 +114,7 @@ impl<T, S> AppendVec<T, S> {
 impl<T, S> PinnedDrop for AppendVec<T, S> {
     fn drop(self: Pin<&mut Self>) {
         let mut left = self.len.load(Relaxed) as usize;
-        // SAFETY: Nobody else has the vector any more.
+        // SAFETY: Nothing else has the vector any more.
         let chunks = unsafe { *self.chunks.get() };
         for (number, chunk) in chunks.into_iter().enumerate() {
             if chunk.is_null() {
@@ -149,7 +160,7 @@ impl<T, S> AppendGuard<'_, T, S> {
                 *chunk_at = room;
             }
         }
-        // SAFETY: The chunk has that slot, and nobody looks at it as long as `len` does not tell of it.
+        // SAFETY: The chunk has that slot, and nothing looks at it as long as `len` does not tell of it.
         unsafe { (*(*chunk_at).add(slot)).write(value) };
         // INVARIANT: The value is in its place.
         vec.len.store(number + 1, Release);

@@ -7,14 +7,35 @@
 //! (`tracepoint_synchronize_unregister()`) before it frees an event file or perf's per-CPU lists,
 //! and what a removed entry waits for before it is freed.
 
-use super::bindings::{self, user_events_probe};
+use super::bindings;
 use super::event_mutex::EventMutexHeld;
 use super::ring_buffer::TraceFile;
 use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
+use core::mem::offset_of;
+use core::ptr::{
+    self,
+    NonNull, //
+};
+use kernel::bindings::callback_head;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Release};
-use kernel::types::NotThreadSafe;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Release, //
+};
+use kernel::types::{
+    NotThreadSafe,
+    Opaque, //
+};
+
+/// An entry of the list. The part that the kernel's grace periods take comes first, so that its address
+/// is the whole's.
+#[repr(C)]
+struct Entry {
+    rcu: Opaque<callback_head>,
+    next: Atomic<*mut Entry>,
+    file: *mut bindings::trace_event_file,
+}
 
 /// A list of trace event files. Changed under `event_mutex`, read by writers of records.
 ///
@@ -23,7 +44,7 @@ use kernel::types::NotThreadSafe;
 /// The list is singly linked and ends in NULL. Every entry was allocated with [`KBox`], and its
 /// file is alive until a grace period of `tracepoint_srcu` after its removal.
 pub(super) struct EventFiles {
-    head: Atomic<*mut user_events_probe>,
+    head: Atomic<*mut Entry>,
 }
 
 impl EventFiles {
@@ -53,32 +74,43 @@ impl EventFiles {
         file: *mut bindings::trace_event_file,
         _held: &mut EventMutexHeld,
     ) -> Result {
-        let mut probe = KBox::new(user_events_probe::default(), GFP_KERNEL)?;
-        probe.file = file;
-        probe.next = self.head.load(Acquire);
+        let entry = Entry {
+            rcu: Opaque::uninit(),
+            next: Atomic::new(self.head.load(Acquire)),
+            file,
+        };
+        let entry = KBox::new(entry, GFP_KERNEL)?;
         // INVARIANT: The entry leads to the old list; the caller answers for the file.
-        // `event_mutex` is held, so nobody changed the head since it was read.
-        self.head.store(KBox::into_raw(probe), Release);
+        // `event_mutex` is held, so the head has not changed since it was read.
+        self.head.store(KBox::into_raw(entry), Release);
         Ok(())
     }
 
     /// Removes a file. Does nothing if the file is not in the list.
     pub(super) fn remove(&self, file: *mut bindings::trace_event_file, _held: &mut EventMutexHeld) {
         let mut link = &self.head;
-        while let Some(probe) = NonNull::new(link.load(Acquire)) {
+        while let Some(entry) = NonNull::new(link.load(Acquire)) {
             // SAFETY: By the invariant an entry in the list is valid, and only the holder of
-            // `event_mutex`, which is us, frees entries. The reference to `next` is used as an
-            // atomic only, here and in `Files::next`.
-            let (its_file, next) = unsafe {
-                let next = ptr::addr_of_mut!((*probe.as_ptr()).next);
-                ((*probe.as_ptr()).file, Atomic::from_ptr(next))
-            };
-            if its_file == file {
+            // `event_mutex`, which is us, frees entries.
+            let Entry {
+                next,
+                file: its_file,
+                ..
+            } = unsafe { &*entry.as_ptr() };
+            if *its_file == file {
                 // INVARIANT: The list goes on behind the removed entry.
                 link.store(next.load(Acquire), Release);
-                // SAFETY: The entry came from `KBox::into_raw`, which is kmalloc memory, and no new
-                // reader can find it; the helper frees it after those that did.
-                unsafe { bindings::user_events_free_probe(probe.as_ptr()) };
+                const { assert!(offset_of!(Entry, rcu) == 0) };
+                // SAFETY: No new reader can find the entry, which comes from `KBox::into_raw`: it is freed,
+                // once, after those that did, as they are readers of this SRCU. `barrier` keeps the
+                // module loaded until then.
+                unsafe {
+                    kernel::bindings::call_srcu(
+                        &raw mut kernel::bindings::tracepoint_srcu,
+                        entry.as_ptr().cast(),
+                        Some(free_entry),
+                    );
+                }
                 return;
             }
             link = next;
@@ -100,10 +132,10 @@ impl EventFiles {
 impl Drop for EventFiles {
     fn drop(&mut self) {
         let mut next = *self.head.get_mut();
-        while let Some(probe) = NonNull::new(next) {
+        while let Some(entry) = NonNull::new(next) {
             // SAFETY: We own the list, and a reader would have borrowed it: there is none.
-            let probe = unsafe { KBox::from_raw(probe.as_ptr()) };
-            next = probe.next;
+            let mut entry = unsafe { KBox::from_raw(entry.as_ptr()) };
+            next = *entry.next.get_mut();
         }
     }
 }
@@ -114,10 +146,19 @@ unsafe impl Send for EventFiles {}
 // SAFETY: Changes are serialised by `event_mutex`, and readers follow atomics.
 unsafe impl Sync for EventFiles {}
 
+/// # Safety
+///
+/// For SRCU: `rcu` is the first member of an entry that came from `KBox::into_raw`, and is used by
+/// nothing else any more.
+unsafe extern "C" fn free_entry(rcu: *mut callback_head) {
+    // SAFETY: Promised by the caller.
+    drop(unsafe { KBox::from_raw(rcu.cast::<Entry>()) });
+}
+
 /// Waits until every removed entry is freed, so that module text is no longer needed for it.
 pub(crate) fn barrier() {
     // SAFETY: Process context; no reader of the list is open in it, readers cannot sleep.
-    unsafe { bindings::user_events_probe_barrier() };
+    unsafe { kernel::bindings::srcu_barrier(&raw mut kernel::bindings::tracepoint_srcu) };
 }
 
 /// The read side of a [`EventFiles`].
@@ -152,7 +193,7 @@ impl Drop for Reader<'_> {
 
 /// Iterates over the files of a list while it is being read.
 pub(super) struct Files<'a> {
-    next: *mut user_events_probe,
+    next: *mut Entry,
     _reader: PhantomData<&'a Reader<'a>>,
 }
 
@@ -161,12 +202,13 @@ impl<'a> Iterator for Files<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<TraceFile<'a>> {
-        let probe = NonNull::new(self.next)?;
+        let entry = NonNull::new(self.next)?;
         // SAFETY: The entry was in the list after the reader entered, so it is not freed before the
-        // reader, which `'a` borrows, leaves. `next` is only accessed as an atomic.
-        unsafe {
-            self.next = Atomic::from_ptr(ptr::addr_of_mut!((*probe.as_ptr()).next)).load(Acquire);
-            Some(TraceFile::from_raw((*probe.as_ptr()).file))
-        }
+        // reader, which `'a` borrows, leaves.
+        let Entry { next, file, .. } = unsafe { &*entry.as_ptr() };
+        self.next = next.load(Acquire);
+        // SAFETY: The file is alive until a grace period after its entry was removed, so as long as
+        // the reader; it is not NULL, as the trace core registered it.
+        Some(unsafe { TraceFile::from_raw(*file) })
     }
 }

@@ -5,10 +5,16 @@
 //! C: kernel/trace/trace.h. It is the outermost lock of this module: the trace core holds it when
 //! it calls us.
 
-use super::bindings;
-use super::symbols::Symbols;
+use super::symbols::{
+    self,
+    MutexGuard,
+    Symbols, //
+};
 use core::cell::UnsafeCell;
-use core::ops::{Deref, DerefMut};
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
 use kernel::types::NotThreadSafe;
 
 /// Proof that the current context holds `event_mutex`.
@@ -46,23 +52,22 @@ impl EventMutexHeld {
 /// # Invariants
 ///
 /// The current context has locked the mutex by [`EventMutexGuard::lock`].
-pub(crate) struct EventMutexGuard(EventMutexHeld);
+pub(crate) struct EventMutexGuard {
+    held: EventMutexHeld,
+    _lock: MutexGuard,
+}
 
 impl EventMutexGuard {
     /// Locks `event_mutex`; sleeps until it is free. No other lock of this module may be held.
     pub(crate) fn lock(_: Symbols) -> Self {
         // SAFETY: `Symbols` proves that the mutex was found.
-        unsafe { bindings::user_events_lock_event_mutex() };
+        let lock = unsafe { MutexGuard::lock(symbols::event_mutex()) };
         // INVARIANT: Just locked. The context has no other value of either type, as each shows that the
         // mutex was locked already: then this would not have returned, since it is not recursive.
-        Self(EventMutexHeld(NotThreadSafe))
-    }
-}
-
-impl Drop for EventMutexGuard {
-    fn drop(&mut self) {
-        // SAFETY: The guard's existence shows that this context locked the mutex.
-        unsafe { bindings::user_events_unlock_event_mutex() };
+        Self {
+            held: EventMutexHeld(NotThreadSafe),
+            _lock: lock,
+        }
     }
 }
 
@@ -70,13 +75,13 @@ impl Deref for EventMutexGuard {
     type Target = EventMutexHeld;
 
     fn deref(&self) -> &EventMutexHeld {
-        &self.0
+        &self.held
     }
 }
 
 impl DerefMut for EventMutexGuard {
     fn deref_mut(&mut self) -> &mut EventMutexHeld {
-        &mut self.0
+        &mut self.held
     }
 }
 

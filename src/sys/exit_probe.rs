@@ -7,14 +7,35 @@
 //! cannot return to user space there any more: whatever fails in an exec after the second kills
 //! the task.
 
-use super::bindings::{self, user_events_exit_probe};
-use core::cell::UnsafeCell;
-use core::ptr;
+use super::bindings::{
+    self,
+    user_events_exit_probe, //
+};
+use super::tracepoint::{
+    Data,
+    Registration,
+    Tracepoint, //
+};
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Who wants to know of leaving tasks.
+// SAFETY: The compiler compares the types of both where the probes are.
+static EXIT: Tracepoint = unsafe {
+    Tracepoint::new(
+        bindings::user_events_on_exit as *const (),
+        "sched_process_exit",
+    )
+};
+// SAFETY: As above.
+static EXEC: Tracepoint = unsafe {
+    Tracepoint::new(
+        bindings::user_events_on_exec as *const (),
+        "sched_prepare_exec",
+    )
+};
+
+/// What is told of tasks that leave.
 pub(crate) trait ExitListener: Send + Sync + 'static {
     /// The current task, the last of its thread group or about to exec, leaves `mm`, and runs no user
     /// code there any more. Other tasks may use it. To sleep is allowed
@@ -22,25 +43,13 @@ pub(crate) trait ExitListener: Send + Sync + 'static {
     fn leaving(&self, mm: &MmWithUser);
 }
 
-/// Tells a listener of leaving tasks until dropped.
-///
-/// # Invariants
-///
-/// The probe is registered with both tracepoints.
-pub(crate) struct ExitProbe<L: ExitListener>(KBox<Probe<L>>);
-
-/// The probe comes first, so that its address is the whole's.
-#[repr(C)]
-struct Probe<L> {
-    probe: UnsafeCell<user_events_exit_probe>,
-    listener: Arc<L>,
+/// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under way.
+pub(crate) struct ExitProbe<L: ExitListener> {
+    _exec: Registration,
+    _exit: Registration,
+    // Dropped last: the probes have it.
+    _data: KBox<Data<user_events_exit_probe, Arc<L>>>,
 }
-
-// SAFETY: The C part is only used by the helpers, from any thread, and does not change while it is
-// registered.
-unsafe impl<L: Send + Sync> Send for Probe<L> {}
-// SAFETY: As above.
-unsafe impl<L: Send + Sync> Sync for Probe<L> {}
 
 impl<L: ExitListener> ExitProbe<L> {
     /// Begins to tell `listener` of leaving tasks. May sleep.
@@ -49,42 +58,57 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// `ENOENT` when the kernel has no such tracepoints; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
-        let probe = user_events_exit_probe {
-            leaving: Some(Self::leaving),
-            exit: ptr::null_mut(),
-            exec: ptr::null_mut(),
-        };
-        let probe = KBox::new(
-            Probe {
-                probe: UnsafeCell::new(probe),
-                listener,
+        let data = Data {
+            probe: user_events_exit_probe {
+                exit: Some(Self::exit),
+                exec: Some(Self::exec),
             },
-            GFP_KERNEL,
-        )?;
-        // SAFETY: The probe stays in place in its box until it is removed.
-        kernel::error::to_result(unsafe {
-            bindings::user_events_add_exit_probe(probe.probe.get())
-        })?;
-        // INVARIANT: Just registered.
-        Ok(Self(probe))
+            listener,
+        };
+        let data = KBox::new(data, GFP_KERNEL)?;
+        // SAFETY: The data begins with what the probes take it for. It stays in place in its box, and
+        // nothing changes it, until both were dropped.
+        let (exit, exec) = unsafe {
+            (
+                Registration::new(&EXIT, data.as_ptr())?,
+                Registration::new(&EXEC, data.as_ptr())?,
+            )
+        };
+        Ok(Self {
+            _exec: exec,
+            _exit: exit,
+            _data: data,
+        })
     }
 
     /// # Safety
     ///
-    /// For the tracepoints: `probe` is one that `new` registered.
-    unsafe extern "C" fn leaving(probe: *mut user_events_exit_probe) {
-        // SAFETY: The first field of a `Probe<L>` that is not freed before the tracepoints'
-        // readers, which we are one of, are gone.
-        let probe = unsafe { &*probe.cast_const().cast::<Probe<L>>() };
-        if let Some(mm) = current!().mm() {
-            probe.listener.leaving(mm);
+    /// For the probe: `probe` is what `new` registered it with.
+    unsafe extern "C" fn exit(probe: *mut user_events_exit_probe, group_dead: bool) {
+        // Of the threads of a group the last one tells of all.
+        if group_dead {
+            // SAFETY: Promised by the caller.
+            unsafe { Self::leaving(probe) };
         }
     }
-}
 
-impl<L: ExitListener> Drop for ExitProbe<L> {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant it is registered. This waits for those who are in `leaving`.
-        unsafe { bindings::user_events_remove_exit_probe(self.0.probe.get()) };
+    /// # Safety
+    ///
+    /// As for `exit`.
+    unsafe extern "C" fn exec(probe: *mut user_events_exit_probe) {
+        // SAFETY: Promised by the caller.
+        unsafe { Self::leaving(probe) };
+    }
+
+    /// # Safety
+    ///
+    /// As for `exit`.
+    unsafe fn leaving(probe: *mut user_events_exit_probe) {
+        // SAFETY: The first member of the data, which is not freed before the tracepoints' readers, one
+        // of which this is, are gone.
+        let data = unsafe { &*probe.cast::<Data<user_events_exit_probe, Arc<L>>>() };
+        if let Some(mm) = current!().mm() {
+            data.listener.leaving(mm);
+        }
     }
 }

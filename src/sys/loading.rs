@@ -20,10 +20,14 @@
 //! | of our kind of dynamic event | the lock over the kinds, or `event_mutex`; the drop of `DynEvents` takes the one, unregistering the events the other |
 //! | of work | the drop of `OwnedQueue` |
 //! | of a tracepoint | the drops of `ForkProbe` and `ExitProbe` |
+//! | of the timer that wakes a worker | the drop of `WakeTimer` |
 //! | of the work of a task | it holds the module; [`Calls`] waits for the instructions behind that |
 //! | of the end of a grace period | [`Calls`] |
 
-use super::{event_files, task_work};
+use super::{
+    event_files,
+    task_work, //
+};
 use kernel::prelude::*;
 
 /// What is made when the module is loaded, and undone when it is dropped.

@@ -2,10 +2,18 @@
 
 //! One safe type per kernel facility that the `kernel` crate lacks.
 //!
-//! This is the only place with `unsafe` code. Nothing here knows what a user event is; every file
-//! can be replaced by an abstraction of the `kernel` crate the day there is one.
+//! This is the only place with `unsafe` code. Nothing here knows what a user event is. From
+//! [`schema`](crate::schema) come the fields that the trace core is told of, and the check of a record by
+//! them, which keeps the kernel from reading beyond it.
+//!
+//! Every file can be replaced by an abstraction of the `kernel` crate the day there is one, but for
+//! [`append_vec`], which is a container of our own.
 
 mod bindings;
+mod c_list;
+mod layouts;
+mod tracepoint;
+mod wake_timer;
 
 pub(crate) mod append_vec;
 pub(crate) mod capability;

@@ -6,10 +6,16 @@
 
 use super::bindings;
 use core::mem::size_of;
-use core::ptr::{self, NonNull};
+use core::ptr::{
+    self,
+    NonNull, //
+};
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 
 /// An unsigned 32-bit number that an administrator can change; anything else that is written is
 /// refused with `EINVAL`. Dropping it removes the file.
@@ -61,7 +67,7 @@ impl SysctlU32 {
 
 impl Drop for SysctlU32 {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is registered. This waits for those who are in the file.
+        // SAFETY: By the invariant it is registered. This waits for tasks that are in the file.
         unsafe { bindings::unregister_sysctl_table(self.header.as_ptr()) };
     }
 }

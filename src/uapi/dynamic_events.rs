@@ -2,11 +2,11 @@
 
 //! Our events in the kernel's `dynamic_events`.
 
-use crate::events::Registry;
 use crate::events::{
     Event,
     Naming,
     RegFlags,
+    Registry,
     UserEvent, //
 };
 use crate::schema::Description;

@@ -2,8 +2,10 @@
 
 //! Events from one to another, as the listings go through them one by one.
 
-use crate::events::Event;
-use crate::events::Registry;
+use crate::events::{
+    Event,
+    Registry, //
+};
 
 /// The events with numbers from one to another. What comes or goes meanwhile changes neither the
 /// order nor the place of the others.

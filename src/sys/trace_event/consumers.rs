@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who takes the records of a trace event, and how they come and go.
+//! The consumers of a trace event, and how they come and go.
 
-use super::super::bindings::{self, trace_event_call};
+use super::super::bindings::{
+    self,
+    trace_event_call, //
+};
 use super::super::event_mutex::EventMutexHeld;
-use super::{TraceEvent, TraceEventOwner};
+use super::{
+    TraceEvent,
+    TraceEventOwner, //
+};
 use core::ffi::c_void;
 use core::mem;
 use kernel::error::from_result;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Release};
+use kernel::sync::atomic::{
+    Acquire,
+    Release, //
+};
 use kernel::sync::Arc;
 
-/// Who takes the records of an event.
+/// The kinds of consumers that take the records of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Consumers(i8);
 
@@ -20,7 +29,7 @@ impl Consumers {
     const FTRACE: i8 = 1;
     const PERF: i8 = 2;
 
-    /// Does nobody?
+    /// Is there none?
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
@@ -40,14 +49,14 @@ impl Consumers {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    /// Who takes records now. One load: a consumer may come or go meanwhile.
+    /// The consumers now. One load: a consumer may come or go meanwhile.
     #[inline]
     pub(crate) fn consumers(&self) -> Consumers {
-        // Whoever sees a consumer here also sees what the trace core prepared for it before.
+        // A task that sees a consumer here also sees what the trace core prepared for it before.
         Consumers(self.consumers.load(Acquire))
     }
 
-    /// Does nobody take records, as far as can be told without looking closely? Whoever delivers one
+    /// Is there no consumer, as far as can be told without looking closely? The delivery of a record
     /// looks again.
     #[inline]
     pub(crate) fn seems_unwanted(&self) -> bool {
@@ -57,7 +66,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Consumers(consumers).is_none()
     }
 
-    /// Notes who takes records, and tells the owner if records begin or cease to be wanted by that.
+    /// Notes the consumers, and tells the owner if records begin or cease to be wanted by that.
     fn set_consumers(self: &Arc<Self>, consumers: i8, held: &EventMutexHeld) {
         let before = self.consumers();
         self.consumers.store(consumers, Release);

@@ -6,10 +6,17 @@
 //! and no more, and making and dropping one touches a single number.
 
 use super::super::event_mutex::EventMutexHeld;
-use super::{TraceEvent, TraceEventOwner};
+use super::{
+    TraceEvent,
+    TraceEventOwner, //
+};
 use core::ops::Deref;
 use core::ptr::NonNull;
-use kernel::sync::atomic::{Acquire, Full, Relaxed};
+use kernel::sync::atomic::{
+    Acquire,
+    Full,
+    Relaxed, //
+};
 use kernel::sync::Arc;
 
 /// A reference to an event. While it exists, the event is not retired.

@@ -17,25 +17,55 @@ pub(crate) use event_ref::EventRef;
 use format::Format;
 pub(crate) use register::Removal;
 
-use super::bindings::{self, list_head, trace_event_call, trace_event_class, trace_event_fields};
+use super::bindings::{
+    self,
+    ftrace_event_field,
+    list_head,
+    trace_event_call,
+    trace_event_class,
+    trace_event_fields, //
+};
 use super::event_files::EventFiles;
-use super::event_mutex::{EventMutexHeld, EventMutexLocked};
+use super::event_mutex::{
+    EventMutexHeld,
+    EventMutexLocked, //
+};
 use super::task_work::current_task;
 use super::work_queue::OwnedQueue;
-use crate::schema::{Field, Location, COMMON_SIZE};
+use crate::schema::{
+    Field,
+    Location,
+    COMMON_SIZE, //
+};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::mem::{offset_of, MaybeUninit};
+use core::mem::{
+    offset_of,
+    MaybeUninit, //
+};
 use core::ops::Deref;
 use core::ptr;
-use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
+use kernel::list::{
+    impl_list_arc_safe,
+    impl_list_item,
+    AtomicTracker,
+    ListLinks,
+    TryNewListArc, //
+};
 use kernel::new_work;
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 use kernel::sync::Arc;
 use kernel::types::Opaque;
-use kernel::workqueue::{self, Work, WorkItem};
+use kernel::workqueue::{
+    self,
+    Work,
+    WorkItem, //
+};
 
 /// What the owner of a trace event wants to know of it.
 pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
@@ -56,7 +86,7 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// on the event: it cannot be unregistered from here, which is why that takes a [`Removal`].
     fn last_detached(event: &TraceEvent<Self>, held: &mut EventMutexHeld);
 
-    /// Nobody uses the event any more, unless somebody began to since. `event_mutex` may be held.
+    /// The last reference to the event was dropped; there may be a new one since. `event_mutex` may be held.
     fn last_put(event: Arc<TraceEvent<Self>>);
 }
 
@@ -136,10 +166,37 @@ pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
 /// The end of an array of fields, and nothing before it: zeros.
 struct NoFields(UnsafeCell<MaybeUninit<trace_event_fields>>);
 
-// SAFETY: Nobody writes to it.
+// SAFETY: Nothing writes to it.
 unsafe impl Sync for NoFields {}
 
 static NO_FIELDS: NoFields = NoFields(UnsafeCell::new(MaybeUninit::zeroed()));
+
+/// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an empty
+/// list for a field, and reads an offset and a size behind it: so it lies in a field of zeros.
+struct EmptyList(UnsafeCell<MaybeUninit<ftrace_event_field>>);
+
+// SAFETY: The trace core reads it only: it adds fields to no event of ours, and takes out and frees
+// those that it finds in the list, which are none.
+unsafe impl Sync for EmptyList {}
+
+impl EmptyList {
+    /// The head of the list.
+    const fn head(&self) -> *mut list_head {
+        const { assert!(offset_of!(ftrace_event_field, link) == 0) };
+        self.0.get().cast()
+    }
+}
+
+static EMPTY_LIST: EmptyList = EmptyList(UnsafeCell::new({
+    let mut field: MaybeUninit<ftrace_event_field> = MaybeUninit::zeroed();
+    let link = field.as_mut_ptr().cast::<list_head>();
+    // SAFETY: The first member of the field.
+    unsafe {
+        (*link).next = EMPTY_LIST.head();
+        (*link).prev = EMPTY_LIST.head();
+    }
+    field
+}));
 
 // SAFETY: The raw pointers inside lead into the structure itself; the trace core may use a call
 // from any thread.
@@ -227,7 +284,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             GFP_KERNEL_ACCOUNT,
         )?;
 
-        // SAFETY: Nobody else knows the event yet, and an `Arc` does not move its content: we may
+        // SAFETY: Nothing else knows the event yet, and an `Arc` does not move its content: we may
         // write the C structures and make them point to each other. The fields are freed with their head.
         unsafe {
             event.format.link(event.fields.get());
@@ -259,8 +316,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // SAFETY: Promised by the caller; the call is the first member of the event.
         let event = unsafe { &*call.cast_const().cast::<Self>() };
         if !event.format.has_fields() || REMOVER.load(Relaxed) == current_task() {
-            // SAFETY: This makes a pointer only, to a static.
-            return unsafe { ptr::addr_of_mut!(bindings::user_events_no_fields.link) };
+            return EMPTY_LIST.head();
         }
         event.fields.get()
     }

@@ -9,8 +9,14 @@
 use super::super::event_files::Reader;
 use super::super::perf;
 use super::super::ring_buffer::NotRecorded;
-use super::{TraceEvent, TraceEventOwner};
-use crate::schema::{self, Ending};
+use super::{
+    TraceEvent,
+    TraceEventOwner, //
+};
+use crate::schema::{
+    self,
+    Ending, //
+};
 
 /// A payload that is a valid record of an event, and that event.
 ///

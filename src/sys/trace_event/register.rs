@@ -3,15 +3,30 @@
 //! Making a trace event known to the trace core, and taking it away again.
 
 use super::super::bindings;
-use super::super::dyn_event::{DynEventOwner, DynEvents};
-use super::super::event_mutex::{EventMutexGuard, EventMutexHeld};
+use super::super::c_list;
+use super::super::dyn_event::{
+    DynEventOwner,
+    DynEvents, //
+};
+use super::super::event_mutex::{
+    EventMutexGuard,
+    EventMutexHeld, //
+};
+use super::super::symbols;
 use super::super::task_work::current_task;
-use super::{TraceEvent, UnregisteredEvent, REMOVER};
+use super::{
+    TraceEvent,
+    UnregisteredEvent,
+    REMOVER, //
+};
 use core::mem::offset_of;
 use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
-use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
@@ -44,9 +59,9 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
             } else if let Err(error) = to_result(bindings::trace_add_event_call(call)) {
                 bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
                 Err(error)
-            } else if !bindings::user_events_has_directory(call) {
+            } else if !Self::has_directory(call) {
                 // The trace core does not say when it runs out of memory on the way. The removal
-                // also unregisters the number. It fails if somebody is attached already; then the
+                // also unregisters the number. It fails if a consumer is attached already; then the
                 // event is there, incomplete as it is.
                 match event.remove_call(held) {
                     Ok(()) => Err(ENOMEM),
@@ -64,13 +79,36 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
             // SAFETY: The event is alive; this makes a pointer only.
             let entry = Opaque::cast_into(unsafe { ptr::addr_of!((*trace_cores).dyn_event) });
             // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
-            // that nobody writes to. `event_mutex` is held.
+            // that is not written to. The list was found, as there is a guard of its lock, which
+            // is held.
             unsafe {
                 (*entry).ops = ptr::from_ref(DynEvents::<O>::OPERATIONS).cast_mut();
-                bindings::user_events_add_dyn_event(entry);
+                c_list::add_tail(&raw mut (*entry).list, symbols::dyn_event_list());
             }
         }
         ret
+    }
+
+    /// Has the top tracer made the event's directory? Not so when it ran out of memory there, of which it
+    /// returns no error. Cheap for an event that is new: it is the first that the trace core comes upon.
+    ///
+    /// # Safety
+    ///
+    /// `call` must be one of ours that the trace core knows, and `event_mutex` be held by an
+    /// [`EventMutexGuard`].
+    unsafe fn has_directory(call: *mut bindings::trace_event_call) -> bool {
+        // SAFETY: The symbols were found, as there is a guard. Group and name are strings that stay with
+        // the call, which has a tracepoint for its name. A file that is found is not freed as long as
+        // the lock is held.
+        unsafe {
+            let tracepoint = (*call).__bindgen_anon_1.tp;
+            let file = bindings::user_events_find_event_file(
+                symbols::top_trace_array(),
+                (*(*call).class).system,
+                (*tracepoint).name,
+            );
+            !file.is_null() && (*file).event_call == call && !(*file).ei.is_null()
+        }
     }
 }
 
@@ -98,9 +136,13 @@ impl<O: DynEventOwner> TraceEvent<O> {
         if !*self.registered.get(held) {
             return false;
         }
-        // SAFETY: While registered the call is alive. Its count is only raised under `event_mutex`,
-        // so it cannot rise while that is held.
-        unsafe { bindings::user_events_call_is_referenced(self.call.get()) }
+        // SAFETY: While registered the call is alive, and of a dynamic event, so the union has its
+        // count. That is only raised under `event_mutex`, so it cannot rise while that is held.
+        let count = unsafe {
+            let count = &raw mut (*self.call.get()).__bindgen_anon_2.refcnt;
+            Atomic::<i32>::from_ptr(&raw mut (*count).counter)
+        };
+        count.load(Relaxed) != 0
     }
 
     /// The right to take the event away from the trace core.
@@ -180,7 +222,7 @@ impl<'a, O: DynEventOwner> Removal<'a, O> {
         *event.registered.get_mut(held) = false;
         // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant the
         // trace core does not look for the next entry from here.
-        unsafe { bindings::user_events_remove_dyn_event(event.dyn_event.get()) };
+        unsafe { c_list::del(&raw mut (*event.dyn_event.get()).list) };
         // SAFETY: The reference count that `register` gave away by `Arc::into_raw`, given back.
         drop(unsafe { Arc::from_raw(Arc::as_ptr(event)) });
         Ok((event, held))
