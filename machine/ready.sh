@@ -55,6 +55,13 @@ own_kernel() {
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
 }
 
+# kernel_log COMMAND...: have kernel-log judge a kernel's log; it is built with the selftests, or now. Files are named from
+# the clone's directory.
+kernel_log() {
+	[[ -x ${machine%/*}/build/target/release/kernel-log ]] || "$machine/build" kernel-log || return 2
+	"$machine/namespace" /build/target/release/kernel-log "$@"
+}
+
 make_root() { # DIR
 	say "Making the Debian root (once; about two minutes)"
 	host_can_make_root "$CACHE"

@@ -513,28 +513,23 @@ impl Process {
         // One page a turn, and another one the next time: no process keeps a task of the queue for longer
         // than that, and no page keeps others from being asked for.
         let mut now_asked = None;
-        let mut first_guarded = None;
-        let mut pause = tries;
-        let ask = |page| {
-            self.with_mm(|mm| {
-                if let Some(locked) = LockedMm::try_lock(mm) {
-                    locked.ask_handler(page, wait);
-                }
-            });
-        };
         self.for_each_page(&sites, |enablers| {
             let Some(first) = enablers.iter().flatten().next() else {
                 return;
             };
             let page = first.bit().page();
             let mut outcome = self.write_foreign(enablers);
-            if matches!(outcome, Outcome::Other(Server::Handler)) {
-                first_guarded.get_or_insert(page);
-                if now_asked.is_none() && page > asked {
-                    now_asked = Some(page);
-                    ask(page);
-                    outcome = self.write_foreign(enablers);
-                }
+            if matches!(outcome, Outcome::Other(Server::Handler))
+                && now_asked.is_none()
+                && page > asked
+            {
+                now_asked = Some(page);
+                self.with_mm(|mm| {
+                    if let Some(locked) = LockedMm::try_lock(mm) {
+                        locked.ask_handler(page, wait);
+                    }
+                });
+                outcome = self.write_foreign(enablers);
             }
             let left = match outcome {
                 Outcome::Done => return,
@@ -545,13 +540,8 @@ impl Process {
                 left.add(enabler.site());
             }
         });
-        if let (None, Some(page)) = (now_asked, first_guarded) {
-            // The last of them was asked for before: from the first one again.
-            now_asked = Some(page);
-            ask(page);
-            // It may have come, which is to be seen soon.
-            pause = 0;
-        }
+        // If the last of them was asked for before, the next turn begins with the first one, soon.
+        let pause = if now_asked.is_some() { tries } else { 0 };
         let mut repairs = self.repairs.lock();
         repairs.under_way -= 1;
         repairs.asked = now_asked.unwrap_or(0);

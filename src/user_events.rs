@@ -27,7 +27,7 @@ mod registrations;
 mod registry;
 mod repair;
 mod retries;
-pub mod schema;
+mod schema;
 mod sys;
 mod unregistered;
 mod writer;

@@ -3,7 +3,7 @@
 //! What the machine says of itself: memory in use, modules, the kernel's log.
 
 use crate::errno::Errno;
-use crate::{trouble, wait};
+use crate::wait;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
@@ -203,17 +203,11 @@ impl Log {
             match self.file.read(&mut buffer).map_err(Errno::from) {
                 Ok(length) => {
                     let text = String::from_utf8_lossy(&buffer[..length]);
-                    // Level, number and time; then the line; then lines of properties.
-                    let text = text.lines().next().unwrap_or("");
-                    lines.push(
-                        text.split_once(';')
-                            .map_or(text, |(_, line)| line)
-                            .to_string(),
-                    );
+                    lines.push(kernel_log::kmsg_text(&text).to_string());
                 }
                 Err(Errno::EAGAIN) => return lines,
                 // EPIPE: overwritten before it was read; what is left follows.
-                Err(Errno(libc::EPIPE)) => lines.push(trouble::LOST.to_string()),
+                Err(Errno(libc::EPIPE)) => lines.push(kernel_log::LOST.to_string()),
                 Err(errno) => panic!("read /dev/kmsg: {errno:?}"),
             }
         }

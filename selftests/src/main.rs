@@ -249,7 +249,6 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == fuzz::OPTION => return fuzz::main(rest),
         Some((first, rest)) if first == fuzz::ACTOR_OPTION => fuzz::actor_main(rest),
         Some((first, rest)) if first == witness::OPTION => return witness::main(rest),
-        Some((first, rest)) if first == trouble::OPTION => return trouble::main(rest),
         _ => {}
     }
     let options = match options() {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Did a machine die of its emulator's fault?
+//!
+//! The kernel rewrites its code while it runs, with a breakpoint as the first byte. Rarely QEMU has the other CPU meet
+//! it when all is done and no handler waits for it any more. The same has been seen without the module.
+
+/// What begins a report of the kernel's.
+const REPORTS: [&str; 8] = [
+    "Oops: ",
+    "BUG: ",
+    "WARNING: ",
+    "general protection fault: ",
+    "KASAN: ",
+    "KCSAN: ",
+    "Kernel panic",
+    "Call Trace:",
+];
+
+/// The one that may be the emulator's fault.
+const BREAKPOINT: &str = "Oops: int3: 0000";
+
+/// Did the kernel that said this on its console die of code that the emulator should not have run?
+///
+/// It did only if the first report is of a breakpoint at a symbol of the kernel's own text: freed text of a module is
+/// filled with breakpoints, too, but has no symbol. And no function of a module may be in the report.
+pub fn is_emulator_fault(console: &str) -> bool {
+    let lines = console.split('\n');
+    let lines = lines.map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let mut report = lines
+        .skip_while(|line| !REPORTS.iter().any(|text| line.contains(text)))
+        .peekable();
+    if !report.peek().is_some_and(|line| line.contains(BREAKPOINT)) {
+        return false;
+    }
+    let mut is_in_kernel_text = false;
+    for line in report {
+        // Those of what was interrupted may follow the first.
+        if let Some((_, place)) = line.split_once("RIP: 0010:") {
+            is_in_kernel_text |= is_symbol_of_kernel(place);
+            if !is_in_kernel_text {
+                return false;
+            }
+        }
+        if has_function_of_module(line) {
+            return false;
+        }
+        if line.contains("end trace") {
+            break;
+        }
+    }
+    is_in_kernel_text
+}
+
+/// Is this `symbol+0x10/0x900`, with no module after it?
+fn is_symbol_of_kernel(place: &str) -> bool {
+    let end = place.find('+').unwrap_or(place.len());
+    let (symbol, offset) = place.split_at(end);
+    let begins = symbol.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let goes_on = symbol
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+    begins && goes_on && after_offset(offset) == Some("")
+}
+
+/// Is `+0x10/0x900 [` in the line?
+fn has_function_of_module(line: &str) -> bool {
+    let mut offsets = line.match_indices("+0x").map(|(at, _)| line.split_at(at).1);
+    offsets.any(|offset| after_offset(offset).is_some_and(|rest| rest.starts_with(" [")))
+}
+
+/// What follows an offset and a size such as `+0x10/0x900`, if the text begins with these.
+fn after_offset(text: &str) -> Option<&str> {
+    after_number(after_number(text.strip_prefix('+')?)?.strip_prefix('/')?)
+}
+
+/// What follows a number such as `0x10`.
+fn after_number(text: &str) -> Option<&str> {
+    let digits = text.strip_prefix("0x")?;
+    let rest = digits.trim_start_matches(|c: char| matches!(c, '0'..='9' | 'a'..='f'));
+    (rest.len() < digits.len()).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BREAKPOINT_TITLE: &str = "Oops: int3: 0000 [#1] SMP NOPTI";
+    const IN_KERNEL: &str = "__schedule+0x10/0x900";
+    const IN_FREED_TEXT: &str = "0xffffffffc0201234";
+
+    fn report(title: &str, place: &str, frame: &str) -> String {
+        format!(
+            "[    1.000000] user_events: loaded
+[    9.000000] {title}
+[    9.000001] CPU: 1 UID: 0 PID: 7 Comm: selftests Tainted: G           O        7.3.4 #1
+[    9.000002] RIP: 0010:{place}
+[    9.000003] Call Trace:
+[    9.000004]  {frame}
+[    9.000005] Modules linked in: user_events(O)
+[    9.000006] ---[ end trace 0000000000000000 ]---
+"
+        )
+    }
+
+    fn breakpoint(place: &str) -> String {
+        report(BREAKPOINT_TITLE, place, "try_to_wake_up+0x1/0x2")
+    }
+
+    #[test]
+    fn a_breakpoint_in_the_kernels_own_text_is() {
+        let console = breakpoint(IN_KERNEL);
+        assert!(is_emulator_fault(&console));
+        // As a console shows it.
+        assert!(is_emulator_fault(&console.replace('\n', "\r\n")));
+        assert!(is_emulator_fault(console.trim_end()));
+        assert!(is_emulator_fault(&breakpoint(
+            "_raw_spin_lock.constprop.0+0x1/0x2"
+        )));
+    }
+
+    /// The registers of what was interrupted, and how the machine goes down.
+    #[test]
+    fn what_follows_it_does_not_matter() {
+        let mut console = breakpoint(IN_KERNEL);
+        console.push_str("RIP: 0010:0xffffffffc0201234\n");
+        console.push_str("Kernel panic - not syncing: Fatal exception\n");
+        console.push_str(&report("BUG: one", "one+0x1/0x2 [user_events]", "two"));
+        assert!(is_emulator_fault(&console));
+        let again = "try_to_wake_up+0x1/0x2\nRIP: 0010:0xffffffffc0201234";
+        let console = report(BREAKPOINT_TITLE, IN_KERNEL, again);
+        assert!(is_emulator_fault(&console));
+    }
+
+    #[test]
+    fn a_breakpoint_in_freed_text_is_not() {
+        let console = breakpoint(IN_FREED_TEXT);
+        assert!(!is_emulator_fault(&console));
+        // One in freed text before another.
+        assert!(!is_emulator_fault(&(console + &breakpoint(IN_KERNEL))));
+    }
+
+    #[test]
+    fn a_breakpoint_elsewhere_is_not() {
+        for place in [
+            "register+0x10/0x900 [user_events]",
+            "register+0x10/0x900 [other]",
+            "__schedule",
+            "__schedule+0x10",
+            "__schedule+0x10/",
+            "__schedule+0x/0x900",
+            "__schedule+0x10/0x900 ",
+            "+0x10/0x900",
+            "0schedule+0x10/0x900",
+            "a b+0x10/0x900",
+            "",
+        ] {
+            assert!(!is_emulator_fault(&breakpoint(place)), "{place}");
+        }
+    }
+
+    #[test]
+    fn one_with_a_module_in_the_stack_is_not() {
+        for frame in [
+            " write_one+0x1/0x2 [user_events]",
+            "? write_one+0xab/0xcd [other]",
+            "one+0x1/0x2 two+0x1/0x2 [user_events]",
+        ] {
+            let console = report(BREAKPOINT_TITLE, IN_KERNEL, frame);
+            assert!(!is_emulator_fault(&console), "{frame}");
+        }
+        let frame = "one+0x1 [user_events]";
+        assert!(is_emulator_fault(&report(
+            BREAKPOINT_TITLE,
+            IN_KERNEL,
+            frame
+        )));
+    }
+
+    #[test]
+    fn another_fault_is_not() {
+        for title in [
+            "Oops: 0000 [#1] SMP NOPTI",
+            "Oops: int3: 0001 [#1] SMP NOPTI",
+            "general protection fault: 0000 [#1] SMP NOPTI",
+            "BUG: unable to handle page fault for address: 0000000000000000",
+            "WARNING: CPU: 0 PID: 1 at kernel/trace/trace.c:1",
+            "int3: 0000",
+        ] {
+            let console = report(title, IN_KERNEL, "one");
+            assert!(!is_emulator_fault(&console), "{title}");
+        }
+    }
+
+    #[test]
+    fn what_follows_another_report_is_not() {
+        for title in [
+            "BUG: KASAN: slab-use-after-free in one",
+            "KASAN: null-ptr-deref in range",
+            "BUG: KCSAN: data-race in one / other",
+            "WARNING: possible circular locking dependency detected",
+            "Call Trace:",
+            "Kernel panic - not syncing: one",
+        ] {
+            let console = format!("[    8.000000] {title}\n{}", breakpoint(IN_KERNEL));
+            assert!(!is_emulator_fault(&console), "{title}");
+        }
+    }
+
+    #[test]
+    fn a_panic_without_a_report_is_not() {
+        assert!(!is_emulator_fault(
+            "[    9.000000] Kernel panic - not syncing: Oops: int3\n"
+        ));
+        // A report without the place.
+        assert!(!is_emulator_fault("[    9.000000] Oops: int3: 0000 [#1]\n"));
+    }
+
+    #[test]
+    fn an_empty_console_is_not() {
+        assert!(!is_emulator_fault(""));
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Judges a kernel's log: is it free of reports of trouble, and of messages of the module besides those of loading and
+//! unloading?
+//!
+//! The selftests judge with [`unwelcome`] what each test brings about. The program `kernel-log` judges with [`check`]
+//! the log of a whole run, and with [`is_emulator_fault`] the console of a machine that died. What is trouble, and what
+//! is pardoned, stands in `lists/`, with a comment for each entry.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod emulator_fault;
+mod judge;
+mod lists;
+mod module;
+mod prefix;
+mod race;
+
+pub use check::{
+    check,
+    Extent,
+    Finding, //
+};
+pub use emulator_fault::is_emulator_fault;
+pub use judge::{
+    unwelcome,
+    Allowed,
+    LOST, //
+};
+pub use prefix::kmsg_text;

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the module says, and what the kernel says in its name.
+
+/// What the kernel puts before a message of the module's.
+const BEFORE_MESSAGE: &str = "user_events: ";
+
+/// What the kernel puts after a function of the module's in a stack.
+pub(crate) const IN_STACK: &str = "[user_events]";
+
+/// What may always be there: loading, unloading, and why they take long or fail. The last is the kernel's own.
+const USUAL: [&str; 4] = [
+    "loaded",
+    "unloaded",
+    "unloading waits for event probes and triggers that refer to its events",
+    "loading out-of-tree module taints kernel.",
+];
+
+/// The same, with something of its own at the end.
+const USUAL_BEGIN: [&str; 2] = ["cannot load: ", "module verification failed: "];
+
+/// What the C implementation says, by the same name, of every bit that it cannot write.
+const OF_C: &str = "Fault for mm: ";
+
+/// The message, if the line is one of the module's.
+pub(crate) fn message(line: &str) -> Option<&str> {
+    line.strip_prefix(BEFORE_MESSAGE)
+}
+
+/// Is this message welcome? The kernel may have the C implementation.
+pub(crate) fn is_usual(message: &str, c_implementation: bool) -> bool {
+    USUAL.contains(&message)
+        || USUAL_BEGIN.iter().any(|start| message.starts_with(start))
+        || misses_changed_symbol(message)
+        || finds_other_layout(message)
+        || (c_implementation && message.starts_with(OF_C))
+}
+
+/// Does the module miss a symbol that no kernel has? A test changes the names that it looks for, so that they end in `#`.
+fn misses_changed_symbol(message: &str) -> bool {
+    let name = message.strip_prefix("the kernel has no symbol '");
+    name.and_then(|name| name.strip_suffix("#'"))
+        .is_some_and(is_name)
+}
+
+/// A test asks for that, too.
+fn finds_other_layout(message: &str) -> bool {
+    let name = message.strip_prefix("this kernel has another layout of struct ");
+    name.is_some_and(is_name)
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: [&str; 8] = [
+        "loaded",
+        "unloaded",
+        "unloading waits for event probes and triggers that refer to its events",
+        "loading out-of-tree module taints kernel.",
+        "cannot load: cannot find symbols: error -4",
+        "module verification failed: signature and/or required key missing - tainting kernel",
+        "the kernel has no symbol 'event_mute#'",
+        "this kernel has another layout of struct ftrace_event_field",
+    ];
+
+    const BAD: [&str; 16] = [
+        "",
+        "something else",
+        "loaded twice",
+        "not loaded",
+        "unloading waits for event probes and triggers that refer to its events, or not",
+        "loading out-of-tree module taints kernel",
+        "cannot load",
+        "it cannot load: one",
+        "module verification failed",
+        "the kernel has no symbol 'event_mutex'",
+        "the kernel has no symbol '#'",
+        "the kernel has no symbol 'event mute#'",
+        "the kernel has no symbol 'event_mute#' or another",
+        "this kernel has another layout of struct ",
+        "this kernel has another layout of struct ftrace_event_field, or of another",
+        "this kernel has another layout of union one",
+    ];
+
+    #[test]
+    fn loading_and_unloading_are_usual_and_nothing_else() {
+        for of_c in [false, true] {
+            for message in GOOD {
+                assert!(is_usual(message, of_c), "{message}");
+            }
+            for message in BAD {
+                assert!(!is_usual(message, of_c), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_c_implementation_tells_of_bits_that_it_cannot_write() {
+        let said = "Fault for mm: 0x(____ptrval____) @ 0x20001034 event: one";
+        assert!(is_usual(said, true));
+        assert!(!is_usual(said, false));
+        assert!(!is_usual(&format!("no {said}"), true));
+    }
+
+    #[test]
+    fn a_message_has_the_name_at_its_start() {
+        assert_eq!(message("user_events: loaded"), Some("loaded"));
+        for line in [
+            "user_events loaded",
+            "user_events:loaded",
+            "other: user_events: one",
+            "user_events_test: one",
+        ] {
+            assert_eq!(message(line), None, "{line}");
+        }
+    }
+}

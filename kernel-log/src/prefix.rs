@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What stands beside the text of a line: in `dmesg`, on a console and in `/dev/kmsg`.
+
+/// A line of `dmesg` or of a console without what stands before its text, the time and the task or CPU in brackets, and
+/// without the blanks at its end.
+pub(crate) fn without_prefix(line: &str) -> &str {
+    let mut text = line.trim_end_matches([' ', '\t', '\r']);
+    while let Some(rest) = after_bracket(text) {
+        text = rest;
+    }
+    text
+}
+
+/// What follows `[ 1.000000] `, `[ T12] ` or `[ C1] `.
+fn after_bracket(text: &str) -> Option<&str> {
+    let (inside, rest) = text.strip_prefix('[')?.split_once("] ")?;
+    let inside = inside.trim_start_matches(' ');
+    let number = inside.strip_prefix(['T', 'C']).unwrap_or(inside);
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    (!number.is_empty() && number.chars().all(is_number)).then_some(rest)
+}
+
+/// The text of a record of `/dev/kmsg`, which has level, number and time before it, then `;`, and after it lines of
+/// properties.
+pub fn kmsg_text(record: &str) -> &str {
+    let line = record.lines().next().unwrap_or_default();
+    line.split_once(';').map_or(line, |(_, text)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_and_task_are_no_part_of_the_text() {
+        for line in [
+            "one [two] three",
+            "[    0.000000] one [two] three",
+            "[12345.678901] one [two] three",
+            "[    2.000000] [   T12] one [two] three",
+            "[    2.000000] [    C1] one [two] three \t\r",
+        ] {
+            assert_eq!(without_prefix(line), "one [two] three", "{line}");
+        }
+    }
+
+    #[test]
+    fn other_brackets_are_part_of_the_text() {
+        for line in [
+            "[one] two",
+            "[] two",
+            "[T] two",
+            "[TC1] two",
+            "[   1.0 ] two",
+            "[1.0]two",
+            " [1.0] two",
+            "[    2.000000]",
+        ] {
+            assert_eq!(without_prefix(line), line);
+        }
+    }
+
+    #[test]
+    fn a_record_has_its_text_between_level_and_properties() {
+        let record =
+            "6,339,5140900,-;user_events: one; two\n SUBSYSTEM=acpi\n DEVICE=+acpi:PNP0A03:00\n";
+        assert_eq!(kmsg_text(record), "user_events: one; two");
+        assert_eq!(kmsg_text("6,339,5140900,c;"), "");
+        assert_eq!(kmsg_text(""), "");
+    }
+}
