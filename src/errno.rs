@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The schema's errors as the kernel's.
+//! The schema's errors as the kernel's, so that `?` turns the one into the other.
 
 use crate::schema;
 use kernel::prelude::*;
 
 impl From<schema::Error> for Error {
+    /// C: the errnos of include/uapi/asm-generic/errno-base.h.
     fn from(error: schema::Error) -> Self {
         match error.errno() {
             schema::Errno::Inval => EINVAL,

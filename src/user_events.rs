@@ -23,7 +23,7 @@ mod events;
 #[cfg(USER_EVENTS_FAIL_LOAD)]
 mod fail_load;
 mod mms;
-pub mod schema;
+mod schema;
 mod sorted_arcs;
 mod sys;
 mod uapi;

@@ -66,6 +66,11 @@ impl Cgroup {
         fs::write(root().join("cgroup.procs"), "0").expect("leave a cgroup");
     }
 
+    /// Has the kernel take so many bytes of memory from the group, where there are as many that can be.
+    pub fn reclaim(&self, bytes: usize) {
+        let _ = fs::write(self.dir.join("memory.reclaim"), bytes.to_string());
+    }
+
     /// A line of one of the group's files that are lists of numbers.
     pub fn number(&self, file: &str, key: &str) -> i64 {
         let text = fs::read_to_string(self.dir.join(file)).expect("a file of the cgroup");

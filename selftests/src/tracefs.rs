@@ -242,6 +242,26 @@ impl Tracer {
             .collect()
     }
 
+    /// The same, each with its time, of a tracer whose clock counts: in the order of these times. The kernel merges the
+    /// buffers of all CPUs as it prints, and what is written over meanwhile may have it print a later record first.
+    pub fn timed_lines_of(&self, file: &str, event: &str) -> Vec<(u64, String)> {
+        let separator = format!(": {event}: ");
+        let mut lines: Vec<(u64, String)> = read(&self.dir.join(file))
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| {
+                let (before, fields) = line.split_once(&separator)?;
+                let time = before.rsplit(' ').next().unwrap_or_default();
+                let time = time
+                    .parse()
+                    .unwrap_or_else(|_| panic!("the time in {line:?}"));
+                Some((time, format!("{event}: {fields}")))
+            })
+            .collect();
+        lines.sort_by_key(|&(time, _)| time);
+        lines
+    }
+
     /// Takes all records of the event with this id out of the tracer's ring buffers, in the order in
     /// which they were written, on whatever CPU.
     pub fn take_records(&self, id: u64) -> Vec<Record> {

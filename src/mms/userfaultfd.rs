@@ -39,28 +39,23 @@ impl UserMm {
         // One page a turn, and another one the next time: no mm keeps a worker of the queue for longer than that,
         // and no page keeps others from being asked for.
         let mut now_asked = None;
-        let mut first_guarded = None;
-        let mut pause = tries;
-        let ask = |page| {
-            self.with_mm(|mm| {
-                if let Some(locked_mm) = LockedMm::try_lock(mm) {
-                    locked_mm.ask_handler(page, wait);
-                }
-            });
-        };
         self.for_each_page(&addrs, |enablers| {
             let Some(first) = enablers.iter().flatten().next() else {
                 return;
             };
             let page = first.bit().page();
             let mut outcome = self.write_remote(enablers);
-            if matches!(outcome, Outcome::Other(Backing::Userfaultfd)) {
-                first_guarded.get_or_insert(page);
-                if now_asked.is_none() && page > last_asked {
-                    now_asked = Some(page);
-                    ask(page);
-                    outcome = self.write_remote(enablers);
-                }
+            if matches!(outcome, Outcome::Other(Backing::Userfaultfd))
+                && now_asked.is_none()
+                && page > last_asked
+            {
+                now_asked = Some(page);
+                self.with_mm(|mm| {
+                    if let Some(locked_mm) = LockedMm::try_lock(mm) {
+                        locked_mm.ask_handler(page, wait);
+                    }
+                });
+                outcome = self.write_remote(enablers);
             }
             let left = match outcome {
                 Outcome::Done => return,
@@ -71,13 +66,8 @@ impl UserMm {
                 left.add(enabler.addr());
             }
         });
-        if let (None, Some(page)) = (now_asked, first_guarded) {
-            // The last of them was asked for before: from the first one again.
-            now_asked = Some(page);
-            ask(page);
-            // It may have come, which is to be seen soon.
-            pause = 0;
-        }
+        // If the last of them was asked for before, the next turn begins with the first one, soon.
+        let pause = if now_asked.is_some() { tries } else { 0 };
         let mut repairs = self.repairs.lock();
         repairs.in_progress -= 1;
         repairs.last_asked = now_asked.unwrap_or(0);

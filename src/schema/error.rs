@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why a description or a payload was refused.
+//! Why a description or a payload is refused, and with which errno.
 
-/// Why a description or a payload was refused.
+/// Why a description or a payload is refused.
 ///
-/// Finer than what user space gets to see, so that tests and messages can tell the cases apart;
-/// [`Error::errno`] is what user space gets.
+/// [`Error::errno`] is what user space is told. C has no names for the cases: the functions of
+/// kernel/trace/trace_events_user.c return errnos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The description is longer than [`MAX_DESCRIPTION`](super::MAX_DESCRIPTION).
+    /// The description is longer than 511 bytes.
     TooLong,
     /// The description starts with a space or holds nothing at all.
     NameEmpty,
-    /// The name is longer than [`MAX_NAME`](super::MAX_NAME).
+    /// The name is longer than 255 bytes.
     NameTooLong,
     /// The name holds a control byte, white space or a `/`.
     NameByte,
-    /// The name is taken where the event's directory goes: `.`, `..`, `enable`, `filter`.
+    /// The directory of the events has a file of this name, or no directory can have it: `.`, `..`,
+    /// `enable`, `filter`.
     NameReserved,
     /// The name holds a `:`, which introduces flags, and no flag exists.
     Flags,
-    /// The event is said to be in a group other than ours.
+    /// The line names another group than `user_events`.
     Group,
     /// A field is not `TYPE NAME`, or `struct TAG NAME SIZE`, with single spaces.
     FieldSyntax,
-    /// The type is none of those that have a known size.
+    /// The type is none that has a known size.
     UnknownType,
-    /// The type could be taken for another one by the rest of the kernel, or garbles `format`.
+    /// The rest of the kernel could take the type for another one, or it would garble `format`.
     UnsafeType,
     /// The length of an array is no number, zero, or too large.
     ArrayLength,
@@ -36,19 +37,20 @@ pub enum Error {
     FieldName,
     /// Two fields have the same name.
     DuplicateField,
-    /// The kernel itself puts a field of that name into every event.
+    /// Every event has a field of this name: a common one, or one for filters and histograms.
     ReservedFieldName,
     /// The fields together are larger than any buffer can hold.
     FixedPartTooLarge,
     /// The payload is shorter than its fixed part.
     PayloadShort,
-    /// A location reaches out of the payload.
+    /// The data of a location does not lie in the payload.
     LocationOutOfBounds,
-    /// The bytes a location of characters tells of do not end in NUL.
+    /// The data of a location of characters does not end in NUL.
     MissingNul,
 }
 
-/// What user space is told, as an errno of that name.
+/// An errno (include/uapi/asm-generic/errno-base.h), of which this code, which is also built
+/// without the kernel, only has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errno {
     /// `EINVAL`
@@ -60,7 +62,7 @@ pub enum Errno {
 }
 
 impl Error {
-    /// The errno that stands for this error in the ABI.
+    /// The errno that user space is told.
     pub const fn errno(self) -> Errno {
         match self {
             Error::FixedPartTooLarge => Errno::TooBig,

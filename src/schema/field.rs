@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One field: its type, size and sign, and whether it tells where more data lies.
+//! One field: its type, size and sign, and whether it is a location of more data.
 //!
 //! # Types that the rest of the kernel would misread
 //!
-//! Filters, histograms, event probes and the trace file do not ask us what a field is. They search
-//! the text of its type for certain words, wherever these stand in it:
+//! Filters, histograms, event probes and the trace file do not ask an event what its fields are.
+//! They search the text of the type for certain words, wherever these stand in it:
 //!
 //! | the text holds | the kernel then takes the field for |
 //! |---|---|
@@ -16,12 +16,14 @@
 //! | `[` and `char` | a string as long as the field |
 //! | exactly `char *` or `const char *` | the address of a string in the kernel's memory |
 //!
-//! and it follows such a location without a look at the bounds, since kernel code made the record.
-//! So a `struct my__rel_loc_char`, whose bytes the user may choose freely and nobody checks, would
-//! have the kernel read wherever the user likes, and so would `__rel_loc x__data_loc_char[]`, which
-//! is checked as counted from its own end and read as counted from the start.
+//! (C: `filter_assign_type()` in kernel/trace/trace_events_filter.c, `print_fields()` in
+//! kernel/trace/trace_output.c.) It follows such a location without a look at the bounds, since
+//! kernel code made the record. So a `struct my__rel_loc_char`, whose bytes the user may choose
+//! freely and nothing checks, would have the kernel read wherever the user likes, and so would
+//! `__rel_loc x__data_loc_char[]`, which is checked as counted from its own end and read as counted
+//! from the start.
 //!
-//! The types we let in are safe, because what the search finds is what [`Kind`] says:
+//! The types that are accepted are safe, because what the search finds is what [`Kind`] says:
 //! - integers and arrays of characters have one of a few texts, written out below;
 //! - the only free words are the tag of a struct and the element of a location, and neither may
 //!   hold `__data_loc`, `__rel_loc`, `cpumask_t`, `[`, `]` or `*`. So the two prefixes tell the
@@ -32,12 +34,23 @@
 //! What is not misread may still garble the `format` file that tools parse: control bytes, `"`, `%`
 //! and `\`. They are refused in types as in names.
 
-use super::command::{is_blank, Words};
 use super::error::Error;
-use super::layout::{put_number, Sink, MAX_RECORD};
+use super::limits::{
+    MAX_ARRAY,
+    MAX_ARRAY_DIGITS,
+    MAX_RECORD, //
+};
 use super::payload::Location;
+use super::text::{
+    contains,
+    is_blank,
+    number_from,
+    put_number,
+    Sink,
+    Words, //
+};
 
-/// The size of a type that is one integer.
+/// The size of a type that is one integer, in bytes. C: `user_field_size()`.
 fn integer_size(text: &[u8]) -> Option<u32> {
     match text {
         b"s8" | b"u8" | b"char" | b"unsigned char" => Some(1),
@@ -48,12 +61,6 @@ fn integer_size(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// Most elements of an array.
-const MAX_ARRAY: u32 = 1024;
-
-/// Most bytes of the number between the brackets of an array.
-const MAX_ARRAY_DIGITS: usize = 6;
-
 /// Size of a `__data_loc` or `__rel_loc` field.
 const LOCATION_SIZE: u32 = 4;
 
@@ -62,6 +69,9 @@ const LOCATION_WORDS: [&[u8]; 3] = [b"__data_loc", b"__rel_loc", b"cpumask_t"];
 
 /// Names to which the kernel gives a meaning in every event: the common fields themselves, and what
 /// filters and histograms offer beside them.
+///
+/// C: `trace_define_common_fields()` and `trace_define_generic_fields()`
+/// (kernel/trace/trace_events.c), `parse_field()` (kernel/trace/trace_events_hist.c).
 const RESERVED_FIELD_NAMES: [&[u8]; 8] = [
     b"common_type",
     b"common_flags",
@@ -73,24 +83,26 @@ const RESERVED_FIELD_NAMES: [&[u8]; 8] = [
     b"common_stacktrace",
 ];
 
-/// What a field is.
+/// What a field is, which the trace core has to find in the text of its type, too.
+///
+/// C: the `FILTER_*` that `filter_assign_type()` gives it (include/linux/trace_events.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One integer, of 1, 2, 4 or 8 bytes.
     Integer,
     /// An array of characters, NUL-terminated or full.
     Chars {
-        /// How many.
+        /// Their number.
         len: u32,
     },
-    /// Bytes of which only the user knows the meaning.
+    /// Bytes that are opaque to the kernel.
     Struct,
-    /// Tells where data lies, counted from the start of the record.
+    /// The location of data, counted from the start of the record: `__data_loc`.
     DataLoc {
         /// The data is characters and ends in NUL.
         string: bool,
     },
-    /// Tells where data lies, counted from the end of this field.
+    /// The location of data, counted from the end of this field: `__rel_loc`.
     RelLoc {
         /// The data is characters and ends in NUL.
         string: bool,
@@ -98,7 +110,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What the type in `words` is, and its size.
+    /// What the type in `words` is, and its size in bytes.
+    ///
+    /// C: `user_field_size()` (kernel/trace/trace_events_user.c), which takes more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownType`], [`Error::UnsafeType`], [`Error::ArrayLength`],
+    /// [`Error::StructSize`], or [`Error::FixedPartTooLarge`] if the size has more than 32 bits.
     fn of(words: Words<'_>) -> Result<(Self, u32), Error> {
         let text = words.type_text;
 
@@ -135,11 +154,14 @@ impl Kind {
     }
 }
 
-/// One field of an event.
+/// One field of an event. All sizes and offsets are in bytes.
+///
+/// C: `struct ftrace_event_field` (kernel/trace/trace.h), and for a location also
+/// `struct user_event_validator` (kernel/trace/trace_events_user.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     /// Type and name, as written.
-    spelled: &'a [u8],
+    type_and_name: &'a [u8],
     type_text: &'a [u8],
     name: &'a [u8],
     kind: Kind,
@@ -150,17 +172,19 @@ pub struct Field<'a> {
 impl<'a> Field<'a> {
     /// The field that `words` describe, at `offset` in the record.
     ///
+    /// C: `user_event_parse_field()`, `user_event_add_field()` (kernel/trace/trace_events_user.c).
+    ///
     /// # Errors
     ///
     /// What is wrong with its type, its name or its size, or [`Error::FixedPartTooLarge`] if it
-    /// ends where no record reaches.
+    /// ends past the largest record.
     pub(super) fn new(words: Words<'a>, offset: u32) -> Result<Self, Error> {
         let (kind, size) = Kind::of(words)?;
         check_field_name(words.name)?;
 
         match offset.checked_add(size) {
             Some(end) if end <= MAX_RECORD => Ok(Self {
-                spelled: words.spelled,
+                type_and_name: words.type_and_name,
                 type_text: words.type_text,
                 name: words.name,
                 kind,
@@ -171,45 +195,45 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The type as it was written, e.g. `unsigned char[0x10]` or `struct TAG`.
+    /// The type as it was written, e.g. `unsigned char[0x10]` or `struct TAG`. C: `type`.
     pub fn type_text(&self) -> &'a [u8] {
         self.type_text
     }
 
-    /// The name; may hold bytes that are not ASCII.
+    /// The name; may hold bytes that are not ASCII. C: `name`.
     pub fn name(&self) -> &'a [u8] {
         self.name
     }
 
-    /// Where the field starts, from the start of the record: the first one is at
-    /// [`COMMON_SIZE`](super::COMMON_SIZE).
+    /// Where the field starts in the record: the first one is at
+    /// [`COMMON_SIZE`](super::COMMON_SIZE). C: `offset`.
     pub fn offset(&self) -> u32 {
         self.offset
     }
 
-    /// How many bytes it takes.
+    /// Its size; never 0. C: `size`.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Where it ends, and the next field starts.
+    /// Where it ends in the record, and the next field starts.
     pub fn end(&self) -> u32 {
-        // `new` has seen that this is no more than `MAX_RECORD`.
+        // `new` has checked that this is no more than `MAX_RECORD`.
         self.offset.saturating_add(self.size)
     }
 
-    /// Whether `format` calls it signed: every type that does not start with `u`.
+    /// Is it signed, as `format` shows it: does its type not start with `u`? C: `is_signed`.
     pub fn is_signed(&self) -> bool {
         self.type_text.first() != Some(&b'u')
     }
 
-    /// What it is.
+    /// What the field is. C: `filter_type`.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
     /// The number that `format` prints in brackets behind the name of an array of fixed length, or
-    /// 0 for all else. `struct ftrace_event_field` calls it `len`.
+    /// 0 for all else. C: `len`.
     pub fn array_len(&self) -> u32 {
         match self.kind {
             Kind::Chars { len } => len,
@@ -217,7 +241,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// What [`check_payload`](super::check_payload) has to know of it, if it is a location.
+    /// The field as [`check_payload`](super::check_payload) takes it, if it is a location.
     pub fn location(&self) -> Option<Location> {
         match self.kind {
             Kind::DataLoc { string } => Some(Location::new(self.offset, 0, string)),
@@ -226,9 +250,15 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Writes the field as a description has it.
+    /// Writes the field as `dynamic_events` lists it.
+    ///
+    /// C: `user_field_set_string()` (kernel/trace/trace_events_user.c).
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
     pub(super) fn write_listing<S: Sink>(&self, out: &mut S) -> Result<(), S::Error> {
-        out.put(self.spelled)?;
+        out.put(self.type_and_name)?;
         if self.kind == Kind::Struct {
             out.put(b" ")?;
             put_number(self.size, out)?;
@@ -236,7 +266,9 @@ impl<'a> Field<'a> {
         Ok(())
     }
 
-    /// What stands behind its name in the print format: the conversion by which it is shown.
+    /// The text behind its name in the print format: the conversion by which it is shown.
+    ///
+    /// C: `user_field_format()` (kernel/trace/trace_events_user.c).
     pub(super) fn conversion(&self) -> &'static [u8] {
         match (self.kind, self.size, self.is_signed()) {
             (Kind::Integer, 8, true) => b"=%lld",
@@ -250,7 +282,9 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// What stands before and after its name among the arguments of the print format.
+    /// The text before and after its name among the arguments of the print format.
+    ///
+    /// C: `user_field_is_dyn_string()` (kernel/trace/trace_events_user.c).
     pub(super) fn argument(&self) -> (&'static [u8], &'static [u8]) {
         match self.kind {
             Kind::DataLoc { string: true } => (b", __get_str(", b")"),
@@ -260,7 +294,11 @@ impl<'a> Field<'a> {
     }
 }
 
-/// May a field have this name?
+/// Checks that a field may have this name.
+///
+/// # Errors
+///
+/// [`Error::FieldName`] or [`Error::ReservedFieldName`].
 fn check_field_name(name: &[u8]) -> Result<(), Error> {
     if name.iter().any(|&byte| is_garbling(byte)) {
         return Err(Error::FieldName);
@@ -271,7 +309,11 @@ fn check_field_name(name: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// May this be the tag of a struct, or the element of a location?
+/// Checks that this may be the tag of a struct, or the element of a location.
+///
+/// # Errors
+///
+/// [`Error::UnsafeType`].
 fn check_free_word(word: &[u8]) -> Result<(), Error> {
     let misread = LOCATION_WORDS.iter().any(|mark| contains(word, mark));
     if misread || word.iter().any(|&byte| is_garbling(byte)) {
@@ -285,14 +327,15 @@ fn is_garbling(byte: u8) -> bool {
     is_blank(byte) || matches!(byte, b'"' | b'%' | b'\\' | b'[' | b']' | b'*')
 }
 
-/// Does `part` stand anywhere in `text`? `part` is not empty.
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    (0..text.len()).any(|at| text.get(at..).is_some_and(|rest| rest.starts_with(part)))
-}
-
-/// The length of an array, from what follows its opening bracket.
+/// The length of an array, from the text behind its opening bracket.
 ///
-/// Decimal, octal after `0`, hexadecimal after `0x`, as in C.
+/// Decimal, octal after `0`, hexadecimal after `0x`, with a `+` before it or not.
+///
+/// C: `user_field_array_size()` (kernel/trace/trace_events_user.c).
+///
+/// # Errors
+///
+/// [`Error::ArrayLength`].
 fn array_length(text: &[u8]) -> Result<u32, Error> {
     let number = text.strip_suffix(b"]").ok_or(Error::ArrayLength)?;
     if number.len() > MAX_ARRAY_DIGITS {
@@ -311,8 +354,13 @@ fn array_length(text: &[u8]) -> Result<u32, Error> {
     }
 }
 
-/// The size of a struct: a decimal number, which may have a `+` before it and one newline after it,
-/// as the kernel reads numbers.
+/// The size of a struct: a decimal number, which may have a `+` before it and one newline behind it.
+///
+/// C: `kstrtou32()` (lib/kstrtox.c), for which a number of more than 32 bits is no number.
+///
+/// # Errors
+///
+/// [`Error::StructSize`], or [`Error::FixedPartTooLarge`] if it has more than 32 bits.
 fn struct_size(text: &[u8]) -> Result<u32, Error> {
     let digits = text.strip_prefix(b"+").unwrap_or(text);
     let digits = digits.strip_suffix(b"\n").unwrap_or(digits);
@@ -320,17 +368,4 @@ fn struct_size(text: &[u8]) -> Result<u32, Error> {
         None | Some(0) => Err(Error::StructSize),
         Some(size) => u32::try_from(size).map_err(|_| Error::FixedPartTooLarge),
     }
-}
-
-/// The number that `digits` are in base `radix`, or the largest one if it is larger; `None` if one
-/// is no digit. No digits at all are 0, which is no length and no size either.
-fn number_from(digits: &[u8], radix: u32) -> Option<u64> {
-    digits.iter().try_fold(0u64, |number, &digit| {
-        let digit = char::from(digit).to_digit(radix)?;
-        Some(
-            number
-                .saturating_mul(u64::from(radix))
-                .saturating_add(u64::from(digit)),
-        )
-    })
 }

@@ -1,31 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a user event looks like, and whether bytes are one.
+//! What descriptions, lines of `dynamic_events` and payloads mean.
 //!
 //! A program describes an event as text, `NAME[ FIELD[;FIELD...]]`, and then writes records of that
-//! shape. This module reads the description ([`Description::parse`]), lays the fields out
+//! shape. This module parses the description ([`Description::parse`]), lays out the fields
 //! ([`Field`]), writes the texts that the tracing files show ([`write_listing`],
-//! [`write_print_fmt`]) and decides whether a written payload is a valid record
-//! ([`check_payload`]).
+//! [`write_print_fmt`]) and decides whether a payload is a valid record ([`check_payload`]).
 //!
-//! It is pure: nothing of the kernel, no allocation, checked Rust only, and no way to panic, since
-//! all it reads comes from user space. The same files are part of the kernel module and of a host
-//! crate, where they are tested; so they name only [`core`] and, among themselves, `super`. Both
-//! say `pub mod schema`: it is the whole interface of the one, and more than the other uses.
+//! It knows nothing of the kernel: it allocates nothing, takes no lock, never sleeps and can be
+//! called in any context. It is checked Rust only, and cannot panic, as all it reads comes from user
+//! space. The same files are part of the kernel module and of a host crate, where they are tested;
+//! so they name only [`core`] and, among themselves, `super`. Nothing here is for the tests alone:
+//! the compiler warns of what the module does not use.
 //!
-//! | file | idea |
+//! Each file uses only those above it:
+//!
+//! | file | what is in it |
 //! |---|---|
-//! | `error.rs` | why something was refused, and which errno that is |
-//! | `command.rs` | the text of a description, cut into its parts |
-//! | `field.rs` | one field: type, size, sign, what it may point to |
-//! | `layout.rs` | all fields together: the fixed size, listing, print format, matching |
-//! | `line.rs` | lines of `dynamic_events` |
-//! | `payload.rs` | is this byte string a valid record? |
+//! | `error.rs` | why something is refused, and which errno that is |
+//! | `limits.rs` | how large descriptions, fields and records may be |
+//! | `payload.rs` | whether a payload is a valid record |
+//! | `text.rs` | texts: fields, words and numbers in them, and sinks to write them to |
+//! | `field.rs` | one field: type, size, sign, whether it is a location |
+//! | `description.rs` | name and fields of an event, and its print format |
+//! | `listing.rs` | lines of `dynamic_events` |
 //!
 //! All sizes and offsets are in bytes. Offsets count from the start of the *record*, which begins
-//! with the [`COMMON_SIZE`] bytes of the kernel's common fields; the *payload*, what the program
+//! with the [`COMMON_SIZE`] bytes of the kernel's common fields; the *payload*, which the program
 //! wrote, follows.
+//!
+//! C: kernel/trace/trace_events_user.c, the part about `struct user_event`.
 
+// The interface is public in the host crate only. The module keeps it for itself, so that the compiler
+// warns of what it does not use.
+#![allow(unreachable_pub)]
 // Nothing here may panic. rustc ignores these, clippy checks them on the host.
 #![deny(
     clippy::arithmetic_side_effects,
@@ -36,17 +44,37 @@
     clippy::unwrap_used
 )]
 
-mod command;
+mod description;
 mod error;
 mod field;
-mod layout;
-mod line;
+mod limits;
+mod listing;
 mod payload;
+mod text;
 
-pub use self::command::{check_name, Description, MAX_DESCRIPTION, MAX_NAME};
-pub use self::error::{Errno, Error};
-pub use self::field::{Field, Kind};
-pub use self::layout::{write_listing, write_print_fmt, Fields, Sink};
-pub use self::layout::{COMMON_SIZE, MAX_FIXED, MAX_RECORD};
-pub use self::line::GROUP;
-pub use self::payload::{check_payload, Ending, Location};
+pub use self::description::{
+    check_name,
+    write_print_fmt,
+    Description, //
+};
+pub use self::error::{
+    Errno,
+    Error, //
+};
+pub use self::field::{
+    Field,
+    Kind, //
+};
+pub use self::limits::{
+    COMMON_SIZE,
+    MAX_DESCRIPTION,
+    MAX_FIXED, //
+};
+pub use self::listing::write_listing;
+pub use self::payload::{
+    check_len,
+    check_payload,
+    Ending,
+    Location, //
+};
+pub use self::text::Sink;

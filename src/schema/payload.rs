@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Is this byte string a valid record?
+//! Whether a payload is a valid record of an event.
 //!
 //! A location is a 32-bit number, size in the upper half and offset in the lower one. Once a record
 //! is in a buffer the kernel follows it without a look at the bounds, so it is checked before.
 
 use super::error::Error;
-use super::layout::COMMON_SIZE;
+use super::limits::COMMON_SIZE;
 
-/// A `__data_loc` or `__rel_loc` field, as much of it as checking a payload needs.
+/// A `__data_loc` or `__rel_loc` field, as far as it matters for payloads.
+///
+/// C: `struct user_event_validator` (kernel/trace/trace_events_user.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Where in the record the field lies.
+    /// Offset of the field in the record, in bytes.
     at: u32,
-    /// What its offset counts from, in the record.
+    /// The place in the record that its value counts from.
     base: u32,
-    /// The data is characters and must end in NUL.
+    /// The data is characters and must end in NUL. C: `VALIDATOR_ENSURE_NULL`.
     string: bool,
 }
 
 impl Location {
-    /// The location in the 4 bytes `at` in the record, whose offset counts from `base`.
+    /// The location in the 4 bytes `at` in the record, which counts from `base`: the start of the
+    /// record or, where C has `VALIDATOR_REL`, the end of the field.
     pub(super) fn new(at: u32, base: u32, string: bool) -> Self {
         Self { at, base, string }
     }
 }
 
-/// What a valid payload needs behind it in a buffer.
+/// What a valid payload needs behind it in a buffer. C has nothing like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Nothing.
@@ -35,37 +38,54 @@ pub enum Ending {
     ///
     /// Filters, histograms and event probes take a size of zero to mean "up to the NUL". An empty
     /// string is valid wherever it lies, also at the very end of the payload, and they would read
-    /// on from there into whatever comes next. With a NUL at the end they stay inside the record.
+    /// on from there past the record. With a NUL at the end they stay inside it.
     NeedsNul,
 }
 
-/// Is `payload`, the bytes after the write index, a valid record of an event whose fields take
-/// `fixed_size` bytes, `locations` among them?
+/// Checks that a payload of `len` bytes can hold all fields, which take `fixed_size` bytes.
 ///
-/// Time goes with the number of locations alone.
+/// C: the comparison with `min_size` in `user_events_write_core()`
+/// (kernel/trace/trace_events_user.c).
 ///
 /// # Errors
 ///
-/// - [`Error::PayloadShort`] if it does not hold all fields;
-/// - [`Error::LocationOutOfBounds`] if a location tells of bytes that are not all in the payload,
-///   or, telling of none, points out of the record;
-/// - [`Error::MissingNul`] if one tells of characters and the last is not NUL.
+/// [`Error::PayloadShort`].
+pub fn check_len(len: usize, fixed_size: usize) -> Result<(), Error> {
+    if len < fixed_size {
+        return Err(Error::PayloadShort);
+    }
+    Ok(())
+}
+
+/// Checks that `payload`, the bytes behind the write index, is a valid record of an event whose
+/// fields take `fixed_size` bytes, `locations` among them.
+///
+/// Takes time by the number of locations alone.
+///
+/// C: `user_event_validate()` (kernel/trace/trace_events_user.c).
+///
+/// # Errors
+///
+/// - those of [`check_len`];
+/// - [`Error::LocationOutOfBounds`] if the data of a location is not wholly in the payload or,
+///   being empty, lies outside of the record;
+/// - [`Error::MissingNul`] if the data is characters and the last is not NUL.
 pub fn check_payload(
     payload: &[u8],
     fixed_size: u32,
     locations: &[Location],
 ) -> Result<Ending, Error> {
-    let len = payload.len() as u64;
-    if len < u64::from(fixed_size) {
-        return Err(Error::PayloadShort);
-    }
+    check_len(
+        payload.len(),
+        usize::try_from(fixed_size).unwrap_or(usize::MAX),
+    )?;
     if locations.is_empty() {
         return Ok(Ending::Complete);
     }
 
     // Positions in the record. None of the sums can overflow 64 bits.
     let start_of_payload = u64::from(COMMON_SIZE);
-    let end_of_record = start_of_payload.saturating_add(len);
+    let end_of_record = start_of_payload.saturating_add(payload.len() as u64);
     let ends_in_nul = payload.last() == Some(&0);
     let mut ending = Ending::Complete;
 
@@ -94,7 +114,7 @@ pub fn check_payload(
     Ok(ending)
 }
 
-/// The value of the location `at` in the record, in the byte order of the machine.
+/// The value of the location `at` in the record. It has the byte order of the machine.
 fn value_at(payload: &[u8], at: u32) -> Option<u32> {
     let at = usize::try_from(at.checked_sub(COMMON_SIZE)?).ok()?;
     let bytes = payload.get(at..)?.first_chunk()?;

@@ -15,7 +15,10 @@ use crate::events::{
     EventRef,
     Tally, //
 };
-use crate::schema::MAX_FIXED;
+use crate::schema::{
+    self,
+    MAX_FIXED, //
+};
 use crate::sys::source::Source;
 use core::mem::MaybeUninit;
 use kernel::prelude::*;
@@ -59,9 +62,7 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
         return Err(EINVAL);
     }
     let event = events.get(index).ok_or(ENOENT)?;
-    if payload_len < event.fixed_size() {
-        return Err(EINVAL);
-    }
+    schema::check_len(payload_len, event.fixed_size())?;
     if event.seems_unwanted() {
         return Err(EBADF);
     }

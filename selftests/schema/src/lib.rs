@@ -2,7 +2,7 @@
 
 //! The kernel module's `schema`, as a crate of the host.
 //!
-//! It is a module here as it is there, so that what compiles here also compiles there.
+//! It is a module here as it is there, so that code which compiles here also compiles there.
 
 #![no_std]
 #![forbid(unsafe_code)]

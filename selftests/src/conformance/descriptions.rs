@@ -45,6 +45,14 @@ const FIELD_NAME: Row = Row::better_than_c(
     "field names: duplicates, common_pid, newlines, \", %, a[20], *p; char[4][4] → EINVAL",
     "got Ok(0)",
 );
+const MISREAD: Row = Row::better_than_c(
+    6,
+    "fields",
+    "struct tags and types of locations with __data_loc, __rel_loc or cpumask_t in them, control bytes, \
+     \", %, \\, [, ] or * → EINVAL",
+    "got Ok(0)",
+);
+const LARGEST: Row = Row::new("fields", "a fixed part that a buffer can hold is taken");
 const TOO_LARGE: Row = Row::better_than_c(
     7,
     "fields",
@@ -162,6 +170,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                 (
                     "spaces_in_front_of_a_field_are_skipped",
                     "st_conform    u32 a;   u8 b",
+                    "u:st_conform u32 a; u8 b",
+                ),
+                (
+                    "white_space_in_front_of_a_field_is_skipped",
+                    "st_conform \t u32 a;\t\n u8 b",
                     "u:st_conform u32 a; u8 b",
                 ),
                 (
@@ -299,6 +312,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "an_array_of_a_million_is_einval",
                     "st_conform char[1000000] a",
                 ),
+                (
+                    "an_array_of_7_digits_is_einval",
+                    "st_conform char[0000010] a",
+                ),
                 ("an_array_of_a_word_is_einval", "st_conform char[x] a"),
                 ("an_array_of_bad_octal_is_einval", "st_conform char[08] a"),
                 ("an_array_of_bare_0x_is_einval", "st_conform char[0x] a"),
@@ -323,6 +340,12 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "the_same_field_twice_is_einval",
                     "st_conform u32 a; u8 b; u32 a",
                 ),
+                (
+                    "the_same_name_of_a_struct_is_einval",
+                    "st_conform u32 a; struct p a 4",
+                ),
+                ("no_name_behind_a_space_is_einval", "st_conform u32 "),
+                ("no_name_before_a_size_is_einval", "st_conform struct p  16"),
                 ("common_type_is_einval", "st_conform u16 common_type"),
                 ("common_flags_is_einval", "st_conform u8 common_flags"),
                 (
@@ -330,6 +353,16 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "st_conform u8 common_preempt_count",
                 ),
                 ("common_pid_is_einval", "st_conform u32 common_pid"),
+                ("common_cpu_is_einval", "st_conform u32 common_cpu"),
+                ("common_comm_is_einval", "st_conform char[16] common_comm"),
+                (
+                    "common_timestamp_is_einval",
+                    "st_conform u64 common_timestamp",
+                ),
+                (
+                    "common_stacktrace_is_einval",
+                    "st_conform __rel_loc u64[] common_stacktrace",
+                ),
                 ("a_newline_in_a_name_is_einval", "st_conform u32 a\nb"),
                 ("a_quote_in_a_name_is_einval", "st_conform u32 a\"b"),
                 ("a_percent_in_a_name_is_einval", "st_conform u32 a%d"),
@@ -342,10 +375,81 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("an_array_of_arrays_is_einval", "st_conform char[4][4] a"),
             ],
         ),
+        MISREAD.all(
+            refused,
+            Errno::EINVAL,
+            &[
+                (
+                    "a_tag_with_data_loc_is_einval",
+                    "st_conform struct x__data_loc p 8",
+                ),
+                (
+                    "a_tag_with_rel_loc_is_einval",
+                    "st_conform struct x__rel_loc p 8",
+                ),
+                (
+                    "a_tag_with_cpumask_t_is_einval",
+                    "st_conform struct cpumask_t p 8",
+                ),
+                ("a_tag_with_a_star_is_einval", "st_conform struct x* p 8"),
+                (
+                    "a_tag_with_a_bracket_is_einval",
+                    "st_conform struct char[4] p 8",
+                ),
+                ("a_tag_with_a_quote_is_einval", "st_conform struct x\" p 8"),
+                (
+                    "a_tag_with_a_newline_is_einval",
+                    "st_conform struct x\ny p 8",
+                ),
+                (
+                    "a_location_of_cpumask_t_is_einval",
+                    "st_conform __data_loc cpumask_t[] a",
+                ),
+                (
+                    "a_location_of_a_location_is_einval",
+                    "st_conform __rel_loc x__data_loc_char[] a",
+                ),
+                (
+                    "a_data_loc_of_rel_loc_is_einval",
+                    "st_conform __data_loc x__rel_loc[] a",
+                ),
+                (
+                    "a_location_of_pointers_is_einval",
+                    "st_conform __rel_loc char*[] a",
+                ),
+                (
+                    "a_location_of_arrays_is_einval",
+                    "st_conform __data_loc u8[4][] a",
+                ),
+            ],
+        ),
+        LARGEST.cases(
+            shown,
+            &[
+                (
+                    "a_struct_of_524256_bytes_is_taken",
+                    "st_conform struct p p 524256",
+                    "u:st_conform struct p p 524256",
+                ),
+                (
+                    "fields_of_524256_bytes_are_taken",
+                    "st_conform struct p p 524252; u32 a",
+                    "u:st_conform struct p p 524252; u32 a",
+                ),
+            ],
+        ),
         TOO_LARGE.all(
             refused,
             Errno::E2BIG,
             &[
+                (
+                    "a_struct_of_524257_bytes_is_e2big",
+                    "st_conform struct p p 524257",
+                ),
+                (
+                    "fields_of_524257_bytes_are_e2big",
+                    "st_conform struct p p 524253; u32 a",
+                ),
                 (
                     "a_struct_of_half_a_megabyte_is_e2big",
                     "st_conform struct p p 524288",
@@ -380,6 +484,21 @@ pub fn checks() -> Vec<Vec<Check>> {
                 "a_struct_of_the_largest_u32_is_e2big",
                 "st_conform struct p p 4294967295",
             )],
+        ),
+        // More than 32 bits are no number.
+        TOO_LARGE.on_c("got Err(EINVAL)").all(
+            refused,
+            Errno::E2BIG,
+            &[
+                (
+                    "a_struct_of_four_bytes_more_than_u32_is_e2big",
+                    "st_conform struct p p 4294967300",
+                ),
+                (
+                    "a_struct_of_four_bytes_more_than_u64_is_e2big",
+                    "st_conform struct p p 18446744073709551620",
+                ),
+            ],
         ),
         TOO_LARGE.on_c("got Err(ENXIO)").all(
             refused,

@@ -68,8 +68,18 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "u:st_conform u32 a; u8 b",
                 ),
                 (
+                    "creates_with_a_slash_in_a_field",
+                    "u:st_conform u32 a/b",
+                    "u:st_conform u32 a/b",
+                ),
+                (
                     "creates_after_a_space",
                     "u: st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "creates_after_white_space",
+                    "u: \t  st_conform u32 a",
                     "u:st_conform u32 a",
                 ),
             ],
@@ -164,6 +174,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
+        RESTORE.stories(&[(
+            "restores_a_line_longer_than_a_description",
+            long_line_restored,
+        )]),
         DELETE.cases(
             deleted,
             &[
@@ -353,6 +367,14 @@ fn restored(fields: &str, (): ()) {
     let _deleted = DeletedAtEnd(NAME);
     expect(command(&first.0[0]), Ok(()));
     expect(seen(), first);
+}
+
+fn long_line_restored() {
+    // A listing has a space behind each semicolon, which the description has none of.
+    let fields: Vec<_> = (0..40).map(|i| format!("u8 f{i:03}")).collect();
+    let fields = format!("{:x<500}", fields.join(";"));
+    expect(described(&fields).len(), 511);
+    restored(&fields, ());
 }
 
 fn deleted((fields, line): (&str, &str), want: Result<()>) {

@@ -71,6 +71,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                     (8, 1, "%s", "REC->a"),
                 ),
                 (
+                    "array_of_octal_10_char_in_6_digits",
+                    "char[000010] a",
+                    (8, 1, "%s", "REC->a"),
+                ),
+                (
                     "array_of_3_unsigned_char",
                     "unsigned char[3] a",
                     (3, 0, "%s", "REC->a"),

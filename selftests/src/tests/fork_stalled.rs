@@ -55,6 +55,10 @@ pub const TESTS: &[Test] = &[
         a_child_that_is_late_clears_what_was_unregistered_twice,
     ),
     test(
+        "fork_stalled::a_child_that_has_not_looked_clears_what_was_unregistered_twice",
+        a_child_that_has_not_looked_clears_what_was_unregistered_twice,
+    ),
+    test(
         "fork_stalled::a_child_that_is_late_keeps_what_the_program_stored_in_between",
         a_child_that_is_late_keeps_what_the_program_stored_in_between,
     ),
@@ -398,6 +402,41 @@ fn a_child_that_is_late_clears_what_was_unregistered_twice() {
         };
         stall_thread(fork, between, answer, || fork_right(is_data, event));
         fork_right(is_data, event);
+    });
+}
+
+/// Its memory was copied before the first time, and its parent was told of it in between. It has not run by the second time.
+fn a_child_that_has_not_looked_clears_what_was_unregistered_twice() {
+    with_enabled("st_stalled_both", |event| {
+        let faults = Userfault::new();
+        let (pidfd, tid) = (Mapping::kept(1), Mapping::kept(1));
+        faults.guard(&pidfd, Guard::Missing);
+        faults.guard(&tid, Guard::Missing);
+        thread::scope(|scope| {
+            let forking = scope.spawn(|| {
+                let pid = tasks::clone_to_both(pidfd.address(), tid.address()).unwrap();
+                if pid == 0 {
+                    os::exit_now(is_given_up(event));
+                }
+                assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            });
+            let wait_for = |page: &Mapping| {
+                wait::until("the fork to be stalled", || {
+                    assert!(!forking.is_finished(), "the fork is not stalled");
+                    faults.next_fault() == Some(page.address())
+                });
+            };
+            wait_for(&pidfd);
+            assert_eq!(event.unregister(), Ok(()));
+            faults.fill(pidfd.address(), 0);
+            wait_for(&tid);
+            let text = format!("{} u32 a", event.name);
+            let register = event.data.register_text(&text, event.page.address(), 0);
+            assert_eq!(register, Ok(event.index));
+            assert_eq!(event.unregister(), Ok(()));
+            faults.fill(tid.address(), 0);
+            forking.join().unwrap();
+        });
     });
 }
 

@@ -2,6 +2,7 @@
 
 //! Pages whose faults a program answers late, or never: they hold up nobody but their owner.
 
+use crate::abi::Data;
 use crate::bystanders::Bystanders;
 use crate::child::{self, Child, Line};
 use crate::crowd::{self, Crowd, Deed, Memory};
@@ -9,13 +10,15 @@ use crate::event::{wait_gone, Event};
 use crate::follower::{end, follow, fork, tell, toggle};
 use crate::harness::Test;
 use crate::latency::Latencies;
-use crate::memory::Mapping;
+use crate::memory::{Mapping, PAGE};
 use crate::module;
+use crate::swap::{self, PageOnDisk, Swap};
 use crate::tracefs::{self, Tracer};
 use crate::userfault::{Guard, Userfault, SIGN};
 use crate::wait;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +48,10 @@ pub const TESTS: &[Test] = &[
         other_bits_of_the_process_are_written_meanwhile,
     ),
     test(
+        "guarded::each_page_of_a_process_is_asked_for",
+        each_page_of_a_process_is_asked_for,
+    ),
+    test(
         "guarded::a_kill_ends_it_though_nobody_answers",
         a_kill_ends_it_though_nobody_answers,
     ),
@@ -56,6 +63,12 @@ pub const TESTS: &[Test] = &[
         "guarded::who_registers_a_guarded_page_waits_alone_and_can_be_killed",
         who_registers_a_guarded_page_waits_alone_and_can_be_killed,
     ),
+    test(
+        "guarded::a_long_pause_of_another_process_is_not_waited_for",
+        a_long_pause_of_another_process_is_not_waited_for,
+    )
+    .swapping()
+    .unless(swap::lacks_a_disk),
     test(
         "guarded::a_fork_does_not_wait_for_its_parents_page",
         a_fork_does_not_wait_for_its_parents_page,
@@ -107,7 +120,11 @@ fn guard(line: &mut Line, name: &str, guard: Guard) {
 
 impl Guarded {
     fn new(name: &str, kind: Guard) -> Guarded {
-        let mut child = child::fork(|line| guard(line, name, kind));
+        Guarded::of(child::fork(|line| guard(line, name, kind)))
+    }
+
+    /// A child that first says the number of its userfaultfd, and where the page is.
+    fn of(mut child: Child) -> Guarded {
         let said = child.line.listen();
         let (number, page) = said.split_once(' ').expect("two numbers");
         Guarded {
@@ -274,6 +291,43 @@ fn other_bits_of_the_process_are_written_meanwhile() {
     children.into_iter().for_each(Child::kill);
 }
 
+/// Though the first of them never comes.
+fn each_page_of_a_process_is_asked_for() {
+    const TEXT: &str = "st_guard_pages u32 a";
+    const PAGES: usize = 3;
+    let event = Event::new(TEXT);
+    let child = child::fork(|line| {
+        let (data, pages) = (Data::open(), Mapping::new(PAGES));
+        for page in 0..PAGES {
+            let address = pages.address() + (page * PAGE) as u64;
+            data.register_text(TEXT, address, 0).expect("register");
+        }
+        let faults = Userfault::new();
+        faults.guard(&pages, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), pages.address()));
+        line.hear("look");
+        let last = pages.word((PAGES - 1) * PAGE);
+        wait::until("the bit", || last.load(Ordering::Relaxed) == 1);
+        line.say("seen");
+        line.hear("end");
+    });
+    let mut guarded = Guarded::of(child);
+    let at = |page: usize| guarded.page + (page * PAGE) as u64;
+    let top = Tracer::top();
+    top.enable(&event.name);
+    // Again and again, one after the other.
+    for page in (0..PAGES).chain(0..PAGES) {
+        wait::until("the page to be asked for", || {
+            guarded.faults.next_fault() == Some(at(page))
+        });
+    }
+    guarded.faults.fill(at(PAGES - 1), 0);
+    guarded.child.line.say("look");
+    guarded.child.line.hear("seen");
+    top.disable(&event.name);
+    guarded.child.kill();
+}
+
 fn a_kill_ends_it_though_nobody_answers() {
     let top = Tracer::top();
     let mut until_gone = Latencies::default();
@@ -342,6 +396,39 @@ fn who_registers_a_guarded_page_waits_alone_and_can_be_killed() {
     child.kill();
     toggle(&event, &mut []);
     drop(faults);
+}
+
+/// What is tried again after a short pause is, though all else that waits has a long one.
+fn a_long_pause_of_another_process_is_not_waited_for() {
+    const LONG: Duration = Duration::from_secs(4);
+    let _swap = Swap::on_a_disk();
+    let name = "st_guard_pause";
+    let event = Event::new(&format!("{name} u32 a"));
+    let page = PageOnDisk::new(&event.page, name);
+    let guarded = Guarded::new("st_guard_pauses", Guard::Missing);
+    let top = Tracer::top();
+    top.enable("st_guard_pauses");
+    let mut asked = Instant::now();
+    wait::until("the handler to be asked seldom", || {
+        guarded.faults.next_fault().is_some_and(|_| {
+            let pause = asked.elapsed();
+            asked += pause;
+            pause > LONG
+        })
+    });
+    let mut until_set = Latencies::default();
+    for _ in 0..5 {
+        page.put_out();
+        until_set.during(|| {
+            top.enable(name);
+            event.wait_set();
+        });
+        top.disable(name);
+        event.wait_clear();
+    }
+    until_set.judge("a page from a disk, beside a long pause", 1500);
+    top.disable("st_guard_pauses");
+    guarded.child.kill();
 }
 
 fn a_fork_does_not_wait_for_its_parents_page() {

@@ -27,6 +27,7 @@ tests!("page_kinds":
     a_page_past_the_end_of_its_file_waits_for_the_next_change,
     a_page_given_back_keeps_its_bit.swapping(),
     a_page_of_a_device_is_brought_in_by_its_own_process.swapping(),
+    a_page_of_a_device_is_brought_in_by_any_thread.swapping(),
     a_merged_page_is_copied.where_there_is("/sys/kernel/mm/ksm/run"),
     the_latest_state_wins_on_a_page_that_comes_and_goes,
 );
@@ -253,16 +254,59 @@ fn a_page_given_back_keeps_its_bit() {
 
 /// What serves a device may be anything, also where its node lies in a file system that is in memory: so no
 /// worker of the kernel asks for its pages.
+/// Registers a bit on the first page of a device.
+fn register_on(device: &Device, text: &str) -> (Data, Mapping) {
+    let file = File::options().read(true).write(true).open(device.path());
+    let file = file.expect("open a device");
+    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+    let data = Data::open();
+    data.register_text(text, page.address(), 0)
+        .expect("register");
+    (data, page)
+}
+
+/// The first thread sleeps all the time.
+fn a_page_of_a_device_is_brought_in_by_any_thread() {
+    let device = Device::new();
+    let event = Event::new("st_kind_thread u32 a");
+    let mut child = child::fork(|line| {
+        let (_data, page) = register_on(&device, "st_kind_thread u32 a");
+        let other = || {
+            for on in [true, false] {
+                page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+                line.say("dropped");
+                // Looked at without touching it.
+                wait::until("this thread to bring the page in", || {
+                    page.swapped_or_present().1
+                });
+                let bit = page.word(0).load(Ordering::Relaxed) & 1 != 0;
+                assert_eq!(bit, on, "the bit");
+                line.say("seen");
+            }
+        };
+        thread::scope(|scope| scope.spawn(other).join().expect("the other thread"));
+    });
+    let top = Tracer::top();
+    for on in [true, false] {
+        child.line.hear("dropped");
+        wait::until("the first thread to sleep", || {
+            tasks::state(child.pid, child.pid) == Some('S')
+        });
+        if on {
+            top.enable(&event.name);
+        } else {
+            top.disable(&event.name);
+        }
+        child.line.hear("seen");
+    }
+    child.join();
+}
+
 fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     let device = Device::new();
     let event = Event::new("st_kind_device u32 a");
     let mut child = child::fork(|line| {
-        let file = File::options().read(true).write(true).open(device.path());
-        let file = file.expect("open a device");
-        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
-        let data = Data::open();
-        data.register_text("st_kind_device u32 a", page.address(), 0)
-            .expect("register");
+        let (_data, page) = register_on(&device, "st_kind_device u32 a");
         let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
         for (word, on) in [("set", true), ("clear", false)] {
             page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");

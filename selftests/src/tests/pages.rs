@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::harness::tests;
 use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::os;
-use crate::swap::Swap;
+use crate::swap::{self, PageOnDisk, Swap};
 use crate::tracefs::Tracer;
 use crate::wait::{self, SetOnDrop};
 use std::os::unix::fs::FileExt;
@@ -19,6 +19,7 @@ tests!("pages":
     a_page_never_touched_gets_its_bit,
     a_dropped_page_is_faulted_in,
     a_swapped_out_page_is_brought_back.swapping(),
+    a_page_that_a_disk_brings_back_later_is_asked_for_again.swapping().unless(swap::lacks_a_disk),
     a_dropped_page_of_a_file_is_faulted_in,
     many_dropped_pages_all_get_their_bits,
     a_dropped_page_gets_the_latest_state,
@@ -80,16 +81,12 @@ fn a_dropped_page_is_faulted_in() {
     }
 }
 
-fn a_swapped_out_page_is_brought_back() {
-    let _swap = Swap::new();
-    let event = Event::new("st_page_swapped u32 a");
+/// The event's page is put out, and brought back with its contents when the event changes.
+fn is_brought_back(event: &Event, rounds: usize, put_out: impl Fn()) {
     let top = Tracer::top();
     event.page.put(8, b"contents");
-    for _ in 0..5 {
-        wait::until("the page to be swapped out", || {
-            event.page.page_out();
-            event.page.swapped_or_present().0
-        });
+    for _ in 0..rounds {
+        put_out();
         enable_promptly(&top, &event.name);
         // Looked at without touching it: a read would bring the page back for the kernel.
         wait::until("the kernel to bring the page back", || {
@@ -101,6 +98,20 @@ fn a_swapped_out_page_is_brought_back() {
         top.disable(&event.name);
         event.wait_clear();
     }
+}
+
+fn a_swapped_out_page_is_brought_back() {
+    let _swap = Swap::new();
+    let event = Event::new("st_page_swapped u32 a");
+    is_brought_back(&event, 5, || swap::put_out(&event.page));
+}
+
+/// The first try of the kernel's worker only has it read, which is not waited for.
+fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
+    let _swap = Swap::on_a_disk();
+    let event = Event::new("st_page_disk u32 a");
+    let page = PageOnDisk::new(&event.page, &event.name);
+    is_brought_back(&event, 3, || page.put_out());
 }
 
 fn a_dropped_page_of_a_file_is_faulted_in() {

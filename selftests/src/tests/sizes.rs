@@ -53,7 +53,7 @@ fn large_payloads_are_recorded_whole() {
     }
     // What perf alone can hold.
     traced.tracer.disable(&event.name);
-    for length in [4096, 5001, 8000] {
+    for length in [4096, 5001, 8000, 8177, 8184] {
         let payload: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
         assert_eq!(event.write(&payload), Ok(4 + length), "{length} bytes");
         assert_eq!(
@@ -115,7 +115,7 @@ fn better_than_c_2_too_large_for_perf_is_e2big() {
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 16);
     let mut rows = Rows::new();
     let row = "E2BIG when no attached consumer can take it";
-    for length in [8193, 8200, 10000, 65536, 1 << 20] {
+    for length in [8185, 8193, 8200, 10000, 65536, 1 << 20] {
         let got = event.write(&vec![0; length]);
         rows.fails(row, &format!("{length} bytes"), got, Errno::E2BIG);
     }

@@ -221,6 +221,15 @@ fn writing_through_one_file_while_registering() {
                 }
             });
         }
+        // The next event is not there before all of it is.
+        let next = &registered;
+        scope.spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                let got = event.data.write(next.load(Ordering::Relaxed), &[0; 4]);
+                let is_right = matches!(got, Err(Errno::ENOENT | Errno::EBADF));
+                assert!(is_right, "of an event that is just registered: {got:?}");
+            }
+        });
         for i in 0..100 {
             let text = format!("st_stress_grow{i} u32 a");
             let written = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));

@@ -1,18 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What must be true of any bytes whatever: the schema does not panic, says what the model says, and
-//! what it accepts holds together.
+//! What must be true of any bytes: the schema does not panic, returns what the model returns, and what
+//! it accepts is consistent.
 //!
-//! Each function asserts one claim. The tests put them to bytes made at random and to the corpus,
-//! the fuzzer to what it thinks of.
+//! Each function asserts one claim. The tests call them with random bytes and with the corpus, the
+//! fuzzer with the inputs that it makes.
 
+use crate::event::{
+    check,
+    fixed_size,
+    listing,
+    locations,
+    print_fmt,
+    same_fields, //
+};
 use crate::model::{self, ModelField, Seen, Verdict};
-use crate::sink::{listing, print_fmt};
 use std::collections::BTreeSet;
-use user_events_schema::{check_payload, Description, Ending, Errno, Error, Kind};
-use user_events_schema::{COMMON_SIZE, MAX_FIXED};
+use user_events_schema::{
+    check_payload,
+    Description,
+    Ending,
+    Errno,
+    Error,
+    Kind,
+    COMMON_SIZE,
+    MAX_FIXED, //
+};
 
-/// Puts all that can be said of a description to `text`.
+/// Checks all claims about descriptions with `text`.
 pub fn description(text: &[u8]) {
     layout(text);
     grammar(text);
@@ -21,15 +36,15 @@ pub fn description(text: &[u8]) {
     formats(text);
 }
 
-/// Puts all that can be said of lines of `dynamic_events` to a line that makes an event and, behind
-/// a NUL, the fields in one that deletes it.
+/// Checks all claims about lines of `dynamic_events` with a line that makes an event and, behind a
+/// NUL, the fields in one that deletes it.
 pub fn line(input: &[u8]) {
     let (making, deleting) = cut(input);
     line_that_makes(making);
     line_that_deletes(making, deleting);
 }
 
-/// Puts all that can be said of a record to a description and, behind a NUL, a payload.
+/// Checks all claims about records with a description and, behind a NUL, a payload.
 pub fn record(input: &[u8]) {
     let (text, payload) = cut(input);
     if let Ok((_, fields)) = model::parse(text) {
@@ -37,7 +52,7 @@ pub fn record(input: &[u8]) {
     }
 }
 
-/// What stands before and behind the first NUL, which is part of no description and no line.
+/// The bytes before and behind the first NUL, which is part of no description and no line.
 fn cut(input: &[u8]) -> (&[u8], &[u8]) {
     let mut parts = input.splitn(2, |&byte| byte == 0);
     let first = parts.next().unwrap();
@@ -63,7 +78,8 @@ fn errno(error: Error) -> &'static str {
     }
 }
 
-/// The fields of an accepted description lie one behind the other, differ, and end in time.
+/// The fields of an accepted description lie one behind the other, have different names, and end
+/// within the largest record.
 pub fn layout(text: &[u8]) {
     let Ok(description) = Description::parse(text) else {
         return;
@@ -76,9 +92,8 @@ pub fn layout(text: &[u8]) {
         assert!(names.insert(field.name()));
         end += field.size();
     }
-    assert_eq!(description.fixed_size(), end - COMMON_SIZE);
-    assert!(description.fixed_size() <= MAX_FIXED);
-    assert!(description.same_fields(&description));
+    assert_eq!(fixed_size(&description), end - COMMON_SIZE);
+    assert!(fixed_size(&description) <= MAX_FIXED);
 }
 
 /// The schema accepts what the model accepts, finds the same in it, and refuses the rest with an
@@ -135,14 +150,15 @@ pub fn round_trip(text: &[u8]) {
     let listed = listing(&description);
     let again = Description::parse_listing(&listed).unwrap();
     assert_eq!(again.name(), description.name());
-    assert!(again.same_fields(&description) && description.same_fields(&again));
-    assert_eq!(again.fixed_size(), description.fixed_size());
+    assert!(same_fields(&again, &description));
+    assert_eq!(fixed_size(&again), fixed_size(&description));
     assert!(again.fields().eq(description.fields()));
     assert_eq!(listing(&again), listed);
     assert_eq!(print_fmt(&again), print_fmt(&description));
 }
 
-/// The rest of the kernel takes each field for what it is, and never believes unchecked bytes.
+/// The rest of the kernel takes each field for what it is, and follows no location that was not
+/// checked.
 pub fn never_misread(text: &[u8]) {
     let Ok(description) = Description::parse(text) else {
         return;
@@ -188,11 +204,11 @@ pub fn line_that_deletes(making: &[u8], deleting: &[u8]) {
     let listed = text_of(&listing(&description));
     let fields = listed.split_once(' ').map_or("", |(_, fields)| fields);
 
-    let said = text_of(deleting);
-    let same = model::spells(&said, fields);
+    let given = text_of(deleting);
+    let same = model::fields_are(&given, fields);
     let words =
         || (deleting.split(|byte| matches!(byte, b' ' | 9..=13))).filter(|word| !word.is_empty());
-    assert_eq!(description.fields_are(words()), same, "{said}: {fields}");
+    assert_eq!(description.fields_are(words()), same, "{given}: {fields}");
 
     // Its own listing always does, and that plus one field never.
     let own = bytes(fields);
@@ -202,12 +218,11 @@ pub fn line_that_deletes(making: &[u8], deleting: &[u8]) {
     assert!(!description.fields_are(own().chain(more)));
 }
 
-/// The schema says of a payload for the event `text` what the model says, which found `fields` in
-/// it, and lets no location out.
+/// The schema returns for a payload of the event `text` what the model does, which found `fields` in
+/// it, and accepts no location of data outside of the record.
 pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
     let description = Description::parse(text).unwrap();
-    let locations: Vec<_> = description.locations().collect();
-    let got = check_payload(payload, description.fixed_size(), &locations);
+    let got = check(&description, payload);
 
     let (expected, empty_strings) = model::check(fields, payload);
     match expected {
@@ -215,7 +230,7 @@ pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
         Verdict::Outside => assert_eq!(got, Err(Error::LocationOutOfBounds)),
         Verdict::NoNul => assert_eq!(got, Err(Error::MissingNul)),
         Verdict::Good => {
-            // Whoever reads an empty string up to its NUL stays in the record, ...
+            // Reading an empty string up to its NUL ends in the record, ...
             let mut record = [&[0xaa; 8], payload].concat();
             if got == Ok(Ending::NeedsNul) {
                 record.push(0);
@@ -236,9 +251,8 @@ pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
         }
     }
     if expected != Verdict::Good {
-        let told = errno(got.unwrap_err());
         assert_eq!(
-            told,
+            errno(got.unwrap_err()),
             match expected {
                 Verdict::Short => model::INVALID,
                 _ => "EFAULT",
@@ -246,6 +260,6 @@ pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
         );
     }
 
-    // Locations of another event are not believed either.
-    let _ = check_payload(payload, 0, &locations);
+    // Locations of another event are checked as well.
+    let _ = check_payload(payload, 0, &locations(&description));
 }

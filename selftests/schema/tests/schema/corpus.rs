@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The corpus of the fuzzer: every entry is put to every claim, whatever kind it was found for.
+//! The corpus of the fuzzer: every claim is checked with every entry, whatever kind it was found for.
 
-use crate::{claims, entries};
+use crate::{
+    claims,
+    entries, //
+};
 use std::panic::catch_unwind;
 
-/// Puts the entries in files of the corpus to the claims, and tells all that break one.
+/// Checks the claims with the entries in files of the corpus, and shows all that break one.
 fn replay(files: [&str; 2]) {
     let mut broken = Vec::new();
     for file in files {

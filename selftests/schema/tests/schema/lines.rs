@@ -3,11 +3,19 @@
 //! Lines of `dynamic_events`.
 
 use crate::claims;
+use crate::event::listing;
 use crate::model;
-use crate::properties::{any_fields, any_text, config};
-use crate::sink::listing;
+use crate::properties::{
+    any_fields,
+    any_text,
+    config, //
+};
 use proptest::prelude::*;
-use user_events_schema::{Description, Errno, Error};
+use user_events_schema::{
+    Description,
+    Errno,
+    Error, //
+};
 
 /// What a line makes, listed, or why it makes nothing.
 fn made(text: &[u8]) -> Result<String, Error> {

@@ -3,19 +3,19 @@
 //! Tests of the schema, on the host.
 //!
 //! `names`, `fields`, `lines`, `texts` and `payloads` are tables: what the ABI says, one line each, with the
-//! place that says it. `properties` and `writes` throw random input at the same functions and
-//! compare with `model`, which says the same things again in another way; `claims` says what must be
-//! the same. `corpus` puts the claims to what the fuzzer found worth keeping.
+//! place that says it. `properties` and `writes` call the same functions with random input and compare the
+//! results with those of `model`, which implements the ABI once more in another way; `claims` asserts what
+//! must be the same. `corpus` checks the claims with the inputs that the fuzzer has kept.
 
 mod claims;
 mod corpus;
 mod entries;
+mod event;
 mod fields;
 mod lines;
 mod model;
 mod names;
 mod payloads;
 mod properties;
-mod sink;
 mod texts;
 mod writes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ABI said once more, as plainly as `std` lets one say it and with nothing taken from the
-//! schema, to compare with.
+//! The ABI implemented once more, as plainly as `std` allows and with nothing taken from the schema, to
+//! compare with.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -115,12 +115,13 @@ pub fn print_fmt(fields: &[ModelField]) -> String {
     text
 }
 
-/// The largest number of bytes that fields may take, and the answers that a description may get.
-const LARGEST: i128 = 524_256;
+/// Most bytes that the fields may take together.
+const MAX_FIXED: i128 = 524_256;
+/// The errnos that a description can be refused with.
 pub const INVALID: &str = "EINVAL";
 pub const TOO_BIG: &str = "E2BIG";
 
-/// Reads a description: its name and fields, or all errors it may be answered with.
+/// Parses a description: its name and fields, or all errors that it may be refused with.
 pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), BTreeSet<&'static str>> {
     let mut errors = BTreeSet::new();
     let text: String = text.iter().map(|&byte| char::from(byte)).collect();
@@ -152,7 +153,7 @@ pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), BTreeSet<&'static
     if names.len() < fields.len() {
         errors.insert(INVALID);
     }
-    if fields.iter().map(ModelField::size).sum::<i128>() > LARGEST {
+    if fields.iter().map(ModelField::size).sum::<i128>() > MAX_FIXED {
         errors.insert(TOO_BIG);
     }
     match errors.is_empty() {
@@ -161,7 +162,7 @@ pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), BTreeSet<&'static
     }
 }
 
-/// Reads what follows the `u:` in a line of `dynamic_events`: maybe the group and a `/`, then a
+/// Parses what follows the `u:` in a line of `dynamic_events`: maybe the group and a `/`, then a
 /// description, whose length counts without the white space before fields and the empty fields.
 pub fn parse_line(line: &str) -> Result<(String, Vec<ModelField>), BTreeSet<&'static str>> {
     let line = line.trim_start_matches(WHITE);
@@ -184,11 +185,11 @@ pub fn parse_line(line: &str) -> Result<(String, Vec<ModelField>), BTreeSet<&'st
     parse(&text.chars().map(|c| c as u8).collect::<Vec<_>>())
 }
 
-/// Does `said`, behind the name in a line that deletes, mean an event that lists these fields?
-pub fn spells(said: &str, listed: &str) -> bool {
-    let words: Vec<_> = said.split(WHITE).filter(|word| !word.is_empty()).collect();
-    let said = words.join(" ");
-    let pieces: Vec<_> = said
+/// Are `given`, the fields in a line that deletes, those of an event that is listed with `listed`?
+pub fn fields_are(given: &str, listed: &str) -> bool {
+    let words: Vec<_> = given.split(WHITE).filter(|word| !word.is_empty()).collect();
+    let given = words.join(" ");
+    let pieces: Vec<_> = given
         .split(';')
         .map(|piece| piece.trim_matches(' '))
         .filter(|piece| !piece.is_empty())
@@ -199,19 +200,19 @@ pub fn spells(said: &str, listed: &str) -> bool {
 /// What C calls white space.
 const WHITE: [char; 6] = [' ', '\t', '\n', '\x0b', '\x0c', '\r'];
 
-/// Reads a field: what it is, or all errors it may be answered with.
+/// Parses a field: what it is, or all errors that it may be refused with.
 fn parse_field(piece: &str) -> Result<ModelField, &'static [&'static str]> {
     const WRONG: &[&str] = &[INVALID];
 
     let words: Vec<_> = piece.split(' ').collect();
-    let ugly = |word: &str| {
+    let garbles = |word: &str| {
         word.is_empty()
             || word.contains(|c| c <= ' ' || c == '\x7f')
             || word.contains(['"', '%', '\\', '[', ']', '*'])
     };
     let free = |word: &str| {
         let marks = ["__data_loc", "__rel_loc", "cpumask_t"];
-        !ugly(word) && !marks.iter().any(|mark| word.contains(mark))
+        !garbles(word) && !marks.iter().any(|mark| word.contains(mark))
     };
     let plain = |name: &str| -> Result<Type, &[&str]> {
         let integer = INTEGERS.into_iter().find(|integer| integer.0 == name);
@@ -273,9 +274,9 @@ fn parse_field(piece: &str) -> Result<ModelField, &'static [&'static str]> {
         "stacktrace",
     ];
     let reserved = meaning.iter().any(|it| name == format!("common_{it}"));
-    if ugly(name) || reserved {
+    if garbles(name) || reserved {
         return Err(match what {
-            Type::Struct(_, size) if size > LARGEST => &[INVALID, TOO_BIG],
+            Type::Struct(_, size) if size > MAX_FIXED => &[INVALID, TOO_BIG],
             _ => WRONG,
         });
     }
@@ -329,7 +330,7 @@ pub fn seen_as(type_text: &[u8], size: u32) -> Seen {
     }
 }
 
-/// What the ABI says to a payload.
+/// What the ABI says of a payload.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Good,
@@ -338,7 +339,7 @@ pub enum Verdict {
     NoNul,
 }
 
-/// Reads a payload as the ABI says it is read.
+/// Checks a payload as the ABI says.
 ///
 /// With the verdict come the places in the record where an empty string lies.
 pub fn check(fields: &[ModelField], payload: &[u8]) -> (Verdict, Vec<i128>) {

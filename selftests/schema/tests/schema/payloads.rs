@@ -2,8 +2,21 @@
 
 //! Which payloads are valid records.
 
-use crate::{claims, model};
-use user_events_schema::{check_payload, Description, Ending, Errno, Error};
+use crate::event::{
+    self,
+    locations, //
+};
+use crate::{
+    claims,
+    model, //
+};
+use user_events_schema::{
+    check_payload,
+    Description,
+    Ending,
+    Errno,
+    Error, //
+};
 
 /// What a check answers.
 type Answer = Result<Ending, Error>;
@@ -21,8 +34,7 @@ pub fn location(size: u32, offset: u32) -> u32 {
 /// Checks `payload` against the event `text`.
 fn check(text: &str, payload: &[u8]) -> Answer {
     let description = Description::parse(text.as_bytes()).unwrap();
-    let locations: Vec<_> = description.locations().collect();
-    check_payload(payload, description.fixed_size(), &locations)
+    event::check(&description, payload)
 }
 
 /// Checks a payload of one location and the bytes after it.
@@ -234,7 +246,7 @@ fn far() {
 #[test]
 fn foreign_locations() {
     let description = Description::parse(b"e char[100] a;__data_loc u8[] b").unwrap();
-    let locations: Vec<_> = description.locations().collect();
+    let locations = locations(&description);
     for len in 0..104 {
         assert_eq!(check_payload(&vec![0; len], 0, &locations), OUT_OF_BOUNDS);
     }

@@ -1,19 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Descriptions made at random: nothing panics, and the schema agrees with the model.
+//! Random descriptions: nothing panics, and the schema agrees with the model.
 
 use crate::claims;
-use crate::model::{self, ModelField, Type};
-use crate::sink::{listing, print_fmt};
+use crate::event::{
+    check,
+    fixed_size,
+    listing,
+    locations,
+    print_fmt,
+    same_fields, //
+};
+use crate::model::{
+    self,
+    ModelField,
+    Type, //
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{select, Index};
+use proptest::sample::{
+    select,
+    Index, //
+};
 use std::collections::HashSet;
-use user_events_schema::{check_payload, Description, Kind};
+use user_events_schema::{
+    check_payload,
+    Description,
+    Kind, //
+};
 
-/// So many times the usual number of cases, and no file left behind in the sources.
-///
-/// `PROPTEST_CASES` in the environment sets the usual number.
+/// `times` the usual number of cases, which `PROPTEST_CASES` in the environment sets; and no file is
+/// written into the sources.
 pub fn config(times: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {
@@ -83,9 +100,9 @@ pub fn any_fields() -> impl Strategy<Value = Vec<ModelField>> {
     })
 }
 
-/// Descriptions that are nearly right: scraps of right and wrong ones in any order.
-fn soup() -> impl Strategy<Value = Vec<u8>> {
-    let scraps: Vec<&[u8]> = vec![
+/// Fragments of valid and invalid descriptions in any order.
+fn fragments() -> impl Strategy<Value = Vec<u8>> {
+    let fragments: Vec<&[u8]> = vec![
         b" ",
         b" ",
         b" ",
@@ -160,13 +177,13 @@ fn soup() -> impl Strategy<Value = Vec<u8>> {
         b"enable",
         b"filter",
     ];
-    (any::<bool>(), vec(select(scraps), 0..14)).prop_map(|(named, scraps)| {
+    (any::<bool>(), vec(select(fragments), 0..14)).prop_map(|(named, fragments)| {
         let name: &[u8] = if named { b"e " } else { b"" };
-        [name, &scraps.concat()].concat()
+        [name, &fragments.concat()].concat()
     })
 }
 
-/// A right description in which a few bytes were changed, put in or left out.
+/// A valid description in which a few bytes were changed, inserted or removed.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![select(b" ;[]u8_0x1\t\n\"*%\\:/".to_vec()), any::<u8>()];
     (any_fields(), vec((any::<Index>(), 0..3, byte), 0..3)).prop_map(|(fields, changes)| {
@@ -186,9 +203,14 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Any bytes, most of them nonsense.
+/// Any bytes, most of them invalid.
 pub fn any_text() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![vec(any::<u8>(), 0..600), soup(), soup(), damaged(),]
+    prop_oneof![
+        vec(any::<u8>(), 0..600),
+        fragments(),
+        fragments(),
+        damaged()
+    ]
 }
 
 proptest! {
@@ -207,9 +229,8 @@ proptest! {
         let Ok(description) = Description::parse(&text) else {
             return Ok(());
         };
-        let locations: Vec<_> = description.locations().collect();
-        let _ = check_payload(&payload, description.fixed_size(), &locations);
-        let _ = check_payload(&payload, 0, &locations);
+        let _ = check(&description, &payload);
+        let _ = check_payload(&payload, 0, &locations(&description));
     }
 
     #[test]
@@ -227,7 +248,7 @@ proptest! {
         claims::formats(&text);
     }
 
-    /// Fields made as data come out as they were made.
+    /// The fields of a description are those that it was made of.
     #[test]
     fn layout(fields in any_fields()) {
         let text = model::description("event", &fields);
@@ -255,7 +276,7 @@ proptest! {
             prop_assert_eq!(field.array_len(), len);
             offset += made.size();
         }
-        prop_assert_eq!(i128::from(description.fixed_size()), offset - 8);
+        prop_assert_eq!(i128::from(fixed_size(&description)), offset - 8);
         prop_assert_eq!(listing(&description), text.as_bytes());
         prop_assert_eq!(print_fmt(&description), model::print_fmt(&fields).into_bytes());
     }
@@ -282,8 +303,7 @@ proptest! {
                 prop_assert!(texts.iter().any(|text| text.len() > 511));
                 continue;
             };
-            prop_assert_eq!(first.same_fields(&second), one == *other);
-            prop_assert_eq!(second.same_fields(&first), one == *other);
+            prop_assert_eq!(same_fields(&first, &second), one == *other);
         }
     }
 

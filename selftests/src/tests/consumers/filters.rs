@@ -261,6 +261,15 @@ fn empty_strings() {
     // No bytes at all, not even a NUL.
     it.record(&[Fixed(b"xxxx"), Data(b""), Rel(b"")]);
     it.record(&[Fixed(b"xxxx"), Data(b"x\0"), Rel(b"x\0")]);
+    // What filters read up to a NUL has one in the record.
+    let tracer = Tracer::instance("st_fi_empty_bytes");
+    tracer.enable(&it.event.name);
+    it.event.write(&it.records[1]).expect("write");
+    let records = tracer.take_records(it.event.id());
+    let end = 8 + it.records[1].len();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].bytes.get(end), Some(&0), "no NUL at the end");
+    tracer.disable(&it.event.name);
     it.pass(&[
         ("a == \"\"", &[0]),
         ("b == \"\"", &[0, 1]),

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an event has that is made of its description: texts, size and locations. Each is made by the
+//! calls that the module makes.
+
+use user_events_schema::{
+    check_payload,
+    write_listing,
+    write_print_fmt,
+    Description,
+    Ending,
+    Error,
+    Field,
+    Location,
+    Sink,
+    COMMON_SIZE, //
+};
+
+/// A sink that takes `room` bytes and no more.
+struct Text {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+/// The error of a full sink.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl Sink for Text {
+    type Error = Full;
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        if bytes.len() > self.room {
+            return Err(Full);
+        }
+        self.room -= bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// The listing, if it fits into `room` bytes.
+pub fn listing_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
+    let bytes = Vec::new();
+    let mut text = Text { bytes, room };
+    let fields: Vec<_> = description.fields().collect();
+    write_listing(description.name(), &fields, &mut text)?;
+    Ok(text.bytes)
+}
+
+/// The print format, if it fits into `room` bytes.
+pub fn print_fmt_within(description: &Description<'_>, room: usize) -> Result<Vec<u8>, Full> {
+    let bytes = Vec::new();
+    let mut text = Text { bytes, room };
+    let fields: Vec<_> = description.fields().collect();
+    write_print_fmt(&fields, &mut text)?;
+    Ok(text.bytes)
+}
+
+/// The whole listing.
+pub fn listing(description: &Description<'_>) -> Vec<u8> {
+    listing_within(description, usize::MAX).unwrap()
+}
+
+/// The whole print format.
+pub fn print_fmt(description: &Description<'_>) -> Vec<u8> {
+    print_fmt_within(description, usize::MAX).unwrap()
+}
+
+/// Size of all fields together. The data of locations comes behind them.
+pub fn fixed_size(description: &Description<'_>) -> u32 {
+    let end = description.fields().map(|field| field.end()).max();
+    end.unwrap_or(COMMON_SIZE) - COMMON_SIZE
+}
+
+/// The locations among the fields.
+pub fn locations(description: &Description<'_>) -> Vec<Location> {
+    let fields: Vec<_> = description.fields().collect();
+    fields.iter().filter_map(Field::location).collect()
+}
+
+/// Checks a payload of the event.
+pub fn check(description: &Description<'_>, payload: &[u8]) -> Result<Ending, Error> {
+    check_payload(payload, fixed_size(description), &locations(description))
+}
+
+/// Have the two the same fields? A registration finds the event of its name by the bytes of its
+/// listing.
+pub fn same_fields(one: &Description<'_>, other: &Description<'_>) -> bool {
+    let fields_of = |description: &Description<'_>| {
+        let listing = listing(description);
+        listing[description.name().len()..].to_vec()
+    };
+    fields_of(one) == fields_of(other)
+}

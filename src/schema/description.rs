@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A description: the name of an event and its fields, as a program registers them.
+//!
+//! ```text
+//! description = name [ " " [ field { ";" [ field ] } ] ]
+//! field       = { white } type " " name  |  { white } "struct " tag " " name " " size
+//! ```
+//!
+//! White space may stand before a field only; between the words of a field is one space.
+
+use super::error::Error;
+use super::field::Field;
+use super::limits::{
+    COMMON_SIZE,
+    MAX_DESCRIPTION,
+    MAX_NAME, //
+};
+use super::text::{
+    cut,
+    is_blank,
+    Pieces,
+    Sink,
+    Words, //
+};
+
+/// Files that the trace core makes beside the directories of the events, and the names that no
+/// directory can have.
+const RESERVED_NAMES: [&[u8]; 4] = [b".", b"..", b"enable", b"filter"];
+
+/// A whole description, parsed and valid.
+///
+/// It borrows the text; the fields are parsed anew each time [`Description::fields`] is iterated,
+/// so nothing is allocated.
+///
+/// C: what `user_event_parse()` (kernel/trace/trace_events_user.c) is given, and finds.
+///
+/// # Invariants
+///
+/// - `name` passes [`check_name`].
+/// - Each field in `fields` can be parsed, their names differ, and their sizes add up to no more
+///   than [`MAX_FIXED`](super::MAX_FIXED).
+#[derive(Clone, Copy, Debug)]
+pub struct Description<'a> {
+    name: &'a [u8],
+    fields: &'a [u8],
+}
+
+impl<'a> Description<'a> {
+    /// Parses a description, given without the NUL that ends it.
+    ///
+    /// C: `user_event_parse_cmd()` (kernel/trace/trace_events_user.c).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the length, the name, or the first field that is not valid: any [`Error`]
+    /// but those about groups and payloads.
+    pub fn parse(text: &'a [u8]) -> Result<Self, Error> {
+        if text.len() > MAX_DESCRIPTION {
+            return Err(Error::TooLong);
+        }
+        Self::parse_any_length(text)
+    }
+
+    /// [`Description::parse`] for a text whose length the caller has checked.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Description::parse`] but [`Error::TooLong`].
+    pub(super) fn parse_any_length(text: &'a [u8]) -> Result<Self, Error> {
+        let (name, fields) = cut_name(text);
+        check_name(name)?;
+
+        let mut end = COMMON_SIZE;
+        let mut pieces = Pieces::new(fields);
+        while let Some(piece) = pieces.next() {
+            let field = Field::new(Words::split(piece)?, end)?;
+
+            // A description has few fields, so comparing each with each is cheap.
+            if pieces.clone().any(|piece| is_named(piece, field.name())) {
+                return Err(Error::DuplicateField);
+            }
+
+            end = field.end();
+        }
+
+        // INVARIANT: Each field was parsed and its name compared with those after it, and
+        // `Field::new` lets none end past `MAX_RECORD`.
+        Ok(Self { name, fields })
+    }
+
+    /// The event's name, without the fields.
+    pub fn name(&self) -> &'a [u8] {
+        self.name
+    }
+
+    /// The fields, in the order in which they lie in the payload.
+    pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + 'a {
+        Fields {
+            pieces: Pieces::new(self.fields),
+            offset: COMMON_SIZE,
+        }
+    }
+
+    /// Size of the text in bytes. That of its listing is the same but for white space, the size of
+    /// structs and empty fields.
+    pub fn text_len(&self) -> usize {
+        self.name
+            .len()
+            .saturating_add(1)
+            .saturating_add(self.fields.len())
+    }
+}
+
+/// The fields of a [`Description`].
+struct Fields<'a> {
+    pieces: Pieces<'a>,
+    /// Offset of the next field in the record.
+    offset: u32,
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Field<'a>;
+
+    fn next(&mut self) -> Option<Field<'a>> {
+        // By the invariants of `Description` each piece is a field. If one were none, the fields
+        // would end before it.
+        let words = Words::split(self.pieces.next()?).ok()?;
+        let field = Field::new(words, self.offset).ok()?;
+        self.offset = field.end();
+        Some(field)
+    }
+}
+
+/// The name in a description, and what follows the space behind it.
+pub(super) fn cut_name(text: &[u8]) -> (&[u8], &[u8]) {
+    cut(text, b' ').unwrap_or((text, &[]))
+}
+
+/// Checks that an event may have this name.
+///
+/// [`Description::parse`] checks the name in the text; a caller that derives another name from it
+/// has to check that, too.
+///
+/// # Errors
+///
+/// [`Error::NameEmpty`], [`Error::NameTooLong`], [`Error::Flags`], [`Error::NameByte`] or
+/// [`Error::NameReserved`].
+pub fn check_name(name: &[u8]) -> Result<(), Error> {
+    if name.is_empty() {
+        return Err(Error::NameEmpty);
+    }
+    if name.len() > MAX_NAME {
+        return Err(Error::NameTooLong);
+    }
+    if name.contains(&b':') {
+        return Err(Error::Flags);
+    }
+    if name.iter().any(|&byte| is_blank(byte) || byte == b'/') {
+        return Err(Error::NameByte);
+    }
+    if RESERVED_NAMES.contains(&name) {
+        return Err(Error::NameReserved);
+    }
+    Ok(())
+}
+
+/// Has `field` this name?
+fn is_named(field: &[u8], name: &[u8]) -> bool {
+    // The places where the name can be are compared first, as that is quicker than cutting all.
+    let mut last = field.rsplit(|&byte| byte == b' ').take(2);
+    last.any(|word| word == name) && Words::split(field).is_ok_and(|words| words.name == name)
+}
+
+/// Writes what `format` shows as `print fmt`: `"a=%u b=%s", REC->a, __get_rel_str(b)`, or `""`
+/// without fields.
+///
+/// C: `user_event_set_print_fmt()` (kernel/trace/trace_events_user.c).
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn write_print_fmt<S: Sink>(fields: &[Field<'_>], out: &mut S) -> Result<(), S::Error> {
+    out.put(b"\"")?;
+    let mut before: &[u8] = b"";
+    for field in fields {
+        out.put(before)?;
+        out.put(field.name())?;
+        out.put(field.conversion())?;
+        before = b" ";
+    }
+    out.put(b"\"")?;
+
+    for field in fields {
+        let (open, close) = field.argument();
+        out.put(open)?;
+        out.put(field.name())?;
+        out.put(close)?;
+    }
+    Ok(())
+}

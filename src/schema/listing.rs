@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lines of `dynamic_events`: those that are listed, those that make an event, and the fields in
+//! those that delete one.
+
+use super::description::{
+    cut_name,
+    Description, //
+};
+use super::error::Error;
+use super::field::Field;
+use super::limits::MAX_DESCRIPTION;
+use super::text::{
+    cut,
+    trim_start,
+    Pieces,
+    Sink, //
+};
+use core::convert::Infallible;
+
+/// The one group that a line may name, before a `/` and the event.
+///
+/// C: `USER_EVENTS_SYSTEM` (include/uapi/linux/user_events.h).
+const GROUP: &[u8] = b"user_events";
+
+impl<'a> Description<'a> {
+    /// Parses what follows the `u:` in a line that makes an event: a description, before whose name
+    /// the group may stand.
+    ///
+    /// C: `user_event_create()` (kernel/trace/trace_events_user.c).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Group`] if it is another group; else those of [`Description::parse_listing`].
+    pub fn parse_line(text: &'a [u8]) -> Result<Self, Error> {
+        let text = trim_start(text);
+        match cut(text, b'/') {
+            Some((GROUP, event)) => Self::parse_listing(event),
+            // A `/` behind the first space is not part of the name.
+            Some((group, _)) if !group.contains(&b' ') => Err(Error::Group),
+            _ => Self::parse_listing(text),
+        }
+    }
+
+    /// Parses a description that [`write_listing`] may have written.
+    ///
+    /// A listing has a space before each field, which the description may have had none of, so it
+    /// can be longer than [`MAX_DESCRIPTION`]. Here white space before fields and empty fields do
+    /// not count.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Description::parse`].
+    pub fn parse_listing(text: &'a [u8]) -> Result<Self, Error> {
+        if text.len() > MAX_DESCRIPTION {
+            let (name, fields) = cut_name(text);
+            let packed = Pieces::new(fields).fold(name.len(), |sum, piece| {
+                sum.saturating_add(1).saturating_add(piece.len())
+            });
+            if packed > MAX_DESCRIPTION {
+                return Err(Error::TooLong);
+            }
+        }
+        Self::parse_any_length(text)
+    }
+
+    /// Are `words`, the fields in a line that deletes an event, cut at white space, exactly the
+    /// fields of this description as they are listed? No words at all are any fields.
+    ///
+    /// C: `user_fields_match()` (kernel/trace/trace_events_user.c), where no words are no fields.
+    pub fn fields_are<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> bool {
+        let mut given = Spaced::new(words).peekable();
+        if given.peek().is_none() {
+            return true;
+        }
+        let mut comparison = Comparison { given, same: true };
+        let mut before: &[u8] = b"";
+        for field in self.fields() {
+            // A comparison takes all bytes.
+            let Ok(()) = comparison.put(before);
+            let Ok(()) = field.write_listing(&mut comparison);
+            before = b"; ";
+        }
+        comparison.same && comparison.given.next().is_none()
+    }
+}
+
+/// Writes `NAME TYPE NAME; TYPE NAME`, with their size behind structs: what `dynamic_events` shows
+/// behind the `u:`. [`Description::parse_listing`] reads it back, and two events of one name have
+/// the same fields if these are the same bytes.
+///
+/// C: `user_event_show()` (kernel/trace/trace_events_user.c).
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn write_listing<S: Sink>(
+    name: &[u8],
+    fields: &[Field<'_>],
+    out: &mut S,
+) -> Result<(), S::Error> {
+    out.put(name)?;
+    let mut before: &[u8] = b" ";
+    for field in fields {
+        out.put(before)?;
+        field.write_listing(out)?;
+        before = b"; ";
+    }
+    Ok(())
+}
+
+/// A sink that compares what is written to it with `given`.
+struct Comparison<I> {
+    given: I,
+    same: bool,
+}
+
+impl<I: Iterator<Item = u8>> Sink for Comparison<I> {
+    type Error = Infallible;
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+        for &byte in bytes {
+            self.same &= self.given.next() == Some(byte);
+        }
+        Ok(())
+    }
+}
+
+/// What stands before the next byte of a [`Spaced`] text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gap {
+    Nothing,
+    Space,
+    Semicolon,
+}
+
+/// Words, cut at white space, as a text in which the white space is that of a listing: one space
+/// between words, `; ` between fields, and neither before the first nor after the last.
+///
+/// C: `user_event_argv_split()` and `user_dyn_field_set_string()`
+/// (kernel/trace/trace_events_user.c).
+struct Spaced<'w, I> {
+    words: I,
+    /// The part of the current word that was not returned yet.
+    word: &'w [u8],
+    gap: Gap,
+    begun: bool,
+}
+
+impl<'w, I: Iterator<Item = &'w [u8]>> Spaced<'w, I> {
+    fn new(words: I) -> Self {
+        Self {
+            words,
+            word: &[],
+            gap: Gap::Nothing,
+            begun: false,
+        }
+    }
+}
+
+impl<'w, I: Iterator<Item = &'w [u8]>> Iterator for Spaced<'w, I> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        loop {
+            let Some((&byte, rest)) = self.word.split_first() else {
+                self.word = self.words.next()?;
+                if self.gap == Gap::Nothing {
+                    self.gap = Gap::Space;
+                }
+                continue;
+            };
+            if byte == b';' {
+                self.word = rest;
+                self.gap = Gap::Semicolon;
+                continue;
+            }
+            let gap = if self.begun { self.gap } else { Gap::Nothing };
+            self.gap = Gap::Nothing;
+            match gap {
+                Gap::Nothing => {
+                    self.begun = true;
+                    self.word = rest;
+                    return Some(byte);
+                }
+                Gap::Space => return Some(b' '),
+                Gap::Semicolon => {
+                    self.gap = Gap::Space;
+                    return Some(b';');
+                }
+            }
+        }
+    }
+}
