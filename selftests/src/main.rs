@@ -5,56 +5,17 @@
 //! With `--module` they first test loading and unloading, then load the module for all others and
 //! unload it at the end. Without, they test what the running kernel has.
 
-mod abi;
-mod bpf;
-mod bystanders;
-mod cgroup;
-mod child;
-mod conformance;
-mod crowd;
-mod dynamic;
-mod errno;
-mod event;
-mod faults;
-mod fire;
-mod follower;
-mod fuse;
+mod behaviour;
+mod contract;
 mod fuzz;
 mod harness;
-mod latency;
-mod machine;
-mod memory;
-mod module;
-mod mounts;
-mod nobody;
-mod numbered;
-mod os;
-mod payload;
-mod perf;
-mod processors;
-mod profile;
-mod random;
-mod restriction;
-mod ring;
-mod rows;
-mod status;
-mod swap;
-mod tasks;
-mod tests;
-mod tool;
-mod traced;
-mod tracefs;
-mod transfer;
-mod trouble;
-mod uring;
-mod usage;
-mod userfault;
-mod wait;
-mod witness;
-mod writer;
+mod kit;
+mod stress;
+mod tools;
 
-use harness::{Needs, Test};
-use machine::Log;
+use harness::{trouble, Needs, Test};
+use kit::machine::Log;
+use kit::{abi, module, os, random, setuid_victim, tracefs, wait, writer};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -121,7 +82,7 @@ fn options() -> Result<Options, String> {
             "--list" => options.list = true,
             "--against-c" => {
                 options.against_c = true;
-                conformance::be_against_c();
+                contract::be_against_c();
             }
             "--long" => harness::be_long(),
             "--times" => {
@@ -248,7 +209,7 @@ fn main() -> ExitCode {
     match words.split_first() {
         Some((first, rest)) if first == fuzz::OPTION => return fuzz::main(rest),
         Some((first, rest)) if first == fuzz::ACTOR_OPTION => fuzz::actor_main(rest),
-        Some((first, rest)) if first == witness::OPTION => return witness::main(rest),
+        Some((first, rest)) if first == setuid_victim::OPTION => return setuid_victim::main(rest),
         Some((first, rest)) if first == trouble::OPTION => return trouble::main(rest),
         _ => {}
     }
@@ -264,10 +225,13 @@ fn main() -> ExitCode {
         let has = |parts: &[String]| parts.iter().any(|part| name.contains(part));
         (options.wanted.is_empty() || has(&options.wanted)) && !has(&options.skipped)
     };
-    let (of_loading, of_events): (Vec<Test>, Vec<Test>) = tests::all()
-        .filter(|test| (!options.against_c || tests::is_of_both(test)) && wanted(test.name))
+    let (of_loading, of_events): (Vec<Test>, Vec<Test>) = behaviour::all()
+        .chain(tools::all())
+        .chain(stress::all())
+        .chain(fuzz::TESTS.iter().copied())
+        .filter(|test| (!options.against_c || behaviour::is_of_both(test)) && wanted(test.name))
         .partition(|test| test.needs == Needs::UnloadedModule);
-    let mut of_contract = conformance::all();
+    let mut of_contract = contract::all();
     of_contract.retain(|check| wanted(&check.name));
     if options.list {
         for test in of_loading.iter().chain(&of_events) {
@@ -300,7 +264,7 @@ fn main() -> ExitCode {
         }
     }
     if options.against_c && module::is_given() {
-        score.run(&tests::REFUSAL, &mut log);
+        score.run(&stress::REFUSAL, &mut log);
     }
     if (!of_events.is_empty() || !of_contract.is_empty()) && !is_over(&score) {
         if let Err(errno) = if loads { module::load_with("") } else { Ok(()) } {
@@ -318,7 +282,7 @@ fn main() -> ExitCode {
                 }
                 let result = harness::run_check(check, &mut log);
                 if options.against_c {
-                    score.add_told(&check.name, conformance::against_c(check, result));
+                    score.add_told(&check.name, contract::against_c(check, result));
                 } else {
                     let result = result.map_err(|why| format!("\"{}\": {why}", check.row.text));
                     score.add(&check.name, result);

@@ -3,11 +3,11 @@
 //! A process that does steps: it reads them from a pipe, and answers what came of each.
 
 use super::step::*;
-use crate::abi::*;
-use crate::conformance::KERNEL;
-use crate::errno::{Errno, Result};
-use crate::memory::{Mapping, PAGE, READ, READ_WRITE};
-use crate::{os, wait};
+use crate::contract::KERNEL;
+use crate::kit::abi::*;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::{os, wait};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -450,7 +450,7 @@ pub fn payload(step: &Step) -> Vec<u8> {
             _ => {}
         }
         payload[location.at..end]
-            .copy_from_slice(&crate::abi::location(offset as u32, size as u32));
+            .copy_from_slice(&crate::kit::abi::location(offset as u32, size as u32));
         payload.extend(data);
     }
     match step.twist {

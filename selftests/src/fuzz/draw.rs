@@ -4,7 +4,7 @@
 
 use super::model::{Actor, Key, Model, Page, Tracer};
 use super::step::*;
-use crate::random::Random;
+use crate::kit::random::Random;
 
 /// Registrations of one process, more or less.
 const BITS: usize = 40;

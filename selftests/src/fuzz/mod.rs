@@ -11,17 +11,19 @@ mod lane;
 mod model;
 mod seeds;
 mod step;
+mod tests;
 
-use crate::memory::Mapping;
-use crate::{module, os, random, swap, wait};
+use crate::kit::memory::Mapping;
+use crate::kit::{module, os, random, swap, wait};
 use lane::{Emptied, Lane};
 use model::Whose;
-pub use seeds::{listed, new_one};
+use seeds::{listed, new_one};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+pub use tests::TESTS;
 
 /// The option that makes this program the fuzzer.
 pub const OPTION: &str = "--fuzz";
@@ -282,7 +284,7 @@ fn direct(
         print!("{}", lane.past());
         print!(
             "{}",
-            std::fs::read_to_string(crate::abi::STATUS).unwrap_or_default()
+            std::fs::read_to_string(crate::kit::abi::STATUS).unwrap_or_default()
         );
     }
     lane.end();

@@ -3,7 +3,7 @@
 //! Seeds: those that each run repeats, those that no run has had, and what is left of those that found something.
 
 use super::Options;
-use crate::random;
+use crate::kit::random;
 use std::fs;
 use std::io::Read;
 use std::path::Path;

@@ -3,13 +3,13 @@
 //! What is done beside the steps of processes: they begin and end, events are listened to, made and deleted.
 
 use super::{new_instance, Lane, Process, Sampler};
-use crate::errno::Errno;
 use crate::fuzz::actor::{order, ACTORS};
 use crate::fuzz::model::{Key, Page, Tracer as Listener, PERFS};
 use crate::fuzz::step::*;
-use crate::perf::{Perf, ANY_CPU};
-use crate::tracefs::{self, Tracer};
-use crate::{dynamic, machine, os, wait};
+use crate::kit::errno::Errno;
+use crate::kit::perf::{Perf, ANY_CPU};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{dynamic, machine, os, wait};
 use std::fs;
 use std::io::Write;
 

@@ -3,9 +3,9 @@
 //! What the listings say, compared with what they must.
 
 use super::Lane;
-use crate::abi::STATUS;
 use crate::fuzz::model::Tracer as Listener;
 use crate::fuzz::step::*;
+use crate::kit::abi::STATUS;
 use std::fs::File;
 use std::io::Read;
 

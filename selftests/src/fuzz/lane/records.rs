@@ -5,8 +5,8 @@
 
 use super::Lane;
 use crate::fuzz::model::Record;
-use crate::memory::Mapping;
-use crate::ring;
+use crate::kit::memory::Mapping;
+use crate::kit::ring;
 use std::mem;
 use std::sync::atomic::Ordering;
 

@@ -4,9 +4,9 @@
 
 use super::state::{Actor, Key, PerfEvent, Record, Tracer};
 use super::{bit, check, Model};
-use crate::errno::{Errno, Result};
 use crate::fuzz::actor::ACTORS;
 use crate::fuzz::step::FIELDS;
+use crate::kit::errno::{Errno, Result};
 
 impl Model {
     /// A process forks one that takes another slot.

@@ -9,7 +9,7 @@ mod steps;
 pub use state::{Actor, Event, Key, Page, PerfEvent, Record, Tracer};
 
 use super::actor::ACTORS;
-use crate::errno::{Errno, Result};
+use crate::kit::errno::{Errno, Result};
 use state::OpenFile;
 use std::collections::{BTreeMap, BTreeSet};
 

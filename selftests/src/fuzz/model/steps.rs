@@ -4,10 +4,10 @@
 
 use super::state::{physical, Event, Key, OpenFile, Page, Record, Tracer};
 use super::{bit, check, Model};
-use crate::abi::NO_INDEX;
-use crate::errno::{Errno, Result};
 use crate::fuzz::actor::payload;
 use crate::fuzz::step::*;
+use crate::kit::abi::NO_INDEX;
+use crate::kit::errno::{Errno, Result};
 use std::collections::BTreeSet;
 
 impl Model {

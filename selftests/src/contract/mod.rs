@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The whole contract as tables: every rule and every error, each case with the row it checks.
+//!
+//! Cases whose row is one of "Better than C" carry that row's number. The C implementation must fail
+//! exactly these, each as its row says, and pass all others: `selftests --against-c` says whether it does.
+//!
+//! What of the contract is checked elsewhere:
+//!
+//! | rule | where |
+//! |---|---|
+//! | the numbers and structures of the header | `selftests/c/header.c` |
+//! | the bit is atomic against user space; everything at once | `tests/bit.rs`, `tests/stress.rs` |
+//! | pages that are swapped out, shared, protected | `tests/pages.rs` |
+//! | perf's samples, filters, histograms, the trace file | `tests/perf.rs`, `tests/ftrace.rs` |
+//! | 11: no registration is lost at a fork | `tests/processes.rs`, for what needs no lack of memory |
+//! | 12: 32-bit programs | `selftests/c/compat.c` |
+//! | 15, 16: probe lists, loading and unloading | `tests/stress.rs`, `tests/load.rs` |
+
+mod address_space;
+mod as_in_c;
+mod bit;
+mod check;
+mod corpus;
+mod delete;
+mod descriptions;
+mod files;
+mod index;
+mod lifetime;
+mod listing;
+mod locations;
+mod register;
+mod sharing;
+mod status;
+mod types;
+mod unregister;
+mod write;
+
+use crate::kit::errno::{self, Errno};
+use crate::kit::wait;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use register::KERNEL;
+
+pub use check::Check;
+
+/// Every check, in the order of the contract.
+pub fn all() -> Vec<Check> {
+    let sections = [
+        files::checks(),
+        register::checks(),
+        sharing::checks(),
+        index::checks(),
+        bit::checks(),
+        address_space::checks(),
+        unregister::checks(),
+        lifetime::checks(),
+        delete::checks(),
+        descriptions::checks(),
+        corpus::checks(),
+        types::checks(),
+        listing::checks(),
+        write::checks(),
+        locations::checks(),
+        status::checks(),
+    ];
+    sections.into_iter().flatten().flatten().collect()
+}
+
+static AGAINST_C: AtomicBool = AtomicBool::new(false);
+
+/// Says that the kernel has the C implementation.
+pub fn be_against_c() {
+    AGAINST_C.store(true, Ordering::Relaxed);
+}
+
+/// Does it?
+pub fn is_against_c() -> bool {
+    AGAINST_C.load(Ordering::Relaxed)
+}
+
+/// What deleting comes to when all users are gone. The C implementation lets go of an event some time after the last
+/// of them: until then it is busy.
+pub fn delete_unused(mut delete: impl FnMut() -> errno::Result<()>) -> errno::Result<()> {
+    let mut last = delete();
+    if is_against_c() {
+        wait::until("an unused event not to be busy", || {
+            if last == Err(Errno::EBUSY) {
+                last = delete();
+            }
+            last != Err(Errno::EBUSY)
+        });
+    }
+    last
+}
+
+/// How a check went against what the C implementation is known to do: `Ok` says what happened.
+pub fn against_c(check: &Check, result: Result<(), String>) -> Result<String, String> {
+    match (check.row.better, result) {
+        (None, Ok(())) => Ok("passes on C".into()),
+        (None, Err(why)) => Err(format!("\"{}\": {why}", check.row.text)),
+        (Some(better), Err(why)) if better.is_foretold(&why) => {
+            Ok(format!("fails on C as row {} says: {why}", better.number))
+        }
+        (Some(better), Err(why)) => Err(format!(
+            "fails on C otherwise than row {} says: {why}",
+            better.number
+        )),
+        (Some(better), Ok(())) => Err(format!(
+            "passes, though row {} says that C fails it",
+            better.number
+        )),
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! "Unregister".
+
+use super::check::{expect, Check, Row, TEXT};
+use super::register::{Place, KERNEL, NON_CANONICAL};
+use crate::kit::abi::{Data, Unregister, DIAG_IOCSUNREG};
+use crate::kit::child;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, READ};
+use crate::kit::os;
+use crate::kit::tracefs::Tracer;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+const SIZE: Row = Row::new(
+    "unregister",
+    "size < 16 → EINVAL; size > 4096 → E2BIG; bytes past 16 must be zero, else E2BIG; \
+     bad pointer → EFAULT",
+);
+const RESERVED: Row = Row::new("unregister", "reserved fields ≠ 0 → EINVAL");
+const NOTHING: Row = Row::new("unregister", "nothing registered there → ENOENT");
+const CLEARED: Row = Row::new(
+    "unregister",
+    "else the bit is cleared and no longer updated. Any thread of the address space may do it",
+);
+const GONE: Row = Row::new(
+    "unregister",
+    "a bit whose page is gone → EFAULT, still unregistered",
+);
+
+pub fn checks() -> Vec<Vec<Check>> {
+    vec![
+        SIZE.cases(
+            sized,
+            &[
+                ("size_0_is_einval", (0, None), Err(Errno::EINVAL)),
+                ("size_1_is_einval", (1, None), Err(Errno::EINVAL)),
+                ("size_15_is_einval", (15, None), Err(Errno::EINVAL)),
+                ("size_16_is_taken", (16, None), Ok(())),
+                ("size_17_with_a_zero_is_taken", (17, None), Ok(())),
+                ("size_4096_with_zeros_is_taken", (4096, None), Ok(())),
+                ("size_4097_is_e2big", (4097, None), Err(Errno::E2BIG)),
+                (
+                    "size_of_all_ones_is_e2big",
+                    (u32::MAX, None),
+                    Err(Errno::E2BIG),
+                ),
+                (
+                    "byte_16_not_zero_is_e2big",
+                    (17, Some(16)),
+                    Err(Errno::E2BIG),
+                ),
+                (
+                    "last_of_32_not_zero_is_e2big",
+                    (32, Some(31)),
+                    Err(Errno::E2BIG),
+                ),
+                (
+                    "last_of_4096_not_zero_is_e2big",
+                    (4096, Some(4095)),
+                    Err(Errno::E2BIG),
+                ),
+            ],
+        ),
+        SIZE.all(
+            argument_at,
+            Err(Errno::EFAULT),
+            &[
+                ("argument_null_is_efault", Place::Null),
+                ("argument_unmapped_is_efault", Place::Unmapped),
+                ("argument_in_the_kernel_is_efault", Place::At(KERNEL)),
+                ("argument_non_canonical_is_efault", Place::At(NON_CANONICAL)),
+                ("argument_half_readable_is_efault", Place::OverTheEdge(8)),
+            ],
+        ),
+        RESERVED.all(
+            reserved,
+            Err(Errno::EINVAL),
+            &[
+                ("first_reserved_1_is_einval", (1, 0)),
+                ("first_reserved_255_is_einval", (255, 0)),
+                ("second_reserved_1_is_einval", (0, 1)),
+                ("second_reserved_256_is_einval", (0, 0x100)),
+                ("both_reserved_are_einval", (0xff, 0xffff)),
+            ],
+        ),
+        NOTHING.all(
+            elsewhere,
+            Err(Errno::ENOENT),
+            &[
+                ("another_bit_is_enoent", (0, 1)),
+                ("a_bit_past_the_word_is_enoent", (0, 32)),
+                ("bit_64_is_enoent", (0, 64)),
+                ("bit_255_is_enoent", (0, 255)),
+                ("the_next_word_is_enoent", (4, 0)),
+                ("the_byte_that_holds_the_bit_is_enoent", (1, 0)),
+                ("another_page_is_enoent", (4096, 0)),
+            ],
+        ),
+        NOTHING.all(
+            at,
+            Err(Errno::ENOENT),
+            &[
+                ("address_0_is_enoent", 0),
+                ("an_address_in_the_kernel_is_enoent", KERNEL),
+                ("a_non_canonical_address_is_enoent", NON_CANONICAL),
+            ],
+        ),
+        NOTHING.stories(&[
+            (
+                "a_process_that_never_registered_gets_enoent",
+                never_registered,
+            ),
+            ("twice_is_enoent", twice),
+            ("a_failed_registration_is_enoent", failed_registration),
+            (
+                "what_another_process_registered_is_enoent",
+                of_another_process,
+            ),
+            (
+                "what_the_parent_registered_after_the_fork_is_enoent",
+                of_the_parent,
+            ),
+        ]),
+        CLEARED.stories(&[
+            ("the_bit_is_cleared", cleared),
+            ("the_bit_is_no_longer_updated", not_updated),
+            ("the_other_bits_of_the_word_stay", others_stay),
+            ("another_thread_may_do_it", another_thread),
+            (
+                "the_main_thread_may_for_a_thread_that_ended",
+                thread_that_ended,
+            ),
+            ("through_another_file", another_file),
+            ("through_a_file_opened_read_only", read_only_file),
+            ("after_its_file_was_closed", closed_file),
+            ("a_child_unregisters_for_itself_alone", child_for_itself),
+        ]),
+        GONE.all(
+            gone,
+            (),
+            &[
+                ("an_unmapped_page_is_efault_and_unregistered", None),
+                ("a_read_only_page_is_efault_and_unregistered", Some(READ)),
+                (
+                    "a_protected_page_is_efault_and_unregistered",
+                    Some(libc::PROT_NONE),
+                ),
+            ],
+        ),
+    ]
+}
+
+fn sized((size, not_zero): (u32, Option<usize>), want: Result<()>) {
+    let event = Event::new(TEXT);
+    let mut tail = vec![0; 8192];
+    if let Some(place) = not_zero {
+        tail[place - 16] = 1;
+    }
+    let request = Unregister {
+        size,
+        tail,
+        ..Unregister::new(event.page.address(), 0)
+    };
+    expect(event.data.unregister(&request), want);
+    if want.is_err() {
+        expect(event.unregister(), Ok(()));
+    }
+}
+
+fn argument_at(place: Place, want: Result<()>) {
+    let event = Event::new(TEXT);
+    let bytes = Unregister::new(event.page.address(), 0).bytes();
+    let got = os::ioctl(&event.data.file, DIAG_IOCSUNREG, place.address(&bytes));
+    expect(got.map(drop), want);
+    expect(event.unregister(), Ok(()));
+}
+
+fn reserved((reserved, reserved2): (u8, u16), want: Result<()>) {
+    let event = Event::new(TEXT);
+    let request = Unregister {
+        reserved,
+        reserved2,
+        ..Unregister::new(event.page.address(), 0)
+    };
+    expect(event.data.unregister(&request), want);
+    expect(event.unregister(), Ok(()));
+}
+
+fn elsewhere((offset, bit): (u64, u8), want: Result<()>) {
+    let event = Event::new(TEXT);
+    let got = event
+        .data
+        .unregister_bit(event.page.address() + offset, bit);
+    expect(got, want);
+    expect(event.unregister(), Ok(()));
+}
+
+fn at(address: u64, want: Result<()>) {
+    let event = Event::new(TEXT);
+    expect(event.data.unregister_bit(address, 0), want);
+}
+
+fn never_registered() {
+    let page = Mapping::new(1);
+    let got = Data::open().unregister_bit(page.address(), 0);
+    expect(got, Err(Errno::ENOENT));
+}
+
+fn twice() {
+    let event = Event::new(TEXT);
+    expect(event.unregister(), Ok(()));
+    expect(event.unregister(), Err(Errno::ENOENT));
+}
+
+fn failed_registration() {
+    let event = Event::new(TEXT);
+    let address = event.page.address();
+    let got = event.data.register_text("st_other nonsense a", address, 1);
+    expect(got, Err(Errno::EINVAL));
+    let got = event.data.unregister_bit(address, 1);
+    expect(got, Err(Errno::ENOENT));
+}
+
+fn of_another_process() {
+    let page = Mapping::new(1);
+    let address = page.address();
+    let mut child = child::fork(|line| {
+        let data = Data::open();
+        expect(data.register_text(TEXT, address, 0), Ok(0));
+        line.say("registered");
+        line.hear("end");
+    });
+    child.line.hear("registered");
+    let data = Data::open();
+    expect(data.unregister_bit(address, 0), Err(Errno::ENOENT));
+    expect(data.register_text(TEXT, address, 1), Ok(0));
+    expect(data.unregister_bit(address, 0), Err(Errno::ENOENT));
+    child.line.say("end");
+    child.join();
+}
+
+fn of_the_parent() {
+    let event = Event::new(TEXT);
+    let address = event.page.address();
+    let mut child = child::fork(|line| {
+        line.hear("registered");
+        let got = Data::open().unregister_bit(address, 5);
+        expect(got, Err(Errno::ENOENT));
+    });
+    expect(event.data.register_text(TEXT, address, 5), Ok(0));
+    child.line.say("registered");
+    child.join();
+}
+
+fn cleared() {
+    let event = Event::new(TEXT);
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    expect(event.unregister(), Ok(()));
+    expect(event.bit(), false);
+    top.disable(&event.name);
+}
+
+fn not_updated() {
+    let event = Event::new(TEXT);
+    expect(event.unregister(), Ok(()));
+    // A second registration shows when an update has been made everywhere.
+    let other = Event::new(TEXT);
+    let top = Tracer::top();
+    top.enable(&event.name);
+    other.wait_set();
+    expect(event.bit(), false);
+    event.page.word(0).store(1, Ordering::Relaxed);
+    top.disable(&event.name);
+    other.wait_clear();
+    expect(event.bit(), true);
+}
+
+fn others_stay() {
+    let event = Event::new(TEXT);
+    event.page.word(0).store(u32::MAX, Ordering::Relaxed);
+    expect(event.unregister(), Ok(()));
+    expect(event.page.word(0).load(Ordering::Relaxed), u32::MAX - 1);
+}
+
+fn another_thread() {
+    let event = Event::new(TEXT);
+    let address = event.page.address();
+    let other = thread::spawn(move || Data::open().unregister_bit(address, 0));
+    expect(other.join().unwrap(), Ok(()));
+}
+
+fn thread_that_ended() {
+    let event = Event::new(TEXT);
+    let address = event.page.address();
+    let other = thread::spawn(move || Data::open().register_text(TEXT, address, 3));
+    expect(other.join().unwrap(), Ok(0));
+    expect(event.data.unregister_bit(address, 3), Ok(()));
+}
+
+fn another_file() {
+    let event = Event::new(TEXT);
+    let got = Data::open().unregister_bit(event.page.address(), 0);
+    expect(got, Ok(()));
+}
+
+fn read_only_file() {
+    let event = Event::new(TEXT);
+    let got = Data::open_read_only().unregister_bit(event.page.address(), 0);
+    expect(got, Ok(()));
+}
+
+fn closed_file() {
+    let Event { data, page, .. } = Event::new(TEXT);
+    drop(data);
+    expect(Data::open().unregister_bit(page.address(), 0), Ok(()));
+}
+
+fn child_for_itself() {
+    let event = Event::new(TEXT);
+    child::fork(|_| expect(event.unregister(), Ok(()))).join();
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    top.disable(&event.name);
+    event.wait_clear();
+    expect(event.unregister(), Ok(()));
+}
+
+/// Unregisters a bit whose page has been taken away, or protected.
+fn gone(protection: Option<i32>, (): ()) {
+    let mut event = Event::new(TEXT);
+    match protection {
+        Some(protection) => event.page.protect(protection),
+        None => event.page.unmap(),
+    }
+    expect(event.unregister(), Err(Errno::EFAULT));
+    expect(event.unregister(), Err(Errno::ENOENT));
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What most tests start from: one registered event, its bit and an open file.
+
+use crate::contract;
+use crate::kit::abi::{Data, REGISTRATIONS};
+use crate::kit::errno::Result;
+use crate::kit::memory::Mapping;
+use crate::kit::{dynamic, tracefs, wait};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// An event that this process registered with bit 0 of a 32-bit word, alone on its page.
+///
+/// It is not unregistered when dropped, and its memory stays: the end of the process ends both.
+pub struct Event {
+    pub name: String,
+    pub data: Data,
+    pub page: Mapping,
+    pub index: u32,
+}
+
+impl Event {
+    /// Opens a file, and registers the event that the text describes.
+    pub fn new(text: &str) -> Event {
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        let index = data.register_text(text, page.address(), 0);
+        let index = index.unwrap_or_else(|errno| panic!("register {text:?}: {errno:?}"));
+        Event {
+            name: text.split(' ').next().unwrap().into(),
+            data,
+            page,
+            index,
+        }
+    }
+
+    /// Writes a record of it.
+    pub fn write(&self, payload: &[u8]) -> Result<usize> {
+        self.data.write(self.index, payload)
+    }
+
+    /// Is the bit set?
+    pub fn bit(&self) -> bool {
+        self.page.word(0).load(Ordering::Relaxed) & 1 != 0
+    }
+
+    /// Waits until the bit is set.
+    #[track_caller]
+    pub fn wait_set(&self) {
+        wait::until("the enable bit to be set", || self.bit());
+    }
+
+    /// Waits until the bit is clear.
+    #[track_caller]
+    pub fn wait_clear(&self) {
+        wait::until("the enable bit to be cleared", || !self.bit());
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        tracefs::event_id(&self.name)
+    }
+
+    /// Unregisters the bit.
+    pub fn unregister(&self) -> Result<()> {
+        self.data.unregister_bit(self.page.address(), 0)
+    }
+}
+
+/// Is a bit of a process listed as still to be written?
+pub fn is_due(pid: i32) -> bool {
+    let pid = pid.to_string();
+    let text = std::fs::read_to_string(REGISTRATIONS).expect("read the listing");
+    let is_due = |line: &str| line.split(' ').nth(1) == Some(&pid) && line.ends_with(" repair");
+    text.lines().any(is_due)
+}
+
+/// Waits until no event of this name is left.
+#[track_caller]
+pub fn wait_gone(name: &str) {
+    wait::until(&format!("the event {name} to go"), || {
+        !tracefs::event_exists(name)
+    });
+    // The C implementation takes its files away first, and its line after that.
+    if contract::is_against_c() {
+        let line = format!("u:{name}");
+        let is_its = |shown: &String| shown.split(' ').next() == Some(&line);
+        wait::until("its line to go", || {
+            !dynamic::user_lines().iter().any(is_its)
+        });
+    }
+}
+
+/// It is there now, and still is after anything that was about to remove it would have.
+#[track_caller]
+pub fn stays(name: &str) {
+    // Looks often for a while: it cannot show that an event stays, but when one goes by mistake
+    // it does so within milliseconds.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert!(tracefs::event_exists(name), "{name} went while it was used");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

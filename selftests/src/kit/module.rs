@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading and unloading the module under test.
+
+use crate::kit::errno::{Errno, Result};
+use crate::kit::{machine, os, wait};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::Command;
+use std::sync::OnceLock;
+
+pub const NAME: &str = "user_events";
+
+static PATH: OnceLock<String> = OnceLock::new();
+
+/// Says where the module's file is; once, before anything else here.
+pub fn set_path(path: String) {
+    PATH.set(path).expect("the module's path is set once");
+}
+
+/// Where its file is.
+pub fn path() -> &'static str {
+    PATH.get().expect("a module to load")
+}
+
+/// Was a module given?
+pub fn is_given() -> bool {
+    PATH.get().is_some()
+}
+
+/// Loads the module, with parameters as insmod takes them.
+pub fn load_with(parameters: &str) -> Result<()> {
+    let path = path();
+    let file = File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
+    load_file(&file, parameters)
+}
+
+/// Loads the module from an open file.
+pub fn load_file(file: &File, parameters: &str) -> Result<()> {
+    os::load_module(file, &CString::new(parameters).unwrap())
+}
+
+/// A copy of the module's file in memory and without notes for debuggers, as distributions install
+/// modules: it loads many times faster.
+pub fn light_file() -> File {
+    let mut copy = os::memory_file(0);
+    let place = format!("/tmp/selftests.{}.ko", std::process::id());
+    let stripped = Command::new("strip")
+        .args(["--strip-debug", "-o", &place, path()])
+        .status();
+    let from = match stripped.is_ok_and(|status| status.success()) {
+        true => &place,
+        false => path(),
+    };
+    let bytes = fs::read(from).unwrap_or_else(|error| panic!("read {from}: {error}"));
+    let _ = fs::remove_file(&place);
+    copy.write_all(&bytes).expect("copy the module");
+    copy
+}
+
+/// Loads the module.
+#[track_caller]
+pub fn load() {
+    if let Err(errno) = load_with("") {
+        panic!("loading the module: {errno:?}");
+    }
+}
+
+/// Unloads the module, or says at once why not.
+pub fn unload() -> Result<()> {
+    os::unload_module(&CString::new(NAME).unwrap())
+}
+
+/// Unloads the module as soon as it is idle: what ended a moment ago may take a moment to settle.
+#[track_caller]
+pub fn unload_when_idle() {
+    let mut last = Ok(());
+    let gone = wait::comes(|| {
+        last = unload();
+        !matches!(last, Err(Errno::EAGAIN | Errno::EBUSY))
+    });
+    assert!(gone && last.is_ok(), "unloading the idle module: {last:?}");
+}
+
+/// Of lines of the kernel's log, those that the module said, without what the kernel says in its
+/// name: once, that it is not part of the kernel.
+pub fn said(lines: Vec<String>) -> Vec<String> {
+    let start = format!("{NAME}: ");
+    let said = lines.into_iter().filter(|line| line.starts_with(&start));
+    said.filter(|line| !line.contains("taint")).collect()
+}
+
+/// Is it loaded?
+pub fn is_loaded() -> bool {
+    machine::module_is_there(NAME)
+}
+
+/// How many use it now.
+pub fn users() -> u32 {
+    machine::users_of_module(NAME).expect("the module is loaded")
+}

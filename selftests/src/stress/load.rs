@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading and unloading the module.
+
+use crate::harness::Test;
+use crate::kit::abi::{location, Data, DATA, PROFILE, REGISTRATIONS, STATUS};
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::machine::{self, Log};
+use crate::kit::module;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::usage::Usage;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+pub const TESTS: &[Test] = &[
+    Test::of_loading(
+        "load::loads_and_unloads_leaving_nothing",
+        loads_and_unloads_leaving_nothing,
+    ),
+    Test::of_loading("load::says_loaded_and_unloaded", says_loaded_and_unloaded),
+    Test::of_loading(
+        "load::taints_as_out_of_tree_only",
+        taints_as_out_of_tree_only,
+    ),
+    Test::of_loading("load::a_second_insmod_is_eexist", a_second_insmod_is_eexist),
+    Test::of_loading(
+        "load::each_step_may_fail_and_is_undone",
+        each_step_may_fail_and_is_undone,
+    )
+    .limit(300),
+    Test::of_loading(
+        "load::not_unloaded_while_a_file_is_open",
+        not_while_a_file_is_open,
+    ),
+    Test::of_loading(
+        "load::not_unloaded_while_a_bit_is_registered",
+        not_while_registered,
+    ),
+    Test::of_loading(
+        "load::not_unloaded_while_ftrace_is_attached",
+        not_while_traced,
+    ),
+    Test::of_loading("load::not_unloaded_while_perf_is_attached", not_while_perf),
+    Test::of_loading(
+        "load::not_unloaded_while_a_listing_is_open",
+        not_while_a_listing_is_open,
+    ),
+    Test::of_loading(
+        "load::trace_is_readable_after_unloading",
+        trace_is_readable_after_unloading,
+    ),
+    Test::of_loading("load::two_hundred_times_without_a_leak", two_hundred_times).limit(1500),
+    Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing).limit(900),
+];
+
+/// For a kernel that has user_events built in.
+pub const REFUSAL: Test = Test::of_loading(
+    "load::is_refused_where_the_kernel_has_its_own",
+    is_refused_where_the_kernel_has_its_own,
+);
+
+/// What of the module is to be seen, if anything.
+fn visible_traces() -> Vec<String> {
+    let mut found = Vec::new();
+    for path in [
+        DATA,
+        STATUS,
+        PROFILE,
+        REGISTRATIONS,
+        "/proc/sys/kernel/user_events_max",
+        "/sys/module/user_events",
+        "/sys/kernel/tracing/events/user_events",
+        "/sys/kernel/tracing/events/user_events_multi",
+    ] {
+        if Path::new(path).exists() {
+            found.push(path.to_string());
+        }
+    }
+    if module::is_loaded() {
+        found.push("/proc/modules".into());
+    }
+    // Walks the kernel's list of dynamic events, and asks every kind whether this is one of its
+    // own: what was left on either list would be called into.
+    found.extend(dynamic::user_lines());
+    found
+}
+
+/// What the module leaves where, if anything.
+fn traces_of_the_module() -> Vec<String> {
+    let mut found = visible_traces();
+    let caches = machine::slab_objects();
+    found.extend(
+        caches
+            .into_keys()
+            .filter(|name| name.contains("user_event")),
+    );
+    let areas = machine::vmalloc_areas().into_iter();
+    found.extend(areas.filter(|area| area.contains("user_event")));
+    let dynamic = Path::new(tracefs::ROOT).join("dynamic_events");
+    if fs::write(&dynamic, "u:st_load_left u32 a").is_ok() {
+        found.push("dynamic_events still takes u:".into());
+    }
+    found
+}
+
+#[track_caller]
+pub fn nothing_is_left() {
+    assert_eq!(traces_of_the_module(), [""; 0], "left behind");
+}
+
+/// The same without counting memory, which takes long.
+#[track_caller]
+pub fn nothing_is_seen() {
+    assert_eq!(visible_traces(), [""; 0], "left behind");
+}
+
+/// The main job once, in a process of its own: register, attach, write, unregister. And what may
+/// go wrong on the way, as errors leak most easily.
+fn use_it_once() {
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_use u32 status; u64 ns; __rel_loc char[] path");
+        let id = event.id();
+        let tracer = Tracer::top();
+        tracer.enable(&event.name);
+        event.wait_set();
+        let perf = Perf::open(id, SELF, ANY_CPU).unwrap();
+        for length in [2u32, 600, 3000] {
+            let mut path = vec![0; length as usize];
+            path[0] = b'/';
+            let payload = [&[0; 12][..], &location(0, length), &path].concat();
+            assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+            let payload = [&[0; 12][..], &location(1, length), &path].concat();
+            assert_eq!(event.write(&payload), Err(Errno::EFAULT));
+        }
+        assert_eq!(event.write(&vec![0; 100_000]), Err(Errno::E2BIG));
+        assert_eq!(perf.count(), 3);
+        drop(perf);
+        tracer.disable(&event.name);
+        event.wait_clear();
+
+        let address = event.page.address();
+        let register = |text, address, bit| event.data.register_text(text, address, bit);
+        let other = "st_load_use u32 status";
+        assert_eq!(register(other, address, 1), Err(Errno::EADDRINUSE));
+        assert_eq!(
+            register("st_load_other u32", address, 1),
+            Err(Errno::EINVAL)
+        );
+        assert_eq!(
+            register("st_load_other u32 a", address, 0),
+            Err(Errno::EADDRINUSE)
+        );
+        assert_eq!(register("st_load_other u32 a", 0, 0), Err(Errno::EFAULT));
+        event.unregister().unwrap();
+        assert_eq!(event.unregister(), Err(Errno::ENOENT));
+        // This one ends with the process.
+        register("st_load_other u32 a", address, 5).unwrap();
+    });
+    user.join();
+    wait_gone("st_load_use");
+    wait_gone("st_load_other");
+}
+
+fn loads_and_unloads_leaving_nothing() {
+    nothing_is_left();
+    module::load();
+    for path in [DATA, STATUS] {
+        assert!(Path::new(path).exists(), "{path}");
+    }
+    assert!(
+        !tracefs::group_dir(tracefs::GROUP).exists(),
+        "a group without events"
+    );
+    assert_eq!(
+        fs::read_to_string(STATUS).unwrap(),
+        "\nActive: 0\nBusy: 0\n"
+    );
+    // Idle, so at once.
+    assert_eq!(module::unload(), Ok(()));
+    nothing_is_left();
+
+    module::load();
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn says_loaded_and_unloaded() {
+    let mut log = Log::from_now();
+    let mut said = || module::said(log.take());
+    module::load();
+    assert_eq!(said(), ["user_events: loaded"]);
+    use_it_once();
+    assert!(said().is_empty());
+    module::unload_when_idle();
+    assert_eq!(said(), ["user_events: unloaded"]);
+}
+
+fn taints_as_out_of_tree_only() {
+    module::load();
+    let taint = fs::read_to_string("/sys/module/user_events/taint").unwrap();
+    // E, unsigned, is what a kernel that knows signatures adds to every module built elsewhere.
+    let others: String = taint
+        .trim()
+        .chars()
+        .filter(|flag| !"OE".contains(*flag))
+        .collect();
+    assert_eq!(others, "", "taint {taint}");
+    module::unload_when_idle();
+}
+
+fn a_second_insmod_is_eexist() {
+    module::load();
+    assert_eq!(module::load_with(""), Err(Errno::EEXIST));
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn is_refused_where_the_kernel_has_its_own() {
+    let event = Event::new("st_load_own u32 a");
+    let mut log = Log::from_now();
+    for _ in 0..3 {
+        assert_eq!(module::load_with(""), Err(Errno::EBUSY));
+        assert!(!module::is_loaded());
+        let reason = "cannot stand beside user_events that the kernel has built in";
+        let line = format!("{}: cannot load: {reason}: error -16", module::NAME);
+        assert_eq!(module::said(log.take()), [line]);
+    }
+    // The kernel's own are as they were.
+    let tracer = Tracer::instance("st_load_own");
+    tracer.enable(&event.name);
+    event.wait_set();
+    assert_eq!(event.write(&[7; 4]), Ok(8));
+    assert_eq!(tracer.take_payloads(&event.name, 4), [[7; 4]]);
+    tracer.disable(&event.name);
+    event.wait_clear();
+    let most = fs::read_to_string("/proc/sys/kernel/user_events_max").unwrap();
+    assert_eq!(most, "32768\n");
+}
+
+fn each_step_may_fail_and_is_undone() {
+    let mut log = Log::from_now();
+    let mut steps = 0;
+    loop {
+        let step = steps + 1;
+        assert!(step < 100, "the steps of loading do not end");
+        log.take();
+        match module::load_with(&format!("fail_load_at={step}")) {
+            Ok(()) => break,
+            Err(errno) => assert_eq!(errno, Errno::EINTR, "step {step}"),
+        }
+        nothing_is_left();
+        let said = module::said(log.take());
+        assert_eq!(said.len(), 1, "a failing load says one line: {said:?}");
+        // Whatever was undone, all of it can be made again.
+        if step % 4 == 1 {
+            module::load();
+            use_it_once();
+            module::unload_when_idle();
+            nothing_is_left();
+        }
+        steps = step;
+    }
+    assert!(steps >= 3, "only {steps} steps of loading can fail");
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+/// It is refused now, and works when idle.
+#[track_caller]
+fn refused() {
+    assert_eq!(
+        module::unload(),
+        Err(Errno::EAGAIN),
+        "unloading what is in use"
+    );
+    assert!(module::is_loaded());
+}
+
+fn not_while_a_file_is_open() {
+    module::load();
+    let data = Data::open();
+    refused();
+    drop(data);
+    module::unload_when_idle();
+
+    // With an event on it.
+    module::load();
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_file u32 a");
+        event.unregister().unwrap();
+        refused();
+    });
+    user.join();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_registered() {
+    module::load();
+    let user = child::fork(|_| {
+        let Event { data, page, .. } = Event::new("st_load_bit u32 a");
+        drop(data);
+        refused();
+        drop(page);
+        refused();
+    });
+    user.join();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_traced() {
+    module::load();
+    let top = Tracer::top();
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_traced u32 a");
+        top.enable(&event.name);
+    });
+    user.join();
+    assert!(tracefs::event_exists("st_load_traced"));
+    refused();
+    top.disable("st_load_traced");
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_perf() {
+    module::load();
+    let mut user = child::fork(|line| {
+        let event = Event::new("st_load_perf u32 a");
+        line.say("registered");
+        line.hear("end");
+        drop(event);
+    });
+    user.line.hear("registered");
+    let perf = Perf::open(tracefs::event_id("st_load_perf"), SELF, ANY_CPU).unwrap();
+    user.line.say("end");
+    user.join();
+    assert!(tracefs::event_exists("st_load_perf"));
+    refused();
+    drop(perf);
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_a_listing_is_open() {
+    for path in [STATUS, PROFILE, REGISTRATIONS] {
+        module::load();
+        let mut file = fs::File::open(path).unwrap();
+        // An open file counts once, and no more when it was read.
+        assert_eq!(module::users(), 1, "{path}");
+        let _ = file.read(&mut [0]).unwrap();
+        assert_eq!(module::users(), 1, "{path}");
+        refused();
+        drop(file);
+        assert_eq!(module::users(), 0, "{path}");
+        module::unload_when_idle();
+        nothing_is_left();
+    }
+}
+
+fn trace_is_readable_after_unloading() {
+    module::load();
+    let tracer = Tracer::instance("st_load_trace");
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_trace u32 a");
+        tracer.enable(&event.name);
+        event.write(&[1; 4]).unwrap();
+        tracer.disable(&event.name);
+    });
+    user.join();
+    module::unload_when_idle();
+    // Its records are of a kind that nobody can print now; nobody may call into the module.
+    let path = Path::new(tracefs::ROOT).join("instances/st_load_trace/trace");
+    assert!(fs::read_to_string(path).is_ok());
+    assert!(tracer.lines("st_load_trace").is_empty());
+}
+
+/// Runs `round` so often, twice over, and fails if anything grew both times by at least
+/// `tolerance`.
+///
+/// The counts are not exact: slab counts objects that lie ready on a CPU as in use, grace periods
+/// end when they like, and the rest of the machine lives too. So a leak is what a leak does: it
+/// grows with the rounds, every time. Something lost in every round grows by `rounds` in each
+/// half; half of that is the tolerance, which a settled machine's noise does not reach twice in
+/// the same cache.
+pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
+    (0..warm_up).for_each(&mut round);
+    let tolerance = rounds as i64 / 2;
+    let start = Usage::now();
+    (0..rounds).for_each(&mut round);
+    let middle = Usage::now();
+    (0..rounds).for_each(&mut round);
+    // Frees that wait for a grace period may be late: looks again for a while before it judges.
+    let first = middle.grew(&start, tolerance);
+    let mut both = BTreeMap::new();
+    let settled = crate::kit::wait::comes(|| {
+        let second = Usage::now().grew(&middle, tolerance);
+        both = second
+            .into_iter()
+            .filter(|(what, _)| first.contains_key(what))
+            .collect();
+        both.is_empty()
+    });
+    assert!(settled, "grew in both halves of {rounds} rounds: {both:?}");
+}
+
+fn two_hundred_times() {
+    // 20 to warm up, and twice 90.
+    grows_by_nothing(20, machine::rounds(90), |round| {
+        module::load();
+        if round % 10 == 0 {
+            use_it_once();
+        } else {
+            // This process is known until it or the module ends.
+            Event::new("st_load_round u32 a").unregister().unwrap();
+        }
+        module::unload_when_idle();
+    });
+    nothing_is_left();
+}
+
+fn using_it_leaks_nothing() {
+    module::load();
+    grows_by_nothing(20, machine::rounds(150), |_| use_it_once());
+    module::unload_when_idle();
+    nothing_is_left();
+}
