@@ -40,7 +40,7 @@ const USAGE: &str =
   --list          only say which tests there are
   --long          test for longer where more can be seen by that
   --times N       so many rounds, or seconds, of what goes on and on
-  --seed N        what that draws; the same in each run, if not given
+  --seed N        the seed of what is random in that (0)
   --first-failure end with the first test that fails
   --wait SECONDS  how long anything is waited for (40), and a test at most eight
                   times as long
@@ -208,7 +208,7 @@ fn main() -> ExitCode {
     }
     match words.split_first() {
         Some((first, rest)) if first == fuzz::OPTION => return fuzz::main(rest),
-        Some((first, rest)) if first == fuzz::ACTOR_OPTION => fuzz::actor_main(rest),
+        Some((first, rest)) if first == fuzz::CHILD_OPTION => fuzz::child_main(rest),
         Some((first, rest)) if first == setuid_victim::OPTION => return setuid_victim::main(rest),
         Some((first, rest)) if first == trouble::OPTION => return trouble::main(rest),
         _ => {}

@@ -9,7 +9,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::os;
-use crate::kit::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
+use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::profile::missed;
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::Tracer;
@@ -32,7 +32,7 @@ tests!("better_than_c_2_accounting":
     what_is_too_large_for_ftrace_alone_is_missed_there,
     what_is_too_large_for_perf_alone_is_missed_there,
     perf_that_watches_elsewhere_misses_nothing,
-    a_write_that_fails_is_missed_by_nobody,
+    a_write_that_fails_is_not_missed,
     what_was_not_asked_for_is_not_missed,
     perf_has_what_it_lost_and_what_it_missed.limit(300),
     both_overloaded_have_or_miss_every_record.limit(300),
@@ -240,7 +240,7 @@ fn perf_that_watches_elsewhere_misses_nothing() {
     let cpus = os::cpus();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     assert_ne!(first, last, "this test needs two CPUs");
-    let perf = Perf::sample(traced.event.id(), EVERYBODY, first as i32, 4);
+    let perf = Perf::sample(traced.event.id(), ALL_PROCESSES, first as i32, 4);
     os::run_on(last);
     for length in [4, 9000] {
         assert_eq!(traced.event.write(&vec![1; length]), Ok(4 + length));
@@ -253,7 +253,7 @@ fn perf_that_watches_elsewhere_misses_nothing() {
     traced.tracer.disable("st_acc_else");
 }
 
-fn a_write_that_fails_is_missed_by_nobody() {
+fn a_write_that_fails_is_not_missed() {
     let traced = Traced::new("st_acc_fails u32 a; __rel_loc char[] b");
     let perf = Perf::open(traced.event.id(), SELF, ANY_CPU).unwrap();
     assert_eq!(traced.event.write(&[0; 10000]), Err(Errno::E2BIG));
@@ -353,7 +353,7 @@ fn both_overloaded_have_or_miss_every_record() {
     let id = event.id();
     let recorded = || tracer.take_records(id).len() as u64;
     let mut perfs = Perf::sample_everywhere(id, 1);
-    // First nobody reads, then somebody does now and then. Some records are too large for perf.
+    // First there is no reader, then one reads now and then. Some records are too large for perf.
     let (mut in_ftrace, mut in_perf, mut turn) = (0, 0, 0);
     let length = |i| if i % 50 == 0 { 9000 } else { 16 };
     let mut written = overload_with(event, length, || {});

@@ -9,7 +9,7 @@ use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::os;
-use crate::kit::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
+use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs;
 use crate::kit::wait::SetOnDrop;
@@ -43,7 +43,7 @@ tests!("bpf":
 
 /// A perf event on one CPU, to attach programs to.
 fn on_first_cpu(event: &Event) -> Perf {
-    Perf::open(event.id(), EVERYBODY, os::cpus()[0] as i32).expect("perf_event_open")
+    Perf::open(event.id(), ALL_PROCESSES, os::cpus()[0] as i32).expect("perf_event_open")
 }
 
 /// An event and a counting program attached to it by the first CPU's perf event.

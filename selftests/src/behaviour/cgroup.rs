@@ -8,7 +8,7 @@ use crate::kit::cgroup::{self, Cgroup, SIGN};
 use crate::kit::child::{self, Line};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::fork_tree::{end, follow, fork, tell, toggle};
+use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::Tracer;
@@ -21,11 +21,11 @@ tests!("cgroup":
     registrations_are_charged.where_there_is(SIGN),
     events_are_charged.where_there_is(SIGN),
     events_of_100_fields_are_charged.where_there_is(SIGN),
-    a_set_that_is_copied_is_charged_to_who_changes_it.where_there_is(SIGN),
+    a_set_that_is_copied_is_charged_to_the_process_that_changes_it.where_there_is(SIGN),
     what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
-    who_registers_without_end_harms_nobody_else.where_there_is(SIGN),
+    registering_without_end_harms_no_other.where_there_is(SIGN),
     a_bit_without_a_page_is_written_when_there_is_memory.where_there_is(SIGN),
-    who_registers_is_told_that_a_page_takes_memory.where_there_is(SIGN),
+    a_caller_is_told_that_a_page_takes_memory.where_there_is(SIGN),
 );
 
 /// Registers as many bits of an event, one after the other, at the start of a mapping.
@@ -113,7 +113,7 @@ fn registrations_are_charged() {
     assert!(grown() < bits * most_bytes, "{} bytes", grown());
     assert!(
         most.as_ref().is_none_or(|(_, more)| *more < bits / 2),
-        "objects that nobody is charged for: {most:?}"
+        "objects that are not charged: {most:?}"
     );
     child.line.say("unregister");
     child.line.hear("unregistered");
@@ -225,7 +225,7 @@ fn events_of_100_fields_are_charged() {
     charge_goes(&group, before, events * 100);
 }
 
-fn a_set_that_is_copied_is_charged_to_who_changes_it() {
+fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
     const BITS: usize = 3000;
     let event = Event::new("st_cgroup_copy u32 a");
     let page = Mapping::kept(1);
@@ -289,7 +289,7 @@ fn what_is_unregistered_beside_a_thread_is_not_kept() {
     toggle(&event, &mut []);
 }
 
-fn who_registers_without_end_harms_nobody_else() {
+fn registering_without_end_harms_no_other() {
     let event = Event::new("st_cgroup_limit u32 a");
     let mut others = vec![fork(&event)];
     let group = Cgroup::new("st_cgroup_limit");
@@ -341,7 +341,7 @@ fn a_bit_without_a_page_is_written_when_there_is_memory() {
         group.enter();
         cgroup::be_spared();
         line.say("entered");
-        follow(line, &event);
+        serve(line, &event);
     });
     child.line.hear("entered");
     let pid = child.pid;
@@ -367,7 +367,7 @@ fn a_bit_without_a_page_is_written_when_there_is_memory() {
     end(children);
 }
 
-fn who_registers_is_told_that_a_page_takes_memory() {
+fn a_caller_is_told_that_a_page_takes_memory() {
     let group = Cgroup::new("st_cgroup_page");
     let child = child::fork(|_| {
         cgroup::be_spared();

@@ -29,7 +29,7 @@ tests!("dynamic_events":
     rows_about_deleting,
     the_size_of_a_struct_is_a_number,
     rows_about_deleting_in_vain,
-    deletes_what_nobody_uses_any_more,
+    deletes_an_event_that_is_not_used_any_more,
     lists_what_programs_made,
     better_than_c_14_oldest_first,
     what_is_listed_can_be_written_back,
@@ -346,7 +346,7 @@ fn rows_about_deleting_in_vain() {
     top.disable("st_dyn_vain");
 }
 
-fn deletes_what_nobody_uses_any_more() {
+fn deletes_an_event_that_is_not_used_any_more() {
     // One that is about to go by itself may be deleted too, and then it is gone at once.
     for _ in 0..50 {
         let event = Event::new("st_dyn_idle u32 a");

@@ -6,7 +6,7 @@ use crate::harness::tests;
 use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, follow, fork, obey, tell, toggle};
+use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::{os, tasks, wait};
 use std::fs::{self, Permissions};
@@ -85,7 +85,7 @@ fn exec_that_fails_keeps_registrations() {
     let mut child = child::fork(|line| {
         assert_eq!(tasks::execute(c"/no/such/file"), Errno::ENOENT);
         line.say("failed");
-        follow(line, &event);
+        serve(line, &event);
     });
     child.line.hear("failed");
     let mut children = vec![child];
@@ -201,7 +201,7 @@ fn shared_memory_outlives_the_process_that_registered() {
         let event = Event::new("st_exec_outlives u32 a");
         let _ = tasks::vfork(|| {
             line.say("shares");
-            follow(line, &event);
+            serve(line, &event);
             0
         });
     });
@@ -231,7 +231,7 @@ fn the_first_thread_may_end_before_the_others() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 line.say("runs");
-                follow(line, &event);
+                serve(line, &event);
                 os::exit_now(0);
             });
             // Never returns, so what the thread borrowed stays.

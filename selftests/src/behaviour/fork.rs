@@ -7,7 +7,7 @@ use crate::kit::abi::Data;
 use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, follow, fork, obey, tell, toggle};
+use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::{machine, os, tasks, wait};
@@ -79,7 +79,7 @@ fn grandchildren_have_them() {
 fn a_child_of_a_thread_has_them() {
     let event = Event::new("st_fork_thread u32 a");
     // The other thread waits here, and holds no lock.
-    let of_thread = || child::fork(|line| follow(line, &event));
+    let of_thread = || child::fork(|line| serve(line, &event));
     let child = thread::scope(|scope| scope.spawn(of_thread).join().unwrap());
     let mut children = vec![child];
     toggle(&event, &mut children);
@@ -186,7 +186,7 @@ fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
 fn a_child_whose_parent_has_ended_keeps_them() {
     let event = Event::new("st_fork_orphan u32 a");
     let mut orphan = child::fork(|line| match os::fork().unwrap() {
-        0 => follow(line, &event),
+        0 => serve(line, &event),
         _ => os::exit_now(0),
     });
     // The parent between has exited; its child talks on the same line.
@@ -382,7 +382,7 @@ fn memory_that_a_child_does_not_get_waits_for_the_next_change() {
         event.page.unmap();
         event.page.map_again();
         line.say("mapped");
-        follow(line, &event);
+        serve(line, &event);
     });
     child.line.hear("forked");
     toggle(&event, &mut []);

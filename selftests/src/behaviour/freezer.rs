@@ -6,7 +6,7 @@ use crate::harness::{tests, Test};
 use crate::kit::cgroup::{Cgroup, SIGN};
 use crate::kit::child::{self, Child};
 use crate::kit::event::{is_due, wait_gone, Event};
-use crate::kit::fork_tree::{follow, obey};
+use crate::kit::fork_tree::{obey, serve};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::numbered::{Numbered, Order};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 tests!("freezer":
     a_frozen_process_gets_its_bit.where_there_is(SIGN),
     a_page_of_a_file_is_written_at_the_thaw.where_there_is(fuse::SIGN),
-    who_is_killed_frozen_leaves_nothing.where_there_is(fuse::SIGN),
+    a_process_killed_frozen_leaves_nothing.where_there_is(fuse::SIGN),
     processes_go_on_when_the_machine_wakes.where_there_is(PM_TEST),
 );
 
@@ -77,7 +77,7 @@ impl Frozen {
 /// The work queue needs no task of the process's for anonymous memory.
 fn a_frozen_process_gets_its_bit() {
     let event = Event::new("st_frozen_anon u32 a");
-    let child = child::fork(|line| follow(line, &event));
+    let child = child::fork(|line| serve(line, &event));
     let mut frozen = Frozen::new(&event.name, child);
     let pid = frozen.child.pid;
     let top = Tracer::top();
@@ -176,7 +176,7 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
     frozen.child.join();
 }
 
-fn who_is_killed_frozen_leaves_nothing() {
+fn a_process_killed_frozen_leaves_nothing() {
     const NAME: &str = "st_frozen_killed";
     let mut server = Server::start(1, PAGE);
     let child = of_a_file(NAME, &mut server);
@@ -233,7 +233,7 @@ fn processes_go_on_when_the_machine_wakes() {
     let states: Vec<&str> = states.collect();
     assert!(states.contains(&"freeze"), "{states:?}");
     let event = Event::new("st_nap_bits u32 a");
-    let mut child = child::fork(|line| follow(line, &event));
+    let mut child = child::fork(|line| serve(line, &event));
     let mut tell = |word: &str| {
         child.line.say(word);
         child.line.hear(word);

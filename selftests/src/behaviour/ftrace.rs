@@ -26,7 +26,7 @@ tests!("ftrace":
     a_trigger_alone_records_nothing,
     a_trigger_of_another_event_switches_recording_on,
     set_event_pid_picks_the_writers,
-    records_tell_who_wrote_them,
+    records_tell_their_writer,
 );
 
 fn the_trace_shows_every_field() {
@@ -172,14 +172,14 @@ fn a_filter_on_numbers() {
 
 fn a_filter_on_strings() {
     let event =
-        Event::new("st_ft_match __rel_loc char[] path; char[4] verb; __data_loc char[] who");
+        Event::new("st_ft_match __rel_loc char[] path; char[4] verb; __data_loc char[] user");
     let tracer = Tracer::instance("st_ft_match");
-    let filter = "path == \"/a\" && verb == \"GET\" && who ~ \"*oo*\"";
+    let filter = "path == \"/a\" && verb == \"GET\" && user ~ \"*oo*\"";
     tracer.set(&event.name, "filter", filter).unwrap();
     tracer.enable(&event.name);
     // 12 bytes of fixed part; the path starts after it, at 8 from the end of its field.
-    let payload = |path: &[u8; 3], verb: &[u8; 4], who: &[u8; 4]| {
-        [&location(8, 3)[..], verb, &location(23, 4), path, who].concat()
+    let payload = |path: &[u8; 3], verb: &[u8; 4], user: &[u8; 4]| {
+        [&location(8, 3)[..], verb, &location(23, 4), path, user].concat()
     };
     let good = payload(b"/a\0", b"GET\0", b"foo\0");
     for bad in [
@@ -327,7 +327,7 @@ fn set_event_pid_picks_the_writers() {
     tracer.disable(&event.name);
 }
 
-fn records_tell_who_wrote_them() {
+fn records_tell_their_writer() {
     let event = Event::new("st_ft_pid u32 a");
     let tracer = Tracer::instance("st_ft_pid");
     tracer.enable(&event.name);

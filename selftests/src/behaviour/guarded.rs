@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages whose faults a program answers late, or never: they hold up nobody but their owner.
+//! Pages whose faults a program answers late, or never: they hold up only their owner.
 
 use crate::harness::Test;
 use crate::kit::bystanders::Bystanders;
 use crate::kit::child::{self, Child, Line};
-use crate::kit::crowd::{self, Crowd, Deed, Memory};
+use crate::kit::crowd::{self, Crowd, Memory, Op};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, follow, fork, tell, toggle};
+use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
 use crate::kit::latency::Latencies;
 use crate::kit::memory::Mapping;
 use crate::kit::module;
@@ -25,12 +25,12 @@ const fn test(name: &'static str, run: fn()) -> Test {
 
 pub const TESTS: &[Test] = &[
     test(
-        "guarded::a_fault_that_is_never_answered_holds_up_nobody",
-        a_fault_that_is_never_answered_holds_up_nobody,
+        "guarded::a_fault_that_is_never_answered_holds_up_no_other",
+        a_fault_that_is_never_answered_holds_up_no_other,
     ),
     test(
-        "guarded::many_faults_that_are_never_answered_hold_up_nobody",
-        many_faults_that_are_never_answered_hold_up_nobody,
+        "guarded::many_faults_that_are_never_answered_hold_up_no_other",
+        many_faults_that_are_never_answered_hold_up_no_other,
     ),
     test(
         "guarded::a_fault_answered_late_gets_the_latest_state",
@@ -45,16 +45,16 @@ pub const TESTS: &[Test] = &[
         other_bits_of_the_process_are_written_meanwhile,
     ),
     test(
-        "guarded::a_kill_ends_it_though_nobody_answers",
-        a_kill_ends_it_though_nobody_answers,
+        "guarded::a_kill_ends_it_without_an_answer",
+        a_kill_ends_it_without_an_answer,
     ),
     test(
-        "guarded::exit_and_exec_end_it_though_nobody_answers",
-        exit_and_exec_end_it_though_nobody_answers,
+        "guarded::exit_and_exec_end_it_without_an_answer",
+        exit_and_exec_end_it_without_an_answer,
     ),
     test(
-        "guarded::who_registers_a_guarded_page_waits_alone_and_can_be_killed",
-        who_registers_a_guarded_page_waits_alone_and_can_be_killed,
+        "guarded::registering_a_guarded_page_waits_alone_and_can_be_killed",
+        registering_a_guarded_page_waits_alone_and_can_be_killed,
     ),
     test(
         "guarded::a_fork_does_not_wait_for_its_parents_page",
@@ -74,8 +74,8 @@ pub const TESTS: &[Test] = &[
     )
     .limit(400),
     Test::of_loading(
-        "guarded::the_module_unloads_though_nobody_answers",
-        the_module_unloads_though_nobody_answers,
+        "guarded::the_module_unloads_without_an_answer",
+        the_module_unloads_without_an_answer,
     )
     .where_there_is(SIGN),
 ];
@@ -140,7 +140,7 @@ fn tell_time(what: &str, time: Duration) {
     println!("  # {what}: {} ms", time.as_millis());
 }
 
-fn a_fault_that_is_never_answered_holds_up_nobody() {
+fn a_fault_that_is_never_answered_holds_up_no_other() {
     let event = Event::new("st_guard_never u32 a");
     let guarded = Guarded::new(&event.name, Guard::Missing);
     let mut children = vec![fork(&event), fork(&event)];
@@ -165,13 +165,13 @@ fn a_fault_that_is_never_answered_holds_up_nobody() {
         event.wait_clear();
         tell(&mut children, "clear");
     }
-    attaching.judge("attaching, with a fault that nobody answers", 200);
+    attaching.judge("attaching, with a fault that is not answered", 200);
     until_set.judge("until all other bits were set", 400);
     end(children);
     guarded.child.kill();
 }
 
-fn many_faults_that_are_never_answered_hold_up_nobody() {
+fn many_faults_that_are_never_answered_hold_up_no_other() {
     const PROCESSES: usize = 24;
     let event = Event::new("st_guard_many u32 a");
     let guarded: Vec<_> = (0..PROCESSES)
@@ -262,7 +262,7 @@ fn other_bits_of_the_process_are_written_meanwhile() {
         let faults = Userfault::new();
         faults.guard(&page, Guard::Missing);
         line.say("guarded");
-        follow(line, &event);
+        serve(line, &event);
     });
     child.line.hear("guarded");
     let mut children = vec![child];
@@ -274,7 +274,7 @@ fn other_bits_of_the_process_are_written_meanwhile() {
     children.into_iter().for_each(Child::kill);
 }
 
-fn a_kill_ends_it_though_nobody_answers() {
+fn a_kill_ends_it_without_an_answer() {
     let top = Tracer::top();
     let mut until_gone = Latencies::default();
     let mut faults = Vec::new();
@@ -292,13 +292,13 @@ fn a_kill_ends_it_though_nobody_answers() {
             child.kill();
             wait_gone("st_guard_kill");
         });
-        // Still held: whoever is to answer does not go.
+        // Still held: the one that is to answer does not go.
         faults.push(unanswered);
     }
     until_gone.judge("from the kill until the event was gone", 600);
 }
 
-fn exit_and_exec_end_it_though_nobody_answers() {
+fn exit_and_exec_end_it_without_an_answer() {
     let top = Tracer::top();
     for how in ["exit", "exec"] {
         let mut guarded = Guarded::new("st_guard_exit", Guard::Missing);
@@ -314,7 +314,7 @@ fn exit_and_exec_end_it_though_nobody_answers() {
     }
 }
 
-fn who_registers_a_guarded_page_waits_alone_and_can_be_killed() {
+fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
     let event = Event::new("st_guard_register u32 a");
     let mut child = child::fork(|line| {
         let page = Mapping::kept(1);
@@ -394,7 +394,7 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
                 guarded.child.line.say("set");
             }
             bystanders.carry_on();
-            bystanders.deeds.judge(|| {});
+            bystanders.ops.judge(|| {});
         }
         guarded.child.kill();
     }
@@ -412,12 +412,12 @@ fn others_carry_on_beside_thousands_of_such_faults() {
     let mut beside = || {
         bystanders.carry_on();
         let attach = || Tracer::top().enable(EVENT);
-        bystanders.deeds.has("ftrace attaches", attach);
-        bystanders.deeds.judge(|| {});
+        bystanders.ops.has("ftrace attaches", attach);
+        bystanders.ops.judge(|| {});
     };
     beside();
     beside();
-    crowd.begin(Deed::Use);
+    crowd.begin(Op::Use);
     crowd.wait_done();
     beside();
     crowd.kill();
@@ -430,7 +430,7 @@ fn others_carry_on_beside_thousands_of_such_faults() {
     tell_time("until all were gone", start.elapsed());
 }
 
-fn the_module_unloads_though_nobody_answers() {
+fn the_module_unloads_without_an_answer() {
     module::load();
     let guarded = Guarded::new("st_guard_unload", Guard::Missing);
     Tracer::top().enable("st_guard_unload");
@@ -475,11 +475,11 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
         wait_for_fault("the kernel's fault");
         thread::scope(|scope| {
             let unregister = scope.spawn(|| event.unregister());
-            wait_for_fault("the fault of who unregisters");
+            wait_for_fault("the fault of the caller that unregisters");
             faults.fill(event.page.address(), 0);
             assert_eq!(unregister.join().unwrap(), Ok(()));
         });
-        // Both went on at once, and who is last has the bit. Nothing tells when the kernel has looked.
+        // Both went on at once, and the last one decides the bit. Nothing tells when the kernel has looked.
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(20) {
             assert!(!event.bit(), "set after it was unregistered, round {round}");

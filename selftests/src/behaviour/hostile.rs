@@ -16,10 +16,10 @@ use std::thread;
 use std::time::Instant;
 
 tests!("hostile":
-    who_maps_and_unmaps_holds_up_nobody,
-    who_drops_pages_holds_up_nobody,
-    who_holds_the_lock_of_its_mappings_holds_up_nobody,
-    a_stopped_process_holds_up_nobody_and_gets_its_bit,
+    mapping_and_unmapping_holds_up_no_other,
+    dropping_pages_holds_up_no_other,
+    holding_the_lock_of_its_mappings_holds_up_no_other,
+    a_stopped_process_holds_up_no_other_and_gets_its_bit,
 );
 
 /// How many milliseconds it usually may take to attach, and until the bits of all others are set.
@@ -72,7 +72,7 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     end(others);
 }
 
-fn who_maps_and_unmaps_holds_up_nobody() {
+fn mapping_and_unmapping_holds_up_no_other() {
     others_beside("st_hostile_maps", |event, rounds| {
         thread::scope(|scope| {
             let address = event.page.address();
@@ -90,7 +90,7 @@ fn who_maps_and_unmaps_holds_up_nobody() {
     });
 }
 
-fn who_drops_pages_holds_up_nobody() {
+fn dropping_pages_holds_up_no_other() {
     others_beside("st_hostile_drops", |event, rounds| {
         let text = format!("{} u32 a", event.name);
         let pages = Mapping::kept(64);
@@ -105,7 +105,7 @@ fn who_drops_pages_holds_up_nobody() {
     });
 }
 
-fn who_holds_the_lock_of_its_mappings_holds_up_nobody() {
+fn holding_the_lock_of_its_mappings_holds_up_no_other() {
     others_beside("st_hostile_lock", |_, rounds| {
         // To protect so many pages takes long, and the lock is held all the time.
         let pages = Mapping::new(24 << 20 >> 12);
@@ -125,7 +125,7 @@ fn who_holds_the_lock_of_its_mappings_holds_up_nobody() {
     });
 }
 
-fn a_stopped_process_holds_up_nobody_and_gets_its_bit() {
+fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
     let event = Event::new("st_hostile_stopped u32 a");
     let address = event.page.address();
     let mut others = vec![fork(&event)];

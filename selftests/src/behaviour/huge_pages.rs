@@ -111,7 +111,7 @@ fn pages_collapsed_to_a_huge_one_follow() {
     let is = |word| pages.word(at).load(Ordering::Relaxed) == word;
     let collapse = || {
         pages.advise(libc::MADV_HUGEPAGE).unwrap();
-        // It gives up when a page is in use by somebody else just then.
+        // It gives up when a page is in use elsewhere just then.
         wait::until("the pages to become a huge one", || {
             pages.advise_part(start, HUGE_PAGE, MADV_COLLAPSE).is_ok()
         });

@@ -20,7 +20,7 @@ tests!("instances":
     their_sub_buffers_are_resized_beside_writers.where_there_is(SUB_BUFFERS),
     their_buffers_are_cleared_beside_writers,
     their_buffers_are_swapped_beside_writers.where_there_is(SNAPSHOT),
-    who_waits_for_records_is_woken.where_there_is(PERCENT),
+    a_waiting_reader_is_woken.where_there_is(PERCENT),
 );
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
@@ -245,7 +245,7 @@ fn their_buffers_are_swapped_beside_writers() {
 }
 
 /// How full a buffer must be for that is a setting of the instance.
-fn who_waits_for_records_is_woken() {
+fn a_waiting_reader_is_woken() {
     let numbered = Numbered::new("st_inst_wakes", 1);
     let event = &numbered.event;
     let cpu = os::cpus()[0];

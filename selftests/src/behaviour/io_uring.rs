@@ -57,7 +57,7 @@ fn payloads() -> [Vec<u8>; 2] {
     [of(b"ab\0"), of(&text)]
 }
 
-/// Every way of writing gives what `write()` does, whoever does it.
+/// Every way of writing gives what `write()` does, in whatever task.
 fn writes(by: By, is_held: bool) {
     let ring = Ring::run_by(by);
     let traced = Traced::new(TEXT);
@@ -227,7 +227,7 @@ fn a_passed_file_keeps_its_indices() {
         assert_eq!(passed.write(0, &[1; 4]), Ok(8));
         assert_eq!(passed.write(1, &[1; 4]), Err(Errno::ENOENT));
         assert_eq!(own.write(0, &[9; 4]), Err(Errno::EBADF));
-        // What it registers has the next number, for all who have the file.
+        // What it registers has the next number, for all that have the file.
         assert_eq!(register(&passed, "st_pass_two", 1), Ok(1));
         line.say("registered");
         line.hear("write");

@@ -101,7 +101,7 @@ fn is_32768_at_first_and_0644_of_root() {
 
 fn only_root_may_change_it() {
     let child = child::fork(|_| {
-        os::become_nobody();
+        os::become_unprivileged();
         assert_eq!(get(), DEFAULT, "all may read it");
         assert_eq!(set("1"), Err(Errno::EACCES));
     });

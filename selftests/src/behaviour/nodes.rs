@@ -23,7 +23,7 @@ tests!("nodes":
     a_page_moves_and_its_bit_with_it.where_there_is(SECOND_NODE),
     pages_move_while_their_bits_change.where_there_is(SECOND_NODE),
     pages_of_other_processes_move_while_their_bits_change.where_there_is(SECOND_NODE),
-    pages_that_the_kernel_takes_away_to_see_who_uses_them.where_there_is(SECOND_NODE),
+    pages_that_the_kernel_takes_away_to_see_their_users.where_there_is(SECOND_NODE),
     writers_on_all_processors_are_recorded.where_there_is(SECOND_NODE),
 );
 
@@ -94,7 +94,7 @@ fn pages_move_while_their_bits_change() {
             wait_all(pages, PAGES, 0);
         }
         done.store(true, Ordering::Relaxed);
-        let moves = mover.join().expect("the one who moves pages");
+        let moves = mover.join().expect("the thread that moves pages");
         println!("  # {PAGES} pages were moved {moves} times while their bits changed");
     });
     unbind(&pages);
@@ -135,8 +135,8 @@ fn count_of(key: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{key} in /proc/vmstat"))
 }
 
-/// The kernel takes pages away to see who uses them, and moves them there.
-fn pages_that_the_kernel_takes_away_to_see_who_uses_them() {
+/// The kernel takes pages away to see which tasks use them, and moves them there.
+fn pages_that_the_kernel_takes_away_to_see_their_users() {
     const PAGES: usize = 32;
     let before = fs::read_to_string(BALANCING).expect("are pages moved?");
     fs::write(BALANCING, "1").expect("have pages moved");

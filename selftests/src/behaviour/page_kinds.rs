@@ -241,7 +241,7 @@ fn a_page_given_back_keeps_its_bit() {
     let event = Event::new("st_kind_free u32 a");
     let top = Tracer::top();
     for _ in 0..5 {
-        // The kernel may drop it as long as nobody writes to it. The bit is a write.
+        // The kernel may drop it as long as nothing writes to it. The bit is a write.
         event.page.advise(libc::MADV_FREE).unwrap();
         top.enable(&event.name);
         event.page.page_out();

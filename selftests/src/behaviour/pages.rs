@@ -25,7 +25,7 @@ tests!("pages":
     a_process_busy_with_its_mappings_gets_its_bit,
     a_page_that_may_not_be_written_waits_for_the_next_change,
     a_protected_page_waits_for_the_next_change,
-    an_unmapped_page_stalls_nobody_and_waits_for_the_next_change,
+    an_unmapped_page_stalls_no_other_and_waits_for_the_next_change,
     a_private_file_page_is_copied_not_written_through,
     a_shared_file_page_is_written_in_place,
     a_shared_page_is_seen_by_all_its_mappings,
@@ -235,7 +235,7 @@ fn a_protected_page_waits_for_the_next_change() {
     event.wait_clear();
 }
 
-fn an_unmapped_page_stalls_nobody_and_waits_for_the_next_change() {
+fn an_unmapped_page_stalls_no_other_and_waits_for_the_next_change() {
     let mut event = Event::new("st_page_gone u32 a");
     let bystander = Mapping::new(1);
     event

@@ -8,7 +8,7 @@ use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::os;
-use crate::kit::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
+use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::ring::Record;
 use crate::kit::tracefs::Tracer;
 
@@ -174,11 +174,11 @@ fn a_bad_record_is_neither_counted_nor_sampled() {
 
 fn a_task_that_is_not_watched_writes_in_vain() {
     // perf watches a CPU on which the writer does not run: the bit is set, the write succeeds,
-    // and nobody has room for it or is to blame.
+    // and no consumer has to take it.
     let cpus = os::cpus();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     let event = Event::new("st_perf_vain u32 a");
-    let mut perf = Perf::sample(event.id(), EVERYBODY, first as i32, 4);
+    let mut perf = Perf::sample(event.id(), ALL_PROCESSES, first as i32, 4);
     event.wait_set();
     os::run_on(last);
     assert_eq!(event.write(&[1; 4]), Ok(8));

@@ -2,7 +2,7 @@
 
 //! What "Register" in the contract takes, and what comes of it.
 
-use super::register_rows::Good;
+use super::register_rows::ValidRequest;
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, PERSIST};
 use crate::kit::child;
@@ -31,7 +31,7 @@ tests!("register":
 );
 
 fn sizes_above_28_with_zeros_are_accepted() {
-    let good = Good::new("st_reg_long u32 a");
+    let good = ValidRequest::new("st_reg_long u32 a");
     let mut rows = Rows::new();
     for (bit, size) in [28, 29, 32, 64, 128, 4095, 4096].into_iter().enumerate() {
         let tail = vec![0; size - 28];
@@ -54,7 +54,7 @@ fn sizes_above_28_with_zeros_are_accepted() {
 }
 
 fn every_word_size_and_bit_is_accepted() {
-    let good = Good::new("st_reg_bits u32 a");
+    let good = ValidRequest::new("st_reg_bits u32 a");
     let mut rows = Rows::new();
     for (enable_size, offset) in [(4u8, 0u64), (4, 4), (4, 4092), (8, 8), (8, 4088 - 8)] {
         for enable_bit in 0..enable_size * 8 {
@@ -237,7 +237,7 @@ fn the_bit_is_cleared_by_register_when_nobody_listens() {
 fn row_persist_without_the_capability_is_eperm() {
     let data = Data::open();
     let page = Mapping::kept(1);
-    os::become_nobody();
+    os::become_unprivileged();
     let text = c"st_reg_persist u32 a";
     let mut request = Register::new(page.address(), text.as_ptr() as u64);
     request.flags = PERSIST;

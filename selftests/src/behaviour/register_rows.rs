@@ -24,17 +24,17 @@ tests!("register":
 const ADDRESS_OF_THE_KERNEL: u64 = 0xffff_ffff_8100_0000;
 
 /// A request that is right in everything, for the tests to spoil.
-pub struct Good {
+pub struct ValidRequest {
     pub data: Data,
     pub page: Mapping,
     name: Vec<u8>,
 }
 
-impl Good {
+impl ValidRequest {
     /// Opens a file; registers nothing.
-    pub fn new(description: &str) -> Good {
+    pub fn new(description: &str) -> ValidRequest {
         let name = [description.as_bytes(), b"\0"].concat();
-        Good {
+        ValidRequest {
             data: Data::open(),
             page: Mapping::new(1),
             name,
@@ -54,7 +54,7 @@ impl Good {
 }
 
 fn rows_about_size() {
-    let good = Good::new("st_reg_size u32 a");
+    let good = ValidRequest::new("st_reg_size u32 a");
     let mut rows = Rows::new();
     let mut try_one = |row: &str, size: u32, tail: Vec<u8>, want| {
         let case = format!("size {size}, last byte {:?}", tail.last());
@@ -90,7 +90,7 @@ fn rows_about_size() {
 }
 
 fn rows_about_bit_size_and_address() {
-    let good = Good::new("st_reg_word u32 a");
+    let good = ValidRequest::new("st_reg_word u32 a");
     let mut rows = Rows::new();
     let mut try_one = |row: &str, case: String, request: Register, want| {
         rows.fails(row, &case, good.data.register(&request), want);
@@ -166,7 +166,7 @@ fn rows_about_bit_size_and_address() {
 }
 
 fn rows_about_bad_pointers() {
-    let good = Good::new("st_reg_pointer u32 a");
+    let good = ValidRequest::new("st_reg_pointer u32 a");
     let mut rows = Rows::new();
     let ioctl = |address| os::ioctl(&good.data.file, DIAG_IOCSREG, address);
 

@@ -105,10 +105,10 @@ struct Crowd {
 }
 
 impl Crowd {
-    const NAME: &'static str = "st_who_crowd";
+    const NAME: &'static str = "st_regs_crowd";
     const WORDS: u64 = 256;
 
-    /// Registers or unregisters a bit drawn anew so often; of those that are there, one in `one_in` goes.
+    /// Registers or unregisters a random bit so often; of those that are there, one in `one_in` goes.
     fn change(&mut self, times: usize, one_in: usize) {
         for _ in 0..times {
             let word = self.random.long_below(Self::WORDS);
@@ -192,11 +192,11 @@ fn fork_with_bits(text: &str, address: u64) -> Child {
 /// Else a listing would have no end where processes come faster than it is read.
 fn a_process_that_comes_meanwhile_is_not_listed() {
     let page = Mapping::kept(1);
-    let first = fork_with_bits("st_who_first u32 a", page.address());
+    let first = fork_with_bits("st_regs_first u32 a", page.address());
     let mut late = None;
-    let lines = read_in_two(|| late = Some(fork_with_bits("st_who_late u32 a", page.address())));
+    let lines = read_in_two(|| late = Some(fork_with_bits("st_regs_late u32 a", page.address())));
     assert_eq!(lines.len(), 32, "{lines:?}");
-    assert!(lines.iter().all(|line| line.starts_with("st_who_first ")));
+    assert!(lines.iter().all(|line| line.starts_with("st_regs_first ")));
     assert_eq!(listing().len(), 64);
     late.into_iter().chain([first]).for_each(end);
 }
@@ -204,19 +204,19 @@ fn a_process_that_comes_meanwhile_is_not_listed() {
 fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
     let page = Mapping::kept(1);
     // The bits of the one that stays come before those of the other, by their addresses.
-    let first = fork_with_bits("st_who_ends u32 a", page.address() + 4);
-    let next = fork_with_bits("st_who_next u32 a", page.address());
+    let first = fork_with_bits("st_regs_ends u32 a", page.address() + 4);
+    let next = fork_with_bits("st_regs_next u32 a", page.address());
     let lines = read_in_two(|| {
         first.kill();
-        wait_gone("st_who_ends");
+        wait_gone("st_regs_ends");
     });
     let its: Vec<_> = lines
         .into_iter()
-        .filter(|line| line.starts_with("st_who_next "))
+        .filter(|line| line.starts_with("st_regs_next "))
         .collect();
     let address = page.address();
     let want: Vec<_> = (0..32)
-        .map(|bit| line("st_who_next", next.pid, &name(), address, bit, "clear"))
+        .map(|bit| line("st_regs_next", next.pid, &name(), address, bit, "clear"))
         .collect();
     assert_eq!(its, want);
     end(next);
@@ -226,7 +226,7 @@ fn thousands_come_and_go_in_any_order() {
     let mut crowd = Crowd {
         data: Data::open(),
         page: Mapping::kept(1),
-        tracer: Tracer::instance("st_who_crowd"),
+        tracer: Tracer::instance("st_regs_crowd"),
         random: Random::new(5),
         there: BTreeSet::new(),
     };
@@ -243,7 +243,7 @@ fn thousands_come_and_go_in_any_order() {
 fn of_bits_of_both_widths() {
     let data = Data::open();
     let page = Mapping::kept(1);
-    let text = CString::new("st_who_widths u32 a").unwrap();
+    let text = CString::new("st_regs_widths u32 a").unwrap();
     let (pid, name) = (process::id(), name());
     let mut want = Vec::new();
     // Registered in another order than that of the listing.
@@ -263,7 +263,7 @@ fn of_bits_of_both_widths() {
         .map(|(offset, bit, size)| {
             let address = page.address() + offset;
             let width = 8 * size;
-            format!("st_who_widths {pid} {name} {address:#x} {bit}/{width} clear")
+            format!("st_regs_widths {pid} {name} {address:#x} {bit}/{width} clear")
         })
         .collect();
     assert_eq!(listing(), want);
@@ -272,8 +272,8 @@ fn of_bits_of_both_widths() {
 }
 
 fn tells_whether_the_bit_is_set() {
-    let one = Event::new("st_who_set u32 a");
-    let two = Event::new("st_who_clear u32 a");
+    let one = Event::new("st_regs_set u32 a");
+    let two = Event::new("st_regs_clear u32 a");
     let tracer = Tracer::top();
     for _ in 0..3 {
         tracer.enable(&one.name);
@@ -295,7 +295,7 @@ fn tells_whether_the_bit_is_set() {
 }
 
 fn a_page_that_is_not_there_tells_nothing() {
-    let event = Event::new("st_who_absent u32 a");
+    let event = Event::new("st_regs_absent u32 a");
     assert_eq!(listing(), [line_of(&event, "clear")]);
     event.page.advise(libc::MADV_DONTNEED).unwrap();
     assert_eq!(listing(), [line_of(&event, "?")]);
@@ -325,8 +325,8 @@ fn hold_faults(mapping: &Mapping) -> File {
 }
 
 fn a_bit_that_waits_for_its_page_is_under_repair() {
-    let event = Event::new("st_who_waits u32 a");
-    let other = Event::new("st_who_waits_not u32 a");
+    let event = Event::new("st_regs_waits u32 a");
+    let other = Event::new("st_regs_waits_not u32 a");
     let held = hold_faults(&event.page);
     let show = |state, others| {
         let mut lines = [line_of(&event, state), line_of(&other, others)];
@@ -338,7 +338,11 @@ fn a_bit_that_waits_for_its_page_is_under_repair() {
         lines.sort();
         lines
     };
-    assert_eq!(look(), show("?", "clear"), "nobody has asked for the page");
+    assert_eq!(
+        look(),
+        show("?", "clear"),
+        "the page has not been asked for"
+    );
     let tracer = Tracer::top();
     tracer.enable(&event.name);
     tracer.enable(&other.name);
@@ -353,7 +357,7 @@ fn a_bit_that_waits_for_its_page_is_under_repair() {
 }
 
 fn a_file_or_a_tracer_alone_registers_nothing() {
-    let event = Event::new("st_who_alone u32 a");
+    let event = Event::new("st_regs_alone u32 a");
     let tracer = Tracer::top();
     tracer.enable(&event.name);
     event.unregister().unwrap();
@@ -362,14 +366,14 @@ fn a_file_or_a_tracer_alone_registers_nothing() {
 }
 
 fn of_a_thread_names_the_process() {
-    let event = Event::new("st_who_thread u32 a");
+    let event = Event::new("st_regs_thread u32 a");
     thread::scope(|scope| {
         scope.spawn(|| {
             fs::write("/proc/thread-self/comm", "another").unwrap();
             let address = event.page.address();
             event
                 .data
-                .register_text("st_who_thread u32 a", address, 7)
+                .register_text("st_regs_thread u32 a", address, 7)
                 .unwrap();
         });
     });
@@ -383,7 +387,7 @@ fn of_several_processes_oldest_first() {
     let mut children = Vec::new();
     let mut want = Vec::new();
     for i in 0..5 {
-        let event = format!("st_who_{}", ["c", "b", "a", "b", "c"][i]);
+        let event = format!("st_regs_{}", ["c", "b", "a", "b", "c"][i]);
         let mut child = child::fork(|line| hold(line, &event));
         let address = child.line.listen();
         want.push(format!(
@@ -402,7 +406,7 @@ fn of_several_processes_oldest_first() {
 
 fn of_processes_that_share_memory_names_one() {
     let mut first = child::fork(|line| {
-        let event = Event::new("st_who_shares u32 a");
+        let event = Event::new("st_regs_shares u32 a");
         line.say(&format!("{:#x}", event.page.address()));
         let second = tasks::vfork(|| {
             line.say(&process::id().to_string());
@@ -413,19 +417,19 @@ fn of_processes_that_share_memory_names_one() {
     });
     let address = first.line.listen();
     let second: i32 = first.line.listen().parse().unwrap();
-    let line_of = |pid| format!("st_who_shares {pid} {} {address} 0/32 clear", name());
+    let line_of = |pid| format!("st_regs_shares {pid} {} {address} 0/32 clear", name());
     assert_eq!(listing(), [line_of(first.pid)]);
     // The other one has the memory alone then. It lives as long as this end of the line.
     os::kill(first.pid, libc::SIGKILL).unwrap();
     assert_eq!(first.wait(), libc::SIGKILL, "wait status of the first");
     wait::until("the second to be named", || listing() == [line_of(second)]);
     os::kill(second, libc::SIGKILL).unwrap();
-    wait_gone("st_who_shares");
+    wait_gone("st_regs_shares");
     assert_eq!(listing(), [""; 0]);
 }
 
 fn a_child_has_its_own() {
-    let event = Event::new("st_who_child u32 a");
+    let event = Event::new("st_regs_child u32 a");
     let mine = |state| line_of(&event, state);
     let mut child = child::fork(|line| {
         line.hear("unregister");
@@ -452,7 +456,7 @@ fn a_child_has_its_own() {
 
 fn ends_with_exec_and_exit() {
     let mut child = child::fork(|line| {
-        let event = Event::new("st_who_exec u32 a");
+        let event = Event::new("st_regs_exec u32 a");
         line.say("registered");
         line.hear("exec");
         drop(event.data);
@@ -465,20 +469,20 @@ fn ends_with_exec_and_exit() {
     child.line.hear("registered");
     assert_eq!(listing().len(), 1);
     child.line.say("exec");
-    wait_gone("st_who_exec");
+    wait_gone("st_regs_exec");
     assert_eq!(listing(), [""; 0]);
     child.kill();
 
-    let mut child = child::fork(|line| hold(line, "st_who_kill u32 a"));
+    let mut child = child::fork(|line| hold(line, "st_regs_kill u32 a"));
     child.line.listen();
     assert_eq!(listing().len(), 1);
     child.kill();
-    wait_gone("st_who_kill");
+    wait_gone("st_regs_kill");
     assert_eq!(listing(), [""; 0]);
 }
 
 fn a_command_name_is_one_word() {
-    let event = Event::new("st_who_name u32 a");
+    let event = Event::new("st_regs_name u32 a");
     let address = event.page.address();
     for (name, shown) in [
         (&b"a b"[..], "a\\040b"),
@@ -497,7 +501,7 @@ fn a_command_name_is_one_word() {
 }
 
 fn a_program_that_changes_its_name() {
-    let event = Event::new("st_who_rename u32 a");
+    let event = Event::new("st_regs_rename u32 a");
     for name in ["one", "two"] {
         fs::write("/proc/self/comm", name).unwrap();
         assert_eq!(listing(), [line_of(&event, "clear")]);
@@ -505,7 +509,7 @@ fn a_program_that_changes_its_name() {
 }
 
 fn a_reader_in_a_pid_namespace() {
-    let event = Event::new("st_who_space u32 a");
+    let event = Event::new("st_regs_space u32 a");
     let address = event.page.address();
     let output = Command::new("unshare")
         .args(["--pid", "--fork", "cat", REGISTRATIONS])
@@ -522,9 +526,10 @@ fn can_be_longer_than_a_page() {
     let mut want = Vec::new();
     for offset in (0..PAGE as u64).step_by(4) {
         let address = page.address() + offset;
-        data.register_text("st_who_many u32 a", address, 1).unwrap();
+        data.register_text("st_regs_many u32 a", address, 1)
+            .unwrap();
         let pid = process::id() as i32;
-        want.push(line("st_who_many", pid, &name(), address, 1, "clear"));
+        want.push(line("st_regs_many", pid, &name(), address, 1, "clear"));
     }
     assert_eq!(listing(), want);
 }
@@ -537,7 +542,7 @@ fn count(event: &str, pid: i32) -> usize {
     for line in &lines {
         let words: Vec<_> = line.split(' ').collect();
         assert!(words.len() == 6 || words[6..] == ["repair"], "{line:?}");
-        assert!(words[0].starts_with("st_who_"), "{line:?}");
+        assert!(words[0].starts_with("st_regs_"), "{line:?}");
         let its: i32 = words[1].parse().unwrap();
         assert!(words[3].starts_with("0x"), "{line:?}");
         assert!(words[4].ends_with("/32"), "{line:?}");
@@ -550,13 +555,13 @@ fn count(event: &str, pid: i32) -> usize {
 }
 
 fn is_correct_while_processes_come_and_go() {
-    let event = Event::new("st_who_stays u32 a");
+    let event = Event::new("st_regs_stays u32 a");
     let mut toggler = child::fork(|line| {
         line.say("toggling");
         let top = Tracer::top();
         loop {
-            top.enable("st_who_stays");
-            top.disable("st_who_stays");
+            top.enable("st_regs_stays");
+            top.disable("st_regs_stays");
         }
     });
     toggler.line.hear("toggling");
@@ -565,7 +570,7 @@ fn is_correct_while_processes_come_and_go() {
         .map(|_| {
             child::fork(|_| loop {
                 let child = child::fork(|line| {
-                    let own = Event::new("st_who_goes u32 a");
+                    let own = Event::new("st_regs_goes u32 a");
                     let grandchild = child::fork(|_| own.unregister().unwrap());
                     grandchild.join();
                     line.say("registered");
@@ -576,9 +581,9 @@ fn is_correct_while_processes_come_and_go() {
         .collect();
     let mut seen = 0;
     wait::until("others to have been listed often", || {
-        assert_eq!(count("st_who_stays", process::id() as i32), 1);
+        assert_eq!(count("st_regs_stays", process::id() as i32), 1);
         for line in listing() {
-            seen += usize::from(line.starts_with("st_who_goes "));
+            seen += usize::from(line.starts_with("st_regs_goes "));
         }
         seen > 300
     });
@@ -588,18 +593,18 @@ fn is_correct_while_processes_come_and_go() {
         let _stop = SetOnDrop(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                count("st_who_stays", 0);
+                count("st_regs_stays", 0);
             }
         });
         for bit in 1..32 {
             let address = event.page.address();
             event
                 .data
-                .register_text("st_who_more u32 a", address, bit)
+                .register_text("st_regs_more u32 a", address, bit)
                 .unwrap();
-            assert_eq!(count("st_who_more", process::id() as i32), 1);
+            assert_eq!(count("st_regs_more", process::id() as i32), 1);
             event.data.unregister_bit(address, bit).unwrap();
-            assert_eq!(count("st_who_more", process::id() as i32), 0);
+            assert_eq!(count("st_regs_more", process::id() as i32), 0);
         }
     });
     others.drain(..).for_each(Child::kill);

@@ -18,10 +18,10 @@ use std::thread;
 
 tests!("restricted":
     a_filter_gives_its_errno_and_the_bit_goes_on.where_there_is(SECCOMP),
-    who_is_killed_by_a_filter_leaves_nothing.where_there_is(SECCOMP),
+    a_process_killed_by_a_filter_leaves_nothing.where_there_is(SECCOMP),
     a_thread_killed_by_a_filter_leaves_all_registered.where_there_is(SECCOMP),
     root_of_a_namespace_makes_nothing_stay.where_there_is(USER_NAMESPACES),
-    nobody_as_root_of_a_namespace_makes_nothing_stay.where_there_is(USER_NAMESPACES),
+    an_unprivileged_root_of_a_namespace_makes_nothing_stay.where_there_is(USER_NAMESPACES),
 );
 
 const SECCOMP: &str = "/proc/sys/kernel/seccomp/actions_avail";
@@ -75,7 +75,7 @@ fn a_filter_gives_its_errno_and_the_bit_goes_on() {
     wait_gone("st_filter_errno");
 }
 
-fn who_is_killed_by_a_filter_leaves_nothing() {
+fn a_process_killed_by_a_filter_leaves_nothing() {
     const NAME: &str = "st_filter_killed";
     for attached in [false, true] {
         let mut child = child::fork(|line| {
@@ -151,7 +151,7 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
 
 const STAYS: &str = "st_namespace_stays";
 
-/// Who may do so must be allowed to by the kernel's first namespace.
+/// Whatever may do so must be allowed to by the kernel's first namespace.
 #[track_caller]
 fn makes_nothing_stay(data: &Data) {
     let page = Mapping::kept(1);
@@ -186,11 +186,11 @@ fn root_of_a_namespace_makes_nothing_stay() {
     nothing_but_one_stays();
 }
 
-fn nobody_as_root_of_a_namespace_makes_nothing_stay() {
+fn an_unprivileged_root_of_a_namespace_makes_nothing_stay() {
     dynamic::run(&format!("u:{STAYS} u32 a")).expect("make an event");
     let data = Data::open();
     let user = child::fork(|_| {
-        os::become_nobody();
+        os::become_unprivileged();
         become_root_of_a_namespace();
         makes_nothing_stay(&data);
     });

@@ -7,7 +7,7 @@ use crate::harness::tests;
 use crate::kit::cgroup::{self, Cgroup, SIGN};
 use crate::kit::child::{self, Child};
 use crate::kit::event::{is_due, wait_gone, Event};
-use crate::kit::fork_tree::follow;
+use crate::kit::fork_tree::serve;
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::{self, Tracer};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 tests!("retries":
     pauses_grow_and_begin_anew_with_a_change.where_there_is(SIGN).limit(240),
-    who_shares_the_memory_is_not_looked_for_without_end,
+    a_process_that_shares_the_memory_is_not_looked_for_without_end,
     a_page_beyond_the_file_is_given_up_until_the_next_change,
     a_page_that_its_process_cannot_have_is_given_up_until_the_next_change.where_there_is(fuse::SIGN),
     a_page_taken_away_in_a_loop_is_right_when_that_ends.where_there_is(fuse::SIGN),
@@ -114,7 +114,7 @@ fn pauses_grow_and_begin_anew_with_a_change() {
         group.enter();
         cgroup::be_spared();
         line.say("entered");
-        follow(line, &event);
+        serve(line, &event);
     });
     child.line.hear("entered");
     let pid = child.pid;
@@ -178,7 +178,7 @@ fn pauses_grow_and_begin_anew_with_a_change() {
 }
 
 /// A process that ends while another one uses its memory is looked at again for a while, and then left to that one.
-fn who_shares_the_memory_is_not_looked_for_without_end() {
+fn a_process_that_shares_the_memory_is_not_looked_for_without_end() {
     const NAME: &str = "st_retry_shared";
     let mut child: Child = child::fork(|line| {
         let event = Event::new(&format!("{NAME} u32 a"));

@@ -59,7 +59,7 @@ fn known_functions() -> Vec<String> {
 
 /// `sign` is in each line of the tracer's.
 fn goes_under(name: &str, tracer: &str, sign: &str) {
-    // One processor rewrites code, and nobody else runs it.
+    // One processor rewrites code, and no other runs it.
     os::run_on(os::cpus()[0]);
     let instance = Tracer::instance(name);
     let file = module::light_file();

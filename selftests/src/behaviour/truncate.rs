@@ -35,7 +35,7 @@ const SYNTHETIC: &str = "s:st_trunc_synthetic u64 delay; pid_t pid";
 
 /// Makes one event of each kind. Panics if the kernel lacks a kind.
 fn make_all_kinds() {
-    assert_eq!(dynamic::lines(), [""; 0], "somebody else's events");
+    assert_eq!(dynamic::lines(), [""; 0], "events of another test");
     for line in [KPROBE, SYNTHETIC, "u:st_trunc_ours u32 a"] {
         dynamic::run(line).unwrap_or_else(|errno| panic!("{line}: {errno:?}"));
     }

@@ -16,7 +16,7 @@ use crate::kit::perf::Perf;
 use crate::kit::rows::Rows;
 use crate::kit::status::Status;
 use crate::kit::tracefs::{self, formats_of, Tracer};
-use crate::kit::unprivileged::{as_nobody, Access};
+use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::wait;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 tests!("unprivileged":
     has_no_access_at_first,
     access_to_data_is_enough_to_register_and_write,
-    events_are_roots_whoever_makes_them,
+    events_belong_to_root_whatever_user_makes_them,
     registers_on_a_file_opened_by_root,
     deletes_what_is_not_persistent,
     reads_the_status_file_if_allowed,
@@ -38,7 +38,7 @@ fn open(path: &str) -> Result<(), Errno> {
 }
 
 fn has_no_access_at_first() {
-    let user = as_nobody(|_| {
+    let user = fork_unprivileged(|_| {
         for path in [DATA, STATUS] {
             assert_eq!(open(path), Err(Errno::EACCES), "{path}");
         }
@@ -49,7 +49,7 @@ fn has_no_access_at_first() {
 fn access_to_data_is_enough_to_register_and_write() {
     let access = Access::given();
     let name = "st_user_main";
-    let mut user = as_nobody(|line| {
+    let mut user = fork_unprivileged(|line| {
         // It can make nothing in tracefs, nor look at what is there.
         for path in ["trace", "dynamic_events", "events/enable", "instances"] {
             let path = format!("{}/{path}", tracefs::ROOT);
@@ -105,11 +105,11 @@ fn access_to_data_is_enough_to_register_and_write() {
     drop(access);
 }
 
-fn events_are_roots_whoever_makes_them() {
+fn events_belong_to_root_whatever_user_makes_them() {
     let _access = Access::given();
     // An event of root's to compare with.
     let _root = Event::new("st_user_root u32 a");
-    let mut user = as_nobody(|line| {
+    let mut user = fork_unprivileged(|line| {
         let _event = Event::new("st_user_owner u32 a");
         line.say("registered");
         line.hear("end");
@@ -136,7 +136,7 @@ fn events_are_roots_whoever_makes_them() {
     assert!(mine.iter().all(|(_, (uid, gid, _))| (*uid, *gid) == (0, 0)));
     // root alone switches it on.
     let enable = tracefs::group_dir(tracefs::GROUP).join("st_user_owner/enable");
-    let other = as_nobody(|_| {
+    let other = fork_unprivileged(|_| {
         let got = fs::write(enable, "1").map_err(Errno::from);
         assert_eq!(got, Err(Errno::EACCES));
     });
@@ -148,7 +148,7 @@ fn events_are_roots_whoever_makes_them() {
 fn registers_on_a_file_opened_by_root() {
     // Access is a matter of opening the file.
     let data = Data::open();
-    let mut user = as_nobody(|line| {
+    let mut user = fork_unprivileged(|line| {
         let page = Mapping::kept(1);
         data.register_text("st_user_passed u32 a", page.address(), 0)
             .unwrap();
@@ -170,7 +170,7 @@ fn deletes_what_is_not_persistent() {
     let _access = Access::given();
     dynamic::run("u:st_user_persists u32 a").unwrap();
     let _used = Event::new("st_user_used u32 a");
-    let user = as_nobody(|_| {
+    let user = fork_unprivileged(|_| {
         let data = Data::open();
         assert_eq!(data.delete("st_user_persists"), Err(Errno::EPERM));
         assert_eq!(data.delete("st_user_used"), Err(Errno::EBUSY));
@@ -200,7 +200,7 @@ fn deletes_what_is_not_persistent() {
 fn reads_the_status_file_if_allowed() {
     let _access = Access::given();
     let _root = Event::new("st_user_listed u32 a");
-    let user = as_nobody(|_| {
+    let user = fork_unprivileged(|_| {
         let _mine = Event::new("st_user_mine u32 a");
         let names = ["st_user_listed", "st_user_mine"];
         let mut status = Status::now();
@@ -395,7 +395,7 @@ fn get_it_wrong(line: &mut Line) {
 fn better_than_c_10_no_error_is_logged() {
     let _access = Access::given();
     let mut log = Log::from_now();
-    let mut user = as_nobody(get_it_wrong);
+    let mut user = fork_unprivileged(get_it_wrong);
     user.line.hear("registered");
     let name = "st_user_wrong";
     let tracer = Tracer::instance(name);

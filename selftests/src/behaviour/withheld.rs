@@ -13,7 +13,7 @@ use crate::harness::Test;
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::bystanders::Bystanders;
 use crate::kit::child::{self, Child, Line};
-use crate::kit::crowd::{self, Crowd, Deed, Memory};
+use crate::kit::crowd::{self, Crowd, Memory, Op};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_due, wait_gone};
 use crate::kit::fuse::{self, Request, Server, SIGN};
@@ -72,9 +72,9 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
     a_process_that_uses_its_page_waits_alone:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
-    who_registers_such_a_page_waits_alone:
+    registering_such_a_page_waits_alone:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
-    who_unregisters_such_a_page_waits_alone:
+    unregistering_such_a_page_waits_alone:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
     a_child_forked_meanwhile_holds_up_nothing:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
@@ -82,9 +82,9 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
     a_kill_ends_a_process_that_waits:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
-    a_process_killed_at_a_bit_leaves_it_to_who_shares_its_memory:
+    a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
-    a_process_killed_before_a_bit_leaves_it_to_who_shares_its_memory:
+    a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory:
         READ_SHARED READ_PRIVATE,
     thousands_hold_up_nothing:
         WRITE_SHARED READ_SHARED READ_PRIVATE,
@@ -260,7 +260,7 @@ impl User {
     }
 }
 
-/// A server, a process that uses its file, and others who do not. Dropped in this order: whatever
+/// A server, a process that uses its file, and others that do not. Dropped in this order: whatever
 /// hangs, the end of the server lets it go.
 struct Scene {
     server: Option<Server>,
@@ -358,8 +358,8 @@ impl Scene {
 
     /// Does something beside the process that waits.
     #[track_caller]
-    fn beside(&mut self, deed: &str, run: impl FnOnce()) {
-        self.bystanders.as_mut().unwrap().deeds.has(deed, run);
+    fn beside(&mut self, op: &str, run: impl FnOnce()) {
+        self.bystanders.as_mut().unwrap().ops.has(op, run);
         self.nothing_is_late();
     }
 
@@ -377,8 +377,8 @@ impl Scene {
 
     #[track_caller]
     fn nothing_is_late(&mut self) {
-        let deeds = &self.bystanders.as_ref().unwrap().deeds;
-        deeds.judge(|| drop(self.server.take()));
+        let ops = &self.bystanders.as_ref().unwrap().ops;
+        ops.judge(|| drop(self.server.take()));
     }
 
     /// The event is switched, which the process's bit cannot follow.
@@ -528,7 +528,7 @@ fn a_process_that_uses_its_page_waits_alone(kind: Kind) {
     scene.end();
 }
 
-fn who_registers_such_a_page_waits_alone(kind: Kind) {
+fn registering_such_a_page_waits_alone(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.withhold();
     let registering = scene.tell_thread("register");
@@ -540,7 +540,7 @@ fn who_registers_such_a_page_waits_alone(kind: Kind) {
     scene.end();
 }
 
-fn who_unregisters_such_a_page_waits_alone(kind: Kind) {
+fn unregistering_such_a_page_waits_alone(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.tell("register");
     scene.withhold();
@@ -618,7 +618,7 @@ fn a_kill_ends_a_process_that_waits(kind: Kind) {
 
 /// Two processes with the same memory. One takes on the bit, waits for its page and is killed; the other, which
 /// was told of the bit as well, sleeps meanwhile. Nothing switches the event again, so the bit is listed once.
-fn a_process_killed_at_a_bit_leaves_it_to_who_shares_its_memory(kind: Kind) {
+fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.tell("register");
     scene.user.line.say("share");
@@ -645,7 +645,7 @@ fn a_process_killed_at_a_bit_leaves_it_to_who_shares_its_memory(kind: Kind) {
 
 /// A process was told of the bit while it sleeps in a vfork, and its child, which has the same memory, was not,
 /// as it began later. The parent is killed.
-fn a_process_killed_before_a_bit_leaves_it_to_who_shares_its_memory(kind: Kind) {
+fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.tell("register");
     scene.withhold();
@@ -705,14 +705,14 @@ fn thousands_hold_up_nothing(kind: Kind) {
     );
     match kind.request {
         Request::Write => {
-            crowd.begin(Deed::Use);
+            crowd.begin(Op::Use);
             crowd.wait_done();
             server.hold(Request::Write);
             crowd.write_back();
             server.wait_held(1);
         }
         Request::Read => {
-            crowd.begin(Deed::Forget);
+            crowd.begin(Op::Forget);
             crowd.wait_done();
             server.drop_pages();
             server.hold(Request::Read);
@@ -723,12 +723,12 @@ fn thousands_hold_up_nothing(kind: Kind) {
     let beside = |bystanders: &mut Bystanders, server: &mut Option<Server>| {
         bystanders.carry_on();
         let attach = || Tracer::top().enable(EVENT);
-        bystanders.deeds.has("ftrace attaches", attach);
-        bystanders.deeds.judge(|| drop(server.take()));
+        bystanders.ops.has("ftrace attaches", attach);
+        bystanders.ops.judge(|| drop(server.take()));
     };
     beside(&mut bystanders, &mut server);
     beside(&mut bystanders, &mut server);
-    crowd.begin(Deed::Use);
+    crowd.begin(Op::Use);
     match kind.request {
         Request::Write => {
             for pid in crowd.pids() {

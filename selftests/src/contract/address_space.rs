@@ -50,14 +50,14 @@ const FLOOD: Row = Row::better_than_c(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        SPACE.stories(&[
+        SPACE.scenarios(&[
             ("outlives_its_file", outlives_its_file),
             ("outlives_the_thread_that_registered", outlives_its_thread),
             ("ends_at_exit", ends_at_exit),
             ("ends_with_a_kill", ends_with_a_kill),
             ("ends_at_exec", ends_at_exec),
         ]),
-        FORK.stories(&[
+        FORK.scenarios(&[
             ("a_child_inherits_its_parents_bits", inherited),
             ("a_childs_bit_is_in_its_own_memory", own_memory),
             ("a_grandchild_inherits_too", grandchild),
@@ -65,7 +65,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("a_program_spawned_changes_nothing", spawned),
             ("threads_see_one_bit", threads),
         ]),
-        PAGES.stories(&[
+        PAGES.scenarios(&[
             ("a_page_dropped_is_faulted_in", dropped_page),
             (
                 "a_page_protected_is_skipped_until_the_next_change",
@@ -77,14 +77,14 @@ pub fn checks() -> Vec<Vec<Check>> {
             ),
             ("a_page_unmapped_stalls_no_other", unmapped_beside),
         ]),
-        FILES.stories(&[
+        FILES.scenarios(&[
             (
                 "a_private_page_of_a_file_is_not_written_through",
                 private_file,
             ),
             ("a_shared_page_of_a_file_is_written_in_place", shared_file),
         ]),
-        FLOOD.stories(&[("pages_that_cannot_be_written_do_not_flood_the_log", flood)]),
+        FLOOD.scenarios(&[("pages_that_cannot_be_written_do_not_flood_the_log", flood)]),
     ]
 }
 

@@ -5,7 +5,7 @@
 use super::check::{expect, Check, Row, NAME, TEXT};
 use crate::kit::abi::Register;
 use crate::kit::event::Event;
-use crate::kit::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
+use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::wait;
 use std::ffi::CString;
@@ -98,7 +98,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("bit_63_of_8_bytes_alone_changes", (8, 63)),
             ],
         ),
-        ALONE.stories(&[
+        ALONE.scenarios(&[
             ("two_bits_of_a_word_follow_their_own_events", two_events),
             ("all_bits_of_an_event_follow", all_bits),
         ]),
@@ -180,7 +180,7 @@ impl Consumer {
                 }
             }
             Consumer::Perf => Attached::Perf(Perf::open(id, SELF, ANY_CPU).unwrap()),
-            Consumer::PerfOfCpu => Attached::Perf(Perf::open(id, EVERYBODY, 0).unwrap()),
+            Consumer::PerfOfCpu => Attached::Perf(Perf::open(id, ALL_PROCESSES, 0).unwrap()),
             Consumer::Trigger => trigger("stacktrace if a == 1"),
             Consumer::Histogram => trigger("hist:keys=a"),
             Consumer::Group => {

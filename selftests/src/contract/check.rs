@@ -31,7 +31,7 @@ pub struct Better {
 
 impl Better {
     /// Is this how the check fails on C?
-    pub fn is_foretold(&self, why: &str) -> bool {
+    pub fn is_predicted(&self, why: &str) -> bool {
         let mut parts = self.on_c.split('*').rev();
         let last = parts.next().unwrap_or_default();
         let mut rest = why.strip_suffix(last);
@@ -112,12 +112,12 @@ impl Row {
         self.cases(run, &cases)
     }
 
-    /// Rules that each need a story of their own.
-    pub fn stories(self, stories: &[(&str, fn())]) -> Vec<Check> {
-        fn tell(story: fn(), (): ()) {
-            story();
+    /// Rules that each need a scenario of their own.
+    pub fn scenarios(self, scenarios: &[(&str, fn())]) -> Vec<Check> {
+        fn run(scenario: fn(), (): ()) {
+            scenario();
         }
-        self.all(tell, (), stories)
+        self.all(run, (), scenarios)
     }
 }
 
@@ -132,16 +132,16 @@ pub const NAME: &str = "st_conform";
 pub const TEXT: &str = "st_conform u32 a";
 
 /// A request that is right in everything, for the checks to spoil.
-pub struct Good {
+pub struct ValidRequest {
     pub data: Data,
     pub page: Mapping,
     text: CString,
 }
 
-impl Good {
+impl ValidRequest {
     /// Opens a file; registers nothing.
-    pub fn new(text: &str) -> Good {
-        Good {
+    pub fn new(text: &str) -> ValidRequest {
+        ValidRequest {
             data: Data::open(),
             page: Mapping::kept(1),
             text: CString::new(text).expect("no NUL in a description"),

@@ -68,7 +68,7 @@ const DIFFERENCES: [(&str, &str); 8] = [
 ];
 
 pub fn checks() -> Vec<Vec<Check>> {
-    vec![CORPUS.stories(&[
+    vec![CORPUS.scenarios(&[
         ("differences_from_c_have_names", differences_have_names),
         (
             "descriptions_are_taken_and_shown_or_refused",

@@ -3,7 +3,8 @@
 //! "Delete and lifetime": what goes by `DIAG_IOCSDEL`, and what stays until it does.
 
 use super::check::{
-    delete_when_idle, expect, in_child_then_delete, Check, DeletedAtEnd, Good, Row, NAME, TEXT,
+    delete_when_idle, expect, in_child_then_delete, Check, DeletedAtEnd, Row, ValidRequest, NAME,
+    TEXT,
 };
 use super::lifetime::an_event_comes_and_goes;
 use super::listing;
@@ -39,7 +40,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("a_persistent_format_stays", 3, true),
             ],
         ),
-        PERSISTS.stories(&[
+        PERSISTS.scenarios(&[
             (
                 "a_persistent_event_may_be_registered_again",
                 persistent_again,
@@ -88,22 +89,22 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        READ_ONLY.stories(&[("works_through_a_read_only_file", delete_read_only)]),
-        MAY.stories(&[
+        READ_ONLY.scenarios(&[("works_through_a_read_only_file", delete_read_only)]),
+        MAY.scenarios(&[
             (
                 "persistent_without_the_capability_is_eperm",
-                delete_as_nobody,
+                delete_unprivileged_persistent,
             ),
             (
                 "dynamic_without_the_capability_is_eperm",
-                delete_dynamic_as_nobody,
+                delete_unprivileged_dynamic,
             ),
             (
                 "in_use_without_the_capability_is_ebusy",
-                delete_busy_as_nobody,
+                delete_unprivileged_busy,
             ),
         ]),
-        FORMATS.stories(&[
+        FORMATS.scenarios(&[
             ("all_formats_go", all_formats_go),
             ("a_format_by_its_own_name_is_enoent", format_by_its_name),
             ("formats_in_use_are_ebusy", formats_in_use),
@@ -115,7 +116,7 @@ pub fn checks() -> Vec<Vec<Check>> {
 fn persists(flags: u16, want: bool) {
     in_child_then_delete(NAME, || {
         child::fork(|_| {
-            let good = Good::new(TEXT);
+            let good = ValidRequest::new(TEXT);
             let request = Register {
                 flags,
                 ..good.request()
@@ -137,7 +138,7 @@ fn persists(flags: u16, want: bool) {
 /// Registers persistently, in a process that ends.
 fn make_persistent() {
     child::fork(|_| {
-        let good = Good::new(TEXT);
+        let good = ValidRequest::new(TEXT);
         let request = Register {
             flags: 1,
             ..good.request()
@@ -203,7 +204,7 @@ fn delete_read_only() {
 fn delete_unprivileged(delete: fn(&Data) -> Result<()>, want: Result<()>) {
     child::fork(|_| {
         let data = Data::open();
-        os::become_nobody();
+        os::become_unprivileged();
         expect(delete(&data), want);
     })
     .join();
@@ -217,7 +218,7 @@ fn at_once(data: &Data) -> Result<()> {
     data.delete(NAME)
 }
 
-fn delete_as_nobody() {
+fn delete_unprivileged_persistent() {
     in_child_then_delete(NAME, || {
         make_persistent();
         delete_unprivileged(when_idle, Err(Errno::EPERM));
@@ -225,14 +226,14 @@ fn delete_as_nobody() {
     });
 }
 
-fn delete_dynamic_as_nobody() {
+fn delete_unprivileged_dynamic() {
     let _deleted = DeletedAtEnd(NAME);
     expect(listing::command("u:st_conform"), Ok(()));
     delete_unprivileged(at_once, Err(Errno::EPERM));
     expect(count_of_events(), 1);
 }
 
-fn delete_busy_as_nobody() {
+fn delete_unprivileged_busy() {
     in_child_then_delete(NAME, || {
         make_persistent();
         let _event = Event::new(TEXT);
@@ -244,7 +245,7 @@ fn delete_busy_as_nobody() {
 fn make_formats() {
     child::fork(|_| {
         for fields in ["", " u32 a", " u64 a"] {
-            let good = Good::new(&format!("{NAME}{fields}"));
+            let good = ValidRequest::new(&format!("{NAME}{fields}"));
             let request = Register {
                 flags: 3,
                 ..good.request()

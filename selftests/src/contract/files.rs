@@ -118,7 +118,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        DATA_FILE.stories(&[
+        DATA_FILE.scenarios(&[
             ("data_opens_many_times_at_once", many_opens),
             ("data_opens_for_writing_only", write_only),
             ("data_truncation_changes_nothing", truncation),
@@ -192,7 +192,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("hexadecimal_is_taken", "0x10"),
             ],
         ),
-        LIMIT.stories(&[
+        LIMIT.scenarios(&[
             ("is_32768_by_default", default_max),
             ("tells_what_was_set", tells_max),
             ("the_event_past_it_is_emfile", past_max),

@@ -15,7 +15,7 @@ const INDEX: Row = Row::new(
 );
 
 pub fn checks() -> Vec<Vec<Check>> {
-    vec![INDEX.stories(&[
+    vec![INDEX.scenarios(&[
         ("counts_from_0", counts_from_0),
         ("counts_from_0_on_each_file", counts_on_each_file),
         ("is_the_same_for_the_same_event", same_index),

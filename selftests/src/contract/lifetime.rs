@@ -35,7 +35,7 @@ pub fn checks() -> Vec<Vec<Check>> {
     vec![
         with("goes_with", LIVES, goes_with),
         with("in_use_by", BUSY, busy_with),
-        LIVES.stories(&[
+        LIVES.scenarios(&[
             ("its_name_is_free_for_other_fields_then", name_is_free),
             ("a_failed_registration_leaves_no_event", failed_leaves_none),
         ]),

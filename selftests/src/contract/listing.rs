@@ -148,8 +148,8 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        LIST.stories(&[("lists_formats_under_the_registered_name", formats_listed)]),
-        ORDER.stories(&[("lists_the_oldest_first", oldest_first)]),
+        LIST.scenarios(&[("lists_formats_under_the_registered_name", formats_listed)]),
+        ORDER.scenarios(&[("lists_the_oldest_first", oldest_first)]),
         RESTORE.all(
             restored,
             (),
@@ -255,7 +255,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        DELETE.stories(&[
+        DELETE.scenarios(&[
             ("deleting_what_is_registered_is_ebusy", registered_is_busy),
             ("deleting_what_is_traced_is_ebusy", traced_is_busy),
             ("truncation_deletes_all", truncated),
@@ -264,7 +264,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 truncated_while_busy,
             ),
         ]),
-        STAYS.stories(&[
+        STAYS.scenarios(&[
             ("stays_when_its_last_use_ends", stays),
             ("made_again_is_the_same", made_again),
             ("made_again_with_other_fields_is_eaddrinuse", made_otherwise),

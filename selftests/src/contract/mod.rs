@@ -99,7 +99,7 @@ pub fn against_c(check: &Check, result: Result<(), String>) -> Result<String, St
     match (check.row.better, result) {
         (None, Ok(())) => Ok("passes on C".into()),
         (None, Err(why)) => Err(format!("\"{}\": {why}", check.row.text)),
-        (Some(better), Err(why)) if better.is_foretold(&why) => {
+        (Some(better), Err(why)) if better.is_predicted(&why) => {
             Ok(format!("fails on C as row {} says: {why}", better.number))
         }
         (Some(better), Err(why)) => Err(format!(

@@ -2,7 +2,7 @@
 
 //! "Register": which requests are taken, and with which error the others are refused.
 
-use super::check::{expect, in_child_then_delete, Check, Good, Row, NAME, TEXT};
+use super::check::{expect, in_child_then_delete, Check, ValidRequest, Row, NAME, TEXT};
 use crate::kit::abi::Data;
 use crate::kit::abi::{Register, DIAG_IOCSREG};
 use crate::kit::errno::{Errno, Result};
@@ -283,7 +283,7 @@ pub fn checks() -> Vec<Vec<Check>> {
 
 /// Registers what may be wrong; then shows that nothing but that was wrong.
 #[track_caller]
-fn register(good: &Good, request: &Register, want: Result<u32>) {
+fn register(good: &ValidRequest, request: &Register, want: Result<u32>) {
     expect(good.data.register(request), want);
     if want.is_err() {
         expect(good.data.register(&good.request()), Ok(0));
@@ -291,7 +291,7 @@ fn register(good: &Good, request: &Register, want: Result<u32>) {
 }
 
 fn sized((size, not_zero): (u32, Option<usize>), want: Result<u32>) {
-    let good = Good::new(TEXT);
+    let good = ValidRequest::new(TEXT);
     let mut tail = vec![0; 8192];
     if let Some(place) = not_zero {
         tail[place - 28] = 1;
@@ -306,7 +306,7 @@ fn sized((size, not_zero): (u32, Option<usize>), want: Result<u32>) {
 
 fn flagged(flags: u16, want: Result<u32>) {
     in_child_then_delete(NAME, || {
-        let good = Good::new(TEXT);
+        let good = ValidRequest::new(TEXT);
         let request = Register {
             flags,
             ..good.request()
@@ -316,7 +316,7 @@ fn flagged(flags: u16, want: Result<u32>) {
 }
 
 fn word((enable_size, offset, enable_bit): (u8, u64, u8), want: Result<u32>) {
-    let good = Good::new(TEXT);
+    let good = ValidRequest::new(TEXT);
     let request = Register {
         enable_size,
         enable_bit,
@@ -327,7 +327,7 @@ fn word((enable_size, offset, enable_bit): (u8, u64, u8), want: Result<u32>) {
 }
 
 fn word_at((enable_size, enable_addr): (u8, u64), want: Result<u32>) {
-    let good = Good::new(TEXT);
+    let good = ValidRequest::new(TEXT);
     let request = Register {
         enable_size,
         enable_addr,
@@ -368,7 +368,7 @@ impl Place {
 }
 
 fn argument_at(place: Place, want: Result<u32>) {
-    let good = Good::new(TEXT);
+    let good = ValidRequest::new(TEXT);
     let address = place.address(&good.request().bytes());
     let got = os::ioctl(&good.data.file, DIAG_IOCSREG, address);
     expect(got.map(|_| 0), want);
@@ -376,7 +376,7 @@ fn argument_at(place: Place, want: Result<u32>) {
 }
 
 fn name_at(place: Place, want: Result<u32>) {
-    let good = Good::new(TEXT);
+    let good = ValidRequest::new(TEXT);
     let request = Register {
         name_args: place.address(&[b'a'; 64]),
         ..good.request()
@@ -386,14 +386,14 @@ fn name_at(place: Place, want: Result<u32>) {
 
 fn long_name_args(length: usize, want: Result<u32>) {
     // Empty fields are skipped, so semicolons fill a description up.
-    let good = Good::new(&format!("{TEXT:;<length$}"));
+    let good = ValidRequest::new(&format!("{TEXT:;<length$}"));
     expect(good.data.register(&good.request()), want);
 }
 
 fn unprivileged((flags, capability): (u16, Option<Capability>), want: Result<u32>) {
     in_child_then_delete(NAME, || {
-        let good = Good::new(TEXT);
-        os::become_nobody_but(capability);
+        let good = ValidRequest::new(TEXT);
+        os::become_unprivileged_but(capability);
         let request = Register {
             flags,
             ..good.request()

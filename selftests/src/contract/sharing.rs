@@ -56,7 +56,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        IN_USE.stories(&[
+        IN_USE.scenarios(&[
             (
                 "same_bit_through_another_file_is_eaddrinuse",
                 through_another_file,
@@ -142,7 +142,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        FIELDS.stories(&[
+        FIELDS.scenarios(&[
             (
                 "the_same_fields_are_shared_by_processes",
                 shared_by_processes,

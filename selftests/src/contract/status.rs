@@ -63,7 +63,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        TEXT_OF_IT.stories(&[
+        TEXT_OF_IT.scenarios(&[
             ("of_no_events", of_no_events),
             ("of_an_event_that_only_a_file_holds", of_a_file),
             ("of_an_event_that_is_used_no_more", of_used_no_more),
@@ -73,7 +73,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("larger_than_a_page", larger_than_a_page),
             ("read_again_it_tells_the_news", read_again),
         ]),
-        ORDER.stories(&[("events_come_oldest_first", oldest_first)]),
+        ORDER.scenarios(&[("events_come_oldest_first", oldest_first)]),
     ]
 }
 

@@ -224,7 +224,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        OFFSET.stories(&[("format_begins_with_name_id_and_common_fields", header)]),
+        OFFSET.scenarios(&[("format_begins_with_name_id_and_common_fields", header)]),
     ]
 }
 

@@ -108,7 +108,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("a_non_canonical_address_is_enoent", NON_CANONICAL),
             ],
         ),
-        NOTHING.stories(&[
+        NOTHING.scenarios(&[
             (
                 "a_process_that_never_registered_gets_enoent",
                 never_registered,
@@ -124,7 +124,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 of_the_parent,
             ),
         ]),
-        CLEARED.stories(&[
+        CLEARED.scenarios(&[
             ("the_bit_is_cleared", cleared),
             ("the_bit_is_no_longer_updated", not_updated),
             ("the_other_bits_of_the_word_stay", others_stay),

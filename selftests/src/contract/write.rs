@@ -99,7 +99,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("index_0_is_written", (0, &[0; 4]), Ok(8)),
             ],
         ),
-        INDEX.stories(&[
+        INDEX.scenarios(&[
             ("index_0_of_a_fresh_file_is_enoent", fresh_file),
             ("the_index_of_another_file_is_enoent", other_file),
         ]),
@@ -128,7 +128,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        DETACHED.stories(&[
+        DETACHED.scenarios(&[
             ("never_attached_is_ebadf", never_attached),
             ("detached_again_is_ebadf", detached_again),
             ("perf_gone_is_ebadf", perf_gone),
@@ -201,7 +201,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        LENGTH.stories(&[("many_consumers_get_the_same", many_consumers)]),
+        LENGTH.scenarios(&[("many_consumers_get_the_same", many_consumers)]),
         TOO_LARGE.all(
             too_large,
             Err(Errno::E2BIG),
@@ -216,7 +216,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("9000_bytes_for_both_are_e2big", (true, true, 9000)),
             ],
         ),
-        ONE_OF_TWO.stories(&[("6000_bytes_are_perfs_alone", perfs_alone)]),
+        ONE_OF_TWO.scenarios(&[("6000_bytes_are_perfs_alone", perfs_alone)]),
     ]
 }
 

@@ -16,7 +16,7 @@ fn run_one(seed: u64) {
     let failures = run(&Options {
         seed,
         operations: machine::rounds(5_000) as u64,
-        lanes: 0..2,
+        workers: 0..2,
         against_c: false,
         rush: false,
         some: false,

@@ -139,20 +139,20 @@ pub fn times(short: usize, long: usize) -> usize {
     }
 }
 
-/// By which what goes on and on draws what it does.
+/// The seed of what goes on and on.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
-/// Says by which number that is drawn; by 0, if this is not called.
+/// Sets that seed, which is 0 otherwise.
 pub fn set_seed(seed: u64) {
     SEED.store(seed, Ordering::Relaxed);
 }
 
-/// What `who`, below 1000, draws from.
-pub fn random(who: u64) -> Random {
+/// The random numbers of user `number`, below 1000.
+pub fn random(number: u64) -> Random {
     Random::new(
         SEED.load(Ordering::Relaxed)
             .wrapping_mul(1000)
-            .wrapping_add(who),
+            .wrapping_add(number),
     )
 }
 
@@ -237,7 +237,7 @@ fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
     let _ = os::kill(-pid, libc::SIGKILL);
     let _ = os::kill(pid, libc::SIGKILL);
     let (_, status) = os::wait(pid, 0).expect("wait for a test");
-    // Those whose parents did not wait for them have no one else to say how they ended.
+    // Those whose parents did not wait for them have nothing else to say how they ended.
     let mut crashed = Vec::new();
     while let Ok((orphan, status)) = os::wait(-1, 0) {
         if CRASHES.contains(&(status & 127)) {

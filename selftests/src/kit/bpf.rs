@@ -222,7 +222,7 @@ impl Link {
         os::bpf_file(BPF_LINK_CREATE, &mut arguments.0).map(Link)
     }
 
-    /// The name of the tracepoint, as the kernel tells those who list links.
+    /// The name of the tracepoint, as the kernel tells it in lists of links.
     pub fn tracepoint(&self) -> String {
         let mut name = [0u8; 64];
         // struct bpf_link_info: type and id, program, then of a perf event its kind, and the name's
@@ -241,7 +241,7 @@ impl Link {
 }
 
 /// The name of the tracepoint to whose perf event a program is attached, as the kernel tells those
-/// who look at a process's descriptors.
+/// that look at a process's descriptors.
 pub fn tracepoint_of(perf: &File) -> String {
     let mut name = [0u8; 64];
     let mut arguments = Arguments(vec![

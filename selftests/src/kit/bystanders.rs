@@ -2,13 +2,13 @@
 
 //! What other processes do while one waits for its memory: none of it may wait, too.
 //!
-//! Each deed is done by a task of its own. One that hangs in the kernel may be beyond SIGKILL; it is
+//! Each op is done by a task of its own. One that hangs in the kernel may be beyond SIGKILL; it is
 //! left behind, and goes when the memory comes.
 
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
 use crate::kit::child::{self, Child};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::fork_tree::{end, follow, tell, toggle};
+use crate::kit::fork_tree::{end, serve, tell, toggle};
 use crate::kit::latency::Latencies;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
@@ -20,26 +20,26 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long a deed may take: a thousand times as long as it does.
+/// How long an op may take: a thousand times as long as it does.
 fn limit() -> Duration {
     Duration::from_secs(10) * machine::slowness()
 }
 
-/// How many milliseconds half of the deeds may take beside a few who wait for their memory.
+/// How many milliseconds half of the ops may take beside a few processes that wait for their memory.
 const MOST_OF_A_DEED: u64 = 700;
 
 /// What was done, and what was not.
 #[derive(Default)]
-pub struct Deeds {
+pub struct Ops {
     late: Vec<String>,
     times: Latencies,
     longest: Duration,
-    longest_deed: String,
+    longest_op: String,
 }
 
-impl Deeds {
+impl Ops {
     /// Forks a task that runs `run`, and waits until it has ended, but not for long.
-    pub fn has(&mut self, deed: &str, run: impl FnOnce()) {
+    pub fn has(&mut self, op: &str, run: impl FnOnce()) {
         let start = Instant::now();
         let pid = os::fork().expect("fork");
         if pid == 0 {
@@ -47,19 +47,19 @@ impl Deeds {
             os::exit_now(if result.is_ok() { 0 } else { 1 });
         }
         if !os::wait_for_end(pid, limit()).expect("wait for a bystander") {
-            self.late.push(deed.into());
+            self.late.push(op.into());
             let _ = os::kill(pid, libc::SIGKILL);
             return;
         }
         let took = start.elapsed();
         let (_, status) = os::wait(pid, 0).expect("wait for a bystander");
         if status != 0 {
-            self.late.push(format!("{deed} (status {status})"));
+            self.late.push(format!("{op} (status {status})"));
         }
         self.times.add(took);
         if took > self.longest {
             self.longest = took;
-            self.longest_deed = deed.into();
+            self.longest_op = op.into();
         }
     }
 
@@ -75,9 +75,9 @@ impl Deeds {
 
 /// Processes that have registered what they use before others begin to wait.
 pub struct Bystanders {
-    /// What they share with those who wait.
+    /// What they share with the processes that wait.
     event: String,
-    followers: Vec<Child>,
+    children: Vec<Child>,
     /// The same, to be forked. A fork that hangs takes it along.
     parent: Child,
     /// Has registered another event, and nothing else.
@@ -86,18 +86,18 @@ pub struct Bystanders {
     leaving: Option<[Child; 3]>,
     /// Those that have left, or hang at it, in the same order: reaped with the others.
     left: Option<[Child; 3]>,
-    pub deeds: Deeds,
+    pub ops: Ops,
 }
 
 const OTHER: &str = "st_by_other";
 const LEAVING: [&str; 3] = ["exit", "exec", "killed"];
 
 /// A process that registers an event, and then does as it is told.
-fn follower(name: &str) -> Child {
+fn serving(name: &str) -> Child {
     let mut child = child::fork(|line| {
         let event = Event::new(&format!("{name} u32 a"));
         line.say("registered");
-        follow(line, &event);
+        serve(line, &event);
     });
     child.line.hear("registered");
     child
@@ -119,118 +119,118 @@ fn leaving(how: &str) -> Child {
 }
 
 impl Bystanders {
-    /// Of those who wait for their memory and have registered `event`.
+    /// Of processes that wait for their memory and have registered `event`.
     ///
     /// The caller must have registered nothing, and have no memory mapped that is waited for: its
-    /// children do the deeds.
+    /// children do the ops.
     pub fn new(event: &str) -> Bystanders {
         Bystanders {
             event: event.into(),
-            followers: vec![follower(event), follower(event)],
-            parent: follower(event),
-            other: vec![follower(OTHER)],
+            children: vec![serving(event), serving(event)],
+            parent: serving(event),
+            other: vec![serving(OTHER)],
             leaving: Some(LEAVING.map(leaving)),
             left: None,
-            deeds: Deeds::default(),
+            ops: Ops::default(),
         }
     }
 
-    /// Does everything. How that went, [`Deeds::judge`] tells. Leaves the event disabled.
+    /// Does everything. How that went, [`Ops::judge`] tells. Leaves the event disabled.
     pub fn carry_on(&mut self) {
         let Bystanders {
             event,
-            followers,
+            children,
             parent,
             other,
             leaving,
             left,
-            deeds,
+            ops,
         } = self;
         let (event, parent) = (event.as_str(), std::slice::from_mut(parent));
         let top = Tracer::top();
 
-        for (event, followers) in [(event, &mut *followers), (OTHER, other)] {
-            deeds.has(&format!("ftrace attaches to {event}"), || top.enable(event));
-            deeds.has(&format!("bits of {event} are set"), || {
-                tell(followers, "set")
+        for (event, children) in [(event, &mut *children), (OTHER, other)] {
+            ops.has(&format!("ftrace attaches to {event}"), || top.enable(event));
+            ops.has(&format!("bits of {event} are set"), || {
+                tell(children, "set")
             });
-            deeds.has(&format!("ftrace leaves {event}"), || top.disable(event));
-            deeds.has(&format!("bits of {event} are cleared"), || {
-                tell(followers, "clear");
+            ops.has(&format!("ftrace leaves {event}"), || top.disable(event));
+            ops.has(&format!("bits of {event} are cleared"), || {
+                tell(children, "clear");
             });
-            deeds.has(&format!("perf attaches to {event} and leaves"), || {
+            ops.has(&format!("perf attaches to {event} and leaves"), || {
                 let perf = Perf::open(tracefs::event_id(event), SELF, ANY_CPU).unwrap();
-                tell(followers, "set");
+                tell(children, "set");
                 drop(perf);
-                tell(followers, "clear");
+                tell(children, "clear");
             });
-            deeds.has(&format!("dropped pages get their bits of {event}"), || {
-                tell(followers, "drop");
+            ops.has(&format!("dropped pages get their bits of {event}"), || {
+                tell(children, "drop");
                 top.enable(event);
-                tell(followers, "set");
+                tell(children, "set");
                 top.disable(event);
-                tell(followers, "clear");
+                tell(children, "clear");
             });
-            deeds.has(&format!("{event} is unregistered and registered"), || {
-                tell(followers, "unregister");
-                tell(followers, "register");
-                tell(followers, "register second");
+            ops.has(&format!("{event} is unregistered and registered"), || {
+                tell(children, "unregister");
+                tell(children, "register");
+                tell(children, "register second");
             });
-            deeds.has(&format!("new bits follow {event}"), || {
+            ops.has(&format!("new bits follow {event}"), || {
                 top.enable(event);
-                tell(followers, "second set");
+                tell(children, "second set");
                 top.disable(event);
-                tell(followers, "second clear");
-                tell(followers, "unregister second");
+                tell(children, "second clear");
+                tell(children, "unregister second");
             });
         }
 
-        deeds.has("a process registers for the first time", || {
+        ops.has("a process registers for the first time", || {
             let first = Event::new("st_by_first u32 a");
             toggle(&first, &mut []);
             assert_eq!(first.unregister(), Ok(()));
             assert!(Command::new("true").status().expect("spawn").success());
         });
-        deeds.has("its event goes", || wait_gone("st_by_first"));
-        deeds.has("a process registers this event for the first time", || {
+        ops.has("its event goes", || wait_gone("st_by_first"));
+        ops.has("a process registers this event for the first time", || {
             toggle(&Event::new(&format!("{event} u32 a")), &mut []);
         });
 
         if let Some([mut exiting, mut executing, killed]) = leaving.take() {
-            deeds.has("a registered process exits", || {
+            ops.has("a registered process exits", || {
                 exiting.line.say("exit");
                 wait_gone("st_by_exit");
             });
-            deeds.has("a registered process executes a program", || {
+            ops.has("a registered process executes a program", || {
                 executing.line.say("exec");
                 wait_gone("st_by_exec");
             });
-            deeds.has("a registered process is killed", || {
+            ops.has("a registered process is killed", || {
                 os::kill(killed.pid, libc::SIGKILL).expect("kill");
                 wait_gone("st_by_killed");
             });
             *left = Some([exiting, executing, killed]);
         }
 
-        deeds.has("events are made and deleted", || {
+        ops.has("events are made and deleted", || {
             dynamic::run("u:st_by_line u32 a").expect("make an event");
             assert_eq!(Data::open().delete("st_by_line"), Ok(()));
             dynamic::run("u:st_by_line u32 b").expect("make an event");
             assert_eq!(dynamic::run("-:st_by_line"), Ok(()));
         });
-        deeds.has("the lists of events are read", || {
+        ops.has("the lists of events are read", || {
             assert!(Status::now().names().contains(&event));
             assert!(!dynamic::user_lines().is_empty());
             fs::read_to_string(PROFILE).expect("read the profile");
         });
-        deeds.has("the list of registrations is read", || {
+        ops.has("the list of registrations is read", || {
             let text = fs::read_to_string(REGISTRATIONS).expect("read the listing");
             assert!(text.contains(event), "{text}");
         });
 
         // At last, as it holds up all that is asked of them later.
-        deeds.has("a registered process is forked", || tell(parent, "fork"));
-        deeds.has("its child's bits follow", || {
+        ops.has("a registered process is forked", || tell(parent, "fork"));
+        ops.has("its child's bits follow", || {
             top.enable(event);
             tell(parent, "set");
             top.disable(event);
@@ -241,20 +241,15 @@ impl Bystanders {
 
 impl Bystanders {
     /// Says how long it took, and ends all processes. Nothing is waited for any more by now. Half of
-    /// the deeds must have been done within `most` milliseconds.
+    /// the ops must have been done within `most` milliseconds.
     #[track_caller]
     pub fn end_within(self, most: u64) {
-        let Deeds {
-            times,
-            longest_deed,
-            ..
-        } = &self.deeds;
-        let what = format!(
-            "{} deeds beside it, the longest: {longest_deed}",
-            times.count()
-        );
+        let Ops {
+            times, longest_op, ..
+        } = &self.ops;
+        let what = format!("{} ops beside it, the longest: {longest_op}", times.count());
         times.judge(&what, most);
-        let children = self.followers.into_iter().chain([self.parent]);
+        let children = self.children.into_iter().chain([self.parent]);
         end(children.chain(self.other).collect());
         if let Some([exited, executing, killed]) = self.left {
             exited.join();

@@ -104,7 +104,7 @@ impl Child {
         assert_eq!(self.wait(), 0, "wait status of the child");
     }
 
-    /// Waits for it to end. Returns its wait status; whoever it has made may still be on the line.
+    /// Waits for it to end. Returns its wait status; its own children may still be on the line.
     #[track_caller]
     pub fn wait(&mut self) -> i32 {
         self.reaped = true;

@@ -30,7 +30,7 @@ pub enum Memory {
 
 /// What all of them can be told to do at once.
 #[derive(Clone, Copy)]
-pub enum Deed {
+pub enum Op {
     /// To write to their pages.
     Use = 1,
     /// To drop them.
@@ -71,7 +71,7 @@ fn obey(board: &Mapping, pages: &Mapping, offset: usize) {
         }
         last = now;
         done(board).fetch_add(1, SeqCst);
-        if now & 3 == Deed::Use as u32 {
+        if now & 3 == Op::Use as u32 {
             pages.word(offset + 64).store(1, SeqCst);
         } else {
             let dropped = pages.advise_part(offset, PAGE, libc::MADV_DONTNEED);
@@ -170,11 +170,11 @@ impl Crowd {
     }
 
     /// Has all do something.
-    pub fn begin(&self, deed: Deed) {
+    pub fn begin(&self, op: Op) {
         done(&self.board).store(0, SeqCst);
         let order = order(&self.board);
         let next = (order.load(SeqCst) | 3) + 1;
-        order.store(next | deed as u32, SeqCst);
+        order.store(next | op as u32, SeqCst);
         os::wake_all(order);
     }
 

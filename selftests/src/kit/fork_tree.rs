@@ -46,7 +46,7 @@ pub fn obey(word: &str, event: &Event) {
 
 /// In a child: does what it is told about an event that was registered before the fork, and says
 /// so when it is done. `fork` makes it fork a child, to which it passes on all that it is told.
-pub fn follow(line: &mut Line, event: &Event) {
+pub fn serve(line: &mut Line, event: &Event) {
     let mut next: Option<Child> = None;
     loop {
         let word = line.listen();
@@ -55,7 +55,7 @@ pub fn follow(line: &mut Line, event: &Event) {
             next.line.hear(&word);
         }
         match word.as_str() {
-            "fork" if next.is_none() => next = Some(child::fork(|line| follow(line, event))),
+            "fork" if next.is_none() => next = Some(child::fork(|line| serve(line, event))),
             "fork" | "end" => {}
             word => obey(word, event),
         }
@@ -69,9 +69,9 @@ pub fn follow(line: &mut Line, event: &Event) {
     }
 }
 
-/// Forks a child that follows.
+/// Forks a child that serves.
 pub fn fork(event: &Event) -> Child {
-    child::fork(|line| follow(line, event))
+    child::fork(|line| serve(line, event))
 }
 
 /// Tells all children, and waits until they have done it.

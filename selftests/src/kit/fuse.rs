@@ -80,7 +80,7 @@ impl Server {
             held: 0,
         };
         assert_eq!(server.listen().as_deref(), Some("mounted"));
-        // Else who makes many pages dirty has to wait until they are written back.
+        // Else a task that makes many pages dirty has to wait until they are written back.
         let limits = format!("/sys/class/bdi/{}", device());
         for (limit, value) in [("strict_limit", "0"), ("max_ratio", "100")] {
             fs::write(format!("{limits}/{limit}"), value).expect("a limit of dirty pages");

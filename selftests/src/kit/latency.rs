@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long something takes beside those who may hold it up.
+//! How long something takes beside what may hold it up.
 //!
 //! What holds it up does so each time; a busy host, which runs an emulated machine when it likes, does so now and
 //! then. So half of the times must be within what is usual, and any of them within a generous limit.

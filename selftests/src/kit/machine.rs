@@ -70,7 +70,7 @@ pub fn rounds(many: usize) -> usize {
 }
 
 /// Has the kernel let go of objects that are free, but counted: KASAN keeps them for a while to see whether
-/// somebody still uses them.
+/// they are still used.
 pub fn forget_free_objects() {
     let caches = fs::read_dir("/sys/kernel/slab").into_iter().flatten();
     for cache in caches.filter_map(Result::ok) {

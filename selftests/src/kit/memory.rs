@@ -342,7 +342,7 @@ pub fn secret_file(length: u64) -> File {
     // SAFETY: Takes a number.
     let fd = unsafe { libc::syscall(libc::SYS_memfd_secret, 0) };
     assert!(fd >= 0, "memfd_secret: {:?}", Errno::last());
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     let file = unsafe { File::from_raw_fd(fd as i32) };
     file.set_len(length).expect("size of a file in memory");
     file
@@ -353,7 +353,7 @@ pub fn advise_process(pid: i32, address: u64, advice: i32) {
     // SAFETY: Takes numbers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     assert!(fd >= 0, "pidfd_open: {:?}", Errno::last());
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
     let part = libc::iovec {
         iov_base: ptr::without_provenance_mut(address as usize),

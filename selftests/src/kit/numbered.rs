@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records that tell who wrote them, as which of its records, and whether they are whole; and threads that write them
+//! Records that tell their writer, their number and whether they are whole; and threads that write them
 //! while something is done to the buffers.
 
 use crate::kit::abi::location;

@@ -51,7 +51,7 @@ pub fn wait(pid: i32, flags: i32) -> Result<(i32, i32)> {
 pub fn wait_for_end(pid: i32, limit: Duration) -> Result<bool> {
     // SAFETY: Touches no memory of ours.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
     let mut poll = libc::pollfd {
         fd: fd.as_raw_fd(),
@@ -76,16 +76,18 @@ pub fn adopt_orphans() {
 }
 
 /// The user, and the group, that own nothing.
-pub const NOBODY: u32 = 65534;
+pub const UNPRIVILEGED: u32 = 65534;
 
 /// Gives up all privileges of this process, for good: user, groups and capabilities.
-pub fn become_nobody() {
+pub fn become_unprivileged() {
     // SAFETY: No groups are read from where none are.
     check(unsafe { libc::setgroups(0, std::ptr::null()) }.into()).expect("setgroups");
     // SAFETY: Takes numbers only.
-    check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) }.into()).expect("setresgid");
+    check(unsafe { libc::setresgid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED) }.into())
+        .expect("setresgid");
     // SAFETY: Takes numbers only.
-    check(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }.into()).expect("setresuid");
+    check(unsafe { libc::setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED) }.into())
+        .expect("setresuid");
 }
 
 /// A privilege that a process can have without being root.
@@ -96,7 +98,7 @@ pub enum Capability {
     Perfmon = 38,
 }
 
-/// Who this process is, and whose rights it has.
+/// The user that this process runs for, and the one that it has the rights of.
 pub fn users() -> (u32, u32) {
     // SAFETY: Touch no memory.
     unsafe { (libc::getuid(), libc::geteuid()) }
@@ -113,10 +115,10 @@ pub fn allow_open_files(most: u64) {
 }
 
 /// Gives up all privileges of this process but one, for good.
-pub fn become_nobody_but(kept: Option<Capability>) {
+pub fn become_unprivileged_but(kept: Option<Capability>) {
     // SAFETY: PR_SET_KEEPCAPS takes a number.
     check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }.into()).expect("prctl");
-    become_nobody();
+    become_unprivileged();
     keep_capabilities(kept.map_or(0, Capability::bit));
 }
 
@@ -126,7 +128,7 @@ impl Capability {
     }
 }
 
-/// Leaves this process, whoever its user is, with the capabilities only that `kept` has bits for.
+/// Leaves this process, whatever its user, with the capabilities only that `kept` has bits for.
 pub fn keep_capabilities(kept: u64) {
     const VERSION: u32 = 0x2008_0522;
     let (low, high) = (kept as u32, (kept >> 32) as u32);
@@ -143,7 +145,7 @@ pub fn pipe() -> Result<(File, File)> {
     let mut fds = [0; 2];
     // SAFETY: `fds` has room for two descriptors.
     check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }.into())?;
-    // SAFETY: Both descriptors are new and nobody else's.
+    // SAFETY: Both descriptors are new, and these are their only owners.
     Ok(unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) })
 }
 
@@ -207,7 +209,7 @@ pub fn keep_at_exec(file: &File) {
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
 }
 
-/// Has the children of this process vanish when they end: nobody has to wait for them.
+/// Has the children of this process vanish when they end: no wait for them is needed.
 pub fn forget_children() {
     // SAFETY: SIG_IGN runs nothing of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
@@ -264,7 +266,7 @@ pub fn memory_file(length: u64) -> File {
     // SAFETY: The name is a C string.
     let fd = check(unsafe { libc::memfd_create(c"selftests".as_ptr(), libc::MFD_CLOEXEC) }.into())
         .expect("memfd_create");
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     let file = unsafe { File::from_raw_fd(fd as RawFd) };
     file.set_len(length).expect("size of a file in memory");
     file
@@ -298,7 +300,7 @@ pub fn punch_hole(file: &File, from: i64, length: i64) -> Result<()> {
 pub fn userfaultfd() -> Result<File> {
     // SAFETY: Takes a number.
     let fd = check(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) })?;
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
 
@@ -309,7 +311,7 @@ pub fn wait_while(word: &AtomicU32, value: u32) {
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, value, nothing) };
 }
 
-/// Wakes all who wait for a word of shared memory to change.
+/// Wakes all tasks that wait for a word of shared memory to change.
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: The kernel does not touch the word.
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
@@ -352,7 +354,7 @@ pub fn perf_event_open(attributes: &[u8], pid: i32, cpu: i32) -> Result<File> {
             PERF_FLAG_FD_CLOEXEC,
         )
     })?;
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
 
@@ -376,7 +378,7 @@ pub fn bpf(command: i32, arguments: &mut [u64]) -> Result<i32> {
 /// The same, for commands that make a file.
 pub fn bpf_file(command: i32, arguments: &mut [u64]) -> Result<File> {
     let fd = bpf(command, arguments)?;
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -386,7 +388,7 @@ pub fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Gives this process mounts of its own: what it mounts from now on nobody else sees.
+/// Gives this process mounts of its own: what it mounts from now on no other process sees.
 pub fn own_mounts() {
     // SAFETY: Takes a number only.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into()).expect("unshare");
@@ -401,7 +403,7 @@ pub fn mount(from: &CStr, to: &CStr, flags: u64) {
     check(ret.into()).expect("mount");
 }
 
-/// Unmounts what is mounted there last, for all who look for it from now on.
+/// Unmounts what is mounted there last, for every look-up from now on.
 pub fn unmount(place: &CStr) -> Result<()> {
     // SAFETY: `place` is a C string that lives through the call.
     check(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) }.into()).map(drop)

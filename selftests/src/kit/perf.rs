@@ -31,7 +31,7 @@ const DATA_TAIL: usize = 1032;
 /// This process and its threads to come.
 pub const SELF: i32 = 0;
 /// Every process.
-pub const EVERYBODY: i32 = -1;
+pub const ALL_PROCESSES: i32 = -1;
 /// Every CPU. perf allows it for one process only.
 pub const ANY_CPU: i32 = -1;
 
@@ -90,7 +90,7 @@ impl Perf {
     /// Attaches to an event of all processes: one ring for each CPU.
     pub fn sample_everywhere(id: u64, pages: usize) -> Vec<Perf> {
         let cpus = os::cpus().into_iter();
-        cpus.map(|cpu| Perf::sample(id, EVERYBODY, cpu as i32, pages))
+        cpus.map(|cpu| Perf::sample(id, ALL_PROCESSES, cpu as i32, pages))
             .collect()
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_profile`: what those who listen have missed.
+//! `user_events_profile`: what consumers have missed.
 
 use crate::kit::abi::PROFILE;
 use std::fs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers drawn from a seed: the same ones whenever it is given again.
+//! Random numbers from a seed: the same ones whenever it is given again.
 
 /// A seed, or another number of an option: in decimal, or as seeds are printed, in hexadecimal after 0x.
 pub fn number(text: &str) -> Option<u64> {
@@ -63,12 +63,12 @@ impl Random {
     /// One of a list in which each has its weight.
     pub fn weighted<T: Copy>(&mut self, list: &[(usize, T)]) -> T {
         let sum = list.iter().map(|(weight, _)| weight).sum();
-        let mut drawn = self.below(sum);
+        let mut rest = self.below(sum);
         for &(weight, one) in list {
-            if drawn < weight {
+            if rest < weight {
                 return one;
             }
-            drawn -= weight;
+            rest -= weight;
         }
         unreachable!("the weights add up to {sum}")
     }

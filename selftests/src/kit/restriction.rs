@@ -68,11 +68,11 @@ pub fn forbid_calls_on(file: &impl AsRawFd, then: Forbidden) {
     assert_eq!(ret, 0, "seccomp: {:?}", Errno::last());
 }
 
-/// Makes this process, whoever its user is, the root of a new namespace of users, in which there is no other.
+/// Makes this process, whatever its user, the root of a new namespace of users, in which there is no other.
 pub fn become_root_of_a_namespace() {
     // SAFETY: Takes no memory.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    // Who has changed its user may not write its own files in /proc otherwise.
+    // A process that has changed its user may not write its own files in /proc otherwise.
     // SAFETY: Takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
     // SAFETY: Takes a number only.

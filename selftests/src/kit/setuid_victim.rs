@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A program with root's rights, which a user starts after registering bits where it will have memory
-//! of its own: it sees whether somebody writes there. It is this very program with `--witness`.
+//! of its own: it sees whether the kernel writes there. It is this very program with `--setuid-victim`.
 
 use crate::kit::memory::{Mapping, PAGE, READ};
-use crate::kit::os::{self, NOBODY};
+use crate::kit::os::{self, UNPRIVILEGED};
 use crate::kit::wait;
 use std::fs::File;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The option that makes this program the witness. What follows: a file, the first word of which
-/// counts how often the event is switched, and which is written as long as there is a witness.
-pub const OPTION: &str = "--witness";
+/// The option that makes this program the victim. What follows: a file, the first word of which
+/// counts how often the event is switched, and which is written as long as there is a victim.
+pub const OPTION: &str = "--setuid-victim";
 
-/// Where the user registers bits, and the witness has memory. Nothing else is there.
+/// Where the user registers bits, and the victim has memory. Nothing else is there.
 pub const ADDRESS: u64 = 0x1234_5678_9000;
 
-/// How often the event is switched while the witness looks.
+/// How often the event is switched while the victim looks.
 const SWITCHES: u32 = 12;
 
 /// It was not started as it is meant to be.
 pub const NOT_ROOT: u8 = 3;
-/// Somebody wrote to its memory.
+/// Its memory was written to.
 pub const WRITTEN: u8 = 4;
-/// Nobody switched the event.
+/// The event was not switched.
 pub const NOTHING_SEEN: u8 = 5;
 
-/// Is the witness: `words` are what follows the option.
+/// Is the victim: `words` are what follows the option.
 pub fn main(words: &[String]) -> ExitCode {
-    if os::users() != (NOBODY, 0) {
+    if os::users() != (UNPRIVILEGED, 0) {
         return ExitCode::from(NOT_ROOT);
     }
     let page = Mapping::placed(ADDRESS, 1);

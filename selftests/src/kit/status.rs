@@ -8,7 +8,7 @@ use std::fs;
 /// What the file says.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The events' names, and who uses each.
+    /// The events' names, and the consumers of each.
     pub events: Vec<(String, Vec<String>)>,
     pub active: usize,
     pub busy: usize,

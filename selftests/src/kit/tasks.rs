@@ -205,12 +205,12 @@ pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
     // SAFETY: Takes numbers only.
     let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     assert!(process >= 0, "pidfd_open: {:?}", Errno::last());
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     let process = unsafe { OwnedFd::from_raw_fd(process as i32) };
     // SAFETY: Takes numbers only.
     let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) };
     assert!(taken >= 0, "pidfd_getfd: {:?}", Errno::last());
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     unsafe { std::fs::File::from_raw_fd(taken as i32) }
 }
 

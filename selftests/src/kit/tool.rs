@@ -38,7 +38,7 @@ impl Output {
 pub struct Tool {
     name: String,
     child: Child,
-    // Not a pipe: nobody needs to empty it while the tool runs.
+    // Not a pipe, which would have to be emptied while the tool runs.
     output: File,
 }
 

@@ -302,8 +302,8 @@ impl Tracer {
         value.unwrap_or_else(|| panic!("{key} in {text}"))
     }
 
-    /// How many records the kernel has passed over: in the buffers by its own count, when nobody
-    /// writes and all that can be taken was taken.
+    /// How many records the kernel has passed over: in the buffers by its own count, when nothing
+    /// is written and all that can be taken was taken.
     ///
     /// Its reader looks at how far a page is written, and then at whether the writer has left the
     /// page (`__rb_get_reader_page()`). What is written to the rest of the page in between is never

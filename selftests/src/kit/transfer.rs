@@ -73,7 +73,7 @@ fn control(descriptor: RawFd) -> Control {
     }
 }
 
-/// Passes a file to who reads from the other end (`SCM_RIGHTS`).
+/// Passes a file to the reader of the other end (`SCM_RIGHTS`).
 pub fn send_file(socket: &UnixStream, file: &File) {
     let mut control = control(file.as_raw_fd());
     let mut part = IoSlice::new(b"f");
@@ -93,6 +93,6 @@ pub fn receive_file(socket: &UnixStream) -> File {
     let ret = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
     assert_eq!(check(ret), Ok(1));
     assert!(control.descriptor > 2, "no file was passed");
-    // SAFETY: The descriptor is new and nobody else's.
+    // SAFETY: The descriptor is new, and this is its only owner.
     unsafe { File::from_raw_fd(control.descriptor) }
 }

@@ -4,7 +4,7 @@
 
 use crate::kit::abi::{DATA, STATUS};
 use crate::kit::child::{self, Child, Line};
-use crate::kit::os::{self, NOBODY};
+use crate::kit::os::{self, UNPRIVILEGED};
 use crate::kit::tracefs;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
@@ -48,9 +48,9 @@ impl Access {
         };
         let mode = access.root.mode | 0o001;
         fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode)).unwrap();
-        chown(DATA, None, Some(NOBODY)).unwrap();
+        chown(DATA, None, Some(UNPRIVILEGED)).unwrap();
         fs::set_permissions(DATA, Permissions::from_mode(0o660)).unwrap();
-        chown(STATUS, Some(NOBODY), None).unwrap();
+        chown(STATUS, Some(UNPRIVILEGED), None).unwrap();
         access
     }
 }
@@ -63,9 +63,9 @@ impl Drop for Access {
 }
 
 /// A process of the ordinary user.
-pub fn as_nobody(run: impl FnOnce(&mut Line)) -> Child {
+pub fn fork_unprivileged(run: impl FnOnce(&mut Line)) -> Child {
     child::fork(|line| {
-        os::become_nobody();
+        os::become_unprivileged();
         run(line);
     })
 }

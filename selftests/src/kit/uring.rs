@@ -115,7 +115,7 @@ impl Ring {
         // SAFETY: The kernel fills in the parameters, which have its layout.
         let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, &raw mut parameters) };
         assert!(ring >= 0, "io_uring_setup: {:?}", Errno::last());
-        // SAFETY: Nobody else has the new descriptor.
+        // SAFETY: The descriptor is new, and this is its only owner.
         let ring = unsafe { OwnedFd::from_raw_fd(ring as i32) };
         assert_ne!(parameters.features & SINGLE_MMAP, 0);
         let file = File::from(ring.try_clone().expect("dup"));

@@ -39,7 +39,7 @@ pub enum Guard {
     Writes = 2,
 }
 
-/// Faults of the address space that made it, waiting for an answer by whoever holds this.
+/// Faults of the address space that made it, waiting for an answer by the holder of this.
 pub struct Userfault {
     file: File,
 }
@@ -60,7 +60,7 @@ impl Userfault {
         // SAFETY: Takes a number.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         assert!(fd >= 0, "userfaultfd: {:?}", Errno::last());
-        // SAFETY: The descriptor is new and nobody else's.
+        // SAFETY: The descriptor is new, and this is its only owner.
         let file = unsafe { File::from_raw_fd(fd as RawFd) };
         let new = Userfault { file };
         new.command(UFFDIO_API, &mut [API, features, 0]);
@@ -94,7 +94,7 @@ impl Userfault {
         }
     }
 
-    /// The address of the next fault that nobody has asked for yet. It waits for its answer.
+    /// The address of the next fault that has not been asked for yet. It waits for its answer.
     pub fn next_fault(&self) -> Option<u64> {
         let mut message = [0; 32];
         match (&self.file).read(&mut message).map_err(Errno::from) {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 pub const OPTION: &str = "--write";
 
 /// The words of a command that registers the event that `description` describes, waits until
-/// somebody listens and the file `start` exists, writes a record for each payload and ends.
+/// a consumer is attached and the file `start` exists, writes a record for each payload and ends.
 pub fn command(start: &str, description: &str, payloads: &[&[u8]]) -> Vec<String> {
     let program = env::current_exe().expect("this program's path");
     let program = program.into_os_string().into_string();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Processes and threads that do everything to the same few events at once. No event is lost while
-//! somebody uses it, and none stays when nobody does.
+//! anything uses it, and none stays when nothing does.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};

@@ -379,7 +379,7 @@ fn trace_is_readable_after_unloading() {
     });
     user.join();
     module::unload_when_idle();
-    // Its records are of a kind that nobody can print now; nobody may call into the module.
+    // Its records are of a kind that cannot be printed now; nothing may call into the module.
     let path = Path::new(tracefs::ROOT).join("instances/st_load_trace/trace");
     assert!(fs::read_to_string(path).is_ok());
     assert!(tracer.lines("st_load_trace").is_empty());

@@ -12,12 +12,12 @@ use crate::kit::bpf::{Counters, Program};
 use crate::kit::errno::Errno;
 use crate::kit::event::wait_gone;
 use crate::kit::memory::Mapping;
-use crate::kit::perf::{Perf, EVERYBODY};
+use crate::kit::perf::{Perf, ALL_PROCESSES};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::usage::{Bounds, Usage};
 use crate::kit::wait::SetOnDrop;
 use crate::kit::{dynamic, machine, os, profile, wait};
-use crate::stress::stress_users::{self, Fire, ALL, COUNT};
+use crate::stress::stress_users::{self, StressUsers, ALL, COUNT};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -162,7 +162,7 @@ fn part(length: Duration) -> Account {
     let mut perfs = Perf::sample_everywhere(id, 16);
     let counters = Counters::new(1);
     let program = Program::counting(&counters, 1);
-    let watched = Perf::open(id, EVERYBODY, 0).expect("perf_event_open");
+    let watched = Perf::open(id, ALL_PROCESSES, 0).expect("perf_event_open");
     watched.attach(&program).expect("attach a program");
     tracer.enable(&name);
     wait::until("the bit to be set", set);
@@ -223,9 +223,9 @@ fn part(length: Duration) -> Account {
 
 /// Waits until nothing is left of the load but what was there at first.
 #[track_caller]
-fn settle(fire: &Fire) {
-    fire.rest();
-    // What was enabled with the group, or left by who was interrupted.
+fn settle(users: &StressUsers) {
+    users.rest();
+    // What was enabled with the group, or left by a user that was interrupted.
     let deleted = wait::comes(|| {
         let names = dynamic::user_lines();
         let names: Vec<_> = names.iter().map(|line| name_in(line)).collect();
@@ -250,16 +250,16 @@ fn name_in(line: &str) -> String {
 
 /// Has a kind of use go on alone, so often.
 #[track_caller]
-fn use_alone(fire: &Fire, kind: usize, uses: u64) {
-    let goal = fire.done(kind) + uses;
-    fire.order(1 << kind);
+fn use_alone(users: &StressUsers, kind: usize, uses: u64) {
+    let goal = users.done(kind) + uses;
+    users.order(1 << kind);
     let mut last = 0;
     while last < goal {
         // It is too long if nothing happens meanwhile.
-        wait::until("one more use", || fire.done(kind) > last);
-        last = fire.done(kind);
+        wait::until("one more use", || users.done(kind) > last);
+        last = users.done(kind);
     }
-    settle(fire);
+    settle(users);
 }
 
 /// One object, one vmalloc area or one page that a kind of use leaves each time is seen: twice over, the same has grown.
@@ -270,21 +270,21 @@ fn each_kind_of_use_leaves_nothing() {
     };
     let tracer = Tracer::instance("st_fire");
     tracer.control("buffer_size_kb", "64");
-    let fire = Fire::new(&tracer);
+    let users = StressUsers::new(&tracer);
     dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
-    (0..COUNT).for_each(|kind| use_alone(&fire, kind, uses / 8));
+    (0..COUNT).for_each(|kind| use_alone(&users, kind, uses / 8));
     let least = (uses / PART) as i64;
     let mut grown: [BTreeMap<String, i64>; COUNT] = Default::default();
     let mut before = Usage::least();
     for half in 0..2 {
         for (kind, grown) in grown.iter_mut().enumerate() {
             let start = Instant::now();
-            let uses = if Fire::name(kind) == SLOW {
+            let uses = if StressUsers::name(kind) == SLOW {
                 uses / 2
             } else {
                 uses
             };
-            use_alone(&fire, kind, uses);
+            use_alone(&users, kind, uses);
             let ms = start.elapsed().as_millis();
             let mut now = Usage::least();
             let mut by = now.grew(&before, least);
@@ -302,19 +302,19 @@ fn each_kind_of_use_leaves_nothing() {
                     false
                 });
                 println!(
-                    "  # who {} did so {uses} times in {ms} ms",
-                    Fire::name(kind)
+                    "  # the user that {} did so {uses} times in {ms} ms",
+                    StressUsers::name(kind)
                 );
                 assert!(
                     by.is_empty(),
-                    "grew whenever who {} did so {uses} times: {by:?}",
-                    Fire::name(kind)
+                    "grew whenever the user that {} did so {uses} times: {by:?}",
+                    StressUsers::name(kind)
                 );
             }
             before = now;
         }
     }
-    fire.end();
+    users.end();
     dynamic::run(&format!("-:{}", stress_users::EVENT)).unwrap();
 }
 
@@ -324,7 +324,7 @@ fn memory_is_flat_and_counters_agree() {
     let each = Duration::from_millis((seconds * 1000 / PARTS).max(1500));
     let tracer = Tracer::instance("st_fire");
     tracer.control("buffer_size_kb", "64");
-    let fire = Fire::new(&tracer);
+    let users = StressUsers::new(&tracer);
     dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
 
     println!("  #    time      uses   written  recorded passed over    missed  perf lost   slab kB  per-CPU kB  areas   pages  most grown cache");
@@ -332,15 +332,15 @@ fn memory_is_flat_and_counters_agree() {
     let (mut total, mut first, mut parts) = (Account::default(), None, 0);
     let mut uses_at_first = [0; COUNT];
     while start.elapsed() < length || parts <= WARM_UP {
-        fire.order(ALL);
+        users.order(ALL);
         let account = part(each);
-        settle(&fire);
+        settle(&users);
         account.agrees();
         total.add(&account);
         parts += 1;
         let usage = Usage::now();
         let least = first.as_ref().unwrap_or(&usage);
-        let uses: u64 = (0..COUNT).map(|kind| fire.done(kind)).sum();
+        let uses: u64 = (0..COUNT).map(|kind| users.done(kind)).sum();
         println!(
             "  # {:>5} s {uses:>9} {:>9} {:>9} {:>11} {:>9} {:>10} {usage}  {}",
             start.elapsed().as_secs(),
@@ -352,10 +352,10 @@ fn memory_is_flat_and_counters_agree() {
             usage.most_grown_since(least),
         );
         if parts == WARM_UP {
-            uses_at_first = std::array::from_fn(|kind| fire.done(kind));
+            uses_at_first = std::array::from_fn(|kind| users.done(kind));
             first = Some(usage);
         } else if let Some(first) = &first {
-            let since = (0..COUNT).map(|kind| fire.done(kind) - uses_at_first[kind]);
+            let since = (0..COUNT).map(|kind| users.done(kind) - uses_at_first[kind]);
             let half = since.min().unwrap_or(0) as i64 / 2;
             let bounds = Bounds {
                 objects: half.clamp(LEAST_OBJECTS, BOUNDS.objects),
@@ -366,13 +366,13 @@ fn memory_is_flat_and_counters_agree() {
     }
     for kind in 0..COUNT {
         println!(
-            "  # who {} did so {} times",
-            Fire::name(kind),
-            fire.done(kind)
+            "  # the user that {} did so {} times",
+            StressUsers::name(kind),
+            users.done(kind)
         );
-        assert!(fire.done(kind) > 0, "nobody {}", Fire::name(kind));
+        assert!(users.done(kind) > 0, "no user {}", StressUsers::name(kind));
     }
     assert!(total.recorded > 0 && total.sampled > 0 && total.ran > 0);
-    fire.end();
+    users.end();
     dynamic::run(&format!("-:{}", stress_users::EVENT)).unwrap();
 }

@@ -29,7 +29,7 @@ const OBSERVATIONS: u64 = 10_000;
 /// Where each of them takes long.
 const OBSERVATIONS_IF_SLOW: u64 = 1_000;
 const OBSERVATIONS_IF_LONG: u64 = 1_000_000;
-/// How often each of the [`DEEDS`] is done at least, how often workers have looked at their bits
+/// How often each of the [`OPS`] is done at least, how often workers have looked at their bits
 /// themselves, and how many processes have ended. With less it is quiet, and shows little.
 const EACH_DEED: u64 = 3;
 const LOOKS: u64 = 100;
@@ -62,9 +62,9 @@ impl Board {
         self.0.long(16)
     }
 
-    /// How often a worker did each of the things in [`DEEDS`].
-    fn done(&self, deed: usize) -> &AtomicU64 {
-        self.0.long(64 + 8 * deed)
+    /// How often a worker did each of the things in [`OPS`].
+    fn done(&self, op: usize) -> &AtomicU64 {
+        self.0.long(64 + 8 * op)
     }
 
     fn offset(worker: usize) -> usize {
@@ -86,7 +86,7 @@ impl Board {
     }
 }
 
-const DEEDS: [&str; 8] = [
+const OPS: [&str; 8] = [
     "forks that go on",
     "registrations anew",
     "programs executed",
@@ -104,7 +104,7 @@ struct Worker<'a> {
     data: Data,
     /// A second pair of bits.
     own: Mapping,
-    /// A third, which nobody looks at, and which is unmapped at times.
+    /// A third, which is not looked at, and which is unmapped at times.
     spare: Mapping,
 }
 
@@ -139,8 +139,8 @@ impl<'a> Worker<'a> {
         worker
     }
 
-    fn did(&self, deed: usize) {
-        self.board.done(deed).fetch_add(1, SeqCst);
+    fn did(&self, op: usize) {
+        self.board.done(op).fetch_add(1, SeqCst);
     }
 
     /// Registers the bits that the test looks at. They are right at once, unless an event has been
@@ -204,7 +204,7 @@ impl<'a> Worker<'a> {
 
     fn work(&mut self) {
         while self.board.stop().load(SeqCst) == 0 {
-            let deed = match self.random.below(40) {
+            let op = match self.random.below(40) {
                 0..=9 => 0,
                 10..=15 => 1,
                 16..=17 => 2,
@@ -214,7 +214,7 @@ impl<'a> Worker<'a> {
                 30..=31 => 6,
                 _ => 7,
             };
-            match deed {
+            match op {
                 0 => {
                     if os::fork().expect("fork") != 0 {
                         os::exit_now(0);
@@ -254,20 +254,20 @@ impl<'a> Worker<'a> {
                 }
                 _ => self.look(),
             }
-            self.did(deed);
+            self.did(op);
             self.pause();
         }
     }
 
     /// For so long that there are always some at it, and never so many that the machine has no time
-    /// left for those who only look.
+    /// left for processes that only look.
     fn pause(&mut self) {
         let ms = self.random.long_below(3000);
         thread::sleep(Duration::from_millis(ms));
     }
 }
 
-/// Reaps what has ended. Everybody ends well.
+/// Reaps what has ended. All end well.
 fn reap(wait: i32) -> usize {
     let mut reaped = 0;
     while let Ok((pid @ 1.., status)) = os::wait(-1, wait) {
@@ -337,8 +337,8 @@ fn every_living_process_sees_every_change() {
     let (mut toggles, mut ended, mut want) = (0u64, 0, 0u32);
     let (start, mut longest) = (Instant::now(), Duration::ZERO);
     let is_quiet = |ended: usize| {
-        let rare = |deed| board.done(deed).load(SeqCst) < EACH_DEED;
-        (0..DEEDS.len()).any(rare) || board.seen().load(SeqCst) < LOOKS || ended < ENDED
+        let rare = |op| board.done(op).load(SeqCst) < EACH_DEED;
+        (0..OPS.len()).any(rare) || board.seen().load(SeqCst) < LOOKS || ended < ENDED
     };
     while observed.iter().sum::<u64>() < goal || is_quiet(ended) {
         assert!(
@@ -380,8 +380,8 @@ fn every_living_process_sees_every_change() {
         "  # longest until all were right: {} ms; {ended} processes ended",
         longest.as_millis()
     );
-    for (deed, name) in DEEDS.iter().enumerate() {
-        let times = board.done(deed).load(SeqCst);
+    for (op, name) in OPS.iter().enumerate() {
+        let times = board.done(op).load(SeqCst);
         println!("  # {times} {name}");
     }
     // One that is not registered at the moment of a change is passed over, which is seldom so.

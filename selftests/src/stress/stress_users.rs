@@ -10,7 +10,7 @@ use crate::kit::abi::{Data, DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::bpf::{Counters, Program};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, READ, READ_WRITE};
-use crate::kit::perf::{Perf, ANY_CPU, EVERYBODY, SELF};
+use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::{dynamic, os, tasks, wait};
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-/// The event that all kinds use. Whoever starts the fire makes it.
+/// The event that all kinds use. The test makes it.
 pub const EVENT: &str = "st_fire";
 pub const DESCRIPTION: &str = "st_fire u32 a";
 
@@ -53,7 +53,7 @@ pub const ALL: u32 = (1 << COUNT) - 1;
 const END: u32 = 1 << COUNT;
 
 /// The processes.
-pub struct Fire {
+pub struct StressUsers {
     board: Board,
     pids: Vec<i32>,
     /// A perf event of a task, so that there is always one. With the first the kernel changes the code
@@ -85,9 +85,9 @@ impl Board {
     }
 }
 
-impl Fire {
+impl StressUsers {
     /// Forks them. They do nothing until they are told. `tracer` is one to use beside the top one.
-    pub fn new(tracer: &Tracer) -> Fire {
+    pub fn new(tracer: &Tracer) -> StressUsers {
         let board = Board(Mapping::shared(1));
         let start = |kind| match os::fork().expect("fork") {
             0 => {
@@ -97,7 +97,7 @@ impl Fire {
             pid => pid,
         };
         let pids = (0..COUNT).map(start).collect();
-        Fire {
+        StressUsers {
             board,
             pids,
             _perf: Perf::of_nothing(),
@@ -145,7 +145,7 @@ impl Fire {
             let ended = os::wait(pid, libc::WNOHANG).expect("wait");
             assert_eq!(
                 ended.0, 0,
-                "who {} has ended: {:#x}",
+                "the user that {} has ended: {:#x}",
                 KINDS[kind].0, ended.1
             );
         }
@@ -157,7 +157,7 @@ impl Fire {
         self.order(END);
         for (kind, pid) in self.pids.into_iter().enumerate() {
             let (_, status) = os::wait(pid, 0).expect("wait");
-            assert_eq!(status, 0, "status of who {}", KINDS[kind].0);
+            assert_eq!(status, 0, "status of the user that {}", KINDS[kind].0);
         }
     }
 }
@@ -208,7 +208,7 @@ impl<'a> User<'a> {
                 Err(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO | Errno::EIO) => {
                     self.board.failed(self.kind)
                 }
-                Err(errno) => panic!("who {}: {errno:?}", KINDS[self.kind].0),
+                Err(errno) => panic!("the user that {}: {errno:?}", KINDS[self.kind].0),
             };
             count.fetch_add(1, SeqCst);
             // Without anything, so that the module has a chance to come and go.
@@ -354,7 +354,7 @@ impl<'a> User<'a> {
         let id = id.trim().parse().expect("an event's id");
         let cpu = *self.random.one_of(&os::cpus()) as i32;
         let perf = match self.random.below(2) {
-            0 => Perf::open(id, EVERYBODY, cpu),
+            0 => Perf::open(id, ALL_PROCESSES, cpu),
             _ => Perf::open(id, SELF, ANY_CPU),
         };
         // There is no event of this id any more, or it is about to go.
@@ -485,16 +485,18 @@ impl<'a> User<'a> {
 
 /// Makes the event, and waits until each of these kinds has done something with it since `before`.
 #[track_caller]
-pub fn until_it_burns(fire: &Fire, kinds: u32, before: &[u64; COUNT]) {
+pub fn wait_for_each(users: &StressUsers, kinds: u32, before: &[u64; COUNT]) {
     let mut last = None;
-    let burns = wait::comes(|| {
-        // It does not stay if somebody registers it before it is made.
+    let comes = wait::comes(|| {
+        // It does not stay if a user registers it before it is made.
         if !tracefs::event_exists(EVENT) {
             dynamic::run(&format!("u:{DESCRIPTION}")).expect("make the event");
         }
-        last = (0..COUNT).find(|&kind| kinds & (1 << kind) != 0 && fire.done(kind) == before[kind]);
+        last =
+            (0..COUNT).find(|&kind| kinds & (1 << kind) != 0 && users.done(kind) == before[kind]);
         last.is_none()
     });
-    fire.is_well();
-    assert!(burns, "nothing from who {}", last.map_or("", Fire::name));
+    users.is_well();
+    let name = last.map_or("", StressUsers::name);
+    assert!(comes, "nothing from the user that {name}");
 }

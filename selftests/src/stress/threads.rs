@@ -46,7 +46,7 @@ fn payload(thread: u32, n: u32) -> Vec<u8> {
     bytes
 }
 
-/// Who wrote a record's bytes (common fields first), and which one; panics if it is not whole.
+/// The writer of a record's bytes (common fields first), and which of its records it is; panics if it is not whole.
 #[track_caller]
 fn judge(record: &[u8]) -> (u32, u32) {
     let number = |at: usize| u32::from_ne_bytes(record[8 + at..12 + at].try_into().unwrap());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loading and unloading under fire: while processes open, register, write, toggle, read trace
+//! Loading and unloading beside users: while processes open, register, write, toggle, read trace
 //! files, hold perf and eBPF, fork and die, the module says that it is in use, or goes and leaves
 //! nothing behind.
 
@@ -14,7 +14,7 @@ use crate::kit::machine::Log;
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::{child, dynamic, module, tasks, wait};
-use crate::stress::stress_users::{self, Fire, ALL, COUNT};
+use crate::stress::stress_users::{self, StressUsers, ALL, COUNT};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -31,8 +31,8 @@ pub const TESTS: &[Test] = &[
         it_waits_for_an_event_probe_and_says_so,
     ),
     Test::of_loading(
-        "unloading::under_fire_it_is_in_use_or_goes_and_leaves_nothing",
-        under_fire_it_is_in_use_or_goes_and_leaves_nothing,
+        "unloading::beside_users_it_is_in_use_or_goes_and_leaves_nothing",
+        beside_users_it_is_in_use_or_goes_and_leaves_nothing,
     )
     .limit(36_000),
 ];
@@ -124,8 +124,8 @@ struct Outcomes {
 
 struct Attack {
     module: File,
-    fire: Fire,
-    /// Draws what the rounds are, so nothing is drawn by it whose number depends on time.
+    users: StressUsers,
+    /// Chooses what the rounds are, so it chooses nothing whose number depends on time.
     random: Random,
     waits: Random,
     /// Which of [`FAILING_OF`] rounds is the one in which a load is made to fail.
@@ -149,15 +149,15 @@ impl Attack {
             self.failing = self.random.below(FAILING_OF);
         }
         let kinds = self.kinds();
-        let before: [u64; COUNT] = std::array::from_fn(|kind| self.fire.done(kind));
+        let before: [u64; COUNT] = std::array::from_fn(|kind| self.users.done(kind));
         // They are at it when the module comes.
-        self.fire.order(kinds);
+        self.users.order(kinds);
         if within == self.failing {
             self.fail_to_load();
         } else {
             let loaded = module::load_file(&self.module, "");
             assert_eq!(loaded, Ok(()), "round {number}: load");
-            stress_users::until_it_burns(&self.fire, kinds, &before);
+            stress_users::wait_for_each(&self.users, kinds, &before);
             self.unload(kinds);
         }
         self.judge(number);
@@ -166,15 +166,15 @@ impl Attack {
     /// A kind of use goes on alone, until the module was seen to go beside it and, if it holds something of the
     /// module's, to be in use: beside others each of them may hide behind what another does.
     fn alone(&mut self, kind: usize) {
-        let name = Fire::name(kind);
+        let name = StressUsers::name(kind);
         let holds = !HOLDS_NOTHING.contains(&name) && name != HOLDS_FOR_A_MOMENT;
-        self.fire.order(1 << kind);
+        self.users.order(1 << kind);
         for number in 1..=ROUNDS_ALONE {
-            let before: [u64; COUNT] = std::array::from_fn(|kind| self.fire.done(kind));
+            let before: [u64; COUNT] = std::array::from_fn(|kind| self.users.done(kind));
             let loaded = module::load_file(&self.module, "");
-            assert_eq!(loaded, Ok(()), "beside who {name}: load");
-            self.fire.order(1 << kind);
-            stress_users::until_it_burns(&self.fire, 1 << kind, &before);
+            assert_eq!(loaded, Ok(()), "beside the user that {name}: load");
+            self.users.order(1 << kind);
+            stress_users::wait_for_each(&self.users, 1 << kind, &before);
             let (gone, refused) = (self.outcomes.gone, self.outcomes.refused);
             // Some hold it for short moments only.
             let is_wanted = holds && self.outcomes.refused_alone[kind] == 0;
@@ -193,12 +193,12 @@ impl Attack {
             self.outcomes.refused_alone[kind],
         );
         println!(
-            "  # beside who {name} alone the module went {gone} times, and was refused {refused} times"
+            "  # beside the user that {name} alone the module went {gone} times, and was refused {refused} times"
         );
-        assert!(gone > 0, "never gone beside who {name}");
+        assert!(gone > 0, "never gone beside the user that {name}");
         assert!(
             (refused > 0) == holds || name == HOLDS_FOR_A_MOMENT,
-            "refused {refused} times beside who {name}"
+            "refused {refused} times beside the user that {name}"
         );
     }
 
@@ -208,7 +208,7 @@ impl Attack {
             0 => nothing_is_left(),
             _ => nothing_is_seen(),
         }
-        self.fire.is_well();
+        self.users.is_well();
         self.judge_log();
     }
 
@@ -236,7 +236,7 @@ impl Attack {
             sleep(Duration::from_micros(self.waits.long_below(500)));
         }
         self.outcomes.busy += 1;
-        self.fire.order(0);
+        self.users.order(0);
         module::unload_when_idle();
     }
 
@@ -253,17 +253,17 @@ impl Attack {
     }
 }
 
-fn under_fire_it_is_in_use_or_goes_and_leaves_nothing() {
+fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
     let rounds = harness::times(ROUNDS, ROUNDS_IF_LONG);
     nothing_is_left();
     let tracer = Tracer::instance("st_fire");
-    let fire = Fire::new(&tracer);
+    let users = StressUsers::new(&tracer);
     // Among so many, the test must get its turn.
     tasks::be_nice(-20);
     let start = Instant::now();
     let mut attack = Attack {
         module: module::light_file(),
-        fire,
+        users,
         random: harness::random(99),
         waits: harness::random(98),
         failing: 0,
@@ -276,40 +276,42 @@ fn under_fire_it_is_in_use_or_goes_and_leaves_nothing() {
         grows_by_nothing(rounds - 2 * half, half, |number| {
             attack.round(number);
             if number + 1 == half {
-                attack.fire.order(0);
+                attack.users.order(0);
             }
         });
     } else {
         (0..rounds).for_each(|number| attack.round(number));
     }
     (0..COUNT).for_each(|kind| attack.alone(kind));
-    attack.fire.order(0);
+    attack.users.order(0);
     nothing_is_left();
 
     let seconds = start.elapsed().as_secs_f32();
-    let Attack { fire, outcomes, .. } = attack;
+    let Attack {
+        users, outcomes, ..
+    } = attack;
     println!(
-        "  # {rounds} rounds, and some for each kind alone, in {seconds:.1} s: gone under fire {} times, in use until all let go {} times \
+        "  # {rounds} rounds, and some for each kind alone, in {seconds:.1} s: gone beside users {} times, in use until all let go {} times \
          (refused {} times in all), {} loads failed as asked",
         outcomes.gone, outcomes.busy, outcomes.refused, outcomes.unloaded,
     );
     for kind in 0..COUNT {
         println!(
-            "  # who {} did so {} times, and {} times could not; the module went beside it {} times",
-            Fire::name(kind),
-            fire.done(kind),
-            fire.failed(kind),
+            "  # the user that {} did so {} times, and {} times could not; the module went beside it {} times",
+            StressUsers::name(kind),
+            users.done(kind),
+            users.failed(kind),
             outcomes.gone_beside[kind],
         );
-        assert!(fire.done(kind) > 0, "nobody {}", Fire::name(kind));
+        assert!(users.done(kind) > 0, "no user {}", StressUsers::name(kind));
         assert!(
-            fire.failed(kind) > 0,
-            "who {} was never refused",
-            Fire::name(kind)
+            users.failed(kind) > 0,
+            "the user that {} was never refused",
+            StressUsers::name(kind)
         );
     }
-    fire.end();
-    assert!(outcomes.gone > 0, "never gone under fire");
+    users.end();
+    assert!(outcomes.gone > 0, "never gone beside users");
     assert!(outcomes.busy > 0, "never in use");
     assert!(outcomes.unloaded > 0, "no load failed");
 }

@@ -41,7 +41,7 @@ pub fn start(script: &str) -> Tool {
     tool
 }
 
-/// Ends a script, after which nobody listens to the event. What the script prints itself must have
+/// Ends a script, after which the event has no consumer. What the script prints itself must have
 /// been waited for: bpftrace ends without a look at what the kernel still holds for it.
 fn stop(tool: Tool, event: &Event) -> Output {
     let output = tool.interrupt();

@@ -18,7 +18,7 @@ tests!("consumers::together":
         .where_there_is(bpftrace::TYPES),
 );
 
-/// Who uses the event, as the status file says.
+/// The consumers of the event, as the status file lists them.
 fn users(name: &str) -> Vec<String> {
     let status = Status::now();
     let mut events = status.events.into_iter();

@@ -124,7 +124,7 @@ fn record_of_several_events() {
         "-e", names[0], "-f", "a == 1", "-e", names[1], "-f", "a == 2",
     ];
     let record = record(&file, &words);
-    assert!(!events[2].bit(), "nobody asked for it");
+    assert!(!events[2].bit(), "it was not asked for");
     for a in 1..=2u32 {
         for event in &events[..2] {
             assert_eq!(event.write(&a.to_ne_bytes()), Ok(8));

@@ -172,7 +172,7 @@ fn an_instance_that_goes_lets_go() {
     event.wait_set();
     tracer.enable(&event.name);
     write(&event, [1]);
-    fs::remove_dir(tracer.path("")).expect("remove an instance in use by nobody");
+    fs::remove_dir(tracer.path("")).expect("remove an instance that is not in use");
     event.wait_clear();
     let status = fs::read_to_string(abi::STATUS).unwrap();
     assert!(status.contains("st_co_goes\n"), "{status}");

@@ -131,12 +131,12 @@ fn smallest_program() -> File {
     elf.extend(EXIT);
     let mut file = os::memory_file(0);
     file.write_all(&elf).expect("write the program");
-    // Nobody may have it open for writing.
+    // It must not be open for writing anywhere.
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("open the program")
 }
 
 fn whichever_allocation_of_an_exec_fails() {
-    // The program meets the fault, too, if the exec did not; so nobody here can say when the last
+    // The program meets the fault, too, if the exec did not; so nothing here can say when the last
     // one was met. After so many in a row that began the program, that was it.
     const ENOUGH: u32 = 40;
     faults::allow(0);

@@ -20,9 +20,9 @@ pub const TESTS: &[Test] = of_kinds!(
         Ext4 OverlayOnExt4 Dax,
     beneath_a_freeze_a_process_that_runs_waits_alone:
         Ext4,
-    beneath_a_freeze_who_registers_waits_alone:
+    beneath_a_freeze_a_registering_process_waits_alone:
         Ext4,
-    beneath_a_freeze_who_unregisters_waits_alone:
+    beneath_a_freeze_an_unregistering_process_waits_alone:
         Ext4,
     beneath_a_freeze_a_kill_ends_a_sleeping_process:
         Ext4 OverlayOnExt4,
@@ -35,7 +35,7 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
 .limit(400)
 .unless(|| mounts::obstacle(Kind::Ext4))];
 
-/// A process that has a word in a file system, and others who have none. Whatever hangs, the end of the
+/// A process that has a word in a file system, and others that have none. Whatever hangs, the end of the
 /// freeze lets it go: that is dropped first.
 struct Scene {
     frozen: Option<mounts::Frozen>,
@@ -70,10 +70,10 @@ impl Scene {
     }
 
     #[track_caller]
-    fn beside(&mut self, deed: &str, run: impl FnOnce()) {
-        let deeds = &mut self.bystanders.as_mut().unwrap().deeds;
-        deeds.has(deed, run);
-        deeds.judge(|| drop(self.frozen.take()));
+    fn beside(&mut self, op: &str, run: impl FnOnce()) {
+        let ops = &mut self.bystanders.as_mut().unwrap().ops;
+        ops.has(op, run);
+        ops.judge(|| drop(self.frozen.take()));
     }
 
     /// Everything that others do can be done, and no worker of the kernel waits for a page.
@@ -81,7 +81,7 @@ impl Scene {
     fn others_carry_on(&mut self) {
         let bystanders = self.bystanders.as_mut().unwrap();
         bystanders.carry_on();
-        bystanders.deeds.judge(|| drop(self.frozen.take()));
+        bystanders.ops.judge(|| drop(self.frozen.take()));
         self.beside("no worker of the module stays in a page fault", || {
             wait::until("the end of their faults", || {
                 tasks::workers_in_faults("user_events").is_empty()
@@ -180,7 +180,7 @@ fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
     scene.end();
 }
 
-fn beneath_a_freeze_who_registers_waits_alone(kind: Kind) {
+fn beneath_a_freeze_a_registering_process_waits_alone(kind: Kind) {
     let mut scene = Scene::new(kind);
     let registering = tell_thread(&mut scene.user, "register second");
     scene.wait_for(registering);
@@ -193,7 +193,7 @@ fn beneath_a_freeze_who_registers_waits_alone(kind: Kind) {
     scene.end();
 }
 
-fn beneath_a_freeze_who_unregisters_waits_alone(kind: Kind) {
+fn beneath_a_freeze_an_unregistering_process_waits_alone(kind: Kind) {
     let mut scene = Scene::new(kind);
     let unregistering = tell_thread(&mut scene.user, "unregister");
     scene.wait_for(unregistering);

@@ -9,7 +9,7 @@ use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::rows::Rows;
 use crate::kit::tracefs::Tracer;
-use crate::kit::unprivileged::{as_nobody, Access};
+use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::{machine, os, tasks, wait};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -63,7 +63,7 @@ pub fn reaches_no_kernel_address() {
         let addresses = forbidden_addresses();
         assert!(addresses.len() > 20, "{addresses:x?}");
         let is_the_kernels = |address: u64| !(4096..0x7fff_ffff_f000).contains(&address);
-        os::become_nobody();
+        os::become_unprivileged();
         let data = Data::open();
         let page = Mapping::kept(1);
         data.register_text("st_evil_kernel u32 a", page.address(), 0)
@@ -129,7 +129,7 @@ pub fn writes_and_pins_no_page_of_others() {
         .unwrap();
     let roots = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_SHARED).unwrap();
     let rounds = Mapping::shared(1);
-    let mut user = as_nobody(|line| {
+    let mut user = fork_unprivileged(|line| {
         let denied = OpenOptions::new().write(true).open(path).map(drop);
         assert_eq!(denied.map_err(Errno::from), Err(Errno::EACCES));
         let file = File::open(path).unwrap();

@@ -13,7 +13,7 @@ use crate::kit::fork_tree::{end, fork, toggle};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::status::Status;
 use crate::kit::tracefs::Tracer;
-use crate::kit::unprivileged::{as_nobody, Access};
+use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{dynamic, os, wait};
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ pub fn exhausts_no_memory_but_its_own() {
     let mut user = child::fork(|_| {
         group.enter();
         os::allow_open_files(500_000);
-        os::become_nobody();
+        os::become_unprivileged();
         // Each file has a table of its own, and each bit is registered by another.
         let page = Mapping::kept(16);
         let mut files = Vec::new();
@@ -77,7 +77,7 @@ pub fn fills_the_table_and_loses_it_with_its_process() {
     let limit = Limit::new(MOST as u32);
     let event = Event::new("st_evil_roots u32 a");
     let mut others = vec![fork(&event)];
-    let mut user = as_nobody(|line| {
+    let mut user = fork_unprivileged(|line| {
         let data = Data::open();
         let page = Mapping::kept(2);
         let register = |number: u64, flags: u16| {
@@ -99,11 +99,11 @@ pub fn fills_the_table_and_loses_it_with_its_process() {
         line.hear("end");
     });
     user.line.hear("full");
-    // What was there works on, also for those who come now.
+    // What was there works on, also for programs that come now.
     toggle(&event, &mut others);
     drop(Event::new("st_evil_roots u32 a"));
     assert_eq!(dynamic::run("u:st_evil_new u32 a"), Err(Errno::EMFILE));
-    // Root sees who it is, and makes room.
+    // Root sees which process it is, and makes room.
     let pid = user.pid.to_string();
     let listing = fs::read_to_string(REGISTRATIONS).unwrap();
     let its = listing
@@ -140,7 +140,7 @@ fn wait_for_ever(call: usize, data: &Data, good: &Mapping, page: u64) {
     };
 }
 
-pub fn whose_arguments_never_come_holds_up_nobody() {
+pub fn arguments_that_never_come_hold_up_no_other() {
     let _access = Access::given();
     let event = Event::new("st_evil_waits u32 a");
     let mut others = vec![fork(&event)];
@@ -148,11 +148,11 @@ pub fn whose_arguments_never_come_holds_up_nobody() {
     top.enable(&event.name);
     let mut user = child::fork(|line| {
         let faults = Userfault::new();
-        os::become_nobody();
+        os::become_unprivileged();
         let mine = Event::new("st_evil_waits u32 a");
         let pages = Mapping::kept(WAITING_CALLS);
         faults.guard(&pages, Guard::Missing);
-        // Who waits for its word does so with the process's lock, which the others need to get there.
+        // A caller that waits for its word does so with the process's lock, which the others need to get there.
         let registered = Barrier::new(WAITING_CALLS);
         thread::scope(|scope| {
             for call in 0..WAITING_CALLS {

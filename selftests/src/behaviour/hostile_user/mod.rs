@@ -6,9 +6,9 @@
 //! | attempt | what stops it | tests |
 //! |---|---|---|
 //! | exhaust memory | all of it is charged to the user's control group | `exhausts_no_memory_but_its_own`, `cgroup::*` |
-//! | fill the event table | the limit; the listing of registrations says who did it, and with the process the events go | `fills_the_table_and_loses_it_with_its_process`, `max_events::*` |
+//! | fill the event table | the limit; the listing of registrations names the process, and with it the events go | `fills_the_table_and_loses_it_with_its_process`, `max_events::*` |
 //! | flood the log | no message of ours is the user's to cause | `unprivileged::better_than_c_10_no_error_is_logged` |
-//! | hold locks | arguments and payloads are copied with no lock but the process's own; its pages are only tried | `whose_arguments_never_come_holds_up_nobody`, `hostile::*`, `guarded::*` |
+//! | hold locks | arguments and payloads are copied with no lock but the process's own; its pages are only tried | `arguments_that_never_come_hold_up_no_other`, `hostile::*`, `guarded::*` |
 //! | forge listings | names have no byte that ends a word or a line; command names are escaped | `forges_no_line_of_a_listing`, `better_than_c_registrations::a_command_name_is_one_word` |
 //! | make root's tools misread formats | descriptions that could be read in two ways are refused | `has_no_format_misread`, `contract::descriptions::*`, `consumers::types::*` |
 //! | reach kernel addresses | the word must be the process's own memory, all data is copied and its locations are checked | `reaches_no_kernel_address`, `contract::locations::*` |
@@ -24,8 +24,8 @@ use crate::harness::tests;
 use crate::kit::{cgroup, userfault};
 use addresses::{reaches_no_kernel_address, writes_and_pins_no_page_of_others};
 use limits::{
-    exhausts_no_memory_but_its_own, fills_the_table_and_loses_it_with_its_process,
-    whose_arguments_never_come_holds_up_nobody,
+    arguments_that_never_come_hold_up_no_other, exhausts_no_memory_but_its_own,
+    fills_the_table_and_loses_it_with_its_process,
 };
 use setuid::writes_nothing_into_a_program_with_roots_rights;
 use texts::{forges_no_line_of_a_listing, has_no_format_misread};
@@ -33,7 +33,7 @@ use texts::{forges_no_line_of_a_listing, has_no_format_misread};
 tests!("hostile_user":
     exhausts_no_memory_but_its_own.where_there_is(cgroup::SIGN),
     fills_the_table_and_loses_it_with_its_process,
-    whose_arguments_never_come_holds_up_nobody.where_there_is(userfault::SIGN),
+    arguments_that_never_come_hold_up_no_other.where_there_is(userfault::SIGN),
     forges_no_line_of_a_listing,
     has_no_format_misread,
     reaches_no_kernel_address,

@@ -38,9 +38,9 @@ impl Drop for Place {
     }
 }
 
-/// In a process of the user's: registers bits all over the page where the witness will have memory,
-/// and becomes the witness.
-fn become_the_witness(way: u32, program: &str, count: &str) -> Errno {
+/// In a process of the user's: registers bits all over the page where the victim will have memory,
+/// and becomes the victim.
+fn become_the_victim(way: u32, program: &str, count: &str) -> Errno {
     let data = Data::open();
     let page = Mapping::placed(setuid_victim::ADDRESS, 1);
     let text = "st_evil_setuid u32 a";
@@ -82,16 +82,16 @@ fn become_the_witness(way: u32, program: &str, count: &str) -> Errno {
     }
 }
 
-/// Writes to the memory of a witness, as soon as it is one.
+/// Writes to the memory of a victim, as soon as it is one.
 fn spoil(pid: i32) {
-    wait::until("the witness to start", || {
+    wait::until("the victim to start", || {
         let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-        name.is_ok_and(|name| name.trim() == "witness")
+        name.is_ok_and(|name| name.trim() == "setuid-victim")
     });
     let memory = OpenOptions::new()
         .write(true)
         .open(format!("/proc/{pid}/mem"));
-    let memory = memory.expect("the memory of the witness");
+    let memory = memory.expect("the memory of the victim");
     wait::until("its memory to be there", || {
         memory
             .write_all_at(&[1], setuid_victim::ADDRESS + 64)
@@ -107,7 +107,7 @@ pub fn writes_nothing_into_a_program_with_roots_rights() {
     let _access = Access::given();
     let event = Event::new("st_evil_setuid u32 a");
     let place = Place::new();
-    let program = format!("{}/witness", place.0);
+    let program = format!("{}/setuid-victim", place.0);
     let count = format!("{}/count", place.0);
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
@@ -125,8 +125,8 @@ pub fn writes_nothing_into_a_program_with_roots_rights() {
     for way in 0..PROGRAMS {
         match os::fork().expect("fork") {
             0 => {
-                os::become_nobody();
-                let errno = become_the_witness(way, &program, &count);
+                os::become_unprivileged();
+                let errno = become_the_victim(way, &program, &count);
                 panic!("exec: {errno:?}");
             }
             pid => users.push(pid),

@@ -11,7 +11,7 @@ use crate::kit::random::Random;
 use crate::kit::rows::Rows;
 use crate::kit::status::Status;
 use crate::kit::tracefs::{self, Tracer};
-use crate::kit::unprivileged::{as_nobody, Access};
+use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::{dynamic, os};
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -51,7 +51,7 @@ pub fn forges_no_line_of_a_listing() {
     let _access = Access::given();
     let mut user = child::fork(|line| {
         fs::write("/proc/self/comm", "x\n77 root set").unwrap();
-        os::become_nobody();
+        os::become_unprivileged();
         let mut rows = Rows::new();
         let data = Data::open();
         let page = Mapping::kept(1);
@@ -211,7 +211,7 @@ pub fn has_no_format_misread() {
                 .collect()
         })
         .collect();
-    let mut user = as_nobody(|line| {
+    let mut user = fork_unprivileged(|line| {
         let data = Data::open();
         let page = Mapping::kept(1);
         let mut refused = Vec::new();

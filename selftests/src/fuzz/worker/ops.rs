@@ -2,8 +2,8 @@
 
 //! What is done beside the steps of processes: they begin and end, events are listened to, made and deleted.
 
-use super::{new_instance, Lane, Process, Sampler};
-use crate::fuzz::actor::{order, ACTORS};
+use super::{new_instance, Process, Sampler, Worker};
+use crate::fuzz::child::{order, CHILDREN};
 use crate::fuzz::model::{Key, Page, Tracer as Listener, PERFS};
 use crate::fuzz::step::*;
 use crate::kit::errno::Errno;
@@ -16,25 +16,25 @@ use std::io::Write;
 /// Pages of a perf event's ring: for what one burst writes.
 const PAGES: usize = 16;
 
-impl Lane {
+impl Worker {
     /// Does something else than a process does: makes, ends and changes them, and listens.
-    pub(super) fn deed(&mut self) {
+    pub(super) fn op(&mut self) {
         // It is soon back.
         let instance = if self.instance.is_none() { 40 } else { 2 };
-        let deed: fn(&mut Lane) = self.random.weighted(&[
-            (60, Lane::switch as fn(&mut Lane)),
-            (12, Lane::histogram),
-            (12, Lane::filter),
-            (16, Lane::perf),
-            (10, Lane::dynamic),
-            (6, Lane::list),
-            (10, Lane::records),
-            (14, Lane::fork),
-            (2, Lane::exec),
-            (10, Lane::end_one),
-            (instance, Lane::instance),
+        let op: fn(&mut Worker) = self.random.weighted(&[
+            (60, Worker::switch as fn(&mut Worker)),
+            (12, Worker::histogram),
+            (12, Worker::filter),
+            (16, Worker::perf),
+            (10, Worker::dynamic),
+            (6, Worker::list),
+            (10, Worker::records),
+            (14, Worker::fork),
+            (2, Worker::exec),
+            (10, Worker::end_one),
+            (instance, Worker::instance),
         ]);
-        deed(self);
+        op(self);
         self.look_at_all();
     }
 
@@ -80,7 +80,7 @@ impl Lane {
         if on {
             self.know_id(key, &directory);
         }
-        let want = self.foretell(|model| model.attach(key, listener, on));
+        let want = self.predict(|model| model.attach(key, listener, on));
         let top = Tracer::top();
         let tracer = match listener {
             Listener::Top => &top,
@@ -91,7 +91,7 @@ impl Lane {
         let open = fs::OpenOptions::new().write(true).open(path);
         let got = open.and_then(|mut file| file.write_all(value.as_bytes()));
         let got = got.map_err(Errno::from);
-        self.tell_deed(|| format!("{directory}/{file} of {listener:?}: {value} -> {got:?}"));
+        self.tell_op(|| format!("{directory}/{file} of {listener:?}: {value} -> {got:?}"));
         self.compare(file, got, want);
     }
 
@@ -111,11 +111,11 @@ impl Lane {
     /// Has all processes put out their pages, where there is swap, and the kernel forget what it cached: the
     /// bits that change next are not in memory.
     fn page_out(&mut self) {
-        for slot in 0..ACTORS {
+        for slot in 0..CHILDREN {
             if self.processes[slot].is_none() {
                 continue;
             }
-            let pages = match self.model().actor(slot).page {
+            let pages = match self.model().child(slot).page {
                 Page::Unmapped => 1,
                 _ => 2,
             };
@@ -135,7 +135,7 @@ impl Lane {
         if self.random.thousandths(100) {
             machine::drop_caches();
         }
-        self.tell_deed(|| "all pages out".into());
+        self.tell_op(|| "all pages out".into());
     }
 
     fn histogram(&mut self) {
@@ -161,12 +161,12 @@ impl Lane {
         let directory = self.directory(key);
         let value = if on { "common_pid == 0" } else { "0" };
         let got = instance.set(&directory, "filter", value);
-        let want = self.foretell(|model| {
+        let want = self.predict(|model| {
             let at = model.position(key).ok_or(Errno::ENOENT)?;
             model.events[at].filtered = on;
             Ok(())
         });
-        self.tell_deed(|| format!("{directory}/filter: {value} -> {got:?}"));
+        self.tell_op(|| format!("{directory}/filter: {value} -> {got:?}"));
         self.compare("filter", got, want);
     }
 
@@ -186,8 +186,8 @@ impl Lane {
             perf: Perf::sample(id, pid, ANY_CPU, PAGES),
             records: Vec::new(),
         });
-        let want = self.foretell(|model| model.open_perf(perf, key, slot));
-        self.tell_deed(|| format!("perf {perf} of {key:?} in process {slot}"));
+        let want = self.predict(|model| model.open_perf(perf, key, slot));
+        self.tell_op(|| format!("perf {perf} of {key:?} in process {slot}"));
         self.compare("perf", Ok(()), want);
     }
 
@@ -203,8 +203,8 @@ impl Lane {
         records.extend(open.take());
         let (count, lost) = (open.count(), open.lost);
         drop(open);
-        let want = self.foretell_records(|model| model.close_perf(perf).expect("it was open"));
-        self.tell_deed(|| format!("close perf {perf}: {count}"));
+        let want = self.predict_records(|model| model.close_perf(perf).expect("it was open"));
+        self.tell_op(|| format!("close perf {perf}: {count}"));
         self.compare("records that perf counted", count, want.len() as u64);
         self.compare("records that perf lost", lost, 0);
         self.compare_records("perf", &records, &want, 0);
@@ -231,18 +231,18 @@ impl Lane {
             self.records();
         }
         let (line, want) = match kind {
-            0 => (format!("u:{text}"), self.foretell(|model| model.make(key))),
+            0 => (format!("u:{text}"), self.predict(|model| model.make(key))),
             1 => (
                 format!("u:{} u32 a; long x", name_of(self.number, name)),
-                self.foretell(|model| model.make_nonsense(name)),
+                self.predict(|model| model.make_nonsense(name)),
             ),
             2 => (
                 format!("-:{text}"),
-                self.foretell(|model| model.unmake(name, fields)),
+                self.predict(|model| model.unmake(name, fields)),
             ),
             _ => (
                 format!("-:{}", name_of(self.number, name)),
-                self.foretell(|model| model.unmake(name, 0)),
+                self.predict(|model| model.unmake(name, 0)),
             ),
         };
         let run = || {
@@ -265,28 +265,28 @@ impl Lane {
             // It was emptied, or did not need it; not again until another event goes.
             self.models().for_each(|model| model.may_be_emptied = false);
         }
-        self.tell_deed(|| format!("dynamic_events: {line} -> {got:?}"));
+        self.tell_op(|| format!("dynamic_events: {line} -> {got:?}"));
         self.compare("dynamic_events", got, want);
     }
 
     fn fork(&mut self) {
-        let Some(child) = (0..ACTORS).find(|slot| self.processes[*slot].is_none()) else {
+        let Some(new) = (0..CHILDREN).find(|slot| self.processes[*slot].is_none()) else {
             return;
         };
         let slot = self.slot();
-        self.order(slot, &[order::FORK, child as u8]);
+        self.order(slot, &[order::FORK, new as u8]);
         let mut pid = [0; 8];
         self.hear(slot, &mut pid);
         let pid = i64::from_ne_bytes(pid);
         assert!(pid > 0, "fork: {:?}", Errno(-pid as i32));
-        self.processes[child] = Some(Process::new(pid as i32));
-        self.foretell(|model| model.fork(slot, child, pid as i32));
-        self.tell_deed(|| format!("{slot} forks {child}"));
+        self.processes[new] = Some(Process::new(pid as i32));
+        self.predict(|model| model.fork(slot, new, pid as i32));
+        self.tell_op(|| format!("{slot} forks {new}"));
     }
 
     fn exec(&mut self) {
         let slot = self.slot();
-        if !self.ours.actor(slot).is_root {
+        if !self.ours.child(slot).is_root {
             // It might not be allowed to read the program.
             return;
         }
@@ -294,8 +294,8 @@ impl Lane {
         self.hear(slot, &mut [0; 8]);
         let process = self.processes[slot].as_mut().expect("a process");
         process.memory = Process::memory(process.pid);
-        self.foretell(|model| model.exec(slot));
-        self.tell_deed(|| format!("{slot} executes a program"));
+        self.predict(|model| model.exec(slot));
+        self.tell_op(|| format!("{slot} executes a program"));
     }
 
     fn end_one(&mut self) {
@@ -313,8 +313,8 @@ impl Lane {
             Ok(true) | Err(Errno::ESRCH) => {}
             other => panic!("process {slot} does not end: {other:?}"),
         }
-        self.foretell(|model| model.exit(slot));
-        self.tell_deed(|| format!("{slot} ends, killed: {killed}"));
+        self.predict(|model| model.exit(slot));
+        self.tell_op(|| format!("{slot} ends, killed: {killed}"));
     }
 
     fn instance(&mut self) {
@@ -323,13 +323,13 @@ impl Lane {
         match self.instance.take() {
             Some(instance) => {
                 drop(instance);
-                self.foretell(|model| model.remove_instance());
-                self.tell_deed(|| "the instance goes".into());
+                self.predict(|model| model.remove_instance());
+                self.tell_op(|| "the instance goes".into());
             }
             None => {
                 self.instance = Some(new_instance(self.number));
-                self.foretell(|model| model.has_instance = true);
-                self.tell_deed(|| "the instance comes".into());
+                self.predict(|model| model.has_instance = true);
+                self.tell_op(|| "the instance comes".into());
             }
         }
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The records that the lane's instance and its perf events took, compared with those that were written:
+//! The records that the worker's instance and its perf events took, compared with those that were written:
 //! which event, which process, each byte, and the order.
 
-use super::Lane;
+use super::Worker;
 use crate::fuzz::model::Record;
 use crate::kit::memory::Mapping;
 use crate::kit::ring;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-/// How often lanes had the trace core empty the buffers of events that are gone: begun, and over.
+/// How often workers had the trace core empty the buffers of events that are gone: begun, and over.
 pub struct Emptied(Mapping);
 
 impl Emptied {
@@ -39,18 +39,18 @@ impl Emptied {
 /// So many records are compared at once, at most: the buffer has room for them.
 pub const MOST: usize = 2000;
 
-impl Lane {
+impl Worker {
     /// Compares the records that the instance took, and takes them out.
     pub(super) fn records(&mut self) {
         let Some(instance) = &self.instance else {
             return;
         };
         let got = instance.take_all_records();
-        // This lane's processes wait, and no other writes to its instance.
+        // This worker's processes wait, and no other writes to its instance.
         assert_eq!(instance.total("entries"), 0, "records that cannot be read");
         assert_eq!(instance.total("overrun"), 0, "records that had no room");
         instance.control("trace", "");
-        let want = self.foretell_records(|model| mem::take(&mut model.recorded));
+        let want = self.predict_records(|model| mem::take(&mut model.recorded));
 
         // Of those that were written before a buffer was emptied some may be missing. No step is left that
         // began before this one's end, so nothing that begins now matters.
@@ -64,18 +64,18 @@ impl Lane {
         self.compare_records("the instance", &got, &want, unsure);
         self.compared += want.len() as u64;
         self.unsure += unsure as u64;
-        self.tell_deed(|| format!("{} records in the instance", got.len()));
+        self.tell_op(|| format!("{} records in the instance", got.len()));
     }
 
-    /// Foretells records. Counts where ours and C have other numbers of them.
-    pub(super) fn foretell_records(
+    /// Predicts records. Counts where ours and C have other numbers of them.
+    pub(super) fn predict_records(
         &mut self,
-        foretell: impl Fn(&mut super::Model) -> Vec<Record>,
+        predict: impl Fn(&mut super::Model) -> Vec<Record>,
     ) -> Vec<Record> {
-        let ours = foretell(&mut self.ours);
+        let ours = predict(&mut self.ours);
         match &mut self.c {
             Some(c) => {
-                let theirs = foretell(c);
+                let theirs = predict(c);
                 self.differences += u64::from(ours.len() != theirs.len());
                 theirs
             }
@@ -87,7 +87,7 @@ impl Lane {
     #[track_caller]
     pub(super) fn compare_records(
         &self,
-        who: &str,
+        consumer: &str,
         got: &[ring::Record],
         want: &[Record],
         unsure: usize,
@@ -98,7 +98,7 @@ impl Lane {
             loop {
                 let Some(next) = left.checked_sub(1) else {
                     panic!(
-                        "{who}: record {at} of {} was not written there: {record:?}",
+                        "{consumer}: record {at} of {} was not written there: {record:?}",
                         got.len()
                     );
                 };
@@ -108,7 +108,7 @@ impl Lane {
                 }
                 assert!(
                     left < unsure,
-                    "{who}: record {at} of {}: foretold {}: {:?} of {:?}, got {record:?}",
+                    "{consumer}: record {at} of {}: predicted {}: {:?} of {:?}, got {record:?}",
                     got.len(),
                     left,
                     want[left],
@@ -118,7 +118,7 @@ impl Lane {
         }
         assert!(
             left <= unsure,
-            "{who}: {} records of {}: missing {:?}",
+            "{consumer}: {} records of {}: missing {:?}",
             got.len(),
             want.len(),
             want[left - 1]

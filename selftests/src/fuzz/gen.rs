@@ -2,15 +2,15 @@
 
 //! What a process does next.
 
-use super::model::{Actor, Key, Model, Page, Tracer};
+use super::model::{Child, Key, Model, Page, Tracer};
 use super::step::*;
 use crate::kit::random::Random;
 
 /// Registrations of one process, more or less.
 const BITS: usize = 40;
 
-/// Draws for one lane.
-pub struct Draw<'a> {
+/// Generates steps for one worker.
+pub struct Gen<'a> {
     pub random: &'a mut Random,
     /// What ours is in, which says what is worth trying.
     pub ours: &'a Model,
@@ -22,12 +22,12 @@ pub struct Draw<'a> {
     pub rush: bool,
 }
 
-impl Draw<'_> {
-    fn actor(&self) -> &Actor {
-        self.ours.actor(self.slot)
+impl Gen<'_> {
+    fn child(&self) -> &Child {
+        self.ours.child(self.slot)
     }
 
-    /// A step that both can foretell.
+    /// A step that both can predict.
     pub fn step(&mut self) -> Step {
         loop {
             if let Some(mut step) = self.try_step() {
@@ -44,13 +44,13 @@ impl Draw<'_> {
         // The privileges of a thread are its own; and the C implementation may know a process by the thread
         // that was the first to register.
         let may_register = self.c.is_none();
-        step.call != Call::BecomeNobody && (may_register || step.call != Call::Register)
+        step.call != Call::DropPrivileges && (may_register || step.call != Call::Register)
     }
 
     fn try_step(&mut self) -> Option<Step> {
-        let actor = self.actor();
-        let open = actor.files.iter().flatten().count();
-        let bits = actor.bits.len();
+        let child = self.child();
+        let open = child.files.iter().flatten().count();
+        let bits = child.bits.len();
         // What a rush has less of.
         let slow = |weight: usize| match self.rush {
             true => weight.div_ceil(20),
@@ -72,7 +72,7 @@ impl Draw<'_> {
             (slow(15), Call::Discard),
             (slow(16), Call::PageOut),
             (60, Call::Flip),
-            (1, Call::BecomeNobody),
+            (1, Call::DropPrivileges),
         ]);
         let mut step = Step::new(call);
         step.file = self.file();
@@ -94,15 +94,15 @@ impl Draw<'_> {
             Call::Flip => self.flip(&mut step)?,
             Call::Close => {}
             Call::PageOut => step.value = self.random.byte_below(2),
-            Call::Protect => self.only_if(self.actor().page == Page::Writable)?,
-            Call::Unprotect => self.only_if(self.actor().page == Page::ReadOnly)?,
-            Call::Unmap => self.only_if(self.actor().page != Page::Unmapped)?,
-            Call::MapAgain => self.only_if(self.actor().page == Page::Unmapped)?,
-            Call::Discard => self.only_if(self.actor().page == Page::Writable)?,
-            Call::BecomeNobody => self.only_if(self.slot != 0 && self.actor().is_root)?,
+            Call::Protect => self.only_if(self.child().page == Page::Writable)?,
+            Call::Unprotect => self.only_if(self.child().page == Page::ReadOnly)?,
+            Call::Unmap => self.only_if(self.child().page != Page::Unmapped)?,
+            Call::MapAgain => self.only_if(self.child().page == Page::Unmapped)?,
+            Call::Discard => self.only_if(self.child().page == Page::Writable)?,
+            Call::DropPrivileges => self.only_if(self.slot != 0 && self.child().is_root)?,
         }
         if call == Call::PageOut && step.value == 1 {
-            self.only_if(self.actor().page != Page::Unmapped)?;
+            self.only_if(self.child().page != Page::Unmapped)?;
         }
         Some(step)
     }
@@ -113,7 +113,7 @@ impl Draw<'_> {
 
     /// Mostly one that is open.
     fn file(&mut self) -> u8 {
-        let files = &self.actor().files;
+        let files = &self.child().files;
         let open: Vec<u8> = (0..FILES as u8)
             .filter(|file| files[usize::from(*file)].is_some())
             .collect();
@@ -182,7 +182,7 @@ impl Draw<'_> {
             step.flags |= flag::PERSIST;
         }
         self.bit(step);
-        let known: Vec<(u8, u8)> = self.actor().bits.keys().copied().collect();
+        let known: Vec<(u8, u8)> = self.child().bits.keys().copied().collect();
         if self.random.thousandths(40) {
             // One that is taken.
             (step.place, step.bit) = self.random.one(&known)?;
@@ -190,7 +190,7 @@ impl Draw<'_> {
             if step.bit >= 32 {
                 step.flags |= flag::WIDE;
             }
-        } else if self.actor().is_written(step.place, step.bit) {
+        } else if self.child().is_written(step.place, step.bit) {
             // Two that write one bit are rare: it tells nothing from then on.
             return self.random.thousandths(20).then_some(());
         }
@@ -202,7 +202,7 @@ impl Draw<'_> {
         self.ways(step);
         self.bit(step);
         step.flags &= !flag::WIDE;
-        let known: Vec<(u8, u8)> = self.actor().bits.keys().copied().collect();
+        let known: Vec<(u8, u8)> = self.child().bits.keys().copied().collect();
         if !self.random.thousandths(100) {
             if let Some(at) = self.random.one(&known) {
                 (step.place, step.bit) = at;
@@ -223,7 +223,7 @@ impl Draw<'_> {
         let known = self.ours.indices(self.slot, step.file);
         step.value = self.random.byte_below(known.len() as u8 + 1);
         if self.random.thousandths(900) {
-            // Rather one that somebody listens to.
+            // Rather one with a consumer.
             let listened = |key: &Key| {
                 let at = self.ours.position(*key);
                 at.is_some_and(|at| !self.ours.events[at].tracers.is_empty())
@@ -275,9 +275,9 @@ impl Draw<'_> {
         step.place = self.random.byte_below(PLACES as u8);
         step.bit = self.random.byte_below(32);
         for model in [Some(self.ours), self.c].into_iter().flatten() {
-            let actor = model.actor(self.slot);
-            self.only_if(actor.is_writable(step.place.into()))?;
-            self.only_if(!actor.is_written(step.place, step.bit))?;
+            let child = model.child(self.slot);
+            self.only_if(child.is_writable(step.place.into()))?;
+            self.only_if(!child.is_written(step.place, step.bit))?;
         }
         Some(())
     }

@@ -2,36 +2,36 @@
 
 //! What becomes of processes, and what listens to events, makes and deletes them.
 
-use super::state::{Actor, Key, PerfEvent, Record, Tracer};
+use super::state::{Child, Key, PerfEvent, Record, Tracer};
 use super::{bit, check, Model};
-use crate::fuzz::actor::ACTORS;
+use crate::fuzz::child::CHILDREN;
 use crate::fuzz::step::FIELDS;
 use crate::kit::errno::{Errno, Result};
 
 impl Model {
     /// A process forks one that takes another slot.
-    pub fn fork(&mut self, slot: usize, child: usize, pid: i32) {
-        let actor = self.actor(slot).clone();
-        self.actors[child] = Some(Actor { pid, ..actor });
+    pub fn fork(&mut self, slot: usize, new: usize, pid: i32) {
+        let child = self.child(slot).clone();
+        self.children[new] = Some(Child { pid, ..child });
     }
 
     /// A process executes the program anew.
     pub fn exec(&mut self, slot: usize) {
-        let &Actor { is_root, pid, .. } = self.actor(slot);
-        self.actors[slot] = Some(Actor {
+        let &Child { is_root, pid, .. } = self.child(slot);
+        self.children[slot] = Some(Child {
             is_root,
-            ..Actor::new(pid)
+            ..Child::new(pid)
         });
         self.settle();
     }
 
     /// A process ends.
     pub fn exit(&mut self, slot: usize) {
-        self.actors[slot] = None;
+        self.children[slot] = None;
         for perf in self.perfs.iter_mut().flatten() {
             if perf.slot == slot {
                 // What takes the slot is another process.
-                perf.slot = ACTORS;
+                perf.slot = CHILDREN;
             }
         }
         self.settle();
@@ -49,11 +49,11 @@ impl Model {
         };
         let (number, is) = (event.number, !event.tracers.is_empty());
         if was != is {
-            for actor in self.actors.iter_mut().flatten() {
-                let bits = actor.bits.iter().filter(|(_, event)| **event == number);
+            for child in self.children.iter_mut().flatten() {
+                let bits = child.bits.iter().filter(|(_, event)| **event == number);
                 let bits: Vec<_> = bits.map(|(at, _)| *at).collect();
                 for at in bits {
-                    actor.put(at, is);
+                    child.put(at, is);
                 }
             }
         }
@@ -86,7 +86,7 @@ impl Model {
         Some(records)
     }
 
-    /// The lane's instance goes, and with it what it listened to.
+    /// The worker's instance goes, and with it what it listened to.
     pub fn remove_instance(&mut self) {
         let keys: Vec<Key> = self.events.iter().map(|event| event.key).collect();
         for key in keys {

@@ -2,7 +2,7 @@
 
 //! What the listings say, compared with what they must.
 
-use super::Lane;
+use super::Worker;
 use crate::fuzz::model::Tracer as Listener;
 use crate::fuzz::step::*;
 use crate::kit::abi::STATUS;
@@ -11,7 +11,7 @@ use std::io::Read;
 
 const DYNAMIC: &str = "/sys/kernel/tracing/dynamic_events";
 
-impl Lane {
+impl Worker {
     /// Compares the listings.
     pub(super) fn list(&mut self) {
         self.wait_all_gone();
@@ -64,14 +64,14 @@ impl Lane {
             .collect();
         let (want, want_lines) = (ordered(want), ordered(want_lines));
 
-        // Whatever other lanes do meanwhile, the events of this one stand still, and each reading must have
+        // Whatever other workers do meanwhile, the events of this one stand still, and each reading must have
         // them: the module goes on behind the last one that it showed, and C shows all at once.
         let (text, _) = read(STATUS);
         let status = text.lines().filter(is_ours).map(without_id).collect();
         self.compare("user_events_status", ordered(status), want);
 
         // The trace core goes on at a place in its list. What is read in one piece must be right. A reading of
-        // several can miss an event while others, of another lane, go; but it cannot have one twice, nor
+        // several can miss an event while others, of another worker, go; but it cannot have one twice, nor
         // another, nor two in another order.
         for left in (0..100).rev() {
             let (text, is_whole) = read(DYNAMIC);
@@ -85,7 +85,7 @@ impl Lane {
             let could_be = got.iter().all(|line| rest.any(|one| one == line));
             assert!(could_be, "dynamic_events: {got:?}, of {want_lines:?}");
         }
-        self.tell_deed(|| "the listings".into());
+        self.tell_op(|| "the listings".into());
     }
 }
 

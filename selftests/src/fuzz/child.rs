@@ -14,8 +14,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
-/// Processes that a lane can have.
-pub const ACTORS: usize = 4;
+/// Processes that a worker can have.
+pub const CHILDREN: usize = 4;
 
 /// Where each process has its pages, so that a 32-bit call can name them: two pages of words, one for
 /// arguments, and behind it none.
@@ -71,7 +71,7 @@ impl Pipes {
         [a, b, c, d]
     }
 
-    /// From the numbers of descriptors, which are nobody else's.
+    /// From the numbers of descriptors, which nothing else owns.
     fn from_numbers(numbers: &[i32]) -> Pipes {
         // SAFETY: The program that executed this one kept these descriptors for it alone.
         let file = |i: usize| unsafe { File::from_raw_fd(numbers[i]) };
@@ -83,8 +83,8 @@ impl Pipes {
 }
 
 /// The process.
-pub struct Actor<'a> {
-    lane: u32,
+pub struct Child<'a> {
+    worker: u32,
     slot: usize,
     pipes: &'a [Pipes],
     files: [Option<File>; FILES],
@@ -93,7 +93,7 @@ pub struct Actor<'a> {
     arguments: Mapping,
 }
 
-/// Is a process after an exec: `words` are its lane, slot and the descriptors of all pipes.
+/// Is a process after an exec: `words` are its worker, slot and the descriptors of all pipes.
 pub fn main(words: &[String]) -> ! {
     let numbers: Vec<i32> = words
         .iter()
@@ -101,16 +101,16 @@ pub fn main(words: &[String]) -> ! {
         .collect();
     let pipes: Vec<_> = numbers[2..].chunks(4).map(Pipes::from_numbers).collect();
     os::forget_children();
-    let actor = Actor::new(numbers[0] as u32, numbers[1] as usize, &pipes);
-    actor.answer(&[0; 8]);
-    actor.run()
+    let child = Child::new(numbers[0] as u32, numbers[1] as usize, &pipes);
+    child.answer(&[0; 8]);
+    child.run()
 }
 
-impl<'a> Actor<'a> {
-    pub fn new(lane: u32, slot: usize, pipes: &'a [Pipes]) -> Actor<'a> {
+impl<'a> Child<'a> {
+    pub fn new(worker: u32, slot: usize, pipes: &'a [Pipes]) -> Child<'a> {
         let page = |at| Mapping::placed(at, 1);
-        Actor {
-            lane,
+        Child {
+            worker,
             slot,
             pipes,
             files: [const { None }; FILES],
@@ -120,7 +120,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Follows orders until one says to end, or nobody is left to give any.
+    /// Follows orders until one says to end, or none can come any more.
     pub fn run(mut self) -> ! {
         loop {
             let mut head = [0; 2];
@@ -154,8 +154,8 @@ impl<'a> Actor<'a> {
 
     fn exec(&self) -> ! {
         let mut words = vec![
-            super::ACTOR_OPTION.to_string(),
-            self.lane.to_string(),
+            super::CHILD_OPTION.to_string(),
+            self.worker.to_string(),
             self.slot.to_string(),
         ];
         let numbers = self.pipes.iter().flat_map(Pipes::numbers);
@@ -228,7 +228,7 @@ impl<'a> Actor<'a> {
                 let word = page.word(usize::from(step.place) % 32 * 4);
                 word.fetch_xor(1 << step.bit, Ordering::Relaxed);
             }
-            Call::BecomeNobody => os::become_nobody(),
+            Call::DropPrivileges => os::become_unprivileged(),
         }
         Ok(0)
     }
@@ -257,7 +257,7 @@ impl<'a> Actor<'a> {
 
     fn register(&self, step: &Step) -> Result<i64> {
         use super::step::register::*;
-        let name = name_of(self.lane, step.name);
+        let name = name_of(self.worker, step.name);
         let text = match step.twist {
             NAME_TOO_LONG => format!("{name} u32 {}", "x".repeat(512)),
             UNKNOWN_TYPE => format!("{name} long a"),
@@ -347,7 +347,7 @@ impl<'a> Actor<'a> {
 
     fn delete(&self, step: &Step) -> Result<i64> {
         use super::step::delete::*;
-        let mut text = name_of(self.lane, step.name).into_bytes();
+        let mut text = name_of(self.worker, step.name).into_bytes();
         let mut argument = ARGUMENTS + NAME as u64;
         match step.twist {
             NULL_ARGUMENT => argument = 0,

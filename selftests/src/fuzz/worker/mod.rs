@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A lane: some processes with events of their own, and one that tells them what to do, foretells what
+//! A worker: some processes with events of their own, and one that tells them what to do, predicts what
 //! comes of it and looks whether it did.
 
-mod deeds;
 mod listings;
+mod ops;
 mod records;
 
-use super::actor::{order, Actor, Pipes, ACTORS, WORDS};
-use super::draw::Draw;
-use super::model::{Model, Page, Whose, PERFS};
+use super::child::{order, Child, Pipes, CHILDREN, WORDS};
+use super::gen::Gen;
+use super::model::{Implementation, Model, Page, PERFS};
 use super::step::*;
 use crate::kit::abi::Data;
 use crate::kit::errno::{Errno, Result};
@@ -62,18 +62,18 @@ struct Sampler {
 /// One thing that was done.
 enum Told {
     Step(usize, Step, Result<i64>),
-    Deed(String),
+    Op(String),
 }
 
-/// The lane.
-pub struct Lane {
+/// The worker.
+pub struct Worker {
     number: u32,
     random: Random,
     ours: Model,
     /// On the C implementation.
     c: Option<Model>,
     pipes: Vec<Pipes>,
-    processes: [Option<Process>; ACTORS],
+    processes: [Option<Process>; CHILDREN],
     instance: Option<Tracer>,
     perfs: [Option<Sampler>; PERFS],
     /// By the serial of an event that something listened to: its id.
@@ -87,7 +87,7 @@ pub struct Lane {
     /// Writes so far.
     writes: u32,
     past: VecDeque<Told>,
-    /// Steps and deeds so far.
+    /// Steps and ops so far.
     pub done: u64,
     /// How many of them ours and C are to answer differently.
     pub differences: u64,
@@ -95,27 +95,32 @@ pub struct Lane {
     pub rush: bool,
 }
 
-impl Lane {
+impl Worker {
     /// Starts the first process.
-    pub fn new(seed: u64, number: u32, whose: Whose, emptied: Rc<Emptied>) -> Lane {
-        let pipes: Vec<_> = (0..ACTORS).map(|_| Pipes::new()).collect();
+    pub fn new(
+        seed: u64,
+        number: u32,
+        implementation: Implementation,
+        emptied: Rc<Emptied>,
+    ) -> Worker {
+        let pipes: Vec<_> = (0..CHILDREN).map(|_| Pipes::new()).collect();
         let pid = match os::fork().expect("fork") {
             0 => {
                 os::forget_children();
-                let run = AssertUnwindSafe(|| Actor::new(number, 0, &pipes).run());
+                let run = AssertUnwindSafe(|| Child::new(number, 0, &pipes).run());
                 // Those that it forks come back here, too.
                 let _ = panic::catch_unwind(run);
                 os::exit_now(1);
             }
             pid => pid,
         };
-        let mut processes = [const { None }; ACTORS];
+        let mut processes = [const { None }; CHILDREN];
         processes[0] = Some(Process::new(pid));
-        Lane {
+        Worker {
             number,
             random: Random::new(seed ^ (u64::from(number) << 48)),
-            ours: Model::new(Whose::Ours, pid),
-            c: (whose == Whose::C).then(|| Model::new(Whose::C, pid)),
+            ours: Model::new(Implementation::Ours, pid),
+            c: (implementation == Implementation::C).then(|| Model::new(Implementation::C, pid)),
             pipes,
             processes,
             instance: Some(new_instance(number)),
@@ -133,12 +138,12 @@ impl Lane {
         }
     }
 
-    /// Goes on for so many steps and deeds; panics when something is not as foretold. Calls `each`
+    /// Goes on for so many steps and ops; panics when something is not as predicted. Calls `each`
     /// after some of them.
-    pub fn run(&mut self, operations: u64, mut each: impl FnMut(&Lane)) {
+    pub fn run(&mut self, operations: u64, mut each: impl FnMut(&Worker)) {
         while self.done < operations {
             match self.random.thousandths(if self.rush { 80 } else { 350 }) {
-                true => self.deed(),
+                true => self.op(),
                 false => self.burst(),
             }
             if self.model().recorded.len() > records::MOST {
@@ -176,7 +181,7 @@ impl Lane {
     pub fn past(&self) -> String {
         let lines = self.past.iter().map(|told| match told {
             Told::Step(slot, step, result) => format!("  {slot}: {step:?} -> {result:?}\n"),
-            Told::Deed(deed) => format!("  {deed}\n"),
+            Told::Op(op) => format!("  {op}\n"),
         });
         lines.collect()
     }
@@ -188,9 +193,9 @@ impl Lane {
         self.past.push_back(told);
     }
 
-    fn tell_deed(&mut self, deed: impl FnOnce() -> String) {
+    fn tell_op(&mut self, op: impl FnOnce() -> String) {
         self.done += 1;
-        self.tell(Told::Deed(deed()));
+        self.tell(Told::Op(op()));
     }
 
     /// What the kernel that runs is in.
@@ -204,12 +209,12 @@ impl Lane {
             .flatten()
     }
 
-    /// Foretells; counts where ours and C differ.
-    fn foretell<T: PartialEq>(&mut self, foretell: impl Fn(&mut Model) -> T) -> T {
-        let ours = foretell(&mut self.ours);
+    /// Predicts; counts where ours and C differ.
+    fn predict<T: PartialEq>(&mut self, predict: impl Fn(&mut Model) -> T) -> T {
+        let ours = predict(&mut self.ours);
         match &mut self.c {
             Some(c) => {
-                let theirs = foretell(c);
+                let theirs = predict(c);
                 self.differences += u64::from(ours != theirs);
                 theirs
             }
@@ -217,14 +222,14 @@ impl Lane {
         }
     }
 
-    /// Panics unless it is as foretold.
+    /// Panics unless it is as predicted.
     #[track_caller]
     fn compare<T: PartialEq + Debug>(&self, what: &str, got: T, want: T) {
-        assert!(got == want, "{what}: foretold {want:?}, got {got:?}");
+        assert!(got == want, "{what}: predicted {want:?}, got {got:?}");
     }
 
     fn slot(&mut self) -> usize {
-        let alive: Vec<usize> = (0..ACTORS)
+        let alive: Vec<usize> = (0..CHILDREN)
             .filter(|slot| self.processes[*slot].is_some())
             .collect();
         self.random.one(&alive).expect("the first one is")
@@ -238,14 +243,14 @@ impl Lane {
         let mut steps: Vec<(Step, Result<i64>)> = Vec::with_capacity(length);
         let mut bytes = vec![order::STEPS, 0];
         while steps.len() < length {
-            let mut draw = Draw {
+            let mut gen = Gen {
                 random: &mut self.random,
                 ours: &self.ours,
                 c: self.c.as_ref(),
                 slot,
                 rush: self.rush,
             };
-            let mut step = draw.step();
+            let mut step = gen.step();
             if matches!(step.call, Call::Register | Call::Delete) && self.is_going(step.name) {
                 if !steps.is_empty() {
                     break;
@@ -256,7 +261,7 @@ impl Lane {
                 self.writes += 1;
                 step.serial = self.writes;
             }
-            let want = self.foretell(|model| model.step(slot, &step));
+            let want = self.predict(|model| model.step(slot, &step));
             if step.call == Call::Delete && want != Err(Errno::EBUSY) {
                 step.flags |= flag::PATIENT;
             }
@@ -278,7 +283,7 @@ impl Lane {
             self.done += 1;
             self.tell(Told::Step(slot, *step, got));
             if got != *want {
-                panic!("process {slot}, {step:?}: foretold {want:?}, got {got:?}");
+                panic!("process {slot}, {step:?}: predicted {want:?}, got {got:?}");
             }
         }
         for sampler in self.perfs.iter_mut().flatten() {
@@ -309,22 +314,22 @@ impl Lane {
         let Some(process) = &self.processes[slot] else {
             return;
         };
-        let actor = self.model().actor(slot);
+        let child = self.model().child(slot);
         let mut wrong = None;
         let right = wait::comes(|| {
             let mut bytes = vec![0; PLACES * 4];
             let (first, second) = bytes.split_at_mut(PLACES * 2);
             let read = process.memory.read_exact_at(first, WORDS);
             read.expect("the memory of a process");
-            if actor.page != Page::Unmapped {
+            if child.page != Page::Unmapped {
                 let read = process.memory.read_exact_at(second, WORDS + PAGE as u64);
                 read.expect("the memory of a process");
             }
             wrong = bytes.chunks(4).enumerate().find_map(|(place, word)| {
                 let is = u32::from_ne_bytes(word.try_into().expect("4 bytes"));
-                let mapped = place < PLACES / 2 || actor.page != Page::Unmapped;
-                let differs = (is ^ actor.words[place]) & !actor.unknown[place];
-                (mapped && differs != 0).then_some((place, is, actor.words[place], differs))
+                let mapped = place < PLACES / 2 || child.page != Page::Unmapped;
+                let differs = (is ^ child.words[place]) & !child.unknown[place];
+                (mapped && differs != 0).then_some((place, is, child.words[place], differs))
             });
             wrong.is_none()
         });
@@ -335,7 +340,7 @@ impl Lane {
     }
 
     fn look_at_all(&mut self) {
-        for slot in 0..ACTORS {
+        for slot in 0..CHILDREN {
             self.look(slot);
         }
     }
@@ -344,7 +349,7 @@ impl Lane {
         self.ours.is_going(name) || self.c.as_ref().is_some_and(|c| c.is_going(name))
     }
 
-    /// Waits until the events of a name that nobody uses are gone.
+    /// Waits until the events of a name that have no users are gone.
     fn wait_gone(&mut self, name: u8) {
         let text = name_of(self.number, name);
         let events = self.model().events.iter();
@@ -370,14 +375,14 @@ impl Lane {
     }
 }
 
-fn instance_name(lane: u32) -> String {
-    format!("{}fuzz{lane}", tracefs::PREFIX)
+fn instance_name(worker: u32) -> String {
+    format!("{}fuzz{worker}", tracefs::PREFIX)
 }
 
-/// An instance of a lane. Its clock counts records, so that their order is known, on whatever processor
+/// An instance of a worker. Its clock counts records, so that their order is known, on whatever processor
 /// they are.
-fn new_instance(lane: u32) -> Tracer {
-    let instance = Tracer::instance(&instance_name(lane));
+fn new_instance(worker: u32) -> Tracer {
+    let instance = Tracer::instance(&instance_name(worker));
     instance.control("trace_clock", "counter");
     instance
 }
