@@ -15,7 +15,7 @@ mod tools;
 
 use harness::{trouble, Needs, Test};
 use kit::machine::Log;
-use kit::{abi, module, os, random, setuid_victim, tracefs, wait, writer};
+use kit::{abi, implementation, module, os, random, setuid_victim, tracefs, wait, writer};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -30,9 +30,8 @@ const USAGE: &str =
                   own user_events are tested, and loading is not
   --against-c     the running kernel has the C implementation: run the checks
                   of the contract, expect exactly those marked as better than C
-                  to fail, each in the way that is marked, and say what happened;
-                  and the tests of rows that both keep. The module, if there is
-                  one, must refuse to be loaded there
+                  to fail, each in the way that is marked, and say what happened.
+                  The module, if there is one, must refuse to be loaded there
   --all           a test that cannot be run on this machine is a failure
   --left-out FILE the same, but for those that FILE names, a line each: and one
                   of these that can be run is a failure, too
@@ -82,7 +81,7 @@ fn options() -> Result<Options, String> {
             "--list" => options.list = true,
             "--against-c" => {
                 options.against_c = true;
-                contract::be_against_c();
+                implementation::set_c();
             }
             "--long" => harness::be_long(),
             "--times" => {
@@ -229,7 +228,7 @@ fn main() -> ExitCode {
         .chain(tools::all())
         .chain(stress::all())
         .chain(fuzz::TESTS.iter().copied())
-        .filter(|test| (!options.against_c || behaviour::is_of_both(test)) && wanted(test.name))
+        .filter(|test| !options.against_c && wanted(test.name))
         .partition(|test| test.needs == Needs::UnloadedModule);
     let mut of_contract = contract::all();
     of_contract.retain(|check| wanted(&check.name));

@@ -7,12 +7,12 @@ use crate::kit::abi::Data;
 use crate::kit::event::Event;
 use crate::kit::fork_tree::{end, fork, obey, tell};
 use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::perf::Perf;
 use crate::kit::processors::{Second, SIGN};
 use crate::kit::tracefs::Tracer;
 use crate::kit::{child, module, os, wait};
-use crate::stress::load::nothing_is_left;
 use std::sync::atomic::Ordering;
 
 tests!("cpus":

@@ -9,10 +9,10 @@ use crate::kit::event::{is_due, wait_gone, Event};
 use crate::kit::fork_tree::{obey, serve};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::tracefs::Tracer;
 use crate::kit::{abi, dynamic, machine, module, tasks, wait};
-use crate::stress::load::nothing_is_left;
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
 

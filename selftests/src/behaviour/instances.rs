@@ -4,10 +4,10 @@
 //! writer's are in order, and the bit says whether anything is attached.
 
 use crate::harness::{tests, Test};
+use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::{child, module, os, wait};
-use crate::stress::load::nothing_is_left;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -12,7 +12,7 @@ use crate::kit::memory::Mapping;
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::{event_exists, Tracer};
 use crate::kit::transfer::{receive_file, send_file, sendfile, splice, vmsplice};
-use crate::kit::uring::{By, How, Ring};
+use crate::kit::uring::{By, How, Ring, SIGN};
 use crate::kit::{module, os};
 use std::fs::File;
 use std::io::Write;
@@ -20,12 +20,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-/// There where the kernel has io_uring.
-const SIGN: &str = "/proc/sys/kernel/io_uring_disabled";
-
 const HOWS: [How; 3] = [How::Write, How::Writev, How::WriteFixed];
 
 tests!("io_uring":
+    by_io_uring.where_there_is(SIGN),
     writes_by_a_worker.where_there_is(SIGN),
     writes_by_a_thread_that_polls.where_there_is(SIGN),
     writes_to_a_file_that_the_ring_holds.where_there_is(SIGN),
@@ -55,6 +53,44 @@ fn payloads() -> [Vec<u8>; 2] {
         [&7u32.to_ne_bytes()[..], &location(0, size), text].concat()
     };
     [of(b"ab\0"), of(&text)]
+}
+
+fn by_io_uring() {
+    let ring = Ring::new();
+    let traced = Traced::new("st_uring_ways u32 a; __rel_loc char[] b");
+    let event = &traced.event;
+    let file = &event.data.file;
+    let short = [&7u32.to_ne_bytes()[..], &location(0, 3), b"ab\0"].concat();
+    let text = [&[b'x'; 599][..], b"\0"].concat();
+    let long = [&7u32.to_ne_bytes()[..], &location(0, 600), &text].concat();
+    for how in [How::Write, How::Writev, How::WriteFixed] {
+        for payload in [&short, &long] {
+            let length = 4 + payload.len();
+            ring.page
+                .put(0, &[&event.index.to_ne_bytes()[..], payload].concat());
+            assert_eq!(ring.write(file, how, length), Ok(length), "{how:?}");
+            let recorded = traced.recorded(payload.len());
+            assert_eq!(recorded, [payload.clone()], "{how:?}");
+        }
+        let too_short = [
+            (0, Errno::EFAULT),
+            (3, Errno::EFAULT),
+            (4, Errno::EINVAL),
+            (11, Errno::EINVAL),
+        ];
+        for (length, error) in too_short {
+            let got = ring.write(file, how, length);
+            assert_eq!(got, Err(error), "{how:?} of {length} bytes");
+        }
+        ring.page.put(0, &1000u32.to_ne_bytes());
+        assert_eq!(ring.write(file, how, 12), Err(Errno::ENOENT), "{how:?}");
+    }
+    assert_eq!(ring.write_no_parts(file), Err(Errno::EFAULT));
+    traced.tracer.disable(&event.name);
+    ring.page.put(0, &event.index.to_ne_bytes());
+    for how in [How::Write, How::Writev, How::WriteFixed] {
+        assert_eq!(ring.write(file, how, 12), Err(Errno::EBADF), "{how:?}");
+    }
 }
 
 /// Every way of writing gives what `write()` does, in whatever task.

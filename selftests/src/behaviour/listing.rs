@@ -7,9 +7,8 @@ use crate::kit::abi::{Data, MULTI_FORMAT, PROFILE, STATUS};
 use crate::kit::child::{self, Line};
 use crate::kit::dynamic;
 use crate::kit::memory::Mapping;
-use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::Tracer;
 use crate::kit::wait::{self, SetOnDrop};
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -22,7 +21,6 @@ tests!("listing":
     each_stable_event_once_while_others_come_and_go.limit(300),
     what_goes_between_two_reads_tears_nothing,
     can_be_read_from_anywhere,
-    is_not_of_the_moment_of_opening,
 );
 
 /// Far more than a page of text, or ten.
@@ -258,25 +256,4 @@ fn can_be_read_from_anywhere() {
     assert!(again == whole);
     assert!(file.seek(SeekFrom::Current(-1_000_000)).is_err());
     top.disable(&used);
-}
-
-fn is_not_of_the_moment_of_opening() {
-    let mut file = File::open(STATUS).unwrap();
-    let _kept = keep(2, |i| format!("st_list_open{i}"));
-    let mut text = String::new();
-    file.read_to_string(&mut text).unwrap();
-    assert_eq!(
-        Status::parse(&text).names(),
-        ["st_list_open0", "st_list_open1"]
-    );
-    // Read again from the start, it is of that moment.
-    let perf = Perf::open(tracefs::event_id("st_list_open1"), SELF, ANY_CPU).unwrap();
-    let mut text = String::new();
-    file.seek(SeekFrom::Start(0)).unwrap();
-    file.read_to_string(&mut text).unwrap();
-    assert_eq!(
-        text,
-        "st_list_open0\nst_list_open1 # Used by perf\n\nActive: 2\nBusy: 1\n"
-    );
-    drop(perf);
 }

@@ -26,8 +26,6 @@ tests!("pages":
     a_page_that_may_not_be_written_waits_for_the_next_change,
     a_protected_page_waits_for_the_next_change,
     an_unmapped_page_stalls_no_other_and_waits_for_the_next_change,
-    a_private_file_page_is_copied_not_written_through,
-    a_shared_file_page_is_written_in_place,
     a_shared_page_is_seen_by_all_its_mappings,
     unregistering_clears_a_dropped_page_of_a_file,
 );
@@ -256,49 +254,6 @@ fn an_unmapped_page_stalls_no_other_and_waits_for_the_next_change() {
     event.wait_set();
     top.disable("st_page_gone");
     event.wait_clear();
-}
-
-fn a_private_file_page_is_copied_not_written_through() {
-    let file = os::memory_file(PAGE as u64);
-    file.write_all_at(&[0xf0; PAGE], 0).unwrap();
-    let data = Data::open();
-    let private = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_PRIVATE).unwrap();
-    data.register_text("st_page_private u32 a", private.address(), 0)
-        .unwrap();
-    let top = Tracer::top();
-    top.enable("st_page_private");
-    let word = private.word(0);
-    wait::until("the bit", || word.load(Ordering::Relaxed) == 0xf0f0_f0f1);
-    let mut bytes = [0; PAGE];
-    file.read_exact_at(&mut bytes, 0).unwrap();
-    assert_eq!(bytes, [0xf0; PAGE], "the file was written to");
-    top.disable("st_page_private");
-    wait::until("it to be cleared", || {
-        word.load(Ordering::Relaxed) == 0xf0f0_f0f0
-    });
-    file.read_exact_at(&mut bytes, 0).unwrap();
-    assert_eq!(bytes, [0xf0; PAGE], "the file was written to");
-}
-
-fn a_shared_file_page_is_written_in_place() {
-    let file = os::memory_file(PAGE as u64);
-    file.write_all_at(&[0xf0; PAGE], 0).unwrap();
-    let data = Data::open();
-    let shared = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
-    data.register_text("st_page_shared u32 a", shared.address() + 8, 1)
-        .unwrap();
-    let top = Tracer::top();
-    let seen = || {
-        let mut bytes = [0; PAGE];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        bytes
-    };
-    let mut want = [0xf0; PAGE];
-    want[8] = 0xf2;
-    top.enable("st_page_shared");
-    wait::until("the bit in the file", || seen() == want);
-    top.disable("st_page_shared");
-    wait::until("it to be cleared", || seen() == [0xf0; PAGE]);
 }
 
 fn a_shared_page_is_seen_by_all_its_mappings() {

@@ -8,26 +8,20 @@ use crate::kit::child::{self, Line};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::{self, Tracer};
+use crate::kit::usage::grows_by_nothing;
 use crate::kit::{machine, os, tasks, wait};
-use crate::stress::load::grows_by_nothing;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::thread;
 
 tests!("processes":
-    a_registration_outlives_its_file,
-    exit_ends_registrations,
-    a_kill_ends_registrations,
     a_kill_while_enabled_ends_registrations,
-    exec_ends_registrations,
     a_process_may_end_while_its_pages_are_brought_in,
-    a_thread_that_registered_may_end,
     better_than_c_the_only_thread_that_registered_may_end,
     an_event_of_many_processes_sets_all_their_bits,
     one_process_ending_leaves_the_others_alone,
     toggling_while_processes_come_and_go,
-    spawned_programs_leave_the_parents_bits_alone,
     those_that_are_looked_at_again_leave_nothing.limit(300),
 );
 
@@ -41,43 +35,6 @@ fn hold(line: &mut Line, text: &str) {
     drop(page);
 }
 
-fn a_registration_outlives_its_file() {
-    let Event {
-        name, data, page, ..
-    } = Event::new("st_proc_outlives u32 a");
-    drop(data);
-    let top = Tracer::top();
-    let word = page.word(0);
-    for _ in 0..3 {
-        top.enable(&name);
-        wait::until("the bit to be set", || word.load(Ordering::Relaxed) == 1);
-        top.disable(&name);
-        wait::until("the bit to be cleared", || {
-            word.load(Ordering::Relaxed) == 0
-        });
-    }
-    assert!(tracefs::event_exists(&name));
-    Data::open().unregister_bit(page.address(), 0).unwrap();
-    wait_gone(&name);
-}
-
-fn exit_ends_registrations() {
-    let mut child = child::fork(|line| hold(line, "st_proc_exit u32 a"));
-    child.line.hear("holding");
-    assert!(tracefs::event_exists("st_proc_exit"));
-    child.line.say("end");
-    child.join();
-    wait_gone("st_proc_exit");
-}
-
-fn a_kill_ends_registrations() {
-    let mut child = child::fork(|line| hold(line, "st_proc_kill u32 a"));
-    child.line.hear("holding");
-    assert!(tracefs::event_exists("st_proc_kill"));
-    child.kill();
-    wait_gone("st_proc_kill");
-}
-
 fn a_kill_while_enabled_ends_registrations() {
     let mut child = child::fork(|line| hold(line, "st_proc_enabled u32 a"));
     child.line.hear("holding");
@@ -87,31 +44,6 @@ fn a_kill_while_enabled_ends_registrations() {
     assert!(tracefs::event_exists("st_proc_enabled"), "a tracer uses it");
     top.disable("st_proc_enabled");
     wait_gone("st_proc_enabled");
-}
-
-fn exec_ends_registrations() {
-    let mut child = child::fork(|line| {
-        // The file closes on exec by itself; closed before, the registration alone is left.
-        let event = Event::new("st_proc_exec u32 a");
-        drop(event.data);
-        line.say("registered");
-        line.hear("exec");
-        let error = Command::new("sleep")
-            .arg("1000")
-            .stdin(Stdio::null())
-            .exec();
-        panic!("exec: {error}");
-    });
-    child.line.hear("registered");
-    assert!(tracefs::event_exists("st_proc_exec"));
-    child.line.say("exec");
-    wait_gone("st_proc_exec");
-    // The process lives on. Its registrations end a little before it has its new name.
-    let name = format!("/proc/{}/comm", child.pid);
-    wait::until("the new program", || {
-        std::fs::read_to_string(&name).is_ok_and(|name| name.trim() == "sleep")
-    });
-    child.kill();
 }
 
 fn a_process_may_end_while_its_pages_are_brought_in() {
@@ -152,37 +84,20 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
     }
 }
 
-/// Registers from a thread that ends, and looks whether the bit still follows.
-fn bit_of_a_thread_that_ended(text: &str) {
-    let page = Mapping::new(1);
-    let register = || {
-        let data = Data::open();
-        data.register_text(text, page.address(), 0).unwrap();
-        data
-    };
-    let data = thread::scope(|scope| scope.spawn(register).join().unwrap());
-    drop(data);
-    let name = text.split(' ').next().unwrap();
-    let top = Tracer::top();
-    top.enable(name);
-    wait::until("the bit to be set", || {
-        page.word(0).load(Ordering::Relaxed) == 1
-    });
-    top.disable(name);
-    wait::until("the bit to be cleared", || {
-        page.word(0).load(Ordering::Relaxed) == 0
-    });
-}
-
-fn a_thread_that_registered_may_end() {
-    let _first = Event::new("st_proc_first u32 a");
-    bit_of_a_thread_that_ended("st_proc_thread u32 a");
-}
-
 fn better_than_c_the_only_thread_that_registered_may_end() {
     // C keeps registrations with the tasks that came after the first one; the contract says that
     // they belong to the address space.
-    bit_of_a_thread_that_ended("st_proc_only u32 a");
+    let register = || Event::new("st_proc_only u32 a");
+    let Event {
+        name, data, page, ..
+    } = thread::spawn(register).join().unwrap();
+    drop(data);
+    let top = Tracer::top();
+    let word = || page.word(0).load(Ordering::Relaxed);
+    top.enable(&name);
+    wait::until("the bit to be set", || word() == 1);
+    top.disable(&name);
+    wait::until("the bit to be cleared", || word() == 0);
 }
 
 /// In a child: registers, and says what its bit becomes, as often as asked.
@@ -275,20 +190,6 @@ fn toggling_while_processes_come_and_go() {
     event.wait_set();
     top.disable(&event.name);
     event.wait_clear();
-}
-
-fn spawned_programs_leave_the_parents_bits_alone() {
-    let event = Event::new("st_proc_spawn u32 a");
-    let top = Tracer::top();
-    for _ in 0..3 {
-        assert!(Command::new("true").status().unwrap().success());
-        top.enable(&event.name);
-        event.wait_set();
-        assert!(Command::new("true").status().unwrap().success());
-        assert!(event.bit());
-        top.disable(&event.name);
-        event.wait_clear();
-    }
 }
 
 /// A process whose memory a child leaves, and one whose bit is not there, is looked at again after a while. Here

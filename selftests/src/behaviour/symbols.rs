@@ -8,8 +8,8 @@ use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::machine::Log;
+use crate::kit::module::nothing_is_left;
 use crate::kit::{module, os};
-use crate::stress::load::nothing_is_left;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 

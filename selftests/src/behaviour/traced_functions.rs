@@ -6,9 +6,9 @@ use crate::harness::Test;
 use crate::kit::child;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
+use crate::kit::module::nothing_is_left;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::{module, os};
-use crate::stress::load::nothing_is_left;
 use std::fs;
 use std::path::Path;
 

@@ -93,10 +93,12 @@ pub fn checks() -> Vec<Vec<Check>> {
 fn must_follow(page: &Mapping) {
     let tracer = Tracer::instance("st_follow");
     let word = || page.word(0).load(Ordering::Relaxed);
-    tracer.enable(NAME);
-    wait::until("the bit to be set", || word() == 1);
-    tracer.disable(NAME);
-    wait::until("the bit to be cleared", || word() == 0);
+    for _ in 0..3 {
+        tracer.enable(NAME);
+        wait::until("the bit to be set", || word() == 1);
+        tracer.disable(NAME);
+        wait::until("the bit to be cleared", || word() == 0);
+    }
 }
 
 fn outlives_its_file() {
@@ -227,8 +229,14 @@ fn child_outlives() {
 
 fn spawned() {
     let event = Event::new(TEXT);
-    assert!(Command::new("true").status().unwrap().success());
+    let spawn = || assert!(Command::new("true").status().unwrap().success());
+    spawn();
     must_follow(&event.page);
+    let tracer = Tracer::instance(NAME);
+    tracer.enable(NAME);
+    event.wait_set();
+    spawn();
+    expect(event.bit(), true);
 }
 
 fn threads() {
@@ -319,29 +327,43 @@ fn unmapped_beside() {
     expect(gone.unregister(), Err(Errno::EFAULT));
 }
 
-/// Registers with a page of a file of zeros, attaches, and gives the file's first word then.
-fn bit_in_a_file(flags: i32) -> u32 {
+/// Registers a bit in a page of a file that is full of 0xf0. What becomes of the file when the bit changes?
+fn bit_in_a_file(flags: i32, is_written: bool) {
+    const OLD: [u8; PAGE] = [0xf0; PAGE];
     let file = os::memory_file(PAGE as u64);
+    file.write_all_at(&OLD, 0).unwrap();
     let page = Mapping::of_file(&file, 1, READ_WRITE, flags).unwrap();
-    let data = Data::open();
-    expect(data.register_text(TEXT, page.address(), 0), Ok(0));
+    let (data, address) = (Data::open(), page.address() + 8);
+    expect(data.register_text(TEXT, address, 1), Ok(0));
+    let is = |value: u8| {
+        let word = u32::from_ne_bytes([value, 0xf0, 0xf0, 0xf0]);
+        wait::until("the bit to follow", || {
+            page.word(8).load(Ordering::Relaxed) == word
+        });
+        let (mut bytes, mut want) = ([0; PAGE], OLD);
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        if is_written {
+            want[8] = value;
+        }
+        assert!(
+            bytes == want,
+            "the file is wrong, with {value:#x} in memory"
+        );
+    };
     let tracer = Tracer::instance(NAME);
     tracer.enable(NAME);
-    wait::until("the bit to be set", || {
-        page.word(0).load(Ordering::Relaxed) == 1
-    });
-    let mut word = [0; 4];
-    file.read_exact_at(&mut word, 0).unwrap();
-    expect(data.unregister_bit(page.address(), 0), Ok(()));
-    u32::from_ne_bytes(word)
+    is(0xf2);
+    tracer.disable(NAME);
+    is(0xf0);
+    expect(data.unregister_bit(address, 1), Ok(()));
 }
 
 fn private_file() {
-    expect(bit_in_a_file(libc::MAP_PRIVATE), 0);
+    bit_in_a_file(libc::MAP_PRIVATE, false);
 }
 
 fn shared_file() {
-    expect(bit_in_a_file(libc::MAP_SHARED), 1);
+    bit_in_a_file(libc::MAP_SHARED, true);
 }
 
 fn flood() {

@@ -3,8 +3,9 @@
 //! "The enable bit".
 
 use super::check::{expect, Check, Row, NAME, TEXT};
-use crate::kit::abi::Register;
+use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::wait;
@@ -59,6 +60,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                     &[Consumer::Top, Consumer::Instance],
                 ),
                 (
+                    "follows_the_last_of_instance_and_top",
+                    &[Consumer::Instance, Consumer::Top],
+                ),
+                (
                     "follows_the_last_of_ftrace_and_perf",
                     &[Consumer::Top, Consumer::Perf],
                 ),
@@ -85,6 +90,36 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
+        FOLLOWS.all(
+            follows_switch,
+            (),
+            &[
+                (
+                    "follows_the_switch_of_the_group_with_all_its_events",
+                    (false, GROUP_SWITCH, ["1", "0"], true),
+                ),
+                (
+                    "follows_the_switch_of_the_group_in_an_instance",
+                    (true, GROUP_SWITCH, ["1", "0"], true),
+                ),
+                (
+                    "follows_the_switch_of_all_events_in_an_instance",
+                    (true, "events/enable", ["1", "0"], true),
+                ),
+                (
+                    "follows_set_event_by_group_and_name",
+                    (true, "set_event", ["user_events:st_conform", ""], false),
+                ),
+                (
+                    "follows_set_event_by_name",
+                    (true, "set_event", ["st_conform", ""], false),
+                ),
+                (
+                    "follows_set_event_by_group",
+                    (true, "set_event", ["user_events:", ""], true),
+                ),
+            ],
+        ),
         ALONE.all(
             alone,
             (),
@@ -100,7 +135,10 @@ pub fn checks() -> Vec<Vec<Check>> {
         ),
         ALONE.scenarios(&[
             ("two_bits_of_a_word_follow_their_own_events", two_events),
+            ("40_events_have_bits_of_their_own", many_events),
             ("all_bits_of_an_event_follow", all_bits),
+            ("bits_on_several_pages_follow", several_pages),
+            ("no_other_bit_of_the_page_changes", whole_page),
         ]),
     ]
 }
@@ -133,6 +171,8 @@ fn at_register((size, bit, attached): (u8, u8, bool), want: bool) {
         if want { ones } else { without },
     );
 }
+
+const GROUP_SWITCH: &str = "events/user_events/enable";
 
 /// What can be attached.
 #[derive(Clone, Copy)]
@@ -168,6 +208,8 @@ impl Consumer {
         match self {
             Consumer::Top => {
                 Tracer::top().enable(NAME);
+                // Enabling what is enabled changes nothing.
+                Tracer::top().enable(NAME);
                 Attached::Tracer(Tracer::top())
             }
             Consumer::Instance | Consumer::RemovedInstance => {
@@ -184,8 +226,8 @@ impl Consumer {
             Consumer::Trigger => trigger("stacktrace if a == 1"),
             Consumer::Histogram => trigger("hist:keys=a"),
             Consumer::Group => {
-                set("events/user_events/enable", "1");
-                Attached::File("events/user_events/enable", "0")
+                set(GROUP_SWITCH, "1");
+                Attached::File(GROUP_SWITCH, "0")
             }
             Consumer::SetEvent => {
                 set("set_event", "user_events:st_conform");
@@ -216,7 +258,7 @@ impl Attached {
 fn follows(consumers: &[Consumer], (): ()) {
     let event = Event::new(TEXT);
     let id = event.id();
-    for _ in 0..2 {
+    for _ in 0..3 {
         expect(event.bit(), false);
         let mut attached = Vec::new();
         for consumer in consumers {
@@ -230,6 +272,30 @@ fn follows(consumers: &[Consumer], (): ()) {
         }
         last.end();
         event.wait_clear();
+    }
+}
+
+/// A file, of the top tracer or of an instance; what to write to it to enable the event and, or not, another one; and what
+/// disables it.
+type Switch = (bool, &'static str, [&'static str; 2], bool);
+
+fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
+    let (event, other) = (Event::new(TEXT), Event::new("st_other u32 a"));
+    let tracer = match in_instance {
+        true => Tracer::instance(NAME),
+        false => Tracer::top(),
+    };
+    if file == "events/enable" {
+        // All that goes on in the kernel would be recorded.
+        tracer.control("tracing_on", "0");
+    }
+    for (word, value) in [(on, true), (off, false)] {
+        tracer.control(file, word);
+        for (event, value) in [(&event, value), (&other, value && and_other)] {
+            wait::until("the bit to follow", || event.bit() == value);
+            let state = tracer.get(&event.name, "enable");
+            expect(state.starts_with('1'), value);
+        }
     }
 }
 
@@ -273,6 +339,90 @@ fn two_events() {
     wait::until("both bits", || word() == 3);
     tracer.disable("st_other");
     wait::until("the first event's bit", || word() == 1);
+}
+
+fn many_events() {
+    const EVENTS: usize = 40;
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let name = |i| format!("st_bit{i}");
+    for i in 0..EVENTS {
+        let address = page.address() + 4 * i as u64;
+        let got = data.register_text(&format!("{} u32 a", name(i)), address, 0);
+        expect(got, Ok(i as u32));
+    }
+    let words =
+        || -> [u32; EVENTS] { std::array::from_fn(|i| page.word(4 * i).load(Ordering::Relaxed)) };
+    let top = Tracer::top();
+    for chosen in [0, 7, EVENTS - 1] {
+        top.enable(&name(chosen));
+        let want: [u32; EVENTS] = std::array::from_fn(|i| (i == chosen).into());
+        wait::until("the bit of this event alone", || words() == want);
+        top.disable(&name(chosen));
+        wait::until("all bits to be clear", || words() == [0; EVENTS]);
+    }
+}
+
+fn several_pages() {
+    let event = Event::new(TEXT);
+    let pages = Mapping::kept(4);
+    let words: Vec<usize> = (0..4 * PAGE).step_by(512).collect();
+    for &word in &words {
+        for bit in [0, 17] {
+            let address = pages.address() + word as u64;
+            expect(event.data.register_text(TEXT, address, bit), Ok(0));
+        }
+    }
+    let all = |value| {
+        let mut words = words.iter().map(|&at| pages.word(at));
+        words.all(|word| word.load(Ordering::Relaxed) == value)
+    };
+    let top = Tracer::top();
+    top.enable(NAME);
+    wait::until("all bits to be set", || all((1 << 17) | 1));
+    top.disable(NAME);
+    wait::until("all bits to be cleared", || all(0));
+}
+
+fn whole_page() {
+    /// Offset, size and bit of words, at both ends of the page, too.
+    const WORDS: [(u64, u8, u8); 12] = [
+        (16, 4, 0),
+        (32, 4, 1),
+        (48, 4, 15),
+        (64, 4, 31),
+        (84, 4, 0),
+        (100, 4, 31),
+        (112, 8, 0),
+        (128, 8, 31),
+        (144, 8, 32),
+        (160, 8, 63),
+        (4092, 4, 31),
+        (4080, 8, 63),
+    ];
+    const LONGS: usize = PAGE / 8 - 1;
+    let event = Event::new(TEXT);
+    let mut bits = [0u64; LONGS];
+    for (offset, size, bit) in WORDS {
+        register(&event, offset, size, bit);
+        // The first 8 bytes are the event's own.
+        bits[offset as usize / 8 - 1] |= 1 << (u64::from(bit) + (offset & 4) * 8);
+    }
+    let long = |i: usize| event.page.long(8 * (i + 1));
+    let longs = || -> [u64; LONGS] { std::array::from_fn(|i| long(i).load(Ordering::Relaxed)) };
+    let top = Tracer::top();
+    for others in [0, u64::MAX, 0x5555_5555_5555_5555, 0xaaaa_aaaa_aaaa_aaaa] {
+        let (on, off) = (
+            bits.map(|bits| others | bits),
+            bits.map(|bits| others & !bits),
+        );
+        for (i, value) in off.into_iter().enumerate() {
+            long(i).store(value, Ordering::Relaxed);
+        }
+        top.enable(NAME);
+        wait::until("exactly the registered bits to be set", || longs() == on);
+        top.disable(NAME);
+        wait::until("exactly these to be cleared", || longs() == off);
+    }
 }
 
 fn all_bits() {

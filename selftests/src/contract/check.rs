@@ -154,6 +154,23 @@ impl ValidRequest {
     }
 }
 
+/// The description of [`NAME`] with these fields.
+pub fn described(fields: &str) -> String {
+    format!("{NAME} {fields}").trim_end().to_string()
+}
+
+/// Registers these with flags in a process that ends, having closed all.
+pub fn register_and_exit(texts: &[&str], flags: u16) {
+    child::fork(|_| {
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        for (bit, text) in texts.iter().enumerate() {
+            let got = data.register_flags(text, page.address(), bit as u8, flags);
+            expect(got, Ok(bit as u32));
+        }
+    })
+    .join();
+}
+
 /// Deletes an event as soon as nothing uses it: what ended a moment ago may take a moment to settle.
 pub fn delete_when_idle(data: &Data, name: &str) -> Result<()> {
     let mut last = Ok(());

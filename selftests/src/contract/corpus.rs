@@ -11,7 +11,7 @@ use crate::kit::abi::{
 };
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
-use crate::kit::{os, tracefs, wait};
+use crate::kit::{implementation, os, tracefs, wait};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions};
@@ -357,7 +357,7 @@ fn descriptions_are_taken_or_refused() {
     let page = Mapping::kept(1);
     let (mut wrong, mut taken, mut refused) = (Vec::new(), 0, 0);
     for text in corpus() {
-        let should = match super::is_against_c() {
+        let should = match implementation::is_c() {
             true => in_c(&text),
             false => in_contract(&text),
         };

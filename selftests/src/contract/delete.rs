@@ -3,22 +3,21 @@
 //! "Delete and lifetime": what goes by `DIAG_IOCSDEL`, and what stays until it does.
 
 use super::check::{
-    delete_when_idle, expect, in_child_then_delete, Check, DeletedAtEnd, Row, ValidRequest, NAME,
-    TEXT,
+    delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
+    NAME, TEXT,
 };
+use super::formats::Formats;
 use super::lifetime::an_event_comes_and_goes;
-use super::listing;
-use super::register::{Place, KERNEL, NON_CANONICAL};
-use super::sharing::register_format;
-use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, STATUS};
+use super::register::Place;
+use crate::kit::abi::{Data, DIAG_IOCSDEL, MULTI_FORMAT, PERSIST};
 use crate::kit::child;
+use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
-use crate::kit::event::Event;
-use crate::kit::memory::Mapping;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::memory::{KERNEL, NON_CANONICAL};
 use crate::kit::os;
-use crate::kit::tracefs::count_of_events;
+use crate::kit::tracefs::{count_of_events, event_exists, formats_of};
 use crate::kit::wait;
-use std::fs;
 
 const PERSISTS: Row = Row::new("lifetime", "With PERSIST it stays until deleted");
 const UNKNOWN: Row = Row::new(
@@ -27,6 +26,12 @@ const UNKNOWN: Row = Row::new(
 );
 const READ_ONLY: Row = Row::new("delete", "DIAG_IOCSDEL deletes what is not in use");
 const MAY: Row = Row::new("delete", "persistent without the capability → EPERM");
+const NAME_IS_ENOUGH: Row = Row::better_than_c(
+    5,
+    "delete",
+    "-:NAME: the name is enough; all formats of a multi-format name go",
+    "got Err(ENOENT)",
+);
 const FORMATS: Row = Row::new("delete", "All formats of a multi-format name go");
 
 pub fn checks() -> Vec<Vec<Check>> {
@@ -89,41 +94,63 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        READ_ONLY.scenarios(&[("works_through_a_read_only_file", delete_read_only)]),
+        READ_ONLY.scenarios(&[
+            ("works_through_a_read_only_file", delete_read_only),
+            ("an_unused_event_goes_and_can_be_made_anew", unused),
+        ]),
         MAY.scenarios(&[
             (
                 "persistent_without_the_capability_is_eperm",
-                delete_unprivileged_persistent,
+                persistent_unprivileged,
             ),
             (
                 "dynamic_without_the_capability_is_eperm",
-                delete_unprivileged_dynamic,
+                dynamic_unprivileged,
             ),
-            (
-                "in_use_without_the_capability_is_ebusy",
-                delete_unprivileged_busy,
-            ),
+            ("in_use_without_the_capability_is_ebusy", busy_unprivileged),
         ]),
         FORMATS.scenarios(&[
-            ("all_formats_go", all_formats_go),
-            ("a_format_by_its_own_name_is_enoent", format_by_its_name),
+            ("all_formats_go_and_no_other_name", all_formats_go),
             ("formats_in_use_are_ebusy", formats_in_use),
         ]),
+        FORMATS.cases(
+            formats_by_line,
+            &[
+                (
+                    "a_line_with_fields_deletes_that_format",
+                    "-:st_conform u64 a",
+                    2,
+                ),
+                (
+                    "a_line_with_group_and_fields_deletes_that_format",
+                    "-:user_events_multi/st_conform u8 a; u8 b",
+                    2,
+                ),
+            ],
+        ),
+        NAME_IS_ENOUGH.cases(
+            formats_by_line,
+            &[
+                ("a_line_deletes_all_formats", "-:st_conform", 0),
+                (
+                    "a_line_in_the_spelling_of_the_listing_deletes_all_formats",
+                    "!u:st_conform",
+                    0,
+                ),
+                (
+                    "a_line_with_group_deletes_all_formats",
+                    "-:user_events_multi/st_conform",
+                    0,
+                ),
+            ],
+        ),
     ]
 }
 
 /// Registers with these flags in a process that ends.
 fn persists(flags: u16, want: bool) {
     in_child_then_delete(NAME, || {
-        child::fork(|_| {
-            let good = ValidRequest::new(TEXT);
-            let request = Register {
-                flags,
-                ..good.request()
-            };
-            expect(good.data.register(&request), Ok(0));
-        })
-        .join();
+        register_and_exit(&[TEXT], flags);
         if want {
             an_event_comes_and_goes();
             expect(count_of_events(), 1);
@@ -135,23 +162,10 @@ fn persists(flags: u16, want: bool) {
     });
 }
 
-/// Registers persistently, in a process that ends.
-fn make_persistent() {
-    child::fork(|_| {
-        let good = ValidRequest::new(TEXT);
-        let request = Register {
-            flags: 1,
-            ..good.request()
-        };
-        expect(good.data.register(&request), Ok(0));
-    })
-    .join();
-}
-
 fn persistent_again() {
     in_child_then_delete(NAME, || {
-        make_persistent();
-        make_persistent();
+        register_and_exit(&[TEXT], PERSIST);
+        register_and_exit(&[TEXT], PERSIST);
         an_event_comes_and_goes();
         expect(count_of_events(), 1);
     });
@@ -159,8 +173,8 @@ fn persistent_again() {
 
 fn shared_plainly() {
     in_child_then_delete(NAME, || {
-        make_persistent();
-        child::fork(|_| drop(Event::new(TEXT))).join();
+        register_and_exit(&[TEXT], PERSIST);
+        register_and_exit(&[TEXT], 0);
         an_event_comes_and_goes();
         expect(count_of_events(), 1);
     });
@@ -170,7 +184,7 @@ fn shared_persistently() {
     in_child_then_delete(NAME, || {
         child::fork(|_| {
             let _event = Event::new(TEXT);
-            make_persistent();
+            register_and_exit(&[TEXT], PERSIST);
         })
         .join();
         wait::until("the event to go", || count_of_events() == 0);
@@ -195,92 +209,106 @@ fn delete_at(place: Place, want: Result<()>) {
 
 fn delete_read_only() {
     let _deleted = DeletedAtEnd(NAME);
-    expect(listing::command("u:st_conform"), Ok(()));
+    expect(dynamic::run("u:st_conform"), Ok(()));
     expect(Data::open_read_only().delete(NAME), Ok(()));
     expect(count_of_events(), 0);
 }
 
-/// Deletes in a process without capabilities, which may have to wait until the event is idle.
-fn delete_unprivileged(delete: fn(&Data) -> Result<()>, want: Result<()>) {
+fn unused() {
+    for _ in 0..5 {
+        let event = Event::new(TEXT);
+        expect(event.unregister(), Ok(()));
+        drop(event);
+        // It goes by itself: deleting it either comes first or finds nothing.
+        let data = Data::open();
+        let got = delete_when_idle(&data, NAME);
+        assert!(matches!(got, Ok(()) | Err(Errno::ENOENT)), "{got:?}");
+        wait_gone(NAME);
+        expect(data.delete(NAME), Err(Errno::ENOENT));
+    }
+}
+
+/// Deletes in a process without capabilities.
+fn delete_unprivileged(delete: fn(&Data, &str) -> Result<()>, want: Result<()>) {
     child::fork(|_| {
         let data = Data::open();
         os::become_unprivileged();
-        expect(delete(&data), want);
+        expect(delete(&data, NAME), want);
     })
     .join();
 }
 
-fn when_idle(data: &Data) -> Result<()> {
-    delete_when_idle(data, NAME)
-}
-
-fn at_once(data: &Data) -> Result<()> {
-    data.delete(NAME)
-}
-
-fn delete_unprivileged_persistent() {
+fn persistent_unprivileged() {
     in_child_then_delete(NAME, || {
-        make_persistent();
-        delete_unprivileged(when_idle, Err(Errno::EPERM));
+        register_and_exit(&[TEXT], PERSIST);
+        delete_unprivileged(delete_when_idle, Err(Errno::EPERM));
         expect(count_of_events(), 1);
     });
 }
 
-fn delete_unprivileged_dynamic() {
+fn dynamic_unprivileged() {
     let _deleted = DeletedAtEnd(NAME);
-    expect(listing::command("u:st_conform"), Ok(()));
-    delete_unprivileged(at_once, Err(Errno::EPERM));
+    expect(dynamic::run("u:st_conform"), Ok(()));
+    delete_unprivileged(Data::delete, Err(Errno::EPERM));
     expect(count_of_events(), 1);
 }
 
-fn delete_unprivileged_busy() {
+fn busy_unprivileged() {
     in_child_then_delete(NAME, || {
-        make_persistent();
+        register_and_exit(&[TEXT], PERSIST);
         let _event = Event::new(TEXT);
-        delete_unprivileged(at_once, Err(Errno::EBUSY));
+        delete_unprivileged(Data::delete, Err(Errno::EBUSY));
     });
 }
 
-/// Makes three persistent formats, in a process that ends.
-fn make_formats() {
-    child::fork(|_| {
-        for fields in ["", " u32 a", " u64 a"] {
-            let good = ValidRequest::new(&format!("{NAME}{fields}"));
-            let request = Register {
-                flags: 3,
-                ..good.request()
-            };
-            expect(good.data.register(&request), Ok(0));
-        }
-    })
-    .join();
-    an_event_comes_and_goes();
-    expect(count_of_events(), 3);
-}
+const THREE: [&str; 3] = [
+    "st_conform u32 a",
+    "st_conform u64 a",
+    "st_conform u8 a; u8 b",
+];
 
 fn all_formats_go() {
-    in_child_then_delete(NAME, || {
-        make_formats();
-        expect(delete_when_idle(&Data::open(), NAME), Ok(()));
-        expect(count_of_events(), 0);
-    });
+    const ALIKE: [&str; 2] = ["st_confor", "st_conform2"];
+    let _deleted = [ALIKE[0], ALIKE[1], NAME].map(DeletedAtEnd);
+    // Beside them: one without the flag, which goes too, and names that look alike.
+    register_and_exit(&ALIKE, PERSIST | MULTI_FORMAT);
+    register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
+    register_and_exit(&THREE[..1], PERSIST);
+    an_event_comes_and_goes();
+    expect(count_of_events(), 6);
+    // A format alone has no name to be deleted by.
+    let data = Data::open();
+    let format = formats_of(NAME).swap_remove(0);
+    let (_, name) = format.split_once('/').unwrap();
+    expect(data.delete(name), Err(Errno::ENOENT));
+    expect(count_of_events(), 6);
+    expect(delete_when_idle(&data, NAME), Ok(()));
+    expect((formats_of(NAME).len(), event_exists(NAME)), (0, false));
+    expect(data.delete(NAME), Err(Errno::ENOENT));
+    for name in ALIKE {
+        expect(formats_of(name).len(), 1);
+        expect(delete_when_idle(&data, name), Ok(()));
+    }
 }
 
-fn format_by_its_name() {
+/// Deletes formats by a line of `dynamic_events`. How many of three are left?
+fn formats_by_line(line: &str, want: usize) {
     in_child_then_delete(NAME, || {
-        make_formats();
-        let status = fs::read_to_string(STATUS).unwrap();
-        let name = status.lines().next().unwrap();
-        assert!(name.starts_with("st_conform."), "{status}");
-        expect(Data::open().delete(name), Err(Errno::ENOENT));
-        expect(count_of_events(), 3);
+        register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
+        let mut last = Ok(());
+        wait::comes(|| {
+            last = dynamic::run(line);
+            last != Err(Errno::EBUSY)
+        });
+        expect(last, Ok(()));
+        expect(formats_of(NAME).len(), want);
     });
 }
 
 fn formats_in_use() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    register_format(&data, &page, 0, "u32 a");
-    register_format(&data, &page, 1, "u64 a");
-    expect(data.delete(NAME), Err(Errno::EBUSY));
+    let formats = Formats::new();
+    expect(formats.register(0, "u32 a"), Ok(0));
+    expect(formats.register(1, "u64 a"), Ok(1));
+    expect(formats.data.delete(NAME), Err(Errno::EBUSY));
     expect(count_of_events(), 2);
 }

@@ -3,13 +3,13 @@
 //! "Event descriptions": names and fields, taken or refused.
 
 use super::check::{expect, Check, Row, TEXT};
-use crate::kit::abi::{Data, Register};
+use super::formats::id_of;
+use crate::kit::abi::{Data, MULTI_FORMAT};
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::count_of_events;
-use std::ffi::CString;
+use crate::kit::tracefs::{count_of_events, formats_of};
 
 const NAME: Row = Row::new(
     "names",
@@ -93,6 +93,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
+        BAD_NAME.scenarios(&[(
+            "the_suffix_of_a_format_counts_for_its_255_bytes",
+            longest_with_suffix,
+        )]),
         FLAGS.all(
             refused,
             Errno::EINVAL,
@@ -407,12 +411,24 @@ fn refused(text: &str, want: Errno) {
 
 fn long_name((length, flags): (usize, u16), want: Result<u32>) {
     let (data, page) = (Data::open(), Mapping::kept(1));
-    let text = CString::new(format!("st_{} u32 a", "x".repeat(length - 3))).unwrap();
-    let request = Register {
-        flags,
-        ..Register::new(page.address(), text.as_ptr() as u64)
-    };
-    expect(data.register(&request), want);
+    let text = format!("st_{} u32 a", "x".repeat(length - 3));
+    let got = data.register_flags(&text, page.address(), 0, flags);
+    expect(got, want);
+}
+
+fn longest_with_suffix() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let name = |length: usize| format!("st_{}", "x".repeat(length - 3));
+    let register = |name: &str| data.register_flags(name, page.address(), 0, MULTI_FORMAT);
+    expect(register(&name(300)), Err(Errno::EINVAL));
+    expect(register("st_next"), Ok(0));
+    expect(data.unregister_bit(page.address(), 0), Ok(()));
+    // The next one's suffix.
+    let id = id_of(&formats_of("st_next")[0]) + 1;
+    let length = 255 - format!(".{id:x}").len();
+    expect(register(&name(length + 1)), Err(Errno::EINVAL));
+    expect(register(&name(length)), Ok(1));
+    expect(formats_of(&name(length)).len(), 1);
 }
 
 fn shown(text: &str, want: &str) {

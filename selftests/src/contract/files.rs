@@ -2,19 +2,20 @@
 
 //! "Files": the files, what may be done with them, and `user_events_max`.
 
-use super::check::{expect, Check, Row, TEXT};
-use super::listing;
-use crate::kit::abi::{Data, DATA, DIAG_IOCSREG, STATUS};
+use super::check::{delete_when_idle, expect, Check, Row, TEXT};
+use crate::kit::abi::{Data, DATA, DIAG_IOCSREG, MULTI_FORMAT, PERSIST, STATUS};
+use crate::kit::child;
+use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
+use crate::kit::max_events::{self, Limit, DEFAULT};
 use crate::kit::memory::{Mapping, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::tracefs;
+use crate::kit::wait;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
-
-const MAX: &str = "/proc/sys/kernel/user_events_max";
 
 const MODES: Row = Row::new(
     "files",
@@ -41,7 +42,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[
                 ("data_is_0640", DATA, 0o640),
                 ("status_is_0440", STATUS, 0o440),
-                ("max_is_0644", MAX, 0o644),
+                ("max_is_0644", max_events::PATH, 0o644),
             ],
         ),
         MODES.all(
@@ -50,7 +51,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[
                 ("data_belongs_to_root", DATA),
                 ("status_belongs_to_root", STATUS),
-                ("max_belongs_to_root", MAX),
+                ("max_belongs_to_root", max_events::PATH),
             ],
         ),
         DATA_FILE.cases(
@@ -174,10 +175,12 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[
                 ("minus_1_is_einval", "-1"),
                 ("minus_32768_is_einval", "-32768"),
+                ("minus_hexadecimal_1_is_einval", "-0x1"),
                 ("junk_is_einval", "junk"),
                 ("junk_behind_a_number_is_einval", "12x"),
                 ("a_fraction_is_einval", "1.5"),
                 ("above_u32_is_einval", "4294967296"),
+                ("above_u64_is_einval", "18446744073709551616"),
                 ("far_above_u32_is_einval", "99999999999999999999"),
             ],
         ),
@@ -195,10 +198,8 @@ pub fn checks() -> Vec<Vec<Check>> {
         LIMIT.scenarios(&[
             ("is_32768_by_default", default_max),
             ("tells_what_was_set", tells_max),
+            ("only_root_may_change_it", max_unprivileged),
             ("the_event_past_it_is_emfile", past_max),
-            ("a_format_past_it_is_emfile", format_past_max),
-            ("a_dynamic_event_past_it_is_emfile", dynamic_past_max),
-            ("an_event_that_exists_is_shared_at_the_limit", shared_at_max),
             ("a_lower_one_takes_no_event_away", lower_max),
             ("an_event_that_goes_makes_room", room_at_max),
         ]),
@@ -274,91 +275,148 @@ fn command(command: u64, want: Result<()>) {
     expect(os::ioctl(&data.file, command, 0).map(drop), want);
 }
 
-/// Puts `user_events_max` back when dropped.
-struct Restored(String);
-
-impl Restored {
-    fn new() -> Restored {
-        Restored(fs::read_to_string(MAX).expect(MAX))
-    }
-}
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        fs::write(MAX, &self.0).expect(MAX);
-    }
-}
-
 fn set_max(value: &str, want: Result<()>) {
-    let restored = Restored::new();
-    let got = fs::write(MAX, value).map_err(Errno::from);
-    let now = fs::read_to_string(MAX).expect(MAX);
-    expect(got, want);
+    let _limit = Limit::new(1000);
+    expect(max_events::set(value), want);
     if want.is_err() {
-        expect(now, restored.0.clone());
+        expect(max_events::get(), 1000);
     }
 }
 
 fn default_max() {
-    expect(fs::read_to_string(MAX).expect(MAX).trim(), "32768");
+    expect(max_events::get(), DEFAULT);
 }
 
 fn tells_max() {
-    let _restored = Restored::new();
-    fs::write(MAX, "4711").expect(MAX);
-    expect(fs::read_to_string(MAX).expect(MAX).trim(), "4711");
+    let limit = Limit::new(4711);
+    for most in [0, 1, DEFAULT, u32::MAX] {
+        limit.set(most);
+    }
 }
 
-/// With one event there, and room for as many.
-fn full() -> (Restored, Event) {
-    let restored = Restored::new();
-    let event = Event::new(TEXT);
-    fs::write(MAX, "1").expect(MAX);
-    (restored, event)
+fn max_unprivileged() {
+    child::fork(|_| {
+        os::become_unprivileged();
+        // All may read it.
+        expect(max_events::get(), DEFAULT);
+        expect(max_events::set("1"), Err(Errno::EACCES));
+    })
+    .join();
+    expect(max_events::get(), DEFAULT);
+}
+
+/// Events of one file, each with a bit of a word.
+struct Numbered {
+    data: Data,
+    page: Mapping,
+}
+
+impl Numbered {
+    fn new() -> Numbered {
+        Numbered {
+            data: Data::open(),
+            page: Mapping::kept(1),
+        }
+    }
+
+    /// Registers the event with this number.
+    fn register(&self, number: u8) -> Result<u32> {
+        self.register_flags(number, 0)
+    }
+
+    fn register_flags(&self, number: u8, flags: u16) -> Result<u32> {
+        let (text, address) = (format!("st_max_{number} u32 a"), self.page.address());
+        self.data.register_flags(&text, address, number, flags)
+    }
+
+    fn unregister(&self, number: u8) {
+        let got = self.data.unregister_bit(self.page.address(), number);
+        expect(got, Ok(()));
+    }
 }
 
 fn past_max() {
-    let (_restored, event) = full();
-    let got = event
-        .data
-        .register_text("st_other", event.page.address(), 1);
+    let limit = Limit::new(4);
+    let (events, other) = (Numbered::new(), Numbered::new());
+    // All kinds count.
+    for (number, flags) in [(0, 0), (1, MULTI_FORMAT), (2, 0)] {
+        expect(events.register_flags(number, flags), Ok(number.into()));
+    }
+    expect(dynamic::run("u:st_max_3 u32 a"), Ok(()));
+    for flags in [0, PERSIST, MULTI_FORMAT, PERSIST | MULTI_FORMAT] {
+        expect(events.register_flags(4, flags), Err(Errno::EMFILE));
+    }
+    expect(dynamic::run("u:st_max_4 u32 a"), Err(Errno::EMFILE));
+    expect(tracefs::count_of_events(), 4);
+
+    // The limit is on events, not on their users.
+    expect(other.register(0), Ok(0));
+    expect(other.register(3), Ok(1));
+    expect(dynamic::run("u:st_max_3 u32 a"), Ok(()));
+    // Another format is another event.
+    let (text, address) = ("st_max_1 u64 a", other.page.address());
+    let got = other.data.register_flags(text, address, 1, MULTI_FORMAT);
     expect(got, Err(Errno::EMFILE));
-    expect(tracefs::count_of_events(), 1);
-}
+    // Bad descriptions come first.
+    expect(dynamic::run("u:st_max_4 long a"), Err(Errno::EINVAL));
 
-fn format_past_max() {
-    let (_restored, event) = full();
-    let request = crate::kit::abi::Register {
-        enable_bit: 1,
-        flags: 2,
-        ..crate::kit::abi::Register::new(event.page.address(), c"st_other".as_ptr() as u64)
-    };
-    expect(event.data.register(&request), Err(Errno::EMFILE));
-}
+    // What failed left the file's indices alone.
+    limit.set(5);
+    expect(events.register(4), Ok(3));
+    expect(events.register(5), Err(Errno::EMFILE));
+    limit.set(0);
+    expect(events.register(5), Err(Errno::EMFILE));
+    drop(limit);
+    expect(events.register(5), Ok(4));
 
-fn dynamic_past_max() {
-    let (_restored, _event) = full();
-    expect(listing::command("u:st_other"), Err(Errno::EMFILE));
-}
-
-fn shared_at_max() {
-    let (_restored, event) = full();
-    let got = event.data.register_text(TEXT, event.page.address(), 1);
-    expect(got, Ok(event.index));
+    other.unregister(3);
+    drop(other);
+    expect(delete_when_idle(&events.data, "st_max_3"), Ok(()));
 }
 
 fn lower_max() {
-    let (_restored, event) = full();
-    fs::write(MAX, "0").expect(MAX);
-    expect(tracefs::count_of_events(), 1);
-    let got = event.data.register_text(TEXT, event.page.address(), 1);
-    expect(got, Ok(event.index));
+    let events = Numbered::new();
+    for number in 0..3 {
+        expect(events.register(number), Ok(number.into()));
+    }
+    let limit = Limit::new(1);
+    expect(tracefs::count_of_events(), 3);
+    expect(events.register(3), Err(Errno::EMFILE));
+    // They can be used as before.
+    for number in 0..3 {
+        events.unregister(number);
+        expect(events.register(number), Ok(number.into()));
+    }
+    // A limit above what there is lets more in.
+    limit.set(4);
+    expect(events.register(3), Ok(3));
+    expect(events.register(4), Err(Errno::EMFILE));
 }
 
 fn room_at_max() {
-    let (_restored, event) = full();
-    expect(event.unregister(), Ok(()));
-    drop(event);
-    crate::kit::event::wait_gone(super::check::NAME);
-    let _other = Event::new("st_other");
+    let _limit = Limit::new(3);
+    let kept = Numbered::new();
+    for number in 0..2 {
+        expect(kept.register(number), Ok(number.into()));
+    }
+    for number in 2..12 {
+        let going = Numbered::new();
+        // The one before has gone shortly after its last use ended.
+        let mut last = Ok(0);
+        wait::until("room for one more event", || {
+            last = going.register(number);
+            last != Err(Errno::EMFILE)
+        });
+        expect(last, Ok(0));
+        expect(kept.register(20), Err(Errno::EMFILE));
+        going.unregister(number);
+    }
+    // Deleted, it has gone at once.
+    for _ in 0..10 {
+        wait::until("room for one more event", || {
+            dynamic::run("u:st_max_dynamic u32 a") != Err(Errno::EMFILE)
+        });
+        expect(kept.register(20), Err(Errno::EMFILE));
+        expect(dynamic::run("-:st_max_dynamic u32 a"), Ok(()));
+    }
 }

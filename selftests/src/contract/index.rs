@@ -3,7 +3,7 @@
 //! "Register": the write indices of a file.
 
 use super::check::{expect, Check, Row};
-use super::sharing::register_format;
+use super::formats::Formats;
 use crate::kit::abi::Data;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
@@ -85,9 +85,9 @@ fn read_only_index() {
 }
 
 fn index_of_formats() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    expect(nth(&data, &page, 9, 0), Ok(0));
-    expect(register_format(&data, &page, 0, "u32 a"), 1);
-    expect(register_format(&data, &page, 1, "u64 a"), 2);
-    expect(register_format(&data, &page, 2, "u32 a"), 1);
+    let (formats, page) = (Formats::new(), Mapping::kept(1));
+    expect(nth(&formats.data, &page, 9, 0), Ok(0));
+    expect(formats.register(0, "u32 a"), Ok(1));
+    expect(formats.register(1, "u64 a"), Ok(2));
+    expect(formats.register(2, "u32 a"), Ok(1));
 }

@@ -2,13 +2,13 @@
 
 //! "Delete and lifetime", and the write indices of a file.
 
-use super::check::{expect, Check, Row, NAME, TEXT};
-use super::register::KERNEL;
-use crate::kit::abi::Data;
+use super::check::{delete_when_idle, described, expect, Check, DeletedAtEnd, Row, NAME, TEXT};
+use crate::kit::abi::{Data, PERSIST};
 use crate::kit::child::{self, Child};
+use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::memory::Mapping;
+use crate::kit::memory::{Mapping, KERNEL};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, count_of_events, Tracer};
 use std::fs::File;
@@ -21,7 +21,7 @@ const LIVES: Row = Row::new(
 const BUSY: Row = Row::new("delete", "DIAG_IOCSDEL: in use → EBUSY");
 
 pub fn checks() -> Vec<Vec<Check>> {
-    let with = |prefix: &str, row: Row, run: fn(&'static [Use], ())| -> Vec<Check> {
+    let with = |prefix: &str, row: Row, run: fn(&'static [Use], u16), flags: u16| -> Vec<Check> {
         let cases: Vec<_> = USES
             .iter()
             .map(|&(name, uses)| (format!("{prefix}_{name}"), uses))
@@ -30,12 +30,14 @@ pub fn checks() -> Vec<Vec<Check>> {
             .iter()
             .map(|(name, uses)| (&name[..], *uses))
             .collect();
-        row.all(run, (), &cases)
+        row.all(run, flags, &cases)
     };
     vec![
-        with("goes_with", LIVES, goes_with),
-        with("in_use_by", BUSY, busy_with),
+        with("goes_with", LIVES, goes_with, 0),
+        with("in_use_by", BUSY, busy_with, 0),
+        with("persistent_in_use_by", BUSY, busy_with, PERSIST),
         LIVES.scenarios(&[
+            ("one_that_goes_leaves_the_others", others_stay),
             ("its_name_is_free_for_other_fields_then", name_is_free),
             ("a_failed_registration_leaves_no_event", failed_leaves_none),
         ]),
@@ -47,6 +49,11 @@ const USES: &[(&str, &[Use])] = &[
     ("a_file", &[Use::File]),
     ("a_second_file", &[Use::SecondFile]),
     ("a_duplicate_of_its_file", &[Use::Duplicate]),
+    ("its_file_in_a_child", &[Use::ChildsFile]),
+    (
+        "duplicates_here_and_in_a_child",
+        &[Use::Duplicate, Use::ChildsFile],
+    ),
     ("a_registration", &[Use::Bit]),
     ("a_childs_registration", &[Use::Child]),
     ("ftrace", &[Use::Top]),
@@ -66,6 +73,8 @@ enum Use {
     File,
     SecondFile,
     Duplicate,
+    /// The file alone, in a process that was forked.
+    ChildsFile,
     Bit,
     SecondBit,
     Child,
@@ -86,9 +95,11 @@ struct Used {
 }
 
 impl Used {
-    /// Makes the event, with these uses and no others.
-    fn by(uses: &'static [Use]) -> Used {
-        let Event { data, page, .. } = Event::new(TEXT);
+    /// Makes the event, with these flags and uses and no others.
+    fn by(uses: &'static [Use], flags: u16) -> Used {
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        let got = data.register_flags(TEXT, page.address(), 0, flags);
+        expect(got, Ok(0));
         let mut used = Used {
             page,
             first: None,
@@ -122,6 +133,15 @@ impl Used {
                 self.second = Some(second);
             }
             Use::Duplicate => self.duplicate = Some(data.file.try_clone().unwrap()),
+            Use::ChildsFile => {
+                let mut child = child::fork(|line| {
+                    expect(data.unregister_bit(self.page.address(), 0), Ok(()));
+                    line.say("unregistered");
+                    line.hear("end");
+                });
+                child.line.hear("unregistered");
+                self.child = Some(child);
+            }
             Use::SecondBit => {
                 expect(data.register_text(TEXT, self.page.address(), 1), Ok(0));
             }
@@ -160,7 +180,7 @@ impl Used {
             Use::Duplicate => self.duplicate = None,
             Use::Bit => unregister(0),
             Use::SecondBit => unregister(1),
-            Use::Child => {
+            Use::Child | Use::ChildsFile => {
                 let mut child = self.child.take().unwrap();
                 child.line.say("end");
                 child.join();
@@ -180,8 +200,8 @@ pub fn an_event_comes_and_goes() {
     wait_gone("st_passing");
 }
 
-fn goes_with(uses: &'static [Use], (): ()) {
-    let mut used = Used::by(uses);
+fn goes_with(uses: &'static [Use], flags: u16) {
+    let mut used = Used::by(uses, flags);
     for &one in uses {
         an_event_comes_and_goes();
         assert!(tracefs::event_exists(NAME), "went while it was used");
@@ -191,18 +211,49 @@ fn goes_with(uses: &'static [Use], (): ()) {
     expect(count_of_events(), 0);
 }
 
-fn busy_with(uses: &'static [Use], (): ()) {
-    let mut used = Used::by(uses);
+fn busy_with(uses: &'static [Use], flags: u16) {
+    let _deleted = DeletedAtEnd(NAME);
+    let mut used = Used::by(uses, flags);
     for &one in uses {
         expect(Data::open().delete(NAME), Err(Errno::EBUSY));
+        if let Some(data) = &used.first {
+            expect(data.delete(NAME), Err(Errno::EBUSY));
+        }
+        for line in [
+            "-:st_conform u32 a",
+            "!u:st_conform u32 a",
+            "-:user_events/st_conform u32 a",
+        ] {
+            expect(dynamic::run(line), Err(Errno::EBUSY));
+        }
+        expect(dynamic::truncate(), Err(Errno::EBUSY));
         assert!(tracefs::event_exists(NAME));
         used.end(one);
     }
+    if flags == PERSIST {
+        expect(delete_when_idle(&Data::open(), NAME), Ok(()));
+    }
+}
+
+fn others_stay() {
+    let going = Event::new("st_going u32 a");
+    let event = Event::new(TEXT);
+    let top = Tracer::top();
+    top.enable(NAME);
+    event.wait_set();
+    expect(going.unregister(), Ok(()));
+    drop(going);
+    wait_gone("st_going");
+    assert!(tracefs::event_exists(NAME));
+    expect(event.bit(), true);
+    expect(event.write(&[0; 4]), Ok(8));
+    top.disable(NAME);
+    event.wait_clear();
 }
 
 fn name_is_free() {
-    for fields in ["u32 a", "u64 a", "char[4] b; u8 c"] {
-        let event = Event::new(&format!("{NAME} {fields}"));
+    for fields in ["u32 a", "u64 a", "", "char[4] b; u8 c", "u32 a"] {
+        let event = Event::new(&described(fields));
         expect(event.unregister(), Ok(()));
         drop(event);
         wait_gone(NAME);

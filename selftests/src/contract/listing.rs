@@ -2,23 +2,26 @@
 
 //! `dynamic_events`: making, listing and deleting events there.
 
-use super::check::{expect, in_child_then_delete, Check, DeletedAtEnd, Row, NAME};
+use super::check::{
+    delete_when_idle, described, expect, in_child_then_delete, Check, DeletedAtEnd, Row, NAME,
+};
+use super::formats::Formats;
 use super::lifetime::an_event_comes_and_goes;
-use super::sharing::register_format;
 use crate::kit::abi::Data;
 use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::count_of_events;
-use crate::kit::tracefs::{self, Tracer};
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-
-const FILE: &str = "/sys/kernel/tracing/dynamic_events";
+use crate::kit::tracefs::{self, count_of_events, Tracer};
 
 const CREATE: Row = Row::new("dynamic_events", "u: prefix: create");
+const NAMELESS: Row = Row::better_than_c(
+    3,
+    "dynamic_events",
+    "names: 1 to 255 bytes, else EINVAL",
+    "got Ok(())",
+);
 const LIST: Row = Row::new(
     "dynamic_events",
     "lists \"u:NAME TYPE NAME; TYPE NAME\" (struct fields with their size)",
@@ -68,6 +71,31 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "u:st_conform u32 a; u8 b",
                 ),
                 (
+                    "creates_after_two_spaces",
+                    "u:st_conform  u32 a;  u32 b",
+                    "u:st_conform u32 a; u32 b",
+                ),
+                (
+                    "creates_with_a_semicolon_at_the_end",
+                    "u:st_conform u32 a; u32 b;",
+                    "u:st_conform u32 a; u32 b",
+                ),
+                (
+                    "creates_after_a_comment",
+                    "# a comment\nu:st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "creates_before_a_comment",
+                    "u:st_conform u32 a# a comment",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "creates_between_empty_lines",
+                    "\nu:st_conform u32 a\n\n",
+                    "u:st_conform u32 a",
+                ),
+                (
                     "creates_after_a_space",
                     "u: st_conform u32 a",
                     "u:st_conform u32 a",
@@ -80,11 +108,26 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[
                 ("an_unknown_type_is_einval", "u:st_conform long a"),
                 ("a_field_without_a_name_is_einval", "u:st_conform u32"),
+                ("a_third_word_is_einval", "u:st_conform u32 a b"),
+                ("no_colon_is_einval", "u"),
+                ("a_space_for_the_colon_is_einval", "u st_conform u32 a"),
+                ("another_letter_is_einval", "v:st_conform u32 a"),
+                ("two_letters_are_einval", "uu:st_conform u32 a"),
+                ("a_capital_letter_is_einval", "U:st_conform u32 a"),
                 ("flags_are_einval", "u:st_conform:flag u32 a"),
                 (
                     "a_struct_without_a_size_is_einval",
                     "u:st_conform struct p p",
                 ),
+            ],
+        ),
+        CREATE.scenarios(&[("creates_up_to_a_bad_line", up_to_a_bad_line)]),
+        NAMELESS.all(
+            refused,
+            Err(Errno::EINVAL),
+            &[
+                ("no_name_is_einval", "u:"),
+                ("a_space_for_a_name_is_einval", "u: "),
             ],
         ),
         GROUP.on_c("got [\"u:user_events/st_conform*\"]").cases(
@@ -93,6 +136,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                 (
                     "the_group_may_be_named",
                     "u:user_events/st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "the_group_may_be_named_after_a_space",
+                    "u: user_events/st_conform u32 a",
                     "u:st_conform u32 a",
                 ),
                 (
@@ -112,6 +160,12 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "u:user_events_multi/st_conform u32 a",
                 ),
                 ("an_empty_group_is_einval", "u:/st_conform u32 a"),
+                (
+                    "a_group_in_the_group_is_einval",
+                    "u:user_events/other/st_conform u32 a",
+                ),
+                ("the_group_without_a_name_is_einval", "u:user_events/ u32 a"),
+                ("the_group_alone_is_einval", "u:user_events/"),
             ],
         ),
         LIST.cases(
@@ -139,6 +193,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "lists_locations",
                     "__data_loc char[] a; __rel_loc u8[] b",
                     " __data_loc char[] a; __rel_loc u8[] b",
+                ),
+                (
+                    "lists_the_size_of_a_struct_in_decimal",
+                    "struct tag a 0100",
+                    " struct tag a 100",
                 ),
                 ("lists_no_empty_fields", ";;u32 a;;u8 b;", " u32 a; u8 b"),
                 (
@@ -179,6 +238,31 @@ pub fn checks() -> Vec<Vec<Check>> {
                     Ok(()),
                 ),
                 (
+                    "deletes_in_its_group_in_the_spelling_of_the_listing",
+                    ("", "!u:user_events/st_conform"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_without_a_kind",
+                    ("u32 a; u8 b", "!:st_conform u32 a; u8 b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_with_fields_in_its_group",
+                    ("u32 a; u8 b", "-:user_events/st_conform u32 a; u8 b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_the_line_of_the_listing_in_its_group",
+                    ("u32 a; u8 b", "!u:user_events/st_conform u32 a; u8 b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_with_any_white_space",
+                    ("u32 a; char[4] b", "-:st_conform   u32   a;   char[4] b"),
+                    Ok(()),
+                ),
+                (
                     "deletes_with_a_field_spelled_out",
                     ("u32 a", "-:st_conform u32 a"),
                     Ok(()),
@@ -204,6 +288,26 @@ pub fn checks() -> Vec<Vec<Check>> {
                     Err(Errno::ENOENT),
                 ),
                 (
+                    "of_a_part_of_its_group_is_enoent",
+                    ("", "-:user_event/st_conform"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "of_a_group_in_its_group_is_enoent",
+                    ("", "-:user_events/other/st_conform"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "of_another_group_with_fields_is_enoent",
+                    ("u32 a", "-:sched/st_conform u32 a"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "by_more_than_its_name_is_enoent",
+                    ("", "-:st_conform2"),
+                    Err(Errno::ENOENT),
+                ),
+                (
                     "of_another_name_is_enoent",
                     ("", "-:st_unknown"),
                     Err(Errno::ENOENT),
@@ -217,6 +321,43 @@ pub fn checks() -> Vec<Vec<Check>> {
                     "with_other_fields_is_enoent",
                     ("u32 a", "-:st_conform u64 a"),
                     Err(Errno::ENOENT),
+                ),
+                (
+                    "with_another_field_name_is_enoent",
+                    ("u32 a; u8 b", "-:st_conform u32 a; u8 c"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "with_fields_in_another_order_is_enoent",
+                    ("u32 a; u8 b", "-:st_conform u8 b; u32 a"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "without_the_semicolon_is_enoent",
+                    ("u32 a; u8 b", "-:st_conform u32 a u8 b"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "with_half_a_field_is_enoent",
+                    ("u32 a", "!u:st_conform u32"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "a_minus_without_a_colon_is_einval",
+                    ("u32 a", "-st_conform"),
+                    Err(Errno::EINVAL),
+                ),
+                (
+                    "a_mark_without_a_colon_is_einval",
+                    ("u32 a", "!st_conform"),
+                    Err(Errno::EINVAL),
+                ),
+                ("a_minus_alone_is_einval", ("", "-"), Err(Errno::EINVAL)),
+                ("a_mark_alone_is_einval", ("", "!"), Err(Errno::EINVAL)),
+                (
+                    "a_minus_and_no_name_is_einval",
+                    ("", "-:"),
+                    Err(Errno::EINVAL),
                 ),
                 (
                     "with_fewer_fields_is_enoent",
@@ -249,54 +390,65 @@ pub fn checks() -> Vec<Vec<Check>> {
                     Ok(()),
                 ),
                 (
+                    "the_name_and_group_are_enough_in_the_spelling_of_the_listing",
+                    ("u32 a; struct tag b 20", "!u:user_events/st_conform"),
+                    Ok(()),
+                ),
+                (
                     "the_name_is_enough_in_the_spelling_of_the_listing",
                     ("u32 a", "!u:st_conform"),
                     Ok(()),
                 ),
             ],
         ),
-        DELETE.scenarios(&[
-            ("deleting_what_is_registered_is_ebusy", registered_is_busy),
-            ("deleting_what_is_traced_is_ebusy", traced_is_busy),
-            ("truncation_deletes_all", truncated),
-            (
-                "truncation_with_a_busy_event_is_ebusy_and_deletes_none",
-                truncated_while_busy,
-            ),
-        ]),
+        DELETE.scenarios(&[("truncation_deletes_all", truncated)]),
         STAYS.scenarios(&[
             ("stays_when_its_last_use_ends", stays),
             ("made_again_is_the_same", made_again),
-            ("made_again_with_other_fields_is_eaddrinuse", made_otherwise),
             ("registering_shares_it", registered),
         ]),
+        STAYS.all(
+            created_otherwise,
+            Err(Errno::EADDRINUSE),
+            &[
+                (
+                    "made_again_with_other_fields_is_eaddrinuse",
+                    "u:st_conform u64 a",
+                ),
+                ("made_again_without_fields_is_eaddrinuse", "u:st_conform"),
+            ],
+        ),
     ]
 }
 
-/// Writes a line, with a new one behind it.
-pub fn command(line: &str) -> Result<()> {
-    let mut file = OpenOptions::new().write(true).open(FILE).expect(FILE);
-    Ok(file.write_all(format!("{line}\n").as_bytes())?)
-}
-
 fn created(line: &str, want: &str) {
-    let _deleted = DeletedAtEnd(NAME);
-    let _deleted_with_its_group = DeletedAtEnd("user_events/st_conform");
-    expect(command(line), Ok(()));
+    let _deleted = [NAME, "user_events/st_conform"].map(DeletedAtEnd);
+    expect(dynamic::run(line), Ok(()));
     expect(dynamic::user_lines(), vec![want.to_string()]);
     assert!(tracefs::event_exists(NAME));
+    // It is the event that programs know by that description.
+    let event = Event::new(want.trim_start_matches("u:"));
+    expect(count_of_events(), 1);
+    expect(event.unregister(), Ok(()));
 }
 
-fn refused(line: &str, want: Result<()>) {
-    let name = line.trim_start_matches("u:").split(' ').next().unwrap();
-    let _deleted = DeletedAtEnd(name);
-    expect(command(line), want);
+fn up_to_a_bad_line() {
+    let _deleted = ["st_one", "st_two"].map(DeletedAtEnd);
+    let got = dynamic::run("u:st_one\nu:st_two u32 a\nu:st_three long a\nu:st_four");
+    expect(got, Err(Errno::EINVAL));
+    expect(
+        dynamic::user_lines(),
+        ["u:st_one", "u:st_two u32 a"].map(String::from).to_vec(),
+    );
+    expect(dynamic::run("-:st_one\n-:st_two u32 a"), Ok(()));
     expect(count_of_events(), 0);
 }
 
-/// The description of [`NAME`] with these fields.
-fn described(fields: &str) -> String {
-    format!("{NAME} {fields}").trim_end().to_string()
+fn refused(line: &str, want: Result<()>) {
+    let name = line.trim_start_matches("u:").trim_start();
+    let _deleted = DeletedAtEnd(name.split(' ').next().unwrap_or_default());
+    expect(dynamic::run(line), want);
+    expect(count_of_events(), 0);
 }
 
 fn listed(fields: &str, want: &str) {
@@ -305,26 +457,42 @@ fn listed(fields: &str, want: &str) {
 }
 
 fn formats_listed() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    register_format(&data, &page, 0, "u32 a");
-    register_format(&data, &page, 1, "u64 b");
-    expect(
-        dynamic::user_lines(),
-        vec![format!("u:{NAME} u32 a"), format!("u:{NAME} u64 b")],
-    );
+    const FIELDS: [&str; 3] = ["u32 a", "struct tag a 7; u8 b", ""];
+    let formats = Formats::new();
+    for (word, fields) in FIELDS.into_iter().enumerate() {
+        expect(formats.register(word, fields), Ok(word as u32));
+    }
+    expect(formats.register_flags(3, "u32 a", 0), Ok(3));
+    let mut want = FIELDS
+        .map(|fields| format!("u:{}", described(fields)))
+        .to_vec();
+    want.push("u:st_conform u32 a".into());
+    expect(dynamic::user_lines(), want);
 }
 
 fn oldest_first() {
     let (data, page) = (Data::open(), Mapping::kept(1));
-    // Neither the order of the alphabet nor its reverse.
+    // Neither the order of the alphabet nor its reverse; and made in both ways.
     let name = |i: u8| format!("st_list_{}", (i * 7) % 20);
     for i in 0..20 {
-        data.register_text(&name(i), page.address(), i).unwrap();
+        match i % 3 {
+            0 => expect(dynamic::run(&format!("u:{}", name(i))), Ok(())),
+            _ => drop(data.register_text(&name(i), page.address(), i).unwrap()),
+        }
     }
-    expect(
-        dynamic::user_lines(),
-        (0..20).map(|i| format!("u:{}", name(i))).collect(),
-    );
+    let mut want: Vec<_> = (0..20).map(|i| format!("u:{}", name(i))).collect();
+    expect(dynamic::user_lines(), want.clone());
+    // One that is deleted and made again is the youngest.
+    for at in [9, 0] {
+        let line = want.remove(at);
+        expect(dynamic::run(&line.replace("u:", "-:")), Ok(()));
+        expect(dynamic::run(&line), Ok(()));
+        want.push(line);
+    }
+    expect(dynamic::user_lines(), want);
+    for i in (0..20).step_by(3) {
+        expect(dynamic::run(&format!("-:{}", name(i))), Ok(()));
+    }
 }
 
 fn restored(fields: &str, (): ()) {
@@ -351,56 +519,27 @@ fn restored(fields: &str, (): ()) {
     child.join();
     wait_gone(NAME);
     let _deleted = DeletedAtEnd(NAME);
-    expect(command(&first.0[0]), Ok(()));
+    expect(dynamic::run(&first.0[0]), Ok(()));
     expect(seen(), first);
 }
 
 fn deleted((fields, line): (&str, &str), want: Result<()>) {
     let _deleted = DeletedAtEnd(NAME);
-    expect(command(&format!("u:{}", described(fields))), Ok(()));
-    expect(command(line), want);
+    expect(dynamic::run(&format!("u:{}", described(fields))), Ok(()));
+    expect(dynamic::run(line), want);
     expect(count_of_events(), usize::from(want.is_err()));
-}
-
-fn registered_is_busy() {
-    let _event = Event::new(NAME);
-    expect(command("-:st_conform"), Err(Errno::EBUSY));
-    expect(count_of_events(), 1);
-}
-
-fn traced_is_busy() {
-    let _deleted = DeletedAtEnd(NAME);
-    expect(command("u:st_conform"), Ok(()));
-    let top = Tracer::top();
-    top.enable(NAME);
-    let got = command("-:st_conform");
-    top.disable(NAME);
-    expect(got, Err(Errno::EBUSY));
-    expect(command("-:st_conform"), Ok(()));
-}
-
-fn truncate() -> Result<()> {
-    Ok(fs::write(FILE, "")?)
 }
 
 fn truncated() {
     for name in ["st_one", "st_two", "st_three"] {
-        expect(command(&format!("u:{name} u32 a")), Ok(()));
+        expect(dynamic::run(&format!("u:{name} u32 a")), Ok(()));
     }
-    expect(truncate(), Ok(()));
+    expect(dynamic::truncate(), Ok(()));
     expect(count_of_events(), 0);
 }
 
-fn truncated_while_busy() {
-    let _deleted = DeletedAtEnd("st_one");
-    expect(command("u:st_one u32 a"), Ok(()));
-    let _event = Event::new(NAME);
-    expect(truncate(), Err(Errno::EBUSY));
-    expect(count_of_events(), 2);
-}
-
 fn stays() {
-    expect(command("u:st_conform u32 a"), Ok(()));
+    expect(dynamic::run("u:st_conform u32 a"), Ok(()));
     in_child_then_delete(NAME, || {
         child::fork(|_| drop(Event::new("st_conform u32 a"))).join();
         an_event_comes_and_goes();
@@ -411,21 +550,44 @@ fn stays() {
 
 fn made_again() {
     let _deleted = DeletedAtEnd(NAME);
-    expect(command("u:st_conform u32 a"), Ok(()));
-    expect(command("u:st_conform u32 a"), Ok(()));
-    expect(count_of_events(), 1);
+    let mut ids = [0; 2];
+    for id in &mut ids {
+        expect(dynamic::run("u:st_conform u32 a"), Ok(()));
+        an_event_comes_and_goes();
+        expect(count_of_events(), 1);
+        *id = tracefs::event_id(NAME);
+    }
+    expect(ids[1], ids[0]);
 }
 
-fn made_otherwise() {
+fn created_otherwise(line: &str, want: Result<()>) {
     let _deleted = DeletedAtEnd(NAME);
-    expect(command("u:st_conform u32 a"), Ok(()));
-    expect(command("u:st_conform u64 a"), Err(Errno::EADDRINUSE));
+    expect(dynamic::run("u:st_conform u32 a"), Ok(()));
+    expect(dynamic::run(line), want);
+    expect(
+        dynamic::user_lines(),
+        vec!["u:st_conform u32 a".to_string()],
+    );
 }
 
 fn registered() {
-    expect(command("u:st_conform u32 a"), Ok(()));
-    in_child_then_delete(NAME, || {
-        let _event = Event::new("st_conform u32 a");
-        expect(count_of_events(), 1);
-    });
+    let _deleted = DeletedAtEnd(NAME);
+    expect(dynamic::run("u:st_conform u32 a"), Ok(()));
+    let tracer = Tracer::instance(NAME);
+    tracer.enable(NAME);
+    let event = Event::new("st_conform u32 a");
+    expect((count_of_events(), event.bit()), (1, true));
+    expect(event.write(&[7; 4]), Ok(8));
+    expect(tracer.take_payloads(NAME, 4), vec![vec![7; 4]]);
+    tracer.disable(NAME);
+    let got = event
+        .data
+        .register_text("st_conform u64 a", event.page.address(), 1);
+    expect(got, Err(Errno::EADDRINUSE));
+    expect(event.unregister(), Ok(()));
+    drop(event);
+    an_event_comes_and_goes();
+    // A program can delete it as well.
+    expect(delete_when_idle(&Data::open(), NAME), Ok(()));
+    expect(count_of_events(), 0);
 }

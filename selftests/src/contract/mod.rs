@@ -10,12 +10,12 @@
 //! | rule | where |
 //! |---|---|
 //! | the numbers and structures of the header | `selftests/c/header.c` |
-//! | the bit is atomic against user space; everything at once | `tests/bit.rs`, `tests/stress.rs` |
-//! | pages that are swapped out, shared, protected | `tests/pages.rs` |
-//! | perf's samples, filters, histograms, the trace file | `tests/perf.rs`, `tests/ftrace.rs` |
-//! | 11: no registration is lost at a fork | `tests/processes.rs`, for what needs no lack of memory |
-//! | 12: 32-bit programs | `selftests/c/compat.c` |
-//! | 15, 16: probe lists, loading and unloading | `tests/stress.rs`, `tests/load.rs` |
+//! | the bit is atomic against user space; everything at once | `behaviour/bit.rs`, `stress/threads.rs` |
+//! | pages that are swapped out, shared, protected | `behaviour/pages.rs` |
+//! | perf's samples, filters, histograms, the trace file | `behaviour/perf.rs`, `behaviour/ftrace.rs` |
+//! | 11: no registration is lost at a fork | `behaviour/fork.rs`, for what needs no lack of memory |
+//! | 12: 32-bit programs | `behaviour/compat.rs` |
+//! | 15, 16: probe lists, loading and unloading | `stress/threads.rs`, `stress/load.rs` |
 
 mod address_space;
 mod as_in_c;
@@ -25,22 +25,19 @@ mod corpus;
 mod delete;
 mod descriptions;
 mod files;
+mod formats;
 mod index;
 mod lifetime;
 mod listing;
 mod locations;
+mod persist;
 mod register;
 mod sharing;
 mod status;
+mod truncation;
 mod types;
 mod unregister;
 mod write;
-
-use crate::kit::errno::{self, Errno};
-use crate::kit::wait;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-pub use register::KERNEL;
 
 pub use check::Check;
 
@@ -50,48 +47,24 @@ pub fn all() -> Vec<Check> {
         files::checks(),
         register::checks(),
         sharing::checks(),
+        formats::checks(),
         index::checks(),
         bit::checks(),
         address_space::checks(),
         unregister::checks(),
         lifetime::checks(),
+        persist::checks(),
         delete::checks(),
         descriptions::checks(),
         corpus::checks(),
         types::checks(),
         listing::checks(),
+        truncation::checks(),
         write::checks(),
         locations::checks(),
         status::checks(),
     ];
     sections.into_iter().flatten().flatten().collect()
-}
-
-static AGAINST_C: AtomicBool = AtomicBool::new(false);
-
-/// Says that the kernel has the C implementation.
-pub fn be_against_c() {
-    AGAINST_C.store(true, Ordering::Relaxed);
-}
-
-/// Does it?
-pub fn is_against_c() -> bool {
-    AGAINST_C.load(Ordering::Relaxed)
-}
-
-/// What deleting comes to when all users are gone. The C implementation lets go of an event some time after the last
-/// of them: until then it is busy.
-pub fn delete_unused(mut delete: impl FnMut() -> errno::Result<()>) -> errno::Result<()> {
-    let mut last = delete();
-    if is_against_c() {
-        wait::until("an unused event not to be busy", || {
-            if last == Err(Errno::EBUSY) {
-                last = delete();
-            }
-            last != Err(Errno::EBUSY)
-        });
-    }
-    last
 }
 
 /// How a check went against what the C implementation is known to do: `Ok` says what happened.

@@ -2,17 +2,15 @@
 
 //! "Register": which requests are taken, and with which error the others are refused.
 
-use super::check::{expect, in_child_then_delete, Check, ValidRequest, Row, NAME, TEXT};
+use super::check::{expect, in_child_then_delete, Check, Row, ValidRequest, NAME, TEXT};
 use crate::kit::abi::Data;
 use crate::kit::abi::{Register, DIAG_IOCSREG};
 use crate::kit::errno::{Errno, Result};
-use crate::kit::memory::{Mapping, PAGE, READ};
+use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL, PAGE, READ};
 use crate::kit::os::{self, Capability};
 
-/// Where the kernel lies, whatever the machine.
-pub const KERNEL: u64 = 0xffff_ffff_8100_0000;
-/// An address that no mode of the processor has.
-pub const NON_CANONICAL: u64 = 1 << 62;
+/// Where the kernel has all of memory.
+const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
 const SIZE: Row = Row::new(
     "register",
     "size < 28 → EINVAL; size > 4096 → E2BIG; bytes past 28 must be zero, else E2BIG",
@@ -50,7 +48,9 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("size_27_is_einval", (27, None), Err(Errno::EINVAL)),
                 ("size_28_is_taken", (28, None), Ok(0)),
                 ("size_29_with_a_zero_is_taken", (29, None), Ok(0)),
+                ("size_32_with_zeros_is_taken", (32, None), Ok(0)),
                 ("size_64_with_zeros_is_taken", (64, None), Ok(0)),
+                ("size_128_with_zeros_is_taken", (128, None), Ok(0)),
                 ("size_4095_with_zeros_is_taken", (4095, None), Ok(0)),
                 ("size_4096_with_zeros_is_taken", (4096, None), Ok(0)),
                 ("size_4097_is_e2big", (4097, None), Err(Errno::E2BIG)),
@@ -68,6 +68,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                 (
                     "byte_31_not_zero_is_e2big",
                     (32, Some(31)),
+                    Err(Errno::E2BIG),
+                ),
+                (
+                    "byte_28_of_128_not_zero_is_e2big",
+                    (128, Some(28)),
                     Err(Errno::E2BIG),
                 ),
                 (
@@ -95,6 +100,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("flag_multi_format_is_taken", 2, Ok(0)),
                 ("both_flags_are_taken", 3, Ok(0)),
                 ("flag_4_is_einval", 4, Err(Errno::EINVAL)),
+                ("flag_4_with_persist_is_einval", 5, Err(Errno::EINVAL)),
                 ("flag_4_with_others_is_einval", 7, Err(Errno::EINVAL)),
                 ("flag_8_is_einval", 8, Err(Errno::EINVAL)),
                 ("flag_256_is_einval", 0x100, Err(Errno::EINVAL)),
@@ -110,6 +116,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("enable_size_2_is_einval", (2, 0, 0), Err(Errno::EINVAL)),
                 ("enable_size_3_is_einval", (3, 0, 0), Err(Errno::EINVAL)),
                 ("enable_size_5_is_einval", (5, 0, 0), Err(Errno::EINVAL)),
+                ("enable_size_6_is_einval", (6, 0, 0), Err(Errno::EINVAL)),
                 ("enable_size_7_is_einval", (7, 0, 0), Err(Errno::EINVAL)),
                 ("enable_size_9_is_einval", (9, 0, 0), Err(Errno::EINVAL)),
                 ("enable_size_16_is_einval", (16, 0, 0), Err(Errno::EINVAL)),
@@ -126,6 +133,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                     Ok(0),
                 ),
                 ("8_bytes_at_1_are_einval", (8, 1, 0), Err(Errno::EINVAL)),
+                ("8_bytes_at_2_are_einval", (8, 2, 0), Err(Errno::EINVAL)),
                 ("8_bytes_at_4_are_einval", (8, 4, 0), Err(Errno::EINVAL)),
                 ("8_bytes_at_7_are_einval", (8, 7, 0), Err(Errno::EINVAL)),
                 ("8_bytes_at_8_are_taken", (8, 8, 0), Ok(0)),
@@ -175,9 +183,21 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[
                 ("4_bytes_in_the_kernel_are_efault", (4, KERNEL)),
                 ("8_bytes_in_the_kernel_are_efault", (8, KERNEL)),
-                ("a_word_at_the_half_of_memory_is_efault", (4, 1 << 63)),
+                ("4_bytes_in_the_direct_map_are_efault", (4, DIRECT_MAP)),
+                ("8_bytes_in_the_direct_map_are_efault", (8, DIRECT_MAP)),
+                ("4_bytes_at_the_half_of_memory_are_efault", (4, 1 << 63)),
+                ("8_bytes_at_the_half_of_memory_are_efault", (8, 1 << 63)),
                 ("a_non_canonical_word_is_efault", (8, NON_CANONICAL)),
+                ("the_last_4_bytes_but_4_are_efault", (4, u64::MAX - 7)),
                 ("the_last_word_of_memory_is_efault", (8, u64::MAX - 7)),
+            ],
+        ),
+        WORD.all(
+            every_bit,
+            (),
+            &[
+                ("every_bit_of_4_bytes_is_taken", (4, &[0, 4, 4092])),
+                ("every_bit_of_8_bytes_is_taken", (8, &[8, 4080])),
             ],
         ),
         POINTER.all(
@@ -214,10 +234,16 @@ pub fn checks() -> Vec<Vec<Check>> {
         NAME_ARGS.cases(
             long_name_args,
             &[
+                ("509_bytes_of_name_args_are_taken", 509, Ok(0)),
                 ("510_bytes_of_name_args_are_taken", 510, Ok(0)),
                 ("511_bytes_of_name_args_are_taken", 511, Ok(0)),
                 ("512_bytes_of_name_args_are_einval", 512, Err(Errno::EINVAL)),
                 ("513_bytes_of_name_args_are_einval", 513, Err(Errno::EINVAL)),
+                (
+                    "1000_bytes_of_name_args_are_einval",
+                    1000,
+                    Err(Errno::EINVAL),
+                ),
                 (
                     "5000_bytes_of_name_args_are_einval",
                     5000,
@@ -248,6 +274,16 @@ pub fn checks() -> Vec<Vec<Check>> {
                 (
                     "persist_with_cap_sys_admin_is_taken",
                     (1, Some(Capability::SysAdmin)),
+                    Ok(0),
+                ),
+                (
+                    "persist_multi_format_with_cap_perfmon_is_taken",
+                    (3, Some(Capability::Perfmon)),
+                    Ok(0),
+                ),
+                (
+                    "persist_multi_format_with_cap_sys_admin_is_taken",
+                    (3, Some(Capability::SysAdmin)),
                     Ok(0),
                 ),
                 (
@@ -283,15 +319,15 @@ pub fn checks() -> Vec<Vec<Check>> {
 
 /// Registers what may be wrong; then shows that nothing but that was wrong.
 #[track_caller]
-fn register(good: &ValidRequest, request: &Register, want: Result<u32>) {
-    expect(good.data.register(request), want);
+fn register(valid: &ValidRequest, request: &Register, want: Result<u32>) {
+    expect(valid.data.register(request), want);
     if want.is_err() {
-        expect(good.data.register(&good.request()), Ok(0));
+        expect(valid.data.register(&valid.request()), Ok(0));
     }
 }
 
 fn sized((size, not_zero): (u32, Option<usize>), want: Result<u32>) {
-    let good = ValidRequest::new(TEXT);
+    let valid = ValidRequest::new(TEXT);
     let mut tail = vec![0; 8192];
     if let Some(place) = not_zero {
         tail[place - 28] = 1;
@@ -299,41 +335,56 @@ fn sized((size, not_zero): (u32, Option<usize>), want: Result<u32>) {
     let request = Register {
         size,
         tail,
-        ..good.request()
+        ..valid.request()
     };
-    register(&good, &request, want);
+    register(&valid, &request, want);
 }
 
 fn flagged(flags: u16, want: Result<u32>) {
     in_child_then_delete(NAME, || {
-        let good = ValidRequest::new(TEXT);
+        let valid = ValidRequest::new(TEXT);
         let request = Register {
             flags,
-            ..good.request()
+            ..valid.request()
         };
-        register(&good, &request, want);
+        register(&valid, &request, want);
     });
 }
 
 fn word((enable_size, offset, enable_bit): (u8, u64, u8), want: Result<u32>) {
-    let good = ValidRequest::new(TEXT);
+    let valid = ValidRequest::new(TEXT);
     let request = Register {
         enable_size,
         enable_bit,
-        enable_addr: good.page.address() + offset,
-        ..good.request()
+        enable_addr: valid.page.address() + offset,
+        ..valid.request()
     };
-    register(&good, &request, want);
+    register(&valid, &request, want);
 }
 
 fn word_at((enable_size, enable_addr): (u8, u64), want: Result<u32>) {
-    let good = ValidRequest::new(TEXT);
+    let valid = ValidRequest::new(TEXT);
     let request = Register {
         enable_size,
         enable_addr,
-        ..good.request()
+        ..valid.request()
     };
-    register(&good, &request, want);
+    register(&valid, &request, want);
+}
+
+fn every_bit((enable_size, offsets): (u8, &[u64]), (): ()) {
+    let valid = ValidRequest::new(TEXT);
+    for offset in offsets {
+        for enable_bit in 0..8 * enable_size {
+            let request = Register {
+                enable_size,
+                enable_bit,
+                enable_addr: valid.page.address() + offset,
+                ..valid.request()
+            };
+            expect(valid.data.register(&request), Ok(0));
+        }
+    }
 }
 
 /// Where something lies that the kernel shall read.
@@ -342,6 +393,7 @@ pub enum Place {
     Null,
     At(u64),
     Unmapped,
+    Protected,
     /// So many bytes of it can be read; behind them nothing can.
     OverTheEdge(usize),
 }
@@ -357,6 +409,11 @@ impl Place {
                 gone.unmap();
                 gone.address()
             }
+            Place::Protected => {
+                let page = Mapping::kept(1);
+                page.protect(libc::PROT_NONE);
+                page.address()
+            }
             Place::OverTheEdge(bytes) => {
                 let edge = Mapping::kept(2);
                 edge.put(PAGE - bytes, &content[..bytes]);
@@ -368,37 +425,37 @@ impl Place {
 }
 
 fn argument_at(place: Place, want: Result<u32>) {
-    let good = ValidRequest::new(TEXT);
-    let address = place.address(&good.request().bytes());
-    let got = os::ioctl(&good.data.file, DIAG_IOCSREG, address);
+    let valid = ValidRequest::new(TEXT);
+    let address = place.address(&valid.request().bytes());
+    let got = os::ioctl(&valid.data.file, DIAG_IOCSREG, address);
     expect(got.map(|_| 0), want);
-    expect(good.data.register(&good.request()), Ok(0));
+    expect(valid.data.register(&valid.request()), Ok(0));
 }
 
 fn name_at(place: Place, want: Result<u32>) {
-    let good = ValidRequest::new(TEXT);
+    let valid = ValidRequest::new(TEXT);
     let request = Register {
         name_args: place.address(&[b'a'; 64]),
-        ..good.request()
+        ..valid.request()
     };
-    register(&good, &request, want);
+    register(&valid, &request, want);
 }
 
 fn long_name_args(length: usize, want: Result<u32>) {
     // Empty fields are skipped, so semicolons fill a description up.
-    let good = ValidRequest::new(&format!("{TEXT:;<length$}"));
-    expect(good.data.register(&good.request()), want);
+    let valid = ValidRequest::new(&format!("{TEXT:;<length$}"));
+    expect(valid.data.register(&valid.request()), want);
 }
 
 fn unprivileged((flags, capability): (u16, Option<Capability>), want: Result<u32>) {
     in_child_then_delete(NAME, || {
-        let good = ValidRequest::new(TEXT);
+        let valid = ValidRequest::new(TEXT);
         os::become_unprivileged_but(capability);
         let request = Register {
             flags,
-            ..good.request()
+            ..valid.request()
         };
-        expect(good.data.register(&request), want);
+        expect(valid.data.register(&request), want);
     });
 }
 

@@ -68,6 +68,10 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("same_bit_once_unregistered_is_taken", once_unregistered),
             ("same_bit_in_another_process_is_taken", in_another_process),
             ("an_inherited_bit_is_eaddrinuse", inherited),
+            (
+                "32_bits_of_a_word_are_taken_for_32_events",
+                each_bit_an_event,
+            ),
         ]),
         FIELDS.all(
             second,
@@ -100,6 +104,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                     ("__data_loc char[] b", "__rel_loc char[] b"),
                 ),
                 (
+                    "a_location_for_an_array_is_eaddrinuse",
+                    ("u32 a; char[8] b", "u32 a; __rel_loc char[] b"),
+                ),
+                (
                     "another_struct_size_is_eaddrinuse",
                     ("struct p p 16", "struct p p 17"),
                 ),
@@ -124,6 +132,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                     ("u32 a; u64 b", "u32 a;  u64 b"),
                 ),
                 (
+                    "many_spaces_after_the_semicolon_are_shared",
+                    ("u32 a;u64 b; u8 c", "u32 a;  u64 b;    u8 c"),
+                ),
+                (
                     "a_space_after_the_semicolon_is_shared",
                     ("u32 a;u64 b", "u32 a; u64 b"),
                 ),
@@ -142,21 +154,10 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        FIELDS.scenarios(&[
-            (
-                "the_same_fields_are_shared_by_processes",
-                shared_by_processes,
-            ),
-            (
-                "formats_of_one_name_are_separate_events",
-                formats_are_separate,
-            ),
-            ("the_same_format_is_shared", same_format_is_shared),
-            (
-                "a_format_and_a_single_event_share_the_name_only",
-                format_beside_single,
-            ),
-        ]),
+        FIELDS.scenarios(&[(
+            "the_same_fields_are_shared_by_processes",
+            shared_by_processes,
+        )]),
     ]
 }
 
@@ -218,7 +219,15 @@ fn inherited() {
     .join();
 }
 
-/// Registers the name with the first fields, and through another file with the second ones.
+fn each_bit_an_event() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    for bit in 0..32 {
+        let got = data.register_text(&format!("st_word{bit} u32 a"), page.address(), bit);
+        expect(got, Ok(bit.into()));
+    }
+}
+
+/// Registers the name with the first fields, and through the same file and another one with the second ones.
 fn second((first, second): (&str, &str), want: Result<u32>) {
     // No fields are no space either; but more of it is.
     let text = |fields: &str| match fields {
@@ -226,56 +235,21 @@ fn second((first, second): (&str, &str), want: Result<u32>) {
         fields => format!("{NAME} {fields}"),
     };
     let event = Event::new(&text(first));
-    let page = Mapping::kept(1);
     let other = Data::open();
-    let got = other.register_text(&text(second), page.address(), 0);
-    expect(got, want);
-    let events = count_of_events();
-    expect(events, 1);
-    drop(event);
+    for (bit, data) in [(1, &event.data), (2, &other)] {
+        let got = data.register_text(&text(second), event.page.address(), bit);
+        expect(got, want);
+        expect(count_of_events(), 1);
+    }
 }
 
 fn shared_by_processes() {
-    let _event = Event::new(TEXT);
+    let event = Event::new(TEXT);
+    let id = event.id();
     child::fork(|_| {
-        let _event = Event::new(TEXT);
+        let event = Event::new(TEXT);
+        expect((event.index, event.id()), (0, id));
         expect(count_of_events(), 1);
     })
     .join();
-}
-
-/// Registers a format of [`NAME`] with a bit of a page.
-#[track_caller]
-pub fn register_format(data: &Data, page: &Mapping, bit: u8, fields: &str) -> u32 {
-    let text = CString::new(format!("{NAME} {fields}")).unwrap();
-    let request = Register {
-        enable_bit: bit,
-        flags: 2,
-        ..Register::new(page.address(), text.as_ptr() as u64)
-    };
-    data.register(&request).expect("register a format")
-}
-
-fn formats_are_separate() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    expect(register_format(&data, &page, 0, "u32 a"), 0);
-    expect(register_format(&data, &page, 1, "u64 a"), 1);
-    expect(register_format(&data, &page, 2, ""), 2);
-    expect(count_of_events(), 3);
-}
-
-fn same_format_is_shared() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    expect(register_format(&data, &page, 0, "u32 a"), 0);
-    expect(register_format(&data, &page, 1, "u64 a"), 1);
-    expect(register_format(&data, &page, 2, "u32 a"), 0);
-    expect(register_format(&Data::open(), &page, 3, "u64 a"), 0);
-    expect(count_of_events(), 2);
-}
-
-fn format_beside_single() {
-    let event = Event::new(TEXT);
-    expect(register_format(&event.data, &event.page, 1, "u64 b"), 1);
-    expect(register_format(&event.data, &event.page, 2, "u32 a"), 2);
-    expect(count_of_events(), 3);
 }

@@ -2,15 +2,16 @@
 
 //! "The status file". These checks expect no events but their own.
 
-use super::check::{expect, Check, Row, NAME, TEXT};
-use super::sharing::register_format;
+use super::check::{expect, Check, DeletedAtEnd, Row, NAME, TEXT};
+use super::formats::{id_of, Formats};
 use crate::kit::abi::{Data, STATUS};
+use crate::kit::dynamic;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::{formats_of, Tracer};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 
 const TEXT_OF_IT: Row = Row::new(
     "status",
@@ -81,7 +82,7 @@ fn status() -> String {
     fs::read_to_string(STATUS).expect("read the status file")
 }
 
-/// Who listens.
+/// A consumer.
 #[derive(Clone, Copy)]
 enum User {
     Top,
@@ -123,31 +124,51 @@ fn of_a_file() {
 
 fn of_used_no_more() {
     let event = Event::new(TEXT);
-    let top = Tracer::top();
-    top.enable(NAME);
-    top.disable(NAME);
-    expect(status(), format!("{NAME}\n\nActive: 1\nBusy: 0\n"));
+    let is_used_by = |consumers: &str| {
+        let busy = usize::from(!consumers.is_empty());
+        expect(
+            status(),
+            format!("{NAME}{consumers}\n\nActive: 1\nBusy: {busy}\n"),
+        );
+    };
+    for tracer in [Tracer::top(), Tracer::instance(NAME)] {
+        tracer.enable(NAME);
+        tracer.disable(NAME);
+        is_used_by("");
+    }
     drop(Perf::open(event.id(), SELF, ANY_CPU).unwrap());
-    expect(status(), format!("{NAME}\n\nActive: 1\nBusy: 0\n"));
+    is_used_by("");
+    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    Tracer::top().enable(NAME);
+    drop(perf);
+    is_used_by(" # Used by ftrace");
+    Tracer::top().disable(NAME);
+    is_used_by("");
 }
 
 fn of_formats() {
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    register_format(&data, &page, 0, "u32 a");
-    register_format(&data, &page, 1, "u64 a");
-    let mut lines: Vec<_> = status().lines().map(String::from).collect();
-    expect(
-        &lines.split_off(2)[..],
-        &["", "Active: 2", "Busy: 0"].map(String::from)[..],
-    );
-    let mut ids: Vec<_> = lines
-        .iter()
-        .filter_map(|line| {
-            u64::from_str_radix(line.strip_prefix(NAME)?.strip_prefix('.')?, 16).ok()
-        })
-        .collect();
-    ids.sort();
-    assert!(ids.len() == 2 && ids[1] == ids[0] + 1, "{lines:?}");
+    let formats = Formats::new();
+    expect(formats.register(0, "u32 a"), Ok(0));
+    expect(formats.register(1, "u64 a"), Ok(1));
+    expect(formats.register_flags(2, "u32 a", 0), Ok(2));
+    let events = formats_of(NAME);
+    expect(id_of(&events[1]), id_of(&events[0]) + 1);
+    let top = Tracer::top();
+    top.enable(&events[1]);
+    let text = status();
+    top.disable(&events[1]);
+    let mut lines: Vec<_> = text.lines().collect();
+    expect(lines.split_off(3), vec!["", "Active: 3", "Busy: 1"]);
+    let name = |event: &String| event.split_once('/').unwrap().1.to_string();
+    let mut want = [
+        name(&events[0]),
+        name(&events[1]) + " # Used by ftrace",
+        NAME.into(),
+    ];
+    // The order is another row's affair.
+    want.sort();
+    lines.sort();
+    expect(lines, want.each_ref().map(String::as_str).to_vec());
 }
 
 /// Makes so many events, named by `name`.
@@ -163,22 +184,22 @@ fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
 
 fn totals() {
     let name = |i| format!("st_status_many{i}");
-    let _made = make(12, name);
+    let _made = make(30, name);
     let tracer = Tracer::instance("st_status_many");
-    for i in [3, 4, 11] {
+    for i in [3, 4, 29] {
         tracer.enable(&name(i));
     }
     let text = status();
     let mut lines: Vec<_> = text.lines().collect();
-    expect(lines.split_off(12), vec!["", "Active: 12", "Busy: 3"]);
+    expect(lines.split_off(30), vec!["", "Active: 30", "Busy: 3"]);
     let user = |i| {
-        if [3, 4, 11].contains(&i) {
+        if [3, 4, 29].contains(&i) {
             " # Used by ftrace"
         } else {
             ""
         }
     };
-    let mut want: Vec<_> = (0..12).map(|i| name(i) + user(i)).collect();
+    let mut want: Vec<_> = (0..30).map(|i| name(i) + user(i)).collect();
     // The order is another row's affair.
     want.sort();
     lines.sort();
@@ -186,8 +207,9 @@ fn totals() {
 }
 
 fn in_small_pieces() {
-    let _made = make(5, |i| format!("st_status_{i:0>60}"));
+    let _made = make(100, |i| format!("st_status_{i:0>60}"));
     let whole = status();
+    assert!(whole.len() > 6000);
     let mut file = File::open(STATUS).unwrap();
     let mut text = Vec::new();
     let mut piece = [0; 7];
@@ -215,29 +237,43 @@ fn larger_than_a_page() {
 }
 
 fn read_again() {
-    use std::io::{Seek, SeekFrom};
     let mut file = File::open(STATUS).unwrap();
-    let mut text = String::new();
-    file.read_to_string(&mut text).unwrap();
-    let _event = Event::new(TEXT);
-    file.seek(SeekFrom::Start(0)).unwrap();
-    text.clear();
-    file.read_to_string(&mut text).unwrap();
-    expect(text, format!("{NAME}\n\nActive: 1\nBusy: 0\n"));
+    let mut text_now = || {
+        let mut text = String::new();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.read_to_string(&mut text).unwrap();
+        text
+    };
+    // Opened before it came, and read once it is there.
+    let event = Event::new(TEXT);
+    expect(text_now(), format!("{NAME}\n\nActive: 1\nBusy: 0\n"));
+    let _perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    let want = format!("{NAME} # Used by perf\n\nActive: 1\nBusy: 1\n");
+    expect(text_now(), want);
 }
 
 fn oldest_first() {
     // Neither the order of the alphabet nor its reverse.
     let name = |i| format!("st_status_{}", (i * 7) % 20);
     let _made = make(20, name);
-    let text = status();
-    let lines: Vec<_> = text.lines().take(20).map(String::from).collect();
+    let lines = || -> Vec<String> {
+        let text = status();
+        let lines = text.lines().take_while(|line| !line.is_empty());
+        lines.map(String::from).collect()
+    };
     let sorted = |mut lines: Vec<String>| {
         lines.sort();
         lines
     };
-    let want: Vec<_> = (0..20).map(name).collect();
+    let mut want: Vec<_> = (0..20).map(name).collect();
     // All of them are there in any case.
-    expect(sorted(lines.clone()), sorted(want.clone()));
-    expect(lines, want);
+    expect(sorted(lines()), sorted(want.clone()));
+    expect(lines(), want.clone());
+    // One that is deleted and made again is the youngest.
+    let _deleted = ["st_one", "st_two"].map(DeletedAtEnd);
+    for line in ["u:st_one", "u:st_two", "-:st_one", "u:st_one"] {
+        expect(dynamic::run(line), Ok(()));
+    }
+    want.extend(["st_two", "st_one"].map(String::from));
+    expect(lines(), want);
 }

@@ -2,15 +2,17 @@
 
 //! "Unregister".
 
+use super::bit::register;
 use super::check::{expect, Check, Row, TEXT};
-use super::register::{Place, KERNEL, NON_CANONICAL};
+use super::register::Place;
 use crate::kit::abi::{Data, Unregister, DIAG_IOCSUNREG};
 use crate::kit::child;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
-use crate::kit::memory::{Mapping, READ};
+use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::tracefs::Tracer;
+use crate::kit::wait;
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -37,11 +39,15 @@ pub fn checks() -> Vec<Vec<Check>> {
             &[
                 ("size_0_is_einval", (0, None), Err(Errno::EINVAL)),
                 ("size_1_is_einval", (1, None), Err(Errno::EINVAL)),
+                ("size_4_is_einval", (4, None), Err(Errno::EINVAL)),
                 ("size_15_is_einval", (15, None), Err(Errno::EINVAL)),
                 ("size_16_is_taken", (16, None), Ok(())),
                 ("size_17_with_a_zero_is_taken", (17, None), Ok(())),
+                ("size_32_with_zeros_is_taken", (32, None), Ok(())),
+                ("size_4095_with_zeros_is_taken", (4095, None), Ok(())),
                 ("size_4096_with_zeros_is_taken", (4096, None), Ok(())),
                 ("size_4097_is_e2big", (4097, None), Err(Errno::E2BIG)),
+                ("size_8192_is_e2big", (8192, None), Err(Errno::E2BIG)),
                 (
                     "size_of_all_ones_is_e2big",
                     (u32::MAX, None),
@@ -53,8 +59,23 @@ pub fn checks() -> Vec<Vec<Check>> {
                     Err(Errno::E2BIG),
                 ),
                 (
+                    "last_of_24_not_zero_is_e2big",
+                    (24, Some(23)),
+                    Err(Errno::E2BIG),
+                ),
+                (
                     "last_of_32_not_zero_is_e2big",
                     (32, Some(31)),
+                    Err(Errno::E2BIG),
+                ),
+                (
+                    "last_of_64_not_zero_is_e2big",
+                    (64, Some(63)),
+                    Err(Errno::E2BIG),
+                ),
+                (
+                    "byte_2016_not_zero_is_e2big",
+                    (4096, Some(2016)),
                     Err(Errno::E2BIG),
                 ),
                 (
@@ -72,6 +93,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("argument_unmapped_is_efault", Place::Unmapped),
                 ("argument_in_the_kernel_is_efault", Place::At(KERNEL)),
                 ("argument_non_canonical_is_efault", Place::At(NON_CANONICAL)),
+                ("argument_at_the_last_byte_is_efault", Place::At(u64::MAX)),
                 ("argument_half_readable_is_efault", Place::OverTheEdge(8)),
             ],
         ),
@@ -83,6 +105,8 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("first_reserved_255_is_einval", (255, 0)),
                 ("second_reserved_1_is_einval", (0, 1)),
                 ("second_reserved_256_is_einval", (0, 0x100)),
+                ("second_reserved_of_all_ones_is_einval", (0, 0xffff)),
+                ("both_reserved_1_are_einval", (1, 1)),
                 ("both_reserved_are_einval", (0xff, 0xffff)),
             ],
         ),
@@ -124,10 +148,22 @@ pub fn checks() -> Vec<Vec<Check>> {
                 of_the_parent,
             ),
         ]),
+        CLEARED.all(
+            cleared_alone,
+            (),
+            &[
+                ("bit_0_of_4_bytes_alone_is_cleared", (4, 0)),
+                ("bit_31_of_4_bytes_alone_is_cleared", (4, 31)),
+                ("bit_0_of_8_bytes_alone_is_cleared", (8, 0)),
+                ("bit_31_of_8_bytes_alone_is_cleared", (8, 31)),
+                ("bit_32_of_8_bytes_alone_is_cleared", (8, 32)),
+                ("bit_63_of_8_bytes_alone_is_cleared", (8, 63)),
+            ],
+        ),
         CLEARED.scenarios(&[
             ("the_bit_is_cleared", cleared),
             ("the_bit_is_no_longer_updated", not_updated),
-            ("the_other_bits_of_the_word_stay", others_stay),
+            ("the_other_registrations_of_the_word_stay", others_stay),
             ("another_thread_may_do_it", another_thread),
             (
                 "the_main_thread_may_for_a_thread_that_ended",
@@ -271,20 +307,45 @@ fn not_updated() {
     // A second registration shows when an update has been made everywhere.
     let other = Event::new(TEXT);
     let top = Tracer::top();
+    for _ in 0..3 {
+        event.page.word(0).store(0, Ordering::Relaxed);
+        top.enable(&event.name);
+        other.wait_set();
+        expect(event.bit(), false);
+        event.page.word(0).store(1, Ordering::Relaxed);
+        top.disable(&event.name);
+        other.wait_clear();
+        expect(event.bit(), true);
+    }
+}
+
+/// A bit of a word whose other bits are all set, and that is set by registering it.
+fn cleared_alone((size, bit): (u8, u8), (): ()) {
+    let event = Event::new(TEXT);
+    let top = Tracer::top();
     top.enable(&event.name);
-    other.wait_set();
-    expect(event.bit(), false);
-    event.page.word(0).store(1, Ordering::Relaxed);
+    let (word, without) = (event.page.long(64), !(1 << bit));
+    word.store(without, Ordering::Relaxed);
+    register(&event, 64, size, bit);
+    expect(word.load(Ordering::Relaxed), u64::MAX);
+    let got = event.data.unregister_bit(event.page.address() + 64, bit);
+    expect(got, Ok(()));
+    expect(word.load(Ordering::Relaxed), without);
     top.disable(&event.name);
-    other.wait_clear();
-    expect(event.bit(), true);
 }
 
 fn others_stay() {
     let event = Event::new(TEXT);
-    event.page.word(0).store(u32::MAX, Ordering::Relaxed);
-    expect(event.unregister(), Ok(()));
-    expect(event.page.word(0).load(Ordering::Relaxed), u32::MAX - 1);
+    for bit in 1..4 {
+        register(&event, 0, 4, bit);
+    }
+    expect(event.data.unregister_bit(event.page.address(), 2), Ok(()));
+    let word = || event.page.word(0).load(Ordering::Relaxed);
+    let top = Tracer::top();
+    top.enable(&event.name);
+    wait::until("the other three bits", || word() == 0b1011);
+    top.disable(&event.name);
+    wait::until("all bits to be cleared", || word() == 0);
 }
 
 fn another_thread() {
@@ -340,4 +401,11 @@ fn gone(protection: Option<i32>, (): ()) {
     }
     expect(event.unregister(), Err(Errno::EFAULT));
     expect(event.unregister(), Err(Errno::ENOENT));
+    // The place is free for another.
+    match protection {
+        Some(_) => event.page.protect(READ_WRITE),
+        None => event.page.map_again(),
+    }
+    let got = event.data.register_text(TEXT, event.page.address(), 0);
+    expect(got, Ok(event.index));
 }

@@ -7,7 +7,7 @@ use super::register::Place;
 use crate::kit::abi::{location, Data};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
-use crate::kit::memory::Mapping;
+use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL};
 use crate::kit::os;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::traced::Traced;
@@ -52,6 +52,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("2_bytes_are_efault", (false, 2)),
                 ("3_bytes_are_efault", (false, 3)),
                 ("1_byte_by_writev_is_efault", (true, 1)),
+                ("2_bytes_by_writev_are_efault", (true, 2)),
                 ("3_bytes_by_writev_are_efault", (true, 3)),
             ],
         ),
@@ -102,28 +103,16 @@ pub fn checks() -> Vec<Vec<Check>> {
         INDEX.scenarios(&[
             ("index_0_of_a_fresh_file_is_enoent", fresh_file),
             ("the_index_of_another_file_is_enoent", other_file),
+            ("an_index_belongs_to_its_file", index_of_file),
+            ("many_events_on_one_file", many_events),
         ]),
         FIXED.cases(
             fixed,
             &[
-                ("no_payload_is_einval", (0, true), Err(Errno::EINVAL)),
-                ("1_byte_of_17_is_einval", (1, true), Err(Errno::EINVAL)),
-                ("4_bytes_of_17_are_einval", (4, true), Err(Errno::EINVAL)),
-                ("16_bytes_of_17_are_einval", (16, true), Err(Errno::EINVAL)),
-                ("17_bytes_of_17_are_written", (17, true), Ok(21)),
+                ("any_shorter_payload_is_einval", true, Ok(21)),
                 (
-                    "no_payload_while_detached_is_einval",
-                    (0, false),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "16_bytes_of_17_while_detached_are_einval",
-                    (16, false),
-                    Err(Errno::EINVAL),
-                ),
-                (
-                    "17_bytes_of_17_while_detached_are_ebadf",
-                    (17, false),
+                    "any_shorter_payload_while_detached_is_einval",
+                    false,
                     Err(Errno::EBADF),
                 ),
             ],
@@ -140,24 +129,23 @@ pub fn checks() -> Vec<Vec<Check>> {
             unreadable,
             Err(Errno::EFAULT),
             &[
-                ("a_payload_at_0_is_efault", (Place::Null, true)),
-                ("an_unmapped_payload_is_efault", (Place::Unmapped, true)),
-                (
-                    "a_payload_that_runs_off_its_page_is_efault",
-                    (Place::OverTheEdge(8), true),
-                ),
-                (
-                    "a_payload_of_1_readable_byte_is_efault",
-                    (Place::OverTheEdge(4), true),
-                ),
-                ("an_unmapped_record_is_efault", (Place::Unmapped, false)),
-                ("a_record_at_0_is_efault", (Place::Null, false)),
-                (
-                    "an_index_that_runs_off_its_page_is_efault",
-                    (Place::OverTheEdge(4), false),
-                ),
+                ("memory_at_0_is_efault", Place::Null),
+                ("unmapped_memory_is_efault", Place::Unmapped),
+                ("protected_memory_is_efault", Place::Protected),
+                ("memory_in_the_kernel_is_efault", Place::At(KERNEL)),
+                ("non_canonical_memory_is_efault", Place::At(NON_CANONICAL)),
             ],
         ),
+        UNREADABLE.all(
+            cut,
+            Err(Errno::EFAULT),
+            &[
+                ("a_record_with_4_readable_bytes_is_efault", 4),
+                ("a_record_with_8_readable_bytes_is_efault", 8),
+                ("a_record_with_12_readable_bytes_is_efault", 12),
+            ],
+        ),
+        UNREADABLE.scenarios(&[("the_end_of_a_large_payload_is_efault", large_and_cut)]),
         READ_ONLY.all(
             read_only,
             Err(Errno::EBADF),
@@ -170,13 +158,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             split,
             (),
             &[
-                ("one_part", &[]),
-                ("index_and_payload", &[4]),
                 ("index_and_fields", &[4, 8, 12, 13]),
-                ("inside_the_index", &[1]),
-                ("inside_a_field", &[6]),
-                ("inside_a_location", &[10]),
-                ("inside_the_data", &[14]),
                 ("with_empty_parts", &[0, 0, 4, 4, 8, 8, 16]),
                 (
                     "byte_by_byte",
@@ -184,33 +166,55 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
+        SPLIT.scenarios(&[("any_four_parts", any_four_parts)]),
         LENGTH.all(
             recorded,
             (),
             &[
-                ("the_fixed_part_alone", (TEXT, 4)),
-                ("one_byte_more", (TEXT, 5)),
-                ("100_bytes_more", (TEXT, 104)),
-                ("1000_bytes_more", (TEXT, 1004)),
-                ("3000_bytes_more", (TEXT, 3004)),
-                ("no_fields_and_no_payload", (NAME, 0)),
-                ("no_fields_and_3_bytes", (NAME, 3)),
+                ("the_fixed_part_alone", (TEXT, &[4])),
+                (
+                    "each_length_of_short_payloads",
+                    (
+                        "st_conform u16 a",
+                        &[
+                            2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                        ],
+                    ),
+                ),
+                (
+                    "lengths_up_to_4000",
+                    (
+                        TEXT,
+                        &[
+                            5, 7, 8, 100, 104, 255, 256, 257, 511, 512, 513, 1000, 1001, 1004,
+                            1023, 1024, 3000, 3004, 4000,
+                        ],
+                    ),
+                ),
+                ("no_fields", (NAME, &[0, 3])),
                 (
                     "a_struct_of_2000_bytes",
-                    ("st_conform struct p p 2000", 2000),
+                    ("st_conform struct p p 2000", &[2000]),
                 ),
             ],
         ),
-        LENGTH.scenarios(&[("many_consumers_get_the_same", many_consumers)]),
+        LENGTH.scenarios(&[
+            ("many_consumers_get_the_same", many_consumers),
+            ("lengths_up_to_8000_for_perf_alone", for_perf_alone),
+            ("20000_bytes_for_a_large_sub_buffer", large_sub_buffer),
+        ]),
         TOO_LARGE.all(
             too_large,
             Err(Errno::E2BIG),
             &[
                 ("4096_bytes_for_ftrace_are_e2big", (true, false, 4096)),
+                ("5000_bytes_for_ftrace_are_e2big", (true, false, 5000)),
                 ("8192_bytes_for_ftrace_are_e2big", (true, false, 8192)),
                 ("65536_bytes_for_ftrace_are_e2big", (true, false, 65536)),
                 ("a_megabyte_for_ftrace_is_e2big", (true, false, 1 << 20)),
                 ("8193_bytes_for_perf_are_e2big", (false, true, 8193)),
+                ("8200_bytes_for_perf_are_e2big", (false, true, 8200)),
+                ("10000_bytes_for_perf_are_e2big", (false, true, 10000)),
                 ("65536_bytes_for_perf_are_e2big", (false, true, 65536)),
                 ("a_megabyte_for_perf_is_e2big", (false, true, 1 << 20)),
                 ("9000_bytes_for_both_are_e2big", (true, true, 9000)),
@@ -261,14 +265,50 @@ fn other_file() {
     expect(other.write(0, &[0; 4]), Err(Errno::EBADF));
 }
 
-fn fixed((length, attached): (usize, bool), want: Result<usize>) {
+fn index_of_file() {
+    let (one, two) = (Traced::new(TEXT), Traced::new("st_other u32 a"));
+    expect(one.event.write(&[1; 4]), Ok(8));
+    expect(two.event.write(&[2; 4]), Ok(8));
+    expect(one.recorded(4), vec![vec![1; 4]]);
+    expect(two.recorded(4), vec![vec![2; 4]]);
+    one.tracer.disable(NAME);
+    expect(one.event.write(&[3; 4]), Err(Errno::EBADF));
+    expect(two.event.write(&[4; 4]), Ok(8));
+}
+
+fn many_events() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let tracer = Tracer::instance(NAME);
+    let name = |i| format!("st_write{i}");
+    for i in 0..50u32 {
+        let address = page.address() + 4 * u64::from(i);
+        let got = data.register_text(&format!("{} u32 a", name(i)), address, 0);
+        expect(got, Ok(i));
+        if i % 7 == 0 {
+            tracer.enable(&name(i));
+        }
+    }
+    for i in 0..50u32 {
+        let want = if i % 7 == 0 { Ok(8) } else { Err(Errno::EBADF) };
+        expect(data.write(i, &i.to_ne_bytes()), want);
+    }
+    for i in (0..50).step_by(7) {
+        let want = format!("{}: a={i:#x} ({i})", name(i));
+        expect(tracer.lines(&name(i)), vec![want]);
+    }
+}
+
+fn fixed(attached: bool, want: Result<usize>) {
     let traced = Traced::new(FOUR);
     if !attached {
         traced.tracer.disable(NAME);
     }
     // The string is a NUL at the end of the fixed part: d.
     let payload = [&[0; 12][..], &location(0, 1), &[0]].concat();
-    expect(traced.event.write(&payload[..length]), want);
+    for length in 0..payload.len() {
+        expect(traced.event.write(&payload[..length]), Err(Errno::EINVAL));
+    }
+    expect(traced.event.write(&payload), want);
     let records = traced.tracer.take_records(traced.event.id());
     expect(records.len(), usize::from(want.is_ok()));
 }
@@ -311,19 +351,44 @@ fn no_bit() {
     traced.only_this_is_recorded(&[5; 4]);
 }
 
-/// Writes a record of which the payload, or all of it, lies in such a place.
-fn unreadable((place, payload_alone): (Place, bool), want: Result<usize>) {
+/// Writes records that lie in such a place: whole, from somewhere on, and the index alone.
+fn unreadable(place: Place, want: Result<usize>) {
+    let traced = Traced::new("st_conform u32 a; u64 b");
+    let event = &traced.event;
+    let (file, bad) = (&event.data.file, place.address(&[]));
+    let readable = event.page.address() + 64;
+    event.page.put(64, &event.index.to_ne_bytes());
+    expect(os::write_from(file, bad, 16), want);
+    for length in [4, 8, 12] {
+        let parts = [(readable, length), (bad, 16 - length)];
+        expect(os::writev_from(file, &parts), want);
+    }
+    let parts = [(bad, 4), (readable, 12)];
+    expect(os::writev_from(file, &parts), want);
+    traced.only_this_is_recorded(&[9; 12]);
+}
+
+/// Writes a record of which only the beginning can be read, in one part and with the index apart.
+fn cut(length: usize, want: Result<usize>) {
     let traced = Traced::new("st_conform u32 a; u64 b");
     let event = &traced.event;
     let index = event.index.to_ne_bytes();
-    let got = if payload_alone {
-        let parts = [(index.as_ptr() as u64, 4), (place.address(&[7; 12]), 12)];
-        os::writev_from(&event.data.file, &parts)
-    } else {
-        let record = [&index[..], &[7; 12]].concat();
-        os::write_from(&event.data.file, place.address(&record), 16)
-    };
-    expect(got, want);
+    let record = [&index[..], &[7; 12]].concat();
+    let address = Place::OverTheEdge(length).address(&record);
+    expect(os::write_from(&event.data.file, address, 16), want);
+    let parts = [(index.as_ptr() as u64, 4), (address, 13)];
+    expect(os::writev_from(&event.data.file, &parts), want);
+    traced.only_this_is_recorded(&[9; 12]);
+}
+
+fn large_and_cut() {
+    let traced = Traced::new("st_conform u32 a; u64 b");
+    let event = &traced.event;
+    let record = [&event.index.to_ne_bytes()[..], &[7; 3836]].concat();
+    let behind = Place::Unmapped.address(&[]);
+    let parts = [(record.as_ptr() as u64, record.len()), (behind, 64)];
+    let got = os::writev_from(&event.data.file, &parts);
+    expect(got, Err(Errno::EFAULT));
     traced.only_this_is_recorded(&[9; 12]);
 }
 
@@ -347,10 +412,18 @@ fn read_only(by_writev: bool, want: Result<usize>) {
     );
 }
 
-fn split(places: &[usize], (): ()) {
-    let traced = Traced::new("st_conform u32 a; __rel_loc char[] b; u8 c");
+/// A payload with data behind its fields, and the record of it.
+fn payload_and_record(event: &Event) -> (Vec<u8>, Vec<u8>) {
     let payload = [&7u32.to_ne_bytes()[..], &location(1, 3), &[9], b"ab\0"].concat();
-    let record = [&traced.event.index.to_ne_bytes()[..], &payload].concat();
+    let record = [&event.index.to_ne_bytes()[..], &payload].concat();
+    (payload, record)
+}
+
+const SPLIT_TEXT: &str = "st_conform u32 a; __rel_loc char[] b; u8 c";
+
+fn split(places: &[usize], (): ()) {
+    let traced = Traced::new(SPLIT_TEXT);
+    let (payload, record) = payload_and_record(&traced.event);
     let mut parts = Vec::new();
     let mut rest = &record[..];
     let mut done = 0;
@@ -364,11 +437,59 @@ fn split(places: &[usize], (): ()) {
     expect(traced.recorded(payload.len()), vec![payload]);
 }
 
-fn recorded((text, length): (&str, usize), (): ()) {
+fn any_four_parts() {
+    let traced = Traced::new(SPLIT_TEXT);
+    let (payload, record) = payload_and_record(&traced.event);
+    let mut splits = 0;
+    for a in 0..=record.len() {
+        for b in a..=record.len() {
+            for c in b..=record.len() {
+                let parts = [&record[..a], &record[a..b], &record[b..c], &record[c..]];
+                expect(traced.event.data.writev(&parts), Ok(record.len()));
+                splits += 1;
+            }
+        }
+    }
+    expect(traced.recorded(payload.len()), vec![payload; splits]);
+}
+
+/// So many bytes, each time others.
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i * 7 + length) as u8).collect()
+}
+
+fn recorded((text, lengths): (&str, &[usize]), (): ()) {
     let traced = Traced::new(text);
-    let payload: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
-    expect(traced.event.write(&payload), Ok(4 + length));
-    expect(traced.recorded(length), vec![payload]);
+    let mut perf = Perf::sample(traced.event.id(), SELF, ANY_CPU, 16);
+    for &length in lengths {
+        let payload = bytes(length);
+        expect(traced.event.write(&payload), Ok(4 + length));
+        expect(traced.recorded(length), vec![payload.clone()]);
+        expect(perf.take_payloads(length), vec![payload]);
+    }
+}
+
+fn for_perf_alone() {
+    let (event, _, perf) = attached(false, true);
+    let mut perf = perf.unwrap();
+    for length in [4096, 5001, 8000] {
+        let payload = bytes(length);
+        expect(event.write(&payload), Ok(4 + length));
+        expect(perf.take_payloads(length), vec![payload]);
+    }
+}
+
+fn large_sub_buffer() {
+    let event = Event::new(TEXT);
+    let tracer = Tracer::instance(NAME);
+    tracer.control("buffer_subbuf_size_kb", "32");
+    tracer.enable(NAME);
+    let payload = [&7u32.to_ne_bytes()[..], &[0; 20000]].concat();
+    expect(event.write(&payload), Ok(20008));
+    expect(
+        tracer.lines(NAME),
+        vec!["st_conform: a=0x7 (7)".to_string()],
+    );
 }
 
 fn many_consumers() {
@@ -406,6 +527,7 @@ fn too_large((ftrace, perf, length): (bool, bool, usize), want: Result<usize>) {
     }
     if let Some(perf) = &mut perf {
         expect(perf.take_payloads(100), vec![vec![3; 100]]);
+        expect(perf.count(), 1);
     }
 }
 

@@ -3,10 +3,9 @@
 //! A process that does steps: it reads them from a pipe, and answers what came of each.
 
 use super::step::*;
-use crate::contract::KERNEL;
 use crate::kit::abi::*;
 use crate::kit::errno::{Errno, Result};
-use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::memory::{Mapping, KERNEL, PAGE, READ, READ_WRITE};
 use crate::kit::{os, wait};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

@@ -4,10 +4,10 @@
 
 pub mod trouble;
 
-use crate::contract::{self, Check};
+use crate::contract::Check;
 use crate::kit::machine::Log;
 use crate::kit::random::Random;
-use crate::kit::{dynamic, machine, module, os, swap, tracefs, wait};
+use crate::kit::{dynamic, implementation, machine, module, os, swap, tracefs, wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -175,7 +175,7 @@ pub fn run(test: &Test, log: &mut Log) -> Result<(), String> {
 /// Runs one check of the contract. `Err` says why it failed.
 pub fn run_check(check: &Check, log: &mut Log) -> Result<(), String> {
     // The C implementation lets go of each event some time after its last user.
-    let seconds = match contract::is_against_c() {
+    let seconds = match implementation::is_c() {
         true => 600,
         false => 120,
     };
@@ -345,7 +345,7 @@ fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
     if let Some(line) = trouble::first(&lines) {
         return Err(format!("the kernel said: {line}"));
     }
-    if module::is_given() && !contract::is_against_c() && needs != Needs::UnloadedModule {
+    if module::is_given() && !implementation::is_c() && needs != Needs::UnloadedModule {
         let said = module::said(lines);
         let allowed = ["loaded", "unloaded"].map(|word| format!("{}: {word}", module::NAME));
         if let Some(line) = said.iter().find(|line| !allowed.contains(line)) {

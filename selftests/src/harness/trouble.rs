@@ -3,7 +3,7 @@
 //! What in the kernel's log is trouble, by the lists in `machine/log`. `machine/check-log` judges the log of a whole run by
 //! the same rules; `machine/check-log-test` puts the same logs to both.
 
-use crate::contract;
+use crate::kit::implementation;
 use crate::kit::{faults, module};
 use std::fs;
 
@@ -79,7 +79,7 @@ impl Allowed {
     pub fn here() -> Allowed {
         Allowed {
             faults: faults::are_known(),
-            of_c: contract::is_against_c() || !module::is_given(),
+            of_c: implementation::is_c() || !module::is_given(),
         }
     }
 }

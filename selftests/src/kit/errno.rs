@@ -2,7 +2,7 @@
 
 //! Error numbers that print as their names.
 
-use std::fmt;
+use std::fmt::{self, Debug};
 use std::io;
 
 /// An error number of the kernel.
@@ -52,5 +52,14 @@ impl fmt::Debug for Errno {
             Some(name) => f.write_str(name),
             None => write!(f, "error {}", self.0),
         }
+    }
+}
+
+/// Fails the test unless a call failed with this error. `rule` and `case` say which.
+#[track_caller]
+pub fn fails<T: Debug>(rule: &str, case: &str, got: Result<T>, want: Errno) {
+    match got {
+        Err(errno) if errno == want => {}
+        got => panic!("{rule}, {case}: want {want:?}, got {got:?}"),
     }
 }

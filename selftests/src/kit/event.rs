@@ -2,11 +2,11 @@
 
 //! What most tests start from: one registered event, its bit and an open file.
 
-use crate::contract;
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::errno::Result;
 use crate::kit::memory::Mapping;
-use crate::kit::{dynamic, tracefs, wait};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{dynamic, implementation, tracefs, wait};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ pub fn wait_gone(name: &str) {
         !tracefs::event_exists(name)
     });
     // The C implementation takes its files away first, and its line after that.
-    if contract::is_against_c() {
+    if implementation::is_c() {
         let line = format!("u:{name}");
         let is_its = |shown: &String| shown.split(' ').next() == Some(&line);
         wait::until("its line to go", || {
@@ -102,4 +102,19 @@ pub fn stays(name: &str) {
         assert!(tracefs::event_exists(name), "{name} went while it was used");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Writes a record for each value of an event's only field, four bytes.
+pub fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
+    for value in values {
+        assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
+    }
+}
+
+/// The event's values of `a`, its only field, in the trace.
+pub fn values(tracer: &Tracer, event: &Event) -> Vec<u32> {
+    let lines = tracer.lines(&event.name).into_iter();
+    lines
+        .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())
+        .collect()
 }

@@ -17,6 +17,12 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// What a mapping of no file says of its file, and where that begins.
 const NO_FILE: (i32, i64) = (-1, 0);
 
+/// Where the kernel lies, whatever the machine.
+pub const KERNEL: u64 = 0xffff_ffff_8100_0000;
+
+/// An address that no mode of the processor has.
+pub const NON_CANONICAL: u64 = 1 << 62;
+
 pub const READ: i32 = libc::PROT_READ;
 pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 

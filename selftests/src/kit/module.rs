@@ -2,11 +2,13 @@
 
 //! Loading and unloading the module under test.
 
+use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::errno::{Errno, Result};
-use crate::kit::{machine, os, wait};
+use crate::kit::{dynamic, machine, os, tracefs, wait};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -99,4 +101,59 @@ pub fn is_loaded() -> bool {
 /// How many use it now.
 pub fn users() -> u32 {
     machine::users_of_module(NAME).expect("the module is loaded")
+}
+
+/// What of the module is to be seen, if anything.
+fn visible_traces() -> Vec<String> {
+    let mut found = Vec::new();
+    for path in [
+        DATA,
+        STATUS,
+        PROFILE,
+        REGISTRATIONS,
+        "/proc/sys/kernel/user_events_max",
+        "/sys/module/user_events",
+        "/sys/kernel/tracing/events/user_events",
+        "/sys/kernel/tracing/events/user_events_multi",
+    ] {
+        if Path::new(path).exists() {
+            found.push(path.to_string());
+        }
+    }
+    if is_loaded() {
+        found.push("/proc/modules".into());
+    }
+    // Walks the kernel's list of dynamic events, and asks every kind whether this is one of its
+    // own: what was left on either list would be called into.
+    found.extend(dynamic::user_lines());
+    found
+}
+
+/// What the module leaves where, if anything.
+fn traces_of_the_module() -> Vec<String> {
+    let mut found = visible_traces();
+    let caches = machine::slab_objects();
+    found.extend(
+        caches
+            .into_keys()
+            .filter(|name| name.contains("user_event")),
+    );
+    let areas = machine::vmalloc_areas().into_iter();
+    found.extend(areas.filter(|area| area.contains("user_event")));
+    let dynamic = Path::new(tracefs::ROOT).join("dynamic_events");
+    if fs::write(&dynamic, "u:st_load_left u32 a").is_ok() {
+        found.push("dynamic_events still takes u:".into());
+    }
+    found
+}
+
+#[track_caller]
+pub fn nothing_is_left() {
+    assert_eq!(traces_of_the_module(), [""; 0], "left behind");
+}
+
+/// The same without counting memory, which takes long.
+#[track_caller]
+pub fn nothing_is_seen() {
+    assert_eq!(visible_traces(), [""; 0], "left behind");
 }

@@ -153,3 +153,32 @@ impl Bounds {
         assert!(holds, "grew: {}", broken.join(", "));
     }
 }
+
+/// Runs `round` so often, twice over, and fails if anything grew both times by at least
+/// `tolerance`.
+///
+/// The counts are not exact: slab counts objects that lie ready on a CPU as in use, grace periods
+/// end when they like, and the rest of the machine lives too. So a leak is what a leak does: it
+/// grows with the rounds, every time. Something lost in every round grows by `rounds` in each
+/// half; half of that is the tolerance, which a settled machine's noise does not reach twice in
+/// the same cache.
+pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
+    (0..warm_up).for_each(&mut round);
+    let tolerance = rounds as i64 / 2;
+    let start = Usage::now();
+    (0..rounds).for_each(&mut round);
+    let middle = Usage::now();
+    (0..rounds).for_each(&mut round);
+    // Frees that wait for a grace period may be late: looks again for a while before it judges.
+    let first = middle.grew(&start, tolerance);
+    let mut both = BTreeMap::new();
+    let settled = wait::comes(|| {
+        let second = Usage::now().grew(&middle, tolerance);
+        both = second
+            .into_iter()
+            .filter(|(what, _)| first.contains_key(what))
+            .collect();
+        both.is_empty()
+    });
+    assert!(settled, "grew in both halves of {rounds} rounds: {both:?}");
+}

@@ -3,17 +3,19 @@
 //! Loading and unloading the module.
 
 use crate::harness::Test;
-use crate::kit::abi::{location, Data, DATA, PROFILE, REGISTRATIONS, STATUS};
+use crate::kit::abi::{
+    location, Data, DATA, MULTI_FORMAT, PERSIST, PROFILE, REGISTRATIONS, STATUS,
+};
 use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
-use crate::kit::event::{wait_gone, Event};
+use crate::kit::event::{stays, wait_gone, Event};
 use crate::kit::machine::{self, Log};
-use crate::kit::module;
+use crate::kit::memory::Mapping;
+use crate::kit::module::{self, nothing_is_left};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, Tracer};
-use crate::kit::usage::Usage;
-use std::collections::BTreeMap;
+use crate::kit::usage::grows_by_nothing;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -55,6 +57,10 @@ pub const TESTS: &[Test] = &[
         "load::trace_is_readable_after_unloading",
         trace_is_readable_after_unloading,
     ),
+    Test::of_loading(
+        "load::unused_persistent_events_go_with_it",
+        unused_persistent_events_go,
+    ),
     Test::of_loading("load::two_hundred_times_without_a_leak", two_hundred_times).limit(1500),
     Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing).limit(900),
 ];
@@ -64,61 +70,6 @@ pub const REFUSAL: Test = Test::of_loading(
     "load::is_refused_where_the_kernel_has_its_own",
     is_refused_where_the_kernel_has_its_own,
 );
-
-/// What of the module is to be seen, if anything.
-fn visible_traces() -> Vec<String> {
-    let mut found = Vec::new();
-    for path in [
-        DATA,
-        STATUS,
-        PROFILE,
-        REGISTRATIONS,
-        "/proc/sys/kernel/user_events_max",
-        "/sys/module/user_events",
-        "/sys/kernel/tracing/events/user_events",
-        "/sys/kernel/tracing/events/user_events_multi",
-    ] {
-        if Path::new(path).exists() {
-            found.push(path.to_string());
-        }
-    }
-    if module::is_loaded() {
-        found.push("/proc/modules".into());
-    }
-    // Walks the kernel's list of dynamic events, and asks every kind whether this is one of its
-    // own: what was left on either list would be called into.
-    found.extend(dynamic::user_lines());
-    found
-}
-
-/// What the module leaves where, if anything.
-fn traces_of_the_module() -> Vec<String> {
-    let mut found = visible_traces();
-    let caches = machine::slab_objects();
-    found.extend(
-        caches
-            .into_keys()
-            .filter(|name| name.contains("user_event")),
-    );
-    let areas = machine::vmalloc_areas().into_iter();
-    found.extend(areas.filter(|area| area.contains("user_event")));
-    let dynamic = Path::new(tracefs::ROOT).join("dynamic_events");
-    if fs::write(&dynamic, "u:st_load_left u32 a").is_ok() {
-        found.push("dynamic_events still takes u:".into());
-    }
-    found
-}
-
-#[track_caller]
-pub fn nothing_is_left() {
-    assert_eq!(traces_of_the_module(), [""; 0], "left behind");
-}
-
-/// The same without counting memory, which takes long.
-#[track_caller]
-pub fn nothing_is_seen() {
-    assert_eq!(visible_traces(), [""; 0], "left behind");
-}
 
 /// The main job once, in a process of its own: register, attach, write, unregister. And what may
 /// go wrong on the way, as errors leak most easily.
@@ -385,33 +336,24 @@ fn trace_is_readable_after_unloading() {
     assert!(tracer.lines("st_load_trace").is_empty());
 }
 
-/// Runs `round` so often, twice over, and fails if anything grew both times by at least
-/// `tolerance`.
-///
-/// The counts are not exact: slab counts objects that lie ready on a CPU as in use, grace periods
-/// end when they like, and the rest of the machine lives too. So a leak is what a leak does: it
-/// grows with the rounds, every time. Something lost in every round grows by `rounds` in each
-/// half; half of that is the tolerance, which a settled machine's noise does not reach twice in
-/// the same cache.
-pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usize)) {
-    (0..warm_up).for_each(&mut round);
-    let tolerance = rounds as i64 / 2;
-    let start = Usage::now();
-    (0..rounds).for_each(&mut round);
-    let middle = Usage::now();
-    (0..rounds).for_each(&mut round);
-    // Frees that wait for a grace period may be late: looks again for a while before it judges.
-    let first = middle.grew(&start, tolerance);
-    let mut both = BTreeMap::new();
-    let settled = crate::kit::wait::comes(|| {
-        let second = Usage::now().grew(&middle, tolerance);
-        both = second
-            .into_iter()
-            .filter(|(what, _)| first.contains_key(what))
-            .collect();
-        both.is_empty()
+fn unused_persistent_events_go() {
+    module::load();
+    let maker = child::fork(|_| {
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
+            let text = "st_load_persists u32 a";
+            data.register_flags(text, page.address(), bit as u8, flags)
+                .unwrap();
+        }
     });
-    assert!(settled, "grew in both halves of {rounds} rounds: {both:?}");
+    maker.join();
+    dynamic::run("u:st_load_persists2 u32 a").unwrap();
+    stays("st_load_persists");
+    module::unload_when_idle();
+    assert_eq!(tracefs::events_of_tests(), [""; 0]);
+    module::load();
+    assert_eq!(tracefs::events_of_tests(), [""; 0]);
+    module::unload_when_idle();
 }
 
 fn two_hundred_times() {

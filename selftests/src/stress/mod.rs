@@ -3,7 +3,7 @@
 //! Loading and unloading, and much at once or for long.
 
 mod concurrency;
-pub mod load;
+mod load;
 mod soak;
 mod storm;
 mod stress_users;

@@ -4,15 +4,16 @@
 //! files, hold perf and eBPF, fork and die, the module says that it is in use, or goes and leaves
 //! nothing behind.
 
-use super::load::{grows_by_nothing, nothing_is_left, nothing_is_seen};
 use crate::harness::trouble;
 use crate::harness::{self, Test};
 use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::machine::Log;
+use crate::kit::module::{nothing_is_left, nothing_is_seen};
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, Tracer};
+use crate::kit::usage::grows_by_nothing;
 use crate::kit::{child, dynamic, module, tasks, wait};
 use crate::stress::stress_users::{self, StressUsers, ALL, COUNT};
 use std::fs::{File, OpenOptions};

@@ -11,7 +11,7 @@ use crate::kit::tool::{self, Output, Tool};
 use crate::kit::wait;
 use std::fs;
 
-tests!("consumers::bpftrace":
+tests!("tools::bpftrace":
     list_shows_the_events.where_there_is(TYPES),
     list_shows_the_fields.where_there_is(TYPES),
     sums_over_every_cpu.where_there_is(TYPES),

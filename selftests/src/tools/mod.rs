@@ -12,8 +12,6 @@ mod trace_cmd;
 mod types;
 
 use crate::harness::Test;
-use crate::kit::event::Event;
-use crate::kit::tracefs::Tracer;
 
 /// Every test.
 pub fn all() -> impl Iterator<Item = Test> {
@@ -29,19 +27,4 @@ pub fn all() -> impl Iterator<Item = Test> {
     .into_iter()
     .flatten()
     .copied()
-}
-
-/// Writes a record for each value of an event's only field, four bytes.
-pub fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
-    for value in values {
-        assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
-    }
-}
-
-/// The event's values of `a`, its only field, in the trace.
-pub fn values(tracer: &Tracer, event: &Event) -> Vec<u32> {
-    let lines = tracer.lines(&event.name).into_iter();
-    lines
-        .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())
-        .collect()
 }

@@ -2,9 +2,9 @@
 
 //! perf: record, script, report, stat and trace.
 
-use super::write;
 use crate::harness::tests;
 use crate::kit::child;
+use crate::kit::event::write;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::os;
 use crate::kit::tool::{self, Output, Scratch, Tool};
@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc;
 use std::thread;
 
-tests!("consumers::perf":
+tests!("tools::perf":
     list_shows_the_event,
     record_of_a_program,
     record_of_a_program_and_its_children,

@@ -7,7 +7,7 @@ use crate::harness::tests;
 use crate::kit::event::Event;
 use crate::kit::tool::{self, Scratch};
 
-tests!("consumers::perf_report":
+tests!("tools::perf_report":
     report_by_a_field,
     report_by_the_whole_record,
 );

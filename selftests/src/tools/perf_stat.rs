@@ -3,14 +3,14 @@
 //! What perf prints of events without a recording: `perf stat` and `perf trace`.
 
 use super::perf::{hide_kernel_symbols, numbers, slices, strs};
-use super::write;
 use crate::harness::tests;
+use crate::kit::event::write;
 use crate::kit::event::Event;
 use crate::kit::os;
 use crate::kit::tool::{self, Output, Scratch, Tool};
 use crate::kit::writer;
 
-tests!("consumers::perf_stat":
+tests!("tools::perf_stat":
     stat_of_a_program,
     stat_of_every_cpu,
     stat_of_a_group,

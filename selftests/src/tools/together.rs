@@ -12,7 +12,7 @@ use crate::kit::status::Status;
 use crate::kit::tool::Scratch;
 use crate::kit::tracefs::Tracer;
 
-tests!("consumers::together":
+tests!("tools::together":
     each_sees_every_record_once_and_the_last_clears_the_bit
         .limit(300)
         .where_there_is(bpftrace::TYPES),

@@ -14,7 +14,7 @@ use crate::kit::{os, wait, writer};
 use std::fs;
 use std::path::Path;
 
-tests!("consumers::trace_cmd":
+tests!("tools::trace_cmd":
     record_and_report,
     record_of_a_program,
     record_with_a_filter,

@@ -6,9 +6,9 @@ use crate::harness::tests;
 use crate::kit::abi;
 use crate::kit::child;
 use crate::kit::event::Event;
+use crate::kit::event::{values, write};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::wait;
-use crate::tools::{values, write};
 use std::fs;
 
 tests!("consumers::control":

@@ -4,10 +4,9 @@
 
 use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
 use crate::kit::child;
-use crate::kit::errno::Errno;
+use crate::kit::errno::{fails, Errno};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
-use crate::kit::rows::Rows;
 use crate::kit::tracefs::Tracer;
 use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::{machine, os, tasks, wait};
@@ -68,7 +67,6 @@ pub fn reaches_no_kernel_address() {
         let page = Mapping::kept(1);
         data.register_text("st_evil_kernel u32 a", page.address(), 0)
             .unwrap();
-        let mut rows = Rows::new();
         for address in addresses {
             let case = format!("{address:#x}");
             for size in [4, 8] {
@@ -79,23 +77,23 @@ pub fn reaches_no_kernel_address() {
                         enable_bit: bit,
                         ..Register::new(address, text.as_ptr() as u64)
                     };
-                    rows.fails("the word", &case, data.register(&request), Errno::EFAULT);
+                    fails("the word", &case, data.register(&request), Errno::EFAULT);
                 }
             }
             let got = data.unregister(&Unregister::new(address, 0));
-            rows.fails("unregister", &case, got, Errno::ENOENT);
+            fails("unregister", &case, got, Errno::ENOENT);
             // The program's own text may be read; not so what is the kernel's.
             if is_the_kernels(address) {
                 for command in [DIAG_IOCSREG, DIAG_IOCSUNREG, DIAG_IOCSDEL] {
                     let got = os::ioctl(&data.file, command, address);
-                    rows.fails("an argument", &case, got, Errno::EFAULT);
+                    fails("an argument", &case, got, Errno::EFAULT);
                 }
                 let request = Register::new(page.address() + 8, address);
-                rows.fails("a name", &case, data.register(&request), Errno::EFAULT);
+                fails("a name", &case, data.register(&request), Errno::EFAULT);
                 let got = os::write_from(&data.file, address, 8);
-                rows.fails("a record", &case, got, Errno::EFAULT);
+                fails("a record", &case, got, Errno::EFAULT);
                 let got = os::writev_from(&data.file, &[(page.address() + 64, 4), (address, 4)]);
-                rows.fails("a payload", &case, got, Errno::EFAULT);
+                fails("a payload", &case, got, Errno::EFAULT);
             }
         }
         // A structure that could be read and not be written: the index finds no place.
@@ -107,8 +105,7 @@ pub fn reaches_no_kernel_address() {
         );
         request.protect(READ);
         let got = os::ioctl(&data.file, DIAG_IOCSREG, request.address());
-        rows.fails("the index", "read-only", got, Errno::EFAULT);
-        rows.finish();
+        fails("the index", "read-only", got, Errno::EFAULT);
     });
     user.join();
     assert_eq!(tracer.take_records(event.id()).len(), 0);

@@ -2,7 +2,6 @@
 
 //! What a user may use up: memory, the table of events, and the time of others.
 
-use super::super::max_events::Limit;
 use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
 use crate::kit::abi::{MULTI_FORMAT, PROFILE, REGISTRATIONS};
 use crate::kit::cgroup::Cgroup;
@@ -10,6 +9,7 @@ use crate::kit::child;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, toggle};
+use crate::kit::max_events::Limit;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::status::Status;
 use crate::kit::tracefs::Tracer;
