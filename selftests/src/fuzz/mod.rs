@@ -13,6 +13,7 @@ mod step;
 mod tests;
 mod worker;
 
+use crate::harness::Ktap;
 use crate::kit::memory::Mapping;
 use crate::kit::{module, os, random, swap, wait};
 use model::Implementation;
@@ -120,36 +121,35 @@ pub fn main(words: &[String]) -> ExitCode {
     os::adopt_orphans();
     // Pages can be elsewhere, where the machine has such a place.
     let swap = swap::is_possible().then(swap::Swap::new);
-    let (mut workers, mut failed) = (0, 0);
-    for options in runs(options) {
+    let runs = runs(options);
+    let mut ktap = Ktap::begin(runs.len() + usize::from(module::is_given()));
+    for options in runs {
         let start = Instant::now();
         let failures = run(&options);
-        for why in &failures {
-            println!("not ok {why}");
-        }
         let steps = options.operations * options.workers.len() as u64;
-        println!(
-            "seed {:#x}: {} workers, {steps} steps in {} s",
-            options.seed,
-            options.workers.len(),
-            start.elapsed().as_secs()
-        );
-        workers += options.workers.len();
-        failed += failures.len();
+        let result = match failures.is_empty() {
+            true => Ok(format!(
+                "{} workers, {steps} steps in {} s",
+                options.workers.len(),
+                start.elapsed().as_secs()
+            )),
+            false => Err(failures.join("; ")),
+        };
+        ktap.result(&format!("seed {:#x}", options.seed), result);
     }
     if let Some(swap) = swap {
-        println!("  {} pages were put out", swap::pages_out());
+        println!("# {} pages were put out", swap::pages_out());
         drop(swap);
     }
-    if module::is_given() && panic::catch_unwind(module::unload_when_idle).is_err() {
-        println!("not ok the module does not unload");
-        failed += 1;
+    if module::is_given() {
+        let result = panic::catch_unwind(module::unload_when_idle);
+        let result = result.map(|()| String::new());
+        ktap.result(
+            "the module unloads",
+            result.map_err(|_| "it does not".into()),
+        );
     }
-    println!("{} passed, {failed} failed", workers.saturating_sub(failed));
-    match failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
+    ktap.end()
 }
 
 /// One run, or one for each seed.

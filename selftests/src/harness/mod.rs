@@ -2,6 +2,8 @@
 
 //! Runs tests, each in a process of its own, and tells what came of them.
 
+mod ktap;
+mod options;
 pub mod trouble;
 
 use crate::contract::Check;
@@ -15,7 +17,10 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+pub use ktap::Ktap;
+pub use options::{Options, USAGE};
 
 /// What must be there before a test runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -167,19 +172,25 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-/// Runs one test. `Err` says why it failed.
-pub fn run(test: &Test, log: &mut Log) -> Result<(), String> {
-    run_alone(&test.run, test.needs, test.limit, log)
+/// Runs one test. `Ok` says what time it took, if that is worth a word; `Err` says why it failed.
+pub fn run(test: &Test, log: &mut Log) -> Result<String, String> {
+    let start = Instant::now();
+    run_alone(&test.run, test.needs, test.limit, log)?;
+    Ok(match start.elapsed().as_secs() {
+        0 => String::new(),
+        seconds => format!("{seconds} s"),
+    })
 }
 
-/// Runs one check of the contract. `Err` says why it failed.
-pub fn run_check(check: &Check, log: &mut Log) -> Result<(), String> {
+/// Runs one check of the contract. `Ok` has nothing to say; `Err` says why it failed.
+pub fn run_check(check: &Check, log: &mut Log) -> Result<String, String> {
     // The C implementation lets go of each event some time after its last user.
     let seconds = match implementation::is_c() {
         true => 600,
         false => 120,
     };
-    run_alone(&check.run, Needs::Events, Duration::from_secs(seconds), log)
+    let limit = Duration::from_secs(seconds);
+    run_alone(&check.run, Needs::Events, limit, log).map(|()| String::new())
 }
 
 fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Result<(), String> {
