@@ -211,7 +211,7 @@ fn swap(numbered: &Numbered, tracer: &Tracer, rounds: usize) {
                 }
             }
             for file in ["snapshot", "trace"] {
-                let lines = tracer.lines_of(file, &event.name);
+                let lines = tracer.timed_lines_of(file, &event.name);
                 let mut order = Order::default();
                 printed += order.see_lines(&lines);
                 order.judge();
@@ -236,7 +236,7 @@ fn their_buffers_are_swapped_beside_writers() {
         assert!(numbered.write(i % WRITERS));
     }
     tracer.control("snapshot", "1");
-    let lines = tracer.lines_of("snapshot", &event.name);
+    let lines = tracer.timed_lines_of("snapshot", &event.name);
     assert_eq!(Order::default().see_lines(&lines), 10, "records lost");
     tracer.control("snapshot", "0");
     numbered.all_is_recorded(&tracer);

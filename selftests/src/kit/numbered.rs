@@ -67,10 +67,12 @@ impl Order {
         records.len()
     }
 
-    /// Looks at records that were printed: `NAME: writer=0x1 (1) n=0x5 (5) ...`. Returns how many they are.
+    /// Looks at records that were printed, each with its time: `NAME: writer=0x1 (1) n=0x5 (5) ...`. They may be in any
+    /// order: while records are overwritten the kernel's iterator, which merges the buffers of several processors, puts
+    /// some behind later ones. Returns how many they are.
     #[track_caller]
-    pub fn see_lines(&mut self, lines: &[String]) -> usize {
-        for line in lines {
+    pub fn see_lines(&mut self, lines: &[(u64, String)]) -> usize {
+        for (time, line) in lines {
             let number = |name: &str| {
                 let (_, rest) = line.split_once(&format!(" {name}=0x"))?;
                 u64::from_str_radix(rest.split(' ').next()?, 16).ok()
@@ -79,7 +81,7 @@ impl Order {
             let (writer, n) = (field("writer") as u32, field("n") as u32);
             let want = sum(writer, n, &filling(writer, n));
             assert_eq!(field("sum"), want, "a torn record: {line:?}");
-            self.seen.push((self.seen.len() as u64, writer, n));
+            self.seen.push((*time, writer, n));
         }
         lines.len()
     }

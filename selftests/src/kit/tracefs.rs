@@ -228,18 +228,28 @@ impl Tracer {
 
     /// The lines of the trace file that are the event's, from its name on: `NAME: a=1 b=2`.
     pub fn lines(&self, event: &str) -> Vec<String> {
-        self.lines_of("trace", event)
-    }
-
-    /// The same of another file that shows records as `trace` does.
-    pub fn lines_of(&self, file: &str, event: &str) -> Vec<String> {
         let name = event.rsplit('/').next().unwrap_or(event);
         let start = format!(" {name}: ");
-        read(&self.dir.join(file))
+        self.text("trace")
             .lines()
             .filter(|line| !line.starts_with('#'))
             .filter_map(|line| Some(line[line.find(&start)? + 1..].to_string()))
             .collect()
+    }
+
+    /// The same of a file that shows records as `trace` does, each with its time on the trace's clock. That must be one
+    /// that is shown as a plain number: `counter`, for one.
+    pub fn timed_lines_of(&self, file: &str, event: &str) -> Vec<(u64, String)> {
+        let start = format!(": {event}: ");
+        let timed = |line: &str| {
+            let (before, _) = line.split_once(&start)?;
+            let time = before.rsplit(' ').next().and_then(|time| time.parse().ok());
+            let time = time.unwrap_or_else(|| panic!("no time in {line:?}"));
+            Some((time, line[before.len() + 2..].to_string()))
+        };
+        let text = self.text(file);
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.filter_map(timed).collect()
     }
 
     /// Takes all records of the event with this id out of the tracer's ring buffers, in the order in
