@@ -182,7 +182,8 @@ fn main() -> ExitCode {
         let result = std::panic::catch_unwind(module::unload_when_idle);
         let result = result.map(|()| String::new());
         let result = result.map_err(|_| "it does not unload".into());
-        run.ktap.result("load::unloads_after_all_other_tests", result);
+        run.ktap
+            .result("load::unloads_after_all_other_tests", result);
     }
     run.ktap.end()
 }

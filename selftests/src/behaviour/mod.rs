@@ -10,6 +10,7 @@ mod accounting;
 mod bit;
 mod bpf;
 mod cgroup;
+mod compat;
 mod consumers;
 mod cpus;
 mod deferred;
@@ -89,6 +90,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         signals::TESTS,
         hostile::TESTS,
         cgroup::TESTS,
+        compat::TESTS,
         bpf::TESTS,
         deferred::TESTS,
         lifetime::TESTS,

@@ -2,13 +2,13 @@
 
 //! A file system whose server answers when it is told to: `selftests/c/withhold.c`.
 
+use crate::kit::tool::built_program;
 use crate::kit::{os, wait};
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// There where the kernel has FUSE.
@@ -37,13 +37,6 @@ pub struct Server {
     held: usize,
 }
 
-/// The server's program, which is built beside this one.
-fn program() -> PathBuf {
-    let program = std::env::current_exe().expect("this program's path");
-    let build = program.ancestors().nth(3).expect("a place to build in");
-    build.join("c/withhold")
-}
-
 /// The number of what is mounted.
 fn device() -> String {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("read mountinfo");
@@ -62,7 +55,7 @@ impl Server {
     /// Mounts `files` files of `bytes` bytes each. This process gets mounts of its own for that.
     pub fn start(files: usize, bytes: usize) -> Server {
         os::own_mounts();
-        let program = program();
+        let program = built_program("withhold");
         let mut process = Command::new(&program)
             .arg(OsStr::from_bytes(PLACE.to_bytes()))
             .args([files.to_string(), bytes.to_string()])

@@ -12,6 +12,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+/// The path of one of our programs in C, which are built beside this one.
+pub fn built_program(name: &str) -> PathBuf {
+    let program = std::env::current_exe().expect("this program's path");
+    let build = program.ancestors().nth(3).expect("a place to build in");
+    build.join("c").join(name)
+}
+
 /// What a tool that has ended printed: standard output and standard error, in the order they came.
 pub struct Output {
     pub text: String,
