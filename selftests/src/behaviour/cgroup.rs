@@ -8,7 +8,7 @@ use crate::kit::cgroup::{self, Cgroup, SIGN};
 use crate::kit::child::{self, Line};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
+use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::Tracer;
@@ -337,13 +337,7 @@ fn a_bit_without_a_page_is_written_when_there_is_memory() {
     os::run_on(os::cpus()[0]);
     let event = Event::new("st_cgroup_again u32 a");
     let group = Cgroup::new("st_cgroup_again");
-    let mut child = child::fork(|line| {
-        group.enter();
-        cgroup::be_spared();
-        line.say("entered");
-        serve(line, &event);
-    });
-    child.line.hear("entered");
+    let child = group.fork(&event);
     let pid = child.pid;
     let mut children = vec![child];
     let failures = || group.number("memory.events", "oom");

@@ -4,7 +4,7 @@
 
 use crate::harness::{tests, Test};
 use crate::kit::abi::Data;
-use crate::kit::event::Event;
+use crate::kit::event::{use_in_child, Event};
 use crate::kit::fork_tree::{end, fork, obey, tell};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::module::nothing_is_left;
@@ -12,7 +12,7 @@ use crate::kit::numbered::{Numbered, Order};
 use crate::kit::perf::Perf;
 use crate::kit::processors::{Second, SIGN};
 use crate::kit::tracefs::Tracer;
-use crate::kit::{child, module, os, wait};
+use crate::kit::{module, os, wait};
 use std::sync::atomic::Ordering;
 
 tests!("cpus":
@@ -140,18 +140,7 @@ fn perf_is_attached_to_one_that_goes() {
 
 fn the_module_comes_and_goes_without_one() {
     let second = Second::processor();
-    let use_it = || {
-        let user = child::fork(|_| {
-            let event = Event::new("st_cpu_load u32 a");
-            let top = Tracer::top();
-            top.enable(&event.name);
-            event.wait_set();
-            assert_eq!(event.write(&[1; 4]), Ok(8));
-            top.disable(&event.name);
-            event.wait_clear();
-        });
-        user.join();
-    };
+    let use_it = || use_in_child("st_cpu_load");
     // Loaded with it and gone without it, and the other way round.
     for (at_first, then) in [(true, false), (false, true), (false, false)] {
         second.set(at_first);

@@ -55,44 +55,6 @@ fn payloads() -> [Vec<u8>; 2] {
     [of(b"ab\0"), of(&text)]
 }
 
-fn by_io_uring() {
-    let ring = Ring::new();
-    let traced = Traced::new("st_uring_ways u32 a; __rel_loc char[] b");
-    let event = &traced.event;
-    let file = &event.data.file;
-    let short = [&7u32.to_ne_bytes()[..], &location(0, 3), b"ab\0"].concat();
-    let text = [&[b'x'; 599][..], b"\0"].concat();
-    let long = [&7u32.to_ne_bytes()[..], &location(0, 600), &text].concat();
-    for how in [How::Write, How::Writev, How::WriteFixed] {
-        for payload in [&short, &long] {
-            let length = 4 + payload.len();
-            ring.page
-                .put(0, &[&event.index.to_ne_bytes()[..], payload].concat());
-            assert_eq!(ring.write(file, how, length), Ok(length), "{how:?}");
-            let recorded = traced.recorded(payload.len());
-            assert_eq!(recorded, [payload.clone()], "{how:?}");
-        }
-        let too_short = [
-            (0, Errno::EFAULT),
-            (3, Errno::EFAULT),
-            (4, Errno::EINVAL),
-            (11, Errno::EINVAL),
-        ];
-        for (length, error) in too_short {
-            let got = ring.write(file, how, length);
-            assert_eq!(got, Err(error), "{how:?} of {length} bytes");
-        }
-        ring.page.put(0, &1000u32.to_ne_bytes());
-        assert_eq!(ring.write(file, how, 12), Err(Errno::ENOENT), "{how:?}");
-    }
-    assert_eq!(ring.write_no_parts(file), Err(Errno::EFAULT));
-    traced.tracer.disable(&event.name);
-    ring.page.put(0, &event.index.to_ne_bytes());
-    for how in [How::Write, How::Writev, How::WriteFixed] {
-        assert_eq!(ring.write(file, how, 12), Err(Errno::EBADF), "{how:?}");
-    }
-}
-
 /// Every way of writing gives what `write()` does, in whatever task.
 fn writes(by: By, is_held: bool) {
     let ring = Ring::run_by(by);
@@ -155,6 +117,13 @@ fn writes(by: By, is_held: bool) {
     // From here on it is there for the file alone, and goes with the ring.
     assert_eq!(event.unregister(), Ok(()));
     traced.only_this_is_recorded(&payloads()[0]);
+}
+
+fn by_io_uring() {
+    writes(By::Caller, false);
+    wait_gone("st_uring");
+    let data = Data::open();
+    assert_eq!(Ring::new().write_no_parts(&data.file), Err(Errno::EFAULT));
 }
 
 fn writes_by_a_worker() {

@@ -4,10 +4,9 @@
 //! well. How often is told by the kernel's own event about work that is queued.
 
 use crate::harness::tests;
-use crate::kit::cgroup::{self, Cgroup, SIGN};
+use crate::kit::cgroup::{Cgroup, SIGN};
 use crate::kit::child::{self, Child};
 use crate::kit::event::{is_due, wait_gone, Event};
-use crate::kit::fork_tree::serve;
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::{self, Tracer};
@@ -110,13 +109,7 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     const IN_ADVANCE: usize = 64;
     let event = Event::new("st_retry_pauses u32 a");
     let group = Cgroup::new(&event.name);
-    let mut child = child::fork(|line| {
-        group.enter();
-        cgroup::be_spared();
-        line.say("entered");
-        serve(line, &event);
-    });
-    child.line.hear("entered");
+    let mut child = group.fork(&event);
     let pid = child.pid;
     let mut tell = |word: &str| {
         child.line.say(word);

@@ -3,9 +3,8 @@
 //! The module's own functions, traced and probed: it works, and goes while they are.
 
 use crate::harness::Test;
-use crate::kit::child;
 use crate::kit::errno::{Errno, Result};
-use crate::kit::event::Event;
+use crate::kit::event::use_in_child;
 use crate::kit::module::nothing_is_left;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::{module, os};
@@ -37,17 +36,7 @@ const FUNCTION: &str = "user_events_lock_event_mutex";
 
 /// The main job, which comes to [`FUNCTION`].
 fn use_it() {
-    let user = child::fork(|_| {
-        let event = Event::new("st_function u32 a");
-        let top = Tracer::top();
-        top.enable(&event.name);
-        event.wait_set();
-        assert_eq!(event.write(&[1; 4]), Ok(8));
-        top.disable(&event.name);
-        event.wait_clear();
-        event.unregister().expect("unregister");
-    });
-    user.join();
+    use_in_child("st_function");
 }
 
 /// The module's functions that the tracers know.

@@ -25,8 +25,7 @@ use crate::kit::{machine, module, os, tasks, wait};
 use std::fs::{self, File};
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const fn test(name: &'static str, run: fn()) -> Test {
@@ -233,30 +232,18 @@ impl User {
     /// Does as it is told, by itself or by a thread.
     fn run(self, line: &mut Line) {
         let user: &'static User = Box::leak(Box::new(self));
-        let mut threads: Vec<JoinHandle<()>> = Vec::new();
-        loop {
-            let word = line.listen();
-            if word == "join" {
-                threads.drain(..).for_each(|thread| thread.join().unwrap());
-            } else if let Some(word) = word.strip_prefix("thread: ") {
-                let (to, from) = mpsc::channel();
-                let word = word.to_string();
-                threads.push(thread::spawn(move || {
-                    to.send(os::thread_id()).unwrap();
-                    user.obey(&word);
-                }));
-                line.say(&from.recv().unwrap().to_string());
-                continue;
-            } else if word == "share" {
-                line.say(&tasks::share_memory().expect("clone").to_string());
-                continue;
-            } else if word == "vfork" {
-                user.vfork(line);
-            } else {
-                user.obey(&word);
+        let alone = |word: &str, line: &mut Line| {
+            match word {
+                "share" => line.say(&tasks::share_memory().expect("clone").to_string()),
+                "vfork" => {
+                    user.vfork(line);
+                    line.say(word);
+                }
+                _ => return false,
             }
-            line.say(&word);
-        }
+            true
+        };
+        child::serve(line, |word| user.obey(word), alone)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
 use crate::kit::wait;
 use std::ffi::CString;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 /// A row of the contract.
 #[derive(Clone, Copy)]
@@ -85,15 +85,18 @@ impl Row {
     }
 
     /// A table: each case is a name, what to try and what must come of it.
-    pub fn cases<I: Copy + 'static, W: Copy + 'static>(
+    pub fn cases<N: Display, I: Copy + 'static, W: Copy + 'static>(
         self,
         run: fn(I, W),
-        cases: &[(&str, I, W)],
+        cases: &[(N, I, W)],
     ) -> Vec<Check> {
-        let checks = cases.iter().map(|&(name, input, want)| Check {
-            name: format!("contract::{}::{name}", self.section),
-            row: self,
-            run: Box::new(move || run(input, want)),
+        let checks = cases.iter().map(|(name, input, want)| {
+            let (input, want) = (*input, *want);
+            Check {
+                name: format!("contract::{}::{name}", self.section),
+                row: self,
+                run: Box::new(move || run(input, want)),
+            }
         });
         checks.collect()
     }
@@ -169,6 +172,41 @@ pub fn register_and_exit(texts: &[&str], flags: u16) {
         }
     })
     .join();
+}
+
+/// A size that a structure says, where it has a byte that is not 0 past its end, if it has one, and what comes of it.
+type Size = (String, (u32, Option<usize>), Result<()>);
+
+/// Sizes that a structure of `end` bytes may say, good and bad ones.
+pub fn sizes(end: u32) -> Vec<Size> {
+    let case = |size, not_zero: Option<usize>, want| match (not_zero, want) {
+        (None, Ok(())) => format!("size_{size}_with_zeros_is_taken"),
+        (Some(at), _) => format!("size_{size}_with_byte_{at}_not_zero_is_e2big"),
+        (None, Err(Errno::EINVAL)) => format!("size_{size}_is_einval"),
+        (None, Err(_)) => format!("size_{size}_is_e2big"),
+    };
+    let zeros = [
+        (Err(Errno::EINVAL), vec![0, 1, 4, end - 1]),
+        (Ok(()), vec![end, end + 1, 32, 64, 128, 4095, 4096]),
+        (Err(Errno::E2BIG), vec![4097, 8192, u32::MAX]),
+    ];
+    let zeros = zeros.into_iter().flat_map(|(want, sizes)| {
+        let sizes = sizes.into_iter();
+        sizes.map(move |size| (size, None, want))
+    });
+    let end = end as usize;
+    let others = [
+        (end + 1, end),
+        (32, 31),
+        (64, 63),
+        (128, end),
+        (4096, 2000),
+        (4096, 4095),
+    ];
+    let others = others.map(|(size, at)| (size as u32, Some(at), Err(Errno::E2BIG)));
+    let all = zeros.chain(others);
+    all.map(|(size, not_zero, want)| (case(size, not_zero, want), (size, not_zero), want))
+        .collect()
 }
 
 /// Deletes an event as soon as nothing uses it: what ended a moment ago may take a moment to settle.

@@ -3,7 +3,7 @@
 //! "Unregister".
 
 use super::bit::register;
-use super::check::{expect, Check, Row, TEXT};
+use super::check::{expect, sizes, Check, Row, TEXT};
 use super::register::Place;
 use crate::kit::abi::{Data, Unregister, DIAG_IOCSUNREG};
 use crate::kit::child;
@@ -34,57 +34,7 @@ const GONE: Row = Row::new(
 
 pub fn checks() -> Vec<Vec<Check>> {
     vec![
-        SIZE.cases(
-            sized,
-            &[
-                ("size_0_is_einval", (0, None), Err(Errno::EINVAL)),
-                ("size_1_is_einval", (1, None), Err(Errno::EINVAL)),
-                ("size_4_is_einval", (4, None), Err(Errno::EINVAL)),
-                ("size_15_is_einval", (15, None), Err(Errno::EINVAL)),
-                ("size_16_is_taken", (16, None), Ok(())),
-                ("size_17_with_a_zero_is_taken", (17, None), Ok(())),
-                ("size_32_with_zeros_is_taken", (32, None), Ok(())),
-                ("size_4095_with_zeros_is_taken", (4095, None), Ok(())),
-                ("size_4096_with_zeros_is_taken", (4096, None), Ok(())),
-                ("size_4097_is_e2big", (4097, None), Err(Errno::E2BIG)),
-                ("size_8192_is_e2big", (8192, None), Err(Errno::E2BIG)),
-                (
-                    "size_of_all_ones_is_e2big",
-                    (u32::MAX, None),
-                    Err(Errno::E2BIG),
-                ),
-                (
-                    "byte_16_not_zero_is_e2big",
-                    (17, Some(16)),
-                    Err(Errno::E2BIG),
-                ),
-                (
-                    "last_of_24_not_zero_is_e2big",
-                    (24, Some(23)),
-                    Err(Errno::E2BIG),
-                ),
-                (
-                    "last_of_32_not_zero_is_e2big",
-                    (32, Some(31)),
-                    Err(Errno::E2BIG),
-                ),
-                (
-                    "last_of_64_not_zero_is_e2big",
-                    (64, Some(63)),
-                    Err(Errno::E2BIG),
-                ),
-                (
-                    "byte_2016_not_zero_is_e2big",
-                    (4096, Some(2016)),
-                    Err(Errno::E2BIG),
-                ),
-                (
-                    "last_of_4096_not_zero_is_e2big",
-                    (4096, Some(4095)),
-                    Err(Errno::E2BIG),
-                ),
-            ],
-        ),
+        SIZE.cases(sized, &sizes(16)),
         SIZE.all(
             argument_at,
             Err(Errno::EFAULT),

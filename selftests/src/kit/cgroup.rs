@@ -2,7 +2,9 @@
 
 //! Control groups, to see and to limit what memory the kernel uses for a process.
 
-use crate::kit::wait;
+use crate::kit::child::{self, Child};
+use crate::kit::event::Event;
+use crate::kit::{fork_tree, wait};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,6 +56,18 @@ impl Cgroup {
     pub fn set(&self, file: &str, value: &str) {
         fs::write(self.dir.join(file), value)
             .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
+    }
+
+    /// Forks a process that is in the group, is spared when there is no memory, and serves.
+    pub fn fork(&self, event: &Event) -> Child {
+        let mut child = child::fork(|line| {
+            self.enter();
+            be_spared();
+            line.say("entered");
+            fork_tree::serve(line, event);
+        });
+        child.line.hear("entered");
+        child
     }
 
     /// Moves the calling process in.

@@ -7,7 +7,8 @@ use crate::kit::os;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::thread;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
 
 /// One end of the conversation between a test and its child.
 pub struct Line {
@@ -51,6 +52,36 @@ impl Line {
             os::exit_now(0);
         }
         panic!("the other process has ended");
+    }
+}
+
+/// In a child, until it is killed: does each word that it is told, and says the word when it is done. `thread: WORD` has a
+/// thread do it, whose number is said at once; `join` waits for these threads. `alone` may do a word in the first
+/// thread, say what it likes, and return true.
+pub fn serve(
+    line: &mut Line,
+    obey: impl Fn(&str) + Send + Sync + 'static,
+    mut alone: impl FnMut(&str, &mut Line) -> bool,
+) -> ! {
+    let obey: &'static _ = Box::leak(Box::new(obey));
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    loop {
+        let word = line.listen();
+        if let Some(word) = word.strip_prefix("thread: ") {
+            let (to, from) = mpsc::channel();
+            let word = word.to_string();
+            threads.push(thread::spawn(move || {
+                to.send(os::thread_id()).unwrap();
+                obey(&word);
+            }));
+            line.say(&from.recv().unwrap().to_string());
+        } else if !alone(&word, line) {
+            match word.as_str() {
+                "join" => threads.drain(..).for_each(|thread| thread.join().unwrap()),
+                word => obey(word),
+            }
+            line.say(&word);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::errno::Result;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::Tracer;
-use crate::kit::{dynamic, implementation, tracefs, wait};
+use crate::kit::{child, dynamic, implementation, tracefs, wait};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -66,6 +66,22 @@ impl Event {
     pub fn unregister(&self) -> Result<()> {
         self.data.unregister_bit(self.page.address(), 0)
     }
+}
+
+/// The main job once, in a process of its own: registers an event of this name, attaches ftrace, writes and detaches it.
+#[track_caller]
+pub fn use_in_child(name: &str) {
+    let user = child::fork(|_| {
+        let event = Event::new(&format!("{name} u32 a"));
+        let top = Tracer::top();
+        top.enable(name);
+        event.wait_set();
+        assert_eq!(event.write(&[1; 4]), Ok(8));
+        top.disable(name);
+        event.wait_clear();
+        assert_eq!(event.unregister(), Ok(()));
+    });
+    user.join();
 }
 
 /// Is a bit of a process listed as still to be written?

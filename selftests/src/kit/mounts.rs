@@ -5,11 +5,11 @@
 use crate::kit::errno::Result;
 use crate::kit::memory::PAGE;
 use crate::kit::os;
+use crate::kit::tool::succeeds;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// The file that each has from the start: so many bytes of zeros, which have their place in the file system. In
 /// an overlay it lies below, and is copied when it is opened.
@@ -50,19 +50,9 @@ pub enum Kind {
     Dax,
 }
 
-/// Runs a command; tells whether it went well.
-fn run(command: &str, arguments: &[&str]) -> bool {
-    let command = Command::new(command)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    command.is_ok_and(|status| status.success())
-}
-
 #[track_caller]
 fn must(command: &str, arguments: &[&str]) {
-    assert!(run(command, arguments), "{command} {arguments:?}");
+    assert!(succeeds(command, arguments), "{command} {arguments:?}");
 }
 
 /// The device that is memory.
@@ -87,7 +77,7 @@ pub fn obstacle(kind: Kind) -> Option<String> {
         Kind::NineP => &["9p"],
         Kind::Dax => &["nd_e820", "nd_pmem", "ext4"],
     };
-    let is_there = |module: &&&str| run("modprobe", &["-n", "-q", module]);
+    let is_there = |module: &&&str| succeeds("modprobe", &["-n", "-q", module]);
     if let Some(module) = modules.iter().find(|module| !is_there(module)) {
         return Some(format!("this kernel has no {module}"));
     }

@@ -2,22 +2,12 @@
 
 //! A device in compressed memory, for the tests that need pages to be elsewhere.
 
+use crate::kit::tool::succeeds;
 use std::fs;
-use std::process::{Command, Stdio};
-
-/// Runs a command; tells whether it went well.
-fn run(command: &str, arguments: &[&str]) -> bool {
-    let command = Command::new(command)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    command.is_ok_and(|status| status.success())
-}
 
 /// Can this machine have one?
 pub fn is_possible() -> bool {
-    fs::exists("/proc/swaps").unwrap_or(false) && run("modprobe", &["-n", "-q", "zram"])
+    fs::exists("/proc/swaps").unwrap_or(false) && succeeds("modprobe", &["-n", "-q", "zram"])
 }
 
 /// A device; removed when dropped.
@@ -28,7 +18,10 @@ pub struct Device {
 impl Device {
     /// Makes one of 32 MiB.
     pub fn new() -> Device {
-        assert!(run("modprobe", &["zram", "num_devices=0"]), "modprobe zram");
+        assert!(
+            succeeds("modprobe", &["zram", "num_devices=0"]),
+            "modprobe zram"
+        );
         let number = fs::read_to_string("/sys/class/zram-control/hot_add").expect("a new zram");
         let device = Device {
             number: number.trim().into(),
@@ -47,7 +40,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let _ = fs::write("/sys/class/zram-control/hot_remove", &self.number);
-        run("modprobe", &["-r", "zram"]);
+        succeeds("modprobe", &["-r", "zram"]);
     }
 }
 
@@ -70,14 +63,14 @@ impl Swap {
     pub fn new() -> Swap {
         let device = Device::new();
         let path = device.path();
-        assert!(run("mkswap", &[&path]), "mkswap {path}");
-        assert!(run("swapon", &[&path]), "swapon {path}");
+        assert!(succeeds("mkswap", &[&path]), "mkswap {path}");
+        assert!(succeeds("swapon", &[&path]), "swapon {path}");
         Swap { device }
     }
 }
 
 impl Drop for Swap {
     fn drop(&mut self) {
-        run("swapoff", &[&self.device.path()]);
+        succeeds("swapoff", &[&self.device.path()]);
     }
 }

@@ -19,6 +19,16 @@ pub fn built_program(name: &str) -> PathBuf {
     build.join("c").join(name)
 }
 
+/// Runs a command; tells whether it went well.
+pub fn succeeds(command: &str, arguments: &[&str]) -> bool {
+    let command = Command::new(command)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    command.is_ok_and(|status| status.success())
+}
+
 /// What a tool that has ended printed: standard output and standard error, in the order they came.
 pub struct Output {
     pub text: String,

@@ -18,8 +18,7 @@ use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Makes a test of each kind of file systems.
@@ -130,26 +129,7 @@ impl User {
 
     /// Does as it is told, by itself or by a thread.
     fn run(self, line: &mut Line) {
-        let user: &'static User = Box::leak(Box::new(self));
-        let mut threads: Vec<JoinHandle<()>> = Vec::new();
-        loop {
-            let word = line.listen();
-            if word == "join" {
-                threads.drain(..).for_each(|thread| thread.join().unwrap());
-            } else if let Some(word) = word.strip_prefix("thread: ") {
-                let (to, from) = mpsc::channel();
-                let word = word.to_string();
-                threads.push(thread::spawn(move || {
-                    to.send(os::thread_id()).unwrap();
-                    user.obey(&word);
-                }));
-                line.say(&from.recv().unwrap().to_string());
-                continue;
-            } else {
-                user.obey(&word);
-            }
-            line.say(&word);
-        }
+        child::serve(line, move |word| self.obey(word), |_, _| false)
     }
 }
 
