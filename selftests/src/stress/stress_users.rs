@@ -261,8 +261,8 @@ impl<'a> User<'a> {
         self.use_event(&data);
         for number in 0..8u32 {
             let written = data.write(0, &number.to_ne_bytes());
-            let nobody_listens = Err(Errno::EBADF);
-            assert!(written == Ok(8) || written == nobody_listens, "{written:?}");
+            let not_attached = Err(Errno::EBADF);
+            assert!(written == Ok(8) || written == not_attached, "{written:?}");
             if number == 4 {
                 self.hold();
             }
