@@ -5,8 +5,7 @@
 use crate::harness;
 use crate::kit::{implementation, module, random, wait};
 
-pub const USAGE: &str =
-    "usage: selftests [--module FILE] [--failing-module FILE] [--against-c]
+pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE] [--against-c]
                  [--all | --left-out FILE] [--list]
                  [--long] [--times N] [--seed N] [--first-failure] [--wait SECONDS]
                  [--skip NAME-SUBSTRING]...
