@@ -210,8 +210,8 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
     }
     text.push_str(
         "\nC's own, our own: without what either kernel does for it anyway, as counted of what has no part in \
-         user_events.\n[1] Mostly a copy, of which the emulator counts REP MOVSB by the byte, REP MOVSQ and MOVNTI \
-         by eight: no ratio of times.\n",
+         user_events.\n[1] Mostly a copy, of which the emulator counts REP MOVSB by the byte and MOVNTI by eight: no \
+         ratio of times.\n",
     );
     Ok(())
 }
@@ -275,6 +275,7 @@ fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> 
             "{what:<52} {theirs:>11} {own:>11} {ratio:>7.3}  {spread}"
         );
     }
+    text.push_str("\n[2] The emulator takes its time for REP MOVSB, too, byte by byte.\n");
     Ok(())
 }
 

@@ -491,4 +491,6 @@ pub const EACH_SECOND: &[(&str, &str)] = &[
     ("writers.1", "one writer"),
     ("writers.2", "two"),
     ("writers.4", "four"),
+    ("long.4000", "one writer, 4000 bytes [2]"),
+    ("long.500000", "one writer, 500,000 bytes [2]"),
 ];

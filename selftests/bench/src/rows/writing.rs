@@ -165,25 +165,26 @@ pub fn runs_of_programs() {
     writer.end();
 }
 
+/// Sets the size of the sub-buffers of a trace instance, in kilobytes: the longest record there is a little shorter.
+pub fn set_sub_buffers(directory: &str, kilobytes: &str) {
+    fs::write(format!("{directory}/buffer_subbuf_size_kb"), kilobytes)
+        .unwrap_or_else(|error| panic!("sub-buffers of {kilobytes} kB in {directory}: {error}"));
+}
+
 /// A record of half a megabyte, once, and with a copy for a further instance.
 pub fn large() {
     const LENGTH: usize = 500_000;
     const INSTANCE: &str = "/sys/kernel/tracing/instances/bench_large";
-    let size_of_sub_buffers = |directory: &str, kilobytes: &str| {
-        fs::write(format!("{directory}/buffer_subbuf_size_kb"), kilobytes).unwrap_or_else(
-            |error| panic!("sub-buffers of {kilobytes} kB in {directory}: {error}"),
-        );
-    };
     // More than its fields need is part of a record.
     let payload = vec![b'x'; LENGTH];
     let writer = Writer::new("bench_large", &described("bench_large"), &payload);
-    size_of_sub_buffers(TRACING, "512");
+    set_sub_buffers(TRACING, "512");
     let ftrace = Switch::new(&writer.name);
     ftrace.turn(true);
     tell("large.one", writer.write());
 
     fs::create_dir(INSTANCE).expect("an instance");
-    size_of_sub_buffers(INSTANCE, "512");
+    set_sub_buffers(INSTANCE, "512");
     let further = format!("{INSTANCE}/events/user_events/bench_large/enable");
     fs::write(&further, "1").expect("enable the event in an instance");
     tell("large.two", writer.write());
@@ -197,7 +198,7 @@ pub fn large() {
     fs::write(&further, "0").expect("disable it there");
     fs::remove_dir(INSTANCE).expect("remove the instance");
     ftrace.turn(false);
-    size_of_sub_buffers(TRACING, "4");
+    set_sub_buffers(TRACING, "4");
     drop(ftrace);
     writer.end();
 }
