@@ -31,10 +31,10 @@ pub const TESTS: &[Test] = &[
 
 const FILTERS: &str = "/sys/kernel/tracing/available_filter_functions";
 
-/// A function in C that each change of an event, and nothing else, comes to.
-const FUNCTION: &str = "user_events_lock_event_mutex";
+/// A function in C that attaching or detaching a consumer calls, and nothing else.
+const FUNCTION: &str = "user_events_reg";
 
-/// The main job, which comes to [`FUNCTION`].
+/// The main job, which calls [`FUNCTION`].
 fn use_it() {
     use_in_child("st_function");
 }
