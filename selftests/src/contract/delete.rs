@@ -293,16 +293,15 @@ fn all_formats_go() {
 
 /// Deletes formats by a line of `dynamic_events`. How many of three are left?
 fn formats_by_line(line: &str, want: usize) {
-    in_child_then_delete(NAME, || {
-        register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
-        let mut last = Ok(());
-        wait::comes(|| {
-            last = dynamic::run(line);
-            last != Err(Errno::EBUSY)
-        });
-        expect(last, Ok(()));
-        expect(formats_of(NAME).len(), want);
+    let _deleted = DeletedAtEnd(NAME);
+    register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
+    let mut last = Ok(());
+    wait::comes(|| {
+        last = dynamic::run(line);
+        last != Err(Errno::EBUSY)
     });
+    expect(last, Ok(()));
+    expect(formats_of(NAME).len(), want);
 }
 
 fn formats_in_use() {

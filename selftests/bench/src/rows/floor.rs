@@ -54,8 +54,24 @@ pub fn records() {
     set(UNKNOWN, "trigger", "!hist:keys=option");
 }
 
+/// Waits until no event is enabled, by whatever was measured before: the first one has the kernel rewrite code of the
+/// scheduler, and costs more by that.
+fn wait_for_quiet() {
+    let enabled =
+        || fs::read_to_string(format!("{TRACING}/set_event")).expect("the enabled events");
+    for _ in 0..1000 {
+        if enabled().is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("still enabled: {}", enabled());
+}
+
 /// Enabling and disabling an event whose tracepoint is made with it, as those of user_events are.
 pub fn toggle() {
+    wait_for_quiet();
+    count::settle();
     let synthetic_events = format!("{TRACING}/synthetic_events");
     fs::write(&synthetic_events, "bench_core u32 a; u32 b; u32 c\n").expect("a synthetic event");
     tell("core.toggle", toggle_and(SYNTHETIC, |_| ()));
