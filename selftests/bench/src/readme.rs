@@ -14,6 +14,10 @@ const END: &str = "<!-- end -->\n";
 /// From here on C is cheaper, as far as the table shows it.
 const DEARER: f64 = 1.0005;
 
+/// What is to be known of rows that are mostly a copy.
+const COPY: &str = "\n[1] Mostly a copy, by `REP MOVSB` in the module, which the emulator counts by the byte, and a \
+                    processor does by the line: no ratio of times.\n";
+
 /// Is a row one that is compared? Times are, too.
 fn is_compared(row: &Row) -> bool {
     row.unlike.is_none() && row.judged != THE_KERNELS
@@ -42,6 +46,10 @@ fn quoted(table: &Table) -> String {
         if !is_compared(row) {
             continue;
         }
+        let what = match row.is_copy {
+            true => format!("{what} [1]"),
+            false => what.to_string(),
+        };
         if figure.ratio().is_some_and(|ratio| ratio >= DEARER) {
             line(&mut dearer, &what, figure);
         } else if row.is_quoted {
@@ -58,6 +66,7 @@ fn quoted(table: &Table) -> String {
             "\n{}{dearer}",
             head("where C is cheaper: all such rows, times in ns as well")
         );
+        text.push_str(COPY);
     }
     text
 }
