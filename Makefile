@@ -23,93 +23,96 @@ help: ## this text
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  COVERAGE_OF=LOG...  the logs of an earlier run instead of a new one, KEEP=1 into Documentation (coverage)"
 	@echo "  ROUNDS=N, SEED=N  how many rounds (10000), and what is drawn (test-unloading; SEED for soak, too)"
-	@echo "  MIRROR=URL  the Debian mirror to use instead of debootstrap's own"
+	@echo "  MIRROR=URL  the Debian mirror to use instead of the usual one"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
 	@echo "All but modules, install and clean set up a Debian root of their own: root is needed, and 8 GB on the disk."
 
 demo: ## the main job on a stock Debian kernel, told step by step
-	@machine/demo
+	@selftests/machine/demo
 
 test: ## all tests: the schema's on the host, the others in the machine
-	@machine/test
+	@selftests/machine/test
 
 test-custom: ## the machine's tests on a small custom kernel, with the module
-	@KERNEL=custom machine/test
+	@KERNEL=custom selftests/machine/test
 
 test-debug: ## the machine's tests on a kernel that watches memory and locks, with injected faults
-	@KERNEL=debug machine/test
+	@KERNEL=debug selftests/machine/test
 
 test-debug-some: ## some of them, which go through most of the module
-	@SOME=1 KERNEL=debug machine/test
+	@SOME=1 KERNEL=debug selftests/machine/test
 
 test-kcsan: ## the machine's tests on a kernel that watches for races
-	@KERNEL=kcsan machine/test
+	@KERNEL=kcsan selftests/machine/test
 
 test-kcsan-some: ## some of them, which go through most of the module
-	@SOME=1 KERNEL=kcsan machine/test
+	@SOME=1 KERNEL=kcsan selftests/machine/test
 
 test-long: ## a million observations of bits while processes come and go
-	@machine/test-long storm
+	@selftests/machine/test long storm
 
 test-unloading: ## ROUNDS (10000) of loading and unloading under fire
-	@machine/test-long unloading $(ROUNDS)
+	@selftests/machine/test long unloading $(ROUNDS)
 
 soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
-	@machine/test-long soak $(SECONDS)
+	@selftests/machine/test long soak $(SECONDS)
 
 fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, LANES=, RUSH=1)
-	@machine/fuzz
+	@selftests/machine/fuzz calls
 
 fuzz-some: ## those from the seeds that are kept, and from a new one: a minute
-	@SOME=1 machine/fuzz
+	@SOME=1 selftests/machine/fuzz calls
 
 fuzz-c: ## the same sequences on the kernel with the C implementation
-	@KERNEL=c machine/fuzz
+	@KERNEL=c selftests/machine/fuzz calls
 
 fuzz-c-some: ## the seeds that are kept, and a new one, there
-	@SOME=1 KERNEL=c machine/fuzz
+	@SOME=1 KERNEL=c selftests/machine/fuzz calls
 
 fuzz-schema: ## what a fuzzer thinks of, put to the schema on the host
-	@FUZZ_SECONDS='$(SECONDS)' FUZZ_RUNS='$(RUNS)' FUZZ_SEED='$(SEED)' FUZZ_KEEP='$(KEEP)' FUZZ_INPUT='$(INPUT)' machine/fuzz-schema
+	@FUZZ_SECONDS='$(SECONDS)' FUZZ_RUNS='$(RUNS)' FUZZ_SEED='$(SEED)' FUZZ_KEEP='$(KEEP)' FUZZ_INPUT='$(INPUT)' selftests/machine/fuzz schema
 
 mutants: ## faults put into the module one at a time: does a test see each? (MUTANTS=, SAMPLE=, AGAIN=1)
-	@machine/mutants
+	@selftests/machine/mutants
 
 conformance-c: ## the conformance test on the kernel with the C implementation, and that the module is refused there
-	@KERNEL=c machine/conformance-c
+	@selftests/machine/test conformance-c
 
 bench: ## what the operations cost, the C implementation and the module side by side (KEEP=1)
-	@machine/bench
+	@selftests/machine/bench
 
 bench-check: ## the same, and fail if the module's own part is worse than in the figures that were kept
-	@CHECK=1 machine/bench
+	@CHECK=1 selftests/machine/bench
 
 coverage: ## what of the module the machine's tests execute, as a table by file (COVERAGE_OF=, KEEP=1)
-	@machine/coverage
+	@selftests/machine/coverage
 
 bench-check-counts: ## the same of the rows that are counted quickly: four minutes
-	@CHECK=1 machine/bench $(COUNTS)
+	@CHECK=1 selftests/machine/bench $(COUNTS)
 
 kernels: ## build all kernels of our own, two at a time
-	@machine/kernels
+	@selftests/machine/build kernels
 
 kernel-c: ## build two small kernels, with the C implementation and without
-	@machine/kernel-c
+	@selftests/machine/build small-kernels
 
 modules: ## build user_events.ko against KDIR with this host's own tools
-	@machine/modules $(KDIR)
+	@selftests/machine/modules $(KDIR)
 
 install: modules ## install the module built by 'modules' for KDIR's kernel
-	@machine/modules $(KDIR) install
+	@selftests/machine/modules $(KDIR) install
 
 shell: ## a terminal in the machine, with the module loaded
-	@machine/shell
+	@selftests/machine/vm shell
+
+htmldocs: ## the documentation as HTML, in build/htmldocs
+	@selftests/machine/lint htmldocs
 
 lint: ## check format, lints and the house rules
-	@machine/lint
+	@selftests/machine/lint
 
 fmt: ## format the Rust sources
-	@machine/fmt
+	@selftests/machine/lint fmt
 
 clean: ## remove what was built (not the cache)
 	@rm -rf --one-file-system build Cargo.lock

@@ -57,7 +57,7 @@ int request_event_register(const char *data)
 		errno = error;
 		return -1;
 	}
-	/* The bit may be set by now, but nobody looks at it before this returns. */
+	/* The bit may be set by now, but no thread tests it before this returns. */
 	data_fd = fd;
 	write_index = reg.write_index;
 	return 0;

@@ -12,7 +12,7 @@
 
 #include <linux/types.h>
 
-/* The kernel sets this bit of request_event_word while somebody listens. */
+/* The kernel sets this bit of request_event_word while a consumer is attached. */
 #define REQUEST_EVENT_BIT 0
 
 extern __u32 request_event_word;
@@ -26,20 +26,20 @@ extern __u32 request_event_word;
  * nothing.
  *
  * Return: 0; or -1 with errno set, after which the event is never enabled and
- * the program can run on as if nobody ever listened.
+ * the program can run on as if no consumer ever attached.
  */
 int request_event_register(const char *data);
 
 /**
  * request_event_unregister - take the event back, at the end of the program
  *
- * For orderly people, and for libraries that are unloaded: the kernel does the
- * same when the process ends, however it ends. No thread may be writing.
+ * Needed in a library that is unloaded. When the process ends, however it ends,
+ * the kernel does the same. No thread may be writing.
  */
 void request_event_unregister(void);
 
 /**
- * request_event_enabled - does anybody listen?
+ * request_event_enabled - is a consumer attached?
  *
  * One load and one test. Ask before working out what only a record needs.
  */
@@ -58,7 +58,7 @@ static inline bool request_event_enabled(void)
  * One system call, from any thread, and from signal handlers that save errno.
  *
  * Return: 0 when it was recorded; or -1 with errno set: EBADF when the last
- * listener has just left, anything else when the record is lost.
+ * consumer has just detached, anything else when the record is lost.
  */
 int request_event_write(__u64 ns, __u32 status, const char *path);
 

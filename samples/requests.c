@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A service that serves requests, and tells whoever listens about each one.
+ * A service that serves requests, and writes a record of each for its consumers.
  *
  * It registers the event "requests" once, at start. From then on a request
  * costs one look at a bit in the program's own memory; only while a tracer
@@ -31,7 +31,7 @@
 
 #define TRACEFS "/sys/kernel/tracing"
 
-/* So many looks at the bit make the service say once that nobody listens. */
+/* After so many tests of the bit the service says once that no tracer is attached. */
 #define CHECKS_PER_MESSAGE 100
 
 #define MAX_THREADS 64
@@ -46,7 +46,7 @@ static atomic_bool ending;
 
 static atomic_ulong served, written, lost;
 
-/* Has anybody said that nobody listens? */
+/* Has a thread said that no tracer is attached? */
 static atomic_flag said_idle = ATOMIC_FLAG_INIT;
 
 extern char **environ;
@@ -104,7 +104,7 @@ static void explain(int error)
 		      stderr);
 		break;
 	case EADDRINUSE:
-		fputs("requests: an event of this name with other fields exists; who uses it must end first\n",
+		fputs("requests: an event of this name with other fields exists; its users must end first\n",
 		      stderr);
 		break;
 	case EMFILE:
@@ -117,16 +117,16 @@ static void explain(int error)
 	}
 }
 
-/* Says when listeners come and go: whichever thread notices first. */
-static void say_listening(bool listening)
+/* Says when tracers attach and leave: whichever thread notices first. */
+static void say_traced(bool traced)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static bool said;
 
 	pthread_mutex_lock(&lock);
-	if (said != listening)
-		puts(listening ? "requests: a tracer attached" : "requests: the tracer left");
-	said = listening;
+	if (said != traced)
+		puts(traced ? "requests: a tracer attached" : "requests: the tracer left");
+	said = traced;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -147,7 +147,7 @@ static __u32 serve(unsigned long number)
 	return number % 5 == 4 ? 404 : 200;
 }
 
-/* Tells about a request. Only the listeners' trouble, never the service's. */
+/* Writes a record of a request. An error is the consumer's loss, never the service's. */
 static void trace_request(__u64 ns, __u32 status, const char *path)
 {
 	unsigned long number = atomic_fetch_add(&written, 1) + 1;
@@ -170,29 +170,29 @@ static void *serve_requests(void *unused)
 {
 	static const char *const paths[] = { "/", "/index.html", "/about", "/favicon.ico" };
 	unsigned long checks = 0;
-	bool listening = false;
+	bool traced = false;
 
 	while (!atomic_load(&ending)) {
 		unsigned long number = atomic_fetch_add(&served, 1);
 		__u64 start = now_ns();
 		__u32 status = serve(number);
-		bool was_listening = listening;
+		bool was_traced = traced;
 
-		listening = request_event_enabled();
-		if (listening)
+		traced = request_event_enabled();
+		if (traced)
 			trace_request(now_ns() - start, status, paths[number % 4]);
 
 		/* The rest is for this program's messages. */
-		if (listening != was_listening) {
-			say_listening(listening);
+		if (traced != was_traced) {
+			say_traced(traced);
 			checks = 0;
 		}
-		if (!listening && ++checks == CHECKS_PER_MESSAGE &&
+		if (!traced && ++checks == CHECKS_PER_MESSAGE &&
 		    !atomic_flag_test_and_set(&said_idle))
-			printf("requests: nobody listens, %lu checks cost no system call\n",
+			printf("requests: no tracer, %lu checks cost no system call\n",
 			       checks);
 		if (records && atomic_load(&written) == records &&
-		    (!until_left || (was_listening && !listening)))
+		    (!until_left || (was_traced && !traced)))
 			sem_post(&over);
 	}
 	return unused;

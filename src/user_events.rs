@@ -3,103 +3,188 @@
 //! The Linux `user_events` ABI as a module: trace events that user programs make and write.
 //!
 //! What is created on load, and the order in which it is undone, is the fields of [`UserEvents`].
-//! The rooms:
+//! The directories:
 //!
 //! - [`schema`]: what a description means; pure, also tested on the host.
-//! - [`sys`]: one safe type per facility of the kernel; the only room that is not checked Rust.
-//! - between them, the work: [`event`], [`registry`], [`enabler`], [`registrations`],
-//!   [`process`], [`processes`], [`repair`], [`retries`], [`unregistered`], [`writer`].
-//! - [`files`]: the faces, through which all of it is used.
+//! - [`sys`]: one safe type per facility of the kernel; the only one that is not checked Rust.
+//! - [`events`]: all events by name, and one event: its texts, its consumers, its enablers.
+//! - [`mms`]: the mms with enablers, and how they begin, fork and end.
+//! - [`write`]: the hot path, from a write index to the consumers of its event.
+//! - [`uapi`]: the files in tracefs, the ioctls, and our lines in `dynamic_events`.
+//!
+//! `uapi` imports from `write`, `mms` and `events`, `write` and `mms` from `events`, all of them from `schema` and
+//! `sys`. One import goes back: an event lists its enablers.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-mod enabler;
 mod errno;
-mod event;
-mod files;
-mod known;
-mod misses;
-mod ordered;
-mod process;
-mod processes;
-mod registrations;
-mod registry;
-mod repair;
-mod retries;
+mod events;
+#[cfg(USER_EVENTS_FAIL_LOAD)]
+mod fail_load;
+mod mms;
 mod schema;
+mod sorted_arcs;
 mod sys;
-mod unregistered;
-mod writer;
+mod uapi;
+mod write;
 
-use event::UserEvent;
-use files::data::{Context, DataFile};
-use files::profile::ProfileFile;
-use files::registrations::RegistrationsFile;
-use files::status::StatusFile;
-use processes::Processes;
-use registry::Registry;
+use events::{
+    Registry,
+    UserEvent, //
+};
+use mms::UserMms;
 use sys::dyn_event::DynEvents;
+use sys::exit_probe::ExitProbe;
 use sys::fork::ForkProbe;
-use sys::leave::LeaveProbe;
-use sys::loading::{Load, Loaded, Publishing};
+use sys::loading::{
+    Load,
+    Loaded,
+    Publishing, //
+};
 use sys::symbols::Symbols;
-use sys::tracefs::{Control, Listed, TracefsFile};
+use sys::tracefs::{
+    Control,
+    Listed,
+    TracefsFile, //
+};
+use sys::work_queue::OwnedQueue;
+use uapi::{
+    Context,
+    DataFile,
+    ProfileFile,
+    RegistrationsFile,
+    StatusFile, //
+};
 
+#[cfg(not(USER_EVENTS_FAIL_LOAD))]
 module! {
     type: Loaded<UserEvents>,
     name: "user_events",
     authors: ["The user_events for every Linux project"],
     description: "user_events: trace events that user programs make and write",
     license: "GPL",
+}
+
+#[cfg(USER_EVENTS_FAIL_LOAD)]
+module! {
+    type: Loaded<UserEvents>,
+    name: "user_events",
+    authors: ["The user_events for every Linux project"],
+    description: "user_events, to be tested: a step of loading can be made to fail",
+    license: "GPL",
     params: {
         fail_load_at: i32 {
             default: 0,
-            description: "Let this step of loading fail, to test that it is undone (0: none)",
+            description: "Let this step of loading fail (0: none)",
         },
     },
 }
 
 /// The loaded module. The fields are undone from first to last, which is the reverse of the order
-/// in which [`UserEvents::make`] made them.
+/// in which [`UserEvents::load`] made them.
 struct UserEvents {
     dynamic_events: DynEvents<UserEvent>,
     data: TracefsFile<Context>,
-    _forks: ForkProbe<Processes>,
-    _leaves: LeaveProbe<Processes>,
+    _forks: ForkProbe<UserMms>,
+    _exits: ExitProbe<UserMms>,
     registrations: TracefsFile<Context>,
     profile: TracefsFile<Context>,
     status: TracefsFile<Context>,
     _state: State,
-    _farewell: Farewell,
+    _unload_message: UnloadMessage,
 }
 
 /// What is behind the files; ended after them.
 struct State(Arc<Context>);
 
+impl State {
+    fn new(registry: Arc<Registry>, mms: Arc<UserMms>) -> Result<Self> {
+        Ok(Self(Arc::new(Context { registry, mms }, GFP_KERNEL)?))
+    }
+}
+
 impl Drop for State {
     fn drop(&mut self) {
-        // No file is open, no event is used and nothing is registered: each would have kept the
-        // module loaded. What is left is events that stay when they are not used, processes that
-        // registered something once, and work that is about to end.
+        // No file is open, there is no reference to any event, and nothing is registered: each would have kept the
+        // module loaded. What is left is persistent events, mms that registered something once, and work that is
+        // about to end.
         self.0.registry.begin_close();
-        self.0.processes.close();
+        self.0.mms.close();
         self.0.registry.close();
     }
 }
 
 /// Says that the module is gone, after all else is.
-struct Farewell;
+struct UnloadMessage;
 
-impl Drop for Farewell {
+impl Drop for UnloadMessage {
     fn drop(&mut self) {
         pr_info!("unloaded\n");
     }
 }
 
+/// The result of a step of loading. If it has failed, the log says which one it was.
+fn step<T>(what: &str, result: Result<T>) -> Result<T> {
+    #[cfg(USER_EVENTS_FAIL_LOAD)]
+    let result = fail_load::next_step().and(result);
+    result.inspect_err(|error| {
+        pr_err!("cannot load: cannot {}: error {}\n", what, error.to_errno());
+    })
+}
+
 impl Load for UserEvents {
+    /// Makes everything. What was made before a step that fails is dropped in reverse.
     fn load() -> Result<Self> {
-        Self::make(Steps::new())
+        let found = step("find kernel symbols", Symbols::resolve())?;
+        let is_alone = match found.has_built_in_user_events() {
+            true => Err(EBUSY),
+            false => Ok(()),
+        };
+        step(
+            "stand beside user_events that the kernel has built in",
+            is_alone,
+        )?;
+        let symbols = step("use this kernel's structures", found.check_layouts())?;
+        let queue = OwnedQueue::new().and_then(|queue| Ok(Arc::new(queue, GFP_KERNEL)?));
+        let queue = step("make the work queue", queue)?;
+        let registry = step("make the registry", Registry::new(symbols, queue.clone()))?;
+        let mms = step("make the table of mms", UserMms::new(queue))?;
+        let state = step("make the context", State::new(registry, mms))?;
+        let context = &state.0;
+        let status = step(
+            "create user_events_status in tracefs",
+            TracefsFile::create::<Listed<StatusFile>>(symbols, context),
+        )?;
+        let profile = step(
+            "create user_events_profile in tracefs",
+            TracefsFile::create::<Listed<ProfileFile>>(symbols, context),
+        )?;
+        let registrations = step(
+            "create user_events_registrations in tracefs",
+            TracefsFile::create::<Listed<RegistrationsFile>>(symbols, context),
+        )?;
+        let exits = step("watch exits", ExitProbe::new(context.mms.clone()))?;
+        let forks = step("watch forks", ForkProbe::new(context.mms.clone()))?;
+        let data = step(
+            "create user_events_data in tracefs",
+            TracefsFile::create::<Control<DataFile>>(symbols, context),
+        )?;
+        let dynamic_events = step(
+            "join dynamic_events",
+            DynEvents::new(symbols, context.registry.clone()),
+        )?;
+        Ok(Self {
+            dynamic_events,
+            data,
+            _forks: forks,
+            _exits: exits,
+            registrations,
+            profile,
+            status,
+            _state: state,
+            _unload_message: UnloadMessage,
+        })
     }
 
     fn publish(&self, publishing: &Publishing) {
@@ -108,87 +193,5 @@ impl Load for UserEvents {
         }
         self.dynamic_events.publish(publishing);
         pr_info!("loaded\n");
-    }
-}
-
-impl UserEvents {
-    /// Makes everything. What was made before a step that fails is undone in reverse.
-    fn make(mut steps: Steps) -> Result<Self> {
-        let found = steps.run("find kernel symbols", Symbols::resolve)?;
-        steps.run(
-            "stand beside user_events that the kernel has built in",
-            || match found.has_built_in_user_events() {
-                true => Err(EBUSY),
-                false => Ok(()),
-            },
-        )?;
-        let symbols = steps.run("use this kernel's structures", || found.check_layouts())?;
-        let registry = steps.run("make the registry", || Registry::new(symbols))?;
-        let processes = steps.run("make the table of processes", || Processes::new(&registry))?;
-        let state = steps.run("make the context", || {
-            Ok(State(Arc::new(
-                Context {
-                    registry,
-                    processes,
-                },
-                GFP_KERNEL,
-            )?))
-        })?;
-        let status = steps.run("create user_events_status in tracefs", || {
-            TracefsFile::create::<Listed<StatusFile>>(symbols, &state.0)
-        })?;
-        let profile = steps.run("create user_events_profile in tracefs", || {
-            TracefsFile::create::<Listed<ProfileFile>>(symbols, &state.0)
-        })?;
-        let registrations = steps.run("create user_events_registrations in tracefs", || {
-            TracefsFile::create::<Listed<RegistrationsFile>>(symbols, &state.0)
-        })?;
-        let leaves = steps.run("watch exits", || LeaveProbe::new(state.0.processes.clone()))?;
-        let forks = steps.run("watch forks", || ForkProbe::new(state.0.processes.clone()))?;
-        let data = steps.run("create user_events_data in tracefs", || {
-            TracefsFile::create::<Control<DataFile>>(symbols, &state.0)
-        })?;
-        let dynamic_events = steps.run("join dynamic_events", || {
-            DynEvents::new(symbols, state.0.registry.clone())
-        })?;
-        Ok(Self {
-            dynamic_events,
-            data,
-            _forks: forks,
-            _leaves: leaves,
-            registrations,
-            profile,
-            status,
-            _state: state,
-            _farewell: Farewell,
-        })
-    }
-}
-
-/// Counts the steps of loading, to let one fail on request, and says which one failed.
-struct Steps {
-    done: i32,
-    fail_at: i32,
-}
-
-impl Steps {
-    fn new() -> Self {
-        Self {
-            done: 0,
-            fail_at: *module_parameters::fail_load_at.value_ref(),
-        }
-    }
-
-    fn run<T>(&mut self, what: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.done += 1;
-        let result = if self.done == self.fail_at {
-            Err(EINTR)
-        } else {
-            step()
-        };
-        if let Err(error) = &result {
-            pr_err!("cannot load: cannot {}: error {}\n", what, error.to_errno());
-        }
-        result
     }
 }

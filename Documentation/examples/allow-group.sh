@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # allow-group.sh GROUP: lets the members of GROUP register and write events, but read no trace. As root,
-# each time the module was loaded.
+# after each load of the module.
 set -e
 cd /sys/kernel/tracing
 
-# The way to the file. Not by changing the group of the directory: that would change the group of
-# every file below that nobody has given another one, and let GROUP read all traces.
+# The way to the file. Do not change the group of the directory instead: every file below it whose group
+# was not set would change with it, and GROUP could read all traces.
 chmod o+x .
 
 # The file.

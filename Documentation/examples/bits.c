@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One word for two kinds of listeners: the kernel's, and one of the program's own. */
+/* One word for two consumers: those that the kernel knows, and one within the program. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -8,23 +8,23 @@
 
 #include <linux/user_events.h>
 
-/* The kernel's bit and ours. Both sides change the word with atomics only. */
-static const __u64 kernel_listens = 1ULL << 0;
-static const __u64 log_listens = 1ULL << 63;
+/* The kernel's bit and the program's. Both sides change the word with atomics only. */
+static const __u64 kernel_bit = 1ULL << 0;
+static const __u64 log_bit = 1ULL << 63;
 
-static __u64 listeners;
+static __u64 enabled;
 
 static void tell(int fd, __u32 index, __u32 step)
 {
 	struct iovec record[] = { { &index, sizeof(index) }, { &step, sizeof(step) } };
-	__u64 now = __atomic_load_n(&listeners, __ATOMIC_RELAXED);
+	__u64 now = __atomic_load_n(&enabled, __ATOMIC_RELAXED);
 
-	/* The one test that a program nobody listens to pays for. */
+	/* The one test that a program without consumers pays for. */
 	if (!now)
 		return;
-	if (now & log_listens)
+	if (now & log_bit)
 		printf("step %u\n", step);
-	if ((now & kernel_listens) && writev(fd, record, 2) < 0)
+	if ((now & kernel_bit) && writev(fd, record, 2) < 0)
 		perror("cannot write a record");
 }
 
@@ -33,8 +33,8 @@ int main(void)
 	struct user_reg reg = {
 		.size = sizeof(reg),
 		.enable_bit = 0,
-		.enable_size = sizeof(listeners),
-		.enable_addr = (unsigned long)&listeners,
+		.enable_size = sizeof(enabled),
+		.enable_addr = (unsigned long)&enabled,
 		.name_args = (unsigned long)"bits u32 step",
 	};
 	int fd = open("/sys/kernel/tracing/user_events_data", O_RDWR | O_CLOEXEC);
@@ -44,12 +44,12 @@ int main(void)
 		return 1;
 	}
 
-	__atomic_fetch_or(&listeners, log_listens, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&enabled, log_bit, __ATOMIC_RELAXED);
 	tell(fd, reg.write_index, 1);
-	while (!(__atomic_load_n(&listeners, __ATOMIC_RELAXED) & kernel_listens))
+	while (!(__atomic_load_n(&enabled, __ATOMIC_RELAXED) & kernel_bit))
 		usleep(10000);
 	tell(fd, reg.write_index, 2);
-	__atomic_fetch_and(&listeners, ~log_listens, __ATOMIC_RELAXED);
+	__atomic_fetch_and(&enabled, ~log_bit, __ATOMIC_RELAXED);
 	tell(fd, reg.write_index, 3);
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Registers an event and writes three records once somebody listens. */
+/* Registers an event and writes three records while a consumer is attached. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 
 #include <linux/user_events.h>
 
-/* The kernel sets bit 0 of this word while somebody listens. */
+/* The kernel sets bit 0 of this word while a consumer is attached. */
 static __u32 enabled;
 
-static int somebody_listens(void)
+static int is_enabled(void)
 {
 	return __atomic_load_n(&enabled, __ATOMIC_RELAXED) & 1;
 }
@@ -45,11 +45,11 @@ int main(void)
 	while (fields.count < 3) {
 		/* In a real program: do the work that is worth a record. */
 		usleep(10000);
-		if (!somebody_listens())
+		if (!is_enabled())
 			continue;
 
 		fields.count++;
-		/* EBADF: the listener left after the look at the bit. */
+		/* EBADF: the consumer detached after the test of the bit. */
 		if (writev(fd, record, 2) < 0 && errno != EBADF) {
 			perror("cannot write a record");
 			return 1;

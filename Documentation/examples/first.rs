@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registers an event and writes three records once somebody listens. Needs std alone.
+//! Registers an event and writes three records while a consumer is attached. Needs std alone.
 
 use std::ffi::{c_int, c_ulong, CStr};
 use std::fs::{File, OpenOptions};
@@ -31,10 +31,10 @@ extern "C" {
     fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
 }
 
-/// The kernel sets bit 0 of this word while somebody listens.
+/// The kernel sets bit 0 of this word while a consumer is attached.
 static ENABLED: AtomicU32 = AtomicU32::new(0);
 
-fn somebody_listens() -> bool {
+fn is_enabled() -> bool {
     ENABLED.load(Ordering::Relaxed) & 1 != 0
 }
 
@@ -72,7 +72,7 @@ fn main() -> io::Result<()> {
     while count < 3 {
         // In a real program: do the work that is worth a record.
         thread::sleep(Duration::from_millis(10));
-        if !somebody_listens() {
+        if !is_enabled() {
             continue;
         }
         count += 1;

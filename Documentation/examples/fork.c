@@ -10,7 +10,7 @@
 
 static __u32 enabled;
 
-/* In parent and child alike: waits for a listener and writes one record. */
+/* In parent and child alike: waits for a consumer and writes one record. */
 static int serve(int fd, __u32 index, __u32 is_child)
 {
 	__u32 record[] = { index, is_child };

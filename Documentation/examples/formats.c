@@ -48,7 +48,7 @@ int main(void)
 		perror("cannot register the event");
 		return 1;
 	}
-	/* Wait for both listeners. */
+	/* Wait until both have a consumer. */
 	while (__atomic_load_n(&enabled, __ATOMIC_RELAXED) != 3)
 		usleep(10000);
 	if (writev(fd, old_record, 2) < 0 || writev(fd, new_record, 2) < 0) {

@@ -5,7 +5,7 @@
  *   compat PEER   the tests; PEER is the same program compiled for 64 bits
  *   compat        the peer: registers st_c_beside and follows its bit, line by line
  *
- * Prints "ok NAME" or "not ok NAME" for each test, then the sum.
+ * Prints KTAP. behaviour/compat.rs of the selftests runs it.
  */
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -32,7 +32,7 @@ static bool failed;
 static bool check(bool holds, const char *what)
 {
 	if (!holds) {
-		printf("  | not so: %s\n", what);
+		printf("# not so: %s\n", what);
 		failed = true;
 	}
 	return holds;
@@ -44,9 +44,9 @@ static void fails(const char *what, long got, int want)
 	int error = errno;
 
 	if (got >= 0)
-		printf("  | %s: gave %ld instead of %s\n", what, got, strerrorname_np(want));
+		printf("# %s: gave %ld instead of %s\n", what, got, strerrorname_np(want));
 	else if (error != want)
-		printf("  | %s: gave %s instead of %s\n", what, strerrorname_np(error),
+		printf("# %s: gave %s instead of %s\n", what, strerrorname_np(error),
 		       strerrorname_np(want));
 	failed |= got >= 0 || error != want;
 }
@@ -208,7 +208,7 @@ static void test_records(void)
 	record.index = reg.write_index;
 	memcpy(whole, &record, sizeof(record));
 	memcpy(whole + sizeof(record), text, sizeof(text));
-	fails("write to nobody", write(fd, whole, sizeof(whole)), EBADF);
+	fails("write without a consumer", write(fd, whole, sizeof(whole)), EBADF);
 	check(!listen_to("user_events/st_c_record", true), "enabled");
 	check(await_bits(&word, 4, 1, 1), "the bit is set");
 
@@ -481,7 +481,7 @@ static void hear(FILE *line, const char *word)
 	char heard[64] = "nothing";
 
 	if (!fgets(heard, sizeof(heard), line) || strncmp(heard, word, strlen(word))) {
-		printf("  | the peer said %s instead of %s\n", heard, word);
+		printf("# the peer said %s instead of %s\n", heard, word);
 		failed = true;
 	}
 }
@@ -538,12 +538,12 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	int passed = 0;
-	size_t i;
+	size_t i, passed = 0;
 
 	if (argc < 2)
 		return serve_beside();
 	peer = argv[1];
+	printf("KTAP version 1\n1..%zu\n", ARRAY_SIZE(tests));
 	for (i = 0; i < ARRAY_SIZE(tests); i++) {
 		failed = false;
 		if (check(!make_instance(), "an instance is made")) {
@@ -551,10 +551,9 @@ int main(int argc, char **argv)
 			check(!remove_instance(), "the instance is removed");
 		}
 		check(await_gone("user_events/st_c_*"), "no event is left");
-		printf("%s compat::%s\n", failed ? "not ok" : "ok", tests[i].name);
+		printf("%s %zu %s\n", failed ? "not ok" : "ok", i + 1, tests[i].name);
 		fflush(stdout);
 		passed += !failed;
 	}
-	printf("%d passed, %zu failed\n", passed, ARRAY_SIZE(tests) - passed);
 	return passed != ARRAY_SIZE(tests);
 }

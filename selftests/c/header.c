@@ -125,7 +125,7 @@ static void use_event(void)
 
 	gave("register", register_bit(fd, &reg, &word, 3, text), 0);
 	printf("write_index %u, word %#x\n", reg.write_index, word);
-	gave("write to nobody", writev(fd, parts, 2), -1);
+	gave("write without a consumer", writev(fd, parts, 2), -1);
 	gave("listen", listen_to(EVENT, true), 0);
 	gave("bit is set", await_bits(&word, sizeof(word), ~0, 1 << 3), true);
 	gave("write", writev(fd, parts, 2), sizeof(__u32) + sizeof(record));

@@ -2,11 +2,11 @@
 
 //! The time since boot.
 
-use super::bindings;
+use kernel::bindings;
 
 /// Nanoseconds since boot, on the clock that tasks' start times are taken from. C:
-/// `ktime_get_ns()`.
+/// `ktime_get_ns()` (linux/timekeeping.h).
 pub(crate) fn now() -> u64 {
     // SAFETY: May be called in any context but NMI; nothing here runs in one.
-    unsafe { bindings::user_events_now() }
+    unsafe { bindings::ktime_get() as u64 }
 }

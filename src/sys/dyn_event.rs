@@ -2,14 +2,27 @@
 
 //! Our kind of event in `dynamic_events`.
 //!
-//! C: kernel/trace/trace_dynevent.h, whose two structures `bindings/helpers.h` declares again. Each
-//! published [`TraceEvent`] is an entry of that file's list.
+//! C: kernel/trace/trace_dynevent.h, whose two structures `bindings/trace_private.h` has copies of. Each
+//! registered [`TraceEvent`] is an entry of that file's list.
 
-use super::bindings::{self, dyn_event, dyn_event_operations};
+use super::bindings::{
+    self,
+    dyn_event,
+    dyn_event_operations, //
+};
+use super::c_list;
 use super::event_mutex::EventMutexHeld;
 use super::loading::Publishing;
-use super::symbols::Symbols;
-use super::trace_event::{Removal, TraceEvent, TraceEventOwner};
+use super::symbols::{
+    self,
+    MutexGuard,
+    Symbols, //
+};
+use super::trace_event::{
+    Removal,
+    TraceEvent,
+    TraceEventOwner, //
+};
 use super::tracefs::Listing;
 use core::mem::ManuallyDrop;
 use core::ptr;
@@ -17,7 +30,12 @@ use core::slice;
 use kernel::error::from_result;
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Full,
+    Release, //
+};
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
@@ -27,11 +45,11 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     /// What makes events.
     type Maker: Send + Sync + 'static;
 
-    /// Somebody wrote this line, and it is not about deleting. `event_mutex` is not held.
+    /// A task wrote this line, and it is not about deleting. `event_mutex` is not held.
     ///
     /// # Errors
     ///
-    /// `ECANCELED` when the line is for another kind of event; anything else is for who wrote it.
+    /// `ECANCELED` when the line is for another kind of event; anything else is for the task that wrote it.
     fn create(maker: &Arc<Self::Maker>, line: &CStr) -> Result;
 
     /// Writes the line that would make the event.
@@ -81,7 +99,7 @@ pub(crate) struct DynEvents<O: DynEventOwner> {
     operations: KBox<Opaque<dyn_event_operations>>,
     is_listed: Atomic<bool>,
     _maker: Arc<O::Maker>,
-    _symbols: Symbols,
+    symbols: Symbols,
 }
 
 // SAFETY: The kind can be removed from any thread.
@@ -120,7 +138,7 @@ impl<O: DynEventOwner> DynEvents<O> {
             operations,
             is_listed: Atomic::new(false),
             _maker: maker,
-            _symbols: symbols,
+            symbols,
         })
     }
 
@@ -128,10 +146,22 @@ impl<O: DynEventOwner> DynEvents<O> {
     pub(crate) fn publish(&self, _: &Publishing) {
         // INVARIANT: The one call that changes it adds the operations.
         if !self.is_listed.xchg(true, Full) {
-            // SAFETY: The symbols were found. The operations stay in place in their box until they
-            // are removed again, and are in no list yet.
-            unsafe { bindings::user_events_add_dyn_event_ops(self.operations.get()) };
+            let lock = self.lock_kinds();
+            // SAFETY: The symbols were found, and the list's lock is held. The operations stay in
+            // place in their box until they are removed again, and are in no list yet.
+            unsafe {
+                let link = &raw mut (*self.operations.get()).list;
+                c_list::add_tail(link, symbols::dyn_event_ops_list());
+            }
+            drop(lock);
         }
+    }
+
+    /// Locks the list of kinds. May sleep.
+    fn lock_kinds(&self) -> MutexGuard {
+        let _: Symbols = self.symbols;
+        // SAFETY: The symbols were found, as that shows.
+        unsafe { MutexGuard::lock(symbols::dyn_event_ops_mutex()) }
     }
 
     /// # Safety
@@ -157,7 +187,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     /// `entry` must be in the list that `event_mutex` protects, with the mutex held for the use of
     /// the result, and must have been put there for a `TraceEvent<O>`.
     unsafe fn event(entry: *mut dyn_event) -> ManuallyDrop<Arc<TraceEvent<O>>> {
-        // SAFETY: What is in the list is published, so the trace core's reference to it exists.
+        // SAFETY: What is in the list is registered, so the trace core's reference to it exists.
         ManuallyDrop::new(unsafe { Arc::from_raw(TraceEvent::of_dyn_event(entry)) })
     }
 
@@ -165,7 +195,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     ///
     /// For the trace core, as are the following: `entry` is in the list and `event_mutex` is held.
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, entry: *mut dyn_event) -> c_int {
-        // SAFETY: Promised by the caller, who also passes a seq file that nobody else has now.
+        // SAFETY: Promised by the caller, which also passes a seq file that nothing else uses now.
         unsafe { O::show(&Self::event(entry), &Listing::from_raw(seq)) };
         0
     }
@@ -221,9 +251,10 @@ impl<O: DynEventOwner> DynEvents<O> {
 impl<O: DynEventOwner> Drop for DynEvents<O> {
     fn drop(&mut self) {
         if self.is_listed.load(Acquire) {
-            // SAFETY: By the invariant the operations are in the list. Taking them out waits for
-            // calls of `create`.
-            unsafe { bindings::user_events_remove_dyn_event_ops(self.operations.get()) };
+            // Waits for calls of `create`.
+            let _lock = self.lock_kinds();
+            // SAFETY: By the invariant the operations are in the list, whose lock is held.
+            unsafe { c_list::del(&raw mut (*self.operations.get()).list) };
         }
         MAKER.store(ptr::null_mut(), Release);
     }

@@ -5,15 +5,21 @@
 //! C: kernel/trace/trace.h. It is the outermost lock of this module: the trace core holds it when
 //! it calls us.
 
-use super::bindings;
-use super::symbols::Symbols;
+use super::symbols::{
+    self,
+    MutexGuard,
+    Symbols, //
+};
 use core::cell::UnsafeCell;
-use core::ops::{Deref, DerefMut};
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
 use kernel::types::NotThreadSafe;
 
 /// Proof that the current context holds `event_mutex`.
 ///
-/// Exclusive access to it (`&mut`) is what stands for the lock: data that [`ByEventMutex`] lends
+/// Exclusive access to it (`&mut`) is what stands for the lock: data that [`EventMutexLocked`] lends
 /// borrows from it, and every function that can make the trace core call back into us takes it
 /// `&mut`, so that no such loan is alive during the call.
 ///
@@ -46,23 +52,22 @@ impl EventMutexHeld {
 /// # Invariants
 ///
 /// The current context has locked the mutex by [`EventMutexGuard::lock`].
-pub(crate) struct EventMutexGuard(EventMutexHeld);
+pub(crate) struct EventMutexGuard {
+    held: EventMutexHeld,
+    _lock: MutexGuard,
+}
 
 impl EventMutexGuard {
     /// Locks `event_mutex`; sleeps until it is free. No other lock of this module may be held.
     pub(crate) fn lock(_: Symbols) -> Self {
         // SAFETY: `Symbols` proves that the mutex was found.
-        unsafe { bindings::user_events_lock_event_mutex() };
+        let lock = unsafe { MutexGuard::lock(symbols::event_mutex()) };
         // INVARIANT: Just locked. The context has no other value of either type, as each shows that the
         // mutex was locked already: then this would not have returned, since it is not recursive.
-        Self(EventMutexHeld(NotThreadSafe))
-    }
-}
-
-impl Drop for EventMutexGuard {
-    fn drop(&mut self) {
-        // SAFETY: The guard's existence shows that this context locked the mutex.
-        unsafe { bindings::user_events_unlock_event_mutex() };
+        Self {
+            held: EventMutexHeld(NotThreadSafe),
+            _lock: lock,
+        }
     }
 }
 
@@ -70,26 +75,26 @@ impl Deref for EventMutexGuard {
     type Target = EventMutexHeld;
 
     fn deref(&self) -> &EventMutexHeld {
-        &self.0
+        &self.held
     }
 }
 
 impl DerefMut for EventMutexGuard {
     fn deref_mut(&mut self) -> &mut EventMutexHeld {
-        &mut self.0
+        &mut self.held
     }
 }
 
 /// Data that only the holder of `event_mutex` reaches.
-pub(crate) struct ByEventMutex<T>(UnsafeCell<T>);
+pub(crate) struct EventMutexLocked<T>(UnsafeCell<T>);
 
 // SAFETY: Sending the cell sends the `T`.
-unsafe impl<T: Send> Send for ByEventMutex<T> {}
+unsafe impl<T: Send> Send for EventMutexLocked<T> {}
 // SAFETY: All access goes through `event_mutex`, so a shared cell hands its `T` from one context
 // to another, never to two at once.
-unsafe impl<T: Send> Sync for ByEventMutex<T> {}
+unsafe impl<T: Send> Sync for EventMutexLocked<T> {}
 
-impl<T> ByEventMutex<T> {
+impl<T> EventMutexLocked<T> {
     /// Puts a value under the protection of `event_mutex`.
     pub(crate) const fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))

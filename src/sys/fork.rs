@@ -7,15 +7,37 @@
 //! a task does before it next returns to user space. For a new task that is before its first
 //! instruction there.
 
-use super::bindings::{self, task_struct, user_events_fork_probe};
-use super::task_work::{Reservation, TaskWork};
-use core::cell::UnsafeCell;
-use core::ptr;
+use super::bindings::{
+    self,
+    task_struct,
+    user_events_fork_probe, //
+};
+use super::task_work::{
+    Reservation,
+    TaskWork, //
+};
+use super::tracepoint::{
+    Data,
+    Registration,
+    Tracepoint, //
+};
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
+use kernel::str::{
+    BStr,
+    CStr, //
+};
 use kernel::sync::Arc;
 
-/// Who wants to know of forks.
+// SAFETY: The compiler compares the types of both where the probe is.
+static FORK: Tracepoint = unsafe {
+    Tracepoint::new(
+        bindings::user_events_on_fork as *const (),
+        "sched_process_fork",
+    )
+};
+
+/// What is told of forks.
 pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
     /// What a child gets of its parent. Dropped, in a context that may sleep, if the child never
     /// runs.
@@ -32,25 +54,12 @@ pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
     fn inherit(self: &Arc<Self>, child: &MmWithUser, inheritance: Self::Inheritance);
 }
 
-/// Tells a listener of forks until dropped.
-///
-/// # Invariants
-///
-/// The probe is registered with the tracepoint.
-pub(crate) struct ForkProbe<L: ForkListener>(KBox<Probe<L>>);
-
-/// The probe comes first, so that its address is the whole's.
-#[repr(C)]
-struct Probe<L> {
-    probe: UnsafeCell<user_events_fork_probe>,
-    listener: Arc<L>,
+/// Tells a listener of forks until dropped, and waits then for the calls that are under way.
+pub(crate) struct ForkProbe<L: ForkListener> {
+    _fork: Registration,
+    // Dropped last: the probe has it.
+    _data: KBox<Data<user_events_fork_probe, Arc<L>>>,
 }
-
-// SAFETY: The C part is only used by the helpers, from any thread, and does not change while it is
-// registered.
-unsafe impl<L: Send + Sync> Send for Probe<L> {}
-// SAFETY: As above.
-unsafe impl<L: Send + Sync> Sync for Probe<L> {}
 
 /// What a child does before it runs.
 struct ChildWork<L: ForkListener> {
@@ -79,52 +88,58 @@ impl<L: ForkListener> ForkProbe<L> {
     ///
     /// `ENOENT` when the kernel has no such tracepoint; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
-        let probe = user_events_fork_probe {
-            forked: Some(Self::forked),
-            tp: ptr::null_mut(),
-        };
-        let probe = KBox::new(
-            Probe {
-                probe: UnsafeCell::new(probe),
-                listener,
+        let data = Data {
+            probe: user_events_fork_probe {
+                forked: Some(Self::forked),
             },
-            GFP_KERNEL,
-        )?;
-        // SAFETY: The probe stays in place in its box until it is removed.
-        kernel::error::to_result(unsafe {
-            bindings::user_events_add_fork_probe(probe.probe.get())
-        })?;
-        // INVARIANT: Just registered.
-        Ok(Self(probe))
+            listener,
+        };
+        let data = KBox::new(data, GFP_KERNEL)?;
+        // SAFETY: The data begins with what the probe takes it for. It stays in place in its box, and
+        // nothing changes it, until this was dropped.
+        let fork = unsafe { Registration::new(&FORK, data.as_ptr()) }?;
+        Ok(Self {
+            _fork: fork,
+            _data: data,
+        })
     }
 
     /// # Safety
     ///
-    /// For the tracepoint: `probe` is one that `new` registered, `child` is a task that does not
-    /// run yet and has an address space, and the current task is its parent and has another.
-    unsafe extern "C" fn forked(probe: *mut user_events_fork_probe, child: *mut task_struct) {
-        // SAFETY: The first field of a `Probe<L>` that is not freed before the tracepoint's
-        // readers, which we are one of, are gone.
-        let probe = unsafe { &*probe.cast_const().cast::<Probe<L>>() };
+    /// For the probe: `probe` is what `new` registered it with, and `child` a task that does not run
+    /// yet, which the current task has forked.
+    unsafe extern "C" fn forked(
+        probe: *mut user_events_fork_probe,
+        _parent: *mut task_struct,
+        child: *mut task_struct,
+    ) {
+        // SAFETY: The first member of the data, which is not freed before the tracepoint's readers, one
+        // of which this is, are gone.
+        let data = unsafe { &*probe.cast::<Data<user_events_fork_probe, Arc<L>>>() };
+        // SAFETY: The child is alive: it does not run before this returns.
+        let child_mm = unsafe { (*child).mm };
         let parent = current!();
-        let Some(parent) = parent.mm().filter(|mm| probe.listener.knows(mm)) else {
+        let Some(parent) = parent.mm() else {
             return;
         };
+        // Not a thread, nor a child that shares the memory.
+        if child_mm.is_null() || child_mm == parent.as_raw() || !data.listener.knows(parent) {
+            return;
+        }
         // Before the inheritance is taken: what must not sleep must not have to drop it.
         let Ok(room) = Reservation::<ChildWork<L>>::for_sure() else {
             // It never runs without what it was to get, and its parent learns of it.
-            // SAFETY: The child is alive: it does not run before this returns.
-            unsafe { bindings::user_events_kill_orphan(child) };
+            // SAFETY: As above.
+            unsafe { kill_child_without_enablers(child) };
             return;
         };
-        let Some(inheritance) = probe.listener.forked(parent) else {
+        let Some(inheritance) = data.listener.forked(parent) else {
             return;
         };
         let work = ChildWork {
-            listener: probe.listener.clone(),
+            listener: data.listener.clone(),
             inheritance,
-            // SAFETY: The child is alive: it does not run before this returns.
-            mm: unsafe { bindings::user_events_task_mm(child) } as usize,
+            mm: child_mm as usize,
         };
         // It fails for a task that is exiting, which one that has not run cannot be, and when the
         // module is being unloaded: then nothing is registered.
@@ -133,17 +148,31 @@ impl<L: ForkListener> ForkProbe<L> {
     }
 }
 
-impl<L: ForkListener> Drop for ForkProbe<L> {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant it is registered. This waits for those who are in `forked`.
-        unsafe { bindings::user_events_remove_fork_probe(self.0.probe.get()) };
+/// Kills a child that must not run: it would do so without what it was to inherit. C: `send_sig()`.
+///
+/// # Safety
+///
+/// `child` must not have run yet, nor do so before this returns.
+unsafe fn kill_child_without_enablers(child: *mut task_struct) {
+    // SAFETY: Asks only.
+    if unsafe { bindings::user_events_ratelimit() } {
+        // SAFETY: The child is alive, and nothing but itself changes its name, which is a string.
+        let (name, pid) = unsafe {
+            let name = (&raw const (*child).comm).cast();
+            (CStr::from_char_ptr(name), (*child).pid)
+        };
+        let name = BStr::from_bytes(name.to_bytes());
+        pr_warn!("no memory for the registrations of {name}[{pid}]: killing it\n");
     }
+    // SAFETY: The child is alive.
+    unsafe { kernel::bindings::send_sig(kernel::bindings::SIGKILL as c_int, child, 1) };
 }
 
 /// When the current task was made, in nanoseconds by the clock that [`clock::now`](super::clock::now) reads.
 /// C: `start_time` of `struct task_struct` (linux/sched.h). It is taken in the fork, when the memory has been
 /// copied and nothing that user space could delay is left to be done.
 pub(crate) fn start_time() -> u64 {
+    let task = current!().as_ptr();
     // SAFETY: Reads a number of the current task that does not change.
-    unsafe { bindings::user_events_start_time() }
+    unsafe { (*task).start_time }
 }

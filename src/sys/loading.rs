@@ -15,15 +15,19 @@
 //! | the call | is waited for by |
 //! |---|---|
 //! | of a file in tracefs | the VFS holds the module until the call has returned |
-//! | of a number in sysctl | the kernel's own function; the drop of `Number` waits for it |
-//! | of a trace event, by the trace core | `event_mutex` or the lock over the printing functions, which are taken to withdraw the event |
-//! | of our kind of dynamic event | the lock over the kinds, or `event_mutex`; the drop of `DynEvents` takes the one, withdrawing the events the other |
+//! | of a number in sysctl | the kernel's own function; the drop of `SysctlU32` waits for it |
+//! | of a trace event, by the trace core | `event_mutex` or the lock over the printing functions, which are taken to unregister the event |
+//! | of our kind of dynamic event | the lock over the kinds, or `event_mutex`; the drop of `DynEvents` takes the one, unregistering the events the other |
 //! | of work | the drop of `OwnedQueue` |
-//! | of a tracepoint | the drops of `ForkProbe` and `LeaveProbe` |
+//! | of a tracepoint | the drops of `ForkProbe` and `ExitProbe` |
+//! | of the timer that wakes a worker | the drop of `WakeTimer` |
 //! | of the work of a task | it holds the module; [`Calls`] waits for the instructions behind that |
 //! | of the end of a grace period | [`Calls`] |
 
-use super::{probe_list, task_work};
+use super::{
+    event_files,
+    task_work, //
+};
 use kernel::prelude::*;
 
 /// What is made when the module is loaded, and undone when it is dropped.
@@ -56,7 +60,7 @@ struct Calls;
 impl Drop for Calls {
     fn drop(&mut self) {
         task_work::barrier();
-        probe_list::barrier();
+        event_files::barrier();
     }
 }
 

@@ -2,31 +2,39 @@
 
 //! One safe type per kernel facility that the `kernel` crate lacks.
 //!
-//! This is the only place with `unsafe` code. Nothing here knows what a user event is; every file
-//! can be replaced by an abstraction of the `kernel` crate the day there is one.
+//! This is the only place with `unsafe` code. Nothing here knows what a user event is. From
+//! [`schema`](crate::schema) come the fields that the trace core is told of, and the check of a record by
+//! them, which keeps the kernel from reading beyond it.
+//!
+//! Every file can be replaced by an abstraction of the `kernel` crate the day there is one, but for
+//! [`append_vec`], which is a container of our own.
 
 mod bindings;
+mod c_list;
+mod layouts;
+mod tracepoint;
+mod wake_timer;
 
-pub(crate) mod address_space;
+pub(crate) mod append_vec;
 pub(crate) mod capability;
 pub(crate) mod clock;
 pub(crate) mod dyn_event;
+pub(crate) mod event_files;
 pub(crate) mod event_mutex;
+pub(crate) mod exit_probe;
 pub(crate) mod fork;
-pub(crate) mod leave;
 pub(crate) mod loading;
+pub(crate) mod mm_users;
 pub(crate) mod module_ref;
 pub(crate) mod owner;
 pub(crate) mod perf;
-pub(crate) mod probe_list;
 pub(crate) mod process_list;
-pub(crate) mod remote_page;
 pub(crate) mod ring_buffer;
-pub(crate) mod series;
 pub(crate) mod source;
 pub(crate) mod symbols;
 pub(crate) mod sysctl;
 pub(crate) mod task_work;
 pub(crate) mod trace_event;
 pub(crate) mod tracefs;
+pub(crate) mod user_bit;
 pub(crate) mod work_queue;

@@ -2,8 +2,16 @@
 
 //! References that keep this module loaded.
 
-use super::bindings;
+use kernel::bindings::{
+    self,
+    module, //
+};
 use kernel::prelude::*;
+
+/// This module. C: `THIS_MODULE`.
+pub(super) fn this_module() -> *mut module {
+    kernel::module::this_module::<crate::LocalModule>().as_ptr()
+}
 
 /// Keeps the module from being unloaded until dropped. C: `try_module_get()`, `module_put()`.
 ///
@@ -20,7 +28,7 @@ impl ModuleRef {
     /// `ENODEV` when the module is already being unloaded.
     pub(crate) fn get() -> Result<Self> {
         // SAFETY: This is code of the module, so its `struct module` exists.
-        if unsafe { bindings::user_events_get_module() } {
+        if unsafe { bindings::try_module_get(this_module()) } {
             // INVARIANT: Just taken.
             Ok(Self(()))
         } else {
@@ -35,6 +43,6 @@ impl Drop for ModuleRef {
         // of the module that may be unloaded from now on, but all of it runs in a call that the
         // kernel makes into the module. Those are what `super::loading` is about: each is waited for
         // before the module is gone.
-        unsafe { bindings::user_events_put_module() };
+        unsafe { bindings::module_put(this_module()) };
     }
 }

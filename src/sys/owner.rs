@@ -6,6 +6,9 @@
 
 use super::bindings;
 use kernel::mm::Mm;
+use kernel::prelude::*;
+use kernel::sync::rcu;
+use kernel::task::Task;
 
 /// Bytes of a command name, its NUL included.
 const NAME_LEN: usize = bindings::TASK_COMM_LEN as usize;
@@ -17,19 +20,54 @@ pub(crate) struct Owner {
     name: [u8; NAME_LEN],
 }
 
+/// The leader of the process that an address space belongs to. It is not freed while `_reader` lives.
+#[cfg(CONFIG_MEMCG)]
+fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<core::ptr::NonNull<bindings::task_struct>> {
+    use core::ptr::NonNull;
+    use kernel::sync::atomic::{
+        Acquire,
+        Atomic, //
+    };
+
+    // SAFETY: The address space is not freed, by its type. Tasks are freed after a grace period of RCU,
+    // which is read-locked. The kernel writes both pointers with single accesses where others may read
+    // them.
+    unsafe {
+        let owner = &raw mut (*mm.as_raw()).__bindgen_anon_1.owner;
+        let owner = NonNull::new(Atomic::from_ptr(owner).load(Acquire))?.as_ptr();
+        let leader = &raw mut (*owner).group_leader;
+        NonNull::new(Atomic::from_ptr(leader).load(Acquire))
+    }
+}
+
+#[cfg(not(CONFIG_MEMCG))]
+use super::process_list::find;
+
 impl Owner {
     /// The process that an address space belongs to: of several that share it, the one for which it
     /// was made, or another one of them when that has ended. Process context.
     pub(crate) fn of(mm: &Mm) -> Option<Self> {
-        let mut owner = Self {
-            pid: 0,
-            name: [0; NAME_LEN],
-        };
-        let (pid, name) = (&raw mut owner.pid, owner.name.as_mut_ptr());
-        // SAFETY: The address space is not freed, by its type. `pid` is writable, and `name` has
-        // room for NAME_LEN bytes, which is TASK_COMM_LEN.
-        let is_there = unsafe { bindings::user_events_owner(mm.as_raw(), pid, name) };
-        is_there.then_some(owner)
+        let reader = rcu::read_lock();
+        let leader = find(mm, &reader)?;
+        // SAFETY: A task that is not freed while `reader` lives.
+        let task = unsafe { &*leader.as_ptr().cast::<Task>() };
+        let pid = task.tgid_nr_ns(current!().active_pid_ns());
+        let mut name = [0; NAME_LEN];
+        // The last byte stays a NUL.
+        for (at, byte) in name.iter_mut().take(NAME_LEN - 1).enumerate() {
+            // SAFETY: The name has as many bytes. The task may change it just now, hence the volatile
+            // reads: each byte is one of the old name or of the new one.
+            let read = unsafe {
+                let comm = (&raw const (*leader.as_ptr()).comm).cast::<u8>();
+                comm.add(at).read_volatile()
+            };
+            if read == 0 {
+                break;
+            }
+            *byte = read;
+        }
+        drop(reader);
+        Some(Self { pid, name })
     }
 
     /// Its id in the pid namespace of the task that looked; 0 if it is not in there.

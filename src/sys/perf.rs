@@ -5,12 +5,19 @@
 //! C: `perf_trace_buf_alloc()`, `perf_trace_run_bpf_submit()` (linux/trace_events.h).
 
 use super::bindings;
-use super::ring_buffer::{copy_payload, NotRecorded, HEADER};
-use core::ptr::{self, NonNull};
+use super::ring_buffer::{
+    copy_payload,
+    NotRecorded,
+    HEADER, //
+};
+use core::ptr::{
+    self,
+    NonNull, //
+};
 
 /// The largest record perf's buffer holds, common fields included; asking for more would WARN.
-const LARGEST: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
-const _: () = assert!(LARGEST % 8 == 0);
+const MAX_RECORD_SIZE: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
+const _: () = assert!(MAX_RECORD_SIZE % 8 == 0);
 
 /// Submits the common fields and `payload` to perf events on this CPU and to eBPF.
 ///
@@ -28,12 +35,18 @@ pub(super) unsafe fn record(
     let size = HEADER.wrapping_add(payload.len());
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
     // like us are gone. Preemption is off.
-    let head = unsafe { bindings::user_events_perf_listeners(call) };
-    if size > LARGEST {
-        let wanted = !head.is_null();
+    let head = unsafe { bindings::user_events_perf_events(call) };
+    // A program that was attached through another CPU's perf event runs on this CPU, too.
+    // SAFETY: The list is there, as just said, and the call is alive. Both pointers are looked at
+    // only: `hlist_empty()` and `bpf_prog_array_valid()` read them so as well.
+    let wanted = unsafe {
+        let (first, programs) = (&raw const (*head).first, &raw const (*call).prog_array);
+        !first.read_volatile().is_null() || !programs.read_volatile().is_null()
+    };
+    if size > MAX_RECORD_SIZE {
         return Err(NotRecorded::TooLarge { wanted });
     }
-    if head.is_null() {
+    if !wanted {
         return Err(NotRecorded::Unwanted);
     }
     // The buffer is handed out in whole u64s, and the limit is one of these.
@@ -49,7 +62,7 @@ pub(super) unsafe fn record(
     // recursion level, until they are submitted. `HEADER + payload.len() <= room`. The submission
     // fills in the common fields.
     unsafe {
-        bindings::user_events_fetch_caller_regs(regs);
+        bindings::user_events_perf_fetch_caller_regs(regs);
         copy_payload(payload, entry.as_ptr().cast::<u8>().add(HEADER));
         bindings::perf_trace_run_bpf_submit(
             entry.as_ptr(),

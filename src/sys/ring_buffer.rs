@@ -7,23 +7,32 @@
 use super::bindings;
 use crate::schema::COMMON_SIZE;
 use core::marker::PhantomData;
-use core::mem::{size_of, MaybeUninit};
-use core::ptr::{self, NonNull};
+use core::mem::{
+    size_of,
+    MaybeUninit, //
+};
+use core::ptr::{
+    self,
+    NonNull, //
+};
 
 /// Bytes of the common fields in front of every record.
 pub(super) const HEADER: usize = size_of::<bindings::trace_entry>();
 // Offsets of fields and locations were checked as counted from there.
 const _: () = assert!(HEADER == COMMON_SIZE as usize);
 
-/// Flags of a file that ask for more than to store the record. C: `trace_trigger_soft_disabled()`.
+/// Flags of a file that ask for more than to store the record.
 const NOT_PLAIN: usize = (1 << bindings::EVENT_FILE_FL_TRIGGER_MODE_BIT)
     | (1 << bindings::EVENT_FILE_FL_SOFT_DISABLED_BIT)
     | (1 << bindings::EVENT_FILE_FL_PID_FILTER_BIT);
 
+/// Of a file with triggers that look at the record: they are asked when it is stored.
+const TRIGGER_COND: usize = 1 << bindings::EVENT_FILE_FL_TRIGGER_COND_BIT;
+
 /// Why a consumer has not stored a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotRecorded {
-    /// The consumer did not ask for it: filtered by process, or nobody listens on this CPU.
+    /// The consumer did not ask for it: filtered by process, or no perf event is on this CPU.
     Unwanted,
     /// The consumer could not take it now: buffer off or full, or recursion.
     Missed,
@@ -72,8 +81,7 @@ impl TraceFile<'_> {
         // SAFETY: The file is alive by the invariant. Its flags may change meanwhile, hence the volatile
         // read.
         let flags = unsafe { ptr::addr_of!((*file).flags).read_volatile() };
-        // SAFETY: The file is alive by the invariant.
-        if flags & NOT_PLAIN != 0 && unsafe { bindings::user_events_soft_disabled(file) } {
+        if flags & NOT_PLAIN != 0 && self.is_soft_disabled(flags) {
             return Err(NotRecorded::Unwanted);
         }
         // No slice is so long that this overflows.
@@ -90,11 +98,22 @@ impl TraceFile<'_> {
             return Err(Self::why_not(ring_buffer, size));
         };
         // SAFETY: `size` bytes were reserved at `entry`: the common fields, which are filled in
-        // already, and room for the payload behind them. Nobody else knows the record yet.
+        // already, and room for the payload behind them. Nothing else knows the record yet.
         unsafe { copy_payload(payload, entry.as_ptr().cast::<u8>().add(HEADER)) };
         // SAFETY: `buffer` is what the reservation made of it.
         unsafe { bindings::trace_event_buffer_commit(buffer) };
         Ok(())
+    }
+
+    /// Is the record not to be stored? Triggers that do not look at it are run. C:
+    /// `trace_trigger_soft_disabled()`, which is inline, for a file with flags of [`NOT_PLAIN`].
+    #[cold]
+    fn is_soft_disabled(&self, flags: usize) -> bool {
+        if flags & TRIGGER_COND != 0 {
+            return false;
+        }
+        // SAFETY: The file is alive by the invariant.
+        unsafe { bindings::__trace_trigger_soft_disabled(self.file.as_ptr()) }
     }
 
     /// Tells why a reservation failed. The kernel does not say; but it notes the ring buffer as
@@ -119,7 +138,7 @@ impl TraceFile<'_> {
 ///
 /// # Safety
 ///
-/// `to` must have room for the payload, and nobody else know that room.
+/// `to` must have room for the payload, and nothing else know that room.
 #[inline]
 pub(super) unsafe fn copy_payload(payload: &[u8], to: *mut u8) {
     let (from, len) = (payload.as_ptr(), payload.len());
@@ -138,7 +157,6 @@ pub(super) unsafe fn copy_payload(payload: &[u8], to: *mut u8) {
         17..=32 => both_ends(16),
         33..=64 => both_ends(32),
         65..=128 => both_ends(64),
-        // SAFETY: There is as much, and room for it, says the caller.
-        _ => unsafe { bindings::user_events_copy(to.cast(), from.cast(), len) },
+        _ => copy(0, len),
     }
 }

@@ -5,21 +5,167 @@
 //! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
 //! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
 //! `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget` (fs/char_dev.c) and
-//! `print_event_fields` (kernel/trace/trace_output.c) are looked up by name once, at load. See
-//! `bindings/symbols.c` for how, and why they are called through static calls.
+//! `print_event_fields` (kernel/trace/trace_output.c) are looked up by name once, at load, by the
+//! table below. A kprobe gives the address of `kallsyms_lookup_name`, which gives the others. See
+//! `bindings/symbols.c` for why functions are called through static calls.
 
-use super::bindings;
+use super::bindings::{
+    self,
+    file_operations,
+    kprobe,
+    list_head,
+    mutex,
+    trace_array, //
+};
+use super::layouts;
+use core::ffi::c_void;
+use core::ptr::{
+    self,
+    NonNull, //
+};
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::{Atomic, Full};
+use kernel::sync::atomic::{
+    Atomic,
+    Full,
+    Relaxed, //
+};
+use kernel::types::NotThreadSafe;
+
+/// Where something of the kernel's lies: NULL if the kernel lacks it, and until it was looked for.
+pub(super) struct Address(Atomic<*mut c_void>);
+
+impl Address {
+    const fn new() -> Self {
+        Self(Atomic::new(ptr::null_mut()))
+    }
+
+    pub(super) fn get<T>(&self) -> *mut T {
+        // It is set before the `Found` exists that lets the module use what lies there.
+        self.0.load(Relaxed).cast()
+    }
+}
+
+static EVENT_MUTEX: Address = Address::new();
+static DYN_EVENT_OPS_MUTEX: Address = Address::new();
+static DYN_EVENT_LIST: Address = Address::new();
+static DYN_EVENT_OPS_LIST: Address = Address::new();
+static FTRACE_TRACE_ARRAYS: Address = Address::new();
+static DEF_CHR_FOPS: Address = Address::new();
+static USER_EVENT_MM_DUP: Address = Address::new();
+
+/// By these the structures are known: see [`layouts`].
+pub(super) static STEXT: Address = Address::new();
+pub(super) static ETEXT: Address = Address::new();
+pub(super) static EPROBE_CREATE: Address = Address::new();
+pub(super) static EPROBE_SHOW: Address = Address::new();
+pub(super) static EPROBE_IS_BUSY: Address = Address::new();
+pub(super) static EPROBE_RELEASE: Address = Address::new();
+pub(super) static EPROBE_MATCH: Address = Address::new();
+pub(super) static FIELD_CACHEP: Address = Address::new();
+
+/// What is done with the address of a symbol.
+enum Target {
+    /// Data: the address is noted.
+    Data(&'static Address),
+    /// A function: the call in `bindings/symbols.c` is linked to it.
+    Function(unsafe extern "C" fn(*mut c_void)),
+    /// What may miss.
+    Optional(&'static Address),
+}
+
+/// Bytes for a name and its NUL.
+const NAME_SIZE: usize = 32;
+
+/// A name to look for, which lies in the table itself, and what for.
+#[repr(C)]
+struct Symbol {
+    target: Target,
+    name: [u8; NAME_SIZE],
+}
+
+impl Symbol {
+    const fn new(target: Target, name: &str) -> Self {
+        Self {
+            target,
+            name: padded(name),
+        }
+    }
+
+    fn name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.name).unwrap_or_default()
+    }
+
+    /// Says in the log that it is missing.
+    fn missing(&self) -> Error {
+        let name = self.name().to_str().unwrap_or("?");
+        pr_err!("the kernel has no symbol '{name}'\n");
+        ENOENT
+    }
+}
+
+/// A name with NULs behind it, one at least.
+pub(super) const fn padded<const SIZE: usize>(name: &str) -> [u8; SIZE] {
+    let (from, mut to) = (name.as_bytes(), [0; SIZE]);
+    assert!(from.len() < SIZE);
+    let mut at = 0;
+    while at < from.len() {
+        to[at] = from[at];
+        at += 1;
+    }
+    to
+}
+
+use Target::{
+    Data,
+    Function,
+    Optional, //
+};
+
+/// The one that finds the others.
+static LOOKUP: Symbol = Symbol::new(
+    Function(bindings::user_events_link_kallsyms_lookup_name),
+    "kallsyms_lookup_name",
+);
+
+static SYMBOLS: [Symbol; 19] = [
+    Symbol::new(Data(&EVENT_MUTEX), "event_mutex"),
+    Symbol::new(Data(&DYN_EVENT_OPS_MUTEX), "dyn_event_ops_mutex"),
+    Symbol::new(Data(&DYN_EVENT_LIST), "dyn_event_list"),
+    Symbol::new(Data(&DYN_EVENT_OPS_LIST), "dyn_event_ops_list"),
+    Symbol::new(Data(&FTRACE_TRACE_ARRAYS), "ftrace_trace_arrays"),
+    Symbol::new(Data(&DEF_CHR_FOPS), "def_chr_fops"),
+    Symbol::new(
+        Function(bindings::user_events_link_tracefs_remove),
+        "tracefs_remove",
+    ),
+    Symbol::new(Function(bindings::user_events_link_cd_forget), "cd_forget"),
+    Symbol::new(
+        Function(bindings::user_events_link_print_event_fields),
+        "print_event_fields",
+    ),
+    Symbol::new(
+        Function(bindings::user_events_link_find_event_file),
+        "find_event_file",
+    ),
+    Symbol::new(Optional(&STEXT), "_stext"),
+    Symbol::new(Optional(&ETEXT), "_etext"),
+    Symbol::new(Optional(&EPROBE_CREATE), "eprobe_dyn_event_create"),
+    Symbol::new(Optional(&EPROBE_SHOW), "eprobe_dyn_event_show"),
+    Symbol::new(Optional(&EPROBE_IS_BUSY), "eprobe_dyn_event_is_busy"),
+    Symbol::new(Optional(&EPROBE_RELEASE), "eprobe_dyn_event_release"),
+    Symbol::new(Optional(&EPROBE_MATCH), "eprobe_dyn_event_match"),
+    Symbol::new(Optional(&FIELD_CACHEP), "field_cachep"),
+    Symbol::new(Optional(&USER_EVENT_MM_DUP), "user_event_mm_dup"),
+];
 
 /// Proof that every symbol was found, and that private structures are as this module knows them:
 /// what needs one asks for this value.
 ///
 /// # Invariants
 ///
-/// Exists only after `user_events_resolve_symbols()` has succeeded, and so has
-/// `user_events_check_layouts()`.
+/// Exists only after [`Symbols::resolve`] has found all that may not miss, and [`layouts::check`]
+/// nothing that is otherwise.
 #[derive(Clone, Copy)]
 pub(crate) struct Symbols(());
 
@@ -27,7 +173,9 @@ pub(crate) struct Symbols(());
 ///
 /// # Invariants
 ///
-/// Exists only after `user_events_resolve_symbols()` has succeeded.
+/// Exists only after [`Symbols::resolve`] has found all that may not miss: the addresses of `Data`
+/// are those of the kernel's variables of these names, and the calls of `Function` are linked to
+/// the kernel's functions.
 pub(crate) struct Found(());
 
 /// Set once the symbols have been looked for: from then on what was found may be in use.
@@ -44,29 +192,60 @@ impl Symbols {
         if IS_RESOLVED.xchg(true, Full) {
             return Err(EBUSY);
         }
-        // SAFETY: This is the first call, and nothing else of symbols.c runs before it has returned,
-        // as all of that takes a value that it makes. So the static calls do not change while they
-        // are used. Where sleeping is not allowed, the kernel says so.
-        let missing = unsafe { bindings::user_events_resolve_symbols() };
-        if missing.is_null() {
-            // INVARIANT: The call above has just succeeded.
-            return Ok(Found(()));
+        let lookup = kprobe_address(LOOKUP.name()).ok_or_else(|| LOOKUP.missing())?;
+        // SAFETY: This is the first call, and nothing else uses the calls of symbols.c before it
+        // has returned, as all of that takes a value that is made here. It is a function of the
+        // type that the call was compiled for: that of its declaration in linux/kallsyms.h. Where
+        // sleeping is not allowed, the kernel says so.
+        unsafe { bindings::user_events_link_kallsyms_lookup_name(lookup.as_ptr()) };
+        for symbol in &SYMBOLS {
+            let name = symbol.name().as_char_ptr();
+            // SAFETY: The call was just linked; the name is a string.
+            let address = unsafe { bindings::user_events_kallsyms_lookup_name(name) };
+            let address = address as *mut c_void;
+            match symbol.target {
+                Optional(place) => place.0.store(address, Relaxed),
+                _ if address.is_null() => return Err(symbol.missing()),
+                Data(place) => place.0.store(address, Relaxed),
+                // SAFETY: As above: of the type that its header declares, or, if that is private,
+                // layouts.h, which is compared with the header where there is one.
+                Function(link) => unsafe { link(address) },
+            }
         }
-        // SAFETY: The helper returns NULL, checked above, or a string literal.
-        let missing = unsafe { CStr::from_char_ptr(missing) };
-        pr_err!(
-            "the kernel has no symbol '{}'\n",
-            missing.to_str().unwrap_or("?")
-        );
-        Err(ENOENT)
+        // INVARIANT: All was found, noted and linked.
+        Ok(Found(()))
     }
 }
 
+/// The address of a function. A kprobe, once registered, knows the address of the symbol it sits on.
+/// This one is never armed: disarming takes memory, and the kernel keeps a kprobe that it cannot disarm,
+/// without telling what takes it away. C: `register_kprobe()` (linux/kprobes.h).
+fn kprobe_address(name: &CStr) -> Option<NonNull<c_void>> {
+    let mut probe = kprobe {
+        symbol_name: name.as_char_ptr(),
+        flags: bindings::KPROBE_FLAG_DISABLED,
+        ..Default::default()
+    };
+    let probe = &raw mut probe;
+    // SAFETY: The probe stays in place until it is unregistered, below, and its name is a string.
+    // It has no handlers, and is not armed.
+    if unsafe { bindings::register_kprobe(probe) } != 0 {
+        return None;
+    }
+    // SAFETY: The probe is registered, and the kernel does not write to it meanwhile. After the call
+    // that takes it away the kernel knows it no more.
+    let address = unsafe {
+        let address = (*probe).addr;
+        bindings::unregister_kprobe(probe);
+        address
+    };
+    NonNull::new(address.cast())
+}
+
 impl Found {
-    /// Is this a kernel with `CONFIG_USER_EVENTS`? May sleep.
+    /// Is this a kernel with `CONFIG_USER_EVENTS`?
     pub(crate) fn has_built_in_user_events(&self) -> bool {
-        // SAFETY: The symbols were found.
-        unsafe { bindings::user_events_are_built_in() }
+        !USER_EVENT_MM_DUP.get::<c_void>().is_null()
     }
 
     /// Looks whether the structures that no header of the kernel declares are as this module knows
@@ -76,18 +255,83 @@ impl Found {
     ///
     /// `ENODEV` after a line in the log that names the structure that is not.
     pub(crate) fn check_layouts(self) -> Result<Symbols> {
-        // SAFETY: The symbols were found.
-        let other = unsafe { bindings::user_events_check_layouts() };
-        if other.is_null() {
-            // INVARIANT: Both calls have succeeded.
-            return Ok(Symbols(()));
+        if let Err(other) = layouts::check(&self) {
+            pr_err!("this kernel has another layout of {other}\n");
+            return Err(ENODEV);
         }
-        // SAFETY: The helper returns NULL, checked above, or a string literal.
-        let other = unsafe { CStr::from_char_ptr(other) };
-        pr_err!(
-            "this kernel has another layout of {}\n",
-            other.to_str().unwrap_or("?")
-        );
-        Err(ENODEV)
+        // INVARIANT: Both have succeeded.
+        Ok(Symbols(()))
+    }
+}
+
+// The variables of these names. They live for ever; where there is a `Found` or `Symbols`, they
+// were found.
+
+pub(super) fn event_mutex() -> *mut mutex {
+    EVENT_MUTEX.get()
+}
+
+pub(super) fn dyn_event_ops_mutex() -> *mut mutex {
+    DYN_EVENT_OPS_MUTEX.get()
+}
+
+/// Protected by `event_mutex`.
+pub(super) fn dyn_event_list() -> *mut list_head {
+    DYN_EVENT_LIST.get()
+}
+
+/// Protected by `dyn_event_ops_mutex`.
+pub(super) fn dyn_event_ops_list() -> *mut list_head {
+    DYN_EVENT_OPS_LIST.get()
+}
+
+/// What the inodes of character devices have for operations.
+pub(super) fn def_chr_fops() -> *const file_operations {
+    DEF_CHR_FOPS.get()
+}
+
+/// The tracer that is there always. It is the last of the list `ftrace_trace_arrays`, and begins with its
+/// place there.
+///
+/// # Safety
+///
+/// There must be a [`Found`] or [`Symbols`].
+pub(super) unsafe fn top_trace_array() -> *mut trace_array {
+    // SAFETY: The list's head was found, says the caller. It changes only when instances are made or
+    // go, and its last entry never does.
+    unsafe { (&raw const (*FTRACE_TRACE_ARRAYS.get::<list_head>()).prev).read_volatile() }.cast()
+}
+
+/// A mutex of the kernel's, locked until this is dropped.
+///
+/// # Invariants
+///
+/// The current context has locked the mutex, which lives for ever.
+pub(super) struct MutexGuard {
+    mutex: *mut mutex,
+    _same_context: NotThreadSafe,
+}
+
+impl MutexGuard {
+    /// Locks a mutex; sleeps until it is free.
+    ///
+    /// # Safety
+    ///
+    /// It must be [`event_mutex`] or [`dyn_event_ops_mutex`], and there be a [`Found`] or [`Symbols`].
+    pub(super) unsafe fn lock(mutex: *mut mutex) -> Self {
+        // SAFETY: A mutex of the kernel's that was found, says the caller.
+        unsafe { kernel::bindings::mutex_lock(mutex) };
+        // INVARIANT: Just locked.
+        Self {
+            mutex,
+            _same_context: NotThreadSafe,
+        }
+    }
+}
+
+impl Drop for MutexGuard {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant the current context has locked it.
+        unsafe { kernel::bindings::mutex_unlock(self.mutex) };
     }
 }

@@ -6,10 +6,16 @@
 
 use super::bindings;
 use core::mem::size_of;
-use core::ptr::{self, NonNull};
+use core::ptr::{
+    self,
+    NonNull, //
+};
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 
 /// An unsigned 32-bit number that an administrator can change; anything else that is written is
 /// refused with `EINVAL`. Dropping it removes the file.
@@ -17,18 +23,18 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 /// # Invariants
 ///
 /// `header` is the registration of `_table`, which has one entry that leads to `value`.
-pub(crate) struct Number {
+pub(crate) struct SysctlU32 {
     header: NonNull<bindings::ctl_table_header>,
     _table: KBox<bindings::ctl_table>,
     value: KBox<Atomic<u32>>,
 }
 
 // SAFETY: A registration can be ended from any thread.
-unsafe impl Send for Number {}
+unsafe impl Send for SysctlU32 {}
 // SAFETY: The value is atomic, and nothing else can be done with a shared reference.
-unsafe impl Sync for Number {}
+unsafe impl Sync for SysctlU32 {}
 
-impl Number {
+impl SysctlU32 {
     /// Creates the file `name` with the permissions 0644. May sleep.
     ///
     /// # Errors
@@ -59,9 +65,9 @@ impl Number {
     }
 }
 
-impl Drop for Number {
+impl Drop for SysctlU32 {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is registered. This waits for those who are in the file.
+        // SAFETY: By the invariant it is registered. This waits for tasks that are in the file.
         unsafe { bindings::unregister_sysctl_table(self.header.as_ptr()) };
     }
 }

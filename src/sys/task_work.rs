@@ -5,11 +5,22 @@
 //! C: `task_work_add()` (linux/task_work.h) with `TWA_RESUME`, which neither wakes a task that sleeps
 //! nor interrupts a system call.
 
-use super::bindings::{self, callback_head, task_struct};
+use super::bindings::{
+    self,
+    task_struct, //
+};
 use super::module_ref::ModuleRef;
-use core::mem::{align_of, size_of, MaybeUninit};
+use core::mem::{
+    align_of,
+    size_of,
+    MaybeUninit, //
+};
 use core::ptr;
-use kernel::alloc::{AllocError, Flags};
+use kernel::alloc::{
+    AllocError,
+    Flags, //
+};
+use kernel::bindings::callback_head;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 
@@ -55,11 +66,22 @@ impl<W: TaskWork> Reservation<W> {
         if !may_sleep() {
             return Self::new(GFP_ATOMIC);
         }
-        const { assert!(align_of::<Node<W>>() <= align_of::<u64>()) };
-        // SAFETY: Sleeping is allowed, as just asked.
-        let room = unsafe { bindings::user_events_alloc_nofail(size_of::<Node<W>>()) };
-        // SAFETY: It comes from the allocator of `KBox`, and is large enough; that allocator aligns
-        // everything for a u64. It is ours alone and need not be initialized.
+        let flags = kernel::bindings::GFP_KERNEL_ACCOUNT | bindings::USER_EVENTS_GFP_NOFAIL;
+        // SAFETY: No memory is to be resized, and sleeping is allowed, as just asked.
+        let room = unsafe {
+            kernel::bindings::krealloc_node_align(
+                ptr::null(),
+                size_of::<Node<W>>(),
+                align_of::<Node<W>>(),
+                flags,
+                kernel::bindings::NUMA_NO_NODE,
+            )
+        };
+        if room.is_null() {
+            return Err(AllocError);
+        }
+        // SAFETY: That is the allocator of `KBox`, which was asked for that size and alignment. The memory
+        // is ours alone and need not be initialized.
         Ok(Self(unsafe { KBox::from_raw(room.cast()) }))
     }
 
@@ -88,9 +110,10 @@ impl<W: TaskWork> Reservation<W> {
             },
         );
         let node = KBox::into_raw(node);
+        let mode = kernel::bindings::task_work_notify_mode_TWA_RESUME;
         // SAFETY: The task is alive, says the caller, and `head`, the first field, stays in place
         // until `run` takes the box back.
-        if unsafe { bindings::user_events_add_task_work(task, node.cast()) } == 0 {
+        if unsafe { kernel::bindings::task_work_add(task, node.cast(), mode) } == 0 {
             return Ok(());
         }
         // SAFETY: The task is exiting and did not take it, so the box is still ours.
@@ -111,16 +134,19 @@ impl<W: TaskWork> Reservation<W> {
     }
 }
 
-/// May the current context sleep, as far as that can be told: is it a task's, with preemption on?
+/// May the current context sleep, as far as that can be told: is it a task's, with preemption on? Probes
+/// of tracepoints run as readers of SRCU, or on other kernels of RCU with preemption off. C:
+/// `preemptible()` (linux/preempt.h).
 pub(crate) fn may_sleep() -> bool {
     // SAFETY: Asks about the current context only.
-    unsafe { bindings::user_events_may_sleep() }
+    unsafe { bindings::user_events_preemptible() }
 }
 
 /// Is the current task about to die of a signal?
 pub(crate) fn is_dying() -> bool {
-    // SAFETY: Asks about the current task only.
-    unsafe { bindings::user_events_is_dying() }
+    let task = kernel::current!().as_ptr();
+    // SAFETY: The current task is alive.
+    unsafe { bindings::user_events_fatal_signal_pending(task) }
 }
 
 /// The current task, as a number to tell it from all others that there are at the same time.
@@ -130,7 +156,10 @@ pub(crate) fn current_task() -> usize {
 
 /// Waits until no task is in the last instructions of a work that has ended. For the module's exit:
 /// works that have not ended keep the module loaded. May sleep.
+///
+/// A task that has given back its reference to the module at the end of a work neither sleeps there nor
+/// returns to user space, which is what `synchronize_rcu_tasks()` waits for.
 pub(super) fn barrier() {
     // SAFETY: Process context.
-    unsafe { bindings::user_events_wait_for_task_work() };
+    unsafe { bindings::user_events_synchronize_rcu_tasks() };
 }

@@ -5,7 +5,10 @@
 use super::bindings;
 use core::ptr::NonNull;
 use kernel::prelude::*;
-use kernel::workqueue::{Queue, RawWorkItem};
+use kernel::workqueue::{
+    Queue,
+    RawWorkItem, //
+};
 
 /// An unbound work queue. C: `alloc_workqueue()`.
 ///
@@ -30,7 +33,7 @@ impl OwnedQueue {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: It asks for nothing but to be allowed to sleep: where that is not so, the kernel
         // says so, and no memory is misused.
-        let queue = unsafe { bindings::user_events_alloc_queue() };
+        let queue = unsafe { bindings::user_events_alloc_workqueue() };
         // INVARIANT: A fresh queue, known to nothing else.
         Ok(Self(NonNull::new(queue).ok_or(ENOMEM)?))
     }

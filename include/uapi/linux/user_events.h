@@ -9,9 +9,9 @@
  *   - drops registrations with DIAG_IOCSUNREG, deletes events with DIAG_IOCSDEL.
  *
  * With each registration it names one bit of its own memory. The kernel sets
- * the bit while a tracer listens to the event and clears it when the last one
- * leaves, so a program that is not traced pays for a look at its own memory
- * and nothing else.
+ * the bit while a tracer is attached to the event and clears it when the last
+ * one detaches, so a program that is not traced pays for a load from its own
+ * memory and nothing else.
  */
 #ifndef _UAPI_LINUX_USER_EVENTS_H
 #define _UAPI_LINUX_USER_EVENTS_H
@@ -92,7 +92,7 @@ struct user_unreg {
 /* Register an event and its bit. */
 #define DIAG_IOCSREG _IOWR(DIAG_IOC_MAGIC, 0, struct user_reg *)
 
-/* Delete the event of the given name, NUL-terminated; nobody may use it. */
+/* Delete the event of the given name, NUL-terminated, if it is not in use. */
 #define DIAG_IOCSDEL _IOW(DIAG_IOC_MAGIC, 1, char *)
 
 /* Drop the registration of a bit. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A service in Rust that serves requests, and tells whoever listens about each one.
+//! A service in Rust that serves requests, and writes a record of each for its consumers.
 //!
 //! It writes the same event as `requests.c`, by means of the public crate `tracepoint`. The event
 //! is a static: it is registered once, at start, and lives as long as the program. Where the kernel
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tracepoint::{EventDataDescriptor, TracepointState};
 
-/// The state of the event: the word that the kernel sets while somebody listens, and an index.
+/// The state of the event: the word that the kernel sets while a consumer is attached, and an index.
 static REQUESTS: TracepointState = TracepointState::new(0);
 
 /// The event. The widest field comes first, so that each is aligned, which eBPF programs want.
@@ -22,7 +22,7 @@ const DESCRIPTION: &std::ffi::CStr = c"requests u64 ns; u32 status; __rel_loc ch
 /// Bytes of a path that are recorded. A record must fit into a page of a trace buffer.
 const PATH_BYTES: usize = 255;
 
-/// Tells about a request. Costs a load and a branch while nobody listens.
+/// Writes a record of a request. Costs a load and a branch while no consumer is attached.
 // Neither inlined nor renamed, so that one can look at what it is compiled to.
 #[inline(never)]
 #[no_mangle]
@@ -46,7 +46,7 @@ fn write_record(request: &Request) {
     // Size and offset: the bytes begin where this field ends, as it is the last one.
     let location = (path.len() as u32 + 1) << 16;
     // The crate puts the index into the first part. An error means that the record is lost, which
-    // is the listener's trouble and never the service's.
+    // is the consumer's loss and never the service's.
     let _ = REQUESTS.write(&mut [
         EventDataDescriptor::zero(),
         EventDataDescriptor::from_value(&ns),

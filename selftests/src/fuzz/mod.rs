@@ -1,41 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Random sequences of what users can do, and a model that foretells what comes of each step.
+//! Random sequences of what users can do, and a model that predicts what comes of each step.
 //!
-//! A seed makes the same sequences each time. Each lane has events, processes and an instance of its
-//! own, so that what comes of its steps can be told in advance; the kernel has all lanes at once.
+//! A seed makes the same sequences each time. Each worker has events, processes and an instance of its
+//! own, so that what comes of its steps can be told in advance; the kernel has all workers at once.
 
-mod actor;
-mod draw;
-mod lane;
+mod child;
+mod gen;
 mod model;
 mod seeds;
 mod step;
+mod tests;
+mod worker;
 
-use crate::memory::Mapping;
-use crate::{module, os, random, swap, wait};
-use lane::{Emptied, Lane};
-use model::Whose;
-pub use seeds::{listed, new_one};
+use crate::harness::Ktap;
+use crate::kit::memory::Mapping;
+use crate::kit::{module, os, random, swap, wait};
+use model::Implementation;
+use seeds::{listed, new_one};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+pub use tests::TESTS;
+use worker::{Emptied, Worker};
 
 /// The option that makes this program the fuzzer.
 pub const OPTION: &str = "--fuzz";
 /// The option that makes this program a process of the fuzzer.
-pub const ACTOR_OPTION: &str = "--fuzz-process";
+pub const CHILD_OPTION: &str = "--fuzz-process";
 
 const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--seed NUMBER]
-                 [--operations NUMBER] [--lanes NUMBER | --lane NUMBER] [--rush]
+                 [--operations NUMBER] [--workers NUMBER | --worker NUMBER] [--rush]
                  [--some]
 
-  --seed NUMBER        what is drawn; the time of day, if not given
-  --operations NUMBER  how many steps each lane takes (20000)
-  --lanes NUMBER       how many there are at once (2)
-  --lane NUMBER        this one alone
+  --seed NUMBER        the seed of the steps; the time of day, if not given
+  --operations NUMBER  how many steps each worker takes (20000)
+  --workers NUMBER     how many there are at once (2)
+  --worker NUMBER      this one alone
   --rush               mostly steps that are quick and make no event, in long rows:
                        many more of them
   --some               the seeds that are kept, and a new one, four times as long
@@ -47,9 +50,9 @@ const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--se
 #[derive(Clone)]
 pub struct Options {
     pub seed: u64,
-    /// Steps of each lane.
+    /// Steps of each worker.
     pub operations: u64,
-    pub lanes: std::ops::Range<u32>,
+    pub workers: std::ops::Range<u32>,
     pub against_c: bool,
     /// Mostly what is quick.
     pub rush: bool,
@@ -64,7 +67,7 @@ fn options(words: &[String]) -> Result<Options, String> {
     let mut options = Options {
         seed: now.map_or(1, |now| now.as_nanos() as u64 >> 10),
         operations: 20_000,
-        lanes: 0..2,
+        workers: 0..2,
         against_c: false,
         rush: false,
         some: false,
@@ -79,10 +82,11 @@ fn options(words: &[String]) -> Result<Options, String> {
         match word.as_str() {
             "--seed" => options.seed = number()?,
             "--operations" => options.operations = number()?,
-            "--lanes" => options.lanes = 0..number()? as u32,
-            "--lane" => {
-                let lane = number()? as u32;
-                options.lanes = lane..lane + 1;
+            // The second name is what scripts say.
+            "--workers" | "--lanes" => options.workers = 0..number()? as u32,
+            "--worker" | "--lane" => {
+                let worker = number()? as u32;
+                options.workers = worker..worker + 1;
             }
             "--module" => {
                 let path = words.next().ok_or("--module takes a file")?;
@@ -97,9 +101,9 @@ fn options(words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Is a process of the fuzzer: `words` are what follows [`ACTOR_OPTION`].
-pub fn actor_main(words: &[String]) -> ! {
-    actor::main(words)
+/// Is a process of the fuzzer: `words` are what follows [`CHILD_OPTION`].
+pub fn child_main(words: &[String]) -> ! {
+    child::main(words)
 }
 
 /// Is the fuzzer: `words` are what follows [`OPTION`].
@@ -117,36 +121,35 @@ pub fn main(words: &[String]) -> ExitCode {
     os::adopt_orphans();
     // Pages can be elsewhere, where the machine has such a place.
     let swap = swap::is_possible().then(swap::Swap::new);
-    let (mut lanes, mut failed) = (0, 0);
-    for options in runs(options) {
+    let runs = runs(options);
+    let mut ktap = Ktap::begin(runs.len() + usize::from(module::is_given()));
+    for options in runs {
         let start = Instant::now();
         let failures = run(&options);
-        for why in &failures {
-            println!("not ok {why}");
-        }
-        let steps = options.operations * options.lanes.len() as u64;
-        println!(
-            "seed {:#x}: {} lanes, {steps} steps in {} s",
-            options.seed,
-            options.lanes.len(),
-            start.elapsed().as_secs()
-        );
-        lanes += options.lanes.len();
-        failed += failures.len();
+        let steps = options.operations * options.workers.len() as u64;
+        let result = match failures.is_empty() {
+            true => Ok(format!(
+                "{} workers, {steps} steps in {} s",
+                options.workers.len(),
+                start.elapsed().as_secs()
+            )),
+            false => Err(failures.join("; ")),
+        };
+        ktap.result(&format!("seed {:#x}", options.seed), result);
     }
     if let Some(swap) = swap {
-        println!("  {} pages were put out", swap::pages_out());
+        println!("# {} pages were put out", swap::pages_out());
         drop(swap);
     }
-    if module::is_given() && panic::catch_unwind(module::unload_when_idle).is_err() {
-        println!("not ok the module does not unload");
-        failed += 1;
+    if module::is_given() {
+        let result = panic::catch_unwind(module::unload_when_idle);
+        let result = result.map(|()| String::new());
+        ktap.result(
+            "the module unloads",
+            result.map_err(|_| "it does not".into()),
+        );
     }
-    println!("{} passed, {failed} failed", lanes.saturating_sub(failed));
-    match failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
+    ktap.end()
 }
 
 /// One run, or one for each seed.
@@ -166,14 +169,14 @@ fn runs(options: Options) -> Vec<Options> {
     kept.chain([new]).collect()
 }
 
-/// Words of memory in which a lane says how it goes.
+/// Words of memory in which a worker says how it goes.
 const WORDS: usize = 4;
 
-/// Runs lanes at once, each directed by a process of its own. Returns what went wrong.
+/// Runs workers at once, each directed by a process of its own. Returns what went wrong.
 pub fn run(options: &Options) -> Vec<String> {
-    let whose = match options.against_c {
-        true => Whose::C,
-        false => Whose::Ours,
+    let implementation = match options.against_c {
+        true => Implementation::C,
+        false => Implementation::Ours,
     };
     if options.loud {
         println!("seed {:#x}", options.seed);
@@ -183,18 +186,24 @@ pub fn run(options: &Options) -> Vec<String> {
     let emptied = Rc::new(Emptied::new());
     let progress = Mapping::shared(1);
     let mut running = Vec::new();
-    for number in options.lanes.clone() {
-        let at = (number - options.lanes.start) as usize * WORDS * 8;
+    for number in options.workers.clone() {
+        let at = (number - options.workers.start) as usize * WORDS * 8;
         match os::fork().expect("fork") {
             0 => {
-                let tell = |lane: &Lane| {
-                    let words = [lane.done, lane.differences, lane.compared, lane.unsure];
+                let tell = |worker: &Worker| {
+                    let words = [
+                        worker.done,
+                        worker.differences,
+                        worker.compared,
+                        worker.unsure,
+                    ];
                     for (i, word) in words.into_iter().enumerate() {
                         progress.long(at + 8 * i).store(word, Ordering::Relaxed);
                     }
                 };
-                let direct =
-                    AssertUnwindSafe(|| direct(options, number, whose, emptied.clone(), tell));
+                let direct = AssertUnwindSafe(|| {
+                    direct(options, number, implementation, emptied.clone(), tell)
+                });
                 let good = panic::catch_unwind(direct).unwrap_or(false);
                 os::exit_now(if good { 0 } else { 1 });
             }
@@ -205,16 +214,16 @@ pub fn run(options: &Options) -> Vec<String> {
     let mut failures = Vec::new();
     let mut seen: Vec<(u64, Instant)> = running.iter().map(|_| (0, Instant::now())).collect();
     let mut told = Instant::now();
-    let lanes = running.clone();
+    let workers = running.clone();
     while !running.is_empty() {
         std::thread::sleep(Duration::from_millis(20));
         running.retain(|&(number, pid, at)| {
-            let again = format!("--seed {:#x} --lane {number}", options.seed);
-            match os::wait(pid, libc::WNOHANG).expect("wait for a lane") {
+            let again = format!("--seed {:#x} --worker {number}", options.seed);
+            match os::wait(pid, libc::WNOHANG).expect("wait for a worker") {
                 (0, _) => {}
                 (_, 0) => return false,
                 (_, status) => {
-                    failures.push(format!("lane {number}: status {status:#x}, {again}"));
+                    failures.push(format!("worker {number}: status {status:#x}, {again}"));
                     return false;
                 }
             }
@@ -223,7 +232,9 @@ pub fn run(options: &Options) -> Vec<String> {
             if seen[index].0 != done {
                 seen[index] = (done, Instant::now());
             } else if seen[index].1.elapsed() > 3 * wait::limit() {
-                failures.push(format!("lane {number}: stuck after {done} steps, {again}"));
+                failures.push(format!(
+                    "worker {number}: stuck after {done} steps, {again}"
+                ));
                 let _ = os::kill(-pid, libc::SIGKILL);
                 return false;
             }
@@ -237,20 +248,20 @@ pub fn run(options: &Options) -> Vec<String> {
     }
     let sum = |word: usize| -> u64 {
         let of = |at: usize| progress.long(at + 8 * word).load(Ordering::Relaxed);
-        lanes.iter().map(|(_, _, at)| of(*at)).sum()
+        workers.iter().map(|(_, _, at)| of(*at)).sum()
     };
     if options.against_c && options.loud {
-        println!("  {} steps differ from ours, each as foretold", sum(1));
+        println!("  {} steps differ from ours, each as predicted", sum(1));
     }
     let (compared, unsure) = (sum(2), sum(3));
-    let steps = options.operations * lanes.len() as u64;
+    let steps = options.operations * workers.len() as u64;
     if options.loud {
         println!(
             "  {compared} records compared, {unsure} of which the kernel may have thrown away"
         );
     }
-    // With more lanes there is hardly a moment in which none empties buffers, and a short run has no average.
-    let is_usual = steps >= 5000 && lanes.len() <= 2 && !options.rush;
+    // With more workers there is hardly a moment in which none empties buffers, and a short run has no average.
+    let is_usual = steps >= 5000 && workers.len() <= 2 && !options.rush;
     if failures.is_empty() && is_usual && (compared < steps / 100 || unsure > compared / 2) {
         failures.push(format!(
             "{compared} records compared, {unsure} of them unsure"
@@ -262,29 +273,29 @@ pub fn run(options: &Options) -> Vec<String> {
     failures
 }
 
-/// Is the director of a lane. Returns whether all was as foretold.
+/// Is the director of a worker. Returns whether all was as predicted.
 fn direct(
     options: &Options,
     number: u32,
-    whose: Whose,
+    implementation: Implementation,
     emptied: Rc<Emptied>,
-    each: impl FnMut(&Lane),
+    each: impl FnMut(&Worker),
 ) -> bool {
     os::own_group();
-    let mut lane = Lane::new(options.seed, number, whose, emptied);
-    lane.rush = options.rush;
-    let result = panic::catch_unwind(AssertUnwindSafe(|| lane.run(options.operations, each)));
+    let mut worker = Worker::new(options.seed, number, implementation, emptied);
+    worker.rush = options.rush;
+    let result = panic::catch_unwind(AssertUnwindSafe(|| worker.run(options.operations, each)));
     if result.is_err() {
         println!(
-            "lane {number}, after {} steps; the last of them:",
-            lane.done
+            "worker {number}, after {} steps; the last of them:",
+            worker.done
         );
-        print!("{}", lane.past());
+        print!("{}", worker.past());
         print!(
             "{}",
-            std::fs::read_to_string(crate::abi::STATUS).unwrap_or_default()
+            std::fs::read_to_string(crate::kit::abi::STATUS).unwrap_or_default()
         );
     }
-    lane.end();
+    worker.end();
     result.is_ok()
 }

@@ -3,7 +3,7 @@
 //! Seeds: those that each run repeats, those that no run has had, and what is left of those that found something.
 
 use super::Options;
-use crate::random;
+use crate::kit::random;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub fn keep(options: &Options, failures: &[String]) {
     let rush = if options.rush { " RUSH=1" } else { "" };
     let again = format!(
         "make {target} SEED={:#x} OPERATIONS={} LANES={}{rush}",
-        options.seed, options.operations, options.lanes.end
+        options.seed, options.operations, options.workers.end
     );
     println!("  again: {again}");
     if Path::new(BUILD).is_dir() {

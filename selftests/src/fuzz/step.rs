@@ -9,7 +9,7 @@ use std::fmt;
 pub const FILES: usize = 4;
 /// 32-bit words in which bits can be registered: half of them on each of two pages.
 pub const PLACES: usize = 64;
-/// Names of events in a lane.
+/// Names of events in a worker.
 pub const NAMES: usize = 8;
 /// The names from this one on are registered as one of several formats only.
 pub const FIRST_MULTI: usize = 6;
@@ -45,7 +45,7 @@ pub enum Call {
     /// `place`, `bit`: the process changes a bit that is not registered.
     Flip,
     /// The process gives up its privileges.
-    BecomeNobody,
+    DropPrivileges,
 }
 
 const CALLS: [Call; 16] = [
@@ -64,7 +64,7 @@ const CALLS: [Call; 16] = [
     Call::Discard,
     Call::PageOut,
     Call::Flip,
-    Call::BecomeNobody,
+    Call::DropPrivileges,
 ];
 
 /// How a file is opened.
@@ -197,7 +197,7 @@ pub struct Step {
     pub flags: u8,
     pub twist: u8,
     pub value: u8,
-    /// The number of a write in its lane.
+    /// The number of a write in its worker.
     pub serial: u32,
 }
 
@@ -355,7 +355,7 @@ pub const FIELDS: [Fields; 10] = [
     },
 ];
 
-/// A description, as a lane's process gives it.
+/// A description, as a worker's process gives it.
 pub fn description(name: &str, fields: u8, unspaced: bool) -> String {
     match FIELDS[usize::from(fields)].text {
         "" => name.to_string(),
@@ -364,7 +364,7 @@ pub fn description(name: &str, fields: u8, unspaced: bool) -> String {
     }
 }
 
-/// The name number `name` of a lane.
-pub fn name_of(lane: u32, name: u8) -> String {
-    format!("st_fuzz{lane}_{}", char::from(b'a' + name))
+/// The name number `name` of a worker.
+pub fn name_of(worker: u32, name: u8) -> String {
+    format!("st_fuzz{worker}_{}", char::from(b'a' + name))
 }

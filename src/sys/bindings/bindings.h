@@ -1,22 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads: the kernel headers that src/sys/ wraps and the kernel
- * crate does not, and the helpers that stand for their macros and inline
- * functions.
+ * What bindgen reads besides the wrappers in helpers.c: the kernel headers that src/sys/ uses and
+ * the kernel crate does not bind, and what Rust and the wrappers share.
  */
 #ifndef USER_EVENTS_BINDINGS_H
 #define USER_EVENTS_BINDINGS_H
 
+#include <linux/cdev.h>
+#include <linux/kprobes.h>
 #include <linux/magic.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/ring_buffer.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/sysctl.h>
+#include <linux/task_work.h>
 #include <linux/trace_events.h>
 #include <linux/tracefs.h>
+#include <linux/tracepoint.h>
+#include <linux/uaccess.h>
 #include <linux/workqueue.h>
 
-#include "helpers.h"
+#include "trace_private.h"
+
+/* Macros whose value bindgen does not find. */
+static const gfp_t USER_EVENTS_GFP_NOFAIL = __GFP_NOFAIL;
+static const size_t USER_EVENTS_THREAD_SIZE = THREAD_SIZE;
+
+/**
+ * struct user_events_call_ops - what a trace event call of ours does
+ * @reg: a consumer comes or goes; @type is an enum trace_reg, passed as the plain number because
+ *       an enum in the type of a Rust function does not get the type hash that kCFI compares
+ *
+ * The call's data pointer leads here.
+ */
+struct user_events_call_ops {
+	int	(*reg)(struct trace_event_call *call, int type, void *data);
+};
+
+/**
+ * struct user_events_fork_probe - the data of user_events_on_fork()
+ * @forked: @parent, the current task, has forked @child, which does not run yet
+ */
+struct user_events_fork_probe {
+	void	(*forked)(struct user_events_fork_probe *probe, struct task_struct *parent,
+			  struct task_struct *child);
+};
+
+/**
+ * struct user_events_exit_probe - the data of user_events_on_exit() and user_events_on_exec()
+ * @exit: the current task exits; @group_dead: it is the last one of its thread group
+ * @exec: the current task leaves its address space for the one of another program
+ */
+struct user_events_exit_probe {
+	void	(*exit)(struct user_events_exit_probe *probe, bool group_dead);
+	void	(*exec)(struct user_events_exit_probe *probe);
+};
 
 #endif /* USER_EVENTS_BINDINGS_H */

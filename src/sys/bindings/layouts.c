@@ -12,8 +12,3 @@
 /* The last entry of the list is taken for the top tracer. */
 static_assert(offsetof(struct trace_array, list) == 0,
 	      "struct trace_array has list at another offset");
-
-static_assert(__same_type(print_event_fields, user_events_like_print_event_fields),
-	      "print_event_fields() has another type");
-static_assert(__same_type(find_event_file, user_events_like_find_event_file),
-	      "find_event_file() has another type");

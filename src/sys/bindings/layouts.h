@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the module relies on of the trace core's private headers.
- *
- * The structures must have been defined: by helpers.h, which has copies of them, or by
- * those headers themselves (layouts.c). Copies and originals have the same tags, so no
- * file can see both; each is compared with what stands here.
+ * What the module relies on of the trace core's private headers. The copies in trace_private.h
+ * and the kernel's own have the same tags, so no file can see both: helpers.c compares the one
+ * with what stands here, and layouts.c the other. Prototypes are compared by standing beside the
+ * kernel's there.
  */
 #ifndef USER_EVENTS_LAYOUTS_H
 #define USER_EVENTS_LAYOUTS_H
@@ -13,72 +12,58 @@
 #include <linux/build_bug.h>
 #include <linux/compiler.h>
 #include <linux/container_of.h>
-#include <linux/list.h>
 #include <linux/stddef.h>
-#include <linux/types.h>
-
-struct seq_file;
-struct trace_array;
-struct trace_event;
-struct trace_event_file;
-struct trace_iterator;
 
 #define USER_EVENTS_AT(type, member, at)						\
 	static_assert(offsetof(struct type, member) == (at),				\
 		      "struct " #type " has " #member " at another offset")
-
 #define USER_EVENTS_IS(type, member, kind)						\
 	static_assert(__same_type(typeof_member(struct type, member), kind),		\
 		      "struct " #type " has " #member " of another type")
-
 #define USER_EVENTS_SIZE(type, size)							\
 	static_assert(sizeof(struct type) == (size), "struct " #type " has another size")
-
 #define USER_EVENTS_WORD sizeof(void *)
 
 USER_EVENTS_AT(dyn_event_operations, list, 0);
-USER_EVENTS_AT(dyn_event_operations, create, 2 * USER_EVENTS_WORD);
-USER_EVENTS_AT(dyn_event_operations, show, 3 * USER_EVENTS_WORD);
-USER_EVENTS_AT(dyn_event_operations, is_busy, 4 * USER_EVENTS_WORD);
-USER_EVENTS_AT(dyn_event_operations, free, 5 * USER_EVENTS_WORD);
-USER_EVENTS_AT(dyn_event_operations, match, 6 * USER_EVENTS_WORD);
-USER_EVENTS_SIZE(dyn_event_operations, 7 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event_operations, list, struct list_head);
+USER_EVENTS_AT(dyn_event_operations, create, 2 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event_operations, create, int (*)(const char *));
+USER_EVENTS_AT(dyn_event_operations, show, 3 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event_operations, show, int (*)(struct seq_file *, struct dyn_event *));
+USER_EVENTS_AT(dyn_event_operations, is_busy, 4 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event_operations, is_busy, bool (*)(struct dyn_event *));
+USER_EVENTS_AT(dyn_event_operations, free, 5 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event_operations, free, int (*)(struct dyn_event *));
+USER_EVENTS_AT(dyn_event_operations, match, 6 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event_operations, match,
 	       bool (*)(const char *, const char *, int, const char **, struct dyn_event *));
+USER_EVENTS_SIZE(dyn_event_operations, 7 * USER_EVENTS_WORD);
 
 USER_EVENTS_AT(dyn_event, list, 0);
-USER_EVENTS_AT(dyn_event, ops, 2 * USER_EVENTS_WORD);
-USER_EVENTS_SIZE(dyn_event, 3 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event, list, struct list_head);
+USER_EVENTS_AT(dyn_event, ops, 2 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event, ops, struct dyn_event_operations *);
+USER_EVENTS_SIZE(dyn_event, 3 * USER_EVENTS_WORD);
 
 /* Of the two bits the load looks at the values. */
 USER_EVENTS_AT(ftrace_event_field, link, 0);
-USER_EVENTS_AT(ftrace_event_field, name, 2 * USER_EVENTS_WORD);
-USER_EVENTS_AT(ftrace_event_field, type, 3 * USER_EVENTS_WORD);
-USER_EVENTS_AT(ftrace_event_field, filter_type, 4 * USER_EVENTS_WORD);
-USER_EVENTS_AT(ftrace_event_field, offset, 4 * USER_EVENTS_WORD + 4);
-USER_EVENTS_AT(ftrace_event_field, size, 4 * USER_EVENTS_WORD + 8);
-USER_EVENTS_AT(ftrace_event_field, len, 4 * USER_EVENTS_WORD + 16);
-USER_EVENTS_SIZE(ftrace_event_field, ALIGN(4 * USER_EVENTS_WORD + 20, USER_EVENTS_WORD));
 USER_EVENTS_IS(ftrace_event_field, link, struct list_head);
+USER_EVENTS_AT(ftrace_event_field, name, 2 * USER_EVENTS_WORD);
 USER_EVENTS_IS(ftrace_event_field, name, const char *);
+USER_EVENTS_AT(ftrace_event_field, type, 3 * USER_EVENTS_WORD);
 USER_EVENTS_IS(ftrace_event_field, type, const char *);
+USER_EVENTS_AT(ftrace_event_field, filter_type, 4 * USER_EVENTS_WORD);
 USER_EVENTS_IS(ftrace_event_field, filter_type, int);
+USER_EVENTS_AT(ftrace_event_field, offset, 4 * USER_EVENTS_WORD + 4);
 USER_EVENTS_IS(ftrace_event_field, offset, int);
+USER_EVENTS_AT(ftrace_event_field, size, 4 * USER_EVENTS_WORD + 8);
 USER_EVENTS_IS(ftrace_event_field, size, int);
+USER_EVENTS_AT(ftrace_event_field, len, 4 * USER_EVENTS_WORD + 16);
 USER_EVENTS_IS(ftrace_event_field, len, int);
+USER_EVENTS_SIZE(ftrace_event_field, ALIGN(4 * USER_EVENTS_WORD + 20, USER_EVENTS_WORD));
 
-/* Not defined: of the same types as print_event_fields() and find_event_file(). */
-enum print_line_t user_events_like_print_event_fields(struct trace_iterator *iter,
-						      struct trace_event *event);
-struct trace_event_file *user_events_like_find_event_file(struct trace_array *tr,
-							  const char *system,
-							  const char *event);
+enum print_line_t print_event_fields(struct trace_iterator *iter, struct trace_event *event);
+struct trace_event_file *find_event_file(struct trace_array *tr, const char *system,
+					 const char *event);
 
 #endif /* USER_EVENTS_LAYOUTS_H */

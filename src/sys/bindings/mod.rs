@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What bindgen made of `bindings.h`, for the other files of `sys` only.
+//! What bindgen made of `helpers.c` and `bindings.h`, for the other files of `sys` only.
 
 #![allow(
     clippy::all,
@@ -21,8 +21,23 @@
 
 // Types that the kernel crate has already: both sets of functions share them.
 pub use kernel::bindings::{
-    dentry, file, file_operations, inode, iov_iter, kiocb, mm_struct, module, mutex, page,
-    seq_file, seq_operations, task_struct, vm_area_struct, work_struct, workqueue_struct,
+    dentry,
+    file,
+    file_operations,
+    inode,
+    iov_iter,
+    kiocb,
+    mm_struct,
+    module,
+    mutex,
+    page,
+    seq_file,
+    seq_operations,
+    sighand_struct,
+    task_struct,
+    vm_area_struct,
+    work_struct,
+    workqueue_struct, //
 };
 
 type __kernel_size_t = usize;

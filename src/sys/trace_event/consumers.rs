@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who takes the records of a trace event, and how they come and go.
+//! The consumers of a trace event, and how they come and go.
 
-use super::super::bindings::{self, trace_event_call};
+use super::super::bindings::{
+    self,
+    trace_event_call, //
+};
 use super::super::event_mutex::EventMutexHeld;
-use super::{TraceEvent, TraceEventOwner};
+use super::{
+    TraceEvent,
+    TraceEventOwner, //
+};
 use core::ffi::c_void;
 use core::mem;
 use kernel::error::from_result;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Release};
+use kernel::sync::atomic::{
+    Acquire,
+    Release, //
+};
 use kernel::sync::Arc;
 
-/// Who takes the records of an event.
+/// The kinds of consumers that take the records of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Consumers(i8);
 
@@ -20,7 +29,7 @@ impl Consumers {
     const FTRACE: i8 = 1;
     const PERF: i8 = 2;
 
-    /// Does nobody?
+    /// Is there none?
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
@@ -40,14 +49,14 @@ impl Consumers {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    /// Who takes records now. One load: a consumer may come or go meanwhile.
+    /// The consumers now. One load: a consumer may come or go meanwhile.
     #[inline]
     pub(crate) fn consumers(&self) -> Consumers {
-        // Whoever sees a consumer here also sees what the trace core prepared for it before.
+        // A task that sees a consumer here also sees what the trace core prepared for it before.
         Consumers(self.consumers.load(Acquire))
     }
 
-    /// Does nobody take records, as far as can be told without looking closely? Whoever delivers one
+    /// Is there no consumer, as far as can be told without looking closely? The delivery of a record
     /// looks again.
     #[inline]
     pub(crate) fn seems_unwanted(&self) -> bool {
@@ -57,7 +66,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Consumers(consumers).is_none()
     }
 
-    /// Notes who takes records, and tells the owner if records begin or cease to be wanted by that.
+    /// Notes the consumers, and tells the owner if records begin or cease to be wanted by that.
     fn set_consumers(self: &Arc<Self>, consumers: i8, held: &EventMutexHeld) {
         let before = self.consumers();
         self.consumers.store(consumers, Release);
@@ -70,20 +79,20 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// # Safety
     ///
-    /// For the trace core: `call` is one that `publish` gave it, `event_mutex` is held where
+    /// For the trace core: `call` is one that `register` gave it, `event_mutex` is held where
     /// `type_` is about registering, and `data` is what belongs to `type_`.
     pub(super) unsafe extern "C" fn reg(
         call: *mut trace_event_call,
         type_: kernel::ffi::c_int,
         data: *mut c_void,
     ) -> kernel::ffi::c_int {
-        // SAFETY: What `publish` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives it, and
+        // SAFETY: What `register` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives it, and
         // to its first field. The trace core's own reference keeps it alive.
         let event = unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) };
         // That reference is lent, not given.
         let event = mem::ManuallyDrop::new(event);
         // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
-        // called from outside of this module, or by `publish` or `Removal::withdraw`, which borrow
+        // called from outside of this module, or by `register` or `Removal::unregister`, which borrow
         // the proof mutably.
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {
@@ -110,7 +119,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 
     /// # Safety
     ///
-    /// As for [`ProbeList::insert`].
+    /// As for [`EventFiles::insert`].
     unsafe fn attach_file(
         self: &Arc<Self>,
         file: *mut bindings::trace_event_file,
@@ -121,7 +130,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             O::first_attaches(self, held)?;
         }
         // SAFETY: Promised by the caller.
-        let inserted = unsafe { self.probes.insert(file, held) };
+        let inserted = unsafe { self.files.insert(file, held) };
         if inserted.is_err() {
             if before.is_none() {
                 O::last_detached(self, held);
@@ -137,8 +146,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         file: *mut bindings::trace_event_file,
         held: &mut EventMutexHeld,
     ) {
-        self.probes.remove(file, held);
-        if self.probes.is_empty() {
+        self.files.remove(file, held);
+        if self.files.is_empty() {
             self.detach(self.consumers().0 & !Consumers::FTRACE, held);
         }
     }

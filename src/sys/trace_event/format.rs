@@ -2,13 +2,23 @@
 
 //! What the trace core shows of an event: its name, its fields and its print format.
 //!
-//! C: `struct ftrace_event_field` (kernel/trace/trace.h), which `bindings/helpers.h` declares again, and
+//! C: `struct ftrace_event_field` (kernel/trace/trace.h), which `bindings/trace_private.h` has a copy of, and
 //! `get_fields` of `struct trace_event_class` (linux/trace_events.h). Without `get_fields` the trace core
 //! allocates the fields itself, and does not charge them to the memory cgroup of the caller.
 
-use super::super::bindings::{self, ftrace_event_field, list_head};
-use crate::schema::{Field, Kind};
-use core::ptr::{self, NonNull};
+use super::super::bindings::{
+    self,
+    ftrace_event_field,
+    list_head, //
+};
+use crate::schema::{
+    Field,
+    Kind, //
+};
+use core::ptr::{
+    self,
+    NonNull, //
+};
 use core::slice;
 use kernel::ffi::c_char;
 use kernel::prelude::*;

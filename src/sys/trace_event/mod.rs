@@ -8,34 +8,64 @@
 //! consumer (ftrace in some instance, or perf) attaches or detaches.
 
 mod consumers;
+mod event_ref;
 mod format;
-mod publish;
 mod record;
-mod uses;
+mod register;
 
+pub(crate) use event_ref::EventRef;
 use format::Format;
-pub(crate) use publish::Removal;
-pub(crate) use uses::Use;
+pub(crate) use register::Removal;
 
-use super::bindings::{self, list_head, trace_event_call, trace_event_class, trace_event_fields};
-use super::event_mutex::{ByEventMutex, EventMutexHeld};
-use super::probe_list::ProbeList;
+use super::bindings::{
+    self,
+    ftrace_event_field,
+    list_head,
+    trace_event_call,
+    trace_event_class,
+    trace_event_fields, //
+};
+use super::event_files::EventFiles;
+use super::event_mutex::{
+    EventMutexHeld,
+    EventMutexLocked, //
+};
 use super::task_work::current_task;
 use super::work_queue::OwnedQueue;
-use crate::schema::{Field, Location, COMMON_SIZE};
+use crate::schema::{
+    Field,
+    Location,
+    COMMON_SIZE, //
+};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::mem::{offset_of, MaybeUninit};
+use core::mem::{
+    offset_of,
+    MaybeUninit, //
+};
 use core::ops::Deref;
 use core::ptr;
-use kernel::list::{impl_list_arc_safe, impl_list_item, AtomicTracker, ListLinks, TryNewListArc};
+use kernel::list::{
+    impl_list_arc_safe,
+    impl_list_item,
+    AtomicTracker,
+    ListLinks,
+    TryNewListArc, //
+};
 use kernel::new_work;
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 use kernel::sync::Arc;
 use kernel::types::Opaque;
-use kernel::workqueue::{self, Work, WorkItem};
+use kernel::workqueue::{
+    self,
+    Work,
+    WorkItem, //
+};
 
 /// What the owner of a trace event wants to know of it.
 pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
@@ -53,11 +83,11 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     fn run(event: &Arc<TraceEvent<Self>>);
 
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
-    /// on the event: it cannot be withdrawn from here, which is why that takes a [`Removal`].
+    /// on the event: it cannot be unregistered from here, which is why that takes a [`Removal`].
     fn last_detached(event: &TraceEvent<Self>, held: &mut EventMutexHeld);
 
-    /// Nobody uses the event any more, unless somebody began to since. `event_mutex` may be held.
-    fn last_use_dropped(event: Arc<TraceEvent<Self>>);
+    /// The last reference to the event was dropped; there may be a new one since. `event_mutex` may be held.
+    fn last_put(event: Arc<TraceEvent<Self>>);
 }
 
 /// An event of the trace core, with its owner's data `O`.
@@ -65,11 +95,11 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 /// # Invariants
 ///
 /// - `call`, `tracepoint`, `fields` and `format` point to each other, and stay in place and unchanged
-///   from `draft` on.
+///   from `new_unregistered` on.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
-/// - While `published`, the trace core has the pointer to `call`, and a reference count of the
+/// - While `registered`, the trace core has the pointer to `call`, and a reference count of the
 ///   `Arc` that holds `self` is its.
-/// - `probes` has exactly the event's files for which the trace core has registered us and not
+/// - `files` has exactly the event's files for which the trace core has registered us and not
 ///   unregistered us again.
 #[repr(C)]
 #[pin_data]
@@ -82,18 +112,18 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
     #[pin]
     tracepoint: Opaque<bindings::tracepoint>,
-    /// The event's entry in `dynamic_events`; in the list while `published`.
+    /// The event's entry in `dynamic_events`; in the list while `registered`.
     #[pin]
     dyn_event: Opaque<bindings::dyn_event>,
     format: Format,
     locations: KVec<Location>,
     fixed_size: u32,
     consumers: Atomic<i8>,
-    published: ByEventMutex<bool>,
+    registered: EventMutexLocked<bool>,
     #[pin]
     is_listed: AtomicTracker,
-    probes: ProbeList,
-    uses: Atomic<usize>,
+    files: EventFiles,
+    refs: Atomic<usize>,
     /// For one list of the owner's.
     #[pin]
     links: ListLinks,
@@ -107,7 +137,7 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
 #[repr(transparent)]
 pub(crate) struct EventClass<O>(UnsafeCell<trace_event_class>, PhantomData<fn() -> O>);
 
-// SAFETY: The trace core reads the class of an event that is published, and changes nothing in it but the
+// SAFETY: The trace core reads the class of an event that is registered, and changes nothing in it but the
 // list of fields, which it does not use where there is a `get_fields`.
 unsafe impl<O> Sync for EventClass<O> {}
 
@@ -129,17 +159,44 @@ impl<O: TraceEventOwner> EventClass<O> {
 static REMOVER: Atomic<usize> = Atomic::new(0);
 
 /// An event that the trace core does not know yet.
-pub(crate) struct Draft<O: TraceEventOwner> {
+pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
     event: Arc<TraceEvent<O>>,
 }
 
 /// The end of an array of fields, and nothing before it: zeros.
 struct NoFields(UnsafeCell<MaybeUninit<trace_event_fields>>);
 
-// SAFETY: Nobody writes to it.
+// SAFETY: Nothing writes to it.
 unsafe impl Sync for NoFields {}
 
 static NO_FIELDS: NoFields = NoFields(UnsafeCell::new(MaybeUninit::zeroed()));
+
+/// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an empty
+/// list for a field, and reads an offset and a size behind it: so it lies in a field of zeros.
+struct EmptyList(UnsafeCell<MaybeUninit<ftrace_event_field>>);
+
+// SAFETY: The trace core reads it only: it adds fields to no event of ours, and takes out and frees
+// those that it finds in the list, which are none.
+unsafe impl Sync for EmptyList {}
+
+impl EmptyList {
+    /// The head of the list.
+    const fn head(&self) -> *mut list_head {
+        const { assert!(offset_of!(ftrace_event_field, link) == 0) };
+        self.0.get().cast()
+    }
+}
+
+static EMPTY_LIST: EmptyList = EmptyList(UnsafeCell::new({
+    let mut field: MaybeUninit<ftrace_event_field> = MaybeUninit::zeroed();
+    let link = field.as_mut_ptr().cast::<list_head>();
+    // SAFETY: The first member of the field.
+    unsafe {
+        (*link).next = EMPTY_LIST.head();
+        (*link).prev = EMPTY_LIST.head();
+    }
+    field
+}));
 
 // SAFETY: The raw pointers inside lead into the structure itself; the trace core may use a call
 // from any thread.
@@ -191,14 +248,14 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// # Errors
     ///
     /// `ENOMEM`; `EINVAL` when a text is too long, or what `owner` fails with.
-    pub(crate) fn draft(
+    pub(crate) fn new_unregistered(
         class: &'static EventClass<O>,
         name: &[u8],
         owner_text: &[u8],
         print_fmt: &[u8],
         fields: &[Field<'_>],
         owner: impl PinInit<O, Error>,
-    ) -> Result<Draft<O>> {
+    ) -> Result<UnregisteredEvent<O>> {
         let end = fields.iter().map(Field::end).max();
         let end = end.unwrap_or(COMMON_SIZE);
         let mut locations = KVec::new();
@@ -216,10 +273,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 consumers: Atomic::new(0),
                 fixed_size: end.saturating_sub(COMMON_SIZE),
                 locations,
-                published: ByEventMutex::new(false),
+                registered: EventMutexLocked::new(false),
                 is_listed <- AtomicTracker::new(),
-                probes: ProbeList::new(),
-                uses: Atomic::new(0),
+                files: EventFiles::new(),
+                refs: Atomic::new(0),
                 links <- ListLinks::new(),
                 work <- new_work!("TraceEvent::work"),
                 owner <- owner,
@@ -227,7 +284,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             GFP_KERNEL_ACCOUNT,
         )?;
 
-        // SAFETY: Nobody else knows the event yet, and an `Arc` does not move its content: we may
+        // SAFETY: Nothing else knows the event yet, and an `Arc` does not move its content: we may
         // write the C structures and make them point to each other. The fields are freed with their head.
         unsafe {
             event.format.link(event.fields.get());
@@ -243,7 +300,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             call.flags =
                 (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_TRACEPOINT) as i32;
         }
-        Ok(Draft { event })
+        Ok(UnregisteredEvent { event })
     }
 
     /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.
@@ -259,8 +316,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // SAFETY: Promised by the caller; the call is the first member of the event.
         let event = unsafe { &*call.cast_const().cast::<Self>() };
         if !event.format.has_fields() || REMOVER.load(Relaxed) == current_task() {
-            // SAFETY: This makes a pointer only, to a static.
-            return unsafe { ptr::addr_of_mut!(bindings::user_events_no_fields.link) };
+            return EMPTY_LIST.head();
         }
         event.fields.get()
     }

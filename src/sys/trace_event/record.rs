@@ -6,11 +6,17 @@
 //! at the bounds. So no consumer takes bytes: each takes a [`Record`], which only the check makes, and
 //! which goes to no other event than the one that it was checked for.
 
+use super::super::event_files::Reader;
 use super::super::perf;
-use super::super::probe_list::Reader;
 use super::super::ring_buffer::NotRecorded;
-use super::{TraceEvent, TraceEventOwner};
-use crate::schema::{self, Ending};
+use super::{
+    TraceEvent,
+    TraceEventOwner, //
+};
+use crate::schema::{
+    self,
+    Ending, //
+};
 
 /// A payload that is a valid record of an event, and that event.
 ///
@@ -56,7 +62,7 @@ impl<'a, O: TraceEventOwner> Record<'a, O> {
     #[inline]
     pub(crate) fn deliver(self) -> Delivery<'a, O> {
         Delivery {
-            reader: self.event.probes.enter(),
+            reader: self.event.files.enter(),
             record: self,
         }
     }

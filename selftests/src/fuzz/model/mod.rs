@@ -2,36 +2,36 @@
 
 //! What must come of each step, by the contract alone: a few lists, searched from end to end.
 
-mod deeds;
+mod ops;
 mod state;
 mod steps;
 
-pub use state::{Actor, Event, Key, Page, PerfEvent, Record, Tracer};
+pub use state::{Child, Event, Key, Page, PerfEvent, Record, Tracer};
 
-use super::actor::ACTORS;
-use crate::errno::{Errno, Result};
+use super::child::CHILDREN;
+use crate::kit::errno::{Errno, Result};
 use state::OpenFile;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Perf events that a lane can have open.
+/// Perf events that a worker can have open.
 pub const PERFS: usize = 2;
 
-/// Whose behaviour is foretold.
+/// Implementation behaviour is predicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum Implementation {
     Ours,
     C,
 }
 
-/// What is to come of everything in one lane.
+/// What is to come of everything in one worker.
 #[derive(Clone)]
 pub struct Model {
-    pub whose: Whose,
+    pub implementation: Implementation,
     /// The oldest first.
     pub events: Vec<Event>,
-    pub actors: [Option<Actor>; ACTORS],
+    pub children: [Option<Child>; CHILDREN],
     open: BTreeMap<u32, OpenFile>,
-    /// Events that nobody uses and that are about to go.
+    /// Events without users that are about to go.
     pub going: Vec<Key>,
     pub has_instance: bool,
     /// Records that the instance took since it was last asked, in their order.
@@ -57,13 +57,13 @@ fn check(condition: bool, errno: Errno) -> Result<()> {
 
 impl Model {
     /// One process, which has done nothing.
-    pub fn new(whose: Whose, pid: i32) -> Model {
-        let mut actors = [const { None }; ACTORS];
-        actors[0] = Some(Actor::new(pid));
+    pub fn new(implementation: Implementation, pid: i32) -> Model {
+        let mut children = [const { None }; CHILDREN];
+        children[0] = Some(Child::new(pid));
         Model {
-            whose,
+            implementation,
             events: Vec::new(),
-            actors,
+            children,
             open: BTreeMap::new(),
             going: Vec::new(),
             has_instance: true,
@@ -75,15 +75,15 @@ impl Model {
     }
 
     fn is_c(&self) -> bool {
-        self.whose == Whose::C
+        self.implementation == Implementation::C
     }
 
-    pub fn actor(&self, slot: usize) -> &Actor {
-        self.actors[slot].as_ref().expect("an actor")
+    pub fn child(&self, slot: usize) -> &Child {
+        self.children[slot].as_ref().expect("a child")
     }
 
-    fn actor_mut(&mut self, slot: usize) -> &mut Actor {
-        self.actors[slot].as_mut().expect("an actor")
+    fn child_mut(&mut self, slot: usize) -> &mut Child {
+        self.children[slot].as_mut().expect("a child")
     }
 
     fn number(&mut self) -> u32 {
@@ -103,7 +103,7 @@ impl Model {
 
     /// The events that an open file of a process has indices of.
     pub fn indices(&self, slot: usize, file: u8) -> Vec<Key> {
-        let file = self.actor(slot).files[usize::from(file)];
+        let file = self.child(slot).files[usize::from(file)];
         let numbers = file.map_or(&[][..], |file| &self.open[&file].indices);
         let keys = numbers.iter().map(|number| self.event(*number).key);
         keys.collect()
@@ -111,8 +111,8 @@ impl Model {
 
     /// A bit for the number of each event that is used.
     fn used(&self) -> u64 {
-        let actors = self.actors.iter().flatten();
-        let registered = actors.flat_map(|actor| actor.bits.values()).copied();
+        let children = self.children.iter().flatten();
+        let registered = children.flat_map(|child| child.bits.values()).copied();
         let indexed = self.open.values().flat_map(|file| &file.indices).copied();
         let traced = self.events.iter().filter(|event| !event.tracers.is_empty());
         let traced = traced.map(|event| event.number);
@@ -120,10 +120,10 @@ impl Model {
         numbers.fold(0, |bits, number| bits | bit(number))
     }
 
-    /// Forgets files that nobody has open, and events that nobody uses.
+    /// Forgets files that no process has open, and events without users.
     fn settle(&mut self) {
-        let actors = self.actors.iter().flatten();
-        let open: BTreeSet<u32> = actors.flat_map(|actor| actor.files).flatten().collect();
+        let children = self.children.iter().flatten();
+        let open: BTreeSet<u32> = children.flat_map(|child| child.files).flatten().collect();
         self.open.retain(|number, _| open.contains(number));
         let used = self.used();
         let mut going = Vec::new();

@@ -32,9 +32,9 @@ pub struct Event {
     pub serial: u32,
     pub(super) persistent: bool,
     pub tracers: BTreeSet<Tracer>,
-    /// The lane's instance records nothing of it.
+    /// The worker's instance records nothing of it.
     pub filtered: bool,
-    /// The lane's instance once listened to it.
+    /// The worker's instance once listened to it.
     pub(super) was_in_instance: bool,
 }
 
@@ -74,7 +74,7 @@ pub enum Page {
 
 /// A process.
 #[derive(Clone)]
-pub struct Actor {
+pub struct Child {
     pub pid: i32,
     pub is_root: bool,
     /// The numbers of open files.
@@ -90,9 +90,9 @@ pub struct Actor {
     pub page: Page,
 }
 
-impl Actor {
-    pub(super) fn new(pid: i32) -> Actor {
-        Actor {
+impl Child {
+    pub(super) fn new(pid: i32) -> Child {
+        Child {
             pid,
             is_root: true,
             files: [None; FILES],

@@ -4,10 +4,10 @@
 
 use super::state::{physical, Event, Key, OpenFile, Page, Record, Tracer};
 use super::{bit, check, Model};
-use crate::abi::NO_INDEX;
-use crate::errno::{Errno, Result};
-use crate::fuzz::actor::payload;
+use crate::fuzz::child::payload;
 use crate::fuzz::step::*;
+use crate::kit::abi::NO_INDEX;
+use crate::kit::errno::{Errno, Result};
 use std::collections::BTreeSet;
 
 impl Model {
@@ -22,14 +22,14 @@ impl Model {
     }
 
     fn file(&self, slot: usize, step: &Step) -> Result<u32> {
-        let file = self.actor(slot).files[usize::from(step.file)];
+        let file = self.child(slot).files[usize::from(step.file)];
         file.ok_or(Errno::EBADF)
     }
 
     fn try_step(&mut self, slot: usize, step: &Step) -> Result<i64> {
         match step.call {
             Call::Open => {
-                check(self.actor(slot).is_root, Errno::EACCES)?;
+                check(self.child(slot).is_root, Errno::EACCES)?;
                 let number = self.number();
                 let mode = step.value;
                 let file = OpenFile {
@@ -37,32 +37,32 @@ impl Model {
                     ..OpenFile::default()
                 };
                 self.open.insert(number, file);
-                self.actor_mut(slot).files[usize::from(step.file)] = Some(number);
+                self.child_mut(slot).files[usize::from(step.file)] = Some(number);
             }
-            Call::Close => self.actor_mut(slot).files[usize::from(step.file)] = None,
+            Call::Close => self.child_mut(slot).files[usize::from(step.file)] = None,
             Call::Duplicate => {
                 let file = self.file(slot, step)?;
-                self.actor_mut(slot).files[usize::from(step.value)] = Some(file);
+                self.child_mut(slot).files[usize::from(step.value)] = Some(file);
             }
             Call::Register => return self.register(slot, step),
             Call::Unregister => return self.unregister(slot, step),
             Call::Delete => return self.delete(slot, step),
             Call::Write => return self.write(slot, step),
             Call::Odd => return self.odd(slot, step),
-            Call::Protect => self.actor_mut(slot).page = Page::ReadOnly,
-            Call::Unprotect => self.actor_mut(slot).page = Page::Writable,
-            Call::Unmap => self.actor_mut(slot).page = Page::Unmapped,
+            Call::Protect => self.child_mut(slot).page = Page::ReadOnly,
+            Call::Unprotect => self.child_mut(slot).page = Page::Writable,
+            Call::Unmap => self.child_mut(slot).page = Page::Unmapped,
             Call::MapAgain => {
-                self.actor_mut(slot).page = Page::Writable;
+                self.child_mut(slot).page = Page::Writable;
                 self.clear_second(slot);
             }
             Call::Discard => self.clear_second(slot),
             Call::PageOut => {}
             Call::Flip => {
                 let (place, mask) = physical(step.place, step.bit);
-                self.actor_mut(slot).words[place] ^= mask;
+                self.child_mut(slot).words[place] ^= mask;
             }
-            Call::BecomeNobody => self.actor_mut(slot).is_root = false,
+            Call::DropPrivileges => self.child_mut(slot).is_root = false,
         }
         Ok(0)
     }
@@ -71,19 +71,19 @@ impl Model {
     /// brings it, or earlier whatever else has the kernel write it.
     fn clear_second(&mut self, slot: usize) {
         let is_on = |number: &u32| !self.event(*number).tracers.is_empty();
-        let bits = self.actor(slot).bits.iter();
+        let bits = self.child(slot).bits.iter();
         let bits = bits.filter(|(_, number)| is_on(number));
         let bits: Vec<_> = bits
             .map(|(&(place, bit), _)| physical(place, bit))
             .collect();
-        let actor = self.actor_mut(slot);
+        let child = self.child_mut(slot);
         for place in PLACES / 2..PLACES {
-            actor.words[place] = 0;
-            actor.unknown[place] = actor.shared[place];
+            child.words[place] = 0;
+            child.unknown[place] = child.shared[place];
         }
         for (place, mask) in bits {
             if place >= PLACES / 2 {
-                actor.unknown[place] |= mask;
+                child.unknown[place] |= mask;
             }
         }
     }
@@ -106,8 +106,8 @@ impl Model {
             _ => {}
         }
         let at = (step.place, step.bit);
-        let actor = self.actor(slot);
-        check(!actor.bits.contains_key(&at), Errno::EADDRINUSE)?;
+        let child = self.child(slot);
+        check(!child.bits.contains_key(&at), Errno::EADDRINUSE)?;
         match step.twist {
             NAME_UNMAPPED | NAME_OVER_THE_EDGE => return Err(Errno::EFAULT),
             UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES if self.is_c() => {
@@ -124,9 +124,9 @@ impl Model {
         let only_in_c = FIELDS[usize::from(step.fields)].only_in_c.is_some();
         check(!only_in_c || self.is_c(), Errno::EINVAL)?;
         let persistent = step.has(flag::PERSIST);
-        check(!persistent || actor.is_root, Errno::EPERM)?;
+        check(!persistent || child.is_root, Errno::EPERM)?;
 
-        let can_write = actor.is_writable(physical(step.place, step.bit).0);
+        let can_write = child.is_writable(physical(step.place, step.bit).0);
         let key = Key {
             name: step.name,
             multi: step.has(flag::MULTI_FORMAT),
@@ -140,32 +140,32 @@ impl Model {
         }
         check(can_write, Errno::EFAULT)?;
         let is_on = !self.event(event).tracers.is_empty();
-        let actor = self.actor_mut(slot);
-        if actor.is_written(step.place, step.bit) {
+        let child = self.child_mut(slot);
+        if child.is_written(step.place, step.bit) {
             let (place, mask) = physical(step.place, step.bit);
-            actor.shared[place] |= mask;
-            actor.unknown[place] |= mask;
+            child.shared[place] |= mask;
+            child.unknown[place] |= mask;
         }
-        actor.put(at, is_on);
+        child.put(at, is_on);
         if step.twist == READ_ONLY_ARGUMENT && self.is_c() {
             // It is registered, and the caller is not told as what.
-            self.actor_mut(slot).bits.insert(at, event);
+            self.child_mut(slot).bits.insert(at, event);
             self.index(file, event);
             return Ok(NO_INDEX.into());
         }
         if step.twist == READ_ONLY_ARGUMENT {
             // What could not be told did not happen; but the file has its index.
-            self.actor_mut(slot).put(at, false);
+            self.child_mut(slot).put(at, false);
             self.index(file, event);
             return Err(Errno::EFAULT);
         }
-        self.actor_mut(slot).bits.insert(at, event);
+        self.child_mut(slot).bits.insert(at, event);
         Ok(self.index(file, event))
     }
 
     /// The C implementation reads fields only when it needs an event of that name.
     fn asked_first(&self, slot: usize, step: &Step) -> Result<()> {
-        let is_root = self.actor(slot).is_root;
+        let is_root = self.child(slot).is_root;
         check(is_root || !step.has(flag::PERSIST), Errno::EPERM)?;
         let is_taken = !step.has(flag::MULTI_FORMAT) && self.has_single(step.name);
         check(!is_taken, Errno::EADDRINUSE)
@@ -224,15 +224,15 @@ impl Model {
             WORD_IN_THE_KERNEL => return Err(Errno::ENOENT),
             _ => {}
         }
-        let actor = self.actor_mut(slot);
+        let child = self.child_mut(slot);
         let at = (step.place, step.bit);
-        check(actor.bits.remove(&at).is_some(), Errno::ENOENT)?;
+        check(child.bits.remove(&at).is_some(), Errno::ENOENT)?;
         let (place, _) = physical(step.place, step.bit);
-        if !actor.is_writable(place) {
+        if !child.is_writable(place) {
             // It keeps its value, whatever that is.
             return Err(Errno::EFAULT);
         }
-        actor.put(at, false);
+        child.put(at, false);
         Ok(0)
     }
 
@@ -246,7 +246,7 @@ impl Model {
             UNKNOWN => return Err(Errno::ENOENT),
             _ => {}
         }
-        let is_root = self.actor(slot).is_root;
+        let is_root = self.child(slot).is_root;
         self.delete_name(step.name, is_root).map(|()| 0)
     }
 
@@ -313,7 +313,7 @@ impl Model {
         let by_thread = step.has(flag::THREAD);
         let record = Record {
             event: event.serial,
-            pid: (!by_thread).then_some(self.actor(slot).pid),
+            pid: (!by_thread).then_some(self.child(slot).pid),
             payload,
         };
         for perf in self.perfs.iter_mut().flatten() {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counting instructions.
+//!
+//! The emulator runs one CPU whose time stamp counter advances by one for each instruction, and
+//! skips over idle time (`-icount shift=0,sleep=off`). So a difference of two readings is the number
+//! of instructions between them, of the kernel and of everybody, plus the time that was slept.
+//! Where something sleeps, or leaves work to others, an idler fills the time in between, and what
+//! it used is taken off.
+
+use crate::sys;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// What two readings count when nothing is between them.
+const EMPTY: u64 = 2;
+
+/// Instructions while `work` runs. `work` must not sleep.
+pub fn of<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    sys::mark_begin();
+    let start = sys::time_stamp();
+    let result = work();
+    let end = sys::time_stamp();
+    sys::mark_end();
+    ((end - start).saturating_sub(EMPTY), result)
+}
+
+/// The median of `times` runs: the timer's interrupts hit few of them.
+pub fn median(times: usize, work: impl FnMut()) -> u64 {
+    median_then(times, work, || ())
+}
+
+/// The same; `after` runs after each, uncounted.
+pub fn median_then(times: usize, mut work: impl FnMut(), mut after: impl FnMut()) -> u64 {
+    let mut counts: Vec<u64> = (0..times)
+        .map(|_| {
+            let (count, ()) = of(&mut work);
+            after();
+            count
+        })
+        .collect();
+    counts.sort_unstable();
+    counts[times / 2]
+}
+
+/// Instructions of everybody but the idler, per run of `work`: also what is left to work queues and
+/// grace periods. `work` may sleep.
+pub fn everybodys_each(times: u64, mut work: impl FnMut()) -> u64 {
+    settle();
+    sys::mark_begin();
+    let start = busy();
+    for _ in 0..times {
+        work();
+    }
+    settle();
+    let end = busy();
+    sys::mark_end();
+    // What settling costs alone, which is mostly the timer's ticks.
+    settle();
+    let idle = busy() - end;
+    (end - start).saturating_sub(idle) / times
+}
+
+/// Lets others do what was left to them, and ends what the scheduler holds against a process that
+/// does not let them for long.
+pub fn settle() {
+    if let Some(shift) = SHIFT.get() {
+        sys::spin(*shift);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+/// How many rounds are spun before each measurement, so that the clock's ticks come at other moments of it. It
+/// shows what a count owes to them.
+static SHIFT: OnceLock<u64> = OnceLock::new();
+
+/// Sets that, for this process and those it makes.
+pub fn shift_by(rounds: u64) {
+    SHIFT.get_or_init(|| rounds);
+}
+
+/// The process that is there to use the time in which nothing else runs, so that all time is
+/// a task's.
+static IDLER: OnceLock<i32> = OnceLock::new();
+
+/// Starts the idler. Call once, before everything that counts.
+pub fn start_idler() {
+    IDLER.get_or_init(sys::fork_idler);
+}
+
+/// Instructions of everybody but the idler.
+pub fn busy() -> u64 {
+    let idler = *IDLER.get().expect("the idler");
+    sys::time_stamp() - sys::cpu_time_of(idler)
+}
+
+/// The mean.
+pub fn mean(counts: &[u64]) -> u64 {
+    counts.iter().sum::<u64>() / counts.len() as u64
+}
+
+/// Says what is wrong with the clocks, if they do not count instructions.
+pub fn obstacle() -> Option<String> {
+    // Two instructions a round.
+    const ROUNDS: u64 = 1_000_000;
+    let cpu = sys::cpu_time();
+    let (stamps, ()) = of(|| sys::spin(ROUNDS));
+    let cpu = sys::cpu_time() - cpu;
+    // The timer's interrupts come on top.
+    let right = 2 * ROUNDS..2 * ROUNDS + ROUNDS / 20;
+    if !right.contains(&stamps) {
+        return Some(format!(
+            "the time stamp counter counted {stamps} for {} instructions: is this machine started \
+             with -icount shift=0,sleep=off and one CPU?",
+            2 * ROUNDS
+        ));
+    }
+    if cpu.abs_diff(stamps) > stamps / 20 {
+        return Some(format!(
+            "the clock of CPU time counted {cpu} for {stamps} instructions"
+        ));
+    }
+    None
+}

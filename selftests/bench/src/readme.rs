@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the README quotes: some rows of the table, and every other one in which C is cheaper.
+
+use crate::figures::{Figure, Table};
+use crate::rows::row::Row;
+use crate::rows::table::{in_full, THE_KERNELS};
+use std::fmt::Write;
+use std::fs;
+
+const BEGIN: &str = "<!-- of selftests/bench/figures, by make bench KEEP=1 -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// From here on C is cheaper, as far as the table shows it.
+const DEARER: f64 = 1.0005;
+
+/// What is to be known of rows that are mostly a copy.
+const COPY: &str = "\n[1] Mostly a copy, by `REP MOVSB` in the module, which the emulator counts by the byte, and a \
+                    processor does by the line: no ratio of times.\n";
+
+/// Is a row one that is compared? Times are, too.
+fn is_compared(row: &Row) -> bool {
+    row.unlike.is_none() && row.judged != THE_KERNELS
+}
+
+/// A row as the README has it.
+fn line(text: &mut String, what: &str, figure: &Figure) {
+    let own = figure.own_ratio();
+    let own = own.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+    let _ = writeln!(
+        text,
+        "| {what} | {} | {} | {:.3} | {own} |",
+        figure.other.unwrap_or(0),
+        figure.ours,
+        figure.ratio().unwrap_or(0.0)
+    );
+}
+
+/// The rows that are quoted of a table.
+fn quoted(table: &Table) -> String {
+    let (mut quoted, mut dearer) = (String::new(), String::new());
+    for (row, what) in in_full() {
+        let Some(figure) = table.figures.get(row.key) else {
+            continue;
+        };
+        if !is_compared(row) {
+            continue;
+        }
+        let what = match row.is_copy {
+            true => format!("{what} [1]"),
+            false => what.to_string(),
+        };
+        if figure.ratio().is_some_and(|ratio| ratio >= DEARER) {
+            line(&mut dearer, &what, figure);
+        } else if row.is_quoted {
+            line(&mut quoted, &what, figure);
+        }
+    }
+    let head = |title: &str| {
+        format!("| {title} | C | module | ratio | own part |\n|---|---:|---:|---:|---:|\n")
+    };
+    let mut text = head("instructions, or bytes of memory") + &quoted;
+    if !dearer.is_empty() {
+        let _ = write!(
+            text,
+            "\n{}{dearer}",
+            head("where C is cheaper: all such rows, times in ns as well")
+        );
+        text.push_str(COPY);
+    }
+    text
+}
+
+/// The README with the rows of a table in their place.
+fn with_quoted(readme: &str, table: &Table) -> Result<String, String> {
+    let place = || {
+        let (before, rest) = readme.split_once(BEGIN)?;
+        let (_, after) = rest.split_once(END)?;
+        Some((before, after))
+    };
+    let (before, after) = place().ok_or("the README has no place for the figures")?;
+    Ok(format!("{before}{BEGIN}{}{END}{after}", quoted(table)))
+}
+
+/// Puts what is quoted of a table into the README.
+pub fn quote(table: &str, readme: &str) -> Result<(), String> {
+    let text = fs::read_to_string(readme).map_err(|error| format!("{readme}: {error}"))?;
+    let text = with_quoted(&text, &Table::read(table)?)?;
+    fs::write(readme, text).map_err(|error| format!("{readme}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/figures/table.json");
+    const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+
+    #[test]
+    fn the_readme_quotes_the_figures_that_are_kept() {
+        let readme = fs::read_to_string(README).expect("the README");
+        let kept = Table::read(KEPT).expect("the figures that are kept");
+        assert_eq!(with_quoted(&readme, &kept).as_ref(), Ok(&readme));
+    }
+
+    #[test]
+    fn rows_in_which_c_is_cheaper_are_all_quoted() {
+        let text = r#"[
+            {"key": "filter.write", "c": 1000, "ours": 1001, "ratio": 1.0010},
+            {"key": "hist.write", "c": 1000, "ours": 999, "ratio": 0.9990}
+        ]"#;
+        let text = quoted(&Table::parse(text).expect("a table"));
+        assert!(
+            text.contains("a filter drops it | 1000 | 1001 | 1.001"),
+            "{text}"
+        );
+        assert!(!text.contains("hist"), "{text}");
+    }
+
+    #[test]
+    fn other_figures_are_no_longer_those_of_the_readme() {
+        let readme = format!("a\n{BEGIN}old\n{END}b\n");
+        let table = r#"{"key": "life.8000", "c": 2000, "ours": 300, "ratio": 0.1500}"#;
+        let now = with_quoted(&readme, &Table::parse(table).expect("a table"));
+        let now = now.expect("a place");
+        assert!(now.starts_with("a\n") && now.ends_with("b\n") && !now.contains("old"));
+        assert!(now.contains("| 2000 | 300 | 0.150 |"), "{now}");
+        assert!(with_quoted("no place", &Table::default()).is_err());
+    }
+}

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table, made of what two machines printed.
+
+use crate::chart::{self, Growth};
+use crate::figures::{ratio, Figure, Table, LICENCE};
+use crate::judge;
+use crate::rows::exceeded::EXCEEDED;
+use crate::rows::row::{Judged, Row};
+use crate::rows::table::{in_full, ALONE, EACH_SECOND, GROWTH, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
+use crate::rows::{BY_THE_CLOCK, GROUPS};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+
+/// What one kernel's machines counted, by row.
+#[derive(Default)]
+struct Counts(BTreeMap<String, Vec<u64>>);
+
+impl Counts {
+    /// Reads what was printed on a kernel, by the machine that counts and by those that go by the clock.
+    fn of_kernel(directory: &str, kernel: &str) -> Result<Counts, String> {
+        let mut counts = Counts::default();
+        let entries = fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let is_of_it = |name: &String| {
+            let rest = name.strip_suffix(".console");
+            let rest = rest.and_then(|name| name.strip_prefix(kernel));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("-writers-"))
+        };
+        for name in names.filter(is_of_it) {
+            counts.read(&format!("{directory}/{name}"))?;
+        }
+        Ok(counts)
+    }
+
+    /// Reads what a machine printed.
+    fn read(&mut self, path: &str) -> Result<(), String> {
+        let text = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+        let read = self.add(&String::from_utf8_lossy(&text));
+        read.map_err(|why| format!("{path}: {why}"))
+    }
+
+    /// Adds what was printed.
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        let lines = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("bench "));
+        let mut ended = false;
+        for line in lines {
+            match line.split_once(' ') {
+                Some((key, count)) => {
+                    let count: u64 = count.parse().map_err(|_| format!("bench {line}"))?;
+                    self.0.entry(key.to_string()).or_default().push(count);
+                }
+                None => ended = line == "ended",
+            }
+        }
+        match ended {
+            true => Ok(()),
+            false => Err("the measurement did not come to its end".into()),
+        }
+    }
+
+    fn all(&self, key: &str) -> Result<&[u64], String> {
+        let counts = self.0.get(key).map(Vec::as_slice);
+        counts.ok_or_else(|| format!("nothing was counted for {key}"))
+    }
+
+    /// The least: what is counted several times differs by what it happened beside, which adds to it.
+    fn least(&self, key: &str) -> Result<u64, String> {
+        self.all(key)
+            .map(|counts| counts.iter().copied().min().unwrap_or(0))
+    }
+
+    /// The least, the median and the most, of what is not only added to.
+    fn spread(&self, key: &str) -> Result<[u64; 3], String> {
+        let mut counts = self.all(key)?.to_vec();
+        counts.sort_unstable();
+        Ok([0, counts.len() / 2, counts.len() - 1].map(|at| counts[at]))
+    }
+
+    fn is_time(row: &Row) -> bool {
+        row.key.starts_with("time.")
+    }
+
+    fn of(&self, row: &Row) -> Result<u64, String> {
+        match Counts::is_time(row) {
+            true => self.spread(row.key).map(|[_, median, _]| median),
+            false => self.least(row.key),
+        }
+    }
+
+    /// What either kernel does anyway for a row, if that was asked for.
+    fn floor(&self, row: &Row) -> Option<u64> {
+        if row.floor.is_empty() {
+            return None;
+        }
+        row.floor.iter().map(|key| self.least(key).ok()).sum()
+    }
+}
+
+/// All figures.
+fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Table, String> {
+    let mut table = Table {
+        kernel: Some(kernel.into()),
+        groups: (groups != "all").then(|| groups.into()),
+        ..Table::default()
+    };
+    for row in ROWS {
+        if !table.has(row.group) {
+            continue;
+        }
+        // Neither hides in it what it does itself.
+        let floor = c.floor(row).zip(ours.floor(row));
+        let figure = Figure {
+            ours: ours.of(row)?,
+            other: Some(c.of(row)?),
+            floor: floor.map(|(theirs, own)| theirs.min(own)),
+        };
+        table.figures.insert(row.key.into(), figure);
+    }
+    if table.has(MODULE) {
+        for (without, with, _) in UNUSED {
+            let figure = Figure {
+                ours: ours.least(with)?,
+                other: Some(ours.least(without)?),
+                floor: None,
+            };
+            table.figures.insert((*without).into(), figure);
+        }
+        for (key, _) in ALONE {
+            let figure = Figure {
+                ours: ours.least(key)?,
+                ..Figure::default()
+            };
+            table.figures.insert((*key).into(), figure);
+        }
+    }
+    if table.has(BY_THE_CLOCK.0) {
+        for (key, _) in EACH_SECOND {
+            let figure = Figure {
+                ours: ours.spread(key)?[1],
+                other: Some(c.spread(key)?[1]),
+                floor: None,
+            };
+            table.timed.insert((*key).into(), figure);
+        }
+    }
+    Ok(table)
+}
+
+/// What the limits of a row say.
+fn limits(table: &Table, row: &Row) -> String {
+    let limits = row.limits.iter().filter_map(|limit| {
+        let (times, most) = judge::times(table, row, *limit)?;
+        let verdict = match judge::is_beyond(row, times, most) {
+            true => " EXCEEDED",
+            false => "",
+        };
+        Some(format!("{}{verdict}", judge::told(*limit)))
+    });
+    limits.collect::<Vec<_>>().join(", ")
+}
+
+/// From where to where something went that was measured several times.
+fn spread(c: &Counts, ours: &Counts, key: &str) -> Result<String, String> {
+    let [[least_c, _, most_c], [least, _, most]] = [c.spread(key)?, ours.spread(key)?];
+    Ok(format!("C {least_c} to {most_c}, ours {least} to {most}"))
+}
+
+/// The part of the table that compares.
+fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Result<(), String> {
+    let _ = writeln!(
+        text,
+        "{:<52} {:>11} {:>11} {:>7} {:>11} {:>11} {:>7}  ours at most",
+        "instructions", "C", "ours", "ratio", "C's own", "our own", "ratio"
+    );
+    for row in ROWS {
+        let Some(figure) = table.figures.get(row.key) else {
+            continue;
+        };
+        let mark = if row.is_copy { " [1]" } else { "" };
+        let _ = write!(
+            text,
+            "{:<52} {:>11} {:>11}",
+            format!("{}{mark}", row.text),
+            figure.other.unwrap_or(0),
+            figure.ours
+        );
+        let mut rest = limits(table, row);
+        if let Some(why) = row.unlike {
+            rest = format!("no ratio: {why}");
+        } else if Counts::is_time(row) {
+            rest = spread(c, ours, row.key)?;
+        }
+        let _ = match (row.unlike, figure.ratio()) {
+            (None, Some(ratio)) => write!(text, " {ratio:>7.3}"),
+            _ => write!(text, " {:>7}", "-"),
+        };
+        let _ = match (row.unlike, figure.own(), figure.own_ratio()) {
+            (None, Some((theirs, own)), Some(ratio)) => {
+                write!(text, " {theirs:>11} {own:>11} {ratio:>7.3}")
+            }
+            _ => write!(text, " {:>11} {:>11} {:>7}", "", "", ""),
+        };
+        let line = format!("{}  {rest}", std::mem::take(text));
+        *text = line.trim_end().to_string();
+        text.push('\n');
+    }
+    text.push_str(
+        "\nC's own, our own: without what either kernel does for it anyway, as counted of what has no part in \
+         user_events.\n[1] Mostly a copy, of which the emulator counts REP MOVSB by the byte and MOVNTI by eight: no \
+         ratio of times.\n",
+    );
+    Ok(())
+}
+
+/// The limits that are exceeded, and why they may be.
+fn excused(table: &Table, text: &mut String) {
+    let _ = writeln!(text, "\nlimits known to be exceeded");
+    for entry in EXCEEDED {
+        if table.figures.contains_key(entry.row) {
+            let what = format!("{}, {}", entry.row, judge::told(entry.limit));
+            let _ = writeln!(
+                text,
+                "{what:<40} {:.3} since {}: {}",
+                entry.measured, entry.since, entry.why
+            );
+        }
+    }
+}
+
+/// The part about those who do not use user_events.
+fn unused(table: &Table, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "\n{:<52} {:>11} {:>11} {:>7}  at most",
+        "a process that uses no user_events", "no module", "module", "ratio"
+    );
+    for (key, _, what) in UNUSED {
+        let figure = table.figures.get(*key).copied().unwrap_or_default();
+        let (before, after) = (figure.other.unwrap_or(0), figure.ours);
+        let ratio = ratio(after, before);
+        let verdict = match ratio > UNUSED_LIMIT * judge::MOVES {
+            true => " EXCEEDED",
+            false => "",
+        };
+        let _ = writeln!(
+            text,
+            "{what:<52} {before:>11} {after:>11} {ratio:>7.3}  {UNUSED_LIMIT}{verdict}"
+        );
+    }
+    text.push('\n');
+    for (key, what) in ALONE {
+        let count = table.ours(key).unwrap_or(0);
+        let _ = writeln!(text, "{what:<52} {:>11} {count:>11}", "");
+    }
+}
+
+/// The part that goes by the clock.
+fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Result<(), String> {
+    let _ = writeln!(
+        text,
+        "\n{:<52} {:>11} {:>11} {:>7}",
+        "records in a second, 12 bytes, ftrace, two CPUs", "C", "ours", "ratio"
+    );
+    for (key, what) in EACH_SECOND {
+        let figure = table.timed.get(*key).copied().unwrap_or_default();
+        let (theirs, own) = (figure.other.unwrap_or(0), figure.ours);
+        let ratio = ratio(own, theirs);
+        let spread = spread(c, ours, key)?;
+        let _ = writeln!(
+            text,
+            "{what:<52} {theirs:>11} {own:>11} {ratio:>7.3}  {spread}"
+        );
+    }
+    text.push_str("\n[2] The emulator takes its time for REP MOVSB, too, byte by byte.\n");
+    Ok(())
+}
+
+/// The two charts.
+fn charts(table: &Table) -> [(&'static str, String); 2] {
+    let mut ratios = Vec::new();
+    for (row, what) in in_full() {
+        let is_cost = !matches!(row.judged, Judged::Not(_)) && !row.is_copy && row.unlike.is_none();
+        let ratio = table.figures.get(row.key).and_then(Figure::ratio);
+        if let (true, Some(ratio)) = (is_cost, ratio) {
+            ratios.push((what, ratio));
+        }
+    }
+    let ratios: Vec<(&str, f64)> = ratios
+        .iter()
+        .map(|(what, ratio)| (&**what, *ratio))
+        .collect();
+    let mut panels = Vec::new();
+    for (what, points) in GROWTH {
+        let all = points.iter().filter_map(|(registrations, key)| {
+            let figure = table.figures.get(*key)?;
+            Some((
+                f64::from(*registrations),
+                figure.other? as f64,
+                figure.ours as f64,
+            ))
+        });
+        panels.push(Growth {
+            what,
+            points: all.collect(),
+        });
+    }
+    [
+        ("ratios.svg", chart::ratios(&ratios)),
+        ("growth.svg", chart::growth(&panels)),
+    ]
+}
+
+/// The rows of table.json, in its order.
+fn keys() -> Vec<&'static str> {
+    let rows = ROWS.iter().map(|row| row.key);
+    let unused = UNUSED.iter().map(|(key, ..)| *key);
+    rows.chain(unused)
+        .chain(ALONE.iter().map(|(key, _)| *key))
+        .collect()
+}
+
+/// Are these groups, or all?
+fn are_groups(groups: &str) -> bool {
+    let is_group = |name: &str| {
+        name == MODULE || name == BY_THE_CLOCK.0 || GROUPS.iter().any(|(group, _)| *group == name)
+    };
+    groups == "all" || groups.split(',').all(is_group)
+}
+
+/// Prints the table of some groups, or of all, and writes it to table.txt and table.json, and two charts. `kernel`
+/// is what the kernels are known by.
+pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
+    if !are_groups(groups) {
+        return Err(format!("there are no such groups: {groups}"));
+    }
+    let c = Counts::of_kernel(directory, "c")?;
+    let ours = Counts::of_kernel(directory, "custom")?;
+    let table = figures(&c, &ours, kernel, groups)?;
+    let mut text = String::new();
+    compared(&c, &ours, &table, &mut text)?;
+    excused(&table, &mut text);
+    if table.has(MODULE) {
+        unused(&table, &mut text);
+    }
+    if table.has(BY_THE_CLOCK.0) {
+        by_the_clock(&c, &ours, &table, &mut text)?;
+    }
+    print!("{text}");
+    // They may be kept.
+    let timed: Vec<&str> = EACH_SECOND.iter().map(|(key, _)| *key).collect();
+    let mut files = vec![
+        ("table.txt", format!("{LICENCE}\n\n{text}")),
+        ("table.json", table.json(&keys(), &timed)),
+    ];
+    if table.groups.is_none() {
+        files.extend(charts(&table));
+    }
+    for (name, content) in files {
+        let path = format!("{directory}/{name}");
+        fs::write(&path, content).map_err(|error| format!("{path}: {error}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(text: &str) -> Counts {
+        let mut counts = Counts::default();
+        counts.add(text).expect("what a machine printed");
+        counts
+    }
+
+    /// A count for all rows of a group.
+    fn printed(groups: &[&str], count: u64) -> String {
+        let rows = ROWS.iter().filter(|row| groups.contains(&row.group));
+        let lines = rows.map(|row| format!("bench {} {count}\r\n", row.key));
+        lines.collect::<String>() + "bench ended\r\n"
+    }
+
+    #[test]
+    fn the_least_counts_and_the_median_of_times() {
+        let counts = counts("bench a 5\nbench a 3\nbench a 100\n[ 1.0] other\nbench ended\n");
+        assert_eq!(counts.least("a"), Ok(3));
+        assert_eq!(counts.spread("a"), Ok([3, 5, 100]));
+        assert!(counts.least("b").is_err());
+    }
+
+    #[test]
+    fn a_machine_that_does_not_end_fails() {
+        for text in ["bench a 5\n", "bench a 5\nbench failed\n", ""] {
+            assert!(Counts::default().add(text).is_err(), "{text}");
+        }
+        assert!(Counts::default().add("bench a b\nbench ended").is_err());
+    }
+
+    #[test]
+    fn the_floor_is_the_lesser_of_two_kernels() {
+        let groups = ["nothing", "core", "numbers", "instead"];
+        let mut c = counts(&printed(&groups, 100));
+        let mut ours = counts(&printed(&groups, 90));
+        for (counts, null, core) in [(&mut c, 31, 32), (&mut ours, 30, 34)] {
+            counts.0.insert("null.write".into(), vec![null]);
+            counts.0.insert("core.ftrace".into(), vec![core]);
+        }
+        let table = figures(&c, &ours, "1-a", &groups.join(",")).expect("a table");
+        let figure = table.figures["ftrace.write"];
+        assert_eq!((figure.floor, figure.own()), (Some(63), Some((37, 27))));
+        // As it is kept.
+        let again = Table::parse(&table.json(&keys(), &[])).expect("the text of a table");
+        assert_eq!(again.figures, table.figures);
+        assert_eq!((again.kernel, again.groups), (table.kernel, table.groups));
+    }
+
+    #[test]
+    fn a_row_that_was_not_counted_fails() {
+        let [c, mut ours] = [100, 90].map(|count| counts(&printed(&["numbers"], count)));
+        assert!(figures(&c, &ours, "1-a", "numbers").is_ok());
+        ours.0.remove("perf.writev");
+        assert!(figures(&c, &ours, "1-a", "numbers").is_err());
+        assert!(
+            !are_groups("numbers,letters") && are_groups("numbers,module") && are_groups("all")
+        );
+    }
+}

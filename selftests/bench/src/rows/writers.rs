@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writers at once, and long payloads, by the clock: how many records they write in the same time.
+
+use super::tell;
+use super::writing::set_sub_buffers;
+use crate::events::{described, Request, Switch, Words, TRACING};
+use crate::{count, events, sys};
+use std::fs::File;
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+/// The event they all write to, on a file of their own each.
+const NAME: &str = "bench_writers";
+
+/// In each of the machines that take turns.
+const ROUNDS: usize = 3;
+const TIME: Duration = Duration::from_secs(1);
+
+/// The payloads that are mostly a copy, in bytes, and the sub-buffers that hold one, in kilobytes. The counts of
+/// instructions say little of them, as the emulator counts some copies byte by byte.
+const LONG: &[(usize, &str)] = &[(4000, "4"), (500_000, "512")];
+
+/// Writes until the time is up. Returns how many records.
+fn write_on(file: &File, record: &[u8]) -> u64 {
+    let start = Instant::now();
+    let mut written = 0;
+    // Some between two looks at the clock, but not for long.
+    let some = if record.len() < 100_000 { 100 } else { 4 };
+    while start.elapsed() < TIME {
+        for _ in 0..some {
+            assert_eq!(sys::write(file, record), record.len() as isize, "write");
+        }
+        written += some;
+    }
+    written
+}
+
+/// What one writer does: says that it is ready, waits for the others, and says what it got done.
+fn writer(payload: &[u8], mut start: &File, told: &File) {
+    let words = Words::new(1);
+    let file = events::data();
+    let mut request = Request::new(&described(NAME), &words, 0);
+    assert_eq!(request.register(&file), 0, "register");
+    let record = [&request.index().to_ne_bytes()[..], payload].concat();
+    assert_eq!(sys::write(told, &0u64.to_ne_bytes()), 8, "say ready");
+    start.read_exact(&mut [0]).expect("wait for the start");
+    assert!(words.is_set(0), "no consumer is attached");
+    let written = write_on(&file, &record);
+    assert_eq!(sys::write(told, &written.to_ne_bytes()), 8, "say how many");
+}
+
+/// How many records with that payload so many processes write in a second, together.
+fn together(writers: usize, payload: &[u8]) -> u64 {
+    let (start, say_start) = sys::pipe();
+    let (mut told, say) = sys::pipe();
+    let pids: Vec<i32> = (0..writers)
+        .map(|_| {
+            sys::fork(|| {
+                let wrote = std::panic::catch_unwind(|| writer(payload, &start, &say));
+                sys::exit_now(i32::from(wrote.is_err()));
+            })
+        })
+        .collect();
+    drop(say);
+    let mut next = || {
+        let mut number = [0; 8];
+        told.read_exact(&mut number).expect("a writer failed");
+        u64::from_ne_bytes(number)
+    };
+    (0..writers).for_each(|_| assert_eq!(next(), 0, "ready"));
+    sys::write(&say_start, &vec![1; writers]);
+    let written = (0..writers).map(|_| next()).sum();
+    for pid in pids {
+        assert_eq!(sys::wait(pid).expect("wait"), 0, "a writer failed");
+    }
+    written
+}
+
+/// One writer, two on two processors, and more than there are processors; and one of long payloads.
+pub fn at_once() {
+    let words = Words::new(1);
+    let file = events::data();
+    let mut request = Request::new(&described(NAME), &words, 0);
+    assert_eq!(request.register(&file), 0, "register");
+    let ftrace = Switch::new(NAME);
+    ftrace.turn(true);
+    let short = [1u32, 2, 3].map(u32::to_ne_bytes).concat();
+    for writers in [1, 2, 4] {
+        for _ in 0..ROUNDS {
+            tell(&format!("writers.{writers}"), together(writers, &short));
+        }
+    }
+    for &(length, kilobytes) in LONG {
+        set_sub_buffers(TRACING, kilobytes);
+        for _ in 0..ROUNDS {
+            tell(&format!("long.{length}"), together(1, &vec![b'x'; length]));
+        }
+    }
+    ftrace.turn(false);
+    set_sub_buffers(TRACING, "4");
+    count::settle();
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writing records: to no consumer, to each kind of consumer, in several sizes; and what one would use
+//! instead.
+
+use super::tell;
+use crate::attach::{Perf, Uprobe};
+use crate::events::{described, set, Request, Switch, Words, TRACING};
+use crate::{count, events, sys};
+use std::fs::{self, File, OpenOptions};
+
+const TIMES: usize = 501;
+
+/// An event to write to, and the record to write.
+struct Writer {
+    name: String,
+    file: File,
+    words: Words,
+    request: Request,
+    record: Vec<u8>,
+}
+
+impl Writer {
+    fn new(name: &str, description: &str, payload: &[u8]) -> Writer {
+        let words = Words::new(1);
+        let file = events::data();
+        let mut request = Request::new(description, &words, 0);
+        assert_eq!(request.register(&file), 0, "register");
+        Writer {
+            name: name.into(),
+            record: [&request.index().to_ne_bytes(), payload].concat(),
+            file,
+            words,
+            request,
+        }
+    }
+
+    /// An event of three numbers.
+    fn of_numbers() -> Writer {
+        let payload = [1u32, 2, 3].map(u32::to_ne_bytes).concat();
+        Writer::new("bench_numbers", &described("bench_numbers"), &payload)
+    }
+
+    /// An event of a string, which with its NUL has so many bytes.
+    fn of_string(length: usize) -> Writer {
+        let mut payload = ((length as u32) << 16).to_ne_bytes().to_vec();
+        payload.resize(4 + length - 1, b'x');
+        payload.push(0);
+        let description = "bench_string __rel_loc char[] text";
+        Writer::new("bench_string", description, &payload)
+    }
+
+    /// The median cost of a write; `after` runs after each, uncounted.
+    fn write_then(&self, after: impl FnMut()) -> u64 {
+        let length = self.record.len() as isize;
+        assert!(self.words.is_set(0), "no consumer is attached");
+        count::median_then(
+            TIMES,
+            || assert_eq!(sys::write(&self.file, &self.record), length),
+            after,
+        )
+    }
+
+    fn write(&self) -> u64 {
+        self.write_then(|| ())
+    }
+
+    /// The median cost of a writev of the index and the payload.
+    fn writev_then(&self, after: impl FnMut()) -> u64 {
+        let length = self.record.len() as isize;
+        let (index, payload) = self.record.split_at(4);
+        assert!(self.words.is_set(0), "no consumer is attached");
+        count::median_then(
+            TIMES,
+            || assert_eq!(sys::writev(&self.file, index, payload), length),
+            after,
+        )
+    }
+
+    fn end(mut self) {
+        assert_eq!(self.request.unregister(&self.file), 0, "unregister");
+        drop(self.file);
+        events::wait_until_none();
+    }
+}
+
+/// What the system call and the file layer cost alone.
+pub fn nothing() {
+    tell("call", count::median(TIMES, sys::getppid));
+    let null = OpenOptions::new().write(true).open("/dev/null");
+    let null = null.expect("open /dev/null");
+    tell(
+        "null.write",
+        count::median(TIMES, || {
+            assert_eq!(sys::write(&null, &[0; 16]), 16);
+        }),
+    );
+    tell(
+        "null.writev",
+        count::median(TIMES, || {
+            assert_eq!(sys::writev(&null, &[0; 4], &[0; 12]), 16);
+        }),
+    );
+}
+
+/// Records of three numbers.
+pub fn numbers() {
+    let writer = Writer::of_numbers();
+    let (index, payload) = writer.record.split_at(4);
+    tell(
+        "disabled.write",
+        count::median(TIMES, || {
+            assert_eq!(sys::write(&writer.file, &writer.record), -1);
+        }),
+    );
+    tell(
+        "disabled.writev",
+        count::median(TIMES, || {
+            assert_eq!(sys::writev(&writer.file, index, payload), -1);
+        }),
+    );
+
+    let ftrace = Switch::new(&writer.name);
+    ftrace.turn(true);
+    tell("ftrace.write", writer.write());
+    tell("ftrace.writev", writer.writev_then(|| ()));
+
+    set(&writer.name, "filter", "a == 77");
+    tell("filter.write", writer.write());
+    set(&writer.name, "filter", "0");
+
+    let perf = Perf::sample(&writer.name);
+    tell("both.writev", writer.writev_then(|| perf.skip()));
+    ftrace.turn(false);
+    tell("perf.write", writer.write_then(|| perf.skip()));
+    tell("perf.writev", writer.writev_then(|| perf.skip()));
+    assert_eq!(perf.lost(), 0, "perf lost records");
+    drop(perf);
+
+    let program = Perf::with_program(&writer.name);
+    tell("bpf.write", writer.write());
+    drop(program);
+
+    set(&writer.name, "trigger", "hist:keys=a");
+    tell("hist.write", writer.write());
+    set(&writer.name, "trigger", "!hist:keys=a");
+    writer.end();
+}
+
+/// How often an attached program runs for 100 records.
+pub fn runs_of_programs() {
+    let writer = Writer::of_numbers();
+    let program = Perf::with_program(&writer.name);
+    // Costs something for each run.
+    const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+    fs::write(STATISTICS, "1").expect("have the kernel count the runs of programs");
+    let before = program.runs();
+    for _ in 0..100 {
+        let length = writer.record.len() as isize;
+        assert_eq!(sys::write(&writer.file, &writer.record), length);
+    }
+    tell("bpf.runs", program.runs() - before);
+    fs::write(STATISTICS, "0").expect("have the kernel count them no longer");
+    drop(program);
+    writer.end();
+}
+
+/// Sets the size of the sub-buffers of a trace instance, in kilobytes: the longest record there is a little shorter.
+pub fn set_sub_buffers(directory: &str, kilobytes: &str) {
+    fs::write(format!("{directory}/buffer_subbuf_size_kb"), kilobytes)
+        .unwrap_or_else(|error| panic!("sub-buffers of {kilobytes} kB in {directory}: {error}"));
+}
+
+/// A record of half a megabyte, once, and with a copy for a further instance.
+pub fn large() {
+    const LENGTH: usize = 500_000;
+    const INSTANCE: &str = "/sys/kernel/tracing/instances/bench_large";
+    // More than its fields need is part of a record.
+    let payload = vec![b'x'; LENGTH];
+    let writer = Writer::new("bench_large", &described("bench_large"), &payload);
+    set_sub_buffers(TRACING, "512");
+    let ftrace = Switch::new(&writer.name);
+    ftrace.turn(true);
+    tell("large.one", writer.write());
+
+    fs::create_dir(INSTANCE).expect("an instance");
+    set_sub_buffers(INSTANCE, "512");
+    let further = format!("{INSTANCE}/events/user_events/bench_large/enable");
+    fs::write(&further, "1").expect("enable the event in an instance");
+    tell("large.two", writer.write());
+    for directory in [TRACING, INSTANCE] {
+        let per_cpu = format!("{directory}/per_cpu/cpu0/stats");
+        let stats = fs::read_to_string(&per_cpu).expect("what the instance holds");
+        let dropped = |line: &str| line.starts_with("entries: 0") || line.starts_with("bytes: 0");
+        assert!(!stats.lines().any(dropped), "{directory}: {stats}");
+    }
+
+    fs::write(&further, "0").expect("disable it there");
+    fs::remove_dir(INSTANCE).expect("remove the instance");
+    ftrace.turn(false);
+    set_sub_buffers(TRACING, "4");
+    drop(ftrace);
+    writer.end();
+}
+
+/// Records of a string.
+pub fn strings() {
+    for length in [100, 1000, 4000] {
+        let writer = Writer::of_string(length);
+        let ftrace = Switch::new(&writer.name);
+        ftrace.turn(true);
+        tell(&format!("ftrace.{length}"), writer.write());
+        ftrace.turn(false);
+        drop(ftrace);
+        let perf = Perf::sample(&writer.name);
+        tell(&format!("perf.{length}"), writer.write_then(|| perf.skip()));
+        assert_eq!(perf.lost(), 0, "perf lost records");
+        drop(perf);
+        writer.end();
+    }
+}
+
+/// What one would use instead.
+pub fn instead() {
+    for name in ["trace_marker", "trace_marker_raw"] {
+        let file = OpenOptions::new()
+            .write(true)
+            .open(format!("{TRACING}/{name}"));
+        let file = file.expect("open a marker");
+        tell(
+            name,
+            count::median(TIMES, || {
+                assert_eq!(sys::write(&file, b"\x01\0\0\0 some bytes."), 16);
+            }),
+        );
+    }
+    let probe = Uprobe::new();
+    tell("uprobe", count::median(TIMES, || probe.hit()));
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! System calls, one safe function each. Those that are measured do nothing but the call.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::atomic::AtomicU64;
+
+fn check(ret: libc::c_long) -> io::Result<libc::c_long> {
+    if ret < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(ret)
+    }
+}
+
+/// The time stamp counter.
+#[inline(always)]
+pub fn time_stamp() -> u64 {
+    // SAFETY: Every x86-64 CPU has the instruction, and it touches no memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Tells who watches the emulator that counting begins.
+#[inline(always)]
+pub fn mark_begin() {
+    // SAFETY: An instruction that does nothing.
+    unsafe { core::arch::asm!("nopl 0x12345601(%rax)", options(att_syntax, nomem, nostack)) };
+}
+
+/// Tells who watches the emulator that counting ends.
+#[inline(always)]
+pub fn mark_end() {
+    // SAFETY: An instruction that does nothing.
+    unsafe { core::arch::asm!("nopl 0x12345602(%rax)", options(att_syntax, nomem, nostack)) };
+}
+
+/// Tells who watches the emulator that what was counted is the next row's.
+#[inline(always)]
+pub fn mark_row() {
+    // SAFETY: An instruction that does nothing.
+    unsafe { core::arch::asm!("nopl 0x12345603(%rax)", options(att_syntax, nomem, nostack)) };
+}
+
+/// Runs two instructions `rounds` times.
+pub fn spin(rounds: u64) {
+    // SAFETY: Counts a register down to zero; `rounds` is not zero, so it ends.
+    unsafe {
+        core::arch::asm!(
+            "2: dec {0}",
+            "jnz 2b",
+            inout(reg) rounds.max(1) => _,
+            options(nomem, nostack)
+        );
+    }
+}
+
+/// The CPU time of this process in nanoseconds.
+pub fn cpu_time() -> u64 {
+    nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn nanoseconds(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is ours for the call.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// An ioctl whose argument is a structure of plain numbers, which the kernel may write to.
+#[inline]
+pub fn ioctl<T>(file: &File, command: u64, argument: &mut T) -> i32 {
+    // SAFETY: `argument` is ours for the call; callers pass what `command` takes.
+    unsafe { libc::ioctl(file.as_raw_fd(), command, argument as *mut T) }
+}
+
+/// write, with what it returns.
+#[inline]
+pub fn write(file: &File, bytes: &[u8]) -> isize {
+    // SAFETY: The kernel reads `bytes` only.
+    unsafe { libc::write(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) }
+}
+
+/// Closes a file.
+#[inline]
+pub fn close(file: File) {
+    drop(file);
+}
+
+/// Forks. The child, of which this thread is all, runs `child` and ends.
+#[inline]
+pub fn fork(child: impl FnOnce()) -> i32 {
+    // SAFETY: These programs have one thread, so the child is as sound as they are.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        child();
+        exit_now(0);
+    }
+    assert!(pid > 0, "fork: {}", io::Error::last_os_error());
+    pid
+}
+
+/// Forks a child that ends at once: nothing but the call runs in the parent.
+#[inline]
+pub fn fork_idle() -> i32 {
+    // SAFETY: As above; `_exit` touches no memory.
+    unsafe {
+        let pid = libc::syscall(libc::SYS_fork) as i32;
+        if pid == 0 {
+            libc::_exit(0);
+        }
+        pid
+    }
+}
+
+/// Forks a child that runs another program at once, which is this one with the argument `how`.
+#[inline]
+pub fn fork_exec(program: &CStr, how: &CStr) -> i32 {
+    let arguments = [program.as_ptr(), how.as_ptr(), std::ptr::null()];
+    let environment = [std::ptr::null()];
+    // SAFETY: As above; all strings and both lists end as the call wants them to.
+    unsafe {
+        let pid = libc::syscall(libc::SYS_fork) as i32;
+        if pid == 0 {
+            libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+            libc::_exit(127);
+        }
+        pid
+    }
+}
+
+/// Has this process, but not its children, run before all others until it sleeps.
+pub fn run_first() {
+    let priority = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: `priority` is ours for the call.
+    let ret = unsafe { libc::sched_setscheduler(0, policy, &priority) };
+    check(ret.into()).expect("sched_setscheduler");
+}
+
+/// A process that does nothing but use the CPU whenever no other task wants it.
+pub fn fork_idler() -> i32 {
+    fork(|| {
+        let priority = libc::sched_param { sched_priority: 0 };
+        // SAFETY: `priority` is ours for the call.
+        let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &priority) };
+        check(ret.into()).expect("sched_setscheduler");
+        loop {
+            spin(1_000_000);
+        }
+    })
+}
+
+/// The CPU time of another process in nanoseconds.
+pub fn cpu_time_of(pid: i32) -> u64 {
+    let mut clock = 0;
+    // SAFETY: `clock` is ours for the call.
+    let ret = unsafe { libc::clock_getcpuclockid(pid, &mut clock) };
+    assert_eq!(ret, 0, "clock_getcpuclockid");
+    nanoseconds(clock)
+}
+
+/// Ends the process, running nothing on the way.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: Does not return, and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Waits for a child, or for any if `pid` is -1. Returns its status as `waitpid` gives it.
+pub fn wait(pid: i32) -> io::Result<i32> {
+    let mut status = 0;
+    // SAFETY: `status` is ours for the call.
+    check(unsafe { libc::waitpid(pid, &mut status, 0) }.into())?;
+    Ok(status)
+}
+
+/// Kills a process.
+pub fn kill(pid: i32) {
+    // SAFETY: Touches no memory of ours.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// Sleeps until this process is killed.
+pub fn pause() -> ! {
+    loop {
+        // SAFETY: Touches no memory of ours.
+        unsafe { libc::pause() };
+    }
+}
+
+/// A pipe: the end to read and the end to write.
+pub fn pipe() -> (File, File) {
+    let mut fds = [0; 2];
+    // SAFETY: `fds` has room for two descriptors.
+    check(unsafe { libc::pipe(fds.as_mut_ptr()) }.into()).expect("pipe");
+    // SAFETY: Both descriptors are new and have no other owner.
+    unsafe { (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1])) }
+}
+
+/// Mounts a file system that needs no device.
+pub fn mount(kind: &CStr, place: &CStr) -> io::Result<()> {
+    // SAFETY: All strings end in NUL, and no data is given.
+    let ret = unsafe {
+        libc::mount(
+            kind.as_ptr(),
+            place.as_ptr(),
+            kind.as_ptr(),
+            0,
+            std::ptr::null(),
+        )
+    };
+    check(ret.into()).map(drop)
+}
+
+/// Loads a module.
+pub fn load_module(file: &File) -> io::Result<()> {
+    // SAFETY: The parameters are an empty C string.
+    let ret = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+    check(ret).map(drop)
+}
+
+/// Unloads a module that is not in use.
+pub fn unload_module(name: &CStr) -> io::Result<()> {
+    // SAFETY: The name ends in NUL.
+    let ret = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), 0) };
+    check(ret).map(drop)
+}
+
+/// Turns the machine off.
+pub fn power_off() -> ! {
+    // SAFETY: Takes a number.
+    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+    exit_now(0)
+}
+
+/// Lets this process have so many files open.
+pub fn allow_files(count: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: count,
+        rlim_max: count,
+    };
+    // SAFETY: `limit` is ours for the call.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+}
+
+/// The process that this one is a child of: the cheapest of system calls.
+#[inline]
+pub fn getppid() {
+    // SAFETY: Touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_getppid) };
+}
+
+/// A prctl that no kernel knows, with what it returns.
+#[inline]
+pub fn unknown_prctl() -> libc::c_long {
+    // SAFETY: Touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_prctl, 0x7fff_0000, 1, 2, 3, 4) }
+}
+
+/// writev of two parts, with what it returns.
+#[inline]
+pub fn writev(file: &File, first: &[u8], second: &[u8]) -> isize {
+    let part = |bytes: &[u8]| libc::iovec {
+        iov_base: bytes.as_ptr() as *mut _,
+        iov_len: bytes.len(),
+    };
+    let parts = [part(first), part(second)];
+    // SAFETY: The kernel reads the parts and what they point to only.
+    unsafe { libc::writev(file.as_raw_fd(), parts.as_ptr(), 2) }
+}
+
+/// An ioctl whose argument is a file's descriptor.
+pub fn ioctl_descriptor(file: &File, command: u64, argument: &File) -> i32 {
+    // SAFETY: Callers pass commands that take a descriptor.
+    unsafe { libc::ioctl(file.as_raw_fd(), command, argument.as_raw_fd()) }
+}
+
+fn new_file(fd: libc::c_long) -> io::Result<File> {
+    // SAFETY: Called for what a call that makes descriptors returned: new, with no other owner.
+    check(fd).map(|fd| unsafe { File::from_raw_fd(fd as i32) })
+}
+
+/// `perf_event_open` for this process on all CPUs, with the attributes as bytes.
+pub fn perf_event_open(attributes: &[u8]) -> io::Result<File> {
+    assert_eq!(attributes[4..8], (attributes.len() as u32).to_ne_bytes());
+    // SAFETY: The kernel reads as many bytes as the attributes' own size field says: all of them.
+    new_file(unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, 0) })
+}
+
+/// Loads an eBPF program for trace events.
+pub fn load_tracepoint_program(instructions: &[u64]) -> io::Result<File> {
+    const BPF_PROG_LOAD: libc::c_int = 5;
+    const BPF_PROG_TYPE_TRACEPOINT: u64 = 5;
+    let kind_and_count = BPF_PROG_TYPE_TRACEPOINT | ((instructions.len() as u64) << 32);
+    // Type and count, instructions, licence; no log, any kernel, no flags.
+    let attributes: [u64; 6] = [
+        kind_and_count,
+        instructions.as_ptr() as u64,
+        c"GPL".as_ptr() as u64,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: The attributes are of the size given, and point to what lives through the call.
+    new_file(unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_PROG_LOAD,
+            &attributes,
+            size_of_val(&attributes),
+        )
+    })
+}
+
+/// Memory shared with the kernel, seen through atomics only.
+pub struct Shared {
+    start: *const u8,
+    length: usize,
+}
+
+impl Shared {
+    /// Maps the start of a file.
+    pub fn of_file(file: &File, length: usize) -> io::Result<Shared> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: The kernel chooses a place where nothing is.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Shared {
+            start: start as *const u8,
+            length,
+        })
+    }
+
+    /// The eight bytes at an offset.
+    pub fn long(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset % 8 == 0 && offset + 8 <= self.length);
+        // SAFETY: Within the mapping, aligned, and never accessed but as an atomic.
+        unsafe { &*self.start.add(offset).cast::<AtomicU64>() }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: This value made the mapping, and what was borrowed of it is gone.
+        unsafe { libc::munmap(self.start as *mut _, self.length) };
+    }
+}

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The kernels: Debian's stock one and those of our own. Sourced by ready.sh. What a cache entry of a kernel has:
+#   stock/      the image, modules and headers, as Debian's packages have them
+#   tree/       an output directory in which modules for it can be built
+#   source/     the source, and selftests/, the kernel's own of user_events, built unmodified: in the stock kernel's entry
+#   version     what uname -r says
+# An entry of our own has such a directory for each kernel that was built together.
+
+# newest_kernel KEY: set VERSION to the newest stock kernel the archive has; it is asked once a day.
+newest_kernel() {
+	local stamp=$CACHE/newest-kernel-$1 found
+	VERSION=$(cat "$stamp" 2>/dev/null || true)
+	if [[ -n $VERSION && -z $(find "$stamp" -mmin +1440) ]]; then
+		return
+	fi
+	say "  asking the Debian archive for its newest kernel with Rust"
+	if found=$(NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f newest_in_archive)" newest_in_archive 2>"$LOGS/kernel-newest"); then
+		VERSION=$found
+		echo "$VERSION" >"$stamp.$$"
+		mv "$stamp.$$" "$stamp"
+	elif [[ -n $VERSION ]]; then
+		say "  the archive does not answer: staying with $VERSION"
+	else
+		tail -n 20 "$LOGS/kernel-newest" >&2
+		die "the Debian archive does not say which kernels it has (see above): check the network, or name another mirror with MIRROR=..."
+	fi
+}
+
+# newest_in_archive: inside the root, print the version of the newest 7.x kernel in the archive that was built with Rust
+# and of which everything is there: image, modules, headers and source.
+newest_in_archive() {
+	local version
+	has() { grep -qxF -e "$1" names; }
+	cd /tmp || return
+	apt-get -qq update >&2
+	apt-cache pkgnames linux- >names
+	while read -r version; do
+		if ! has "linux-binary-unsigned-$version-amd64" || ! has "linux-modules-$version-amd64" ||
+			! has "linux-source-$(grep -o '^[0-9]*\.[0-9]*' <<<"$version")"; then
+			continue
+		fi
+		rm -f ./*.deb
+		apt-get -qq download "linux-headers-$version-amd64" >&2
+		# All of the archive is read, else dpkg-deb complains of a closed pipe.
+		if dpkg-deb --fsys-tarfile ./*.deb | tar -xO "./usr/src/linux-headers-$version-amd64/.config" |
+			grep -x CONFIG_RUST=y >&2; then
+			echo "$version-amd64"
+			return
+		fi
+	done < <(sed -n 's/^linux-headers-\(7\.[0-9.]*\(+[^-]*\)\?\)-amd64$/\1/p' names | sort -rV)
+	echo "the archive has no 7.x kernel built with Rust" >&2
+	return 1
+}
+
+make_stock_kernel() { # DIR
+	say "Preparing $VERSION for building Rust modules (once; about three minutes)"
+	chmod 755 "$1"
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "download, unpack and prepare the kernel" "$LOGS/kernel-make" \
+		inside "$(declare -f stock_kernel)" stock_kernel "$VERSION" ||
+		die "the kernel tree could not be prepared: the log above says why."
+}
+
+# stock_kernel VERSION: inside the root, fill /kernel.
+stock_kernel() {
+	local version=$1 series release package deb headers
+	series=$(grep -o '^[0-9]*\.[0-9]*' <<<"$version")
+	echo "== download"
+	cd /tmp || return
+	apt-get -qq update
+	release=$(apt-cache show "linux-headers-$version" | sed -n 's/^Version: //p' | head -n1)
+	for package in "linux-headers-$version" "linux-binary-unsigned-$version" "linux-modules-$version" "linux-source-$series"; do
+		apt-get -qq download "$package=$release"
+	done
+
+	echo "== unpack"
+	mkdir /kernel/stock /kernel/tree
+	for deb in linux-headers-* linux-binary-* linux-modules-*; do
+		dpkg-deb -x "$deb" /kernel/stock
+	done
+	depmod -b /kernel/stock/usr "$version" 2>/dev/null || depmod -b /kernel/stock "$version"
+	dpkg-deb --fsys-tarfile linux-source-* | tar -xO "./usr/src/linux-source-$series.tar.xz" | xz -dc -T0 | tar -xC /kernel
+	mv "/kernel/linux-source-$series" /kernel/source
+	rm -f ./*.deb
+
+	echo "== prepare"
+	headers=/kernel/stock/usr/src/linux-headers-$version
+	cp "$headers/.config" /kernel/tree/.config
+	cd /kernel/source || return
+	make -s O=/kernel/tree olddefconfig
+	# What may differ: how versions of tools are spelled, and keys that only Debian's builders have.
+	options() { grep -E '^(# )?CONFIG_' "$1" | grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY)'; }
+	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
+		grep -qx CONFIG_RUST=y /kernel/tree/.config ||
+			echo "the root's tools dropped CONFIG_RUST from the stock configuration: run 'make rustavailable' in the tree to see why"
+		echo "the configuration differs from the stock kernel's as shown above"
+		return 1
+	fi
+	make -j"$(nproc)" O=/kernel/tree modules_prepare
+	cp "$headers/Module.symvers" /kernel/tree/
+	cp "$headers/include/config/kernel.release" /kernel/tree/include/config/
+	cp "$headers/include/generated/utsrelease.h" /kernel/tree/include/generated/
+
+	echo "== the kernel's own selftests"
+	make -s O=/kernel/tree headers_install INSTALL_HDR_PATH=/tmp/headers
+	mkdir -p /kernel/selftests
+	make -C tools/testing/selftests/user_events OUTPUT=/kernel/selftests \
+		CFLAGS="-static -O2 -isystem /tmp/headers/include -I.." \
+		/kernel/selftests/{ftrace,dyn,perf,abi}_test
+	echo "$version" >/kernel/version
+}
+
+# own_kernel NAME: use a kernel of our own instead of the stock one: c, which has the C implementation built in, custom,
+# which is the same without, or debug and kcsan, which are custom and watch themselves.
+own_kernel() {
+	local kind title recipe names fragments key text
+	case $1 in
+	c | custom)
+		kind=small names=(c custom) fragments=(small) recipe=(small_kernels)
+		title="Building two small kernels, with and without the C implementation (once; 10 to 30 minutes)"
+		;;
+	debug | kcsan)
+		kind=$1 names=("$1") fragments=(small debug "${1/debug/kasan}") recipe=(debug_kernel "$1" "${1/debug/kasan}")
+		title="Building the debug kernel with ${fragments[2]^^} (once; 15 to 45 minutes)"
+		;;
+	*) die "there is no kernel '$1': stock, c, custom, debug or kcsan." ;;
+	esac
+	text=$(declare -f kernel_make kernel_configure kernel_finish kernel_keep_tree "${recipe[0]}")
+	key=$({
+		basename "$USER_EVENTS_ROOT"
+		echo "${recipe[*]} $text"
+		(cd "$MACHINE" && grep -hE '^(CONFIG_|# CONFIG_.* is not set)' "${fragments[@]/%/.config}")
+	} | cache_key)
+	cache_entry "$kind" "$(cat "$USER_EVENTS_STOCK/version")-$key" make_own_kernel
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
+}
+
+# make_own_kernel DIR: with what own_kernel has found.
+make_own_kernel() {
+	local name
+	say "$title"
+	chmod 755 "$1"
+	# Where in-root mounts what they share with the stock kernel.
+	for name in . "${names[@]}"; do
+		mkdir -p "$1/$name/"{source,selftests}
+	done
+	KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1 step "configure and build" "$LOGS/kernel-$kind" inside "$text" "${recipe[@]}" ||
+		die "the kernel could not be built: the log above says why."
+}
+
+# The rest is run inside the root, in the kernel's source. The array OPTIONS is what every make is told besides. A build
+# of many minutes lets the others on the machine go first.
+kernel_make() { nice make -j"$(nproc)" O=/kernel/tree "${OPTIONS[@]}" "$@"; }
+
+# kernel_configure FRAGMENT...: apply them until they hold: one option may open the menu of another.
+kernel_configure() {
+	local try
+	for try in 1 2 3 4; do
+		scripts/kconfig/merge_config.sh -m -O /kernel/tree /kernel/tree/.config "$@" >/tmp/merge
+		kernel_make -s olddefconfig
+		cat "$@" | grep -E '^(CONFIG_|# CONFIG_.* is not set)' | grep -vxF -f /kernel/tree/.config >/tmp/lacking || return 0
+		echo "after $try rounds the configuration lacks:"
+		cat /tmp/lacking
+	done
+	echo "the kernel's configuration does not take these lines (renamed, or something that they depend on is missing):" \
+		"$(paste -sd, /tmp/lacking)"
+	return 1
+}
+
+# kernel_finish NAME: build what is configured, and put it where it belongs.
+kernel_finish() {
+	local version modules
+	echo "== build $1"
+	kernel_make bzImage modules
+	version=$(kernel_make -s kernelrelease)
+	modules=/kernel/$1/stock/usr/lib/modules/$version
+	mkdir -p "$modules"
+	kernel_make -s modules_install INSTALL_MOD_PATH="/kernel/$1/stock/usr" DEPMOD=true
+	rm -f "$modules/build"
+	depmod -b "/kernel/$1/stock/usr" "$version"
+	cp /kernel/tree/arch/x86/boot/bzImage "$modules/vmlinuz.unsigned"
+	cp /kernel/tree/.config "$modules/config"
+	echo "$version" >"/kernel/$1/version"
+}
+
+# kernel_keep_tree NAME: leave to NAME of the tree what building modules needs, which is no object of the kernel's own.
+kernel_keep_tree() {
+	local tree=/kernel/tree
+	find "$tree" \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) ! -path "$tree/scripts/*" ! -path "$tree/tools/*" -delete
+	rm -f "$tree"/vmlinux* "$tree/.tmp_vmlinux"* "$tree/arch/x86/boot/"{bzImage,vmlinux.bin} \
+		"$tree/arch/x86/boot/compressed/"vmlinux*
+	mv "$tree" "/kernel/$1/tree"
+}
+
+# small_kernels: the two small ones, alike but for CONFIG_USER_EVENTS.
+small_kernels() {
+	local fragment=/src/selftests/machine/small.config OPTIONS=()
+	cd /kernel/source || return
+	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-small-c"' >/tmp/c.config
+	printf '%s\n' '# CONFIG_USER_EVENTS is not set' 'CONFIG_LOCALVERSION="-small"' >/tmp/custom.config
+	echo "== configure"
+	mkdir -p /kernel/tree
+	kernel_make -s tinyconfig
+	kernel_configure "$fragment" /tmp/c.config
+	kernel_finish c
+	# What is built already serves this one, too.
+	kernel_configure "$fragment" /tmp/custom.config
+	kernel_finish custom
+	options() { grep -E '^(# )?CONFIG_' /kernel/"$1"/stock/usr/lib/modules/*/config | grep -vE 'CONFIG_(USER_EVENTS|LOCALVERSION)\b'; }
+	if ! diff <(options c) <(options custom); then
+		echo "CONFIG_USER_EVENTS brings the differences above with it: the two kernels cannot be compared"
+		return 1
+	fi
+	kernel_keep_tree custom
+}
+
+# debug_kernel NAME SANITIZER: the small custom one, and all that watches it. KASAN goes together with Rust with clang
+# only, which takes twice as long as gcc.
+debug_kernel() {
+	local configs=/src/selftests/machine OPTIONS=()
+	[[ $2 != kasan ]] || OPTIONS=(LLVM=1)
+	cd /kernel/source || return
+	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$1\"" >/tmp/name.config
+	echo "== configure"
+	mkdir -p /kernel/tree
+	kernel_make -s tinyconfig
+	# The small configuration names an unwinder, too. Which one it is, is the sanitizer's to say.
+	sed '/^CONFIG_UNWINDER_/d' "$configs/small.config" >/tmp/small.config
+	kernel_configure /tmp/small.config "$configs"/{debug,"$2"}.config /tmp/name.config
+	kernel_finish "$1"
+	kernel_keep_tree "$1"
+}

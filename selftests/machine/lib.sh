@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What the scripts here share: places, what a person sees, sums of tests, locks, the cache. Each sources it first.
+
+set -euo pipefail
+MACHINE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+CLONE=$(cd "$MACHINE/../.." && pwd)
+LOGS=$CLONE/build/log
+CACHE=${USER_EVENTS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/user-events}
+cd "$CLONE"
+
+# say TEXT...: one line of the story.
+say() { printf '%s\n' "$*"; }
+
+# die TEXT...: the one sentence that says what is missing and how to get it.
+die() {
+	printf 'error: %s\n' "$*" >&2
+	exit 1
+}
+
+# pause SECONDS: wait without starting a process, which would keep the caller's
+# output open and its locks held after the caller is gone.
+pause() {
+	local fd
+	exec {fd}<> <(:)
+	read -r -t "$1" -u "$fd" || true
+	exec {fd}>&-
+}
+
+# tick OWNER TEXT: show that a long step of process OWNER is alive, every second on a terminal, else
+# twice a minute. To be started in the background; tock ends it.
+tick() {
+	local start=$SECONDS seconds=0
+	while pause 1 && kill -0 "$1" 2>/dev/null; do
+		seconds=$((SECONDS - start))
+		if [[ -t 1 ]]; then
+			printf '\r  %s ... %d s' "$2" "$seconds"
+		elif ((seconds > 0 && seconds % 30 == 0)); then
+			printf '  %s ... %d s so far\n' "$2" "$seconds"
+		fi
+	done
+}
+
+# tock TICKER: end the ticker and clear its line.
+tock() {
+	kill "$1" 2>/dev/null || true
+	wait "$1" 2>/dev/null || true
+	[[ ! -t 1 ]] || printf '\r\e[K'
+}
+
+# step TEXT LOG COMMAND...: run COMMAND with its output in LOG; say how long it took,
+# or show the end of LOG and return COMMAND's status.
+step() {
+	local text=$1 log=$2 start=$SECONDS status=0 ticker
+	shift 2
+	mkdir -p "$(dirname "$log")"
+	[[ -t 1 ]] || printf '  %s ...\n' "$text"
+	tick "$$" "$text" &
+	ticker=$!
+	"$@" >"$log" 2>&1 || status=$?
+	tock "$ticker"
+	if [[ $status -eq 0 ]]; then
+		printf '  %s: done in %d s\n' "$text" $((SECONDS - start))
+	else
+		printf '  %s: FAILED after %d s; the end of %s:\n' "$text" $((SECONDS - start)) "$log"
+		tail -n 40 "$log" | sed 's/^/    | /'
+	fi
+	return "$status"
+}
+
+# count PASSED FAILED WHAT: add to the sum.
+passed=0 failed=0
+count() {
+	passed=$((passed + $1)) failed=$((failed + $2))
+	printf '  %s: %d of %d passed\n' "$3" "$1" "$(($1 + $2))"
+}
+
+# judge WHAT COMMAND...: a test that one command decides.
+judge() { if "${@:2}"; then count 1 0 "$1"; else count 0 1 "$1"; fi; }
+
+# sum: the last line of each command that tests.
+sum() {
+	printf '\n%d passed, %d failed\n' "$passed" "$failed"
+	[[ $failed -eq 0 && $passed -gt 0 ]]
+}
+
+# hold FILE WHAT: lock FILE to the end of this shell and what it starts; say so if that takes waiting.
+hold() {
+	local fd
+	mkdir -p "$(dirname "$1")"
+	exec {fd}>"$1"
+	flock -n "$fd" || {
+		say "  another $2 of this clone is running: waiting for it"
+		flock "$fd"
+	}
+}
+
+# building COMMAND...: run COMMAND while nothing else is built in this clone.
+building() (
+	mkdir -p "$LOGS"
+	exec {fd}>"$LOGS/build.lock"
+	flock "$fd"
+	"$@"
+)
+
+# The cache is of directories that are expensive to make. An entry is the directory KIND-KEY, where KEY is a hash of
+# everything that made it. It appears by rename when it is complete and is never changed afterwards. A shared lock on
+# locks/KIND-KEY is held while it is used, an exclusive one while it is made or removed. Locks belong to open files, so
+# they end with the last process that inherited them, however it ends.
+
+# cache_key: a key made of standard input.
+cache_key() { sha256sum | cut -c1-16; }
+
+# cache_lock -s|-x FD NAME: lock, and say so if that takes waiting.
+cache_lock() {
+	flock -n "$1" "$2" && return
+	say "  another run is preparing $3: waiting for it"
+	flock "$1" "$2"
+}
+
+# cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held for use as long as
+# this shell and its children live. If there is none, COMMAND makes it, given a directory to fill.
+cache_entry() {
+	local kind=$1 name=$1-$2 fd
+	shift 2
+	mkdir -p "$CACHE/locks"
+	CACHE=$(cd "$CACHE" && pwd)
+	CACHE_ENTRY=$CACHE/$name
+	exec {fd}>>"$CACHE/locks/$name"
+	while :; do
+		cache_lock -s "$fd" "$name"
+		[[ -d $CACHE_ENTRY ]] && return
+		cache_lock -x "$fd" "$name"
+		[[ -d $CACHE_ENTRY ]] && continue
+		cache_delete "$CACHE/new-$name"
+		mkdir "$CACHE/new-$name"
+		"$@" "$CACHE/new-$name"
+		mv -T "$CACHE/new-$name" "$CACHE_ENTRY"
+		cache_prune "$kind" "$name"
+	done
+}
+
+# cache_prune KIND NAME: remove the entries of KIND other than NAME that are not in use. Some disks take minutes for
+# that, so it is not waited for; what is not finished, the next time finishes.
+cache_prune() {
+	local path name
+	for path in "$CACHE/$1"-* "$CACHE/new-$1"-*; do
+		[[ -d $path ]] || continue
+		name=${path##*/}
+		name=${name#new-}
+		[[ $name == "$2" ]] && continue
+		(
+			flock -n -x 9 || exit 0
+			cache_delete "$path"
+		) 9>>"$CACHE/locks/$name" </dev/null &>/dev/null &
+	done
+}
+
+# cache_delete DIR: mounts are only ever made in private namespaces, so none can be below DIR here;
+# should one be there all the same, it is left alone together with DIR.
+cache_delete() {
+	[[ -e $1 ]] || return 0
+	if awk -v dir="$1" '$5 == dir || index($5, dir "/") == 1 { found = 1 } END { exit !found }' /proc/self/mountinfo; then
+		die "something is mounted below $1: unmount it, then run the same command again."
+	fi
+	rm -rf --one-file-system -- "$1"
+}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Makes the Debian root and a kernel ready and holds them.
+
+# shellcheck source=selftests/machine/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=selftests/machine/kernel.sh
+. "$MACHINE/kernel.sh"
+
+SUITE=trixie
+
+# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that in-root mounts. A child of a
+# process that did this already uses the same ones. KERNEL is stock, or what own_kernel knows.
+# A key is of what is run and given to it, so that it stays when a script's other parts and its comments change.
+ready() {
+	local key
+	# Whose end is the end of all that runs inside.
+	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
+	[[ -z ${USER_EVENTS_ROOT:-} || -z ${USER_EVENTS_KERNEL+set} ]] || return 0
+	host_can_run
+	mkdir -p "$LOGS"
+	key=$({ uname -m && echo "$SUITE" && packages && declare -f debian_root; } | cache_key)
+	cache_entry root "$key" make_root
+	export USER_EVENTS_ROOT=$CACHE_ENTRY
+	newest_kernel "$key"
+	key=$({ echo "$key" && declare -f stock_kernel; } | cache_key)
+	cache_entry kernel "$VERSION-$key" make_stock_kernel
+	# Whichever kernel is used, the source and the kernel's own selftests are those of the stock one.
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_STOCK=$CACHE_ENTRY
+	[[ ${1:-stock} == stock ]] || own_kernel "$1"
+}
+
+# in_root COMMAND...: see there.
+in_root() { "$MACHINE/in-root" "$@"; }
+
+# inside TEXT COMMAND...: run COMMAND inside the root by bash, after TEXT, which defines functions.
+inside() { in_root bash -euo pipefail -c "$1"$'\n''"$@"' bash "${@:2}"; }
+
+# cargo_inside ARGUMENT...: cargo inside the root, with the crates that Debian packages and no network.
+cargo_inside() { inside "$(declare -f offline_cargo)" offline_cargo "$@"; }
+offline_cargo() {
+	export CARGO_TARGET_DIR=/build/target CARGO_HOME=/tmp/cargo
+	mkdir -p "$CARGO_HOME"
+	printf '%s\n' 'net.offline = true' 'source.crates-io.replace-with = "debian"' \
+		'source.debian.directory = "/usr/share/cargo/registry"' >"$CARGO_HOME/config.toml"
+	# The lock file follows the packages: what another place left here may not fit.
+	rm -f Cargo.lock
+	/usr/bin/cargo "$@"
+}
+
+# kernel_log COMMAND...: have kernel-log judge a kernel's log; it is built with the selftests, or now.
+kernel_log() {
+	[[ -x build/target/release/kernel-log ]] || "$MACHINE/build" kernel-log || return 2
+	in_root /build/target/release/kernel-log "$@"
+}
+
+# host_installs PACKAGE...: what the host lacks.
+host_installs() {
+	command -v apt-get >/dev/null || die "this host lacks something of $*: install that with its package manager."
+	say "  installing on this host with apt-get: $*"
+	{
+		apt-get -qq -o DPkg::Lock::Timeout=300 update &&
+			DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
+	} >/dev/null || die "apt-get could not install $*: install by hand what is missing of it."
+}
+
+# host_can_run: what the host must have for all that runs inside the Debian root.
+host_can_run() {
+	[[ $(uname -m) == x86_64 ]] ||
+		die "this host is $(uname -m), but the machine is built for x86_64 only: use an x86_64 host, or build against your own kernel with 'make modules KDIR=...'."
+	[[ $(id -u) -eq 0 ]] ||
+		die "root is needed to set up the Debian root (chroot, mounts): run the same command with sudo."
+	command -v bwrap >/dev/null || host_installs bubblewrap
+	bwrap --unshare-pid --ro-bind / / --dev /dev --proc /proc true 2>/dev/null ||
+		die "this host does not let root make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
+}
+
+# packages: what the root holds beside the base system, one a line, as apt wants it.
+packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/packages"; }
+
+# debian_root SUITE DIR PACKAGES: in namespaces of its own, as in-root is. The root can be made again at any time, so there
+# is no need to wait for the disk, nor for manuals. Its archive is the one that it was made from, with the backports; apt
+# there does as is said here, too.
+debian_root() {
+	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
+	# shellcheck disable=SC2016 # by the hook's shell
+	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
+		mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
+		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
+		--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
+		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+		--setup-hook="sed -i -n 's/^\(deb .*\) $1 main\$/\1 $1 main\n\1 $1-backports main/p' \"\$1/etc/apt/sources.list\"" \
+		--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf' \
+		"$1" "$2" ${MIRROR:+"$MIRROR"}
+}
+
+make_root() { # DIR
+	local free_kib
+	say "Making the Debian root (once; about two minutes)"
+	free_kib=$(df -Pk "$CACHE" | awk 'NR == 2 { print $4 }')
+	((free_kib >= 8 * 1024 * 1024)) ||
+		die "too little disk space in $CACHE: 8 GiB are needed, $((free_kib / 1024 / 1024)) GiB are free; make room or set USER_EVENTS_CACHE to a directory on a larger disk."
+	if ! command -v mmdebstrap >/dev/null || [[ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; then
+		host_installs mmdebstrap debian-archive-keyring
+	fi
+	chmod 755 "$1"
+	step "Debian $SUITE with compilers, emulator and tracing tools" "$LOGS/root" debian_root "$SUITE" "$1" "$(packages | paste -sd,)" ||
+		die "the Debian root could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
+}

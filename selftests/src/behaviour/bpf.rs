@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! eBPF programs attached: when they run, what they see, what they decide, and that they go.
+
+use crate::harness::tests;
+use crate::kit::abi::location;
+use crate::kit::bpf::{self, Counters, Link, Program};
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::os;
+use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
+use crate::kit::traced::Traced;
+use crate::kit::tracefs;
+use crate::kit::wait::SetOnDrop;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+tests!("bpf":
+    better_than_c_13_a_program_runs_for_every_record,
+    better_than_c_13_it_runs_on_every_cpu_though_attached_on_one,
+    better_than_c_13_its_context_is_the_record,
+    better_than_c_13_it_follows_a_location,
+    better_than_c_13_it_sees_what_is_behind_the_fields,
+    better_than_c_13_it_runs_as_the_writer,
+    better_than_c_13_returning_0_drops_the_sample,
+    better_than_c_13_it_decides_record_by_record,
+    better_than_c_13_ftrace_gets_what_it_drops,
+    better_than_c_13_all_programs_must_agree,
+    better_than_c_13_a_link_runs_it_with_its_cookie,
+    better_than_c_13_it_counts_across_restarts_of_the_writer,
+    a_link_tells_the_events_name,
+    a_descriptor_tells_the_events_name,
+    closing_the_perf_event_clears_the_bit,
+    closing_the_link_clears_the_bit,
+    reading_past_the_fields_is_refused,
+    any_reading_is_refused_without_fields,
+    only_programs_for_trace_events_attach,
+    the_same_program_attaches_once,
+    bad_records_run_nothing,
+    coming_and_going_under_load.limit(300),
+);
+
+/// A perf event on one CPU, to attach programs to.
+fn on_first_cpu(event: &Event) -> Perf {
+    Perf::open(event.id(), ALL_PROCESSES, os::cpus()[0] as i32).expect("perf_event_open")
+}
+
+/// An event and a counting program attached to it by the first CPU's perf event.
+fn counted(text: &str) -> (Event, Counters, Perf) {
+    let event = Event::new(text);
+    let counters = Counters::new(1);
+    let perf = on_first_cpu(&event);
+    perf.attach(&Program::counting(&counters, 1)).unwrap();
+    event.wait_set();
+    (event, counters, perf)
+}
+
+fn better_than_c_13_a_program_runs_for_every_record() {
+    let (event, counters, _perf) = counted("st_bpf_runs u32 a");
+    assert_eq!(counters.get(0), 0);
+    for i in 1..=100u32 {
+        assert_eq!(event.write(&i.to_ne_bytes()), Ok(8));
+        assert_eq!(counters.get(0), u64::from(i));
+    }
+}
+
+fn better_than_c_13_it_runs_on_every_cpu_though_attached_on_one() {
+    let event = Event::new("st_bpf_cpus u32 a");
+    let cpus = os::cpus();
+    let count = *cpus.last().unwrap() as u32 + 1;
+    let counters = Counters::new(count);
+    let program = Program::new(&[
+        &[
+            bpf::call(bpf::GET_SMP_PROCESSOR_ID),
+            bpf::copy(7, 0),
+            bpf::set(8, 1),
+        ],
+        &counters.add(),
+        &bpf::give(1),
+    ]);
+    let perf = on_first_cpu(&event);
+    perf.attach(&program).unwrap();
+    event.wait_set();
+    let mut want = vec![0; count as usize];
+    for (n, &cpu) in cpus.iter().enumerate() {
+        os::run_on(cpu);
+        for _ in 0..10 + n {
+            assert_eq!(event.write(&[0; 4]), Ok(8));
+        }
+        want[cpu] = 10 + n as u64;
+    }
+    assert_eq!(counters.all(count), want);
+    // The perf event itself saw its own CPU alone.
+    assert_eq!(perf.count(), want[cpus[0]]);
+}
+
+fn better_than_c_13_its_context_is_the_record() {
+    let event = Event::new("st_bpf_context u32 a; u64 b; char[8] c; s32 d");
+    let counters = Counters::new(4);
+    let add = |counter, load: &[bpf::Instruction]| {
+        [&[bpf::set(7, counter)], load, &counters.add()].concat()
+    };
+    let program = Program::new(&[
+        &add(0, &[bpf::load_u32(8, 6, 8)]),
+        // The fields lie without padding, a context is read aligned only: `b` in two halves.
+        &add(1, &[bpf::load_u32(8, 6, 12)]),
+        &add(2, &[bpf::load_u32(8, 6, 16)]),
+        &add(3, &[bpf::load_u32(8, 6, 28)]),
+        &bpf::give(1),
+    ]);
+    let perf = on_first_cpu(&event);
+    perf.attach(&program).unwrap();
+    event.wait_set();
+    let b = (5u64 << 32) | 3;
+    for a in [7u32, 100_000] {
+        let payload = [
+            &a.to_ne_bytes()[..],
+            &b.to_ne_bytes(),
+            b"12345678",
+            &9i32.to_ne_bytes(),
+        ];
+        assert_eq!(event.write(&payload.concat()), Ok(28));
+    }
+    assert_eq!(counters.all(4), [100_007, 6, 10, 18]);
+}
+
+/// Instructions that put eight bytes from the context on into register 8. Register 2 is how far.
+fn read_context() -> [bpf::Instruction; 6] {
+    [
+        bpf::copy(3, 6),
+        bpf::add_register(3, 2),
+        bpf::copy(1, bpf::FRAME),
+        bpf::add(1, -16),
+        bpf::set(2, 8),
+        bpf::call(bpf::PROBE_READ_KERNEL),
+    ]
+}
+
+fn better_than_c_13_it_follows_a_location() {
+    for (text, offset) in [
+        ("st_bpf_data_loc __data_loc char[] b; u32 a", 16),
+        ("st_bpf_rel_loc __rel_loc char[] b; u32 a", 4),
+    ] {
+        let event = Event::new(text);
+        let counters = Counters::new(1);
+        let from = if offset == 4 { 12 } else { 0 };
+        let program = Program::new(&[
+            &[
+                bpf::load_u32(2, 6, 8),
+                bpf::and(2, 0xffff),
+                bpf::add(2, from),
+            ],
+            &read_context(),
+            &[bpf::load_u64(8, bpf::FRAME, -16), bpf::set(7, 0)],
+            &counters.add(),
+            &bpf::give(1),
+        ]);
+        let perf = on_first_cpu(&event);
+        perf.attach(&program).unwrap();
+        event.wait_set();
+        let payload = [&location(offset, 8)[..], &[0; 4], b"located\0"].concat();
+        assert_eq!(event.write(&payload), Ok(20));
+        assert_eq!(counters.get(0), u64::from_ne_bytes(*b"located\0"), "{text}");
+        drop(perf);
+        event.wait_clear();
+    }
+}
+
+fn better_than_c_13_it_sees_what_is_behind_the_fields() {
+    let event = Event::new("st_bpf_behind u64 a");
+    let counters = Counters::new(1);
+    let program = Program::new(&[
+        &[bpf::set(2, 16)],
+        &read_context(),
+        &[bpf::load_u64(8, bpf::FRAME, -16), bpf::set(7, 0)],
+        &counters.add(),
+        &bpf::give(1),
+    ]);
+    let perf = on_first_cpu(&event);
+    perf.attach(&program).unwrap();
+    event.wait_set();
+    let payload = [&[0; 8][..], b"the tail, and more"].concat();
+    assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    assert_eq!(counters.get(0), u64::from_ne_bytes(*b"the tail"));
+}
+
+fn better_than_c_13_it_runs_as_the_writer() {
+    let event = Event::new("st_bpf_writer u32 a");
+    let counters = Counters::new(1);
+    let program = Program::new(&[
+        &[
+            bpf::call(bpf::GET_CURRENT_PID_TGID),
+            // The low half is the thread.
+            (0x67, 0, 0, 0, 32),
+            (0x77, 0, 0, 0, 32),
+            bpf::copy(8, 0),
+            bpf::set(7, 0),
+        ],
+        &counters.add(),
+        &bpf::give(1),
+    ]);
+    let perf = on_first_cpu(&event);
+    perf.attach(&program).unwrap();
+    event.wait_set();
+    let child = child::fork(|_| {
+        let mine = Event::new("st_bpf_writer u32 a");
+        assert_eq!(mine.write(&[0; 4]), Ok(8));
+    });
+    let pid = child.pid as u64;
+    child.join();
+    assert_eq!(counters.get(0), pid);
+}
+
+fn better_than_c_13_returning_0_drops_the_sample() {
+    let event = Event::new("st_bpf_drop u32 a");
+    let counters = Counters::new(1);
+    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
+    event.wait_set();
+    perf.attach(&Program::counting(&counters, 0)).unwrap();
+    for _ in 0..20 {
+        assert_eq!(event.write(&[0; 4]), Ok(8), "the writer is told nothing");
+    }
+    assert_eq!(counters.get(0), 20);
+    assert!(perf.take().is_empty());
+    assert_eq!((perf.count(), perf.lost), (0, 0));
+}
+
+/// Returns whether the first field is above 2.
+const ABOVE_2: [bpf::Instruction; 5] = [
+    bpf::load_u32(1, 6, 8),
+    bpf::set(0, 1),
+    bpf::skip_if_greater(1, 2, 1),
+    bpf::set(0, 0),
+    bpf::EXIT,
+];
+
+fn better_than_c_13_it_decides_record_by_record() {
+    let event = Event::new("st_bpf_decides u32 a");
+    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
+    event.wait_set();
+    perf.attach(&Program::new(&[&ABOVE_2])).unwrap();
+    for a in [1u32, 3, 2, 4, 0, u32::MAX] {
+        assert_eq!(event.write(&a.to_ne_bytes()), Ok(8));
+    }
+    let want: Vec<_> = [3, 4, u32::MAX].map(u32::to_ne_bytes).to_vec();
+    assert_eq!(perf.take_payloads(4), want);
+    assert_eq!(perf.count(), 3);
+}
+
+fn better_than_c_13_ftrace_gets_what_it_drops() {
+    let traced = Traced::new("st_bpf_ftrace u32 a");
+    let counters = Counters::new(1);
+    let perf = on_first_cpu(&traced.event);
+    perf.attach(&Program::counting(&counters, 0)).unwrap();
+    for a in 0..5u8 {
+        assert_eq!(traced.event.write(&[a; 4]), Ok(8));
+    }
+    assert_eq!(counters.get(0), 5);
+    assert_eq!(traced.recorded(4), [[0; 4], [1; 4], [2; 4], [3; 4], [4; 4]]);
+    drop(perf);
+    assert!(traced.event.bit(), "ftrace still listens");
+    traced.only_this_is_recorded(&[5; 4]);
+}
+
+fn better_than_c_13_all_programs_must_agree() {
+    let event = Event::new("st_bpf_two u32 a");
+    let counters = Counters::new(1);
+    let mut one = Perf::sample(event.id(), SELF, ANY_CPU, 4);
+    let two = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    event.wait_set();
+    one.attach(&Program::counting(&counters, 1)).unwrap();
+    two.attach(&Program::new(&[&ABOVE_2])).unwrap();
+    for a in 1..=4u32 {
+        assert_eq!(event.write(&a.to_ne_bytes()), Ok(8));
+    }
+    assert_eq!(counters.get(0), 4, "one runs whatever the other says");
+    let want: Vec<_> = [3u32, 4].map(u32::to_ne_bytes).to_vec();
+    assert_eq!(one.take_payloads(4), want);
+    assert_eq!((one.count(), two.count()), (2, 2));
+    drop(two);
+    assert_eq!(event.write(&1u32.to_ne_bytes()), Ok(8));
+    assert_eq!(one.take_payloads(4), [1u32.to_ne_bytes()]);
+    assert_eq!(counters.get(0), 5);
+}
+
+fn better_than_c_13_a_link_runs_it_with_its_cookie() {
+    let event = Event::new("st_bpf_link u32 a");
+    let counters = Counters::new(1);
+    let program = Program::new(&[
+        &[
+            bpf::copy(1, 6),
+            bpf::call(bpf::GET_ATTACH_COOKIE),
+            bpf::copy(8, 0),
+            bpf::set(7, 0),
+        ],
+        &counters.add(),
+        &bpf::give(1),
+    ]);
+    let perf = on_first_cpu(&event);
+    let link = Link::new(&program, perf.file(), 1_000_003).unwrap();
+    // The link holds what it needs.
+    drop((perf, program));
+    event.wait_set();
+    let cpus = os::cpus();
+    for &cpu in &cpus {
+        os::run_on(cpu);
+        assert_eq!(event.write(&[0; 4]), Ok(8));
+    }
+    assert_eq!(counters.get(0), cpus.len() as u64 * 1_000_003);
+    drop(link);
+    event.wait_clear();
+}
+
+fn better_than_c_13_it_counts_across_restarts_of_the_writer() {
+    const TEXT: &str = "st_bpf_restart u32 a";
+    let (event, counters, perf) = counted(TEXT);
+    event.unregister().unwrap();
+    drop(event);
+    let id = tracefs::event_id("st_bpf_restart");
+    for round in 1..=3 {
+        child::fork(|_| {
+            let mine = Event::new(TEXT);
+            assert!(mine.bit(), "set when registered: the program still listens");
+            assert_eq!(mine.write(&[0; 4]), Ok(8));
+        })
+        .join();
+        assert_eq!(counters.get(0), round);
+    }
+    assert_eq!(tracefs::event_id("st_bpf_restart"), id, "the same event");
+    drop(perf);
+}
+
+fn a_link_tells_the_events_name() {
+    let event = Event::new("st_bpf_link_name u32 a");
+    let perf = on_first_cpu(&event);
+    let link = Link::new(&Program::new(&[&bpf::give(1)]), perf.file(), 0).unwrap();
+    assert_eq!(link.tracepoint(), "st_bpf_link_name");
+}
+
+fn a_descriptor_tells_the_events_name() {
+    let event = Event::new("st_bpf_fd_name u32 a");
+    let perf = on_first_cpu(&event);
+    perf.attach(&Program::new(&[&bpf::give(1)])).unwrap();
+    assert_eq!(bpf::tracepoint_of(perf.file()), "st_bpf_fd_name");
+}
+
+fn closing_the_perf_event_clears_the_bit() {
+    let (event, counters, perf) = counted("st_bpf_close u32 a");
+    event.write(&[0; 4]).unwrap();
+    drop(perf);
+    event.wait_clear();
+    assert_eq!(event.write(&[0; 4]), Err(Errno::EBADF));
+    assert_eq!(counters.get(0), 1);
+}
+
+fn closing_the_link_clears_the_bit() {
+    let event = Event::new("st_bpf_unlink u32 a");
+    let counters = Counters::new(1);
+    let perf = on_first_cpu(&event);
+    let link = Link::new(&Program::counting(&counters, 1), perf.file(), 0).unwrap();
+    event.write(&[0; 4]).unwrap();
+    drop(link);
+    // perf itself still counts.
+    assert_eq!(event.write(&[0; 4]), Ok(8));
+    assert_eq!(counters.get(0), 1);
+    drop(perf);
+    event.wait_clear();
+}
+
+fn reading_past_the_fields_is_refused() {
+    let event = Event::new("st_bpf_past u32 a; __rel_loc char[] b; u32 c");
+    let perf = on_first_cpu(&event);
+    let reading = |offset| Program::new(&[&[bpf::load_u32(0, 6, offset), bpf::EXIT]]);
+    assert_eq!(perf.attach(&reading(16)), Ok(()));
+    let perf = on_first_cpu(&event);
+    assert_eq!(perf.attach(&reading(20)), Err(Errno::EACCES));
+}
+
+fn any_reading_is_refused_without_fields() {
+    let event = Event::new("st_bpf_empty");
+    let perf = on_first_cpu(&event);
+    let reading = Program::new(&[&[bpf::load_u32(0, 6, 8), bpf::EXIT]]);
+    assert_eq!(perf.attach(&reading), Err(Errno::EACCES));
+    let counters = Counters::new(1);
+    perf.attach(&Program::counting(&counters, 1)).unwrap();
+    assert_eq!(event.write(&[]), Ok(4));
+    assert_eq!(counters.get(0), 1);
+}
+
+fn only_programs_for_trace_events_attach() {
+    let event = Event::new("st_bpf_kind u32 a");
+    let perf = on_first_cpu(&event);
+    let program = Program::load(bpf::KPROBE, &bpf::give(1));
+    assert_eq!(perf.attach(&program), Err(Errno::EINVAL));
+    assert!(Link::new(&program, perf.file(), 0).is_err());
+}
+
+fn the_same_program_attaches_once() {
+    let event = Event::new("st_bpf_once u32 a");
+    let counters = Counters::new(1);
+    let program = Program::counting(&counters, 1);
+    let (one, two) = (on_first_cpu(&event), on_first_cpu(&event));
+    assert_eq!(one.attach(&program), Ok(()));
+    assert_eq!(one.attach(&program), Err(Errno::EEXIST));
+    assert_eq!(two.attach(&program), Err(Errno::EEXIST));
+    event.write(&[0; 4]).unwrap();
+    assert_eq!(counters.get(0), 1);
+}
+
+fn bad_records_run_nothing() {
+    let (event, counters, _perf) = counted("st_bpf_bad u32 a; __data_loc char[] b");
+    let bad = [&[0; 4][..], &location(16, 3), b"ab"].concat();
+    assert_eq!(event.write(&bad), Err(Errno::EFAULT));
+    assert_eq!(event.write(&[0; 7]), Err(Errno::EINVAL));
+    // What no buffer of perf can hold.
+    let long = [&[0; 4][..], &location(0, 0), &[0; 9000]].concat();
+    assert_eq!(event.write(&long), Err(Errno::E2BIG));
+    assert_eq!(counters.get(0), 0);
+    let good = [&[0; 4][..], &location(16, 2), b"a\0"].concat();
+    assert_eq!(event.write(&good), Ok(14));
+    assert_eq!(counters.get(0), 1);
+}
+
+fn coming_and_going_under_load() {
+    const ROUNDS: u64 = 60;
+    let text = "st_bpf_load u32 a";
+    let event = Event::new(text);
+    let counters = Counters::new(1);
+    let program = Program::counting(&counters, 1);
+    let (end, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let _end = SetOnDrop(&end);
+        for cpu in os::cpus() {
+            let (event, end, written) = (&event, &end, &written);
+            scope.spawn(move || {
+                os::run_on(cpu);
+                while !end.load(Ordering::Relaxed) {
+                    match event.write(&[0; 4]) {
+                        Ok(8) => drop(written.fetch_add(1, Ordering::Relaxed)),
+                        Err(Errno::EBADF) => thread::yield_now(),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            });
+        }
+        for round in 0..ROUNDS {
+            let perf = on_first_cpu(&event);
+            let before = counters.get(0);
+            let link = (round % 2 == 0).then(|| Link::new(&program, perf.file(), 0).unwrap());
+            if link.is_none() {
+                perf.attach(&program).unwrap();
+            }
+            crate::kit::wait::until("a record to be counted", || counters.get(0) > before);
+        }
+    });
+    event.wait_clear();
+    assert!(counters.get(0) >= ROUNDS);
+    assert!(counters.get(0) <= written.load(Ordering::Relaxed));
+    event.unregister().unwrap();
+    drop(event);
+    wait_gone("st_bpf_load");
+}

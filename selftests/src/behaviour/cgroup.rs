@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a process has the kernel allocate by registering is charged to its control group.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, Register};
+use crate::kit::cgroup::{self, Cgroup, SIGN};
+use crate::kit::child::{self, Line};
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::fork_tree::{end, fork, tell, toggle};
+use crate::kit::machine;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{os, tasks, wait};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::atomic::Ordering;
+
+tests!("cgroup":
+    registrations_are_charged.where_there_is(SIGN),
+    events_are_charged.where_there_is(SIGN),
+    events_of_100_fields_are_charged.where_there_is(SIGN),
+    a_set_that_is_copied_is_charged_to_the_process_that_changes_it.where_there_is(SIGN),
+    what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
+    registering_without_end_harms_no_other.where_there_is(SIGN),
+    a_bit_without_a_page_is_written_when_there_is_memory.where_there_is(SIGN),
+    a_caller_is_told_that_a_page_takes_memory.where_there_is(SIGN),
+);
+
+/// Registers as many bits of an event, one after the other, at the start of a mapping.
+fn register_bits(data: &Data, text: &str, page: &Mapping, bits: usize) {
+    for bit in 0..bits {
+        let address = page.address() + 4 * (bit as u64 / 32);
+        data.register_text(text, address, (bit % 32) as u8)
+            .unwrap_or_else(|errno| panic!("registration {bit}: {errno:?}"));
+    }
+}
+
+/// Bytes that a registration takes: no less, as it has to be found by its process and by its event, and no more. Bits
+/// that are registered by ascending addresses take least: 57, what the kernel needs to charge each included.
+const BYTES: std::ops::Range<i64> = 40..66;
+
+/// The same where the kernel keeps notes of each object, or a set is copied.
+const MAX_BYTES: i64 = 300;
+
+/// Objects that are in use beyond those of an earlier count, of general caches whose objects are
+/// charged to no group.
+fn uncharged_since(before: &BTreeMap<String, i64>) -> Option<(String, i64)> {
+    machine::forget_free_objects();
+    let general = |name: &str| name.starts_with("kmalloc-") && !name.starts_with("kmalloc-cg-");
+    machine::slab_objects()
+        .into_iter()
+        .filter(|(name, _)| general(name))
+        .map(|(name, count)| {
+            let more = count - before.get(&name).copied().unwrap_or(0);
+            (name, more)
+        })
+        .max_by_key(|(_, more)| *more)
+}
+
+/// Waits until a group is charged with less than `most` bytes beyond those of an earlier count.
+fn charge_goes(group: &Cgroup, before: i64, most: i64) {
+    wait::until("the charge to go", || {
+        machine::forget_free_objects();
+        group.slab() - before < most
+    });
+}
+
+fn registrations_are_charged() {
+    // One page has that many. What is charged comes in pages, of which some had room before.
+    const BITS: usize = 32_000;
+    let page = Mapping::kept(1);
+    // Not charged to the group: the event is there before, without a bit, so that each comes behind all others.
+    let event = Event::new("st_cgroup_bits u32 a");
+    event.unregister().unwrap();
+    let group = Cgroup::new("st_cgroup_bits");
+    let mut child = child::fork(|line: &mut Line| {
+        group.enter();
+        let data = Data::open();
+        line.say("entered");
+        line.hear("register");
+        register_bits(&data, "st_cgroup_bits u32 a", &page, BITS);
+        line.say("registered");
+        line.hear("unregister");
+        for bit in 0..BITS as u64 {
+            let address = page.address() + 4 * (bit / 32);
+            data.unregister_bit(address, (bit % 32) as u8).unwrap();
+        }
+        line.say("unregistered");
+        line.hear("register");
+        register_bits(&data, "st_cgroup_bits u32 a", &page, BITS);
+        line.say("registered");
+        line.hear("exit");
+    });
+    child.line.hear("entered");
+    let (before, objects) = (group.slab(), machine::slab_objects());
+    child.line.say("register");
+    child.line.hear("registered");
+    // The numbers of a group are summed up now and then only.
+    let bits = BITS as i64;
+    let grown = || group.slab() - before;
+    wait::until("the group to be charged", || grown() >= bits * BYTES.start);
+    let most = uncharged_since(&objects);
+    println!(
+        "  # {} bytes of the group for a registration",
+        grown() / bits
+    );
+    let most_bytes = match machine::slowness() {
+        1 => BYTES.end,
+        _ => MAX_BYTES,
+    };
+    assert!(grown() < bits * most_bytes, "{} bytes", grown());
+    assert!(
+        most.as_ref().is_none_or(|(_, more)| *more < bits / 2),
+        "objects that are not charged: {most:?}"
+    );
+    child.line.say("unregister");
+    child.line.hear("unregistered");
+    charge_goes(&group, before, bits * 10);
+    child.line.say("register");
+    child.line.hear("registered");
+    wait::until("the group to be charged", || grown() >= bits * BYTES.start);
+    child.line.say("exit");
+    child.join();
+    charge_goes(&group, before, bits * 10);
+    register_bits(&event.data, "st_cgroup_bits u32 a", &event.page, 1);
+    toggle(&event, &mut []);
+}
+
+fn events_are_charged() {
+    const EVENTS: usize = 2000;
+    let group = Cgroup::new("st_cgroup_events");
+    let mut child = child::fork(|line: &mut Line| {
+        group.enter();
+        let data = Data::open();
+        let page = Mapping::kept(2);
+        line.say("entered");
+        line.hear("register");
+        for event in 0..EVENTS {
+            let text = format!("st_cgroup_event{event} u32 a; u64 b");
+            let address = page.address() + 4 * event as u64;
+            data.register_text(&text, address, 0).unwrap();
+        }
+        line.say("registered");
+        line.hear("exit");
+    });
+    child.line.hear("entered");
+    let before = group.slab();
+    child.line.say("register");
+    child.line.hear("registered");
+    let events = EVENTS as i64;
+    let grown = || group.slab() - before;
+    wait::until("the group to be charged", || grown() >= events * 500);
+    println!("  # {} bytes of the group for an event", grown() / events);
+    assert!(grown() < events * 8000, "{} bytes", grown());
+    child.line.say("exit");
+    child.join();
+    charge_goes(&group, before, events * 100);
+}
+
+/// An event of 100 fields, as many as a description has room for about: each has a name of one byte.
+fn text_of_100_fields(event: usize) -> CString {
+    let names = (0x21..=0xffu8).filter(|byte| !b"\"%*;[\\]\x7f".contains(byte));
+    let mut text = format!("st_cg{event}").into_bytes();
+    for (at, name) in names.take(100).enumerate() {
+        text.extend_from_slice(if at == 0 { b" u8 " } else { b";u8 " });
+        text.push(name);
+    }
+    assert!(text.len() <= 511, "{} bytes", text.len());
+    CString::new(text).unwrap()
+}
+
+/// Bytes of an event that no group is charged for. They are the trace core's: what it keeps of the event in a
+/// trace instance, and its directory there. With the C implementation they are the same.
+const UNCHARGED: i64 = 500;
+
+fn events_of_100_fields_are_charged() {
+    const EVENTS: usize = 400;
+    let group = Cgroup::new("st_cgroup_fields");
+    let mut child = child::fork(|line: &mut Line| {
+        group.enter();
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        let texts: Vec<CString> = (0..EVENTS).map(text_of_100_fields).collect();
+        line.say("entered");
+        line.hear("register");
+        for (event, text) in texts.iter().enumerate() {
+            let address = page.address() + 4 * event as u64;
+            let request = Register::new(address, text.as_ptr() as u64);
+            data.register(&request).unwrap();
+        }
+        line.say("registered");
+        line.hear("exit");
+    });
+    child.line.hear("entered");
+    machine::forget_free_objects();
+    let (before, caches) = (group.slab(), machine::slab_bytes());
+    child.line.say("register");
+    child.line.hear("registered");
+    let events = EVENTS as i64;
+    // What all caches together have grown by, and the group.
+    let grown = || {
+        machine::forget_free_objects();
+        let mut slab = machine::slab_bytes();
+        // A debug kernel's notes of what is allocated.
+        slab.remove("kmemleak_object");
+        let grown = slab.into_iter().map(|(name, bytes)| {
+            let more = bytes - caches.get(&name).copied().unwrap_or(0);
+            (more / events, name)
+        });
+        grown.collect::<Vec<_>>()
+    };
+    let sum = |grown: &[(i64, String)]| grown.iter().map(|(bytes, _)| bytes).sum::<i64>();
+    let charged = || (group.slab() - before) / events;
+    let all_is_charged = wait::comes(|| sum(&grown()) - charged() < UNCHARGED);
+    let (mut grown, charged) = (grown(), charged());
+    grown.sort_unstable_by(|one, other| other.cmp(one));
+    grown.truncate(8);
+    println!("  # {charged} bytes of the group for an event of 100 fields, of {grown:?}");
+    assert!(charged > 100 * 56, "{charged} bytes");
+    assert!(all_is_charged, "{charged} bytes charged of {grown:?}");
+    child.line.say("exit");
+    child.join();
+    charge_goes(&group, before, events * 100);
+}
+
+fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
+    const BITS: usize = 3000;
+    let event = Event::new("st_cgroup_copy u32 a");
+    let page = Mapping::kept(1);
+    register_bits(&event.data, "st_cgroup_copy u32 a", &page, BITS);
+    let group = Cgroup::new("st_cgroup_copy");
+    let mut child = child::fork(|line: &mut Line| {
+        group.enter();
+        line.say("entered");
+        line.hear("change");
+        event.unregister().unwrap();
+        line.say("changed");
+        line.hear("exit");
+    });
+    child.line.hear("entered");
+    let bits = BITS as i64;
+    let before = group.slab();
+    child.line.say("change");
+    child.line.hear("changed");
+    let grown = || group.slab() - before;
+    wait::until("the group to be charged", || grown() >= bits * BYTES.start);
+    assert!(grown() < bits * MAX_BYTES, "{} bytes", grown());
+    child.line.say("exit");
+    child.join();
+    // The event keeps what it knows of its registrations in leaves, by address. Those that were made for
+    // the copies stay where some of the parent's have come to lie between them: 16 bytes for each of
+    // the parent's, if a leaf is half full, of the more than a hundred that a copy takes.
+    charge_goes(&group, before, bits * 30);
+}
+
+/// For the children of forks that may be under way, the kernel notes what is unregistered beside other threads.
+fn what_is_unregistered_beside_a_thread_is_not_kept() {
+    const BITS: u64 = 8000;
+    let event = Event::new("st_cgroup_thread u32 a");
+    let group = Cgroup::new("st_cgroup_thread");
+    let mut child = child::fork(|line: &mut Line| {
+        group.enter();
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || ended.recv());
+            line.say("entered");
+            line.hear("change");
+            register_bits(&data, "st_cgroup_thread u32 a", &page, BITS as usize);
+            for bit in 0..BITS {
+                let address = page.address() + 4 * (bit / 32);
+                data.unregister_bit(address, (bit % 32) as u8).unwrap();
+            }
+            line.say("changed");
+            line.hear("exit");
+            drop(end);
+        });
+    });
+    child.line.hear("entered");
+    let before = group.slab();
+    child.line.say("change");
+    child.line.hear("changed");
+    charge_goes(&group, before, BITS as i64 * 10);
+    child.line.say("exit");
+    child.join();
+    toggle(&event, &mut []);
+}
+
+fn registering_without_end_harms_no_other() {
+    let event = Event::new("st_cgroup_limit u32 a");
+    let mut others = vec![fork(&event)];
+    let group = Cgroup::new("st_cgroup_limit");
+    group.set("memory.max", "8M");
+    let count = Mapping::shared(1);
+    let mut child = child::fork(|_| {
+        group.enter();
+        let data = Data::open();
+        let page = Mapping::kept(16);
+        let mut result = Ok(0);
+        for bit in 0..16 * 4096 * 8u64 {
+            let address = page.address() + 4 * (bit / 32);
+            result = data.register_text("st_cgroup_limit u32 a", address, (bit % 32) as u8);
+            if result.is_err() {
+                break;
+            }
+            count.word(0).fetch_add(1, Ordering::Relaxed);
+        }
+        assert_eq!(result, Err(Errno::ENOMEM), "without end");
+    });
+    // In the meantime, and afterwards.
+    for _ in 0..3 {
+        toggle(&event, &mut others);
+    }
+    let status = child.wait();
+    // Either it was told, or the kernel ended it as it ends others that use too much.
+    assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
+    let registered = count.word(0).load(Ordering::Relaxed);
+    let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
+    println!("  # {how} after {registered} registrations");
+    assert!(registered > 1000, "after {registered} registrations");
+    toggle(&event, &mut others);
+    let another = Event::new("st_cgroup_another u32 a");
+    toggle(&another, &mut []);
+    tell(&mut others, "unregister");
+    end(others);
+}
+
+/// What was charged to a group and is freed stays charged, for pages that are wanted next on that processor: as
+/// many at most as the kernel charges at once (MEMCG_CHARGE_BATCH).
+const IN_ADVANCE: usize = 64;
+
+fn a_bit_without_a_page_is_written_when_there_is_memory() {
+    // What is charged in advance is charged for one processor.
+    os::run_on(os::cpus()[0]);
+    let event = Event::new("st_cgroup_again u32 a");
+    let group = Cgroup::new("st_cgroup_again");
+    let child = group.fork(&event);
+    let pid = child.pid;
+    let mut children = vec![child];
+    let failures = || group.number("memory.events", "oom");
+    let top = Tracer::top();
+    let was_lacking = (0..=IN_ADVANCE).any(|_| {
+        tell(&mut children, "drop");
+        group.set("memory.max", "0");
+        let before = failures();
+        top.enable(&event.name);
+        wait::until("the page to be tried for", || {
+            failures() > before || event.page.is_present_in(pid)
+        });
+        let was_lacking = failures() > before;
+        group.set("memory.max", "max");
+        tell(&mut children, "set");
+        top.disable(&event.name);
+        tell(&mut children, "clear");
+        was_lacking
+    });
+    assert!(was_lacking, "each page was charged in advance");
+    end(children);
+}
+
+fn a_caller_is_told_that_a_page_takes_memory() {
+    let group = Cgroup::new("st_cgroup_page");
+    let child = child::fork(|_| {
+        cgroup::be_spared();
+        // What is charged in advance is charged for one processor.
+        os::run_on(os::cpus()[0]);
+        let (data, pages) = (Data::open(), Mapping::kept(3 + IN_ADVANCE + 1));
+        let register = |page: usize| {
+            let address = pages.address() + (page * PAGE) as u64;
+            data.register_text("st_cgroup_page u32 a", address, 0)
+        };
+        // The memory's owner has so much room in its group. What the kernel allocates for a registration is charged
+        // to the one that registers, though.
+        let register_with = |page: usize, room: &str| {
+            let mut result = Ok(0);
+            let pid = tasks::vfork(|| {
+                Cgroup::leave();
+                // The first time without a limit, so that the program takes no other pages the second time.
+                for (page, room) in [(0, "max"), (page, room)] {
+                    group.set("memory.max", room);
+                    result = register(page);
+                    group.set("memory.max", "max");
+                }
+                0
+            });
+            let (_, status) = os::wait(pid.expect("vfork"), 0).expect("wait");
+            assert_eq!(status, 0);
+            result
+        };
+        assert!(register(0).is_ok());
+        // The program's code is not charged to the group: it is there before.
+        assert!(register_with(1, "max").is_ok());
+        group.enter();
+        assert!(register_with(2, "max").is_ok());
+        let (page, result) = (3..=3 + IN_ADVANCE)
+            .map(|page| (page, register_with(page, "0")))
+            .find(|(_, result)| result.is_err())
+            .expect("a page that is not charged in advance");
+        assert_eq!(result, Err(Errno::ENOMEM));
+        assert!(register(page).is_ok());
+    });
+    child.join();
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The buffers of ftrace and what shows them: the trace file, `trace_pipe`, snapshots, options.
+
+use crate::harness::tests;
+use crate::kit::event::write;
+use crate::kit::event::Event;
+use crate::kit::payload::{
+    payload,
+    Value::{Fixed, Rel},
+};
+use crate::kit::tool::Tool;
+use crate::kit::traced::Traced;
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{os, profile};
+use std::fs;
+
+tests!("consumers::buffers":
+    trace_pipe_gives_records_as_they_come,
+    the_file_of_a_cpu_shows_its_records,
+    tracing_off_keeps_what_was_and_takes_no_more,
+    a_full_buffer_keeps_the_first,
+    a_full_buffer_that_overwrites_keeps_the_last,
+    a_snapshot_is_taken_and_cleared.where_there_is("/sys/kernel/tracing/snapshot"),
+    options_show_a_record_as_they_do_a_kernels,
+    the_option_fields_shows_what_always_shows,
+);
+
+/// The values of `a`, an event's only field, in the lines of a trace.
+fn values(text: &str, event: &Event) -> Vec<u32> {
+    let start = format!(" {}: a=", event.name);
+    let lines = text.lines().filter(|line| line.contains(&start));
+    lines
+        .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())
+        .collect()
+}
+
+fn trace_pipe_gives_records_as_they_come() {
+    let Traced { event, tracer } = Traced::new("st_bu_pipe u32 a");
+    let path = tracer.path("trace_pipe").into_os_string();
+    let reader = Tool::start(&["cat", &path.into_string().unwrap()]);
+    for a in 1..=3 {
+        write(&event, [a]);
+        // It comes while the reader waits, and before the next is written.
+        reader.wait_printed(&format!("st_bu_pipe: a=0x{a} ({a})\n"));
+    }
+    assert_eq!(values(&reader.printed(), &event), [1, 2, 3]);
+    os::kill(reader.pid(), libc::SIGTERM).unwrap();
+    reader.end();
+    // What was read is gone.
+    assert_eq!(values(&tracer.text("trace"), &event), []);
+    tracer.disable(&event.name);
+}
+
+fn the_file_of_a_cpu_shows_its_records() {
+    let Traced { event, tracer } = Traced::new("st_bu_cpu u32 a");
+    let cpus = os::cpus();
+    for &cpu in &cpus {
+        os::run_on(cpu);
+        write(&event, [10 + cpu as u32, 20 + cpu as u32]);
+    }
+    for &cpu in &cpus {
+        let text = tracer.text(&format!("per_cpu/cpu{cpu}/trace"));
+        let want = [10 + cpu as u32, 20 + cpu as u32];
+        assert_eq!(values(&text, &event), want);
+        assert!(text.contains(&format!(" [{cpu:03}] ")), "{text}");
+    }
+    assert_eq!(values(&tracer.text("trace"), &event).len(), 2 * cpus.len());
+    tracer.disable(&event.name);
+}
+
+/// What ftrace missed of an event.
+fn missed(event: &Event) -> u64 {
+    profile::missed(&event.name).0
+}
+
+fn tracing_off_keeps_what_was_and_takes_no_more() {
+    let Traced { event, tracer } = Traced::new("st_bu_off u32 a");
+    write(&event, [1]);
+    tracer.control("tracing_on", "0");
+    assert!(event.bit(), "the event is still listened to");
+    write(&event, [2, 3]);
+    assert_eq!(values(&tracer.text("trace"), &event), [1]);
+    assert_eq!(missed(&event), 2);
+    tracer.control("tracing_on", "1");
+    write(&event, [4]);
+    assert_eq!(values(&tracer.text("trace"), &event), [1, 4]);
+    assert_eq!(missed(&event), 2);
+    tracer.disable(&event.name);
+}
+
+/// How many records are sure to fill a buffer of the smallest size.
+const MANY: u32 = 1500;
+
+/// Writes [`MANY`] records on one CPU into a small buffer. Returns the event, its tracer, the CPU,
+/// and the values in the trace.
+fn filled(description: &str, overwrite: &str) -> (Traced, usize, Vec<u32>) {
+    let traced = Traced::new(description);
+    let Traced { event, tracer } = &traced;
+    tracer.control("buffer_size_kb", "8");
+    tracer.control("options/overwrite", overwrite);
+    let cpu = os::cpus()[0];
+    os::run_on(cpu);
+    write(event, 1..=MANY);
+    let seen = values(&tracer.text("trace"), event);
+    assert!(!seen.is_empty() && seen.len() < MANY as usize, "{seen:?}");
+    (traced, cpu, seen)
+}
+
+fn a_full_buffer_keeps_the_first() {
+    let (traced, cpu, seen) = filled("st_bu_full u32 a", "0");
+    let Traced { event, tracer } = &traced;
+    let kept = seen.len() as u32;
+    assert_eq!(seen, (1..=kept).collect::<Vec<_>>());
+    assert_eq!(tracer.stat(cpu, "entries"), kept.into());
+    assert_eq!(tracer.stat(cpu, "overrun"), 0);
+    // The kernel counts them for the buffer, and we for the event.
+    let dropped = u64::from(MANY - kept);
+    assert_eq!(tracer.stat(cpu, "dropped events"), dropped);
+    assert_eq!(missed(event), dropped);
+    // With room, it records again.
+    tracer.control("trace", "");
+    write(event, [7]);
+    assert_eq!(values(&tracer.text("trace"), event), [7]);
+    assert_eq!(missed(event), dropped);
+    tracer.disable(&event.name);
+}
+
+fn a_full_buffer_that_overwrites_keeps_the_last() {
+    let (traced, cpu, seen) = filled("st_bu_over u32 a", "1");
+    let Traced { event, tracer } = &traced;
+    let kept = seen.len() as u32;
+    assert_eq!(seen, (MANY - kept + 1..=MANY).collect::<Vec<_>>());
+    assert_eq!(tracer.stat(cpu, "overrun"), (MANY - kept).into());
+    assert_eq!(tracer.stat(cpu, "dropped events"), 0);
+    assert_eq!(missed(event), 0);
+    tracer.disable(&event.name);
+}
+
+fn a_snapshot_is_taken_and_cleared() {
+    let Traced { event, tracer } = Traced::new("st_bu_snap u32 a");
+    let snapshot = || values(&tracer.text("snapshot"), &event);
+    assert!(tracer.text("snapshot").contains("Snapshot is freed"));
+    write(&event, [1, 2]);
+    tracer.control("snapshot", "1");
+    write(&event, [3]);
+    assert_eq!(snapshot(), [1, 2]);
+    assert_eq!(values(&tracer.text("trace"), &event), [3]);
+    // The two buffers change places: the trace goes on behind what was the snapshot.
+    tracer.control("snapshot", "1");
+    write(&event, [4]);
+    assert_eq!(snapshot(), [3]);
+    assert_eq!(values(&tracer.text("trace"), &event), [1, 2, 4]);
+    tracer.control("snapshot", "2");
+    assert_eq!(snapshot(), []);
+    assert!(tracer.text("snapshot").contains("Snapshot is allocated"));
+    tracer.control("snapshot", "0");
+    assert!(tracer.text("snapshot").contains("Snapshot is freed"));
+    tracer.disable(&event.name);
+}
+
+/// What is in a trace but comments.
+fn records(tracer: &Tracer) -> Vec<u8> {
+    let text = fs::read(tracer.path("trace")).expect("read the trace");
+    let lines = text.split_inclusive(|&byte| byte == b'\n');
+    // A number in binary, which has a NUL, may begin with what looks like it.
+    let is_comment =
+        |line: &&[u8]| line.starts_with(b"#") && !line.iter().take(4).any(|&byte| byte == 0);
+    let lines: Vec<_> = lines.filter(|line| !is_comment(line)).collect();
+    lines.concat()
+}
+
+/// An event of the kernel's own, which has a number like ours, in the same trace.
+const KERNELS: &str = "sched/sched_process_exit";
+
+fn options_show_a_record_as_they_do_a_kernels() {
+    let Traced { event, tracer } = Traced::new("st_bu_shown u32 a; __rel_loc char[] b");
+    let kernels = Tracer::instance("st_bu_kernels");
+    let payload = payload(&[Fixed(&[1, 0, 0, 0]), Rel(b"text\0")]);
+    assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    tracer.disable(&event.name);
+    let me = std::process::id();
+    kernels
+        .set(KERNELS, "filter", &format!("common_pid != {me}"))
+        .unwrap();
+    kernels.enable(KERNELS);
+    crate::kit::child::fork(|_| ()).join();
+    kernels.disable(KERNELS);
+    for (option, in_front) in [
+        ("raw", format!("{me} ")),
+        ("hex", hexadecimal(&me.to_be_bytes())),
+        (
+            "bin",
+            String::from_utf8_lossy(&me.to_ne_bytes()).into_owned(),
+        ),
+    ] {
+        let shown = |tracer: &Tracer| {
+            tracer.control(&format!("options/{option}"), "1");
+            let bytes = records(tracer);
+            tracer.control(&format!("options/{option}"), "0");
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let (ours, theirs) = (shown(&tracer), shown(&kernels));
+        // Neither has a form of its own for this, so that the kernel shows what type it is.
+        let starts = ours.starts_with(&in_front);
+        assert!(starts, "{ours:?} starts with the pid");
+        for (text, id) in [(&ours, event.id()), (&theirs, tracefs::event_id(KERNELS))] {
+            let ends = text.trim_end().ends_with(&format!("type: {id}"));
+            assert!(ends, "{text:?} ends with its type");
+        }
+    }
+    assert_eq!(
+        tracer.lines(&event.name),
+        ["st_bu_shown: a=0x1 (1) b=text"],
+        "nothing was lost by looking"
+    );
+}
+
+/// As the option `hex` shows it.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.concat()
+}
+
+fn the_option_fields_shows_what_always_shows() {
+    let text = "st_bu_fields u32 a; s64 b; char[4] c; __rel_loc char[] d";
+    let Traced { event, tracer } = Traced::new(text);
+    let payload = payload(&[
+        Fixed(&7u32.to_ne_bytes()),
+        Fixed(&(-7i64).to_ne_bytes()),
+        Fixed(b"abc\0"),
+        Rel(b"text\0"),
+    ]);
+    assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    tracer.disable(&event.name);
+    let want = ["st_bu_fields: a=0x7 (7) b=0xfffffffffffffff9 (-7) c=abc d=text"];
+    let lines = || {
+        let lines = tracer.lines(&event.name).into_iter();
+        lines.map(|line| line.replace('\0', "")).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(), want);
+    tracer.control("options/fields", "1");
+    assert_eq!(lines(), want);
+    tracer.control("options/fields", "0");
+}

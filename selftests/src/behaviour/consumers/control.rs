@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What switches ftrace for events: names and patterns, groups, instances, and whose records count.
+
+use crate::harness::tests;
+use crate::kit::abi;
+use crate::kit::child;
+use crate::kit::event::Event;
+use crate::kit::event::{values, write};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::wait;
+use std::fs;
+
+tests!("consumers::control":
+    set_event_takes_a_name,
+    set_event_takes_patterns,
+    set_event_takes_the_group,
+    set_event_takes_several_at_once,
+    opening_set_event_anew_switches_all_off,
+    the_groups_file_switches_all,
+    an_instance_records_for_itself,
+    an_instance_that_goes_lets_go,
+    the_last_of_several_instances_lets_go,
+    set_event_notrace_pid_leaves_out_a_writer,
+    event_fork_picks_the_children_too,
+    the_status_file_shows_every_instance_as_ftrace,
+);
+
+/// Appends to a tracer's `set_event`, as `>>` does. Whether it was taken.
+fn set_event(tracer: &Tracer, text: &str) -> bool {
+    use std::io::Write;
+    let file = fs::OpenOptions::new()
+        .append(true)
+        .open(tracer.path("set_event"));
+    file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()))
+        .is_ok()
+}
+
+/// What `set_event` lists.
+fn listed(tracer: &Tracer) -> Vec<String> {
+    let text = tracer.text("set_event");
+    let mut lines: Vec<_> = text.lines().map(String::from).collect();
+    lines.sort();
+    lines
+}
+
+/// Waits until just these of the events have their bit set.
+#[track_caller]
+fn wait_bits(events: &[Event], want: &[bool]) {
+    let bits = || events.iter().map(Event::bit).collect::<Vec<_>>();
+    let came = wait::comes(|| bits() == want);
+    assert!(came, "bits {:?} instead of {want:?}", bits());
+}
+
+fn set_event_takes_a_name() {
+    let events = ["st_co_name u32 a", "st_co_name2 u32 a"].map(Event::new);
+    let tracer = Tracer::instance("st_co_name");
+    for name in ["user_events:st_co_name", "st_co_name"] {
+        assert!(set_event(&tracer, name));
+        wait_bits(&events, &[true, false]);
+        assert_eq!(listed(&tracer), ["user_events:st_co_name"]);
+        write(&events[0], [1]);
+        assert!(set_event(&tracer, &format!("!{name}")));
+        wait_bits(&events, &[false, false]);
+        assert!(listed(&tracer).is_empty());
+    }
+    assert_eq!(values(&tracer, &events[0]), [1, 1]);
+    assert!(!set_event(&tracer, "user_events:st_co_none"));
+}
+
+fn set_event_takes_patterns() {
+    let texts = ["st_cp_one u32 a", "st_cp_two u32 a", "st_cp_three u32 a"];
+    let events = texts.map(Event::new);
+    let tracer = Tracer::instance("st_co_pattern");
+    for (pattern, want) in [
+        ("*:st_cp_two", [false, true, false]),
+        ("user_events:*", [true, true, true]),
+        ("!user_events:st_cp_one", [false, true, true]),
+        ("!*:st_cp_three", [false, true, false]),
+        ("!user_events:*", [false, false, false]),
+        ("user_events:*", [true, true, true]),
+        ("!st_cp_two", [true, false, true]),
+    ] {
+        assert!(set_event(&tracer, pattern), "{pattern}");
+        wait_bits(&events, &want);
+    }
+    assert_eq!(
+        listed(&tracer),
+        ["user_events:st_cp_one", "user_events:st_cp_three"]
+    );
+    // The kernel knows a whole name or all of them, here.
+    assert!(!set_event(&tracer, "user_events:st_cp_*"));
+    // A pattern is for the events that are there when it is written.
+    let late = Event::new("st_cp_late u32 a");
+    assert!(!late.bit());
+    assert!(set_event(&tracer, "!user_events:*"));
+    wait_bits(&events, &[false; 3]);
+}
+
+fn set_event_takes_the_group() {
+    let events = ["st_cg_one u32 a", "st_cg_two u32 a"].map(Event::new);
+    let tracer = Tracer::instance("st_co_group");
+    assert!(set_event(&tracer, "user_events:"));
+    wait_bits(&events, &[true, true]);
+    assert!(set_event(&tracer, "!user_events"));
+    wait_bits(&events, &[false, false]);
+}
+
+fn set_event_takes_several_at_once() {
+    let texts = ["st_cs_one u32 a", "st_cs_two u32 a", "st_cs_three u32 a"];
+    let events = texts.map(Event::new);
+    let tracer = Tracer::instance("st_co_several");
+    assert!(set_event(&tracer, "user_events:* !user_events:st_cs_two"));
+    wait_bits(&events, &[true, false, true]);
+    assert!(set_event(&tracer, "!st_cs_one\n!st_cs_three\nst_cs_two"));
+    wait_bits(&events, &[false, true, false]);
+    assert!(set_event(&tracer, "!user_events:*"));
+    wait_bits(&events, &[false; 3]);
+}
+
+fn opening_set_event_anew_switches_all_off() {
+    let events = ["st_ca_one u32 a", "st_ca_two u32 a"].map(Event::new);
+    let tracer = Tracer::instance("st_co_anew");
+    tracer.control("set_event", "user_events:st_ca_one");
+    wait_bits(&events, &[true, false]);
+    tracer.control("set_event", "user_events:st_ca_two");
+    wait_bits(&events, &[false, true]);
+    tracer.control("set_event", "");
+    wait_bits(&events, &[false, false]);
+}
+
+fn the_groups_file_switches_all() {
+    let events = ["st_cf_one u32 a", "st_cf_two u32 a"].map(Event::new);
+    let tracer = Tracer::instance("st_co_all");
+    let enable = "events/user_events/enable";
+    let state = || tracer.text(enable).trim().to_string();
+    assert_eq!(state(), "0");
+    tracer.enable("st_cf_one");
+    assert_eq!(state(), "X", "some are on");
+    tracer.control(enable, "1");
+    wait_bits(&events, &[true, true]);
+    assert_eq!(state(), "1");
+    write(&events[1], [3]);
+    assert_eq!(values(&tracer, &events[1]), [3]);
+    tracer.control(enable, "0");
+    wait_bits(&events, &[false, false]);
+    assert_eq!(state(), "0");
+}
+
+fn an_instance_records_for_itself() {
+    let event = Event::new("st_co_own u32 a");
+    let [tracer, other] = ["st_co_own", "st_co_own2"].map(Tracer::instance);
+    // The records of an event that is gone look as if they were of the one that has its number now.
+    Tracer::top().control("trace", "");
+    tracer.enable(&event.name);
+    event.wait_set();
+    write(&event, [1, 2]);
+    assert_eq!(values(&tracer, &event), [1, 2]);
+    assert_eq!(values(&other, &event), []);
+    assert_eq!(values(&Tracer::top(), &event), []);
+    assert_eq!(other.get(&event.name, "enable").trim(), "0");
+    assert_eq!(Tracer::top().get(&event.name, "enable").trim(), "0");
+    tracer.disable(&event.name);
+    event.wait_clear();
+}
+
+fn an_instance_that_goes_lets_go() {
+    let event = Event::new("st_co_goes u32 a");
+    let tracer = Tracer::instance("st_co_goes");
+    let trigger = "hist:keys=a";
+    tracer.set(&event.name, "trigger", trigger).unwrap();
+    event.wait_set();
+    tracer.enable(&event.name);
+    write(&event, [1]);
+    fs::remove_dir(tracer.path("")).expect("remove an instance that is not in use");
+    event.wait_clear();
+    let status = fs::read_to_string(abi::STATUS).unwrap();
+    assert!(status.contains("st_co_goes\n"), "{status}");
+    // The name is free, and what is made anew does not remember.
+    drop(tracer);
+    let tracer = Tracer::instance("st_co_goes");
+    assert_eq!(tracer.get(&event.name, "enable").trim(), "0");
+    assert_eq!(values(&tracer, &event), []);
+}
+
+fn the_last_of_several_instances_lets_go() {
+    let event = Event::new("st_co_last u32 a");
+    let first = Tracer::instance("st_co_last1");
+    let second = Tracer::instance("st_co_last2");
+    for tracer in [&first, &second] {
+        tracer.enable(&event.name);
+    }
+    event.wait_set();
+    write(&event, [1]);
+    drop(first);
+    assert!(event.bit(), "the other still listens");
+    write(&event, [2]);
+    assert_eq!(values(&second, &event), [1, 2]);
+    drop(second);
+    event.wait_clear();
+}
+
+/// Writes until the trace has this record of the event or, if it is not `wanted`, one of a record
+/// written meanwhile is missing: the kernel looks at the lists of processes when it switches tasks.
+#[track_caller]
+fn wait_recorded(tracer: &Tracer, event: &Event, value: u32, wanted: bool) {
+    wait::until("the list of processes to be looked at", || {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        tracer.control("trace", "");
+        write(event, [value]);
+        (values(tracer, event) == [value]) == wanted
+    });
+}
+
+fn set_event_notrace_pid_leaves_out_a_writer() {
+    let event = Event::new("st_co_notrace u32 a");
+    let tracer = Tracer::instance("st_co_notrace");
+    tracer.enable(&event.name);
+    let me = std::process::id();
+    tracer.control("set_event_notrace_pid", &me.to_string());
+    assert_eq!(tracer.text("set_event_notrace_pid").trim(), me.to_string());
+    wait_recorded(&tracer, &event, 1, false);
+    assert!(event.bit(), "it is still listened to");
+    tracer.control("trace", "");
+    child::fork(|_| write(&event, [2])).join();
+    assert_eq!(values(&tracer, &event), [2], "of another process");
+    tracer.control("set_event_notrace_pid", "");
+    wait_recorded(&tracer, &event, 3, true);
+    tracer.disable(&event.name);
+}
+
+fn event_fork_picks_the_children_too() {
+    let event = Event::new("st_co_fork u32 a");
+    let tracer = Tracer::instance("st_co_fork");
+    tracer.enable(&event.name);
+    tracer.control("set_event_pid", &std::process::id().to_string());
+    wait_recorded(&tracer, &event, 1, true);
+    let of_a_child = |value| {
+        tracer.control("trace", "");
+        child::fork(|_| write(&event, [value])).join();
+        values(&tracer, &event)
+    };
+    assert_eq!(of_a_child(2), []);
+    tracer.control("options/event-fork", "1");
+    assert_eq!(of_a_child(3), [3]);
+    // A child leaves the list when nothing is left of it.
+    wait::until("the child to leave the list", || {
+        tracer.text("set_event_pid").trim() == std::process::id().to_string()
+    });
+    tracer.control("options/event-fork", "0");
+    tracer.disable(&event.name);
+}
+
+fn the_status_file_shows_every_instance_as_ftrace() {
+    let event = Event::new("st_co_status u32 a");
+    let line = || {
+        let status = fs::read_to_string(abi::STATUS).unwrap();
+        let line = status.lines().find(|line| line.starts_with("st_co_status"));
+        line.expect("a line of the event").to_string()
+    };
+    assert_eq!(line(), "st_co_status");
+    let tracers = ["st_co_status1", "st_co_status2"].map(Tracer::instance);
+    for tracer in &tracers {
+        tracer.enable(&event.name);
+        assert_eq!(line(), "st_co_status # Used by ftrace");
+    }
+    let [first, second] = tracers;
+    drop(first);
+    assert_eq!(line(), "st_co_status # Used by ftrace");
+    second.disable(&event.name);
+    assert_eq!(line(), "st_co_status");
+    assert!(tracefs::event_exists(&event.name));
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Filters: for every type of field, for what every event has, and what they say when refused.
+
+use crate::harness::tests;
+use crate::kit::child;
+use crate::kit::event::Event;
+use crate::kit::os;
+use crate::kit::payload::{
+    payload,
+    Value::{self, Data, Fixed, Rel},
+};
+use crate::kit::tracefs::Tracer;
+use std::fs;
+
+tests!("consumers::filters":
+    signed_numbers,
+    unsigned_numbers,
+    numbers_as_c_names_them,
+    bits,
+    characters_in_a_field,
+    strings_of_a_data_location,
+    strings_of_a_relative_location,
+    unsigned_characters,
+    empty_strings,
+    structs_of_a_numbers_size,
+    the_writers_process,
+    the_writers_name,
+    the_writers_cpu,
+    the_other_common_fields,
+    words_between_conditions,
+    one_filter_for_all_events_of_the_group,
+    each_instance_has_its_own,
+    a_bad_filter_says_why_and_where,
+    no_filter_any_more,
+);
+
+/// An event whose first field is the record's number, with an instance that filters it.
+struct Filtered {
+    event: Event,
+    tracer: Tracer,
+    records: Vec<Vec<u8>>,
+}
+
+impl Filtered {
+    /// An event with a `u32 n` and these fields.
+    fn new(name: &str, fields: &str) -> Filtered {
+        Filtered {
+            event: Event::new(&format!("{name} u32 n; {fields}")),
+            tracer: Tracer::instance(name),
+            records: Vec::new(),
+        }
+    }
+
+    /// One more record to write, with these values behind its number. The first is number 0.
+    fn record(&mut self, values: &[Value]) {
+        let number = (self.records.len() as u32).to_ne_bytes();
+        self.records
+            .push(payload(&[&[Fixed(&number)], values].concat()));
+    }
+
+    /// Writes all records and says which of them the filter lets pass to the trace.
+    fn passing(&self, filter: &str) -> Vec<u32> {
+        let name = &self.event.name;
+        if let Err(errno) = self.tracer.set(name, "filter", filter) {
+            panic!("{filter:?}: {errno:?}");
+        }
+        self.tracer.control("trace", "");
+        self.tracer.enable(name);
+        for record in &self.records {
+            let written = self.event.write(record);
+            assert_eq!(written, Ok(4 + record.len()), "filtered out is no error");
+        }
+        self.tracer.disable(name);
+        numbers(&self.tracer, name)
+    }
+
+    /// Each filter must let just these records pass.
+    #[track_caller]
+    fn pass(&self, filters: &[(&str, &[u32])]) {
+        for (filter, want) in filters {
+            assert_eq!(self.passing(filter), want.to_vec(), "passing, {filter}");
+        }
+    }
+}
+
+/// The numbers of the event's records in the trace: `NAME: n=0x1 (1) ...`.
+fn numbers(tracer: &Tracer, name: &str) -> Vec<u32> {
+    let lines = tracer.lines(name).into_iter();
+    let number = |line: String| line.split(['(', ')']).nth(1)?.parse().ok();
+    lines
+        .map(|line| number(line.clone()).unwrap_or_else(|| panic!("no number: {line}")))
+        .collect()
+}
+
+fn signed_numbers() {
+    let mut it = Filtered::new("st_fi_signed", "s8 a; s16 b; s32 c; s64 d");
+    for value in [-128i64, -1, 0, 1, 127] {
+        let (a, b, c) = (value as i8, value as i16 * 256, value as i32 * 65536);
+        it.record(&[
+            Fixed(&a.to_ne_bytes()),
+            Fixed(&b.to_ne_bytes()),
+            Fixed(&c.to_ne_bytes()),
+            Fixed(&(value << 56).to_ne_bytes()),
+        ]);
+    }
+    it.pass(&[
+        ("a == -1", &[1]),
+        ("a < 0", &[0, 1]),
+        ("a >= -1 && a != 1", &[1, 2, 4]),
+        ("b == -256", &[1]),
+        ("b <= 0", &[0, 1, 2]),
+        ("b > 0x100", &[4]),
+        ("c == -8388608", &[0]),
+        ("c > -65536 && c < 65536", &[2]),
+        ("d == -9223372036854775808", &[0]),
+        ("d < 0", &[0, 1]),
+        ("d >= 0x7f00000000000000", &[4]),
+    ]);
+}
+
+fn unsigned_numbers() {
+    let mut it = Filtered::new("st_fi_unsigned", "u8 a; u16 b; u32 c; u64 d");
+    for value in [0u64, 1, 127, 128, 255] {
+        let all = value * 0x0101_0101_0101_0101;
+        it.record(&[
+            Fixed(&(all as u8).to_ne_bytes()),
+            Fixed(&(all as u16).to_ne_bytes()),
+            Fixed(&(all as u32).to_ne_bytes()),
+            Fixed(&all.to_ne_bytes()),
+        ]);
+    }
+    it.pass(&[
+        ("a == 255", &[4]),
+        ("a > 127", &[3, 4]),
+        ("b == 0x8080", &[3]),
+        ("b >= 257", &[1, 2, 3, 4]),
+        ("c > 0x7fffffff", &[3, 4]),
+        ("c == 4294967295", &[4]),
+        ("d == 18446744073709551615", &[4]),
+        ("d < 0x8000000000000000", &[0, 1, 2]),
+        ("d != 0", &[1, 2, 3, 4]),
+    ]);
+}
+
+fn numbers_as_c_names_them() {
+    let fields = "char a; unsigned char b; short c; unsigned short d; int e; unsigned int f";
+    let mut it = Filtered::new("st_fi_c", fields);
+    for value in [-2i32, 0, 2] {
+        it.record(&[
+            Fixed(&(value as i8).to_ne_bytes()),
+            Fixed(&(value as u8).to_ne_bytes()),
+            Fixed(&(value as i16).to_ne_bytes()),
+            Fixed(&(value as u16).to_ne_bytes()),
+            Fixed(&value.to_ne_bytes()),
+            Fixed(&(value as u32).to_ne_bytes()),
+        ]);
+    }
+    it.pass(&[
+        ("a < 0", &[0]),
+        ("b == 254", &[0]),
+        ("c == -2", &[0]),
+        ("d > 2", &[0]),
+        ("e <= 0", &[0, 1]),
+        ("f == 4294967294", &[0]),
+        (
+            "a == 2 && b == 2 && c == 2 && d == 2 && e == 2 && f == 2",
+            &[2],
+        ),
+    ]);
+}
+
+fn bits() {
+    let mut it = Filtered::new("st_fi_bits", "u8 a; u64 b");
+    for bit in [0u32, 3, 7] {
+        it.record(&[
+            Fixed(&[1 << bit]),
+            Fixed(&(1u64 << (8 * bit)).to_ne_bytes()),
+        ]);
+    }
+    it.pass(&[
+        ("a & 0x81", &[0, 2]),
+        ("a & 8", &[1]),
+        ("b & 0x0100000001000000", &[1, 2]),
+        ("!(b & 1)", &[1, 2]),
+    ]);
+}
+
+/// Filters on a string `b` in the four records below.
+const ON_STRINGS: &[(&str, &[u32])] = &[
+    ("b == \"/index\"", &[0]),
+    ("b != \"/index\"", &[1, 2, 3]),
+    ("b ~ \"/in*\"", &[0, 1]),
+    ("b ~ \"*x\"", &[0, 2]),
+    ("b ~ \"*de*\"", &[0, 1]),
+    ("b ~ \"/i?dex\"", &[0]),
+    ("b ~ \"[/m]a*\"", &[2, 3]),
+    ("b == \"/\"", &[]),
+];
+const STRINGS: [&[u8]; 4] = [b"/index\0", b"/inde\0", b"/ax\0", b"many\0"];
+
+fn characters_in_a_field() {
+    let mut it = Filtered::new("st_fi_chars", "char[7] b");
+    for string in STRINGS {
+        let mut field = string.to_vec();
+        field.resize(7, 0);
+        it.record(&[Fixed(&field)]);
+    }
+    // A field without a NUL is a string, too.
+    it.record(&[Fixed(b"/indexe")]);
+    // Not with a `*` in front: the kernel looks for the end of the field, not of the string.
+    it.pass(&[
+        ("b == \"/index\"", &[0]),
+        ("b != \"/index\"", &[1, 2, 3, 4]),
+        ("b == \"/indexe\"", &[4]),
+        ("b ~ \"/index*\"", &[0, 4]),
+        ("b ~ \"*de*\"", &[0, 1, 4]),
+        ("b ~ \"[/m]a*\"", &[2, 3]),
+        ("b == \"/\"", &[]),
+    ]);
+}
+
+fn strings_of_a_data_location() {
+    let mut it = Filtered::new("st_fi_data", "__data_loc char[] a; __data_loc char[] b");
+    for string in STRINGS {
+        it.record(&[Data(b"first\0"), Data(string)]);
+    }
+    it.pass(ON_STRINGS);
+    it.pass(&[("a == \"first\" && b == \"many\"", &[3])]);
+}
+
+fn strings_of_a_relative_location() {
+    let mut it = Filtered::new("st_fi_rel", "__rel_loc char[] a; __rel_loc char[] b; u8 c");
+    for string in STRINGS {
+        it.record(&[Rel(b"first\0"), Rel(string), Fixed(&[1])]);
+    }
+    it.pass(ON_STRINGS);
+    it.pass(&[("a == \"first\" && b == \"many\"", &[3])]);
+}
+
+fn unsigned_characters() {
+    let fields = "unsigned char[8] a; __data_loc unsigned char[] b; __rel_loc unsigned char[] c";
+    let mut it = Filtered::new("st_fi_uchars", fields);
+    it.record(&[Fixed(b"one\0\0\0\0\0"), Data(b"two\0"), Rel(b"three\0")]);
+    it.record(&[Fixed(b"two\0\0\0\0\0"), Data(b"three\0"), Rel(b"one\0")]);
+    it.pass(&[
+        ("a == \"one\"", &[0]),
+        ("b == \"three\"", &[1]),
+        ("c ~ \"*e\"", &[0, 1]),
+        ("c == \"one\" || a == \"one\"", &[0, 1]),
+    ]);
+}
+
+fn empty_strings() {
+    let fields = "char[4] a; __data_loc char[] b; __rel_loc char[] c";
+    let mut it = Filtered::new("st_fi_empty", fields);
+    it.record(&[Fixed(b"\0\0\0\0"), Data(b"\0"), Rel(b"\0")]);
+    // No bytes at all, not even a NUL.
+    it.record(&[Fixed(b"xxxx"), Data(b""), Rel(b"")]);
+    it.record(&[Fixed(b"xxxx"), Data(b"x\0"), Rel(b"x\0")]);
+    // What filters read up to a NUL has one in the record.
+    let tracer = Tracer::instance("st_fi_empty_bytes");
+    tracer.enable(&it.event.name);
+    it.event.write(&it.records[1]).expect("write");
+    let records = tracer.take_records(it.event.id());
+    let end = 8 + it.records[1].len();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].bytes.get(end), Some(&0), "no NUL at the end");
+    tracer.disable(&it.event.name);
+    it.pass(&[
+        ("a == \"\"", &[0]),
+        ("b == \"\"", &[0, 1]),
+        ("c == \"\"", &[0, 1]),
+        ("b != \"\"", &[2]),
+        ("c ~ \"*x\"", &[2]),
+    ]);
+}
+
+fn structs_of_a_numbers_size() {
+    let mut it = Filtered::new("st_fi_struct", "struct pair a 8; struct triple b 12");
+    for value in [5u64, 6] {
+        it.record(&[Fixed(&value.to_ne_bytes()), Fixed(&[value as u8; 12])]);
+    }
+    it.pass(&[
+        ("a == 6", &[1]),
+        // The kernel takes the filter, and has no number of this size to compare.
+        ("b == 0x05050505", &[]),
+    ]);
+}
+
+fn the_writers_process() {
+    let mut it = Filtered::new("st_fi_pid", "u8 a");
+    it.record(&[Fixed(&[1])]);
+    let pid = std::process::id();
+    it.pass(&[
+        (&format!("common_pid == {pid}"), &[0]),
+        (&format!("common_pid != {pid}"), &[]),
+        ("common_pid == 1", &[]),
+    ]);
+    let name = &it.event.name;
+    let filter = format!("common_pid != {pid}");
+    it.tracer.set(name, "filter", &filter).unwrap();
+    it.tracer.control("trace", "");
+    it.tracer.enable(name);
+    it.event.write(&it.records[0]).unwrap();
+    child::fork(|_| {
+        it.event
+            .write(&payload(&[Fixed(&[7, 0, 0, 0, 1])]))
+            .unwrap();
+    })
+    .join();
+    it.tracer.disable(name);
+    assert_eq!(numbers(&it.tracer, name), [7]);
+}
+
+fn the_writers_name() {
+    let mut it = Filtered::new("st_fi_comm", "u8 a");
+    it.record(&[Fixed(&[1])]);
+    fs::write("/proc/self/comm", "st writer").unwrap();
+    it.pass(&[
+        ("COMM == \"st writer\"", &[0]),
+        ("comm ~ \"st *\"", &[0]),
+        ("COMM != \"st writer\"", &[]),
+        ("COMM == \"st\"", &[]),
+    ]);
+}
+
+fn the_writers_cpu() {
+    let mut it = Filtered::new("st_fi_cpu", "u8 a");
+    it.record(&[Fixed(&[1])]);
+    let cpus = os::cpus();
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    assert_ne!(first, last, "the machine has several CPUs");
+    os::run_on(last);
+    it.pass(&[
+        (&format!("CPU == {last}"), &[0]),
+        (&format!("CPU == {first}"), &[]),
+        (&format!("CPU & CPUS{{{first}-{last}}}"), &[0]),
+        (&format!("CPU & CPUS{{{first}}}"), &[]),
+    ]);
+}
+
+fn the_other_common_fields() {
+    let mut it = Filtered::new("st_fi_common", "u8 a");
+    it.record(&[Fixed(&[1])]);
+    let id = it.event.id();
+    it.pass(&[
+        (&format!("common_type == {id}"), &[0]),
+        (&format!("common_type != {id}"), &[]),
+        // A write comes from a task that no interrupt has stopped.
+        ("common_flags & 0x18", &[]),
+        ("common_preempt_count & 0xf", &[]),
+    ]);
+}
+
+fn words_between_conditions() {
+    let mut it = Filtered::new("st_fi_words", "u32 a; __rel_loc char[] b");
+    for (a, b) in [(1u32, "x\0"), (1, "y\0"), (2, "x\0"), (2, "y\0")] {
+        it.record(&[Fixed(&a.to_ne_bytes()), Rel(b.as_bytes())]);
+    }
+    it.pass(&[
+        ("a == 1 && b == \"x\"", &[0]),
+        ("a == 1 || b == \"x\"", &[0, 1, 2]),
+        ("!(a == 1 || b == \"x\")", &[3]),
+        ("(a == 1 && b == \"y\") || (a == 2 && b == \"x\")", &[1, 2]),
+        ("a == 1 && !(b ~ \"x*\")", &[1]),
+    ]);
+}
+
+fn one_filter_for_all_events_of_the_group() {
+    let tracer = Tracer::instance("st_fi_group");
+    let with = Event::new("st_fi_with u32 n; u32 a");
+    let without = Event::new("st_fi_without u32 n");
+    for event in [&with, &without] {
+        tracer.enable(&event.name);
+    }
+    // It is for the events that have such a field.
+    tracer.control("events/user_events/filter", "a == 2");
+    assert_eq!(tracer.get(&with.name, "filter").trim(), "a == 2");
+    for a in [1u8, 2] {
+        with.write(&[a, 0, 0, 0, a, 0, 0, 0]).unwrap();
+        without.write(&[a, 0, 0, 0]).unwrap();
+    }
+    for event in [&with, &without] {
+        tracer.disable(&event.name);
+    }
+    assert_eq!(numbers(&tracer, &with.name), [2]);
+    assert_eq!(numbers(&tracer, &without.name), [1, 2]);
+}
+
+fn each_instance_has_its_own() {
+    let event = Event::new("st_fi_each u32 n");
+    let tracers = ["st_fi_each1", "st_fi_each2"].map(Tracer::instance);
+    for (tracer, filter) in tracers.iter().zip(["n < 3", "n > 1"]) {
+        tracer.set(&event.name, "filter", filter).unwrap();
+        tracer.enable(&event.name);
+    }
+    for n in 1..=3u32 {
+        event.write(&n.to_ne_bytes()).unwrap();
+    }
+    for tracer in &tracers {
+        tracer.disable(&event.name);
+    }
+    assert_eq!(numbers(&tracers[0], &event.name), [1, 2]);
+    assert_eq!(numbers(&tracers[1], &event.name), [2, 3]);
+}
+
+fn a_bad_filter_says_why_and_where() {
+    let it = Filtered::new("st_fi_bad", "u32 a; __rel_loc char[] b; char[4] c");
+    for (filter, why) in [
+        ("d == 1", "Field not found"),
+        ("a == \"1\"", "Expecting numeric field"),
+        ("b == 1", "Expecting string field"),
+        ("c == 1", "Expecting string field"),
+        ("b < \"x\"", "Illegal operation for field type"),
+        ("a == x", "Invalid value"),
+        ("(a == 1", "Too many '('"),
+    ] {
+        let name = &it.event.name;
+        let refused = it.tracer.set(name, "filter", filter).is_err();
+        assert!(refused, "refused, {filter}");
+        let text = it.tracer.get(name, "filter");
+        let told = [filter, "^", why].iter().all(|part| text.contains(part));
+        assert!(told, "{filter}: {text}");
+    }
+}
+
+fn no_filter_any_more() {
+    let mut it = Filtered::new("st_fi_none", "u8 a");
+    for a in [1, 2] {
+        it.record(&[Fixed(&[a])]);
+    }
+    it.pass(&[("a == 1", &[0]), ("0", &[0, 1])]);
+    assert_eq!(it.tracer.get(&it.event.name, "filter").trim(), "none");
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Event probes: kernel events made of fields of a user event.
+
+use crate::harness::tests;
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::payload::{
+    payload,
+    Value::{Data, Fixed, Rel},
+};
+use crate::kit::tracefs::{self, Tracer};
+
+tests!("consumers::probes":
+    a_probe_sets_the_bit_while_it_is_on,
+    numbers_keep_their_sign_and_size,
+    strings_of_every_kind,
+    only_what_the_probes_condition_lets_pass,
+    a_probe_keeps_its_event,
+    a_field_that_is_not_there_is_refused,
+);
+
+/// The group of the probes that these tests make.
+const GROUP: &str = "st_probes";
+
+/// A probe of an event, with an instance to switch it on in.
+struct Probe {
+    name: &'static str,
+    tracer: Tracer,
+}
+
+impl Probe {
+    /// Its words are what follows the event's name.
+    fn new(name: &'static str, event: &str, words: &str) -> Probe {
+        dynamic::run(&format!("e:{GROUP}/{name} user_events/{event} {words}"))
+            .expect("make a probe");
+        Probe {
+            name,
+            tracer: Tracer::instance(name),
+        }
+    }
+
+    /// Its name as [`Tracer`] takes it.
+    fn path(&self) -> String {
+        format!("{GROUP}/{}", self.name)
+    }
+
+    fn on(&self) {
+        self.tracer.enable(&self.path());
+    }
+
+    fn off(&self) {
+        self.tracer.disable(&self.path());
+    }
+
+    /// What it recorded: the values, as the trace shows them behind the names of the two events.
+    fn recorded(&self) -> Vec<String> {
+        let lines = self.tracer.lines(self.name).into_iter();
+        lines
+            .map(|line| line.split_once(") ").expect("values").1.to_string())
+            .collect()
+    }
+
+    fn remove(self) {
+        self.off();
+        dynamic::run(&format!("-:{GROUP}/{}", self.name)).expect("remove a probe");
+    }
+}
+
+fn a_probe_sets_the_bit_while_it_is_on() {
+    let event = Event::new("st_ep_bit u32 a");
+    let probe = Probe::new("st_ep_bit_p", "st_ep_bit", "a=$a");
+    assert!(!event.bit(), "it is not on yet");
+    probe.on();
+    event.wait_set();
+    let status = std::fs::read_to_string(crate::kit::abi::STATUS).unwrap();
+    assert!(status.contains("st_ep_bit # Used by ftrace\n"), "{status}");
+    for a in [5u32, 6] {
+        assert_eq!(event.write(&a.to_ne_bytes()), Ok(8));
+    }
+    probe.off();
+    event.wait_clear();
+    assert_eq!(event.write(&[0; 4]), Err(Errno::EBADF));
+    assert_eq!(probe.recorded(), ["a=0x5", "a=0x6"]);
+    probe.remove();
+}
+
+fn numbers_keep_their_sign_and_size() {
+    let event = Event::new("st_ep_numbers s8 a; u16 b; s32 c; u64 d; unsigned char e; short f");
+    let words = "a=$a:s8 b=$b:u16 c=$c:s32 d=$d:x64 e=$e:u8 f=$f:s16 wide=$f:s64";
+    let probe = Probe::new("st_ep_numbers_p", &event.name, words);
+    probe.on();
+    event.wait_set();
+    for sign in [1i64, -1] {
+        let payload = payload(&[
+            Fixed(&(100 * sign as i8).to_ne_bytes()),
+            Fixed(&60000u16.to_ne_bytes()),
+            Fixed(&(2_000_000_000 * sign as i32).to_ne_bytes()),
+            Fixed(&(0x1234_5678_9abc_def0 * sign).to_ne_bytes()),
+            Fixed(&[200]),
+            Fixed(&(30000 * sign as i16).to_ne_bytes()),
+        ]);
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    }
+    probe.off();
+    let want = [
+        "a=100 b=60000 c=2000000000 d=0x123456789abcdef0 e=200 f=30000 wide=30000",
+        "a=-100 b=60000 c=-2000000000 d=0xedcba98765432110 e=200 f=-30000 wide=-30000",
+    ];
+    assert_eq!(probe.recorded(), want);
+    probe.remove();
+}
+
+fn strings_of_every_kind() {
+    let text = "st_ep_strings char[8] a; __data_loc char[] b; __rel_loc char[] c";
+    let event = Event::new(text);
+    // The kernel counts a relative location from the field's start here, not from its end: four
+    // bytes too early, for its own events as well.
+    let words = "a=$a:string b=$b:string c=+4($c):string comm=$comm:string";
+    let probe = Probe::new("st_ep_strings_p", &event.name, words);
+    probe.on();
+    event.wait_set();
+    for (a, b, c) in [
+        ("one", "two\0", "three\0"),
+        ("", "\0", "\0"),
+        ("1234567", "x\0", "y\0"),
+    ] {
+        let mut field = a.as_bytes().to_vec();
+        field.resize(8, 0);
+        let payload = payload(&[Fixed(&field), Data(b.as_bytes()), Rel(c.as_bytes())]);
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    }
+    probe.off();
+    let want = [
+        r#"a="one" b="two" c="three""#,
+        r#"a="" b="" c="""#,
+        r#"a="1234567" b="x" c="y""#,
+    ];
+    assert_eq!(
+        probe.recorded(),
+        want.map(|values| format!("{values} comm=\"selftests\""))
+    );
+    probe.remove();
+}
+
+fn only_what_the_probes_condition_lets_pass() {
+    let event = Event::new("st_ep_if u32 a; __rel_loc char[] b");
+    let words = "a=$a:u32 if a > 1 && b == \"yes\"";
+    let probe = Probe::new("st_ep_if_p", &event.name, words);
+    probe.on();
+    event.wait_set();
+    for (a, b) in [
+        (1u32, b"yes\0"),
+        (2, b"yes\0"),
+        (3, b"not\0"),
+        (4, b"yes\0"),
+    ] {
+        let payload = payload(&[Fixed(&a.to_ne_bytes()), Rel(b)]);
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    }
+    probe.off();
+    assert_eq!(probe.recorded(), ["a=2", "a=4"]);
+    probe.remove();
+}
+
+fn a_probe_keeps_its_event() {
+    let text = "st_ep_keeps u32 a";
+    let event = Event::new(text);
+    let probe = Probe::new("st_ep_keeps_p", &event.name, "a=$a:u32");
+    probe.on();
+    event.unregister().unwrap();
+    assert_eq!(event.data.delete("st_ep_keeps"), Err(Errno::EBUSY));
+    drop(event);
+    assert!(tracefs::event_exists("st_ep_keeps"));
+    // The program starts again.
+    let event = Event::new(text);
+    assert!(event.bit(), "set when registered");
+    assert_eq!(event.write(&[9, 0, 0, 0]), Ok(8));
+    assert_eq!(probe.recorded(), ["a=9"]);
+    probe.off();
+    event.unregister().unwrap();
+    drop(event);
+    crate::kit::event::stays("st_ep_keeps");
+    probe.remove();
+    wait_gone("st_ep_keeps");
+}
+
+fn a_field_that_is_not_there_is_refused() {
+    let event = Event::new("st_ep_refused u32 a");
+    for words in ["b=$b", "a=$a:nonsense"] {
+        let line = format!("e:{GROUP}/st_ep_refused_p user_events/st_ep_refused {words}");
+        assert_eq!(dynamic::run(&line), Err(Errno::EINVAL), "{words}");
+    }
+    assert!(!event.bit());
+    event.unregister().unwrap();
+    drop(event);
+    wait_gone("st_ep_refused");
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A processor that goes off and comes back while records are written and events switched.
+
+use crate::harness::{tests, Test};
+use crate::kit::abi::Data;
+use crate::kit::event::{use_in_child, Event};
+use crate::kit::fork_tree::{end, fork, obey, tell};
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::module::nothing_is_left;
+use crate::kit::numbered::{Numbered, Order};
+use crate::kit::perf::Perf;
+use crate::kit::processors::{Second, SIGN};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{module, os, wait};
+use std::sync::atomic::Ordering;
+
+tests!("cpus":
+    one_goes_and_comes_beside_writers.where_there_is(SIGN),
+    one_goes_with_pages_still_to_come.where_there_is(SIGN),
+    an_instance_made_without_one_records_on_it_later.where_there_is(SIGN),
+    perf_is_attached_to_one_that_goes.where_there_is(SIGN),
+);
+
+pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
+    "cpus::the_module_comes_and_goes_without_one",
+    the_module_comes_and_goes_without_one,
+)
+.where_there_is(SIGN)];
+
+const OFTEN: usize = 3;
+
+fn one_goes_and_comes_beside_writers() {
+    let second = Second::processor();
+    let other = Event::new("st_cpu_other u32 a");
+    let mut children = vec![fork(&other)];
+    let numbered = Numbered::new("st_cpu_goes", 2);
+    let name = &numbered.event.name;
+    let tracer = numbered.instance(name, 256);
+    tracer.enable(name);
+    numbered.event.wait_set();
+    let top = Tracer::top();
+    let mut order = Order::default();
+    numbered.beside(|| {
+        for round in 0..2 * OFTEN {
+            second.set(round % 2 != 0);
+            // Bits change in pages that are there, and in those that have to come.
+            for word in ["clear", "drop"] {
+                tell(&mut children, word);
+                obey(word, &other);
+                top.enable(&other.name);
+                other.wait_set();
+                tell(&mut children, "set");
+                top.disable(&other.name);
+                other.wait_clear();
+                tell(&mut children, "clear");
+            }
+            assert!(numbered.event.bit(), "round {round}: the bit is lost");
+            numbered.wait_taken(100);
+            order.see(&numbered.take(&tracer));
+        }
+    });
+    order.see(&numbered.take(&tracer));
+    let count = order.count();
+    assert!(count > 100 * OFTEN, "only {count} were recorded");
+    order.judge();
+    numbered.all_is_recorded(&tracer);
+    end(children);
+    tracer.disable(name);
+    numbered.event.wait_clear();
+}
+
+/// The work queue has bits to write, some of them on the processor that goes.
+fn one_goes_with_pages_still_to_come() {
+    const PAGES: usize = 64;
+    let second = Second::processor();
+    let data = Data::open();
+    let pages = Mapping::kept(PAGES);
+    for page in 0..PAGES {
+        let address = pages.address() + (page * PAGE) as u64;
+        data.register_text("st_cpu_pages u32 a", address, 0)
+            .unwrap();
+    }
+    let top = Tracer::top();
+    for round in 0..2 * OFTEN {
+        let on = round % 2 != 0;
+        pages.advise(libc::MADV_DONTNEED).unwrap();
+        top.enable("st_cpu_pages");
+        second.set(on);
+        wait::until("all pages to come", || pages.resident() == PAGES);
+        let is_set = |page: usize| pages.word(page * PAGE).load(Ordering::Relaxed) == 1;
+        wait::until("all bits to be set", || (0..PAGES).all(is_set));
+        top.disable("st_cpu_pages");
+        wait::until("all bits to be cleared", || !(0..PAGES).any(is_set));
+    }
+}
+
+fn an_instance_made_without_one_records_on_it_later() {
+    let second = Second::processor();
+    second.set(false);
+    let numbered = Numbered::new("st_cpu_later", 1);
+    let name = &numbered.event.name;
+    let tracer = numbered.instance(name, 64);
+    tracer.enable(name);
+    numbered.event.wait_set();
+    numbered.all_is_recorded(&tracer);
+    second.set(true);
+    os::run_on(1);
+    numbered.all_is_recorded(&tracer);
+    tracer.control("trace", "");
+    assert!(numbered.write(0));
+    assert_eq!(tracer.stat(1, "entries"), 1);
+    tracer.disable(name);
+    numbered.event.wait_clear();
+}
+
+fn perf_is_attached_to_one_that_goes() {
+    let second = Second::processor();
+    let event = Event::new("st_cpu_perf u32 a");
+    let id = event.id();
+    for _ in 0..OFTEN {
+        let perfs = [0, 1].map(|cpu| Perf::open(id, -1, cpu).expect("perf"));
+        event.wait_set();
+        os::run_on(1);
+        assert_eq!(event.write(&[1; 4]), Ok(8));
+        assert_eq!(perfs[1].count(), 1);
+        // This task is moved to any of those that are left.
+        second.set(false);
+        os::run_on(0);
+        assert_eq!(event.write(&[2; 4]), Ok(8));
+        assert_eq!(perfs[0].count(), 1);
+        assert!(Perf::open(id, -1, 1).is_err(), "perf without a processor");
+        assert!(event.bit());
+        second.set(true);
+        drop(perfs);
+        event.wait_clear();
+        assert!(event.write(&[3; 4]).is_err());
+    }
+}
+
+fn the_module_comes_and_goes_without_one() {
+    let second = Second::processor();
+    let use_it = || use_in_child("st_cpu_load");
+    // Loaded with it and gone without it, and the other way round.
+    for (at_first, then) in [(true, false), (false, true), (false, false)] {
+        second.set(at_first);
+        module::load();
+        use_it();
+        second.set(then);
+        use_it();
+        module::unload_when_idle();
+        nothing_is_left();
+    }
+}

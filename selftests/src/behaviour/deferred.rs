@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A change of an event that very many bits show: what is beyond a fixed amount is written without the trace
+//! core's locks, in order, soon.
+
+use crate::harness::{self, Test};
+use crate::kit::abi::REGISTRATIONS;
+use crate::kit::child::{self, Child};
+use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::tracefs::Tracer;
+use crate::kit::userfault::{Guard, Userfault, SIGN};
+use crate::kit::{machine, os, tasks, wait};
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::{BufRead, BufReader};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+pub const TESTS: &[Test] = &[
+    Test::new(
+        "deferred::a_change_pins_few_pages_at_once",
+        a_change_pins_few_pages_at_once,
+    ),
+    Test::new(
+        "deferred::another_event_does_not_wait_for_many_bits",
+        another_event_does_not_wait_for_many_bits,
+    ),
+    Test::new(
+        "deferred::the_last_of_many_changes_counts",
+        the_last_of_many_changes_counts,
+    ),
+    Test::new(
+        "deferred::a_child_that_joins_where_writing_has_stopped_has_its_bits_right",
+        a_child_that_joins_where_writing_has_stopped_has_its_bits_right,
+    ),
+    Test::new(
+        "deferred::sets_without_processes_are_passed_few_at_once",
+        sets_without_processes_are_passed_few_at_once,
+    )
+    .where_there_is(SIGN),
+    Test::new(
+        "deferred::each_bit_that_is_not_written_yet_is_shown_as_due",
+        each_bit_that_is_not_written_yet_is_shown_as_due,
+    ),
+    Test::new(
+        "deferred::what_is_not_written_yet_is_shown_as_due",
+        what_is_not_written_yet_is_shown_as_due,
+    )
+    .limit(3000),
+];
+
+/// Processes with the same bits of one event, 32 in each word: this one, and children of it.
+struct Crowd {
+    event: Event,
+    words: Mapping,
+    count: usize,
+    children: Vec<Child>,
+}
+
+fn all_are(words: &Mapping, count: usize, value: u32) -> bool {
+    (0..count).all(|word| words.word(4 * word).load(Ordering::Relaxed) == value)
+}
+
+/// Gives the caller pages of its own after a fork: one that is shared until it is written to is left to a repair, and
+/// writing does not stop there.
+fn touch(words: &Mapping) {
+    for page in (words.address()..words.end()).step_by(PAGE) {
+        let offset = (page - words.address()) as usize;
+        // A write that changes nothing, which the compiler must not take for a read.
+        words.word(offset).fetch_or(black_box(0), Ordering::Relaxed);
+    }
+}
+
+/// Forks twice, so that all that had changed before the first time is known to be in the memory of the second
+/// child, which calls `run`. Returns its pid. The first one ends before it looks at its bits: to write them would be
+/// a change that is not known. The caller is of a class in which a child waits until its parent does.
+fn fork_again(run: impl Fn()) -> i32 {
+    let fork = |run: &dyn Fn()| {
+        let pid = os::fork().unwrap();
+        if pid == 0 {
+            let result = catch_unwind(AssertUnwindSafe(run));
+            os::exit_now(i32::from(result.is_err()));
+        }
+        pid
+    };
+    let first = fork(&|| ());
+    os::kill(first, libc::SIGKILL).unwrap();
+    assert_eq!(os::wait(first, 0), Ok((first, libc::SIGKILL)));
+    fork(&run)
+}
+
+impl Crowd {
+    fn new(name: &str, count: usize, processes: usize) -> Crowd {
+        os::allow_open_files(4 * processes as u64 + 100);
+        let text = format!("{name} u32 a");
+        let event = Event::new(&text);
+        let words = Mapping::kept((4 * count).div_ceil(PAGE));
+        for word in 0..count {
+            for bit in 0..32 {
+                let at = words.address() + 4 * word as u64;
+                assert_eq!(event.data.register_text(&text, at, bit), Ok(event.index));
+            }
+        }
+        let mut crowd = Crowd {
+            event,
+            words,
+            count,
+            children: Vec::new(),
+        };
+        for _ in 1..processes {
+            let words = &crowd.words;
+            let child = child::fork(|line| {
+                let sees = |value| {
+                    wait::until("all words of a child", || all_are(words, count, value));
+                };
+                let looks = |value| assert!(all_are(words, count, value), "a child's words");
+                touch(words);
+                let mut young = 0;
+                loop {
+                    match line.listen().as_str() {
+                        "set" => sees(u32::MAX),
+                        "clear" => sees(0),
+                        "fork set" => young = fork_again(|| looks(u32::MAX)),
+                        "fork clear" => young = fork_again(|| looks(0)),
+                        "join" => {
+                            assert_eq!(os::wait(young, 0), Ok((young, 0)));
+                            touch(words);
+                            line.say("joined");
+                            young = 0;
+                            continue;
+                        }
+                        _ => return,
+                    }
+                    line.say(if young == 0 { "seen" } else { "forked" });
+                }
+            });
+            crowd.children.push(child);
+        }
+        crowd
+    }
+
+    /// Does the last word, to which the kernel comes last, still say what it did?
+    fn last_is(&self, value: u32) -> bool {
+        self.words
+            .word(4 * (self.count - 1))
+            .load(Ordering::Relaxed)
+            == value
+    }
+
+    #[track_caller]
+    fn all_see(&mut self, word: &str) {
+        let value = if word == "set" { u32::MAX } else { 0 };
+        wait::until("all words", || all_are(&self.words, self.count, value));
+        for child in &mut self.children {
+            child.line.say(word);
+            child.line.hear("seen");
+        }
+    }
+}
+
+/// Switches the event of a crowd on, and another event on and off. Returns whether that was done before all
+/// bits of the first were written. Where a toggle takes longer than to write them, whether they were still to
+/// be written when the first one was done.
+fn switch_beside(crowd: &mut Crowd, other: &Event) -> bool {
+    let top = Tracer::top();
+    top.enable(&crowd.event.name);
+    let is_left = crowd.last_is(0);
+    top.enable(&other.name);
+    assert!(other.bit(), "a bit alone is written at once");
+    top.disable(&other.name);
+    assert!(!other.bit());
+    let was_first = crowd.last_is(0);
+    crowd.all_see("set");
+    top.disable(&crowd.event.name);
+    crowd.all_see("clear");
+    match machine::slowness() {
+        1 => was_first,
+        _ => is_left,
+    }
+}
+
+/// How many pages a task may pin while it holds the trace core's locks, if it writes 32 bits in each: of 512
+/// units, as many as a pin costs and one for each bit.
+const PINS_AT_ONCE: usize = 512 / (32 + 32);
+
+/// Counts by the function tracer how often this task pins a page.
+fn a_change_pins_few_pages_at_once() {
+    let mut crowd = Crowd::new("st_deferred_pins", 1, 120);
+    let tracer = Tracer::instance("st_deferred_tracer");
+    tracer.control("set_ftrace_filter", "pin_user_pages_remote");
+    tracer.control("set_ftrace_pid", &std::process::id().to_string());
+    tracer.control("current_tracer", "function");
+    let top = Tracer::top();
+    top.enable(&crowd.event.name);
+    let trace = tracer.text("trace");
+    tracer.control("current_tracer", "nop");
+    let pins = trace.matches(" pin_user_pages_remote <-").count();
+    // None at all: a tracer that sees nothing.
+    assert!(
+        (1..=PINS_AT_ONCE).contains(&pins),
+        "{pins} pages were pinned"
+    );
+    crowd.all_see("set");
+    top.disable(&crowd.event.name);
+    crowd.all_see("clear");
+}
+
+/// More processes than the work queue writes 32 bits to in one turn, which has 16 times as much to spend: it stops
+/// among them, and has to go on there.
+const MORE_THAN_A_TURN: usize = 16 * PINS_AT_ONCE + 12;
+
+fn another_event_does_not_wait_for_many_bits() {
+    let mut crowd = Crowd::new("st_deferred_many", machine::rounds(500), MORE_THAN_A_TURN);
+    // Its page is this process's alone, so that its bit can be written at once.
+    let other = Event::new("st_deferred_other u32 a");
+    // A machine that was given no time may have done all in between, once.
+    let was_first = (0..5).any(|_| switch_beside(&mut crowd, &other));
+    assert!(was_first, "another event waited for all bits of this one");
+}
+
+fn the_last_of_many_changes_counts() {
+    let mut crowd = Crowd::new("st_deferred_last", 120, 60);
+    let top = Tracer::top();
+    for round in 0..12 {
+        // Most of them come while the bits of the one before are written.
+        for _ in 0..round {
+            top.enable(&crowd.event.name);
+            top.disable(&crowd.event.name);
+        }
+        crowd.all_see("clear");
+        top.enable(&crowd.event.name);
+        crowd.all_see("set");
+        top.disable(&crowd.event.name);
+    }
+    crowd.all_see("clear");
+}
+
+/// What the scheduler keeps of each second for tasks of the usual class, by processor.
+const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
+
+/// How long it is kept from them at most: a page of a program may have to be read, which others do.
+const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// Has the work queue rest: tasks of a higher class keep these processors busy until this is dropped, and the
+/// caller's own children are of that class on the one that is left.
+struct Rest {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    /// What is kept for others where that can be told, by file.
+    kept: Vec<(PathBuf, String)>,
+}
+
+impl Rest {
+    fn of(others: &[usize]) -> Rest {
+        let cpus = fs::read_dir(FAIR_SERVER).into_iter().flatten();
+        let files = cpus.filter_map(|cpu| Some(cpu.ok()?.path().join("runtime")));
+        let kept: Vec<_> = files
+            .filter_map(|file| Some((file.clone(), fs::read_to_string(file).ok()?)))
+            .collect();
+        for (file, _) in &kept {
+            fs::write(file, "0").expect("a file of the scheduler");
+        }
+        let is_over = Arc::new(AtomicBool::new(false));
+        let count = Arc::new(AtomicUsize::new(0));
+        let busy = |&cpu| {
+            let (is_over, count) = (is_over.clone(), count.clone());
+            thread::spawn(move || {
+                os::run_on(cpu);
+                count.fetch_add(1, Ordering::Relaxed);
+                let start = Instant::now();
+                while !is_over.load(Ordering::Relaxed) && start.elapsed() < LONGEST_REST {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let threads: Vec<_> = others.iter().map(busy).collect();
+        wait::until("the other processors to be busy", || {
+            count.load(Ordering::Relaxed) == threads.len()
+        });
+        Rest {
+            is_over,
+            threads,
+            kept,
+        }
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.threads
+            .drain(..)
+            .for_each(|thread| thread.join().unwrap());
+        for (file, runtime) in &self.kept {
+            fs::write(file, runtime).expect("a file of the scheduler");
+        }
+    }
+}
+
+/// In so many rounds writing must have stopped until all had forked.
+const STOPPED: usize = 8;
+/// Where the scheduler keeps time for others, and where all tests' tasks wait at once, the work queue comes to run.
+const MOST_ROUNDS: usize = 200;
+
+/// Writing stops and goes on where it stopped, by the address of the processes' memory. A child that comes in
+/// between, below that place, has the bits as its parent had them, to which the kernel may not have come yet.
+/// Where a child's memory is, is a matter of chance: so each child must have its bits right when it begins to run.
+fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
+    let cpus = os::cpus();
+    os::run_on(cpus[0]);
+    tasks::be_first();
+    // Twice as many as are written to at once.
+    let mut crowd = Crowd::new("st_deferred_young", 1, 2 * PINS_AT_ONCE);
+    let mut stopped = 0;
+    for round in 0..MOST_ROUNDS {
+        touch(&crowd.words);
+        let (word, value, enable) = [("set", u32::MAX, "1"), ("clear", 0, "0")][round % 2];
+        let rest = Rest::of(&cpus[1..]);
+        Tracer::top()
+            .set(&crowd.event.name, "enable", enable)
+            .unwrap();
+        for child in &mut crowd.children {
+            child.line.say(&format!("fork {word}"));
+            child.line.hear("forked");
+        }
+        let address = crowd.words.address();
+        let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(value);
+        let written = crowd.children.iter().filter(is_written).count();
+        drop(rest);
+        for child in &mut crowd.children {
+            child.line.say("join");
+            child.line.hear("joined");
+        }
+        crowd.all_see(word);
+        stopped += usize::from((1..crowd.children.len()).contains(&written));
+        if stopped >= STOPPED && word == "clear" {
+            println!("  # {stopped} of {} rounds", round + 1);
+            return;
+        }
+    }
+    panic!("in {stopped} rounds of {MOST_ROUNDS} writing had stopped until all had forked");
+}
+
+/// While the work queue rests, the listing shows each bit as set or as due.
+fn each_bit_that_is_not_written_yet_is_shown_as_due() {
+    let cpus = os::cpus();
+    os::run_on(cpus[0]);
+    tasks::be_first();
+    let mut crowd = Crowd::new("st_deferred_shown", 1, 2 * PINS_AT_ONCE);
+    let top = Tracer::top();
+    for _ in 0..MOST_ROUNDS {
+        touch(&crowd.words);
+        let rest = Rest::of(&cpus[1..]);
+        top.set(&crowd.event.name, "enable", "1").unwrap();
+        let listing = fs::read_to_string(REGISTRATIONS).unwrap();
+        drop(rest);
+        let lines = || {
+            let ours = |line: &&str| line.starts_with("st_deferred_shown ");
+            listing.lines().filter(ours)
+        };
+        let (set, due) = (
+            lines().filter(|line| line.ends_with(" set")).count(),
+            lines()
+                .filter(|line| line.ends_with(" clear repair"))
+                .count(),
+        );
+        let other =
+            lines().find(|line| !line.ends_with(" set") && !line.ends_with(" clear repair"));
+        assert_eq!(other, None, "neither written nor due");
+        crowd.all_see("set");
+        top.disable(&crowd.event.name);
+        crowd.all_see("clear");
+        // More than the bits of pages that are still shared since a fork.
+        if set > 0 && due > 2 * crowd.children.len() {
+            return;
+        }
+    }
+    panic!("in {MOST_ROUNDS} rounds all was written before it was looked at");
+}
+
+/// How many sets without processes a task may lock while it holds the trace core's locks: of 512 units, each
+/// costs 8.
+const SETS_AT_ONCE: usize = 512 / 8;
+
+/// A child that is being forked is in no set's list yet; its parent, which changes what it has registered, is in
+/// one of its own then. So it leaves sets behind in which there is no process.
+fn sets_without_processes_are_passed_few_at_once() {
+    const SETS: usize = 150;
+    const NAME: &str = "st_deferred_sets";
+    let mut process = child::fork(|line| {
+        let event = Event::new(&format!("{NAME} u32 a"));
+        let (faults, ids, other) = (Userfault::new(), Mapping::kept(1), Mapping::kept(1));
+        faults.guard(&ids, Guard::Missing);
+        thread::scope(|scope| {
+            for set in 0..SETS {
+                let address = ids.address();
+                scope.spawn(move || {
+                    let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, address).unwrap();
+                    if pid == 0 {
+                        os::exit_now(0);
+                    }
+                    assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
+                });
+                wait::until("a fork to be stalled", || faults.next_fault().is_some());
+                let text = format!("{NAME}_other u32 a");
+                let at = other.address() + 4 * set as u64;
+                event.data.register_text(&text, at, 0).unwrap();
+            }
+            line.say("stalled");
+            line.hear("go on");
+            faults.fill(ids.address(), 0);
+        });
+        line.say("done");
+    });
+    process.line.hear("stalled");
+    let tracer = Tracer::instance("st_deferred_tracer");
+    // Where locks are watched, a macro stands before it.
+    let watched = std::path::Path::new("/proc/lockdep_stats").exists();
+    let try_lock = ["mutex_trylock", "_mutex_trylock_nest_lock"][usize::from(watched)];
+    tracer.control("set_ftrace_filter", try_lock);
+    tracer.control("set_ftrace_pid", &std::process::id().to_string());
+    tracer.control("current_tracer", "function");
+    let top = Tracer::top();
+    top.enable(NAME);
+    let trace = tracer.text("trace");
+    tracer.control("current_tracer", "nop");
+    let sets = trace.matches(&format!(" {try_lock} <-")).count();
+    assert!(
+        (1..=SETS_AT_ONCE).contains(&sets),
+        "{sets} sets were locked"
+    );
+    top.disable(NAME);
+    process.line.say("go on");
+    process.line.hear("done");
+    process.join();
+}
+
+/// With `--long` a hundred thousand bits in a thousand processes.
+fn what_is_not_written_yet_is_shown_as_due() {
+    let (words, processes) = if harness::is_long() {
+        (3125, 1000)
+    } else {
+        (250, 100)
+    };
+    let mut crowd = Crowd::new("st_deferred_crowd", words, processes);
+    let is_due = |line: &str| line.starts_with("st_deferred_crowd ") && line.ends_with(" repair");
+    // Those of this process, at least.
+    let shows_due = || {
+        let listing = BufReader::new(File::open(REGISTRATIONS).unwrap());
+        let mut lines = listing.lines().take(32 * words + 100);
+        lines.any(|line| is_due(&line.unwrap()))
+    };
+    let name = crowd.event.name.clone();
+    let toggler = child::fork(|_| {
+        let top = Tracer::top();
+        loop {
+            top.enable(&name);
+            top.disable(&name);
+        }
+    });
+    wait::until("a bit to be shown as due", shows_due);
+    toggler.kill();
+    Tracer::top().disable(&crowd.event.name);
+    crowd.all_see("clear");
+    // Made when no other child is forked any more: its page is this process's alone.
+    let other = Event::new("st_deferred_beside u32 a");
+    assert!((0..5).any(|_| switch_beside(&mut crowd, &other)));
+    assert!(!shows_due(), "all is written, and shown as due");
+}

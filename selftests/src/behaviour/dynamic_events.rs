@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lines of `dynamic_events`: making, listing and deleting events by text.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::memory::Mapping;
+use crate::kit::os;
+use crate::kit::status::Status;
+use crate::kit::tracefs;
+use std::fs::File;
+use std::io::Read;
+
+tests!("dynamic_events":
+    lines_longer_than_511_bytes_are_einval,
+    the_size_of_a_struct_is_a_number,
+    deletes_an_event_that_is_not_used_any_more,
+    what_is_listed_can_be_written_back,
+    a_line_that_makes_an_event_needs_the_capability,
+    what_is_referred_to_is_busy_before_it_is_persistent,
+);
+
+fn what_is_referred_to_is_busy_before_it_is_persistent() {
+    const NAME: &str = "st_dyn_probed";
+    dynamic::run("u:st_dyn_probed u32 a").unwrap();
+    // Not attached to the event, as it is not enabled, but the event cannot go before it.
+    dynamic::run("e:st_kinds/st_dyn_eprobe user_events/st_dyn_probed a=$a:u32").unwrap();
+    let is_refused = |want| {
+        let child = child::fork(|_| {
+            os::keep_capabilities(0);
+            assert_eq!(Data::open().delete(NAME), Err(want));
+        });
+        child.join();
+        assert!(tracefs::event_exists(NAME));
+    };
+    is_refused(Errno::EBUSY);
+    dynamic::run("-:st_kinds/st_dyn_eprobe").unwrap();
+    is_refused(Errno::EPERM);
+    Data::open().delete(NAME).unwrap();
+}
+
+/// The event stays: so it takes what an event that a program makes stay takes.
+fn a_line_that_makes_an_event_needs_the_capability() {
+    let child = child::fork(|_| {
+        os::keep_capabilities(0);
+        for line in [
+            "u:st_dyn_capable u32 a",
+            "u:user_events/st_dyn_capable u32 a",
+        ] {
+            assert_eq!(dynamic::run(line), Err(Errno::EPERM), "{line}");
+        }
+        // What the line says is looked at first.
+        assert_eq!(dynamic::run("u:st_dyn_capable u33 a"), Err(Errno::EINVAL));
+    });
+    child.join();
+    assert!(!tracefs::event_exists("st_dyn_capable"));
+    assert_eq!(dynamic::user_lines(), [""; 0]);
+}
+
+fn lines_longer_than_511_bytes_are_einval() {
+    let fields: Vec<_> = (0..41).map(|i| format!("u8 abcdef{i:02}")).collect();
+    let text = |name: &str| format!("{name} {}", fields.join(";"));
+    let (longest, longer) = ("st_dyn_long_abcdefg", "st_dyn_long_abcdefgh");
+    assert_eq!(text(longest).len(), 511);
+    assert_eq!(dynamic::run(&format!("u:{}", text(longest))), Ok(()));
+    assert_eq!(Data::open().delete(longest), Ok(()));
+    let got = dynamic::run(&format!("u:{}", text(longer)));
+    assert_eq!(got, Err(Errno::EINVAL));
+    // The space behind a semicolon of a description does not count.
+    let spaced = |name: &str| format!("u:{}", text(name).replace(';', "; "));
+    assert_eq!(dynamic::run(&spaced(longest)), Ok(()));
+    assert_eq!(Data::open().delete(longest), Ok(()));
+    assert_eq!(dynamic::run(&spaced(longer)), Err(Errno::EINVAL));
+    assert_eq!(Status::now().active, 0);
+}
+
+fn the_size_of_a_struct_is_a_number() {
+    // However it was spelled, it is listed in decimal, and deleted as it is listed.
+    for size in ["8", "08", "+8"] {
+        dynamic::run(&format!("u:st_dyn_size struct t a {size}")).unwrap();
+        assert_eq!(dynamic::user_lines(), ["u:st_dyn_size struct t a 8"]);
+        for other in ["8", "08", "008"] {
+            let data = Data::open();
+            let page = Mapping::new(1);
+            let text = format!("st_dyn_size struct t a {other}");
+            data.register_text(&text, page.address(), 0).unwrap();
+            data.unregister_bit(page.address(), 0).unwrap();
+        }
+        for line in ["-:st_dyn_size struct t a 08", "-:st_dyn_size struct t a 9"] {
+            assert_eq!(dynamic::run(line), Err(Errno::ENOENT), "{line}");
+        }
+        dynamic::run("-:st_dyn_size struct t a 8").unwrap();
+    }
+    assert_eq!(Status::now().active, 0);
+}
+
+fn deletes_an_event_that_is_not_used_any_more() {
+    // One that is about to go by itself may be deleted too, and then it is gone at once.
+    for _ in 0..50 {
+        let event = Event::new("st_dyn_idle u32 a");
+        event.unregister().unwrap();
+        drop(event);
+        let got = dynamic::run("-:st_dyn_idle u32 a");
+        assert!(matches!(got, Ok(()) | Err(Errno::ENOENT)), "{got:?}");
+        assert!(!tracefs::event_exists("st_dyn_idle"));
+    }
+}
+
+/// Every type there is, and what is listed differently from how it was written.
+const EVERYTHING: [&str; 9] = [
+    "st_dyn_back1",
+    "st_dyn_back2 s8 a;u8 b;s16 c;u16 d;s32 e;u32 f;s64 g;u64 h",
+    "st_dyn_back3 char a; unsigned char b; short c; unsigned short d; int e; unsigned int f",
+    "st_dyn_back4 char[1] a; unsigned char[1024] b; char[010] c; char[0x10] d",
+    "st_dyn_back5 struct tag a 1;;struct other b 4000; ",
+    "st_dyn_back6 __data_loc char[] a; __rel_loc char[] b; __data_loc u64[] c; __rel_loc u8[] d",
+    "st_dyn_back7 __data_loc unsigned char[] a; __rel_loc unsigned int[] b",
+    "st_dyn_back8 u32 a-b.c(d); u8 äöü; u8 {}<>",
+    "st_dyn_back9!$&=~+,;<> u32 a",
+];
+
+/// The format of each event, without its number.
+fn formats(names: &[String]) -> Vec<String> {
+    let format = |name: &String| {
+        let text = tracefs::event_format(name);
+        let lines = text.lines().filter(|line| !line.starts_with("ID: "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    names.iter().map(format).collect()
+}
+
+fn what_is_listed_can_be_written_back() {
+    // Half of them made by lines, half by a program.
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    for (i, text) in EVERYTHING.iter().enumerate() {
+        if i % 2 == 0 {
+            dynamic::run(&format!("u:{text}")).unwrap_or_else(|errno| panic!("{text}: {errno:?}"));
+        } else {
+            let address = page.address() + 4 * i as u64;
+            data.register_text(text, address, 0)
+                .unwrap_or_else(|errno| panic!("{text}: {errno:?}"));
+        }
+    }
+    let listing = listing();
+    let status = Status::now();
+    let names: Vec<String> = status.names().into_iter().map(String::from).collect();
+    assert_eq!(names.len(), EVERYTHING.len());
+    let before = formats(&names);
+
+    for i in (1..EVERYTHING.len()).step_by(2) {
+        let address = page.address() + 4 * i as u64;
+        data.unregister_bit(address, 0).unwrap();
+    }
+    drop(data);
+    dynamic::truncate().unwrap();
+    assert_eq!(tracefs::events_of_tests(), [""; 0]);
+
+    // As a whole, as a shell would do it.
+    dynamic::run(listing.trim_end()).unwrap();
+    assert_eq!(self::listing(), listing);
+    assert_eq!(Status::now(), status);
+    assert_eq!(formats(&names), before);
+    // And the descriptions that programs have still fit.
+    let data = Data::open();
+    for (i, text) in EVERYTHING.iter().enumerate() {
+        let address = page.address() + 4 * i as u64;
+        assert_eq!(data.register_text(text, address, 0), Ok(i as u32), "{text}");
+        data.unregister_bit(address, 0).unwrap();
+    }
+    drop(data);
+    dynamic::truncate().unwrap();
+    assert_eq!(self::listing(), "");
+}
+
+/// The whole text of the file.
+fn listing() -> String {
+    let mut text = String::new();
+    let mut file = File::open(format!("{}/dynamic_events", tracefs::ROOT)).unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Each allocation and each copy of user memory on the way of a call fails once: the call says so,
+//! leaves no trace, and can be made again. Each error that it may say must have come up.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSREG, MULTI_FORMAT, PERSIST};
+use crate::kit::abi::{PROFILE, REGISTRATIONS, STATUS};
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::faults::{self, walk, EITHER, SIGN};
+use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::status::Status;
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{child, os, wait};
+use std::ffi::CString;
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::thread;
+
+tests!("faults::calls":
+    registering.where_there_is(SIGN).limit(900),
+    registering_to_stay.where_there_is(SIGN).limit(900),
+    registering_one_of_many_formats.where_there_is(SIGN).limit(900),
+    registering_one_of_many_to_stay.where_there_is(SIGN).limit(900),
+    registering_again_at_once.where_there_is(SIGN).limit(900),
+    registering_what_is_taken_back_at_random.where_there_is(SIGN).limit(900),
+    unregistering.where_there_is(SIGN).limit(900),
+    deleting.where_there_is(SIGN).limit(900),
+    opening.where_there_is(SIGN).limit(900),
+    writing.where_there_is(SIGN).limit(900),
+    attaching_and_detaching.where_there_is(SIGN).limit(900),
+    perf.where_there_is(SIGN).limit(900),
+    dynamic_events.where_there_is(SIGN).limit(900),
+    reading_the_listings.where_there_is(SIGN).limit(900),
+);
+
+/// Is any event of this name there, alone with it or not?
+fn exists(name: &str) -> bool {
+    tracefs::event_exists(name) || !tracefs::formats_of(name).is_empty()
+}
+
+/// Deletes what stays; waits until it is not used any more.
+#[track_caller]
+fn delete(name: &str) {
+    let data = Data::open();
+    wait::until("an event to be deleted", || {
+        matches!(data.delete(name), Ok(()) | Err(Errno::ENOENT))
+    });
+}
+
+fn registers(name: &str, flags: u16) {
+    faults::allow(0);
+    let page = Mapping::kept(1);
+    let text = CString::new(format!("{name} u32 a; __rel_loc char[] b")).unwrap();
+    let request = Register {
+        flags,
+        ..Register::new(page.address(), text.as_ptr() as u64)
+    };
+    let gone = || {
+        if flags & PERSIST != 0 {
+            delete(name);
+        }
+        wait::until("the event to go", || !exists(name));
+    };
+    walk(name, |fault| {
+        let data = Data::open();
+        let result = fault.fails(EITHER, || data.register(&request));
+        let left = data.unregister_bit(page.address(), 0);
+        match result {
+            Ok(index) => assert_eq!((index, left), (0, Ok(()))),
+            Err(_) => assert_eq!(left, Err(Errno::ENOENT), "fault {}", fault.number),
+        }
+        assert_eq!(page.word(0).load(Ordering::Relaxed), 0);
+        drop(data);
+        gone();
+        let data = Data::open();
+        assert_eq!(data.register(&request), Ok(0), "after {}", fault.number);
+        assert!(exists(name));
+        assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+        drop(data);
+        gone();
+    })
+    .include(EITHER);
+}
+
+fn registering() {
+    registers("st_faults_register", 0);
+}
+
+fn registering_to_stay() {
+    registers("st_faults_persist", PERSIST);
+}
+
+fn registering_one_of_many_formats() {
+    registers("st_faults_multi", MULTI_FORMAT);
+}
+
+fn registering_one_of_many_to_stay() {
+    registers("st_faults_both", PERSIST | MULTI_FORMAT);
+}
+
+/// The work queue looks at one that failed, too, but only when it has seen to those before it, and the
+/// next is there by then. That one stays what it is.
+fn registering_again_at_once() {
+    const NAME: &str = "st_faults_again";
+    const OTHERS: u8 = 32;
+    faults::allow(0);
+    let page = Mapping::kept(1);
+    let words = page.address() + 4;
+    walk(NAME, |fault| {
+        let (others, data) = (Data::open(), Data::open());
+        for bit in 0..OTHERS {
+            let text = format!("st_faults_other{bit}");
+            assert_eq!(others.register_text(&text, words, bit), Ok(bit.into()));
+        }
+        for bit in 0..OTHERS {
+            assert_eq!(others.unregister_bit(words, bit), Ok(()));
+        }
+        drop(others);
+        let text = format!("{NAME} u32 a");
+        let register = || data.register_text(&text, page.address(), 0);
+        if fault.fails(EITHER, register).is_err() {
+            assert_eq!(register(), Ok(0));
+        }
+        wait::until("the others to go", || Status::now().active <= 1);
+        assert_eq!(Status::now().names(), [NAME], "after {}", fault.number);
+        assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+        drop(data);
+        wait::until("the event to go", || !exists(NAME));
+    })
+    .include(EITHER);
+}
+
+/// The index cannot be stored, so what was registered by then is taken back. That takes memory, for a note of the
+/// bit, as there is another thread; each process takes more for that a few times only.
+fn registering_what_is_taken_back_at_random() {
+    const NAME: &str = "st_faults_back";
+    const PROCESSES: usize = 20;
+    const TIMES: usize = 60;
+    faults::allow(15);
+    for process in 0..PROCESSES {
+        let child = child::fork(|_| {
+            let event = Event::new(&format!("{NAME} u32 a"));
+            let (page, request) = (Mapping::kept(1), Mapping::kept(1));
+            let text = CString::new(format!("{NAME} u32 a")).unwrap();
+            let bytes = Register::new(page.address(), text.as_ptr() as u64).bytes();
+            request.put(0, &bytes);
+            request.protect(libc::PROT_READ);
+            let (end, ends) = mpsc::channel::<()>();
+            let other = thread::spawn(move || ends.recv());
+            let mut taken_back = 0;
+            for time in 0..TIMES {
+                faults::at_random(true);
+                let result = os::ioctl(&event.data.file, DIAG_IOCSREG, request.address());
+                faults::at_random(false);
+                let errno = result.expect_err("it cannot store the index");
+                assert!(EITHER.contains(&errno), "{errno:?}");
+                taken_back += usize::from(errno == Errno::EFAULT);
+                let left = event.data.unregister_bit(page.address(), 0);
+                assert_eq!(left, Err(Errno::ENOENT), "process {process}, time {time}");
+            }
+            assert!(taken_back > 0, "nothing was registered");
+            drop(end);
+            let _ = other.join();
+        });
+        child.join();
+    }
+    faults::allow(0);
+    wait_gone(NAME);
+}
+
+fn unregistering() {
+    faults::allow(0);
+    let event = Event::new("st_faults_unregister u32 a");
+    let request = Unregister::new(event.page.address() + 4, 7);
+    let text = "st_faults_unregister u32 a";
+    Tracer::top().enable(&event.name);
+    walk("unregister", |fault| {
+        let register = || event.data.register_text(text, request.disable_addr, 7);
+        assert_eq!(register(), Ok(event.index));
+        let word = event.page.word(4);
+        assert_eq!(word.load(Ordering::Relaxed), 1 << 7);
+        let result = fault.fails(EITHER, || event.data.unregister(&request));
+        if result.is_ok() {
+            assert_eq!(word.load(Ordering::Relaxed), 0);
+        }
+        // It may have come before or after the registration was found.
+        let again = event.data.unregister(&request);
+        let known = [Ok(()), Err(Errno::ENOENT)];
+        assert!(known[usize::from(result.is_ok())..].contains(&again));
+        word.store(0, Ordering::Relaxed);
+    })
+    .include(&[Errno::EFAULT]);
+    Tracer::top().disable(&event.name);
+    event.wait_clear();
+}
+
+fn deleting() {
+    const NAME: &str = "st_faults_delete";
+    faults::allow(0);
+    let data = Data::open();
+    walk("delete", |fault| {
+        dynamic::run(&format!("u:{NAME} u32 a")).expect("create");
+        let result = fault.fails(EITHER, || data.delete(NAME));
+        assert_eq!(exists(NAME), result.is_err(), "fault {}", fault.number);
+        if result.is_err() {
+            assert_eq!(data.delete(NAME), Ok(()));
+        }
+        assert!(!exists(NAME));
+    })
+    .include(&[Errno::EFAULT]);
+}
+
+fn opening() {
+    faults::allow(0);
+    walk("open", |fault| {
+        let open = || fs::File::open(crate::kit::abi::DATA).map_err(Errno::from);
+        if fault.fails(EITHER, open).is_err() {
+            open().expect("open again");
+        }
+    })
+    .include(EITHER);
+}
+
+/// Records of two sizes that fit on a stack, and of one that does not.
+fn writing() {
+    faults::allow(0);
+    let event = Event::new("st_faults_write u32 a");
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    let perf = Perf::open(event.id(), SELF, ANY_CPU).expect("perf");
+    let mut expected = 0;
+    for length in [4, 100, 3000] {
+        let record = [&event.index.to_ne_bytes()[..], &vec![7; length]].concat();
+        // In one part, with the index in two, and with it in one of its own.
+        for cut in [0, 2, 4] {
+            let (start, rest) = record.split_at(cut);
+            let failures = walk(&format!("write of {length} bytes, cut at {cut}"), |fault| {
+                let before = perf.count();
+                let result = fault.fails(EITHER, || event.data.writev(&[start, rest]));
+                assert_eq!(perf.count() - before, u64::from(result.is_ok()));
+                expected += usize::from(result.is_ok());
+                assert_eq!(event.data.writev(&[start, rest]), Ok(4 + length));
+                expected += 1;
+            });
+            // Memory is asked for where the record does not fit on the stack.
+            failures.include(match length {
+                3000 => EITHER,
+                _ => &[Errno::EFAULT],
+            });
+        }
+    }
+    assert_eq!(top.take_records(event.id()).len(), expected);
+    top.disable(&event.name);
+}
+
+fn attaching_and_detaching() {
+    faults::allow(0);
+    let event = Event::new("st_faults_toggle u32 a");
+    let top = Tracer::top();
+    // The kernel notes the names of processes for ftrace. It warns when it stops doing so after it
+    // had no memory to begin, which is no matter of the events.
+    top.control("options/record-cmd", "0");
+    for value in ["1", "0"] {
+        walk(&format!("enable set to {value}"), |fault| {
+            match value {
+                "1" => top.disable(&event.name),
+                _ => top.enable(&event.name),
+            }
+            let toggle = || top.set(&event.name, "enable", value);
+            let _ = fault.fails(EITHER, toggle);
+            let on = top.get(&event.name, "enable").starts_with('1');
+            if !fault.met {
+                assert_eq!(on, value == "1");
+            }
+            wait::until("the bit to be as the event is", || event.bit() == on);
+            top.enable(&event.name);
+            event.wait_set();
+            top.disable(&event.name);
+            event.wait_clear();
+        })
+        .include(&[Errno::EFAULT]);
+    }
+    top.control("options/record-cmd", "1");
+}
+
+fn perf() {
+    faults::allow(0);
+    let event = Event::new("st_faults_perf u32 a");
+    let id = event.id();
+    walk("perf_event_open", |fault| {
+        let open = || Perf::open(id, SELF, ANY_CPU);
+        match fault.fails(EITHER, open) {
+            Ok(perf) => {
+                event.wait_set();
+                drop(perf);
+            }
+            Err(_) => {
+                event.wait_clear();
+                drop(open().expect("perf again"));
+            }
+        }
+        event.wait_clear();
+    })
+    .include(EITHER);
+}
+
+fn dynamic_events() {
+    const NAME: &str = "st_faults_dynamic";
+    faults::allow(0);
+    let (create, remove) = (format!("u:{NAME} u32 a"), format!("-:{NAME}"));
+    walk("dynamic_events, create", |fault| {
+        let result = fault.fails(EITHER, || dynamic::run(&create));
+        assert_eq!(exists(NAME), result.is_ok(), "fault {}", fault.number);
+        if result.is_err() {
+            dynamic::run(&create).expect("create again");
+        }
+        dynamic::run(&remove).expect("delete");
+    })
+    .include(EITHER);
+    walk("dynamic_events, delete", |fault| {
+        dynamic::run(&create).expect("create");
+        let result = fault.fails(EITHER, || dynamic::run(&remove));
+        assert_eq!(exists(NAME), result.is_err(), "fault {}", fault.number);
+        if result.is_err() {
+            dynamic::run(&remove).expect("delete again");
+        }
+    })
+    .include(EITHER);
+    wait_gone(NAME);
+}
+
+fn reading_the_listings() {
+    faults::allow(0);
+    let _event = Event::new("st_faults_listing u32 a");
+    for file in [STATUS, PROFILE, REGISTRATIONS] {
+        let read = || fs::read(file).map_err(Errno::from);
+        let whole = read().expect("read");
+        walk(file, |fault| {
+            if let Ok(text) = fault.fails(EITHER, read) {
+                assert_eq!(text, whole, "fault {}", fault.number);
+            }
+            assert_eq!(read().as_ref(), Ok(&whole), "after {}", fault.number);
+        })
+        .include(EITHER);
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Forks and execs while allocations fail: a child that comes to be has all registrations, and so
+//! has a process that goes on because it cannot execute a program.
+
+use crate::harness::tests;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::faults::{self, walk, SIGN};
+use crate::kit::fork_tree::toggle;
+use crate::kit::memory::Mapping;
+use crate::kit::{os, tasks};
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+
+tests!("faults::processes":
+    better_than_c_11_whichever_allocation_of_a_fork_fails.where_there_is(SIGN).limit(900),
+    better_than_c_11_allocations_of_the_child_fail_at_random.where_there_is(SIGN).limit(900),
+    whichever_allocation_of_an_exec_fails.where_there_is(SIGN).limit(900),
+);
+
+const BITS: u64 = 40;
+
+/// An event with several registrations of this process.
+fn registered(name: &str) -> (Event, Mapping) {
+    let event = Event::new(&format!("{name} u32 a"));
+    let page = Mapping::kept(1);
+    for bit in 0..BITS {
+        let text = format!("{name} u32 a");
+        let address = page.address() + 4 * bit;
+        event.data.register_text(&text, address, 3).unwrap();
+    }
+    (event, page)
+}
+
+/// Is everything registered? It is not afterwards.
+fn all_there(event: &Event, page: &Mapping) -> bool {
+    let all = (0..BITS).all(|bit| {
+        let address = page.address() + 4 * bit;
+        event.data.unregister_bit(address, 3) == Ok(())
+    });
+    all && event.unregister() == Ok(())
+}
+
+/// In a child: ends well if everything is registered.
+fn judge(event: &Event, page: &Mapping) -> ! {
+    os::exit_now(if all_there(event, page) { 0 } else { 1 })
+}
+
+/// What a fork says that cannot be.
+const REFUSED: &[Errno] = &[Errno::ENOMEM, Errno::EAGAIN];
+
+fn better_than_c_11_whichever_allocation_of_a_fork_fails() {
+    faults::allow(0);
+    let (event, page) = registered("st_failing_nth");
+    let mut made = 0;
+    walk("fork", |fault| {
+        let pid = fault.fails(REFUSED, || {
+            let pid = tasks::clone(0);
+            if pid == Ok(0) {
+                judge(&event, &page);
+            }
+            pid
+        });
+        if let Ok(pid) = pid {
+            made += 1;
+            assert_eq!(os::wait(pid, 0), Ok((pid, 0)), "fault {}", fault.number);
+        }
+    })
+    .include(&[Errno::ENOMEM]);
+    println!("  # {made} children had all registrations");
+    toggle(&event, &mut []);
+}
+
+fn better_than_c_11_allocations_of_the_child_fail_at_random() {
+    const CHILDREN: usize = 100;
+    let (event, page) = registered("st_failing_child");
+    // Few, as most forks fail before the child is made.
+    faults::allow(3);
+    let (mut failed, mut made) = (0, 0);
+    while made < CHILDREN {
+        faults::at_random(true);
+        let pid = tasks::clone(0);
+        faults::at_random(false);
+        match pid {
+            // What it inherited was made before it came here, by allocations that could fail.
+            Ok(0) => judge(&event, &page),
+            Ok(pid) => {
+                made += 1;
+                assert_eq!(os::wait(pid, 0), Ok((pid, 0)), "child {made}");
+            }
+            Err(errno) => {
+                failed += 1;
+                assert!(REFUSED.contains(&errno), "{errno:?}");
+            }
+        }
+    }
+    faults::allow(0);
+    println!("  # {failed} forks failed, {made} children had all registrations");
+    toggle(&event, &mut []);
+}
+
+/// How a child ends that could not execute a program: with all its registrations, or not.
+const STAYED: i32 = 70;
+const LOST: i32 = 71;
+
+/// A program that only ends, in memory: to load one from the host's files would bring faults of its
+/// own.
+fn smallest_program() -> File {
+    const BASE: u64 = 0x40_0000;
+    const HEADERS: u64 = 64 + 56;
+    // mov $60, %eax; xor %edi, %edi; syscall
+    const EXIT: [u8; 9] = [0xb8, 0x3c, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05];
+    let size = HEADERS + EXIT.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+    elf.resize(16, 0);
+    // An executable for x86-64, version 1.
+    elf.extend([2u16, 62, 1, 0].iter().flat_map(|half| half.to_le_bytes()));
+    // Its entry, its program headers, and no section headers.
+    let longs = [BASE + HEADERS, 64, 0];
+    elf.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+    // No flags; the sizes of the headers, of which there is one.
+    let halves = [0u16, 0, 64, 56, 1, 0, 0, 0];
+    elf.extend(halves.iter().flat_map(|half| half.to_le_bytes()));
+    // To be loaded, read and executed, as a whole.
+    elf.extend([1u16, 0, 5, 0].iter().flat_map(|half| half.to_le_bytes()));
+    let longs = [0, BASE, BASE, size, size, 0x1000];
+    elf.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+    elf.extend(EXIT);
+    let mut file = os::memory_file(0);
+    file.write_all(&elf).expect("write the program");
+    // It must not be open for writing anywhere.
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("open the program")
+}
+
+fn whichever_allocation_of_an_exec_fails() {
+    // The program meets the fault, too, if the exec did not; so nothing here can say when the last
+    // one was met. After so many in a row that began the program, that was it.
+    const ENOUGH: u32 = 40;
+    faults::allow(0);
+    let (event, page) = registered("st_failing_exec");
+    let file = smallest_program();
+    let program = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+    let (mut number, mut begun, mut stayed, mut killed) = (0, 0, 0, 0);
+    while begun < ENOUGH {
+        number += 1;
+        let pid = tasks::clone(0).expect("fork");
+        if pid == 0 {
+            faults::ask(number);
+            let _ = tasks::execute(&program);
+            faults::ask(0);
+            os::exit_now(match all_there(&event, &page) {
+                true => STAYED,
+                false => LOST,
+            });
+        }
+        let (_, status) = os::wait(pid, 0).expect("wait");
+        assert_ne!(status, LOST << 8, "fault {number}");
+        if status == STAYED << 8 {
+            stayed += 1;
+            begun = 0;
+        } else if status & 0x7f != 0 {
+            // Past the point of no return.
+            killed += 1;
+            begun = 0;
+        } else {
+            begun += 1;
+        }
+    }
+    println!("  # {number} execs: {stayed} failed with all registrations, {killed} were killed");
+    assert!(stayed > 0, "no exec failed");
+    toggle(&event, &mut []);
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Allocations of the whole machine fail while workers write bits: in none of these may a bit be lost. What the nth
+//! fault of a thread shows ([`calls`](super::calls)) never reaches a worker.
+
+use crate::harness::tests;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::faults::{self, SIGN};
+use crate::kit::fork_tree::{end, fork, tell, toggle};
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{abi, child, wait};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::Duration;
+
+tests!("faults::workers":
+    no_bit_is_lost_while_there_is_hardly_a_page.where_there_is(SIGN).limit(900),
+    no_bit_is_lost_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
+    no_event_is_lost_or_left_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
+);
+
+const PAGES: usize = 32;
+
+/// Bits of an event on as many pages, which nothing has touched when they are dropped.
+struct Bits {
+    event: Event,
+    pages: Mapping,
+    /// Open before anything fails.
+    enable: File,
+}
+
+impl Bits {
+    fn new(name: &str) -> Bits {
+        // The kernel notes the names of processes for ftrace, and warns when it stops that after it could not begin.
+        Tracer::top().control("options/record-cmd", "0");
+        let event = Event::new(&format!("{name} u32 a"));
+        let pages = Mapping::kept(PAGES);
+        for page in 0..PAGES {
+            let address = pages.address() + (page * PAGE) as u64;
+            let text = format!("{name} u32 a");
+            event.data.register_text(&text, address, 3).unwrap();
+        }
+        let path = Tracer::top().file(name, "enable");
+        let enable = OpenOptions::new().write(true).open(path);
+        Bits {
+            event,
+            pages,
+            enable: enable.expect("open"),
+        }
+    }
+
+    fn drop_pages(&self) {
+        self.pages.advise(libc::MADV_DONTNEED).unwrap();
+        self.event.page.advise(libc::MADV_DONTNEED).unwrap();
+    }
+
+    /// Switches the event, where that may take memory that there is not.
+    fn switch(&mut self, on: bool) {
+        let value = if on { "1" } else { "0" };
+        while self.enable.write_all(value.as_bytes()).is_err() {}
+    }
+
+    /// All bits come to say so, with no other change.
+    #[track_caller]
+    fn come_to_be(&self, on: bool) {
+        let want = if on { 1 << 3 } else { 0 };
+        let is_so = |page| self.pages.word(page * PAGE).load(Ordering::Relaxed) == want;
+        // Not looked at before: that would bring them in.
+        wait::until("the kernel to bring all pages in", || {
+            self.pages.resident() == PAGES
+        });
+        wait::until("all bits to be right", || (0..PAGES).all(is_so));
+        wait::until("the first one to be right", || self.event.bit() == on);
+    }
+}
+
+impl Drop for Bits {
+    fn drop(&mut self) {
+        Tracer::top().control("options/record-cmd", "1");
+    }
+}
+
+/// With hardly a page to be had, most tries of a worker fail. What it tried for comes when there are pages again. Not all
+/// fail: attaching may need one.
+fn no_bit_is_lost_while_there_is_hardly_a_page() {
+    let mut bits = Bits::new("st_failing_pages");
+    for round in 0..4 {
+        let on = round % 2 == 0;
+        // The pages must have been there, or clearing the bit of none is nothing to be done.
+        bits.drop_pages();
+        let failing = faults::Everywhere::fail(&[("fail_page_alloc", 90)]);
+        bits.switch(on);
+        sleep(Duration::from_millis(500));
+        let met = failing.end();
+        assert!(met > 0, "round {round}: nothing failed");
+        bits.come_to_be(on);
+        println!("  # round {round}: {met} allocations failed");
+    }
+    toggle(&bits.event, &mut []);
+}
+
+fn no_bit_is_lost_while_allocations_fail_at_random() {
+    const ROUNDS: usize = 12;
+    let mut bits = Bits::new("st_failing_random");
+    let mut children = vec![fork(&bits.event), fork(&bits.event)];
+    let mut met = 0;
+    for round in 0..ROUNDS {
+        tell(&mut children, "drop");
+        bits.drop_pages();
+        let failing = faults::Everywhere::fail(&[("failslab", 20), ("fail_page_alloc", 50)]);
+        // The last change counts.
+        for change in 0..6 {
+            bits.switch((round + change) % 2 != 0);
+        }
+        sleep(Duration::from_millis(200));
+        met += failing.end();
+        let on = (round + 5) % 2 != 0;
+        bits.come_to_be(on);
+        tell(&mut children, if on { "set" } else { "clear" });
+    }
+    println!("  # {met} allocations failed");
+    assert!(met > 10 * ROUNDS as u64, "only {met} allocations failed");
+    bits.switch(false);
+    bits.event.wait_clear();
+    toggle(&bits.event, &mut children);
+    end(children);
+}
+
+/// Events go by work of the queue, too, and processes are found to have ended there.
+fn no_event_is_lost_or_left_while_allocations_fail_at_random() {
+    const ROUNDS: usize = 20;
+    const NAME: &str = "st_failing_events";
+    let stays = Event::new("st_failing_stays u32 a");
+    let mut met = 0;
+    for round in 0..ROUNDS {
+        let mut user = child::fork(|line| {
+            let event = Event::new(&format!("{NAME} u32 a"));
+            // A second one, which leaves later.
+            let mut other = child::fork(|line| drop(line.listen()));
+            line.say("registered");
+            line.hear("end");
+            other.line.say("end");
+            drop((event, other));
+        });
+        user.line.hear("registered");
+        let failing = faults::Everywhere::fail(&[("failslab", 20), ("fail_page_alloc", 20)]);
+        user.kill();
+        sleep(Duration::from_millis(50));
+        met += failing.end();
+        wait_gone(NAME);
+        assert!(tracefs::event_exists(&stays.name), "round {round}");
+    }
+    println!("  # {met} allocations failed");
+    assert!(met > 0, "nothing failed");
+    let listing = std::fs::read_to_string(abi::REGISTRATIONS).expect("the listing");
+    assert!(!listing.contains(NAME), "{listing}");
+    toggle(&stays, &mut []);
+}

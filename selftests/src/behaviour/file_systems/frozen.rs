@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Beneath a freeze a task that writes to a page of a file waits for the thaw, and no signal ends that.
+
+use super::{sleeps, switch, tell, tell_thread, user, EVENT};
+use crate::harness::Test;
+use crate::kit::abi::REGISTRATIONS;
+use crate::kit::bystanders::Bystanders;
+use crate::kit::child::Child;
+use crate::kit::errno::Errno;
+use crate::kit::event::{is_due, wait_gone};
+use crate::kit::machine::LongSleep;
+use crate::kit::mounts::{self, Kind, Mounted};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{module, os, tasks, wait};
+use std::fs;
+
+pub const TESTS: &[Test] = of_kinds!(
+    beneath_a_freeze_a_sleeping_process_holds_up_nothing:
+        Ext4 OverlayOnExt4 Dax,
+    beneath_a_freeze_a_process_that_runs_waits_alone:
+        Ext4,
+    beneath_a_freeze_a_registering_process_waits_alone:
+        Ext4,
+    beneath_a_freeze_an_unregistering_process_waits_alone:
+        Ext4,
+    beneath_a_freeze_a_kill_ends_a_sleeping_process:
+        Ext4 OverlayOnExt4,
+);
+
+pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
+    "file_systems::beneath_a_freeze_the_module_unloads",
+    beneath_a_freeze_the_module_unloads,
+)
+.limit(400)
+.unless(|| mounts::obstacle(Kind::Ext4))];
+
+/// A process that has a word in a file system, and others that have none. Whatever hangs, the end of the
+/// freeze lets it go: that is dropped first.
+struct Scene {
+    frozen: Option<mounts::Frozen>,
+    user: Child,
+    bystanders: Option<Bystanders>,
+    _mounted: Mounted,
+    _long_sleep: LongSleep,
+}
+
+impl Scene {
+    /// The page of the word is in memory, but clean: the file system has to be asked before it is written.
+    fn new(kind: Kind) -> Scene {
+        let long_sleep = LongSleep::allowed();
+        let mounted = Mounted::new(kind);
+        let bystanders = Bystanders::new(EVENT);
+        let mut user = user(&mounted);
+        tell(&mut user, "register");
+        tell(&mut user, "sync");
+        sleeps(&user);
+        // An overlay passes a freeze on to nothing below it.
+        let disk = Mounted {
+            directory: mounts::DISK.into(),
+        };
+        let frozen = Some(disk.freeze());
+        Scene {
+            frozen,
+            user,
+            bystanders: Some(bystanders),
+            _mounted: mounted,
+            _long_sleep: long_sleep,
+        }
+    }
+
+    #[track_caller]
+    fn beside(&mut self, op: &str, run: impl FnOnce()) {
+        let ops = &mut self.bystanders.as_mut().unwrap().ops;
+        ops.has(op, run);
+        ops.judge(|| drop(self.frozen.take()));
+    }
+
+    /// Everything that others do can be done, and no worker of the kernel waits for a page.
+    #[track_caller]
+    fn others_carry_on(&mut self) {
+        let bystanders = self.bystanders.as_mut().unwrap();
+        bystanders.carry_on();
+        bystanders.ops.judge(|| drop(self.frozen.take()));
+        self.beside("no worker of the module stays in a page fault", || {
+            wait::until("the end of their faults", || {
+                tasks::workers_in_faults("user_events").is_empty()
+            });
+        });
+    }
+
+    /// The event is switched, and the bit cannot follow.
+    #[track_caller]
+    fn switch_on(&mut self) {
+        self.beside("ftrace attaches", || Tracer::top().enable(EVENT));
+        let pid = self.user.pid;
+        self.beside("the bit is listed as due", || {
+            wait::until("the bit to be due", || is_due(pid));
+        });
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, thread: i32) {
+        let pid = self.user.pid;
+        wait::until("the task to wait for the file system", || {
+            tasks::state(pid, thread) == Some('D')
+        });
+    }
+
+    #[track_caller]
+    fn tell(&mut self, word: &str) {
+        tell(&mut self.user, word);
+    }
+
+    #[track_caller]
+    fn switch(&mut self, on: bool) {
+        switch(&mut self.user, on);
+    }
+
+    fn thaw(&mut self) {
+        self.frozen = None;
+    }
+
+    fn kill(&self) {
+        os::kill(self.user.pid, libc::SIGKILL).expect("kill");
+    }
+
+    /// The process has been killed, and goes while all is frozen. So does what it has registered.
+    #[track_caller]
+    fn is_gone(&mut self) {
+        let pid = self.user.pid;
+        self.beside("its registration goes", || {
+            wait::until("its registration to go", || {
+                let listing = fs::read_to_string(REGISTRATIONS).expect("read the listing");
+                let pid = pid.to_string();
+                !listing
+                    .lines()
+                    .any(|line| line.split(' ').nth(1) == Some(&pid))
+            });
+        });
+        if !os::wait_for_end(pid, wait::limit()).expect("wait for the end") {
+            self.thaw();
+            panic!("a killed process stayed");
+        }
+    }
+
+    #[track_caller]
+    fn end(mut self) {
+        self.thaw();
+        self.user.kill();
+        self.bystanders.take().unwrap().end();
+        wait_gone(EVENT);
+    }
+}
+
+fn beneath_a_freeze_a_sleeping_process_holds_up_nothing(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    scene.switch_on();
+    scene.others_carry_on();
+    // The last state is what counts when it can be written.
+    scene.switch_on();
+    scene.thaw();
+    scene.tell("is set");
+    scene.switch(false);
+    scene.end();
+}
+
+fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    scene.switch_on();
+    // On its way back it asks for its page, before it does anything.
+    scene.user.line.say("is set");
+    scene.wait_for(scene.user.pid);
+    scene.others_carry_on();
+    scene.switch_on();
+    scene.thaw();
+    scene.user.line.hear("is set");
+    scene.tell("set");
+    scene.switch(false);
+    scene.end();
+}
+
+fn beneath_a_freeze_a_registering_process_waits_alone(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    let registering = tell_thread(&mut scene.user, "register second");
+    scene.wait_for(registering);
+    scene.others_carry_on();
+    scene.thaw();
+    scene.tell("join");
+    scene.switch(true);
+    scene.tell("second set");
+    scene.switch(false);
+    scene.end();
+}
+
+fn beneath_a_freeze_an_unregistering_process_waits_alone(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    let unregistering = tell_thread(&mut scene.user, "unregister");
+    scene.wait_for(unregistering);
+    scene.others_carry_on();
+    scene.thaw();
+    scene.tell("join");
+    // It is done by then: what is registered again is new.
+    scene.tell("register");
+    scene.switch(true);
+    scene.switch(false);
+    scene.end();
+}
+
+fn beneath_a_freeze_a_kill_ends_a_sleeping_process(kind: Kind) {
+    let mut scene = Scene::new(kind);
+    scene.switch_on();
+    scene.kill();
+    scene.is_gone();
+    scene.others_carry_on();
+    scene.end();
+}
+
+fn beneath_a_freeze_the_module_unloads() {
+    module::load();
+    let mut scene = Scene::new(Kind::Ext4);
+    scene.switch_on();
+    scene.beside("unloading is refused", || {
+        assert_eq!(module::unload(), Err(Errno::EAGAIN));
+    });
+    scene.kill();
+    scene.is_gone();
+    scene.beside("ftrace leaves", || Tracer::top().disable(EVENT));
+    scene.bystanders.take().unwrap().end();
+    wait_gone(EVENT);
+    module::unload_when_idle();
+    assert!(scene.frozen.is_some());
+}

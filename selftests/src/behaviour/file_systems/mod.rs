@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Enable bits in shared mappings of files: a page has to be asked for by a task of the process, from a file
+//! system that writes it back, is frozen, is full, or has lost it.
+//!
+//! FUSE, with a server that does not answer, is in `withheld`.
+
+use crate::harness::Test;
+use crate::kit::abi::Data;
+use crate::kit::child::{self, Child, Line};
+use crate::kit::errno::Errno;
+use crate::kit::event::{is_due, wait_gone};
+use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::mounts::{self, forget_pages, Kind, Mounted, LENGTH};
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait::SetOnDrop;
+use crate::kit::{os, tasks, wait};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Makes a test of each kind of file systems.
+macro_rules! of_kinds {
+    ($($test:ident: $($kind:ident)*),* $(,)?) => {
+        &[$($(Test::new(
+            concat!("file_systems::", stringify!($test), "::", stringify!($kind)),
+            || $test(Kind::$kind),
+        )
+        .limit(400)
+        .unless(|| mounts::obstacle(Kind::$kind))),*),*]
+    };
+}
+
+mod frozen;
+
+pub use frozen::{TESTS as TESTS_OF_FROZEN, TESTS_OF_LOADING};
+
+pub const TESTS: &[Test] = of_kinds!(
+    a_bit_follows_on_pages_in_every_state:
+        Ext4 OverlayOnExt4 OverlayInMemory NineP Dax,
+    a_page_is_brought_in_by_a_task_of_its_process:
+        Ext4 OverlayOnExt4 NineP,
+    a_bit_is_not_lost_while_its_page_is_written_back:
+        Ext4 NineP Dax,
+    a_page_that_finds_no_room_waits_for_the_next_change:
+        Ext4,
+);
+
+const EVENT: &str = "st_fs";
+const TEXT: &str = "st_fs u32 a";
+
+/// Bit 0 of the word at the start of the file's second page.
+const AT: usize = PAGE;
+
+/// What the file holds beside the bit.
+const REST: u32 = 0xa5a5_a5a0;
+
+/// In a process of its own: one that has a word in a file.
+struct User {
+    file: File,
+    pages: Mapping,
+    data: Data,
+}
+
+impl User {
+    fn new(mounted: &Mounted) -> User {
+        let file = mounted.open();
+        let pages = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+        let data = Data::open();
+        User { file, pages, data }
+    }
+
+    fn address(&self) -> u64 {
+        self.pages.address() + AT as u64
+    }
+
+    fn word(&self) -> u32 {
+        self.pages.word(AT).load(Relaxed)
+    }
+
+    /// Nothing of the page is in memory, or in this process's tables.
+    fn forget(&self) {
+        self.pages.advise(libc::MADV_DONTNEED).unwrap();
+        self.file.sync_all().expect("fsync");
+        forget_pages(&self.file).expect("posix_fadvise");
+    }
+
+    fn obey(&self, word: &str) {
+        let bit = || self.word() & 1 != 0;
+        let register = |bit| self.data.register_text(TEXT, self.address(), bit).map(drop);
+        match word {
+            "register" => register(0).expect("register"),
+            "register second" => register(1).expect("register"),
+            "unregister" => {
+                let result = self.data.unregister_bit(self.address(), 0);
+                result.expect("unregister");
+            }
+            "set" => wait::until("the bit to be set", bit),
+            "clear" => wait::until("the bit to be cleared", || !bit()),
+            "second set" => wait::until("the second bit to be set", || self.word() & 2 != 0),
+            "is set" => assert!(bit(), "not set when the process came back"),
+            "is clear" => assert!(!bit(), "not cleared when the process came back"),
+            // What has been written is not there by luck.
+            "fill" => {
+                self.pages.word(AT).fetch_or(REST, Relaxed);
+            }
+            "filled" => assert_eq!(self.word() & !1, REST),
+            // Of the states of a page: dirty; clean, and so not to be written by the page tables;
+            // not in these; not in memory.
+            "write" => self.pages.word(AT + 64).store(1, Relaxed),
+            "sync" => self.file.sync_all().expect("fsync"),
+            "unmap" => self.pages.advise(libc::MADV_DONTNEED).unwrap(),
+            "forget" => self.forget(),
+            // It has no place in the file system any more.
+            "punch" => os::punch_hole(&self.file, AT as i64, PAGE as i64).expect("punch a hole"),
+            "remove" => {
+                let result = self.pages.advise_part(AT, PAGE, libc::MADV_REMOVE);
+                result.expect("MADV_REMOVE");
+            }
+            "truncate" => self.file.set_len(AT as u64).expect("truncate"),
+            "extend" => self.file.set_len(LENGTH as u64).expect("extend"),
+            // It has been in user space.
+            "look" => (),
+            word => panic!("told to {word}"),
+        }
+    }
+
+    /// Does as it is told, by itself or by a thread.
+    fn run(self, line: &mut Line) {
+        child::serve(line, move |word| self.obey(word), |_, _| false)
+    }
+}
+
+fn user(mounted: &Mounted) -> Child {
+    child::fork(|line| User::new(mounted).run(line))
+}
+
+#[track_caller]
+fn tell(user: &mut Child, word: &str) {
+    user.line.say(word);
+    user.line.hear(word);
+}
+
+/// Waits until nothing is to be written to the process. What only its own thread can bring in is due until that next
+/// returns to user space.
+#[track_caller]
+fn settle(user: &mut Child) {
+    wait::until("nothing to be due", || {
+        tell(user, "look");
+        !is_due(user.pid)
+    });
+}
+
+/// Has a thread of the process do something, which may wait at that. Returns its number.
+#[track_caller]
+fn tell_thread(user: &mut Child, word: &str) -> i32 {
+    user.line.say(&format!("thread: {word}"));
+    user.line.listen().parse().expect("a thread")
+}
+
+/// Switches the event, and has the process see it.
+#[track_caller]
+fn switch(user: &mut Child, on: bool) {
+    let top = Tracer::top();
+    if on {
+        top.enable(EVENT);
+        tell(user, "set");
+    } else {
+        top.disable(EVENT);
+        tell(user, "clear");
+    }
+}
+
+/// The word as it is in the file system, by another process, which maps nothing.
+fn stored(mounted: &Mounted) -> u32 {
+    let file = mounted.open();
+    file.sync_all().expect("fsync");
+    forget_pages(&file).expect("posix_fadvise");
+    let mut bytes = [0; 4];
+    file.read_exact_at(&mut bytes, AT as u64).expect("read");
+    u32::from_ne_bytes(bytes)
+}
+
+/// Can a hole be punched into files here?
+fn has_holes(kind: Kind) -> bool {
+    kind != Kind::NineP
+}
+
+fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
+    let mounted = Mounted::new(kind);
+    let mut user = user(&mounted);
+    tell(&mut user, "register");
+    tell(&mut user, "fill");
+    for state in ["write", "sync", "unmap", "forget"] {
+        for on in [true, false] {
+            tell(&mut user, state);
+            switch(&mut user, on);
+            tell(&mut user, "filled");
+            // It is stored with the page, and comes back with it.
+            tell(&mut user, "forget");
+            assert_eq!(stored(&mounted), REST | u32::from(on), "after {state}");
+            tell(&mut user, if on { "is set" } else { "is clear" });
+        }
+    }
+    let holes: &[&str] = if has_holes(kind) {
+        &["punch", "remove"]
+    } else {
+        &[]
+    };
+    for hole in holes {
+        for on in [true, false] {
+            // What is still due would write to the page that follows. A look that comes later writes what the event is
+            // then, which is no harm: while it is on, the bit may be set again.
+            settle(&mut user);
+            tell(&mut user, hole);
+            tell(&mut user, if on { "is clear" } else { "look" });
+            switch(&mut user, on);
+            assert_eq!(stored(&mounted), u32::from(on), "after {hole}");
+        }
+        // What is lost with the page is told by the next change, and not by an older one.
+        switch(&mut user, true);
+        settle(&mut user);
+        tell(&mut user, hole);
+        switch(&mut user, false);
+    }
+    // Behind the end of its file a page cannot be had: that ends nothing, and waits for the next change.
+    tell(&mut user, "truncate");
+    let top = Tracer::top();
+    for _ in 0..2 {
+        top.enable(EVENT);
+        tell(&mut user, "sync");
+        top.disable(EVENT);
+        tell(&mut user, "sync");
+    }
+    settle(&mut user);
+    tell(&mut user, "extend");
+    tell(&mut user, "is clear");
+    for _ in 0..2 {
+        switch(&mut user, true);
+        switch(&mut user, false);
+    }
+    tell(&mut user, "unregister");
+    user.kill();
+    wait_gone(EVENT);
+}
+
+/// A worker of the kernel asks no file system for a page, and so waits for none.
+fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
+    let mounted = Mounted::new(kind);
+    let mut user = user(&mounted);
+    tell(&mut user, "register");
+    let top = Tracer::top();
+    for state in ["sync", "forget"] {
+        for on in [true, false] {
+            tell(&mut user, state);
+            sleeps(&user);
+            if on {
+                top.enable(EVENT);
+            } else {
+                top.disable(EVENT);
+            }
+            stays_due(&user);
+            tell(&mut user, if on { "is set" } else { "is clear" });
+            settle(&mut user);
+        }
+    }
+    user.kill();
+}
+
+/// The process sleeps, and has nothing left to do on its way to user space.
+#[track_caller]
+fn sleeps(user: &Child) {
+    wait::until("the process to sleep", || {
+        tasks::state(user.pid, user.pid) == Some('S')
+    });
+}
+
+/// Its bit is due, and stays so while it sleeps.
+#[track_caller]
+fn stays_due(user: &Child) {
+    wait::until("the bit to be due", || is_due(user.pid));
+    // A worker would have written it in a fraction of that.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert!(is_due(user.pid), "written while its process slept");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
+    const ROUNDS: usize = 40;
+    let mounted = Mounted::new(kind);
+    let user = User::new(&mounted);
+    user.obey("register");
+    user.obey("fill");
+    let done = AtomicBool::new(false);
+    let top = Tracer::top();
+    thread::scope(|scope| {
+        let stop = SetOnDrop(&done);
+        let writer = scope.spawn(|| {
+            let mut rounds = 0;
+            while !done.load(Relaxed) {
+                user.pages.word(AT + 64).fetch_add(1, Relaxed);
+                os::start_writeback(&user.file);
+                user.obey("unmap");
+                forget_pages(&user.file).expect("posix_fadvise");
+                rounds += 1;
+            }
+            rounds
+        });
+        for round in 0..ROUNDS {
+            for on in [true, false] {
+                if on {
+                    top.enable(EVENT);
+                    user.obey("set");
+                } else {
+                    top.disable(EVENT);
+                    user.obey("clear");
+                }
+                user.obey("filled");
+                // Whatever is dropped and read again by the other thread.
+                user.obey("forget");
+                assert_eq!(user.word(), REST | u32::from(on), "in round {round}");
+            }
+        }
+        drop(stop);
+        let rounds = writer.join().unwrap();
+        assert!(rounds >= ROUNDS, "the page was written back {rounds} times");
+    });
+    assert_eq!(stored(&mounted), REST);
+}
+
+fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
+    let mounted = Mounted::new(kind);
+    let mut user = user(&mounted);
+    tell(&mut user, "register");
+    // The block that the hole gives back is taken by others.
+    tell(&mut user, "punch");
+    tell(&mut user, "sync");
+    let filled = mounted.fill();
+    let top = Tracer::top();
+    for _ in 0..2 {
+        top.enable(EVENT);
+        // The process is not killed by it, and finds the bit where it was.
+        tell(&mut user, "is clear");
+        top.disable(EVENT);
+        tell(&mut user, "is clear");
+    }
+    settle(&mut user);
+    let mut other = child::fork(|line| {
+        let user = User::new(&mounted);
+        let register = |bit| user.data.register_text(TEXT, user.address(), bit);
+        assert_eq!(register(3), Err(Errno::EFAULT));
+        line.say("refused");
+        line.hear("again");
+        assert_eq!(register(3), Ok(0));
+    });
+    other.line.hear("refused");
+    drop(filled);
+    // Room is given back with a transaction.
+    tell(&mut user, "sync");
+    other.line.say("again");
+    other.join();
+    for _ in 0..2 {
+        switch(&mut user, true);
+        switch(&mut user, false);
+    }
+    user.kill();
+}

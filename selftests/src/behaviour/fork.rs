@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a forked child has of its parent's registrations.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child::{self, Child};
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
+use crate::kit::memory::Mapping;
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{machine, os, tasks, wait};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+tests!("fork":
+    a_child_has_its_parents_registrations,
+    a_clone_with_the_same_files_has_them,
+    grandchildren_have_them,
+    a_child_of_a_thread_has_them,
+    a_child_has_them_before_its_first_instruction,
+    the_first_call_of_a_child_finds_them,
+    what_a_thread_registers_meanwhile_is_all_there_or_not_at_all,
+    a_child_whose_parent_has_ended_keeps_them,
+    a_child_forked_while_enabled_follows,
+    what_one_process_changes_the_others_keep,
+    the_last_of_a_family_may_change_its_registrations,
+    every_registration_is_inherited,
+    memory_that_a_child_does_not_get_waits_for_the_next_change,
+    memory_that_is_wiped_in_a_child_follows,
+    an_event_goes_with_the_last_of_its_family,
+);
+
+fn a_child_has_its_parents_registrations() {
+    let event = Event::new("st_fork_child u32 a");
+    let mut children = vec![fork(&event), fork(&event)];
+    for _ in 0..3 {
+        toggle(&event, &mut children);
+    }
+    tell(&mut children, "drop");
+    toggle(&event, &mut children);
+    end(children);
+    toggle(&event, &mut []);
+}
+
+fn a_clone_with_the_same_files_has_them() {
+    let event = Event::new("st_fork_clone u32 a");
+    let pid = tasks::clone(libc::CLONE_FILES | libc::CLONE_FS).unwrap();
+    if pid == 0 {
+        event.wait_set();
+        event.page.word(4).store(1, Ordering::Relaxed);
+        event.wait_clear();
+        os::exit_now(0);
+    }
+    let address = event.page.address();
+    let top = Tracer::top();
+    let seen = || tasks::word_of(pid, address + 4);
+    top.enable(&event.name);
+    event.wait_set();
+    wait::until("the child to see its bit set", || seen() == Some(1));
+    top.disable(&event.name);
+    event.wait_clear();
+    assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
+}
+
+fn grandchildren_have_them() {
+    let event = Event::new("st_fork_grand u32 a");
+    let mut children = vec![fork(&event)];
+    for _ in 0..4 {
+        tell(&mut children, "fork");
+        toggle(&event, &mut children);
+    }
+    tell(&mut children, "drop");
+    toggle(&event, &mut children);
+    end(children);
+}
+
+fn a_child_of_a_thread_has_them() {
+    let event = Event::new("st_fork_thread u32 a");
+    // The other thread waits here, and holds no lock.
+    let of_thread = || child::fork(|line| serve(line, &event));
+    let child = thread::scope(|scope| scope.spawn(of_thread).join().unwrap());
+    let mut children = vec![child];
+    toggle(&event, &mut children);
+    toggle(&event, &mut children);
+    end(children);
+}
+
+fn a_child_has_them_before_its_first_instruction() {
+    let event = Event::new("st_fork_first u32 a");
+    let address = event.page.address();
+    let mut parent = fork(&event);
+    tasks::stop_at_fork(parent.pid);
+    parent.line.say("fork");
+    let child = tasks::wait_for_stopped_child(parent.pid);
+    // It was never in user space, and follows all the same.
+    let top = Tracer::top();
+    let is = |bit| move || tasks::word_of(child, address).map(|word| word & 1) == Some(bit);
+    for _ in 0..3 {
+        top.enable(&event.name);
+        wait::until("the bit of the stopped child to be set", is(1));
+        top.disable(&event.name);
+        wait::until("the bit of the stopped child to be cleared", is(0));
+    }
+    tasks::let_go(child);
+    tasks::let_go(parent.pid);
+    parent.line.hear("fork");
+    let mut children = vec![parent];
+    toggle(&event, &mut children);
+    end(children);
+}
+
+fn the_first_call_of_a_child_finds_them() {
+    let event = Event::new("st_fork_call u32 a");
+    let name = event.name.clone();
+    let toggler = child::fork(|_| {
+        let top = Tracer::top();
+        loop {
+            top.enable(&name);
+            top.disable(&name);
+        }
+    });
+    for round in 0..60 {
+        match os::fork().unwrap() {
+            0 => {
+                // EADDRINUSE says that it is there; unregistering, too.
+                let found = if round % 2 == 0 {
+                    event.unregister() == Ok(()) && !event.bit()
+                } else {
+                    let text = format!("{} u32 a", event.name);
+                    let again = event.data.register_text(&text, event.page.address(), 0);
+                    again == Err(Errno::EADDRINUSE)
+                };
+                os::exit_now(if found { 0 } else { 1 });
+            }
+            pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0)), "round {round}"),
+        }
+    }
+    toggler.kill();
+    Tracer::top().disable(&event.name);
+    toggle(&event, &mut []);
+}
+
+fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
+    let event = Event::new("st_fork_meanwhile u32 a");
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    let text = format!("{} u32 a", event.name);
+    let page = Mapping::kept(1);
+    let is_over = AtomicBool::new(false);
+    let mut codes = [0; 5];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let index = event.data.register_text(&text, page.address(), 0);
+                assert_eq!(index, Ok(event.index));
+                assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
+            }
+        });
+        for _ in 0..machine::rounds(1000) {
+            let pid = os::fork().unwrap();
+            if pid == 0 {
+                let is_set = page.word(0).load(Ordering::Relaxed) & 1 != 0;
+                // Only this tells whether the child has inherited it.
+                os::exit_now(match event.data.unregister_bit(page.address(), 0) {
+                    Err(Errno::ENOENT) if is_set => 2,
+                    Err(Errno::ENOENT) => 0,
+                    Ok(()) if is_set => 1,
+                    Ok(()) => 3,
+                    Err(_) => 4,
+                });
+            }
+            let (_, status) = os::wait(pid, 0).unwrap();
+            codes[libc::WEXITSTATUS(status) as usize % 5] += 1;
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let [_, whole, stale, missing, other_errno] = codes;
+    assert_eq!((stale, missing, other_errno), (0, 0, 0), "of {codes:?}");
+    assert_ne!(whole, 0, "no child inherited it: nothing was tried");
+    top.disable(&event.name);
+}
+
+fn a_child_whose_parent_has_ended_keeps_them() {
+    let event = Event::new("st_fork_orphan u32 a");
+    let mut orphan = child::fork(|line| match os::fork().unwrap() {
+        0 => serve(line, &event),
+        _ => os::exit_now(0),
+    });
+    // The parent between has exited; its child talks on the same line.
+    assert_eq!(orphan.wait(), 0);
+    let mut toggle = || {
+        let top = Tracer::top();
+        top.enable(&event.name);
+        tell(std::slice::from_mut(&mut orphan), "set");
+        top.disable(&event.name);
+        tell(std::slice::from_mut(&mut orphan), "clear");
+    };
+    toggle();
+    event.unregister().unwrap();
+    toggle();
+    orphan.line.say("end");
+    orphan.line.hear("end");
+    drop(event);
+    wait_gone("st_fork_orphan");
+}
+
+fn a_child_forked_while_enabled_follows() {
+    let event = Event::new("st_fork_enabled u32 a");
+    let top = Tracer::top();
+    for drop_first in [false, true] {
+        top.enable(&event.name);
+        event.wait_set();
+        if drop_first {
+            // The child begins without the page, and its copy of the bit.
+            event.page.advise(libc::MADV_DONTNEED).unwrap();
+        }
+        let mut children = vec![fork(&event)];
+        if !drop_first {
+            tell(&mut children, "set");
+        }
+        top.disable(&event.name);
+        tell(&mut children, "clear");
+        event.wait_clear();
+        toggle(&event, &mut children);
+        end(children);
+    }
+}
+
+/// A parent and three children, of which the last was forked by the second: what each does,
+/// and what then is registered for each.
+fn what_one_process_changes_the_others_keep() {
+    let event = Event::new("st_fork_change u32 a");
+    let mut family = vec![fork(&event), fork(&event), fork(&event)];
+    toggle(&event, &mut family);
+    let top = Tracer::top();
+    let state = |family: &mut [Child], words: [&str; 4]| {
+        obey(words[0], &event);
+        for (child, word) in family.iter_mut().zip(&words[1..]) {
+            tell(std::slice::from_mut(child), word);
+        }
+    };
+    // Toggles, and sees `words` of the parent and the children while the event is on.
+    let seen = |family: &mut [Child], words: [&str; 4]| {
+        for _ in 0..2 {
+            top.enable(&event.name);
+            state(family, words);
+            top.disable(&event.name);
+            state(family, ["clear"; 4]);
+            state(family, ["second clear"; 4]);
+        }
+    };
+
+    // A child unregisters.
+    tell(&mut family[0..1], "unregister");
+    seen(&mut family, ["set", "clear", "set", "set"]);
+    // The parent registers one more.
+    obey("register second", &event);
+    seen(&mut family, ["second set", "clear", "set", "set"]);
+    seen(
+        &mut family,
+        ["set", "second clear", "second clear", "second clear"],
+    );
+    // A child registers one more; then only one is left in the set that all began with.
+    tell(&mut family[1..2], "register second");
+    seen(&mut family, ["second set", "clear", "second set", "set"]);
+    seen(&mut family, ["set", "second clear", "set", "second clear"]);
+    // The parent unregisters what the others still have.
+    event.unregister().unwrap();
+    seen(&mut family, ["clear", "clear", "set", "set"]);
+    // And what was unregistered can be registered again.
+    tell(&mut family[0..1], "register");
+    seen(&mut family, ["clear", "set", "set", "set"]);
+    assert_eq!(event.unregister(), Err(Errno::ENOENT));
+    // The one that never changed anything does now, and is alone with it.
+    tell(&mut family[2..3], "unregister");
+    seen(&mut family, ["second set", "set", "set", "clear"]);
+    end(family);
+    seen_alone(&event);
+}
+
+/// The parent's second bit is all that is left.
+fn seen_alone(event: &Event) {
+    let top = Tracer::top();
+    top.enable(&event.name);
+    obey("second set", event);
+    assert!(!event.bit());
+    top.disable(&event.name);
+    obey("second clear", event);
+}
+
+fn the_last_of_a_family_may_change_its_registrations() {
+    let event = Event::new("st_fork_last u32 a");
+    for _ in 0..3 {
+        let mut children = vec![fork(&event), fork(&event)];
+        toggle(&event, &mut children);
+        end(children);
+        // The set was shared and is not any more.
+        event.unregister().unwrap();
+        obey("register", &event);
+        toggle(&event, &mut []);
+    }
+    // The child is the last.
+    let mut children = vec![fork(&event)];
+    event.unregister().unwrap();
+    tell(&mut children, "unregister");
+    tell(&mut children, "register");
+    let top = Tracer::top();
+    top.enable(&event.name);
+    tell(&mut children, "set");
+    assert!(!event.bit());
+    top.disable(&event.name);
+    tell(&mut children, "clear");
+    end(children);
+}
+
+fn every_registration_is_inherited() {
+    const WORDS: usize = 500;
+    let first = Event::new("st_fork_many u32 a");
+    let second = Event::new("st_fork_more u32 a");
+    let page = Mapping::kept(WORDS.div_ceil(1024));
+    for word in 0..WORDS {
+        let event = [&first, &second][word % 2];
+        let text = format!("{} u32 a", event.name);
+        let address = page.address() + 4 * word as u64;
+        event.data.register_text(&text, address, 9).unwrap();
+    }
+    // The state of the words in turn is that of the first, of the second event.
+    let wait = |state: [bool; 2]| {
+        let right = |word: usize| {
+            let value = page.word(4 * word).load(Ordering::Relaxed);
+            value == u32::from(state[word % 2]) << 9
+        };
+        wait::until("all bits to follow", || (0..WORDS).all(right));
+    };
+    let run = |line: &mut child::Line| {
+        for state in [[true, false], [true, true], [false, true], [false, false]] {
+            wait(state);
+            line.say("seen");
+        }
+        // It has a set of its own after this, with all of them in it.
+        first.data.unregister_bit(page.address(), 9).unwrap();
+        first.data.unregister_bit(page.address() + 4, 9).unwrap();
+        let left = (2..WORDS).all(|word| {
+            let address = page.address() + 4 * word as u64;
+            first.data.unregister_bit(address, 9) == Ok(())
+        });
+        assert!(left, "what was inherited could not be unregistered");
+    };
+    let mut children = [child::fork(run), child::fork(run)];
+    let top = Tracer::top();
+    let mut all_see = |state| {
+        wait(state);
+        children
+            .iter_mut()
+            .for_each(|child| child.line.hear("seen"));
+    };
+    top.enable(&first.name);
+    all_see([true, false]);
+    top.enable(&second.name);
+    all_see([true, true]);
+    top.disable(&first.name);
+    all_see([false, true]);
+    top.disable(&second.name);
+    all_see([false, false]);
+    children.into_iter().for_each(Child::join);
+    top.enable(&second.name);
+    wait([false, true]);
+    top.disable(&second.name);
+    wait([false, false]);
+}
+
+fn memory_that_a_child_does_not_get_waits_for_the_next_change() {
+    let mut event = Event::new("st_fork_dontfork u32 a");
+    event.page.advise(libc::MADV_DONTFORK).unwrap();
+    let mut child = child::fork(|line| {
+        line.say("forked");
+        line.hear("map");
+        // It is not there, which unmapping does not mind.
+        event.page.unmap();
+        event.page.map_again();
+        line.say("mapped");
+        serve(line, &event);
+    });
+    child.line.hear("forked");
+    toggle(&event, &mut []);
+    child.line.say("map");
+    child.line.hear("mapped");
+    let mut children = vec![child];
+    toggle(&event, &mut children);
+    end(children);
+}
+
+fn memory_that_is_wiped_in_a_child_follows() {
+    let event = Event::new("st_fork_wiped u32 a");
+    event.page.advise(libc::MADV_WIPEONFORK).unwrap();
+    let mut children = vec![fork(&event)];
+    toggle(&event, &mut children);
+    toggle(&event, &mut children);
+    end(children);
+}
+
+fn an_event_goes_with_the_last_of_its_family() {
+    let Event { data, page, .. } = Event::new("st_fork_goes u32 a");
+    // The children would hold it, too.
+    drop(data);
+    let run = |line: &mut child::Line| {
+        line.say("forked");
+        line.hear("end");
+    };
+    let mut children = vec![child::fork(run), child::fork(run)];
+    children
+        .iter_mut()
+        .for_each(|child| child.line.hear("forked"));
+    Data::open().unregister_bit(page.address(), 0).unwrap();
+    for mut child in children {
+        assert!(tracefs::event_exists("st_fork_goes"));
+        child.line.say("end");
+        child.join();
+    }
+    wait_gone("st_fork_goes");
+}

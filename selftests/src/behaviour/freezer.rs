@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes that are frozen, by their control group or as the machine goes to sleep, with bits still to be written.
+
+use crate::harness::{tests, Test};
+use crate::kit::cgroup::{Cgroup, SIGN};
+use crate::kit::child::{self, Child};
+use crate::kit::event::{is_due, wait_gone, Event};
+use crate::kit::fork_tree::{obey, serve};
+use crate::kit::fuse::{self, Server};
+use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::module::nothing_is_left;
+use crate::kit::numbered::{Numbered, Order};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{abi, dynamic, machine, module, tasks, wait};
+use std::fs::{self, File};
+use std::time::{Duration, Instant};
+
+tests!("freezer":
+    a_frozen_process_gets_its_bit.where_there_is(SIGN),
+    a_page_of_a_file_is_written_at_the_thaw.where_there_is(fuse::SIGN),
+    a_process_killed_frozen_leaves_nothing.where_there_is(fuse::SIGN),
+    processes_go_on_when_the_machine_wakes.where_there_is(PM_TEST),
+);
+
+pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
+    "freezer::unloading_beside_a_frozen_process_is_refused_at_once",
+    unloading_beside_a_frozen_process_is_refused_at_once,
+)
+.where_there_is(fuse::SIGN)];
+
+/// How far the kernel goes to sleep before it wakes again.
+const PM_TEST: &str = "/sys/power/pm_test";
+const PM_TEST_DELAY: &str = "/sys/module/suspend/parameters/pm_test_delay";
+
+/// Far longer than anything here takes that waits for no process.
+fn promptly<T>(what: &str, run: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = run();
+    let limit = Duration::from_secs(5) * machine::slowness();
+    assert!(start.elapsed() < limit, "{what} took {:?}", start.elapsed());
+    result
+}
+
+/// A group that can be frozen, with a process.
+struct Frozen {
+    group: Cgroup,
+    child: Child,
+}
+
+impl Frozen {
+    /// Freezes a process.
+    #[track_caller]
+    fn new(name: &str, child: Child) -> Frozen {
+        let group = Cgroup::new(name);
+        group.set("cgroup.procs", &child.pid.to_string());
+        let frozen = Frozen { group, child };
+        frozen.freeze();
+        frozen
+    }
+
+    #[track_caller]
+    fn freeze(&self) {
+        self.group.set("cgroup.freeze", "1");
+        wait::until("the process to be frozen", || self.is_frozen());
+    }
+
+    fn thaw(&self) {
+        self.group.set("cgroup.freeze", "0");
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.group.number("cgroup.events", "frozen") == 1
+    }
+}
+
+/// The work queue needs no task of the process's for anonymous memory.
+fn a_frozen_process_gets_its_bit() {
+    let event = Event::new("st_frozen_anon u32 a");
+    let child = child::fork(|line| serve(line, &event));
+    let mut frozen = Frozen::new(&event.name, child);
+    let pid = frozen.child.pid;
+    let top = Tracer::top();
+    let address = event.page.address();
+    for _ in 0..3 {
+        frozen.thaw();
+        frozen.child.line.say("drop");
+        frozen.child.line.hear("drop");
+        frozen.freeze();
+        assert!(!event.page.is_present_in(pid));
+        promptly("attaching", || top.enable(&event.name));
+        wait::until("the page of the frozen process", || {
+            event.page.is_present_in(pid)
+        });
+        wait::until("its bit", || tasks::word_of(pid, address) == Some(1));
+        promptly("detaching", || top.disable(&event.name));
+        wait::until("its bit to be cleared", || {
+            tasks::word_of(pid, address) == Some(0)
+        });
+        assert!(frozen.is_frozen(), "it has run meanwhile");
+    }
+    frozen.thaw();
+    frozen.child.line.say("end");
+    frozen.child.line.hear("end");
+    frozen.child.join();
+}
+
+/// A process that has registered a page of a file of the server's, and the event.
+fn of_a_file(name: &str, server: &mut Server) -> Child {
+    let mut child = child::fork(|line| {
+        let file = File::options().read(true).write(true).open(fuse::path(0));
+        let file = file.expect("open a file");
+        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+        let mut event = Event::new(&format!("{name} u32 a"));
+        let text = format!("{name} u32 a");
+        event.unregister().expect("unregister");
+        let index = event.data.register_text(&text, page.address(), 0);
+        assert_eq!(index, Ok(event.index));
+        event.page = page;
+        event
+            .page
+            .advise(libc::MADV_DONTNEED)
+            .expect("MADV_DONTNEED");
+        line.say("registered");
+        loop {
+            let word = line.listen();
+            match word.as_str() {
+                "end" => return,
+                word => obey(word, &event),
+            }
+            line.say(&word);
+        }
+    });
+    child.line.hear("registered");
+    // Only the process itself may ask a server for a page.
+    server.drop_pages();
+    child
+}
+
+fn a_page_of_a_file_is_written_at_the_thaw() {
+    const NAME: &str = "st_frozen_file";
+    let mut server = Server::start(1, PAGE);
+    let bystander = Event::new(&format!("{NAME} u32 a"));
+    let child = of_a_file(NAME, &mut server);
+    let mut frozen = Frozen::new(NAME, child);
+    let pid = frozen.child.pid;
+    let top = Tracer::top();
+    for _ in 0..3 {
+        for _ in 0..3 {
+            promptly("attaching", || top.enable(NAME));
+            bystander.wait_set();
+            promptly("detaching", || top.disable(NAME));
+            bystander.wait_clear();
+        }
+        top.enable(NAME);
+        wait::until("the bit to be due", || is_due(pid));
+        promptly("forking and registering", || {
+            let other = child::fork(|_| drop(Event::new("st_frozen_other u32 a")));
+            other.join();
+        });
+        assert!(frozen.is_frozen() && is_due(pid), "it has run meanwhile");
+        frozen.thaw();
+        frozen.child.line.say("set");
+        frozen.child.line.hear("set");
+        wait::until("nothing to be due", || !is_due(pid));
+        top.disable(NAME);
+        frozen.child.line.say("clear");
+        frozen.child.line.hear("clear");
+        frozen.child.line.say("drop");
+        frozen.child.line.hear("drop");
+        server.drop_pages();
+        frozen.freeze();
+    }
+    frozen.thaw();
+    frozen.child.line.say("end");
+    frozen.child.join();
+}
+
+fn a_process_killed_frozen_leaves_nothing() {
+    const NAME: &str = "st_frozen_killed";
+    let mut server = Server::start(1, PAGE);
+    let child = of_a_file(NAME, &mut server);
+    let frozen = Frozen::new(NAME, child);
+    let pid = frozen.child.pid;
+    promptly("attaching", || Tracer::top().enable(NAME));
+    wait::until("the bit to be due", || is_due(pid));
+    assert!(frozen.is_frozen());
+    frozen.child.kill();
+    wait::until("its registration to go", || {
+        let text = fs::read_to_string(abi::REGISTRATIONS).expect("the listing");
+        !text.contains(NAME)
+    });
+    promptly("detaching", || Tracer::top().disable(NAME));
+    wait_gone(NAME);
+}
+
+fn unloading_beside_a_frozen_process_is_refused_at_once() {
+    use crate::kit::errno::Errno;
+    const NAME: &str = "st_frozen_load";
+    module::load();
+    let mut server = Server::start(1, PAGE);
+    let child = of_a_file(NAME, &mut server);
+    let frozen = Frozen::new(NAME, child);
+    let pid = frozen.child.pid;
+    let top = Tracer::top();
+    promptly("attaching", || top.enable(NAME));
+    wait::until("the bit to be due", || is_due(pid));
+    promptly("detaching", || top.disable(NAME));
+    for _ in 0..10 {
+        let refused = promptly("unloading", module::unload);
+        assert_eq!(refused, Err(Errno::EAGAIN));
+    }
+    assert!(frozen.is_frozen(), "it has run meanwhile");
+    frozen.child.kill();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+/// Has the machine begin to go to sleep by freezing all processes but this one, and wake so many seconds later.
+#[track_caller]
+fn nap(state: &str, seconds: u32) {
+    fs::write(PM_TEST_DELAY, seconds.to_string()).expect("how long to sleep");
+    fs::write(PM_TEST, "freezer").expect("freeze only");
+    let slept = fs::write("/sys/power/state", state);
+    fs::write(PM_TEST, "none").expect("as before");
+    slept.unwrap_or_else(|error| panic!("{state}: {error}"));
+}
+
+fn processes_go_on_when_the_machine_wakes() {
+    let states = fs::read_to_string("/sys/power/state").expect("ways to sleep");
+    // Hibernating makes room for an image before it freezes anything, which takes long.
+    let states = states.split_whitespace().filter(|state| *state != "disk");
+    let states: Vec<&str> = states.collect();
+    assert!(states.contains(&"freeze"), "{states:?}");
+    let event = Event::new("st_nap_bits u32 a");
+    let mut child = child::fork(|line| serve(line, &event));
+    let mut tell = |word: &str| {
+        child.line.say(word);
+        child.line.hear(word);
+    };
+    let numbered = Numbered::new("st_nap_records", 2);
+    let name = &numbered.event.name;
+    let tracer = numbered.instance(name, 1024);
+    tracer.enable(name);
+    numbered.event.wait_set();
+    let top = Tracer::top();
+    let mut order = Order::default();
+    numbered.beside(|| {
+        for state in states {
+            numbered.wait_taken(50);
+            tell("drop");
+            event.page.advise(libc::MADV_DONTNEED).unwrap();
+            top.enable(&event.name);
+            nap(state, 1);
+            event.wait_set();
+            tell("set");
+            top.disable(&event.name);
+            nap(state, 0);
+            event.wait_clear();
+            tell("clear");
+            numbered.wait_taken(50);
+            order.see(&numbered.take(&tracer));
+        }
+    });
+    order.judge();
+    assert!(numbered.event.bit(), "the bit is lost");
+    numbered.all_is_recorded(&tracer);
+    tracer.disable(name);
+    numbered.event.wait_clear();
+    // What makes events and tells of them goes on, too.
+    dynamic::run("u:st_nap_made u32 a").expect("make an event");
+    dynamic::run("-:st_nap_made").expect("delete it");
+    tell("end");
+    child.join();
+}

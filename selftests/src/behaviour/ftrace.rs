@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a person sees through tracefs: the trace file, filters, triggers, histograms.
+
+use crate::harness::tests;
+use crate::kit::abi::location;
+use crate::kit::event::Event;
+use crate::kit::os;
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait;
+
+tests!("ftrace":
+    the_trace_shows_every_field,
+    the_trace_shows_strings,
+    the_trace_shows_an_event_without_fields,
+    records_are_byte_for_byte_what_was_written,
+    a_writer_that_moves_has_its_records_in_order,
+    each_attached_instance_gets_the_record,
+    an_instance_that_is_not_attached_gets_nothing,
+    a_filter_on_numbers,
+    a_filter_on_strings,
+    a_filter_on_a_field_that_is_not_there_is_refused,
+    a_histogram_by_value,
+    a_histogram_by_string,
+    a_trigger_sees_the_values,
+    a_trigger_alone_records_nothing,
+    a_trigger_of_another_event_switches_recording_on,
+    set_event_pid_picks_the_writers,
+    records_tell_their_writer,
+);
+
+fn the_trace_shows_every_field() {
+    let event = Event::new("st_ft_fields u8 a; s8 b; u16 c; s32 d; u64 e; s64 f");
+    let tracer = Tracer::instance("st_ft_fields");
+    tracer.enable(&event.name);
+    let payload = [
+        &[2][..],
+        &[5],
+        &1000u16.to_ne_bytes(),
+        &(-2i32).to_ne_bytes(),
+        &1234u64.to_ne_bytes(),
+        &77i64.to_ne_bytes(),
+    ]
+    .concat();
+    event.write(&payload).unwrap();
+    tracer.disable(&event.name);
+    assert_eq!(
+        tracer.lines(&event.name),
+        ["st_ft_fields: a=(2) b=(5) c=0x3e8 (1000) d=0xfffffffe (-2) e=0x4d2 (1234) f=0x4d (77)"]
+    );
+}
+
+fn the_trace_shows_strings() {
+    let event = Event::new("st_ft_strings __data_loc char[] a; char[8] b; __rel_loc char[] c");
+    let tracer = Tracer::instance("st_ft_strings");
+    tracer.enable(&event.name);
+    // 16 bytes of fixed part; "one" starts at 24 of the record, "two!" right after it.
+    let payload = [
+        &location(24, 4)[..],
+        b"middle\0\0",
+        &location(4, 5),
+        b"one\0",
+        b"two!\0",
+    ]
+    .concat();
+    event.write(&payload).unwrap();
+    tracer.disable(&event.name);
+    let lines = tracer.lines(&event.name);
+    // A string is shown up to its NUL; bytes after it that belong to the field are not text.
+    let lines: Vec<_> = lines.iter().map(|line| line.replace('\0', "")).collect();
+    assert_eq!(lines, ["st_ft_strings: a=one b=middle c=two!"]);
+}
+
+fn the_trace_shows_an_event_without_fields() {
+    let event = Event::new("st_ft_none");
+    let tracer = Tracer::instance("st_ft_none");
+    tracer.enable(&event.name);
+    event.write(&[]).unwrap();
+    tracer.disable(&event.name);
+    let text = std::fs::read_to_string("/sys/kernel/tracing/instances/st_ft_none/trace").unwrap();
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| line.contains(" st_ft_none:"))
+        .collect();
+    assert_eq!(lines.len(), 1, "{text}");
+}
+
+fn records_are_byte_for_byte_what_was_written() {
+    let event = Event::new("st_ft_bytes u32 a; u8 b");
+    let tracer = Tracer::instance("st_ft_bytes");
+    tracer.enable(&event.name);
+    let payloads: Vec<Vec<u8>> = (0..50u8)
+        .map(|i| (0..5 + i % 13).map(|j| i ^ j).collect())
+        .collect();
+    for payload in &payloads {
+        event.write(payload).unwrap();
+        assert_eq!(
+            tracer.take_payloads(&event.name, payload.len()),
+            [payload.clone()]
+        );
+    }
+    tracer.disable(&event.name);
+}
+
+fn a_writer_that_moves_has_its_records_in_order() {
+    let event = Event::new("st_ft_moves u32 a");
+    let tracer = Tracer::instance("st_ft_moves");
+    tracer.enable(&event.name);
+    let cpus = os::cpus();
+    let want: Vec<[u8; 4]> = (0..20u32).map(u32::to_ne_bytes).collect();
+    // The last CPU first, whose buffer is read last.
+    for (payload, &cpu) in want.iter().zip(cpus.iter().rev().cycle()) {
+        os::run_on(cpu);
+        event.write(payload).unwrap();
+    }
+    tracer.disable(&event.name);
+    assert_eq!(tracer.take_payloads(&event.name, 4), want);
+}
+
+fn each_attached_instance_gets_the_record() {
+    let event = Event::new("st_ft_each u32 a");
+    let tracers = [
+        Tracer::instance("st_ft_each1"),
+        Tracer::instance("st_ft_each2"),
+    ];
+    tracers.iter().for_each(|tracer| tracer.enable(&event.name));
+    event.write(&[1; 4]).unwrap();
+    tracers[0].disable(&event.name);
+    event.write(&[2; 4]).unwrap();
+    tracers[1].disable(&event.name);
+    assert_eq!(tracers[0].take_payloads(&event.name, 4), [[1; 4]]);
+    assert_eq!(tracers[1].take_payloads(&event.name, 4), [[1; 4], [2; 4]]);
+}
+
+fn an_instance_that_is_not_attached_gets_nothing() {
+    let event = Event::new("st_ft_not u32 a");
+    let tracers = [
+        Tracer::instance("st_ft_not1"),
+        Tracer::instance("st_ft_not2"),
+    ];
+    tracers[0].enable(&event.name);
+    event.write(&[1; 4]).unwrap();
+    tracers[0].disable(&event.name);
+    assert_eq!(tracers[0].take_payloads(&event.name, 4).len(), 1);
+    assert!(tracers[1].take_payloads(&event.name, 4).is_empty());
+}
+
+fn a_filter_on_numbers() {
+    let event = Event::new("st_ft_filter u32 status; s64 delta");
+    let tracer = Tracer::instance("st_ft_filter");
+    tracer
+        .set(&event.name, "filter", "status >= 400 && delta < 0")
+        .unwrap();
+    assert_eq!(
+        tracer.get(&event.name, "filter").trim(),
+        "status >= 400 && delta < 0"
+    );
+    tracer.enable(&event.name);
+    let payload =
+        |status: u32, delta: i64| [&status.to_ne_bytes()[..], &delta.to_ne_bytes()].concat();
+    for (status, delta) in [(200, -1), (404, -5), (500, 5), (0xffff_ffff, -1)] {
+        assert_eq!(
+            event.write(&payload(status, delta)),
+            Ok(16),
+            "filtered out is not an error"
+        );
+    }
+    tracer.disable(&event.name);
+    let want = [payload(404, -5), payload(0xffff_ffff, -1)];
+    assert_eq!(tracer.take_payloads(&event.name, 12), want);
+}
+
+fn a_filter_on_strings() {
+    let event =
+        Event::new("st_ft_match __rel_loc char[] path; char[4] verb; __data_loc char[] user");
+    let tracer = Tracer::instance("st_ft_match");
+    let filter = "path == \"/a\" && verb == \"GET\" && user ~ \"*oo*\"";
+    tracer.set(&event.name, "filter", filter).unwrap();
+    tracer.enable(&event.name);
+    // 12 bytes of fixed part; the path starts after it, at 8 from the end of its field.
+    let payload = |path: &[u8; 3], verb: &[u8; 4], user: &[u8; 4]| {
+        [&location(8, 3)[..], verb, &location(23, 4), path, user].concat()
+    };
+    let good = payload(b"/a\0", b"GET\0", b"foo\0");
+    for bad in [
+        payload(b"/b\0", b"GET\0", b"foo\0"),
+        payload(b"/a\0", b"PUT\0", b"foo\0"),
+        payload(b"/a\0", b"GET\0", b"bar\0"),
+    ] {
+        event.write(&bad).unwrap();
+    }
+    event.write(&good).unwrap();
+    tracer.disable(&event.name);
+    assert_eq!(tracer.take_payloads(&event.name, good.len()), [good]);
+}
+
+fn a_filter_on_a_field_that_is_not_there_is_refused() {
+    let event = Event::new("st_ft_nofield u32 a");
+    let tracer = Tracer::instance("st_ft_nofield");
+    assert!(tracer.set(&event.name, "filter", "b == 1").is_err());
+    assert!(tracer.set(&event.name, "filter", "a == 1").is_ok());
+    // The common fields are there too.
+    assert!(tracer.set(&event.name, "filter", "common_pid == 1").is_ok());
+    assert!(tracer.set(&event.name, "filter", "0").is_ok());
+}
+
+fn a_histogram_by_value() {
+    let event = Event::new("st_ft_hist u32 status; u64 ns");
+    let tracer = Tracer::instance("st_ft_hist");
+    let trigger = "hist:keys=status:vals=ns";
+    tracer.set(&event.name, "trigger", trigger).unwrap();
+    event.wait_set();
+    for (status, ns) in [(200u32, 10u64), (404, 7), (200, 5)] {
+        let payload = [&status.to_ne_bytes()[..], &ns.to_ne_bytes()].concat();
+        assert_eq!(event.write(&payload), Ok(16));
+    }
+    let text = tracer.get(&event.name, "hist");
+    let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for want in [
+        "{ status: 200 } hitcount: 2 ns: 15",
+        "{ status: 404 } hitcount: 1 ns: 7",
+    ] {
+        assert!(squeezed.contains(want), "{want:?} in {squeezed}");
+    }
+    tracer
+        .set(&event.name, "trigger", &format!("!{trigger}"))
+        .unwrap();
+    event.wait_clear();
+}
+
+fn a_histogram_by_string() {
+    let event = Event::new("st_ft_strhist __rel_loc char[] path");
+    let tracer = Tracer::instance("st_ft_strhist");
+    let trigger = "hist:keys=path";
+    tracer.set(&event.name, "trigger", trigger).unwrap();
+    event.wait_set();
+    for path in [b"/a\0", b"/b\0", b"/a\0"] {
+        event.write(&[&location(0, 3)[..], path].concat()).unwrap();
+    }
+    let text = tracer.get(&event.name, "hist");
+    let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for want in ["{ path: /a } hitcount: 2", "{ path: /b } hitcount: 1"] {
+        assert!(squeezed.contains(want), "{want:?} in {squeezed}");
+    }
+    tracer
+        .set(&event.name, "trigger", &format!("!{trigger}"))
+        .unwrap();
+    event.wait_clear();
+}
+
+fn a_trigger_sees_the_values() {
+    let event = Event::new("st_ft_trigger u32 a");
+    let tracer = Tracer::instance("st_ft_trigger");
+    tracer
+        .set(&event.name, "trigger", "traceoff if a == 3")
+        .unwrap();
+    tracer.enable(&event.name);
+    for a in 1..=5u32 {
+        event.write(&a.to_ne_bytes()).unwrap();
+    }
+    let values: Vec<_> = tracer.take_payloads(&event.name, 4);
+    // Tracing stops with the record that says 3; whether that one is still seen is the kernel's
+    // affair.
+    assert!(values.len() == 2 || values.len() == 3, "{values:?}");
+    assert_eq!(values[..2], [1u32.to_ne_bytes(), 2u32.to_ne_bytes()]);
+    tracer
+        .set(&event.name, "trigger", "!traceoff if a == 3")
+        .unwrap();
+    tracer.disable(&event.name);
+}
+
+fn a_trigger_alone_records_nothing() {
+    let event = Event::new("st_ft_alone u32 a");
+    let tracer = Tracer::instance("st_ft_alone");
+    let trigger = "hist:keys=a";
+    tracer.set(&event.name, "trigger", trigger).unwrap();
+    event.wait_set();
+    assert_eq!(event.write(&[1; 4]), Ok(8));
+    let text = tracer.get(&event.name, "hist");
+    assert!(text.contains("Hits: 1"), "{text}");
+    assert!(tracer.take_payloads(&event.name, 4).is_empty());
+    tracer
+        .set(&event.name, "trigger", &format!("!{trigger}"))
+        .unwrap();
+}
+
+fn a_trigger_of_another_event_switches_recording_on() {
+    let start = Event::new("st_ft_start u32 a");
+    let event = Event::new("st_ft_started u32 a");
+    let tracer = Tracer::instance("st_ft_start");
+    let trigger = "enable_event:user_events:st_ft_started";
+    tracer.set(&start.name, "trigger", trigger).unwrap();
+    start.wait_set();
+    // In soft mode: attached, and waiting for the trigger.
+    event.wait_set();
+    assert_eq!(event.write(&[1; 4]), Ok(8));
+    assert_eq!(start.write(&[0; 4]), Ok(8));
+    assert_eq!(event.write(&[2; 4]), Ok(8));
+    assert_eq!(tracer.take_payloads(&event.name, 4), [[2; 4]]);
+    tracer
+        .set(&start.name, "trigger", &format!("!{trigger}"))
+        .unwrap();
+    start.wait_clear();
+    tracer.disable(&event.name);
+    event.wait_clear();
+}
+
+fn set_event_pid_picks_the_writers() {
+    let event = Event::new("st_ft_setpid u32 a");
+    let tracer = Tracer::instance("st_ft_setpid");
+    tracer.enable(&event.name);
+    tracer.control("set_event_pid", "1");
+    assert_eq!(event.write(&[1; 4]), Ok(8), "not picked is not an error");
+    tracer.control("set_event_pid", &std::process::id().to_string());
+    // The kernel looks at a task's number when it is scheduled in.
+    wait::until("a record of this process", || {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(event.write(&[2; 4]), Ok(8));
+        !tracer.take_payloads(&event.name, 4).is_empty()
+    });
+    tracer.control("set_event_pid", "1");
+    wait::until("no more records of this process", || {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(event.write(&[3; 4]), Ok(8));
+        tracer.take_payloads(&event.name, 4).is_empty()
+    });
+    tracer.disable(&event.name);
+}
+
+fn records_tell_their_writer() {
+    let event = Event::new("st_ft_pid u32 a");
+    let tracer = Tracer::instance("st_ft_pid");
+    tracer.enable(&event.name);
+    event.write(&[0; 4]).unwrap();
+    let records = tracer.take_records(event.id());
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].pid, std::process::id() as i32);
+    assert_eq!(u64::from(records[0].kind), event.id());
+    tracer.disable(&event.name);
+}

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages whose faults a program answers late, or never: they hold up only their owner.
+
+use crate::harness::Test;
+use crate::kit::abi::Data;
+use crate::kit::bystanders::Bystanders;
+use crate::kit::child::{self, Child, Line};
+use crate::kit::crowd::{self, Crowd, Memory, Op};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
+use crate::kit::latency::Latencies;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::module;
+use crate::kit::swap::{self, PageOnDisk, Swap};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::userfault::{Guard, Userfault, SIGN};
+use crate::kit::wait;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const fn test(name: &'static str, run: fn()) -> Test {
+    Test::new(name, run).where_there_is(SIGN)
+}
+
+pub const TESTS: &[Test] = &[
+    test(
+        "guarded::a_fault_that_is_never_answered_holds_up_no_other",
+        a_fault_that_is_never_answered_holds_up_no_other,
+    ),
+    test(
+        "guarded::many_faults_that_are_never_answered_hold_up_no_other",
+        many_faults_that_are_never_answered_hold_up_no_other,
+    ),
+    test(
+        "guarded::a_fault_answered_late_gets_the_latest_state",
+        a_fault_answered_late_gets_the_latest_state,
+    ),
+    test(
+        "guarded::a_write_allowed_late_gets_the_latest_state",
+        a_write_allowed_late_gets_the_latest_state,
+    ),
+    test(
+        "guarded::other_bits_of_the_process_are_written_meanwhile",
+        other_bits_of_the_process_are_written_meanwhile,
+    ),
+    test(
+        "guarded::each_page_of_a_process_is_asked_for",
+        each_page_of_a_process_is_asked_for,
+    ),
+    test(
+        "guarded::a_kill_ends_it_without_an_answer",
+        a_kill_ends_it_without_an_answer,
+    ),
+    test(
+        "guarded::exit_and_exec_end_it_without_an_answer",
+        exit_and_exec_end_it_without_an_answer,
+    ),
+    test(
+        "guarded::registering_a_guarded_page_waits_alone_and_can_be_killed",
+        registering_a_guarded_page_waits_alone_and_can_be_killed,
+    ),
+    test(
+        "guarded::a_long_pause_of_another_process_is_not_waited_for",
+        a_long_pause_of_another_process_is_not_waited_for,
+    )
+    .swapping()
+    .unless(swap::lacks_a_disk),
+    test(
+        "guarded::a_fork_does_not_wait_for_its_parents_page",
+        a_fork_does_not_wait_for_its_parents_page,
+    ),
+    test(
+        "guarded::what_is_given_up_while_its_page_is_waited_for_is_not_written",
+        what_is_given_up_while_its_page_is_waited_for_is_not_written,
+    ),
+    test(
+        "guarded::others_carry_on_beside_a_fault_that_is_never_answered",
+        others_carry_on_beside_a_fault_that_is_never_answered,
+    ),
+    test(
+        "guarded::others_carry_on_beside_thousands_of_such_faults",
+        others_carry_on_beside_thousands_of_such_faults,
+    )
+    .limit(400),
+    Test::of_loading(
+        "guarded::the_module_unloads_without_an_answer",
+        the_module_unloads_without_an_answer,
+    )
+    .where_there_is(SIGN),
+];
+
+/// A process with a registered bit on a guarded page, and the means to answer its faults.
+struct Guarded {
+    child: Child,
+    faults: Userfault,
+    page: u64,
+}
+
+/// In a child: registers, guards the page, says so, and does what it is told.
+fn guard(line: &mut Line, name: &str, guard: Guard) {
+    let event = Event::new(&format!("{name} u32 a"));
+    let faults = Userfault::new();
+    faults.guard(&event.page, guard);
+    line.say(&format!("{} {}", faults.number(), event.page.address()));
+    loop {
+        match line.listen().as_str() {
+            "exit" => return,
+            "exec" => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
+            "set" => event.wait_set(),
+            "clear" => event.wait_clear(),
+            word => panic!("told to {word}"),
+        }
+        line.say("done");
+    }
+}
+
+impl Guarded {
+    fn new(name: &str, kind: Guard) -> Guarded {
+        Guarded::of(child::fork(|line| guard(line, name, kind)))
+    }
+
+    /// A child that first says the number of its userfaultfd, and where the page is.
+    fn of(mut child: Child) -> Guarded {
+        let said = child.line.listen();
+        let (number, page) = said.split_once(' ').expect("two numbers");
+        Guarded {
+            faults: Userfault::of(child.pid, number.parse().unwrap()),
+            page: page.parse().unwrap(),
+            child,
+        }
+    }
+
+    /// Waits until the kernel waits for an answer.
+    #[track_caller]
+    fn wait_for_fault(&self) {
+        wait::until("a fault on the guarded page", || {
+            let fault = self.faults.next_fault();
+            assert!(fault.is_none_or(|at| at == self.page), "{fault:?}");
+            fault.is_some()
+        });
+    }
+
+    /// Has the process see its bit, which it may only touch when its faults are answered.
+    #[track_caller]
+    fn sees(&mut self, word: &str) {
+        self.child.line.say(word);
+        self.child.line.hear("done");
+    }
+}
+
+/// Says how long something took: as information, no test depends on it.
+fn tell_time(what: &str, time: Duration) {
+    println!("  # {what}: {} ms", time.as_millis());
+}
+
+fn a_fault_that_is_never_answered_holds_up_no_other() {
+    let event = Event::new("st_guard_never u32 a");
+    let guarded = Guarded::new(&event.name, Guard::Missing);
+    let mut children = vec![fork(&event), fork(&event)];
+    let top = Tracer::top();
+    let (mut attaching, mut until_set) = (Latencies::default(), Latencies::default());
+    for round in 0..9 {
+        // Those whose pages must be brought in, too.
+        if round % 3 == 2 {
+            tell(&mut children, "drop");
+            event.page.advise(libc::MADV_DONTNEED).unwrap();
+        }
+        let start = Instant::now();
+        top.enable(&event.name);
+        attaching.add(start.elapsed());
+        event.wait_set();
+        tell(&mut children, "set");
+        until_set.add(start.elapsed());
+        if round == 0 {
+            guarded.wait_for_fault();
+        }
+        top.disable(&event.name);
+        event.wait_clear();
+        tell(&mut children, "clear");
+    }
+    attaching.judge("attaching, with a fault that is not answered", 200);
+    until_set.judge("until all other bits were set", 400);
+    end(children);
+    guarded.child.kill();
+}
+
+fn many_faults_that_are_never_answered_hold_up_no_other() {
+    const PROCESSES: usize = 24;
+    let event = Event::new("st_guard_many u32 a");
+    let guarded: Vec<_> = (0..PROCESSES)
+        .map(|_| Guarded::new(&event.name, Guard::Missing))
+        .collect();
+    let mut children = vec![fork(&event), fork(&event)];
+    let top = Tracer::top();
+    let mut until_set = Latencies::default();
+    for round in 0..6 {
+        tell(&mut children, "drop");
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        until_set.during(|| {
+            top.enable(&event.name);
+            event.wait_set();
+            tell(&mut children, "set");
+        });
+        if round == 0 {
+            guarded.iter().for_each(Guarded::wait_for_fault);
+        }
+        top.disable(&event.name);
+        event.wait_clear();
+        tell(&mut children, "clear");
+    }
+    let what = format!("bits on dropped pages, beside {PROCESSES} such faults");
+    until_set.judge(&what, 400);
+    end(children);
+    guarded.into_iter().for_each(|one| one.child.kill());
+}
+
+fn a_fault_answered_late_gets_the_latest_state() {
+    let top = Tracer::top();
+    // How often it is toggled before the answer; what the page then holds is the opposite.
+    for toggles in 1..=4 {
+        let event = Event::new("st_guard_late u32 a");
+        let mut guarded = Guarded::new(&event.name, Guard::Missing);
+        top.enable(&event.name);
+        guarded.wait_for_fault();
+        let mut on = true;
+        for _ in 1..toggles {
+            on = !on;
+            top.set(&event.name, "enable", if on { "1" } else { "0" })
+                .unwrap();
+        }
+        guarded.faults.fill(guarded.page, u32::from(!on));
+        guarded.sees(if on { "set" } else { "clear" });
+        top.disable(&event.name);
+        guarded.sees("clear");
+        top.enable(&event.name);
+        guarded.sees("set");
+        top.disable(&event.name);
+        guarded.sees("clear");
+        guarded.child.kill();
+        drop(event);
+    }
+}
+
+fn a_write_allowed_late_gets_the_latest_state() {
+    let event = Event::new("st_guard_writes u32 a");
+    let top = Tracer::top();
+    for on in [true, false] {
+        let mut guarded = Guarded::new(&event.name, Guard::Writes);
+        top.enable(&event.name);
+        guarded.wait_for_fault();
+        if !on {
+            top.disable(&event.name);
+        }
+        guarded.faults.allow_writes(guarded.page);
+        guarded.sees(if on { "set" } else { "clear" });
+        top.disable(&event.name);
+        guarded.sees("clear");
+        top.enable(&event.name);
+        guarded.sees("set");
+        top.disable(&event.name);
+        guarded.sees("clear");
+        guarded.child.kill();
+    }
+}
+
+fn other_bits_of_the_process_are_written_meanwhile() {
+    // Its own faults may delay a process's other bits, but not for ever.
+    let event = Event::new("st_guard_own u32 a");
+    let mut child = child::fork(|line| {
+        let page = Mapping::kept(1);
+        event
+            .data
+            .register_text("st_guard_own u32 a", page.address(), 0)
+            .unwrap();
+        let faults = Userfault::new();
+        faults.guard(&page, Guard::Missing);
+        line.say("guarded");
+        serve(line, &event);
+    });
+    child.line.hear("guarded");
+    let mut children = vec![child];
+    toggle(&event, &mut children);
+    for _ in 0..2 {
+        tell(&mut children, "drop");
+        toggle(&event, &mut children);
+    }
+    children.into_iter().for_each(Child::kill);
+}
+
+/// Though the first of them never comes.
+fn each_page_of_a_process_is_asked_for() {
+    const TEXT: &str = "st_guard_pages u32 a";
+    const PAGES: usize = 3;
+    let event = Event::new(TEXT);
+    let child = child::fork(|line| {
+        let (data, pages) = (Data::open(), Mapping::new(PAGES));
+        for page in 0..PAGES {
+            let address = pages.address() + (page * PAGE) as u64;
+            data.register_text(TEXT, address, 0).expect("register");
+        }
+        let faults = Userfault::new();
+        faults.guard(&pages, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), pages.address()));
+        line.hear("look");
+        let last = pages.word((PAGES - 1) * PAGE);
+        wait::until("the bit", || last.load(Ordering::Relaxed) == 1);
+        line.say("seen");
+        line.hear("end");
+    });
+    let mut guarded = Guarded::of(child);
+    let at = |page: usize| guarded.page + (page * PAGE) as u64;
+    let top = Tracer::top();
+    top.enable(&event.name);
+    // Again and again, one after the other.
+    for page in (0..PAGES).chain(0..PAGES) {
+        wait::until("the page to be asked for", || {
+            guarded.faults.next_fault() == Some(at(page))
+        });
+    }
+    guarded.faults.fill(at(PAGES - 1), 0);
+    guarded.child.line.say("look");
+    guarded.child.line.hear("seen");
+    top.disable(&event.name);
+    guarded.child.kill();
+}
+
+fn a_kill_ends_it_without_an_answer() {
+    let top = Tracer::top();
+    let mut until_gone = Latencies::default();
+    let mut faults = Vec::new();
+    for _ in 0..5 {
+        let guarded = Guarded::new("st_guard_kill", Guard::Missing);
+        top.enable("st_guard_kill");
+        guarded.wait_for_fault();
+        top.disable("st_guard_kill");
+        let Guarded {
+            child,
+            faults: unanswered,
+            ..
+        } = guarded;
+        until_gone.during(|| {
+            child.kill();
+            wait_gone("st_guard_kill");
+        });
+        // Still held: the one that is to answer does not go.
+        faults.push(unanswered);
+    }
+    until_gone.judge("from the kill until the event was gone", 600);
+}
+
+fn exit_and_exec_end_it_without_an_answer() {
+    let top = Tracer::top();
+    for how in ["exit", "exec"] {
+        let mut guarded = Guarded::new("st_guard_exit", Guard::Missing);
+        top.enable("st_guard_exit");
+        guarded.wait_for_fault();
+        top.disable("st_guard_exit");
+        guarded.child.line.say(how);
+        wait_gone("st_guard_exit");
+        match how {
+            "exit" => guarded.child.join(),
+            _ => guarded.child.kill(),
+        }
+    }
+}
+
+fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
+    let event = Event::new("st_guard_register u32 a");
+    let mut child = child::fork(|line| {
+        let page = Mapping::kept(1);
+        let faults = Userfault::new();
+        faults.guard(&page, Guard::Missing);
+        line.say(&faults.number().to_string());
+        line.hear("register");
+        let text = "st_guard_register u32 a";
+        thread::scope(|scope| {
+            for bit in 0..3 {
+                let (event, page) = (&event, &page);
+                scope.spawn(move || event.data.register_text(text, page.address(), bit));
+            }
+        });
+    });
+    let number = child.line.listen().parse().unwrap();
+    let faults = Userfault::of(child.pid, number);
+    let mut children = vec![fork(&event)];
+    child.line.say("register");
+    wait::until("it to wait for its page", || faults.next_fault().is_some());
+    for _ in 0..3 {
+        toggle(&event, &mut children);
+    }
+    end(children);
+    child.kill();
+    toggle(&event, &mut []);
+    drop(faults);
+}
+
+/// What is tried again after a short pause is, though all else that waits has a long one.
+fn a_long_pause_of_another_process_is_not_waited_for() {
+    const LONG: Duration = Duration::from_secs(4);
+    let _swap = Swap::on_a_disk();
+    let name = "st_guard_pause";
+    let event = Event::new(&format!("{name} u32 a"));
+    let page = PageOnDisk::new(&event.page, name);
+    let guarded = Guarded::new("st_guard_pauses", Guard::Missing);
+    let top = Tracer::top();
+    top.enable("st_guard_pauses");
+    let mut asked = Instant::now();
+    wait::until("the handler to be asked seldom", || {
+        guarded.faults.next_fault().is_some_and(|_| {
+            let pause = asked.elapsed();
+            asked += pause;
+            pause > LONG
+        })
+    });
+    let mut until_set = Latencies::default();
+    for _ in 0..5 {
+        page.put_out();
+        until_set.during(|| {
+            top.enable(name);
+            event.wait_set();
+        });
+        top.disable(name);
+        event.wait_clear();
+    }
+    until_set.judge("a page from a disk, beside a long pause", 1500);
+    top.disable("st_guard_pauses");
+    guarded.child.kill();
+}
+
+fn a_fork_does_not_wait_for_its_parents_page() {
+    let event = Event::new("st_guard_fork u32 a");
+    let mut parent = child::fork(|line| {
+        let faults = Userfault::new();
+        faults.guard(&event.page, Guard::Missing);
+        line.say(&faults.number().to_string());
+        line.hear("fork");
+        // Guards do not pass to a child: it is to see its bit, whatever becomes of its parent's.
+        let child = child::fork(|line| {
+            event.wait_set();
+            line.say("set");
+            event.wait_clear();
+            line.say("clear");
+        });
+        let mut child = child;
+        child.line.hear("set");
+        line.say("set");
+        child.line.hear("clear");
+        line.say("clear");
+        line.hear("never said");
+    });
+    let number = parent.line.listen().parse().unwrap();
+    let faults = Userfault::of(parent.pid, number);
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    wait::until("the parent's fault", || faults.next_fault().is_some());
+    parent.line.say("fork");
+    // It was forked while the event was on, without the page: it sees the next changes.
+    top.disable(&event.name);
+    top.enable(&event.name);
+    parent.line.hear("set");
+    top.disable(&event.name);
+    parent.line.hear("clear");
+    parent.kill();
+}
+
+fn others_carry_on_beside_a_fault_that_is_never_answered() {
+    const EVENT: &str = "st_guard_beside";
+    let mut bystanders = Bystanders::new(EVENT);
+    for kind in [Guard::Missing, Guard::Writes] {
+        let mut guarded = Guarded::new(EVENT, kind);
+        Tracer::top().enable(EVENT);
+        guarded.wait_for_fault();
+        // Beside the kernel's fault, and that of the process, too.
+        for round in 0..2 {
+            if round == 1 {
+                guarded.child.line.say("set");
+            }
+            bystanders.carry_on();
+            bystanders.ops.judge(|| {});
+        }
+        guarded.child.kill();
+    }
+    bystanders.end();
+    wait_gone(EVENT);
+}
+
+fn others_carry_on_beside_thousands_of_such_faults() {
+    const EVENT: &str = "st_guard_crowd";
+    let count = crowd::thousands();
+    let mut bystanders = Bystanders::new(EVENT);
+    let start = Instant::now();
+    let mut crowd = Crowd::gather(&format!("{EVENT} u32 a"), Memory::Guarded, count);
+    tell_time(&format!("until there were {count}"), start.elapsed());
+    let mut beside = || {
+        bystanders.carry_on();
+        let attach = || Tracer::top().enable(EVENT);
+        bystanders.ops.has("ftrace attaches", attach);
+        bystanders.ops.judge(|| {});
+    };
+    beside();
+    beside();
+    crowd.begin(Op::Use);
+    crowd.wait_done();
+    beside();
+    crowd.kill();
+    beside();
+    Tracer::top().disable(EVENT);
+    crowd.reap();
+    // The machine has thousands to care for.
+    bystanders.end_within(4000);
+    wait_gone(EVENT);
+    tell_time("until all were gone", start.elapsed());
+}
+
+fn the_module_unloads_without_an_answer() {
+    module::load();
+    let guarded = Guarded::new("st_guard_unload", Guard::Missing);
+    Tracer::top().enable("st_guard_unload");
+    guarded.wait_for_fault();
+    Tracer::top().disable("st_guard_unload");
+    let Guarded { child, faults, .. } = guarded;
+    let mut until_gone = Latencies::default();
+    until_gone.during(|| {
+        child.kill();
+        module::unload_when_idle();
+    });
+    until_gone.judge("from the kill until the module was gone", 6000);
+    assert!(!tracefs::event_exists("st_guard_unload"));
+    drop(faults);
+}
+
+/// The kernel waits for the page of a bit, to write what its registration says; it must not do so when that is gone,
+/// nor when it is not this process's any more: a child shares its parent's registrations until it changes one.
+fn what_is_given_up_while_its_page_is_waited_for_is_not_written() {
+    const ROUNDS: usize = 10;
+    let event = Event::new("st_guard_given_up u32 a");
+    for round in 0..ROUNDS {
+        is_not_written(&event.name, Some(&event), round);
+        is_not_written("st_guard_given_up_own", None, round);
+    }
+}
+
+/// For a child that has inherited the event, or registers it itself.
+#[track_caller]
+fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
+    let mut child = child::fork(|line| {
+        let own = inherited
+            .is_none()
+            .then(|| Event::new(&format!("{name} u32 a")));
+        let event = inherited.or(own.as_ref()).expect("an event");
+        let faults = Userfault::new();
+        faults.guard(&event.page, Guard::Missing);
+        line.say("guarded");
+        let wait_for_fault = |whose: &str| {
+            wait::until(whose, || faults.next_fault().is_some());
+        };
+        wait_for_fault("the kernel's fault");
+        thread::scope(|scope| {
+            let unregister = scope.spawn(|| event.unregister());
+            wait_for_fault("the fault of the caller that unregisters");
+            faults.fill(event.page.address(), 0);
+            assert_eq!(unregister.join().unwrap(), Ok(()));
+        });
+        // Both went on at once, and the last one decides the bit. Nothing tells when the kernel has looked.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(20) {
+            assert!(!event.bit(), "set after it was unregistered, round {round}");
+            thread::yield_now();
+        }
+        line.say("unregistered");
+        line.hear("end");
+    });
+    child.line.hear("guarded");
+    let top = Tracer::top();
+    top.enable(name);
+    child.line.hear("unregistered");
+    top.disable(name);
+    child.line.say("end");
+    child.join();
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes that do their worst with the memory of their bits: the others get theirs all the
+//! same, while they do it.
+
+use crate::harness::tests;
+use crate::kit::child::{self, Child};
+use crate::kit::event::Event;
+use crate::kit::fork_tree::{end, fork, tell, toggle};
+use crate::kit::latency::Latencies;
+use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{os, tasks, wait};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Instant;
+
+tests!("hostile":
+    mapping_and_unmapping_holds_up_no_other,
+    dropping_pages_holds_up_no_other,
+    holding_the_lock_of_its_mappings_holds_up_no_other,
+    a_stopped_process_holds_up_no_other_and_gets_its_bit,
+);
+
+/// How many milliseconds it usually may take to attach, and until the bits of all others are set.
+const MOST_OF_ATTACHING: u64 = 200;
+const MOST_UNTIL_SET: u64 = 400;
+
+/// Has children that do `bad` for ever, each round of which is counted, and changes the event
+/// meanwhile: the bits of all others follow, those on dropped pages too.
+fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
+    const HOSTILE: usize = 3;
+    let event = Event::new(&format!("{name} u32 a"));
+    let rounds = Mapping::shared(1);
+    let hostile: Vec<Child> = (0..HOSTILE)
+        .map(|one| child::fork(|_| bad(&event, rounds.word(4 * one))))
+        .collect();
+    let count = |one: usize| rounds.word(4 * one).load(Ordering::Relaxed);
+    // All of them are at it.
+    let go_on = || {
+        let before: Vec<u32> = (0..HOSTILE).map(count).collect();
+        wait::until("the hostile processes to go on", || {
+            (0..HOSTILE).all(|one| count(one) != before[one])
+        });
+    };
+    go_on();
+    let mut others = vec![fork(&event), fork(&event)];
+    let top = Tracer::top();
+    let (mut attaching, mut until_set) = (Latencies::default(), Latencies::default());
+    for round in 0..10 {
+        if round % 2 == 1 {
+            tell(&mut others, "drop");
+            event.page.advise(libc::MADV_DONTNEED).unwrap();
+        }
+        let start = Instant::now();
+        top.enable(&event.name);
+        attaching.add(start.elapsed());
+        event.wait_set();
+        tell(&mut others, "set");
+        until_set.add(start.elapsed());
+        go_on();
+        top.disable(&event.name);
+        event.wait_clear();
+        tell(&mut others, "clear");
+    }
+    attaching.judge("attaching", MOST_OF_ATTACHING);
+    until_set.judge("until all other bits were set", MOST_UNTIL_SET);
+    for one in hostile {
+        one.kill();
+    }
+    toggle(&event, &mut others);
+    end(others);
+}
+
+fn mapping_and_unmapping_holds_up_no_other() {
+    others_beside("st_hostile_maps", |event, rounds| {
+        thread::scope(|scope| {
+            let address = event.page.address();
+            scope.spawn(move || loop {
+                // The page itself, which nothing here looks at.
+                tasks::map_anew(address, READ);
+                tasks::map_anew(address, READ_WRITE);
+                rounds.fetch_add(1, Ordering::Relaxed);
+            });
+            loop {
+                let pages = Mapping::new(64);
+                pages.protect_from(PAGE, READ);
+            }
+        });
+    });
+}
+
+fn dropping_pages_holds_up_no_other() {
+    others_beside("st_hostile_drops", |event, rounds| {
+        let text = format!("{} u32 a", event.name);
+        let pages = Mapping::kept(64);
+        for page in 0..64 {
+            let address = pages.address() + page * PAGE as u64;
+            event.data.register_text(&text, address, 0).unwrap();
+        }
+        loop {
+            pages.advise(libc::MADV_DONTNEED).unwrap();
+            rounds.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}
+
+fn holding_the_lock_of_its_mappings_holds_up_no_other() {
+    others_beside("st_hostile_lock", |_, rounds| {
+        // To protect so many pages takes long, and the lock is held all the time.
+        let pages = Mapping::new(24 << 20 >> 12);
+        pages.advise(libc::MADV_NOHUGEPAGE).unwrap();
+        for at in (0..24 << 20).step_by(PAGE) {
+            pages.word(at).store(1, Ordering::Relaxed);
+        }
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| loop {
+                    pages.protect(READ);
+                    pages.protect(READ_WRITE);
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        });
+    });
+}
+
+fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
+    let event = Event::new("st_hostile_stopped u32 a");
+    let address = event.page.address();
+    let mut others = vec![fork(&event)];
+    let mut stopped = fork(&event);
+    stopped.line.say("drop");
+    stopped.line.hear("drop");
+    tasks::stop(stopped.pid);
+    let top = Tracer::top();
+    let is = |bit: u32| {
+        let stopped = stopped.pid;
+        move || tasks::word_of(stopped, address).map(|word| word & 1) == Some(bit)
+    };
+    let mut until_set = Latencies::default();
+    for _ in 0..5 {
+        until_set.during(|| {
+            top.enable(&event.name);
+            event.wait_set();
+            tell(&mut others, "set");
+        });
+        wait::until("the bit of the stopped process to be set", is(1));
+        top.disable(&event.name);
+        event.wait_clear();
+        tell(&mut others, "clear");
+        wait::until("the bit of the stopped process to be cleared", is(0));
+    }
+    until_set.judge("until all other bits were set", MOST_UNTIL_SET);
+    os::kill(stopped.pid, libc::SIGCONT).unwrap();
+    others.push(stopped);
+    toggle(&event, &mut others);
+    end(others);
+}

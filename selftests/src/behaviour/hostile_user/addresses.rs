@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where a user may have the kernel write and read.
+
+use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
+use crate::kit::child;
+use crate::kit::errno::{fails, Errno};
+use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::tracefs::Tracer;
+use crate::kit::unprivileged::{fork_unprivileged, Access};
+use crate::kit::{machine, os, tasks, wait};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// The areas of this process that are no ordinary memory, and kernel addresses of all sorts.
+fn forbidden_addresses() -> Vec<u64> {
+    let mut addresses = vec![
+        0,
+        8,
+        0x7fff_ffff_f000,
+        0x7fff_ffff_fff8,
+        0x8000_0000_0000,
+        1 << 62,
+        1 << 63,
+        0xffff_8000_0000_0000,
+        0xffff_8880_0000_0000,
+        0xffff_c900_0000_0000,
+        0xffff_ffff_8100_0000,
+        0xffff_ffff_c000_0000,
+        0xffff_ffff_ff60_0000,
+        0xffff_ffff_ffff_f000,
+        0xffff_ffff_ffff_fff8,
+    ];
+    // Per-CPU data, text and data of the kernel, as it is loaded now.
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+    for name in ["_text", "init_task", "jiffies", "sys_call_table"] {
+        let line = symbols
+            .lines()
+            .find(|line| line.split(' ').nth(2) == Some(name));
+        let address = line.and_then(|line| u64::from_str_radix(line.split(' ').next()?, 16).ok());
+        addresses.extend(address.map(|address| address & !7));
+    }
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    for line in maps
+        .lines()
+        .filter(|line| line.contains("[v") || line.contains(" r-xp "))
+    {
+        let start = line.split('-').next().unwrap();
+        addresses.push(u64::from_str_radix(start, 16).unwrap());
+    }
+    addresses
+}
+
+pub fn reaches_no_kernel_address() {
+    let _access = Access::given();
+    let event = Event::new("st_evil_kernel u32 a");
+    let tracer = Tracer::instance("st_evil_kernel");
+    tracer.enable(&event.name);
+    let user = child::fork(|_| {
+        let addresses = forbidden_addresses();
+        assert!(addresses.len() > 20, "{addresses:x?}");
+        let is_the_kernels = |address: u64| !(4096..0x7fff_ffff_f000).contains(&address);
+        os::become_unprivileged();
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        data.register_text("st_evil_kernel u32 a", page.address(), 0)
+            .unwrap();
+        for address in addresses {
+            let case = format!("{address:#x}");
+            for size in [4, 8] {
+                for bit in [0, 8 * size - 1] {
+                    let text = c"st_evil_kernel u32 a";
+                    let request = Register {
+                        enable_size: size,
+                        enable_bit: bit,
+                        ..Register::new(address, text.as_ptr() as u64)
+                    };
+                    fails("the word", &case, data.register(&request), Errno::EFAULT);
+                }
+            }
+            let got = data.unregister(&Unregister::new(address, 0));
+            fails("unregister", &case, got, Errno::ENOENT);
+            // The program's own text may be read; not so what is the kernel's.
+            if is_the_kernels(address) {
+                for command in [DIAG_IOCSREG, DIAG_IOCSUNREG, DIAG_IOCSDEL] {
+                    let got = os::ioctl(&data.file, command, address);
+                    fails("an argument", &case, got, Errno::EFAULT);
+                }
+                let request = Register::new(page.address() + 8, address);
+                fails("a name", &case, data.register(&request), Errno::EFAULT);
+                let got = os::write_from(&data.file, address, 8);
+                fails("a record", &case, got, Errno::EFAULT);
+                let got = os::writev_from(&data.file, &[(page.address() + 64, 4), (address, 4)]);
+                fails("a payload", &case, got, Errno::EFAULT);
+            }
+        }
+        // A structure that could be read and not be written: the index finds no place.
+        let request = Mapping::kept(1);
+        let text = c"st_evil_index u32 a";
+        request.put(
+            0,
+            &Register::new(page.address() + 8, text.as_ptr() as u64).bytes(),
+        );
+        request.protect(READ);
+        let got = os::ioctl(&data.file, DIAG_IOCSREG, request.address());
+        fails("the index", "read-only", got, Errno::EFAULT);
+    });
+    user.join();
+    assert_eq!(tracer.take_records(event.id()).len(), 0);
+    tracer.disable(&event.name);
+}
+
+pub fn writes_and_pins_no_page_of_others() {
+    let _access = Access::given();
+    let event = Event::new("st_evil_pages u32 a");
+    let path = "/tmp/selftests.roots";
+    let content: Vec<u8> = (0..2 * PAGE).map(|at| (at / 7) as u8).collect();
+    fs::write(path, &content).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let roots = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_SHARED).unwrap();
+    let rounds = Mapping::shared(1);
+    let mut user = fork_unprivileged(|line| {
+        let denied = OpenOptions::new().write(true).open(path).map(drop);
+        assert_eq!(denied.map_err(Errno::from), Err(Errno::EACCES));
+        let file = File::open(path).unwrap();
+        let data = Data::open();
+        let text = "st_evil_pages u32 a";
+        // Read-only, as that is all it may.
+        let shared = Mapping::of_file(&file, 2, READ, libc::MAP_SHARED).unwrap();
+        let got = data.register_text(text, shared.address(), 0);
+        assert_eq!(got, Err(Errno::EFAULT), "a page that is only read");
+        // A copy of its own.
+        let copy = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_PRIVATE).unwrap();
+        let copy = std::mem::ManuallyDrop::new(copy);
+        data.register_text(text, copy.address(), 31).unwrap();
+        // Registered while it was its own, and then exchanged for root's.
+        let own = Mapping::kept(1);
+        let place = Mapping::kept(1);
+        data.register_text(text, place.address(), 5).unwrap();
+        line.say("registered");
+        while rounds.word(4).load(SeqCst) == 0 {
+            tasks::map_file(place.address(), &file);
+            tasks::map_anew(place.address(), READ_WRITE);
+            tasks::map_file(place.address(), &file);
+            rounds.word(0).fetch_add(1, SeqCst);
+        }
+        drop(own);
+        line.hear("end");
+    });
+    user.line.hear("registered");
+    let top = Tracer::top();
+    let before = rounds.word(0).load(SeqCst);
+    for round in 0.. {
+        top.enable(&event.name);
+        event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+        if round >= 15 && rounds.word(0).load(SeqCst).wrapping_sub(before) >= 40 {
+            break;
+        }
+    }
+    rounds.word(4).store(1, SeqCst);
+    // Attached, which pins nothing.
+    top.enable(&event.name);
+    event.wait_set();
+    wait::until("no page to be pinned", || machine::pinned_pages() == 0);
+    top.disable(&event.name);
+    assert!(
+        fs::read(path).unwrap() == content,
+        "root's file has changed"
+    );
+    for (at, word) in content.chunks(4).enumerate() {
+        let word = u32::from_ne_bytes(word.try_into().unwrap());
+        assert_eq!(
+            roots.word(4 * at).load(SeqCst),
+            word,
+            "root's memory has changed"
+        );
+    }
+    user.line.say("end");
+    user.join();
+    fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a user may use up: memory, the table of events, and the time of others.
+
+use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
+use crate::kit::abi::{MULTI_FORMAT, PROFILE, REGISTRATIONS};
+use crate::kit::cgroup::Cgroup;
+use crate::kit::child;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::fork_tree::{end, fork, toggle};
+use crate::kit::max_events::Limit;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::status::Status;
+use crate::kit::tracefs::Tracer;
+use crate::kit::unprivileged::{fork_unprivileged, Access};
+use crate::kit::userfault::{Guard, Userfault};
+use crate::kit::{dynamic, os, wait};
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Barrier;
+use std::thread;
+
+pub fn exhausts_no_memory_but_its_own() {
+    let _access = Access::given();
+    let event = Event::new("st_evil_files u32 a");
+    let mut others = vec![fork(&event)];
+    let group = Cgroup::new("st_evil_files");
+    group.set("memory.max", "8M");
+    let count = Mapping::shared(1);
+    let mut user = child::fork(|_| {
+        group.enter();
+        os::allow_open_files(500_000);
+        os::become_unprivileged();
+        // Each file has a table of its own, and each bit is registered by another.
+        let page = Mapping::kept(16);
+        let mut files = Vec::new();
+        let mut register = |number: u64| -> Result<()> {
+            let data = Data::try_open()?;
+            let address = page.address() + 4 * (number / 32);
+            data.register_text("st_evil_files u32 a", address, (number % 32) as u8)?;
+            files.push(data);
+            Ok(())
+        };
+        let mut result = Ok(());
+        for number in 0..16 * 4096 * 8 {
+            result = register(number);
+            if result.is_err() {
+                break;
+            }
+            count.word(0).fetch_add(1, SeqCst);
+        }
+        assert!(
+            matches!(result, Err(Errno::ENOMEM | Errno::EFAULT)),
+            "{result:?}"
+        );
+    });
+    for _ in 0..3 {
+        toggle(&event, &mut others);
+    }
+    let status = user.wait();
+    // Either it was told, or the kernel ended it as it ends others that use too much.
+    assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
+    let opened = count.word(0).load(SeqCst);
+    let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
+    println!("  # {how} after {opened} files");
+    assert!(opened > 1000, "after {opened} files");
+    wait::until("the charge to go", || group.slab() < 1 << 20);
+    toggle(&event, &mut others);
+    end(others);
+}
+
+pub fn fills_the_table_and_loses_it_with_its_process() {
+    const MOST: usize = 300;
+    let _access = Access::given();
+    let limit = Limit::new(MOST as u32);
+    let event = Event::new("st_evil_roots u32 a");
+    let mut others = vec![fork(&event)];
+    let mut user = fork_unprivileged(|line| {
+        let data = Data::open();
+        let page = Mapping::kept(2);
+        let register = |number: u64, flags: u16| {
+            let text = format!("st_evil_{number} u32 a");
+            data.register_flags(&text, page.address() + 4 * number, 0, flags)
+        };
+        let made = (0..).find(|&number| {
+            let flags = if number % 2 == 0 { 0 } else { MULTI_FORMAT };
+            match register(number, flags) {
+                Ok(_) => false,
+                result => {
+                    assert_eq!(result, Err(Errno::EMFILE));
+                    true
+                }
+            }
+        });
+        assert_eq!(made, Some(MOST as u64 - 1));
+        line.say("full");
+        line.hear("end");
+    });
+    user.line.hear("full");
+    // What was there works on, also for programs that come now.
+    toggle(&event, &mut others);
+    drop(Event::new("st_evil_roots u32 a"));
+    assert_eq!(dynamic::run("u:st_evil_new u32 a"), Err(Errno::EMFILE));
+    // Root sees which process it is, and makes room.
+    let pid = user.pid.to_string();
+    let listing = fs::read_to_string(REGISTRATIONS).unwrap();
+    let its = listing
+        .lines()
+        .filter(|line| line.split(' ').nth(1) == Some(&pid));
+    // With the one that it has from its parent.
+    assert_eq!(its.count(), MOST);
+    limit.set(MOST as u32 + 1);
+    assert_eq!(dynamic::run("u:st_evil_new u32 a"), Ok(()));
+    user.kill();
+    wait::until("its events to go", || Status::now().active == 2);
+    assert_eq!(dynamic::run("-:st_evil_new"), Ok(()));
+    end(others);
+}
+
+/// Calls of which one argument lies on a page of its own that never comes.
+const WAITING_CALLS: usize = 7;
+
+/// Makes one of these calls, which does not return.
+fn wait_for_ever(call: usize, data: &Data, good: &Mapping, page: u64) {
+    let register = Register::new(good.address() + 64, page).bytes();
+    let index = good.address() + 128;
+    let _ = match call {
+        0 => os::ioctl(&data.file, DIAG_IOCSREG, page).map(|_| 0),
+        1 => os::ioctl(&data.file, DIAG_IOCSREG, register.as_ptr() as u64).map(|_| 0),
+        2 => os::ioctl(&data.file, DIAG_IOCSUNREG, page).map(|_| 0),
+        3 => os::ioctl(&data.file, DIAG_IOCSDEL, page).map(|_| 0),
+        4 => os::write_from(&data.file, page, 8),
+        5 => os::writev_from(&data.file, &[(index, 4), (page, 4)]),
+        // The word itself.
+        _ => data
+            .register_text("st_evil_waits u32 a", page, 0)
+            .map(|_| 0),
+    };
+}
+
+pub fn arguments_that_never_come_hold_up_no_other() {
+    let _access = Access::given();
+    let event = Event::new("st_evil_waits u32 a");
+    let mut others = vec![fork(&event)];
+    let top = Tracer::top();
+    top.enable(&event.name);
+    let mut user = child::fork(|line| {
+        let faults = Userfault::new();
+        os::become_unprivileged();
+        let mine = Event::new("st_evil_waits u32 a");
+        let pages = Mapping::kept(WAITING_CALLS);
+        faults.guard(&pages, Guard::Missing);
+        // A caller that waits for its word does so with the process's lock, which the others need to get there.
+        let registered = Barrier::new(WAITING_CALLS);
+        thread::scope(|scope| {
+            for call in 0..WAITING_CALLS {
+                let registered = &registered;
+                let (mine, page) = (&mine, pages.address() + (call * PAGE) as u64);
+                // A file each: what waits holds its file's position.
+                scope.spawn(move || {
+                    let data = Data::open();
+                    let address = mine.page.address() + 8;
+                    let text = "st_evil_waits u32 a";
+                    data.register_text(text, address, call as u8).unwrap();
+                    registered.wait();
+                    wait_for_ever(call, &data, &mine.page, page);
+                });
+            }
+            line.say(&format!("{} {}", faults.number(), pages.address()));
+        });
+    });
+    let said = user.line.listen();
+    let (number, pages) = said.split_once(' ').expect("two numbers");
+    let faults = Userfault::of(user.pid, number.parse().unwrap());
+    let pages: u64 = pages.parse().unwrap();
+    let mut waiting = BTreeSet::new();
+    wait::until("all calls to wait", || {
+        waiting.extend(faults.next_fault().map(|at| (at - pages) / PAGE as u64));
+        // Two can wait for one lock of their process.
+        waiting.len() >= WAITING_CALLS - 1
+    });
+    top.disable(&event.name);
+    event.wait_clear();
+    for _ in 0..3 {
+        toggle(&event, &mut others);
+        let other = Event::new("st_evil_other u32 a");
+        toggle(&other, &mut []);
+        other.unregister().unwrap();
+        drop(other);
+        wait_gone("st_evil_other");
+        dynamic::run("u:st_evil_line u32 a").unwrap();
+        assert_eq!(Data::open().delete("st_evil_line"), Ok(()));
+        assert_eq!(Status::now().names(), [&event.name]);
+        fs::read_to_string(REGISTRATIONS).unwrap();
+        fs::read_to_string(PROFILE).unwrap();
+    }
+    user.kill();
+    toggle(&event, &mut others);
+    end(others);
+}

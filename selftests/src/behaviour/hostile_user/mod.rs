@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An ordinary user with access to `user_events_data` attacks the machine. What it attempts, what
+//! stops it, and which tests show that:
+//!
+//! | attempt | what stops it | tests |
+//! |---|---|---|
+//! | exhaust memory | all of it is charged to the user's control group | `exhausts_no_memory_but_its_own`, `cgroup::*` |
+//! | fill the event table | the limit; the listing of registrations names the process, and with it the events go | `fills_the_table_and_loses_it_with_its_process`, `max_events::*` |
+//! | flood the log | no message of ours is the user's to cause | `unprivileged::better_than_c_10_no_error_is_logged` |
+//! | hold locks | arguments and payloads are copied with no lock but the process's own; its pages are only tried | `arguments_that_never_come_hold_up_no_other`, `hostile::*`, `guarded::*` |
+//! | forge listings | names have no byte that ends a word or a line; command names are escaped | `forges_no_line_of_a_listing`, `better_than_c_registrations::a_command_name_is_one_word` |
+//! | make root's tools misread formats | descriptions that could be read in two ways are refused | `has_no_format_misread`, `contract::descriptions::*`, `consumers::types::*` |
+//! | reach kernel addresses | the word must be the process's own memory, all data is copied and its locations are checked | `reaches_no_kernel_address`, `contract::locations::*` |
+//! | pin pages of others | a page is written as the process itself could write it, and pinned for that moment only | `writes_and_pins_no_page_of_others`, `page_kinds::*`, `huge_pages::*`; after each test no page may be pinned |
+//! | race setuid exec | registrations end with the address space, before the new program has one | `writes_nothing_into_a_program_with_roots_rights`, `exec::*` |
+
+mod addresses;
+mod limits;
+mod setuid;
+mod texts;
+
+use crate::harness::tests;
+use crate::kit::{cgroup, userfault};
+use addresses::{reaches_no_kernel_address, writes_and_pins_no_page_of_others};
+use limits::{
+    arguments_that_never_come_hold_up_no_other, exhausts_no_memory_but_its_own,
+    fills_the_table_and_loses_it_with_its_process,
+};
+use setuid::writes_nothing_into_a_program_with_roots_rights;
+use texts::{forges_no_line_of_a_listing, has_no_format_misread};
+
+tests!("hostile_user":
+    exhausts_no_memory_but_its_own.where_there_is(cgroup::SIGN),
+    fills_the_table_and_loses_it_with_its_process,
+    arguments_that_never_come_hold_up_no_other.where_there_is(userfault::SIGN),
+    forges_no_line_of_a_listing,
+    has_no_format_misread,
+    reaches_no_kernel_address,
+    writes_and_pins_no_page_of_others,
+    writes_nothing_into_a_program_with_roots_rights.limit(300),
+);

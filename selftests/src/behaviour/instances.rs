@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Trace instances that come, go, and have their buffers changed while records are written: each record is whole, each
+//! writer's are in order, and the bit says whether anything is attached.
+
+use crate::harness::{tests, Test};
+use crate::kit::module::nothing_is_left;
+use crate::kit::numbered::{Numbered, Order};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{child, module, os, wait};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+tests!("instances":
+    they_come_and_go_beside_writers,
+    twenty_at_once_have_the_same_records,
+    their_buffers_are_resized_beside_writers,
+    their_sub_buffers_are_resized_beside_writers.where_there_is(SUB_BUFFERS),
+    their_buffers_are_cleared_beside_writers,
+    their_buffers_are_swapped_beside_writers.where_there_is(SNAPSHOT),
+    a_waiting_reader_is_woken.where_there_is(PERCENT),
+);
+
+pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
+    "instances::the_module_goes_when_all_was_done_to_them",
+    the_module_goes_when_all_was_done_to_them,
+)];
+
+const SNAPSHOT: &str = "/sys/kernel/tracing/snapshot";
+const SUB_BUFFERS: &str = "/sys/kernel/tracing/buffer_subbuf_size_kb";
+const PERCENT: &str = "/sys/kernel/tracing/buffer_percent";
+
+/// So many threads write.
+const WRITERS: usize = 2;
+
+/// Removes an instance that is still attached: the trace core detaches it.
+#[track_caller]
+fn remove(tracer: Tracer) {
+    let dir = tracer.path("");
+    fs::remove_dir(&dir).unwrap_or_else(|error| panic!("remove an instance: {error}"));
+    assert!(!dir.exists());
+}
+
+fn come_and_go(numbered: &Numbered, rounds: usize) {
+    let name = &numbered.event.name;
+    let mut order = Order::default();
+    numbered.beside(|| {
+        for round in 0..rounds {
+            let tracer = numbered.instance(name, 64);
+            tracer.enable(name);
+            numbered.event.wait_set();
+            numbered.wait_taken(100);
+            if round % 2 == 0 {
+                let records = numbered.take(&tracer);
+                assert!(order.see(&records) > 0, "nothing was recorded");
+            }
+            remove(tracer);
+            numbered.event.wait_clear();
+            numbered.wait_refused(20);
+        }
+    });
+    order.judge();
+    // Nothing of them is left.
+    assert!(!numbered.write(0), "an instance is still attached");
+    let tracer = numbered.instance(name, 64);
+    tracer.enable(name);
+    numbered.event.wait_set();
+    numbered.all_is_recorded(&tracer);
+    remove(tracer);
+    numbered.event.wait_clear();
+}
+
+fn they_come_and_go_beside_writers() {
+    come_and_go(&Numbered::new("st_inst_goes", WRITERS), 12);
+}
+
+fn twenty_at_once_have_the_same_records() {
+    const COUNT: usize = 20;
+    const RECORDS: usize = 200;
+    let numbered = Numbered::new("st_inst_many", WRITERS);
+    let event = &numbered.event;
+    let mut tracers: Vec<Tracer> = (0..COUNT)
+        .map(|i| numbered.instance(&format!("st_inst_many{i}"), 64))
+        .collect();
+    // The bit follows the first and the last of them, whatever is done with the others.
+    for _ in 0..3 {
+        tracers.iter().for_each(|tracer| tracer.enable(&event.name));
+        event.wait_set();
+        for (i, tracer) in tracers.iter().enumerate() {
+            assert!(event.bit(), "cleared with {i} of {COUNT} detached");
+            tracer.disable(&event.name);
+        }
+        event.wait_clear();
+    }
+
+    tracers.iter().for_each(|tracer| tracer.enable(&event.name));
+    event.wait_set();
+    for i in 0..RECORDS {
+        assert!(numbered.write(i % WRITERS));
+    }
+    for tracer in &tracers {
+        let mut order = Order::default();
+        assert_eq!(order.see(&numbered.take(tracer)), RECORDS, "records lost");
+        order.judge();
+    }
+
+    // Every second one goes while more is written.
+    let (mut left, mut places) = (Vec::new(), tracers.drain(..));
+    numbered.beside(|| {
+        while let (Some(going), Some(staying)) = (places.next(), places.next()) {
+            numbered.wait_taken(10);
+            remove(going);
+            assert!(event.bit(), "cleared while others are attached");
+            left.push(staying);
+        }
+    });
+    assert_eq!(left.len(), COUNT / 2);
+    for tracer in &left {
+        let mut order = Order::default();
+        assert!(
+            order.see(&numbered.take(tracer)) > 0,
+            "nothing was recorded"
+        );
+        order.judge();
+        numbered.all_is_recorded(tracer);
+    }
+    while let Some(tracer) = left.pop() {
+        assert!(event.bit(), "cleared before the last is gone");
+        remove(tracer);
+    }
+    event.wait_clear();
+    assert!(!numbered.write(0));
+}
+
+/// An instance that is attached, and what is done to it beside the writers, again and again.
+fn change_beside_writers(name: &str, rounds: usize, mut change: impl FnMut(&Tracer, usize)) {
+    let numbered = Numbered::new(name, WRITERS);
+    let event = &numbered.event;
+    let tracer = numbered.instance(name, 64);
+    tracer.enable(name);
+    event.wait_set();
+    let mut order = Order::default();
+    numbered.beside(|| {
+        for round in 0..rounds {
+            change(&tracer, round);
+            numbered.wait_taken(50);
+            order.see(&numbered.take(&tracer));
+            assert!(event.bit(), "round {round}: the bit is lost");
+        }
+    });
+    order.see(&numbered.take(&tracer));
+    let count = order.count();
+    assert!(count >= rounds, "only {count} were recorded");
+    order.judge();
+    tracer.control("buffer_size_kb", "64");
+    numbered.all_is_recorded(&tracer);
+    tracer.disable(name);
+    event.wait_clear();
+}
+
+fn resize(tracer: &Tracer, round: usize) {
+    const SIZES: [u32; 5] = [8, 512, 16, 1024, 64];
+    let size = SIZES[round % SIZES.len()].to_string();
+    match round % 3 {
+        0 => tracer.control("buffer_size_kb", &size),
+        1 => tracer.control("per_cpu/cpu0/buffer_size_kb", &size),
+        _ => tracer.control("per_cpu/cpu1/buffer_size_kb", &size),
+    }
+}
+
+fn their_buffers_are_resized_beside_writers() {
+    change_beside_writers("st_inst_size", 15, resize);
+}
+
+/// That empties them, too.
+fn their_sub_buffers_are_resized_beside_writers() {
+    const SIZES: [&str; 4] = ["8", "4", "16", "4"];
+    change_beside_writers("st_inst_sub", 8, |tracer, round| {
+        tracer.control("buffer_subbuf_size_kb", SIZES[round % SIZES.len()]);
+    });
+}
+
+fn clear(tracer: &Tracer, round: usize) {
+    match round % 3 {
+        0 => tracer.control("trace", ""),
+        1 => tracer.control("per_cpu/cpu0/trace", ""),
+        _ => tracer.control("per_cpu/cpu1/trace", ""),
+    }
+}
+
+fn their_buffers_are_cleared_beside_writers() {
+    change_beside_writers("st_inst_clear", 15, clear);
+}
+
+fn swap(numbered: &Numbered, tracer: &Tracer, rounds: usize) {
+    let event = &numbered.event;
+    let mut printed = 0;
+    numbered.beside(|| {
+        for round in 0..rounds {
+            match round % 2 {
+                0 => tracer.control("snapshot", "1"),
+                // The next record that is written has the buffers swapped, in the task that writes it.
+                _ => {
+                    let set = |trigger| tracer.set(&event.name, "trigger", trigger);
+                    set("snapshot:1").expect("set a trigger");
+                    let used = || tracer.get(&event.name, "trigger").contains("count=0");
+                    wait::until("the trigger", used);
+                    set("!snapshot:1").expect("remove a trigger");
+                }
+            }
+            for file in ["snapshot", "trace"] {
+                let lines = tracer.timed_lines_of(file, &event.name);
+                let mut order = Order::default();
+                printed += order.see_lines(&lines);
+                order.judge();
+            }
+            assert!(event.bit(), "round {round}: the bit is lost");
+            numbered.wait_taken(50);
+        }
+    });
+    assert!(printed > rounds, "only {printed} records were printed");
+}
+
+fn their_buffers_are_swapped_beside_writers() {
+    let numbered = Numbered::new("st_inst_swap", WRITERS);
+    let event = &numbered.event;
+    let tracer = numbered.instance(&event.name, 16);
+    tracer.enable(&event.name);
+    event.wait_set();
+    swap(&numbered, &tracer, 8);
+    // With nothing written meanwhile it is known what the snapshot must have.
+    tracer.control("trace", "");
+    for i in 0..10 {
+        assert!(numbered.write(i % WRITERS));
+    }
+    tracer.control("snapshot", "1");
+    let lines = tracer.timed_lines_of("snapshot", &event.name);
+    assert_eq!(Order::default().see_lines(&lines), 10, "records lost");
+    tracer.control("snapshot", "0");
+    numbered.all_is_recorded(&tracer);
+    tracer.disable(&event.name);
+    event.wait_clear();
+}
+
+/// How full a buffer must be for that is a setting of the instance.
+fn a_waiting_reader_is_woken() {
+    let numbered = Numbered::new("st_inst_wakes", 1);
+    let event = &numbered.event;
+    let cpu = os::cpus()[0];
+    os::run_on(cpu);
+    for percent in [0, 50, 100] {
+        let tracer = numbered.instance(&event.name, 64);
+        tracer.control("buffer_percent", &percent.to_string());
+        tracer.enable(&event.name);
+        event.wait_set();
+        let path = tracer.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let reader = fs::File::open(path).expect("open");
+        let (is_awake, mut written) = (AtomicBool::new(false), 0);
+        thread::scope(|scope| {
+            let (reader, is_awake) = (&reader, &is_awake);
+            scope.spawn(move || {
+                assert!(os::is_readable(reader, wait::limit()), "not woken");
+                is_awake.store(true, Ordering::Relaxed);
+            });
+            wait::until("the reader to be woken", || {
+                // So many that it does not take long, and so few that it is told in time.
+                for _ in 0..20 {
+                    assert!(numbered.write(0));
+                }
+                written += 20;
+                is_awake.load(Ordering::Relaxed)
+            });
+        });
+        let records = numbered.take(&tracer);
+        assert!(!records.is_empty(), "woken for nothing");
+        // A record is some 80 bytes, the buffer 64 kB.
+        if percent > 0 {
+            assert!(written > 200, "{percent} %: woken after {written} records");
+        }
+        tracer.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+fn the_module_goes_when_all_was_done_to_them() {
+    let kept = "st_inst_kept";
+    module::load();
+    let user = child::fork(|_| {
+        let numbered = Numbered::new("st_inst_load", WRITERS);
+        come_and_go(&numbered, 4);
+        let name = &numbered.event.name;
+        let tracer = numbered.instance(kept, 64);
+        tracer.enable(name);
+        let mut order = Order::default();
+        numbered.beside(|| {
+            for round in 0..6 {
+                resize(&tracer, round);
+                clear(&tracer, round);
+                numbered.wait_taken(20);
+            }
+        });
+        order.see(&numbered.take(&tracer));
+        order.judge();
+        if Path::new(SNAPSHOT).exists() {
+            swap(&numbered, &tracer, 4);
+        }
+        numbered.all_is_recorded(&tracer);
+        assert!(numbered.write(0));
+        tracer.disable(name);
+        // It stays, with a record that nothing can print soon.
+        std::mem::forget(tracer);
+    });
+    user.join();
+    module::unload_when_idle();
+    let dir = Path::new(tracefs::ROOT).join("instances").join(kept);
+    assert!(fs::read_to_string(dir.join("trace")).is_ok());
+    fs::write(dir.join("buffer_size_kb"), "128").expect("resize a buffer");
+    fs::remove_dir(dir).expect("remove an instance");
+    nothing_is_left();
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records written by other tasks than the caller, to files that others opened: by io_uring's threads, by
+//! those to whom a file was passed, and by programs that were executed.
+
+use crate::harness::tests;
+use crate::kit::abi::{location, Data};
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::{stays, wait_gone, Event};
+use crate::kit::memory::Mapping;
+use crate::kit::traced::Traced;
+use crate::kit::tracefs::{event_exists, Tracer};
+use crate::kit::transfer::{receive_file, send_file, sendfile, splice, vmsplice};
+use crate::kit::uring::{By, How, Ring, SIGN};
+use crate::kit::{module, os};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+const HOWS: [How; 3] = [How::Write, How::Writev, How::WriteFixed];
+
+tests!("io_uring":
+    by_io_uring.where_there_is(SIGN),
+    writes_by_a_worker.where_there_is(SIGN),
+    writes_by_a_thread_that_polls.where_there_is(SIGN),
+    writes_to_a_file_that_the_ring_holds.where_there_is(SIGN),
+    a_file_that_a_ring_holds_keeps_its_events.where_there_is(SIGN),
+    nothing_but_writes_is_possible.where_there_is(SIGN),
+    splicing_to_the_file_is_einval,
+    a_passed_file_keeps_its_indices,
+    a_file_that_is_being_passed_keeps_its_events,
+    a_passed_file_outlives_its_sender,
+    a_file_kept_at_exec_keeps_its_indices,
+);
+
+/// Holding the file alone keeps the module, which goes when the ring lets go.
+pub const TESTS_OF_LOADING: &[crate::harness::Test] = &[crate::harness::Test::of_loading(
+    "io_uring::the_module_stays_while_a_ring_holds_its_file",
+    the_module_stays_while_a_ring_holds_its_file,
+)
+.where_there_is(SIGN)];
+
+const TEXT: &str = "st_uring u32 a; __rel_loc char[] b";
+
+/// Payloads, short and long.
+fn payloads() -> [Vec<u8>; 2] {
+    let text = [&[b'x'; 599][..], b"\0"].concat();
+    let of = |text: &[u8]| {
+        let size = text.len() as u32;
+        [&7u32.to_ne_bytes()[..], &location(0, size), text].concat()
+    };
+    [of(b"ab\0"), of(&text)]
+}
+
+/// Every way of writing gives what `write()` does, in whatever task.
+fn writes(by: By, is_held: bool) {
+    let ring = Ring::run_by(by);
+    let traced = Traced::new(TEXT);
+    let event = &traced.event;
+    if is_held {
+        ring.hold(&event.data.file);
+    }
+    let write = |how, length| match is_held {
+        true => ring.write_held(how, length),
+        false => ring.write(&event.data.file, how, length),
+    };
+    for how in HOWS {
+        for payload in payloads() {
+            let record = [&event.index.to_ne_bytes()[..], &payload].concat();
+            ring.page.put(0, &record);
+            assert_eq!(write(how, record.len()), Ok(record.len()), "{by:?} {how:?}");
+            let recorded = traced.recorded(payload.len());
+            assert_eq!(recorded, [payload.clone()], "{by:?} {how:?}");
+        }
+        let too_short = [
+            (0, Errno::EFAULT),
+            (3, Errno::EFAULT),
+            (4, Errno::EINVAL),
+            (11, Errno::EINVAL),
+        ];
+        for (length, error) in too_short {
+            let case = format!("{by:?} {how:?} of {length} bytes");
+            assert_eq!(write(how, length), Err(error), "{case}");
+        }
+        ring.page.put(0, &1000u32.to_ne_bytes());
+        assert_eq!(write(how, 12), Err(Errno::ENOENT), "{by:?} {how:?}");
+        // A location behind the end.
+        let beyond = [
+            &event.index.to_ne_bytes()[..],
+            &[0; 4],
+            &location(9, 1),
+            b"\0",
+        ]
+        .concat();
+        ring.page.put(0, &beyond);
+        assert_eq!(
+            write(how, beyond.len()),
+            Err(Errno::EFAULT),
+            "{by:?} {how:?}"
+        );
+    }
+    assert!(traced.recorded(11).is_empty(), "{by:?}");
+    traced.tracer.disable(&event.name);
+    event.wait_clear();
+    ring.page.put(0, &event.index.to_ne_bytes());
+    for how in HOWS {
+        assert_eq!(write(how, 12), Err(Errno::EBADF), "{by:?} {how:?}");
+    }
+    // Of memory that is not there, nothing is recorded.
+    traced.tracer.enable(&event.name);
+    ring.page.protect(libc::PROT_NONE);
+    assert_eq!(write(How::Write, 15), Err(Errno::EFAULT), "{by:?}");
+    ring.page.protect(crate::kit::memory::READ_WRITE);
+    // From here on it is there for the file alone, and goes with the ring.
+    assert_eq!(event.unregister(), Ok(()));
+    traced.only_this_is_recorded(&payloads()[0]);
+}
+
+fn by_io_uring() {
+    writes(By::Caller, false);
+    wait_gone("st_uring");
+    let data = Data::open();
+    assert_eq!(Ring::new().write_no_parts(&data.file), Err(Errno::EFAULT));
+}
+
+fn writes_by_a_worker() {
+    writes(By::Worker, false);
+    wait_gone("st_uring");
+}
+
+fn writes_by_a_thread_that_polls() {
+    writes(By::Poller, false);
+    wait_gone("st_uring");
+}
+
+fn writes_to_a_file_that_the_ring_holds() {
+    for by in [By::Caller, By::Worker, By::Poller] {
+        writes(by, true);
+        wait_gone("st_uring");
+    }
+}
+
+/// The program has closed it, and can write to it by the ring only.
+fn a_file_that_a_ring_holds_keeps_its_events() {
+    let ring = Ring::new();
+    let Event {
+        data, index, page, ..
+    } = Event::new("st_uring_held u32 a");
+    ring.hold(&data.file);
+    data.unregister_bit(page.address(), 0).unwrap();
+    drop(data);
+    stays("st_uring_held");
+    let tracer = Tracer::instance("st_uring_held");
+    tracer.enable("st_uring_held");
+    let record = [index.to_ne_bytes(), [3; 4]].concat();
+    ring.page.put(0, &record);
+    assert_eq!(ring.write_held(How::Write, 8), Ok(8));
+    assert_eq!(tracer.take_payloads("st_uring_held", 4), [[3; 4]]);
+    tracer.disable("st_uring_held");
+    stays("st_uring_held");
+    ring.let_go();
+    wait_gone("st_uring_held");
+    assert_eq!(ring.write_held(How::Write, 8), Err(Errno::EBADF));
+}
+
+fn the_module_stays_while_a_ring_holds_its_file() {
+    module::load();
+    let ring = Ring::new();
+    ring.hold(&Data::open().file);
+    for _ in 0..3 {
+        assert_eq!(module::unload(), Err(Errno::EAGAIN));
+    }
+    ring.let_go();
+    module::unload_when_idle();
+}
+
+fn nothing_but_writes_is_possible() {
+    for by in [By::Caller, By::Worker, By::Poller] {
+        let ring = Ring::run_by(by);
+        let traced = Traced::new(TEXT);
+        let file = &traced.event.data.file;
+        assert_eq!(ring.read(file, 12), Err(Errno::EINVAL), "{by:?}");
+        let (from, mut to) = os::pipe().unwrap();
+        to.write_all(&[0; 16]).unwrap();
+        assert_eq!(ring.splice(&from, file, 16), Err(Errno::EINVAL), "{by:?}");
+        assert_eq!(traced.event.unregister(), Ok(()));
+        traced.only_this_is_recorded(&payloads()[0]);
+        wait_gone("st_uring");
+    }
+}
+
+/// As for the C implementation, which has no `splice_write`.
+fn splicing_to_the_file_is_einval() {
+    static RECORD: [u8; 16] = [0; 16];
+    let traced = Traced::new(TEXT);
+    let file = &traced.event.data.file;
+    assert_eq!(traced.event.index, 0);
+    let (from, to) = os::pipe().unwrap();
+    assert_eq!(vmsplice(&to, &RECORD), Ok(16));
+    assert_eq!(splice(&from, file, 16), Err(Errno::EINVAL));
+    assert_eq!(splice(file, &to, 16), Err(Errno::EINVAL));
+    assert_eq!(vmsplice(file, &RECORD), Err(Errno::EBADF));
+    let stored = os::memory_file(4096);
+    assert_eq!(sendfile(file, &stored, 16), Err(Errno::EINVAL));
+    assert_eq!(sendfile(&stored, file, 16), Err(Errno::EINVAL));
+    // From a pipe, too.
+    assert_eq!(sendfile(file, &from, 16), Err(Errno::EINVAL));
+    traced.only_this_is_recorded(&payloads()[0]);
+}
+
+/// An index is of the open file, whichever process uses it, and by which descriptor.
+fn a_passed_file_keeps_its_indices() {
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    let register = |data: &Data, name: &str, bit| {
+        data.register_text(&format!("{name} u32 a"), page.address(), bit)
+    };
+    assert_eq!(register(&data, "st_pass_one", 0), Ok(0));
+    let (here, there) = UnixStream::pair().unwrap();
+    let mut child = child::fork(|line| {
+        // By another descriptor, and not by the one that a fork leaves.
+        line.hear("take");
+        let own = Data::open();
+        let passed = Data {
+            file: receive_file(&there),
+        };
+        assert_ne!(passed.file.as_raw_fd(), data.file.as_raw_fd());
+        assert_eq!(register(&own, "st_pass_other", 4), Ok(0));
+        assert_eq!(passed.write(0, &[1; 4]), Ok(8));
+        assert_eq!(passed.write(1, &[1; 4]), Err(Errno::ENOENT));
+        assert_eq!(own.write(0, &[9; 4]), Err(Errno::EBADF));
+        // What it registers has the next number, for all that have the file.
+        assert_eq!(register(&passed, "st_pass_two", 1), Ok(1));
+        line.say("registered");
+        line.hear("write");
+        assert_eq!(passed.write(1, &[2; 4]), Ok(8));
+        assert_eq!(register(&passed, "st_pass_one", 2), Ok(0));
+        line.say("written");
+        line.hear("end");
+    });
+    let tracer = Tracer::instance("st_pass");
+    tracer.enable("st_pass_one");
+    send_file(&here, &data.file);
+    child.line.say("take");
+    child.line.hear("registered");
+    tracer.enable("st_pass_two");
+    assert_eq!(data.write(1, &[3; 4]), Ok(8));
+    child.line.say("write");
+    child.line.hear("written");
+    let lines = ["st_pass_one", "st_pass_two"].map(|event| tracer.lines(event));
+    let line = |event: &str, a: &str| format!("{event}: a={a}");
+    let one = line("st_pass_one", "0x1010101 (16843009)");
+    let two = ["0x3030303 (50529027)", "0x2020202 (33686018)"].map(|a| line("st_pass_two", a));
+    assert_eq!(lines, [vec![one], two.to_vec()]);
+    tracer.disable("st_pass_one");
+    // The bits are each process's own.
+    assert_eq!(data.unregister_bit(page.address(), 1), Err(Errno::ENOENT));
+    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+    tracer.disable("st_pass_two");
+    child.line.say("end");
+    child.join();
+    // Its registrations have ended with it; its index has not.
+    stays("st_pass_two");
+    assert_eq!(data.write(1, &[4; 4]), Err(Errno::EBADF));
+    drop(data);
+    wait_gone("st_pass_two");
+}
+
+/// It is open nowhere but in a socket's queue.
+fn a_file_that_is_being_passed_keeps_its_events() {
+    let (here, there) = UnixStream::pair().unwrap();
+    let sender = child::fork(|_| {
+        let event = Event::new("st_pass_queue u32 a");
+        send_file(&here, &event.data.file);
+    });
+    sender.join();
+    stays("st_pass_queue");
+    let received = Data {
+        file: receive_file(&there),
+    };
+    let tracer = Tracer::instance("st_pass_queue");
+    tracer.enable("st_pass_queue");
+    assert_eq!(received.write(0, &[5; 4]), Ok(8));
+    assert_eq!(tracer.take_payloads("st_pass_queue", 4), [[5; 4]]);
+    tracer.disable("st_pass_queue");
+    // Back into the queue, which then goes with it.
+    send_file(&here, &received.file);
+    drop(received);
+    stays("st_pass_queue");
+    drop((here, there));
+    wait_gone("st_pass_queue");
+}
+
+fn a_passed_file_outlives_its_sender() {
+    let (here, there) = UnixStream::pair().unwrap();
+    let mut sender = child::fork(|line| {
+        let event = Event::new("st_pass_killed u32 a");
+        send_file(&here, &event.data.file);
+        line.say("sent");
+        line.hear("never said");
+    });
+    sender.line.hear("sent");
+    let received = Data {
+        file: receive_file(&there),
+    };
+    sender.kill();
+    stays("st_pass_killed");
+    let page = Mapping::kept(1);
+    let again = received.register_text("st_pass_killed u32 a", page.address(), 0);
+    assert_eq!(again, Ok(0));
+    let tracer = Tracer::instance("st_pass_killed");
+    tracer.enable("st_pass_killed");
+    assert_eq!(received.write(0, &[6; 4]), Ok(8));
+    assert_eq!(tracer.take_payloads("st_pass_killed", 4), [[6; 4]]);
+    tracer.disable("st_pass_killed");
+    drop(received);
+    stays("st_pass_killed");
+}
+
+/// The program that is executed has the file, and none of the registrations.
+fn a_file_kept_at_exec_keeps_its_indices() {
+    let tracer = Tracer::instance("st_pass_exec");
+    let (mut output, input) = os::pipe().unwrap();
+    let parent = child::fork(|line| {
+        let other = Event::new("st_pass_first u32 a");
+        let page = Mapping::kept(1);
+        let data = &other.data;
+        let index = data.register_text("st_pass_exec u32 a", page.address(), 0);
+        assert_eq!(index, Ok(1));
+        os::keep_at_exec(&data.file);
+        line.say("registered");
+        line.hear("exec");
+        let write = format!(
+            "printf '\\001\\000\\000\\000abcd' >&{}; echo written; read word",
+            data.file.as_raw_fd()
+        );
+        use std::os::unix::process::CommandExt;
+        let error = Command::new("bash")
+            .args(["-c", &write])
+            .stdin(input_of_nothing())
+            .stdout(input.try_clone().unwrap())
+            .exec();
+        panic!("exec: {error}");
+    });
+    let mut parent = parent;
+    parent.line.hear("registered");
+    tracer.enable("st_pass_exec");
+    parent.line.say("exec");
+    let mut word = [0; 8];
+    std::io::Read::read_exact(&mut output, &mut word).unwrap();
+    assert_eq!(&word, b"written\n");
+    assert_eq!(tracer.take_payloads("st_pass_exec", 4), [*b"abcd"]);
+    tracer.disable("st_pass_exec");
+    assert!(event_exists("st_pass_first"));
+    parent.kill();
+    wait_gone("st_pass_exec");
+    wait_gone("st_pass_first");
+}
+
+/// From which nothing comes until the process that has it ends.
+fn input_of_nothing() -> File {
+    let (from, to) = os::pipe().unwrap();
+    os::keep_at_exec(&to);
+    std::mem::forget(to);
+    from
+}

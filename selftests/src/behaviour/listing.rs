@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_status` with thousands of events, while others come and go.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, MULTI_FORMAT, PROFILE, STATUS};
+use crate::kit::child::{self, Line};
+use crate::kit::dynamic;
+use crate::kit::memory::Mapping;
+use crate::kit::status::Status;
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait::{self, SetOnDrop};
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+tests!("listing":
+    each_stable_event_once_while_others_come_and_go.limit(300),
+    what_goes_between_two_reads_tears_nothing,
+    can_be_read_from_anywhere,
+);
+
+/// Far more than a page of text, or ten.
+const STABLE: u64 = 3000;
+
+/// Events that a process keeps until it ends.
+fn keep(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
+    let data = Data::open();
+    let page = Mapping::kept((4 * count).div_ceil(4096) as usize);
+    for i in 0..count {
+        let address = page.address() + 4 * i;
+        let index = data.register_text(&format!("{} u32 a", name(i)), address, 0);
+        assert_eq!(index, Ok(i as u32));
+    }
+    (data, page)
+}
+
+/// In a child: has events come and go, of both groups, until the test says to end.
+fn come_and_go(line: &mut Line, which: u64) {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
+        let done = &done;
+        scope.spawn(move || {
+            let page = Mapping::kept(1);
+            let mut kept = VecDeque::new();
+            for round in 0u64.. {
+                let data = Data::open();
+                let numbers = 8 * (round % 128)..8 * (round % 128 + 1);
+                for number in numbers.clone() {
+                    let flags = if number % 4 == 3 { MULTI_FORMAT } else { 0 };
+                    let text = format!("st_list_come{which}_{number} u32 a");
+                    data.register_flags(&text, page.address() + 4 * number, 0, flags)
+                        .unwrap();
+                }
+                kept.push_back((data, numbers));
+                // A listing shows what is there when it begins and when it comes to it. So they stay for longer
+                // than one takes.
+                if kept.len() > 100 {
+                    let (data, numbers) = kept.pop_front().unwrap();
+                    for number in numbers {
+                        let address = page.address() + 4 * number;
+                        data.unregister_bit(address, 0).unwrap();
+                    }
+                }
+                if done.load(Ordering::Relaxed) && round > 20 {
+                    break;
+                }
+            }
+        });
+        line.say("going");
+        line.hear("end");
+    });
+}
+
+fn each_stable_event_once_while_others_come_and_go() {
+    // Half of them before those that come and go, half after, so that these are all over the text.
+    let name = |i: u64| format!("st_list_stable{i:04}");
+    let _first = keep(STABLE / 2, name);
+    let mut others: Vec<_> = (0..2)
+        .map(|which| child::fork(|line| come_and_go(line, which)))
+        .collect();
+    others.iter_mut().for_each(|other| other.line.hear("going"));
+    let _second = keep(STABLE / 2, |i| name(STABLE / 2 + i));
+    let tracer = Tracer::instance("st_list_stable");
+    for i in [0, STABLE / 2, STABLE - 1] {
+        tracer.enable(&name(i));
+    }
+
+    let want: Vec<_> = (0..STABLE).map(name).collect();
+    let mut lengths = Vec::new();
+    for round in 0..30 {
+        let text = match round % 3 {
+            0 => fs::read_to_string(STATUS).unwrap(),
+            1 => read_in_pieces(STATUS, 509),
+            _ => read_in_pieces(STATUS, 4096),
+        };
+        // Well-formed, and its totals match.
+        let status = Status::parse(&text);
+        let (stable, coming): (Vec<_>, Vec<_>) = status
+            .names()
+            .into_iter()
+            .partition(|name| name.starts_with("st_list_stable"));
+        assert!(stable == want, "an event is missing, twice, or in disorder");
+        assert_eq!(status.busy, 3);
+        let mut coming: Vec<_> = coming.into_iter().collect();
+        lengths.push(coming.len());
+        let count = coming.len();
+        coming.sort();
+        coming.dedup();
+        assert_eq!(coming.len(), count, "an event twice");
+
+        // The profile lists the same events.
+        let text = read_in_pieces(PROFILE, [65536, 100, 4096][round % 3]);
+        let names = text.lines().map(|line| line.split_whitespace().next());
+        let stable: Vec<_> = names
+            .map(Option::unwrap)
+            .filter(|name| name.starts_with("st_list_stable"))
+            .collect();
+        assert!(stable == want, "the profile lacks or repeats an event");
+    }
+    assert!(
+        lengths.iter().any(|length| length != &lengths[0]),
+        "nothing came or went: {lengths:?}"
+    );
+
+    // dynamic_events is read a page at a time, with changes in between; but the oldest are stable.
+    let lines = dynamic::user_lines();
+    let stable = |i: u64| format!("u:{} u32 a", name(i));
+    let half: Vec<_> = (0..STABLE / 2).map(stable).collect();
+    assert!(lines[..half.len()] == half, "dynamic_events lacks an event");
+
+    others.iter_mut().for_each(|other| other.line.say("end"));
+    others.into_iter().for_each(|other| other.join());
+    wait::until("only the stable ones to be left", || {
+        Status::now().names() == want
+    });
+    for i in [0, STABLE / 2, STABLE - 1] {
+        tracer.disable(&name(i));
+    }
+}
+
+/// The whole text, by reads of this size on one open file.
+fn read_in_pieces(path: &str, size: usize) -> String {
+    let mut file = File::open(path).unwrap();
+    let mut text = Vec::new();
+    let mut piece = vec![0; size];
+    loop {
+        let length = file.read(&mut piece).unwrap();
+        if length == 0 {
+            return String::from_utf8(text).unwrap();
+        }
+        text.extend(&piece[..length]);
+    }
+}
+
+/// Ends what [`keep`] keeps.
+fn let_go((data, page): (Data, Mapping), count: u64) {
+    for i in 0..count {
+        data.unregister_bit(page.address() + 4 * i, 0).unwrap();
+    }
+}
+
+fn what_goes_between_two_reads_tears_nothing() {
+    // Not of one moment, but what is there all the time is listed once, and in lines that are whole.
+    let odd = |i: u64| format!("st_list_odd{i:0>200}");
+    let even = |i: u64| format!("st_list_even{i:0>200}");
+    let top = Tracer::top();
+    for size in [1, 7, 300, 4096] {
+        let first = keep(1, |_| "st_list_first".into());
+        let goes = keep(30, odd);
+        let stays = keep(30, even);
+        let mut file = File::open(STATUS).unwrap();
+        let mut text = Vec::new();
+        let mut piece = vec![0; size];
+        for i in 0..10 {
+            let length = file.read(&mut piece).unwrap();
+            text.extend(&piece[..length]);
+            top.enable(&even(i));
+        }
+        (0..10).for_each(|i| top.disable(&even(i)));
+        let_go(goes, 30);
+        wait::until("the events to go", || Status::now().active == 31);
+        let comes = keep(5, |i| format!("st_list_comes{i}"));
+        file.read_to_end(&mut text).unwrap();
+
+        let status = Status::parse(std::str::from_utf8(&text).unwrap());
+        let names = status.names();
+        let is = |start| move |name: &&str| name.starts_with(start);
+        assert!(names[0] == "st_list_first" && !names[1..].contains(&names[0]));
+        let stayed: Vec<_> = names.iter().copied().filter(is("st_list_even")).collect();
+        assert_eq!(stayed, (0..30).map(even).collect::<Vec<_>>(), "by {size}");
+        let gone: Vec<_> = names.iter().copied().filter(is("st_list_odd")).collect();
+        assert_eq!(gone, (0..gone.len() as u64).map(odd).collect::<Vec<_>>());
+        // What has come since the listing was begun is left to the next.
+        assert_eq!(names.len(), 1 + stayed.len() + gone.len(), "by {size}");
+        for (kept, count) in [(first, 1), (stays, 30), (comes, 5)] {
+            let_go(kept, count);
+        }
+        wait::until("all events to go", || Status::now().active == 0);
+    }
+}
+
+fn can_be_read_from_anywhere() {
+    let _kept = keep(150, |i| format!("st_list_seek{i:0>100}"));
+    let top = Tracer::top();
+    let used = format!("st_list_seek{:0>100}", 70);
+    top.enable(&used);
+    let whole = fs::read(STATUS).unwrap();
+    assert!(whole.len() > 4 * 4096);
+    let file = File::open(STATUS).unwrap();
+    let length = whole.len() as u64;
+    // Forwards, backwards, across pages and past the end.
+    for at in [
+        0,
+        1,
+        4095,
+        4096,
+        4097,
+        100,
+        length - 1,
+        length,
+        length + 1,
+        8191,
+        0,
+        length / 2,
+        length + 100_000,
+        3,
+    ] {
+        let rest = whole.get(at as usize..).unwrap_or(&[]);
+        let mut piece = vec![0; 300];
+        let got = file.read_at(&mut piece, at).unwrap();
+        assert_eq!(&piece[..got], &rest[..got], "at {at}");
+        assert!(got == rest.len().min(300) || got > 0, "nothing at {at}");
+    }
+    let mut file = file;
+    for (to, at) in [
+        (SeekFrom::Start(5000), 5000),
+        (SeekFrom::Current(-1000), 4000),
+        (SeekFrom::Start(0), 0),
+        (SeekFrom::Current(100), 100),
+    ] {
+        assert_eq!(file.seek(to).unwrap(), at);
+        let mut piece = [0; 64];
+        file.read_exact(&mut piece).unwrap();
+        assert_eq!(piece, whole[at as usize..][..64]);
+        assert_eq!(file.stream_position().unwrap(), at + 64);
+        file.seek(SeekFrom::Start(at)).unwrap();
+    }
+    let mut again = Vec::new();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file.read_to_end(&mut again).unwrap();
+    assert!(again == whole);
+    assert!(file.seek(SeekFrom::Current(-1_000_000)).is_err());
+    top.disable(&used);
+}

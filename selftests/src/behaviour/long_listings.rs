@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Listings longer than any buffer: read record by record, in little memory, to the end or until a
+//! signal comes.
+
+use crate::harness::{self, tests};
+use crate::kit::abi::{Data, PROFILE, REGISTRATIONS, STATUS};
+use crate::kit::child::{self, Child};
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::machine;
+use crate::kit::memory::Mapping;
+use crate::kit::os;
+use crate::kit::random::Random;
+use crate::kit::tracefs::Tracer;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
+
+tests!("long_listings":
+    many_lines_in_little_memory_while_processes_come_and_go.limit(900),
+    a_signal_interrupts_a_read,
+    a_reader_that_is_killed_ends,
+    reads_of_any_size_give_the_same_text,
+    readers_do_not_disturb_each_other,
+);
+
+/// Bits of one event in one page, in all processes of a crowd.
+const BITS: u64 = 1000;
+
+/// This process and children of it, which share their registrations.
+struct Crowd {
+    _data: Data,
+    page: Mapping,
+    children: Vec<i32>,
+}
+
+impl Crowd {
+    const NAME: &'static str = "st_long";
+
+    /// So many children, which do nothing.
+    fn of(children: usize) -> Crowd {
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        for i in 0..BITS {
+            let text = format!("{} u32 a", Self::NAME);
+            data.register_text(&text, page.address() + 4 * i, 0)
+                .unwrap();
+        }
+        let fork = |_| match os::fork().expect("fork") {
+            0 => loop {
+                thread::sleep(Duration::from_secs(1000));
+            },
+            pid => pid,
+        };
+        Crowd {
+            _data: data,
+            page,
+            children: (0..children).map(fork).collect(),
+        }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for pid in &self.children {
+            let _ = os::kill(*pid, libc::SIGKILL);
+            let _ = os::wait(*pid, 0);
+        }
+    }
+}
+
+/// Counts the lines of each process of a crowd, and sees to it that they are in order.
+struct Counter<'a> {
+    crowd: &'a Crowd,
+    /// By process.
+    lines: BTreeMap<i32, u64>,
+    /// A line that is not whole yet.
+    rest: Vec<u8>,
+}
+
+impl Counter<'_> {
+    fn take(&mut self, bytes: &[u8]) {
+        self.rest.extend(bytes);
+        let end = self.rest.iter().rposition(|byte| *byte == b'\n');
+        let rest = self.rest.split_off(end.map_or(0, |end| end + 1));
+        let whole = std::mem::replace(&mut self.rest, rest);
+        for line in std::str::from_utf8(&whole).unwrap().lines() {
+            self.take_line(line);
+        }
+    }
+
+    fn take_line(&mut self, line: &str) {
+        let words: Vec<_> = line.split(' ').collect();
+        if words[0] == "#" {
+            return;
+        }
+        assert!(words.len() == 6 || words[6..] == ["repair"], "{line:?}");
+        let Some(lines) = words[1]
+            .parse()
+            .ok()
+            .and_then(|pid| self.lines.get_mut(&pid))
+        else {
+            // A process that comes and goes.
+            return;
+        };
+        if words[0] == Crowd::NAME {
+            let address = self.crowd.page.address() + 4 * *lines;
+            assert_eq!(words[3], format!("{address:#x}"), "{line:?}");
+            *lines += 1;
+        }
+    }
+}
+
+/// What the kernel has in use for a text, should it hold one, in kB.
+fn memory() -> i64 {
+    machine::forget_free_objects();
+    machine::meminfo("VmallocUsed") + machine::meminfo("SUnreclaim")
+}
+
+fn many_lines_in_little_memory_while_processes_come_and_go() {
+    // A million lines if there is time.
+    let crowd = Crowd::of(harness::times(machine::rounds(150), 999));
+    let others: Vec<_> = (0..2)
+        .map(|_| {
+            child::fork(|_| loop {
+                let child = child::fork(|_| {
+                    let own = Event::new("st_long_goes u32 a");
+                    child::fork(|_| own.unregister().unwrap()).join();
+                });
+                child.join();
+            })
+        })
+        .collect();
+    let pids = crowd.children.iter().copied();
+    let pids = pids.chain([process::id() as i32]);
+    let mut counter = Counter {
+        crowd: &crowd,
+        lines: pids.map(|pid| (pid, 0)).collect(),
+        rest: Vec::new(),
+    };
+
+    // The first of the children have been there for a while, and so have the others.
+    thread::sleep(Duration::from_secs(1));
+    let mut file = File::open(REGISTRATIONS).unwrap();
+    let before = memory();
+    let (mut most, mut length) = (0, 0);
+    let mut piece = vec![0; 1 << 16];
+    for reads in 0u64.. {
+        let got = file.read(&mut piece).unwrap();
+        counter.take(&piece[..got]);
+        length += got;
+        if reads % 128 == 0 || got == 0 {
+            most = most.max(memory() - before);
+        }
+        if got == 0 {
+            break;
+        }
+    }
+    others.into_iter().for_each(child::Child::kill);
+    let lines = counter.lines.values().sum::<u64>();
+    println!("  # {lines} lines, {length} bytes; at most {most} kB more in use");
+    assert!(counter.rest.is_empty());
+    for (pid, lines) in &counter.lines {
+        assert_eq!(*lines, BITS, "lines of {pid}");
+    }
+    assert!(most < 3 << 10, "{most} kB more in use");
+    drop(crowd);
+}
+
+/// Far behind the end of any listing: all of it is gone through to find that place.
+const FAR: u64 = 1 << 40;
+
+fn a_signal_interrupts_a_read() {
+    let crowd = Crowd::of(50);
+    let file = File::open(REGISTRATIONS).unwrap();
+    os::do_nothing_at(libc::SIGALRM, 0);
+    let mut byte = [0];
+    let mut interrupted = 0;
+    for _ in 0..5 {
+        os::alarm_in(Duration::from_millis(30));
+        match file.read_at(&mut byte, FAR).map_err(Errno::from) {
+            Err(Errno::EINTR) => interrupted += 1,
+            got => panic!("read to the end: {got:?}"),
+        }
+    }
+    assert_eq!(interrupted, 5);
+    // Nothing of it is lost by that.
+    let mut counter = Counter {
+        crowd: &crowd,
+        lines: [(process::id() as i32, 0)].into(),
+        rest: Vec::new(),
+    };
+    let mut text = Vec::new();
+    (&file).read_to_end(&mut text).unwrap();
+    counter.take(&text);
+    assert_eq!(counter.lines.into_values().collect::<Vec<_>>(), [BITS]);
+    // A handler that asks for that has the call go on.
+    os::do_nothing_at(libc::SIGALRM, libc::SA_RESTART);
+    os::alarm_in(Duration::from_millis(30));
+    assert_eq!(file.read_at(&mut byte, FAR).unwrap(), 0);
+}
+
+fn a_reader_that_is_killed_ends() {
+    let _crowd = Crowd::of(100);
+    let start = Instant::now();
+    let file = File::open(REGISTRATIONS).unwrap();
+    assert_eq!(file.read_at(&mut [0], FAR).unwrap(), 0);
+    let whole = start.elapsed();
+    let mut reader = child::fork(|line| {
+        line.say("reading");
+        loop {
+            file.read_at(&mut [0], FAR).unwrap();
+        }
+    });
+    reader.line.hear("reading");
+    thread::sleep(whole / 8);
+    let start = Instant::now();
+    reader.kill();
+    let ended = start.elapsed();
+    assert!(ended < whole / 2, "ended in {ended:?}, all takes {whole:?}");
+}
+
+/// Events with something to tell of some of them, and the files that list them.
+struct Quiet {
+    /// A process that changes nothing about its memory, which a listing could be unable to see then.
+    owner: Child,
+    tracer: Tracer,
+}
+
+impl Quiet {
+    const FILES: [&'static str; 3] = [STATUS, PROFILE, REGISTRATIONS];
+
+    fn name(i: u64) -> String {
+        format!("st_quiet{i:0>70}")
+    }
+
+    /// Lines of more than a few pages, which stay as they are.
+    fn new() -> Quiet {
+        let mut owner = child::fork(|line| {
+            let data = Data::open();
+            let page = Mapping::kept(1);
+            for i in 0..200 {
+                let text = format!("{} u32 a", Self::name(i));
+                data.register_text(&text, page.address() + 8 * i, 31)
+                    .unwrap();
+            }
+            line.say("registered");
+            line.hear("exit");
+        });
+        owner.line.hear("registered");
+        let tracer = Tracer::instance("st_quiet");
+        for i in (0..200).step_by(7) {
+            tracer.enable(&Self::name(i));
+        }
+        Quiet { owner, tracer }
+    }
+
+    fn end(mut self) {
+        for i in (0..200).step_by(7) {
+            self.tracer.disable(&Self::name(i));
+        }
+        self.owner.line.say("exit");
+        self.owner.join();
+    }
+}
+
+/// The rest of a file, read in pieces of this size.
+fn read_by(mut file: impl Read, size: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut piece = vec![0; size];
+    loop {
+        match file.read(&mut piece).unwrap() {
+            0 => return text,
+            length => text.extend(&piece[..length]),
+        }
+    }
+}
+
+fn reads_of_any_size_give_the_same_text() {
+    let quiet = Quiet::new();
+    let mut random = Random::new(3);
+    for path in Quiet::FILES {
+        let mut file = File::open(path).unwrap();
+        let whole = read_by(&mut file, 1 << 20);
+        assert!(whole.len() > 3 * 4096, "{path}");
+        assert_eq!(file.read(&mut [0; 10]).unwrap(), 0, "behind the end");
+        for size in [1, 2, 7, 509, 4095, 4096, 4097, 10_000] {
+            file.seek(SeekFrom::Start(0)).unwrap();
+            assert!(read_by(&mut file, size) == whole, "{path} by {size}");
+        }
+        for _ in 0..200 {
+            let at = random.below(whole.len() + 10);
+            let mut piece = vec![0; 1 + random.below(6000)];
+            let got = file.read_at(&mut piece, at as u64).unwrap();
+            let rest = whole.get(at..).unwrap_or_default();
+            assert!(rest.starts_with(&piece[..got]), "{path} at {at}");
+            assert!(got > 0 || rest.is_empty(), "{path} at {at}");
+        }
+        // None of that has moved the file's own place.
+        assert_eq!(file.read(&mut [0; 10]).unwrap(), 0);
+        file.seek(SeekFrom::Start(5000)).unwrap();
+        assert!(read_by(&mut file, 333) == whole[5000..], "{path} from 5000");
+        file.seek(SeekFrom::Start(FAR)).unwrap();
+        assert_eq!(file.read(&mut [0; 10]).unwrap(), 0);
+        assert!(file.seek(SeekFrom::Current(-2 * FAR as i64)).is_err());
+        assert_eq!(file.stream_position().unwrap(), FAR);
+    }
+    quiet.end();
+}
+
+fn readers_do_not_disturb_each_other() {
+    let quiet = Quiet::new();
+    for path in Quiet::FILES {
+        let whole = read_by(&mut File::open(path).unwrap(), 1 << 20);
+        let mut files: Vec<_> = (0..5).map(|_| File::open(path).unwrap()).collect();
+        let mut texts = vec![Vec::<u8>::new(); files.len()];
+        while texts.iter().any(|text| text.len() < whole.len()) {
+            for (i, file) in files.iter_mut().enumerate() {
+                let mut piece = vec![0; [1000, 77, 4096, 3, 6000][i]];
+                let length = file.read(&mut piece).unwrap();
+                texts[i].extend(&piece[..length]);
+            }
+        }
+        assert!(texts.iter().all(|text| *text == whole), "{path}");
+        // Nor do threads that read one open file: each byte goes to one of them.
+        let file = File::open(path).unwrap();
+        let read = || read_by(&file, 100).len();
+        let sum = thread::scope(|scope| {
+            let readers = [scope.spawn(read), scope.spawn(read)];
+            readers.map(|reader| reader.join().unwrap()).iter().sum()
+        });
+        assert_eq!(whole.len(), sum, "{path}");
+    }
+    quiet.end();
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of one behaviour each, by subject. Names say the rule that is checked.
+//!
+//! `better_than_c_N` is row N of the contract's table of deliberate differences, and shows what the module does;
+//! what C does instead is shown by `contract`, where that has cases of the row. What C does in the others nothing
+//! shows.
+
+mod accounting;
+mod bit;
+mod bpf;
+mod cgroup;
+mod compat;
+mod consumers;
+mod cpus;
+mod deferred;
+mod dynamic_events;
+mod exec;
+mod faults;
+mod file_systems;
+mod fork;
+mod fork_stalled;
+mod freezer;
+mod ftrace;
+mod guarded;
+mod hostile;
+mod hostile_user;
+mod huge_pages;
+mod instances;
+mod io_uring;
+mod lifetime;
+mod listing;
+mod long_listings;
+mod mappings;
+mod multi_format;
+mod nodes;
+mod page_kinds;
+mod pages;
+mod perf;
+mod processes;
+mod registrations;
+mod restricted;
+mod retries;
+mod signals;
+mod symbols;
+mod traced_functions;
+mod truncate;
+mod unprivileged;
+mod withheld;
+
+use crate::harness::Test;
+
+/// Every test.
+pub fn all() -> impl Iterator<Item = Test> {
+    [
+        instances::TESTS_OF_LOADING,
+        cpus::TESTS_OF_LOADING,
+        freezer::TESTS_OF_LOADING,
+        symbols::TESTS,
+        traced_functions::TESTS,
+        faults::loading::TESTS,
+        file_systems::TESTS_OF_LOADING,
+        io_uring::TESTS_OF_LOADING,
+        bit::TESTS,
+        pages::TESTS,
+        page_kinds::TESTS,
+        huge_pages::TESTS,
+        guarded::TESTS,
+        withheld::TESTS,
+        withheld::TESTS_OF_KINDS,
+        file_systems::TESTS,
+        file_systems::TESTS_OF_FROZEN,
+        mappings::TESTS,
+        processes::TESTS,
+        fork::TESTS,
+        fork_stalled::TESTS,
+        faults::calls::TESTS,
+        faults::processes::TESTS,
+        faults::workers::TESTS,
+        exec::TESTS,
+        io_uring::TESTS,
+        ftrace::TESTS,
+        instances::TESTS,
+        cpus::TESTS,
+        nodes::TESTS,
+        freezer::TESTS,
+        retries::TESTS,
+        restricted::TESTS,
+        perf::TESTS,
+        signals::TESTS,
+        hostile::TESTS,
+        cgroup::TESTS,
+        compat::TESTS,
+        bpf::TESTS,
+        deferred::TESTS,
+        lifetime::TESTS,
+        multi_format::TESTS,
+        dynamic_events::TESTS,
+        truncate::TESTS,
+        listing::TESTS,
+        unprivileged::TESTS,
+        hostile_user::TESTS,
+        accounting::TESTS,
+        registrations::TESTS,
+        long_listings::TESTS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+    .chain(consumers::all())
+}

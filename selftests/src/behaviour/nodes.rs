@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A machine of eight processors, and of memory in two nodes between which pages move.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::event::Event;
+use crate::kit::fork_tree::{end, fork, tell};
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::numbered::{Numbered, Order};
+use crate::kit::processors::{
+    bind_to_node, move_to_node, node_of, nodes, of_node, unbind, SECOND_NODE,
+};
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait::SetOnDrop;
+use crate::kit::{os, wait};
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+tests!("nodes":
+    there_are_eight_processors_and_two_nodes.where_there_is(SECOND_NODE),
+    a_page_moves_and_its_bit_with_it.where_there_is(SECOND_NODE),
+    pages_move_while_their_bits_change.where_there_is(SECOND_NODE),
+    pages_of_other_processes_move_while_their_bits_change.where_there_is(SECOND_NODE),
+    pages_that_the_kernel_takes_away_to_see_their_users.where_there_is(SECOND_NODE),
+    writers_on_all_processors_are_recorded.where_there_is(SECOND_NODE),
+);
+
+fn there_are_eight_processors_and_two_nodes() {
+    assert_eq!((os::cpus().len(), nodes()), (8, 2));
+    for node in 0..2 {
+        assert_eq!(of_node(node).len(), 4, "processors of node {node}");
+    }
+}
+
+fn a_page_moves_and_its_bit_with_it() {
+    let event = Event::new("st_node_moves u32 a");
+    let top = Tracer::top();
+    event.page.word(4).store(77, Ordering::Relaxed);
+    for round in 0..10 {
+        let node = round % 2;
+        assert_eq!(move_to_node(&event.page, 0, node), Ok(node));
+        assert_eq!(node_of(&event.page), Ok(node));
+        top.enable(&event.name);
+        event.wait_set();
+        assert_eq!(move_to_node(&event.page, 0, 1 - node), Ok(1 - node));
+        assert!(event.bit(), "the bit is lost");
+        top.disable(&event.name);
+        event.wait_clear();
+        assert_eq!(node_of(&event.page), Ok(1 - node));
+    }
+    assert_eq!(event.page.word(4).load(Ordering::Relaxed), 77);
+}
+
+/// Many bits of an event, on as many pages.
+fn many_pages(name: &str, pages: usize) -> (Data, Mapping) {
+    let (data, mapping) = (Data::open(), Mapping::kept(pages));
+    for page in 0..pages {
+        let address = mapping.address() + (page * PAGE) as u64;
+        let text = format!("{name} u32 a");
+        data.register_text(&text, address, 0).unwrap();
+    }
+    (data, mapping)
+}
+
+#[track_caller]
+fn wait_all(pages: &Mapping, count: usize, value: u32) {
+    wait::until(&format!("all bits to be {value}"), || {
+        (0..count).all(|page| pages.word(page * PAGE).load(Ordering::Relaxed) & 1 == value)
+    });
+}
+
+fn pages_move_while_their_bits_change() {
+    const PAGES: usize = 64;
+    let (_data, pages) = many_pages("st_node_many", PAGES);
+    let top = Tracer::top();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
+        let (pages, done) = (&pages, &done);
+        let mover = scope.spawn(move || {
+            let mut moves = 0;
+            while !done.load(Ordering::Relaxed) || moves < 4 {
+                bind_to_node(pages, moves % 2);
+                moves += 1;
+            }
+            moves
+        });
+        for _ in 0..20 {
+            top.enable("st_node_many");
+            wait_all(pages, PAGES, 1);
+            top.disable("st_node_many");
+            wait_all(pages, PAGES, 0);
+        }
+        done.store(true, Ordering::Relaxed);
+        let moves = mover.join().expect("the thread that moves pages");
+        println!("  # {PAGES} pages were moved {moves} times while their bits changed");
+    });
+    unbind(&pages);
+}
+
+fn pages_of_other_processes_move_while_their_bits_change() {
+    let event = Event::new("st_node_others u32 a");
+    let mut children: Vec<_> = (0..4).map(|_| fork(&event)).collect();
+    let top = Tracer::top();
+    let mut moved = 0;
+    for round in 0..10 {
+        // A page that is there, and the child's own.
+        tell(&mut children, "clear");
+        top.enable(&event.name);
+        for child in &children {
+            // It may be locked just then, or still be shared.
+            moved += usize::from(move_to_node(&event.page, child.pid, round % 2).is_ok());
+        }
+        tell(&mut children, "set");
+        top.disable(&event.name);
+        for child in &children {
+            moved += usize::from(move_to_node(&event.page, child.pid, 1 - round % 2).is_ok());
+        }
+        tell(&mut children, "clear");
+    }
+    println!("  # {moved} pages were moved");
+    assert!(moved > 0, "no page was moved");
+    end(children);
+}
+
+const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+
+/// A number of /proc/vmstat.
+fn count_of(key: &str) -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    let value = line.and_then(|value| value.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("{key} in /proc/vmstat"))
+}
+
+/// The kernel takes pages away to see which tasks use them, and moves them there.
+fn pages_that_the_kernel_takes_away_to_see_their_users() {
+    const PAGES: usize = 32;
+    let before = fs::read_to_string(BALANCING).expect("are pages moved?");
+    fs::write(BALANCING, "1").expect("have pages moved");
+    let (_data, pages) = many_pages("st_node_used", PAGES);
+    bind_to_node(&pages, 0);
+    unbind(&pages);
+    let far = of_node(1)[0];
+    let hints = || count_of("numa_hint_faults ");
+    let (at_first, top) = (hints(), Tracer::top());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
+        let (pages, done) = (&pages, &done);
+        scope.spawn(move || {
+            os::run_on(far);
+            while !done.load(Ordering::Relaxed) {
+                for page in 0..PAGES {
+                    pages.word(page * PAGE + 64).fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        wait::until("the kernel to take pages away", || {
+            top.enable("st_node_used");
+            wait_all(pages, PAGES, 1);
+            top.disable("st_node_used");
+            wait_all(pages, PAGES, 0);
+            hints() > at_first
+        });
+    });
+    fs::write(BALANCING, before.trim()).expect("as before");
+    let faults = hints() - at_first;
+    println!("  # {faults} faults of pages that were taken away");
+}
+
+fn writers_on_all_processors_are_recorded() {
+    const WRITERS: usize = 8;
+    let numbered = Numbered::new("st_node_writers", WRITERS);
+    let name = &numbered.event.name;
+    let tracer = numbered.instance(name, 256);
+    tracer.enable(name);
+    numbered.event.wait_set();
+    let mut order = Order::default();
+    numbered.beside(|| {
+        for _ in 0..2 {
+            numbered.wait_taken(200);
+            order.see(&numbered.take(&tracer));
+        }
+    });
+    order.see(&numbered.take(&tracer));
+    order.judge();
+    for cpu in os::cpus() {
+        os::run_on(cpu);
+        tracer.control("trace", "");
+        assert!(numbered.write(0));
+        assert_eq!(tracer.stat(cpu, "entries"), 1, "on processor {cpu}");
+    }
+    numbered.all_is_recorded(&tracer);
+    tracer.disable(name);
+    numbered.event.wait_clear();
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The enable bit on pages that are shared, merged, or otherwise not a process's own.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::{is_due, Event};
+use crate::kit::fork_tree::{end, fork, tell, toggle};
+use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::swap::{Device, Swap};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{os, tasks, wait};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+tests!("page_kinds":
+    a_copied_page_is_right_on_both_sides,
+    a_page_shared_until_written_is_never_written_through,
+    memory_shared_by_fork_has_one_bit_for_both,
+    a_file_in_memory_shows_the_bits_of_two_processes,
+    the_programs_own_data_is_written,
+    a_page_past_the_end_of_its_file_waits_for_the_next_change,
+    a_page_given_back_keeps_its_bit.swapping(),
+    a_page_of_a_device_is_brought_in_by_its_own_process.swapping(),
+    a_page_of_a_device_is_brought_in_by_any_thread.swapping(),
+    a_merged_page_is_copied.where_there_is("/sys/kernel/mm/ksm/run"),
+    the_latest_state_wins_on_a_page_that_comes_and_goes,
+);
+
+/// Fills a page, but for its first word, with what follows from `seed`.
+fn fill(page: &Mapping, seed: u32) {
+    for at in (4..PAGE).step_by(4) {
+        page.word(at).store(seed ^ at as u32, Ordering::Relaxed);
+    }
+}
+
+fn is_filled(page: &Mapping, seed: u32) -> bool {
+    (4..PAGE)
+        .step_by(4)
+        .all(|at| page.word(at).load(Ordering::Relaxed) == seed ^ at as u32)
+}
+
+fn a_copied_page_is_right_on_both_sides() {
+    let event = Event::new("st_kind_copied u32 a");
+    fill(&event.page, 5);
+    for _ in 0..3 {
+        // Neither has written to the page since the fork: the kernel is the first.
+        let mut child = child::fork(|line| {
+            line.hear("set");
+            event.wait_set();
+            line.say("set");
+            event.wait_clear();
+            assert!(is_filled(&event.page, 5), "the child's page");
+            fill(&event.page, 6);
+            line.say("clear");
+            event.wait_set();
+            assert!(is_filled(&event.page, 6), "the child's page, written to");
+            line.say("again");
+        });
+        let top = Tracer::top();
+        top.enable(&event.name);
+        child.line.say("set");
+        event.wait_set();
+        child.line.hear("set");
+        top.disable(&event.name);
+        event.wait_clear();
+        assert!(is_filled(&event.page, 5), "the parent's page");
+        child.line.hear("clear");
+        top.enable(&event.name);
+        child.line.hear("again");
+        child.join();
+        assert!(event.bit());
+        assert!(is_filled(&event.page, 5), "the parent's page");
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+/// Gives up the registration and leaves the page alone: it may not be written for a moment, so
+/// that it cannot be cleared.
+fn give_up(event: &Event) {
+    event.page.protect(READ);
+    assert_eq!(event.unregister(), Err(Errno::EFAULT));
+    event.page.protect(READ_WRITE);
+}
+
+fn a_page_shared_until_written_is_never_written_through() {
+    let top = Tracer::top();
+    // The child has no registration any more, and still the same page.
+    let event = Event::new("st_kind_through u32 a");
+    let mut child = child::fork(|line| {
+        give_up(&event);
+        line.say("given up");
+        line.hear("set");
+        assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
+        line.hear("clear");
+        assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
+    });
+    child.line.hear("given up");
+    top.enable(&event.name);
+    event.wait_set();
+    child.line.say("set");
+    top.disable(&event.name);
+    event.wait_clear();
+    child.line.say("clear");
+    child.join();
+
+    // And the other way round.
+    let mut children = vec![fork(&event)];
+    give_up(&event);
+    top.enable(&event.name);
+    tell(&mut children, "set");
+    assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
+    top.disable(&event.name);
+    tell(&mut children, "clear");
+    end(children);
+    assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
+}
+
+fn memory_shared_by_fork_has_one_bit_for_both() {
+    let data = Data::open();
+    let page = Mapping::shared(1);
+    data.register_text("st_kind_family u32 a", page.address(), 4)
+        .unwrap();
+    let child = child::fork(|line| line.hear("never said"));
+    let top = Tracer::top();
+    let is = |word| page.word(0).load(Ordering::Relaxed) == word;
+    let toggle = || {
+        for _ in 0..3 {
+            top.enable("st_kind_family");
+            wait::until("the bit to be set", || is(1 << 4));
+            page.advise(libc::MADV_DONTNEED).unwrap();
+            top.disable("st_kind_family");
+            wait::until("the bit to be cleared", || is(0));
+        }
+    };
+    toggle();
+    child.kill();
+    toggle();
+}
+
+fn a_file_in_memory_shows_the_bits_of_two_processes() {
+    let file = os::memory_file(2 * PAGE as u64);
+    // Each maps it by itself and registers a bit of its own in the second page.
+    let user = |line: &mut child::Line, bit: u8| {
+        let data = Data::open();
+        let pages = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_SHARED).unwrap();
+        let address = pages.address() + PAGE as u64 + 8;
+        data.register_text("st_kind_two u32 a", address, bit)
+            .unwrap();
+        line.say("registered");
+        line.hear("drop");
+        pages.advise(libc::MADV_DONTNEED).unwrap();
+        line.say("dropped");
+        line.hear("end");
+    };
+    let mut one = child::fork(|line| user(line, 3));
+    let mut two = child::fork(|line| user(line, 30));
+    one.line.hear("registered");
+    two.line.hear("registered");
+    let seen = || {
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, PAGE as u64 + 8).unwrap();
+        u32::from_ne_bytes(bytes)
+    };
+    let top = Tracer::top();
+    let toggle = |want: u32| {
+        top.enable("st_kind_two");
+        wait::until("the bits in the file", || seen() == want);
+        top.disable("st_kind_two");
+        wait::until("the bits in the file to be cleared", || seen() == 0);
+    };
+    toggle((1 << 3) | (1 << 30));
+    one.line.say("drop");
+    one.line.hear("dropped");
+    toggle((1 << 3) | (1 << 30));
+    one.kill();
+    toggle(1 << 30);
+    two.line.say("drop");
+    two.line.hear("dropped");
+    toggle(1 << 30);
+    two.line.say("end");
+    two.join();
+}
+
+/// What most programs register: a variable, on a private page of their file.
+static VARIABLE: AtomicU32 = AtomicU32::new(0xf0);
+
+fn the_programs_own_data_is_written() {
+    let data = Data::open();
+    data.register_text("st_kind_data u32 a", VARIABLE.as_ptr() as u64, 0)
+        .unwrap();
+    let is = |word| move || VARIABLE.load(Ordering::Relaxed) == word;
+    let mut child = child::fork(|line| {
+        for _ in 0..2 {
+            wait::until("the child's bit", is(0xf1));
+            line.say("set");
+            wait::until("the child's bit to be cleared", is(0xf0));
+            line.say("clear");
+        }
+    });
+    let top = Tracer::top();
+    for _ in 0..2 {
+        top.enable("st_kind_data");
+        wait::until("the variable's bit", is(0xf1));
+        child.line.hear("set");
+        top.disable("st_kind_data");
+        wait::until("it to be cleared", is(0xf0));
+        child.line.hear("clear");
+    }
+    child.join();
+}
+
+fn a_page_past_the_end_of_its_file_waits_for_the_next_change() {
+    let file = os::memory_file(PAGE as u64);
+    let event = Event::new("st_kind_end u32 a");
+    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+    event
+        .data
+        .register_text("st_kind_end u32 a", page.address(), 0)
+        .unwrap();
+    file.set_len(0).unwrap();
+    for _ in 0..2 {
+        toggle(&event, &mut []);
+    }
+    file.set_len(PAGE as u64).unwrap();
+    let top = Tracer::top();
+    let is = |word| page.word(0).load(Ordering::Relaxed) == word;
+    top.enable(&event.name);
+    wait::until("the bit on the page that is back", || is(1));
+    top.disable(&event.name);
+    wait::until("it to be cleared", || is(0));
+}
+
+fn a_page_given_back_keeps_its_bit() {
+    let _swap = Swap::new();
+    let event = Event::new("st_kind_free u32 a");
+    let top = Tracer::top();
+    for _ in 0..5 {
+        // The kernel may drop it as long as nothing writes to it. The bit is a write.
+        event.page.advise(libc::MADV_FREE).unwrap();
+        top.enable(&event.name);
+        event.page.page_out();
+        event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+/// What serves a device may be anything, also where its node lies in a file system that is in memory: so no
+/// worker of the kernel asks for its pages.
+/// Registers a bit on the first page of a device.
+fn register_on(device: &Device, text: &str) -> (Data, Mapping) {
+    let file = File::options().read(true).write(true).open(device.path());
+    let file = file.expect("open a device");
+    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+    let data = Data::open();
+    data.register_text(text, page.address(), 0)
+        .expect("register");
+    (data, page)
+}
+
+/// The first thread sleeps all the time.
+fn a_page_of_a_device_is_brought_in_by_any_thread() {
+    let device = Device::new();
+    let event = Event::new("st_kind_thread u32 a");
+    let mut child = child::fork(|line| {
+        let (_data, page) = register_on(&device, "st_kind_thread u32 a");
+        let other = || {
+            for on in [true, false] {
+                page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+                line.say("dropped");
+                // Looked at without touching it.
+                wait::until("this thread to bring the page in", || {
+                    page.swapped_or_present().1
+                });
+                let bit = page.word(0).load(Ordering::Relaxed) & 1 != 0;
+                assert_eq!(bit, on, "the bit");
+                line.say("seen");
+            }
+        };
+        thread::scope(|scope| scope.spawn(other).join().expect("the other thread"));
+    });
+    let top = Tracer::top();
+    for on in [true, false] {
+        child.line.hear("dropped");
+        wait::until("the first thread to sleep", || {
+            tasks::state(child.pid, child.pid) == Some('S')
+        });
+        if on {
+            top.enable(&event.name);
+        } else {
+            top.disable(&event.name);
+        }
+        child.line.hear("seen");
+    }
+    child.join();
+}
+
+fn a_page_of_a_device_is_brought_in_by_its_own_process() {
+    let device = Device::new();
+    let event = Event::new("st_kind_device u32 a");
+    let mut child = child::fork(|line| {
+        let (_data, page) = register_on(&device, "st_kind_device u32 a");
+        let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
+        for (word, on) in [("set", true), ("clear", false)] {
+            page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+            line.say("dropped");
+            line.hear(word);
+            // It was written when this thread came back from its sleep.
+            assert_eq!(bit(), on, "the bit");
+            line.say("seen");
+        }
+    });
+    let top = Tracer::top();
+    for (word, on) in [("set", true), ("clear", false)] {
+        child.line.hear("dropped");
+        // On its way to sleep it would write the bit, too.
+        wait::until("the process to sleep", || {
+            tasks::state(child.pid, child.pid) == Some('S')
+        });
+        if on {
+            top.enable(&event.name);
+            event.wait_set();
+        } else {
+            top.disable(&event.name);
+            event.wait_clear();
+        }
+        wait::until("the bit to be due", || is_due(child.pid));
+        // A worker would have done it in a fraction of that.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            assert!(is_due(child.pid), "written while its process slept");
+            thread::sleep(Duration::from_millis(10));
+        }
+        child.line.say(word);
+        child.line.hear("seen");
+    }
+    child.join();
+}
+
+/// Has the kernel merge equal pages until dropped.
+struct Merging;
+
+impl Merging {
+    fn set(file: &str, value: &str) {
+        fs::write(format!("/sys/kernel/mm/ksm/{file}"), value).expect("a file of ksm");
+    }
+
+    fn start() -> Merging {
+        Merging::set("sleep_millisecs", "5");
+        Merging::set("pages_to_scan", "1000");
+        Merging::set("run", "1");
+        Merging
+    }
+}
+
+impl Drop for Merging {
+    fn drop(&mut self) {
+        Merging::set("run", "0");
+    }
+}
+
+fn a_merged_page_is_copied() {
+    const PAGES: usize = 16;
+    let data = Data::open();
+    let pages = Mapping::new(PAGES);
+    // Two of them have a registered bit. They all have the same contents, bits included.
+    let registered = [3, 11];
+    for page in registered {
+        let address = pages.address() + (page * PAGE) as u64;
+        data.register_text("st_kind_merged u32 a", address, 0)
+            .unwrap();
+    }
+    let top = Tracer::top();
+    for round in 0..2 {
+        for at in (0..PAGES * PAGE).step_by(4) {
+            let value = if at % PAGE == 0 { 0 } else { 77 };
+            pages.word(at).store(value, Ordering::Relaxed);
+        }
+        pages.advise(libc::MADV_MERGEABLE).unwrap();
+        let merging = Merging::start();
+        wait::until("the kernel to merge the pages", || {
+            let merged = fs::read_to_string("/proc/self/ksm_merging_pages").unwrap();
+            merged.trim() == PAGES.to_string()
+        });
+        if round == 1 {
+            // So that they stay as the kernel leaves them.
+            drop(merging);
+        }
+        let is = |on: bool| {
+            (0..PAGES).all(|page| {
+                let want = u32::from(on && registered.contains(&page));
+                pages.word(page * PAGE).load(Ordering::Relaxed) == want
+            })
+        };
+        top.enable("st_kind_merged");
+        wait::until("the bits of two pages, and no other", || is(true));
+        top.disable("st_kind_merged");
+        wait::until("the bits to be cleared", || is(false));
+        let others = (0..PAGES * PAGE).step_by(4).filter(|at| at % PAGE != 0);
+        for at in others {
+            assert_eq!(pages.word(at).load(Ordering::Relaxed), 77, "at {at:#x}");
+        }
+    }
+}
+
+fn the_latest_state_wins_on_a_page_that_comes_and_goes() {
+    let event = Event::new("st_kind_latest u32 a");
+    let top = Tracer::top();
+    for round in 0..20 {
+        thread::scope(|scope| {
+            // Drops the page all the time, so that some changes are repaired and others are not.
+            let dropper = scope.spawn(|| {
+                for _ in 0..200 {
+                    event.page.advise(libc::MADV_DONTNEED).unwrap();
+                }
+            });
+            while !dropper.is_finished() {
+                top.enable(&event.name);
+                top.disable(&event.name);
+            }
+        });
+        // What may have been lost with the page is told anew by the next change; after that,
+        // nothing late turns it over again.
+        if round % 2 == 0 {
+            top.enable(&event.name);
+            event.wait_set();
+            top.disable(&event.name);
+            event.wait_clear();
+        } else {
+            top.enable(&event.name);
+            event.wait_set();
+            event.page.advise(libc::MADV_DONTNEED).unwrap();
+            for _ in 0..5 {
+                top.disable(&event.name);
+                top.enable(&event.name);
+            }
+            event.wait_set();
+            for _ in 0..20 {
+                assert!(event.bit());
+                thread::yield_now();
+            }
+            top.disable(&event.name);
+            event.wait_clear();
+        }
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The enable bit on memory of all sorts, there and not there.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::os;
+use crate::kit::swap::{self, PageOnDisk, Swap};
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait::{self, SetOnDrop};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+tests!("pages":
+    a_page_never_touched_gets_its_bit,
+    a_dropped_page_is_faulted_in,
+    a_swapped_out_page_is_brought_back.swapping(),
+    a_page_that_a_disk_brings_back_later_is_asked_for_again.swapping().unless(swap::lacks_a_disk),
+    a_dropped_page_of_a_file_is_faulted_in,
+    many_dropped_pages_all_get_their_bits,
+    a_dropped_page_gets_the_latest_state,
+    a_process_busy_with_its_mappings_gets_its_bit,
+    a_page_that_may_not_be_written_waits_for_the_next_change,
+    a_protected_page_waits_for_the_next_change,
+    an_unmapped_page_stalls_no_other_and_waits_for_the_next_change,
+    a_shared_page_is_seen_by_all_its_mappings,
+    unregistering_clears_a_dropped_page_of_a_file,
+);
+
+/// Longer than a toggle may take. It is nothing that waits for a page, or it would be for ever.
+const PROMPT: Duration = Duration::from_secs(20);
+
+/// Attaches ftrace, which must not take long.
+#[track_caller]
+fn enable_promptly(tracer: &Tracer, event: &str) {
+    let start = Instant::now();
+    tracer.enable(event);
+    assert!(
+        start.elapsed() < PROMPT,
+        "attaching took {:?}",
+        start.elapsed()
+    );
+}
+
+fn a_page_never_touched_gets_its_bit() {
+    let data = Data::open();
+    let page = Mapping::new(16);
+    let address = page.address() + 5 * PAGE as u64;
+    data.register_text("st_page_fresh u32 a", address, 0)
+        .unwrap();
+    let top = Tracer::top();
+    top.enable("st_page_fresh");
+    let word = page.word(5 * PAGE);
+    wait::until("the bit on a fresh page", || {
+        word.load(Ordering::Relaxed) == 1
+    });
+    top.disable("st_page_fresh");
+    wait::until("it to be cleared", || word.load(Ordering::Relaxed) == 0);
+}
+
+fn a_dropped_page_is_faulted_in() {
+    let event = Event::new("st_page_dropped u32 a");
+    let top = Tracer::top();
+    for _ in 0..5 {
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        assert_eq!(event.page.resident(), 0);
+        enable_promptly(&top, &event.name);
+        // Looked at without touching it: a read would fault the page in for the kernel.
+        wait::until("the kernel to fault the page in", || {
+            event.page.resident() == 1
+        });
+        event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+/// The event's page is put out, and brought back with its contents when the event changes.
+fn is_brought_back(event: &Event, rounds: usize, put_out: impl Fn()) {
+    let top = Tracer::top();
+    event.page.put(8, b"contents");
+    for _ in 0..rounds {
+        put_out();
+        enable_promptly(&top, &event.name);
+        // Looked at without touching it: a read would bring the page back for the kernel.
+        wait::until("the kernel to bring the page back", || {
+            event.page.swapped_or_present().1
+        });
+        event.wait_set();
+        let contents = event.page.long(8).load(Ordering::Relaxed);
+        assert_eq!(&contents.to_ne_bytes(), b"contents");
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+}
+
+fn a_swapped_out_page_is_brought_back() {
+    let _swap = Swap::new();
+    let event = Event::new("st_page_swapped u32 a");
+    is_brought_back(&event, 5, || swap::put_out(&event.page));
+}
+
+/// The first try of the kernel's worker only has it read, which is not waited for.
+fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
+    let _swap = Swap::on_a_disk();
+    let event = Event::new("st_page_disk u32 a");
+    let page = PageOnDisk::new(&event.page, &event.name);
+    is_brought_back(&event, 3, || page.put_out());
+}
+
+fn a_dropped_page_of_a_file_is_faulted_in() {
+    let file = os::memory_file(PAGE as u64);
+    let data = Data::open();
+    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+    data.register_text("st_page_file u32 a", page.address(), 3)
+        .unwrap();
+    let top = Tracer::top();
+    let seen = || {
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        u32::from_ne_bytes(bytes)
+    };
+    for _ in 0..5 {
+        page.advise(libc::MADV_DONTNEED).unwrap();
+        enable_promptly(&top, "st_page_file");
+        // Seen through the file: the mapping is left alone.
+        wait::until("the bit in the file", || seen() == 1 << 3);
+        page.advise(libc::MADV_DONTNEED).unwrap();
+        top.disable("st_page_file");
+        wait::until("the bit in the file to be cleared", || seen() == 0);
+    }
+}
+
+fn many_dropped_pages_all_get_their_bits() {
+    const PAGES: usize = 300;
+    let event = Event::new("st_page_many u32 a");
+    let pages = Mapping::new(PAGES);
+    for i in 0..PAGES {
+        let address = pages.address() + (i * PAGE) as u64;
+        let index = event.data.register_text("st_page_many u32 a", address, 2);
+        assert_eq!(index, Ok(event.index));
+    }
+    let top = Tracer::top();
+    for _ in 0..3 {
+        // The kernel may still be bringing some back for the change before.
+        wait::until("the pages to stay away", || {
+            pages.advise(libc::MADV_DONTNEED).unwrap();
+            pages.resident() == 0
+        });
+        enable_promptly(&top, &event.name);
+        wait::until("the kernel to fault all pages in", || {
+            pages.resident() == PAGES
+        });
+        let set = |i| pages.word(i * PAGE).load(Ordering::Relaxed) == 1 << 2;
+        wait::until("all bits to be set", || (0..PAGES).all(set));
+        top.disable(&event.name);
+        let clear = |i| pages.word(i * PAGE).load(Ordering::Relaxed) == 0;
+        wait::until("all bits to be cleared", || (0..PAGES).all(clear));
+    }
+}
+
+fn a_process_busy_with_its_mappings_gets_its_bit() {
+    let event = Event::new("st_page_busy u32 a");
+    let top = Tracer::top();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
+        // Takes the lock of the address space again and again.
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let pages = Mapping::new(64);
+                pages.word(PAGE).store(1, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..50 {
+            top.enable(&event.name);
+            event.wait_set();
+            top.disable(&event.name);
+            event.wait_clear();
+        }
+    });
+}
+
+fn a_dropped_page_gets_the_latest_state() {
+    let event = Event::new("st_page_latest u32 a");
+    let top = Tracer::top();
+    for round in 0..20 {
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        // The change that counts is the last, however the faults fall between.
+        for _ in 0..round % 4 {
+            top.enable(&event.name);
+            top.disable(&event.name);
+        }
+        top.enable(&event.name);
+        event.wait_set();
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        top.disable(&event.name);
+        event.wait_clear();
+        // Nothing late turns it over again.
+        assert!(!event.bit());
+    }
+}
+
+fn a_page_that_may_not_be_written_waits_for_the_next_change() {
+    let event = Event::new("st_page_readonly u32 a");
+    let top = Tracer::top();
+    event.page.protect(READ);
+    enable_promptly(&top, &event.name);
+    event.page.protect(READ_WRITE);
+    top.disable(&event.name);
+    top.enable(&event.name);
+    event.wait_set();
+    event.page.protect(READ);
+    top.disable(&event.name);
+    assert!(event.bit(), "a read-only page was written");
+    event.page.protect(READ_WRITE);
+    top.enable(&event.name);
+    top.disable(&event.name);
+    event.wait_clear();
+}
+
+fn a_protected_page_waits_for_the_next_change() {
+    let event = Event::new("st_page_none u32 a");
+    let bystander = Mapping::new(1);
+    event
+        .data
+        .register_text("st_page_none u32 a", bystander.address(), 0)
+        .unwrap();
+    let top = Tracer::top();
+    event.page.protect(libc::PROT_NONE);
+    enable_promptly(&top, &event.name);
+    let other = || bystander.word(0).load(Ordering::Relaxed);
+    wait::until("the other bit to be set", || other() == 1);
+    top.disable(&event.name);
+    wait::until("the other bit to be cleared", || other() == 0);
+    event.page.protect(READ_WRITE);
+    top.enable(&event.name);
+    event.wait_set();
+    top.disable(&event.name);
+    event.wait_clear();
+}
+
+fn an_unmapped_page_stalls_no_other_and_waits_for_the_next_change() {
+    let mut event = Event::new("st_page_gone u32 a");
+    let bystander = Mapping::new(1);
+    event
+        .data
+        .register_text("st_page_gone u32 a", bystander.address(), 0)
+        .unwrap();
+    let other = || bystander.word(0).load(Ordering::Relaxed);
+    let top = Tracer::top();
+    event.page.unmap();
+    for _ in 0..3 {
+        enable_promptly(&top, "st_page_gone");
+        wait::until("the other bit to be set", || other() == 1);
+        top.disable("st_page_gone");
+        wait::until("the other bit to be cleared", || other() == 0);
+    }
+    event.page.map_again();
+    top.enable("st_page_gone");
+    event.wait_set();
+    top.disable("st_page_gone");
+    event.wait_clear();
+}
+
+fn a_shared_page_is_seen_by_all_its_mappings() {
+    let file = os::memory_file(PAGE as u64);
+    let data = Data::open();
+    let one = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+    let two = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+    data.register_text("st_page_twice u32 a", one.address(), 0)
+        .unwrap();
+    // Another address is another registration, though the memory is the same.
+    data.register_text("st_page_twice u32 a", two.address(), 1)
+        .unwrap();
+    let top = Tracer::top();
+    top.enable("st_page_twice");
+    for page in [&one, &two] {
+        wait::until("both bits", || page.word(0).load(Ordering::Relaxed) == 3);
+    }
+    top.disable("st_page_twice");
+    wait::until("both to be cleared", || {
+        one.word(0).load(Ordering::Relaxed) == 0
+    });
+}
+
+fn unregistering_clears_a_dropped_page_of_a_file() {
+    let file = os::memory_file(PAGE as u64);
+    let data = Data::open();
+    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+    data.register_text("st_page_unreg u32 a", page.address(), 0)
+        .unwrap();
+    let top = Tracer::top();
+    top.enable("st_page_unreg");
+    wait::until("the bit", || page.word(0).load(Ordering::Relaxed) == 1);
+    page.advise(libc::MADV_DONTNEED).unwrap();
+    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+    assert_eq!(
+        page.word(0).load(Ordering::Relaxed),
+        0,
+        "cleared when the call returns"
+    );
+    top.disable("st_page_unreg");
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registrations belong to the address space: what its end, exec and other processes mean.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child::{self, Line};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::usage::grows_by_nothing;
+use crate::kit::{machine, os, tasks, wait};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+tests!("processes":
+    a_kill_while_enabled_ends_registrations,
+    a_process_may_end_while_its_pages_are_brought_in,
+    better_than_c_the_only_thread_that_registered_may_end,
+    an_event_of_many_processes_sets_all_their_bits,
+    one_process_ending_leaves_the_others_alone,
+    toggling_while_processes_come_and_go,
+    those_that_are_looked_at_again_leave_nothing.limit(300),
+);
+
+/// In a child: registers, closes the file, says so, and waits for the word to end.
+fn hold(line: &mut Line, text: &str) {
+    let event = Event::new(text);
+    let Event { data, page, .. } = event;
+    drop(data);
+    line.say("holding");
+    line.hear("end");
+    drop(page);
+}
+
+fn a_kill_while_enabled_ends_registrations() {
+    let mut child = child::fork(|line| hold(line, "st_proc_enabled u32 a"));
+    child.line.hear("holding");
+    let top = Tracer::top();
+    top.enable("st_proc_enabled");
+    child.kill();
+    assert!(tracefs::event_exists("st_proc_enabled"), "a tracer uses it");
+    top.disable("st_proc_enabled");
+    wait_gone("st_proc_enabled");
+}
+
+fn a_process_may_end_while_its_pages_are_brought_in() {
+    const PAGES: usize = 200;
+    let top = Tracer::top();
+    for round in 0..9 {
+        let mut child = child::fork(|line| {
+            let data = Data::open();
+            let pages = Mapping::new(PAGES);
+            for page in 0..PAGES {
+                let address = pages.address() + (page * PAGE) as u64;
+                data.register_text("st_proc_ends u32 a", address, 0)
+                    .unwrap();
+            }
+            pages.advise(libc::MADV_DONTNEED).unwrap();
+            line.say("dropped");
+            let word = line.listen();
+            if word == "exec" {
+                panic!("exec: {}", Command::new("true").exec());
+            }
+        });
+        child.line.hear("dropped");
+        // The kernel begins to bring the pages in, and the process goes.
+        top.enable("st_proc_ends");
+        match round % 3 {
+            0 => child.kill(),
+            1 => {
+                child.line.say("exit");
+                child.join();
+            }
+            _ => {
+                child.line.say("exec");
+                child.join();
+            }
+        }
+        top.disable("st_proc_ends");
+        wait_gone("st_proc_ends");
+    }
+}
+
+fn better_than_c_the_only_thread_that_registered_may_end() {
+    // C keeps registrations with the tasks that came after the first one; the contract says that
+    // they belong to the address space.
+    let register = || Event::new("st_proc_only u32 a");
+    let Event {
+        name, data, page, ..
+    } = thread::spawn(register).join().unwrap();
+    drop(data);
+    let top = Tracer::top();
+    let word = || page.word(0).load(Ordering::Relaxed);
+    top.enable(&name);
+    wait::until("the bit to be set", || word() == 1);
+    top.disable(&name);
+    wait::until("the bit to be cleared", || word() == 0);
+}
+
+/// In a child: registers, and says what its bit becomes, as often as asked.
+fn watch(line: &mut Line, text: &str) {
+    let event = Event::new(text);
+    line.say("registered");
+    for _ in 0..2 {
+        event.wait_set();
+        line.say("set");
+        event.wait_clear();
+        line.say("clear");
+    }
+}
+
+fn an_event_of_many_processes_sets_all_their_bits() {
+    let text = "st_proc_many u32 a";
+    let mut children: Vec<_> = (0..8)
+        .map(|_| child::fork(|line| watch(line, text)))
+        .collect();
+    for child in &mut children {
+        child.line.hear("registered");
+    }
+    assert_eq!(tracefs::events_of_tests(), ["st_proc_many"]);
+    let top = Tracer::top();
+    for _ in 0..2 {
+        top.enable("st_proc_many");
+        children.iter_mut().for_each(|child| child.line.hear("set"));
+        top.disable("st_proc_many");
+        children
+            .iter_mut()
+            .for_each(|child| child.line.hear("clear"));
+    }
+    children.into_iter().for_each(|child| child.join());
+    wait_gone("st_proc_many");
+}
+
+fn one_process_ending_leaves_the_others_alone() {
+    let text = "st_proc_others u32 a";
+    let mut one = child::fork(|line| watch(line, text));
+    let mut two = child::fork(|line| hold(line, text));
+    one.line.hear("registered");
+    two.line.hear("holding");
+    let top = Tracer::top();
+    top.enable("st_proc_others");
+    one.line.hear("set");
+    two.kill();
+    top.disable("st_proc_others");
+    one.line.hear("clear");
+    top.enable("st_proc_others");
+    one.line.hear("set");
+    top.disable("st_proc_others");
+    one.line.hear("clear");
+    one.join();
+    wait_gone("st_proc_others");
+}
+
+fn toggling_while_processes_come_and_go() {
+    let event = Event::new("st_proc_come u32 a");
+    let name = event.name.clone();
+    // A process that toggles all the time, while this one has others come and go.
+    let toggler = child::fork(|line| {
+        line.say("toggling");
+        let top = Tracer::top();
+        loop {
+            top.enable(&name);
+            top.disable(&name);
+        }
+    });
+    for round in 0..30 {
+        let mut child = child::fork(|line| {
+            let page = Mapping::new(1);
+            let data = Data::open();
+            data.register_text("st_proc_come u32 a", page.address(), 0)
+                .unwrap();
+            line.say("registered");
+            if round % 2 == 0 {
+                line.hear("never said");
+            }
+        });
+        child.line.hear("registered");
+        if round % 2 == 0 {
+            child.kill();
+        } else {
+            child.join();
+        }
+    }
+    toggler.kill();
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    top.disable(&event.name);
+    event.wait_clear();
+}
+
+/// A process whose memory a child leaves, and one whose bit is not there, is looked at again after a while. Here
+/// that is so again and again until it ends.
+fn those_that_are_looked_at_again_leave_nothing() {
+    const EVENT: &str = "st_proc_again";
+    const CHILDREN: usize = 60;
+    let event = Event::new(&format!("{EVENT} u32 a"));
+    let top = Tracer::top();
+    grows_by_nothing(5, machine::rounds(20), |round| {
+        let process = child::fork(|_| {
+            os::forget_children();
+            let own = Event::new(&format!("{EVENT} u32 a"));
+            for _ in 0..CHILDREN {
+                own.page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+                tasks::vfork(|| 0).expect("vfork");
+            }
+        });
+        match round % 2 {
+            0 => top.enable(EVENT),
+            _ => top.disable(EVENT),
+        }
+        process.join();
+    });
+    top.disable(EVENT);
+    event.wait_clear();
+}

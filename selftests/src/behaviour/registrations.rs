@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_registrations`: which programs have registered what, and how their bits are.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, Register, REGISTRATIONS};
+use crate::kit::child::{self, Child, Line};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::os;
+use crate::kit::random::Random;
+use crate::kit::tasks;
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait::{self, SetOnDrop};
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+tests!("better_than_c_registrations":
+    the_listing_is_0400_of_root,
+    of_nothing,
+    of_bits_of_both_widths,
+    tells_whether_the_bit_is_set,
+    a_page_that_is_not_there_tells_nothing,
+    a_bit_that_waits_for_its_page_is_under_repair,
+    a_file_or_a_tracer_alone_registers_nothing,
+    of_a_thread_names_the_process,
+    of_several_processes_oldest_first,
+    of_processes_that_share_memory_names_one,
+    a_child_has_its_own,
+    ends_with_exec_and_exit,
+    a_command_name_is_one_word,
+    a_program_that_changes_its_name,
+    a_reader_in_a_pid_namespace,
+    can_be_longer_than_a_page,
+    a_process_that_comes_meanwhile_is_not_listed,
+    the_next_process_is_listed_whole_when_one_ends_meanwhile,
+    thousands_come_and_go_in_any_order,
+    is_correct_while_processes_come_and_go.limit(300),
+);
+
+const HEADER: &str = "# EVENT PID COMMAND ADDRESS BIT/WIDTH STATE\n";
+
+/// The lines of the listing.
+#[track_caller]
+fn listing() -> Vec<String> {
+    let text = fs::read_to_string(REGISTRATIONS).expect("read the listing");
+    let lines = text
+        .strip_prefix(HEADER)
+        .unwrap_or_else(|| panic!("{text:?}"));
+    lines.lines().map(String::from).collect()
+}
+
+/// The command name of this process.
+fn name() -> String {
+    fs::read_to_string("/proc/self/comm").unwrap().trim().into()
+}
+
+/// The line of a bit of a 32-bit word of a process.
+fn line(event: &str, pid: i32, name: &str, address: u64, bit: u8, state: &str) -> String {
+    format!("{event} {pid} {name} {address:#x} {bit}/32 {state}")
+}
+
+/// The line of an event of this process.
+fn line_of(event: &Event, state: &str) -> String {
+    let pid = process::id() as i32;
+    line(&event.name, pid, &name(), event.page.address(), 0, state)
+}
+
+/// In a child: registers, says where, and waits for the word to end.
+fn hold(line: &mut Line, text: &str) {
+    let event = Event::new(text);
+    line.say(&format!("{:#x}", event.page.address()));
+    line.hear("end");
+}
+
+fn end(mut child: Child) {
+    child.line.say("end");
+    child.join();
+}
+
+fn the_listing_is_0400_of_root() {
+    let file = fs::metadata(REGISTRATIONS).unwrap();
+    assert_eq!(format!("{:o}", file.mode() & 0o7777), "400");
+    assert_eq!((file.uid(), file.gid()), (0, 0));
+}
+
+fn of_nothing() {
+    assert_eq!(fs::read_to_string(REGISTRATIONS).unwrap(), HEADER);
+}
+
+/// Bits of one event in a kilobyte, and which of them are registered, by the test's own account.
+struct Crowd {
+    data: Data,
+    page: Mapping,
+    tracer: Tracer,
+    random: Random,
+    there: BTreeSet<(u64, u8)>,
+}
+
+impl Crowd {
+    const NAME: &'static str = "st_regs_crowd";
+    const WORDS: u64 = 256;
+
+    /// Registers or unregisters a random bit so often; of those that are there, one in `one_in` goes.
+    fn change(&mut self, times: usize, one_in: usize) {
+        for _ in 0..times {
+            let word = self.random.long_below(Self::WORDS);
+            let bit = self.random.byte_below(32);
+            let address = self.page.address() + 4 * word;
+            if !self.there.contains(&(word, bit)) {
+                let text = format!("{} u32 a", Self::NAME);
+                self.data.register_text(&text, address, bit).unwrap();
+                self.there.insert((word, bit));
+            } else if self.random.below(one_in) == 0 {
+                self.data.unregister_bit(address, bit).unwrap();
+                self.there.remove(&(word, bit));
+            }
+        }
+    }
+
+    /// Lets all go but every hundredth.
+    fn shrink(&mut self) {
+        let mut number = 0;
+        let (data, page) = (&self.data, &self.page);
+        self.there.retain(|(word, bit)| {
+            number += 1;
+            if number % 100 != 0 {
+                data.unregister_bit(page.address() + 4 * word, *bit)
+                    .unwrap();
+            }
+            number % 100 == 0
+        });
+    }
+
+    /// The listing has them in their order, and they all follow the event, and no other bit.
+    fn check(&self) {
+        let (pid, name) = (process::id() as i32, name());
+        let want = self.there.iter().map(|(word, bit)| {
+            let address = self.page.address() + 4 * word;
+            line(Self::NAME, pid, &name, address, *bit, "clear")
+        });
+        assert_eq!(listing(), want.collect::<Vec<_>>());
+        self.tracer.enable(Self::NAME);
+        for word in 0..Self::WORDS {
+            let bits = self.there.range((word, 0)..(word + 1, 0));
+            let want = bits.fold(0, |mask, (_, bit)| mask | (1u32 << bit));
+            let now = || self.page.word(4 * word as usize).load(Ordering::Relaxed);
+            wait::until("the bits to be set", || now() == want);
+        }
+        self.tracer.disable(Self::NAME);
+        for word in 0..Self::WORDS as usize {
+            let now = || self.page.word(4 * word).load(Ordering::Relaxed);
+            wait::until("the bits to be cleared", || now() == 0);
+        }
+    }
+}
+
+/// The lines of the listing, of which the first are read before `between`.
+#[track_caller]
+fn read_in_two(between: impl FnOnce()) -> Vec<String> {
+    let mut file = File::open(REGISTRATIONS).expect("open the listing");
+    // The header, a line, and a part of the next one.
+    let mut first = vec![0; 2 * HEADER.len() + 20];
+    file.read_exact(&mut first).expect("read the listing");
+    between();
+    let mut text = String::from_utf8(first).unwrap();
+    file.read_to_string(&mut text).expect("read the listing");
+    text.lines().skip(1).map(String::from).collect()
+}
+
+/// A process that has 32 bits of an event in this word, until it is told to end.
+fn fork_with_bits(text: &str, address: u64) -> Child {
+    let mut child = child::fork(|line| {
+        let data = Data::open();
+        for bit in 0..32 {
+            data.register_text(text, address, bit).unwrap();
+        }
+        line.say("registered");
+        line.hear("end");
+    });
+    child.line.hear("registered");
+    child
+}
+
+/// Else a listing would have no end where processes come faster than it is read.
+fn a_process_that_comes_meanwhile_is_not_listed() {
+    let page = Mapping::kept(1);
+    let first = fork_with_bits("st_regs_first u32 a", page.address());
+    let mut late = None;
+    let lines = read_in_two(|| late = Some(fork_with_bits("st_regs_late u32 a", page.address())));
+    assert_eq!(lines.len(), 32, "{lines:?}");
+    assert!(lines.iter().all(|line| line.starts_with("st_regs_first ")));
+    assert_eq!(listing().len(), 64);
+    late.into_iter().chain([first]).for_each(end);
+}
+
+fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
+    let page = Mapping::kept(1);
+    // The bits of the one that stays come before those of the other, by their addresses.
+    let first = fork_with_bits("st_regs_ends u32 a", page.address() + 4);
+    let next = fork_with_bits("st_regs_next u32 a", page.address());
+    let lines = read_in_two(|| {
+        first.kill();
+        wait_gone("st_regs_ends");
+    });
+    let its: Vec<_> = lines
+        .into_iter()
+        .filter(|line| line.starts_with("st_regs_next "))
+        .collect();
+    let address = page.address();
+    let want: Vec<_> = (0..32)
+        .map(|bit| line("st_regs_next", next.pid, &name(), address, bit, "clear"))
+        .collect();
+    assert_eq!(its, want);
+    end(next);
+}
+
+fn thousands_come_and_go_in_any_order() {
+    let mut crowd = Crowd {
+        data: Data::open(),
+        page: Mapping::kept(1),
+        tracer: Tracer::instance("st_regs_crowd"),
+        random: Random::new(5),
+        there: BTreeSet::new(),
+    };
+    crowd.change(4000, 8);
+    crowd.check();
+    crowd.change(4000, 1);
+    crowd.check();
+    crowd.shrink();
+    crowd.check();
+    crowd.change(1000, 1);
+    crowd.check();
+}
+
+fn of_bits_of_both_widths() {
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    let text = CString::new("st_regs_widths u32 a").unwrap();
+    let (pid, name) = (process::id(), name());
+    let mut want = Vec::new();
+    // Registered in another order than that of the listing.
+    for (offset, bit, size) in [(16, 63, 8), (0, 31, 4), (16, 0, 8), (0, 0, 4), (8, 5, 8)] {
+        let address = page.address() + offset;
+        data.register(&Register {
+            enable_bit: bit,
+            enable_size: size,
+            ..Register::new(address, text.as_ptr() as u64)
+        })
+        .unwrap();
+        want.push((offset, bit, size));
+    }
+    want.sort();
+    let want: Vec<_> = want
+        .iter()
+        .map(|(offset, bit, size)| {
+            let address = page.address() + offset;
+            let width = 8 * size;
+            format!("st_regs_widths {pid} {name} {address:#x} {bit}/{width} clear")
+        })
+        .collect();
+    assert_eq!(listing(), want);
+    data.unregister_bit(page.address() + 8, 5).unwrap();
+    assert_eq!(listing(), [&want[..2], &want[3..]].concat());
+}
+
+fn tells_whether_the_bit_is_set() {
+    let one = Event::new("st_regs_set u32 a");
+    let two = Event::new("st_regs_clear u32 a");
+    let tracer = Tracer::top();
+    for _ in 0..3 {
+        tracer.enable(&one.name);
+        one.wait_set();
+        let mut want = [line_of(&one, "set"), line_of(&two, "clear")];
+        let mut got = listing();
+        // By address, which is the kernel's choice.
+        want.sort();
+        got.sort();
+        assert_eq!(got, want);
+        tracer.disable(&one.name);
+        one.wait_clear();
+    }
+    // What the memory says is told, not what it should say.
+    two.page.word(0).store(1, Ordering::Relaxed);
+    assert!(listing().contains(&line_of(&two, "set")));
+    two.page.word(0).store(!1, Ordering::Relaxed);
+    assert!(listing().contains(&line_of(&two, "clear")));
+}
+
+fn a_page_that_is_not_there_tells_nothing() {
+    let event = Event::new("st_regs_absent u32 a");
+    assert_eq!(listing(), [line_of(&event, "clear")]);
+    event.page.advise(libc::MADV_DONTNEED).unwrap();
+    assert_eq!(listing(), [line_of(&event, "?")]);
+    assert_eq!(event.page.resident(), 0, "the listing brought the page in");
+    let tracer = Tracer::top();
+    tracer.enable(&event.name);
+    event.wait_set();
+    wait::until("the bit in the listing", || {
+        listing() == [line_of(&event, "set")]
+    });
+    tracer.disable(&event.name);
+}
+
+/// Lets page faults on a mapping wait until the file is closed.
+fn hold_faults(mapping: &Mapping) -> File {
+    const UFFDIO_API: u64 = 0xc018_aa3f;
+    const UFFDIO_REGISTER: u64 = 0xc020_aa00;
+    const MODE_MISSING: u64 = 1;
+    let file = os::userfaultfd().expect("userfaultfd");
+    let mut api = [0xaau64, 0, 0];
+    os::ioctl(&file, UFFDIO_API, api.as_mut_ptr() as u64).unwrap();
+    let length = mapping.end() - mapping.address();
+    let mut range = [mapping.address(), length, MODE_MISSING, 0];
+    os::ioctl(&file, UFFDIO_REGISTER, range.as_mut_ptr() as u64).unwrap();
+    mapping.advise(libc::MADV_DONTNEED).unwrap();
+    file
+}
+
+fn a_bit_that_waits_for_its_page_is_under_repair() {
+    let event = Event::new("st_regs_waits u32 a");
+    let other = Event::new("st_regs_waits_not u32 a");
+    let held = hold_faults(&event.page);
+    let show = |state, others| {
+        let mut lines = [line_of(&event, state), line_of(&other, others)];
+        lines.sort();
+        lines
+    };
+    let look = || {
+        let mut lines = listing();
+        lines.sort();
+        lines
+    };
+    assert_eq!(
+        look(),
+        show("?", "clear"),
+        "the page has not been asked for"
+    );
+    let tracer = Tracer::top();
+    tracer.enable(&event.name);
+    tracer.enable(&other.name);
+    other.wait_set();
+    for _ in 0..100 {
+        assert_eq!(look(), show("? repair", "set"));
+    }
+    drop(held);
+    wait::until("the bit to be repaired", || look() == show("set", "set"));
+    tracer.disable(&event.name);
+    tracer.disable(&other.name);
+}
+
+fn a_file_or_a_tracer_alone_registers_nothing() {
+    let event = Event::new("st_regs_alone u32 a");
+    let tracer = Tracer::top();
+    tracer.enable(&event.name);
+    event.unregister().unwrap();
+    assert_eq!(listing(), [""; 0]);
+    tracer.disable(&event.name);
+}
+
+fn of_a_thread_names_the_process() {
+    let event = Event::new("st_regs_thread u32 a");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            fs::write("/proc/thread-self/comm", "another").unwrap();
+            let address = event.page.address();
+            event
+                .data
+                .register_text("st_regs_thread u32 a", address, 7)
+                .unwrap();
+        });
+    });
+    let pid = process::id() as i32;
+    let address = event.page.address();
+    let want = [0, 7].map(|bit| line(&event.name, pid, &name(), address, bit, "clear"));
+    assert_eq!(listing(), want);
+}
+
+fn of_several_processes_oldest_first() {
+    let mut children = Vec::new();
+    let mut want = Vec::new();
+    for i in 0..5 {
+        let event = format!("st_regs_{}", ["c", "b", "a", "b", "c"][i]);
+        let mut child = child::fork(|line| hold(line, &event));
+        let address = child.line.listen();
+        want.push(format!(
+            "{event} {} {} {address} 0/32 clear",
+            child.pid,
+            name()
+        ));
+        children.push(child);
+    }
+    assert_eq!(listing(), want);
+    end(children.remove(2));
+    want.remove(2);
+    wait::until("the third to be left out", || listing() == want);
+    children.into_iter().for_each(end);
+}
+
+fn of_processes_that_share_memory_names_one() {
+    let mut first = child::fork(|line| {
+        let event = Event::new("st_regs_shares u32 a");
+        line.say(&format!("{:#x}", event.page.address()));
+        let second = tasks::vfork(|| {
+            line.say(&process::id().to_string());
+            line.hear("end");
+            0
+        });
+        second.unwrap();
+    });
+    let address = first.line.listen();
+    let second: i32 = first.line.listen().parse().unwrap();
+    let line_of = |pid| format!("st_regs_shares {pid} {} {address} 0/32 clear", name());
+    assert_eq!(listing(), [line_of(first.pid)]);
+    // The other one has the memory alone then. It lives as long as this end of the line.
+    os::kill(first.pid, libc::SIGKILL).unwrap();
+    assert_eq!(first.wait(), libc::SIGKILL, "wait status of the first");
+    wait::until("the second to be named", || listing() == [line_of(second)]);
+    os::kill(second, libc::SIGKILL).unwrap();
+    wait_gone("st_regs_shares");
+    assert_eq!(listing(), [""; 0]);
+}
+
+fn a_child_has_its_own() {
+    let event = Event::new("st_regs_child u32 a");
+    let mine = |state| line_of(&event, state);
+    let mut child = child::fork(|line| {
+        line.hear("unregister");
+        event.unregister().unwrap();
+        line.say("unregistered");
+        line.hear("end");
+    });
+    let address = event.page.address();
+    let its = |state| line(&event.name, child.pid, &name(), address, 0, state);
+    wait::until("the child to be listed", || {
+        listing() == [mine("clear"), its("clear")]
+    });
+    let tracer = Tracer::top();
+    tracer.enable(&event.name);
+    wait::until("both bits in the listing", || {
+        listing() == [mine("set"), its("set")]
+    });
+    child.line.say("unregister");
+    child.line.hear("unregistered");
+    assert_eq!(listing(), [mine("set")]);
+    tracer.disable(&event.name);
+    end(child);
+}
+
+fn ends_with_exec_and_exit() {
+    let mut child = child::fork(|line| {
+        let event = Event::new("st_regs_exec u32 a");
+        line.say("registered");
+        line.hear("exec");
+        drop(event.data);
+        let error = Command::new("sleep")
+            .arg("1000")
+            .stdin(Stdio::null())
+            .exec();
+        panic!("exec: {error}");
+    });
+    child.line.hear("registered");
+    assert_eq!(listing().len(), 1);
+    child.line.say("exec");
+    wait_gone("st_regs_exec");
+    assert_eq!(listing(), [""; 0]);
+    child.kill();
+
+    let mut child = child::fork(|line| hold(line, "st_regs_kill u32 a"));
+    child.line.listen();
+    assert_eq!(listing().len(), 1);
+    child.kill();
+    wait_gone("st_regs_kill");
+    assert_eq!(listing(), [""; 0]);
+}
+
+fn a_command_name_is_one_word() {
+    let event = Event::new("st_regs_name u32 a");
+    let address = event.page.address();
+    for (name, shown) in [
+        (&b"a b"[..], "a\\040b"),
+        (b"x 1 set\n", "x\\0401\\040set\\012"),
+        (b"\\\x1b[2J\x7f", "\\134\\033[2J\\177"),
+        (b"\t", "\\011"),
+        (b"\0", "-"),
+        ("n\u{e4}me".as_bytes(), "n\u{e4}me"),
+        (b"longer than fifteen bytes", "longer\\040than\\040fif"),
+    ] {
+        fs::write("/proc/self/comm", name).unwrap();
+        let pid = process::id() as i32;
+        let want = line(&event.name, pid, shown, address, 0, "clear");
+        assert_eq!(listing(), [want]);
+    }
+}
+
+fn a_program_that_changes_its_name() {
+    let event = Event::new("st_regs_rename u32 a");
+    for name in ["one", "two"] {
+        fs::write("/proc/self/comm", name).unwrap();
+        assert_eq!(listing(), [line_of(&event, "clear")]);
+    }
+}
+
+fn a_reader_in_a_pid_namespace() {
+    let event = Event::new("st_regs_space u32 a");
+    let address = event.page.address();
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "cat", REGISTRATIONS])
+        .output()
+        .unwrap();
+    let want = line(&event.name, 0, &name(), address, 0, "clear");
+    let got = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(got, format!("{HEADER}{want}\n"));
+}
+
+fn can_be_longer_than_a_page() {
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    let mut want = Vec::new();
+    for offset in (0..PAGE as u64).step_by(4) {
+        let address = page.address() + offset;
+        data.register_text("st_regs_many u32 a", address, 1)
+            .unwrap();
+        let pid = process::id() as i32;
+        want.push(line("st_regs_many", pid, &name(), address, 1, "clear"));
+    }
+    assert_eq!(listing(), want);
+}
+
+/// Checks the form of each line. Returns how many are of this event and process.
+#[track_caller]
+fn count(event: &str, pid: i32) -> usize {
+    let lines = listing();
+    let mut count = 0;
+    for line in &lines {
+        let words: Vec<_> = line.split(' ').collect();
+        assert!(words.len() == 6 || words[6..] == ["repair"], "{line:?}");
+        assert!(words[0].starts_with("st_regs_"), "{line:?}");
+        let its: i32 = words[1].parse().unwrap();
+        assert!(words[3].starts_with("0x"), "{line:?}");
+        assert!(words[4].ends_with("/32"), "{line:?}");
+        assert!(["set", "clear", "?"].contains(&words[5]), "{line:?}");
+        if words[0] == event && its == pid {
+            count += 1;
+        }
+    }
+    count
+}
+
+fn is_correct_while_processes_come_and_go() {
+    let event = Event::new("st_regs_stays u32 a");
+    let mut toggler = child::fork(|line| {
+        line.say("toggling");
+        let top = Tracer::top();
+        loop {
+            top.enable("st_regs_stays");
+            top.disable("st_regs_stays");
+        }
+    });
+    toggler.line.hear("toggling");
+    // Processes that begin and end all the time, each with something registered.
+    let mut others: Vec<_> = (0..3)
+        .map(|_| {
+            child::fork(|_| loop {
+                let child = child::fork(|line| {
+                    let own = Event::new("st_regs_goes u32 a");
+                    let grandchild = child::fork(|_| own.unregister().unwrap());
+                    grandchild.join();
+                    line.say("registered");
+                });
+                child.join();
+            })
+        })
+        .collect();
+    let mut seen = 0;
+    wait::until("others to have been listed often", || {
+        assert_eq!(count("st_regs_stays", process::id() as i32), 1);
+        for line in listing() {
+            seen += usize::from(line.starts_with("st_regs_goes "));
+        }
+        seen > 300
+    });
+    // And one that reads all the time while it is written all the time.
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = SetOnDrop(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                count("st_regs_stays", 0);
+            }
+        });
+        for bit in 1..32 {
+            let address = event.page.address();
+            event
+                .data
+                .register_text("st_regs_more u32 a", address, bit)
+                .unwrap();
+            assert_eq!(count("st_regs_more", process::id() as i32), 1);
+            event.data.unregister_bit(address, bit).unwrap();
+            assert_eq!(count("st_regs_more", process::id() as i32), 0);
+        }
+    });
+    others.drain(..).for_each(Child::kill);
+    toggler.kill();
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    top.disable(&event.name);
+    event.wait_clear();
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes that have given up system calls (seccomp), or are root in a namespace of users of their own.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::fork_tree::obey;
+use crate::kit::memory::Mapping;
+use crate::kit::restriction::{become_root_of_a_namespace, forbid_calls_on, Forbidden};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{os, tasks, wait};
+use std::sync::mpsc;
+use std::thread;
+
+tests!("restricted":
+    a_filter_gives_its_errno_and_the_bit_goes_on.where_there_is(SECCOMP),
+    a_process_killed_by_a_filter_leaves_nothing.where_there_is(SECCOMP),
+    a_thread_killed_by_a_filter_leaves_all_registered.where_there_is(SECCOMP),
+    root_of_a_namespace_makes_nothing_stay.where_there_is(USER_NAMESPACES),
+    an_unprivileged_root_of_a_namespace_makes_nothing_stay.where_there_is(USER_NAMESPACES),
+);
+
+const SECCOMP: &str = "/proc/sys/kernel/seccomp/actions_avail";
+const USER_NAMESPACES: &str = "/proc/self/ns/user";
+
+fn a_filter_gives_its_errno_and_the_bit_goes_on() {
+    let mut child = child::fork(|line| {
+        let event = Event::new("st_filter_errno u32 a");
+        forbid_calls_on(&event.data.file, Forbidden::Fails(Errno::EACCES));
+        let calls = || {
+            let address = event.page.address() + 64;
+            let text = "st_filter_errno u32 a";
+            let index = event.index.to_ne_bytes();
+            [
+                event.write(&[1; 4]).map(drop),
+                event.data.writev(&[&index, &[1; 4]]).map(drop),
+                event.data.register_text(text, address, 0).map(drop),
+                event.unregister(),
+                event.data.delete(&event.name),
+            ]
+        };
+        assert_eq!(calls(), [Err(Errno::EACCES); 5]);
+        line.say("filtered");
+        loop {
+            let word = line.listen();
+            match word.as_str() {
+                "end" => return,
+                word => obey(word, &event),
+            }
+            assert_eq!(calls(), [Err(Errno::EACCES); 5]);
+            line.say(&word);
+        }
+    });
+    child.line.hear("filtered");
+    let tracer = Tracer::instance("st_filter_errno");
+    for _ in 0..3 {
+        for word in ["set", "drop", "clear"] {
+            match word {
+                "set" => tracer.enable("st_filter_errno"),
+                "clear" => tracer.disable("st_filter_errno"),
+                _ => {}
+            }
+            child.line.say(word);
+            child.line.hear(word);
+        }
+    }
+    child.line.say("end");
+    child.join();
+    let recorded = tracer.lines("st_filter_errno");
+    assert_eq!(recorded, [""; 0], "written in spite of the filter");
+    wait_gone("st_filter_errno");
+}
+
+fn a_process_killed_by_a_filter_leaves_nothing() {
+    const NAME: &str = "st_filter_killed";
+    for attached in [false, true] {
+        let mut child = child::fork(|line| {
+            let event = Event::new(&format!("{NAME} u32 a"));
+            // A second process has the same registrations.
+            let other = child::fork(|line| drop(line.listen()));
+            forbid_calls_on(&event.data.file, Forbidden::KillsProcess);
+            line.say("registered");
+            line.hear("go on");
+            let _ = event.unregister();
+            drop(other);
+        });
+        child.line.hear("registered");
+        if attached {
+            Tracer::top().enable(NAME);
+        }
+        child.line.say("go on");
+        let (_, status) = os::wait(child.pid, 0).expect("wait for the child");
+        assert_eq!(status & 0x7f, libc::SIGSYS, "wait status {status:#x}");
+        std::mem::forget(child);
+        if attached {
+            Tracer::top().disable(NAME);
+        }
+        wait_gone(NAME);
+    }
+}
+
+fn a_thread_killed_by_a_filter_leaves_all_registered() {
+    let mut child = child::fork(|line| {
+        let event: &'static Event = Box::leak(Box::new(Event::new("st_filter_thread u32 a")));
+        let (to, from) = mpsc::channel();
+        // Not to be joined: it has no end of its own.
+        let thread = thread::spawn(move || {
+            to.send(os::thread_id()).unwrap();
+            forbid_calls_on(&event.data.file, Forbidden::KillsThread);
+            let _ = event.unregister();
+            unreachable!("the call returned");
+        });
+        let id = from.recv().unwrap();
+        let pid = std::process::id() as i32;
+        wait::until("the thread to be killed", || {
+            tasks::state(pid, id).is_none()
+        });
+        std::mem::forget(thread);
+        line.say("killed");
+        loop {
+            let word = line.listen();
+            match word.as_str() {
+                "write" => assert_eq!(event.write(&[1; 4]), Ok(8)),
+                "end" => os::exit_now(0),
+                word => obey(word, event),
+            }
+            line.say(&word);
+        }
+    });
+    child.line.hear("killed");
+    let tracer = Tracer::instance("st_filter_thread");
+    let mut tell = |word: &str| {
+        child.line.say(word);
+        child.line.hear(word);
+    };
+    tell("drop");
+    tracer.enable("st_filter_thread");
+    ["set", "write"].map(&mut tell);
+    let recorded = tracer.take_payloads("st_filter_thread", 4);
+    assert_eq!(recorded, [[1; 4]]);
+    tracer.disable("st_filter_thread");
+    ["clear", "unregister"].map(&mut tell);
+    child.line.say("end");
+    child.join();
+    wait_gone("st_filter_thread");
+}
+
+const STAYS: &str = "st_namespace_stays";
+
+/// Whatever may do so must be allowed to by the kernel's first namespace.
+#[track_caller]
+fn makes_nothing_stay(data: &Data) {
+    let page = Mapping::kept(1);
+    let register = |flags, bit| {
+        let text = "st_namespace u32 a";
+        data.register_flags(text, page.address(), bit, flags)
+            .map(drop)
+    };
+    for flags in [PERSIST, PERSIST | MULTI_FORMAT] {
+        assert_eq!(register(flags, 0), Err(Errno::EPERM), "flags {flags}");
+    }
+    assert_eq!(data.delete(STAYS), Err(Errno::EPERM));
+    // All else it may.
+    assert_eq!(register(0, 0), Ok(()));
+    assert_eq!(register(MULTI_FORMAT, 1), Ok(()));
+    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+    assert_eq!(data.unregister_bit(page.address(), 1), Ok(()));
+}
+
+fn root_of_a_namespace_makes_nothing_stay() {
+    dynamic::run(&format!("u:{STAYS} u32 a")).expect("make an event");
+    let user = child::fork(|_| {
+        become_root_of_a_namespace();
+        // The files are its user's still.
+        makes_nothing_stay(&Data::open());
+        let made = dynamic::run("u:st_namespace_made u32 a");
+        assert_eq!(made, Err(Errno::EPERM));
+        let deleted = dynamic::run(&format!("-:{STAYS}"));
+        assert_eq!(deleted, Err(Errno::EPERM));
+    });
+    user.join();
+    nothing_but_one_stays();
+}
+
+fn an_unprivileged_root_of_a_namespace_makes_nothing_stay() {
+    dynamic::run(&format!("u:{STAYS} u32 a")).expect("make an event");
+    let data = Data::open();
+    let user = child::fork(|_| {
+        os::become_unprivileged();
+        become_root_of_a_namespace();
+        makes_nothing_stay(&data);
+    });
+    user.join();
+    drop(data);
+    nothing_but_one_stays();
+}
+
+#[track_caller]
+fn nothing_but_one_stays() {
+    wait_gone("st_namespace");
+    wait::until("the formats to go", || {
+        tracefs::formats_of("st_namespace").is_empty()
+    });
+    assert!(!tracefs::event_exists("st_namespace_made"));
+    assert!(tracefs::event_exists(STAYS));
+    assert_eq!(Data::open().delete(STAYS), Ok(()));
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bits that cannot be written: how often that is tried again, when it is given up, and that the next change makes all
+//! well. How often is told by the kernel's own event about work that is queued.
+
+use crate::harness::tests;
+use crate::kit::cgroup::{Cgroup, SIGN};
+use crate::kit::child::{self, Child};
+use crate::kit::event::{is_due, wait_gone, Event};
+use crate::kit::fuse::{self, Server};
+use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::wait::SetOnDrop;
+use crate::kit::{machine, os, tasks, wait};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+tests!("retries":
+    pauses_grow_and_begin_anew_with_a_change.where_there_is(SIGN).limit(240),
+    a_process_that_shares_the_memory_is_not_looked_for_without_end,
+    a_page_beyond_the_file_is_given_up_until_the_next_change,
+    a_page_that_its_process_cannot_have_is_given_up_until_the_next_change.where_there_is(fuse::SIGN),
+    a_page_taken_away_in_a_loop_is_right_when_that_ends.where_there_is(fuse::SIGN),
+);
+
+/// A bit that was given up while its event is enabled, in memory that can be written again, is left alone until the next
+/// change, and right then. That it stays so is looked at in the first round.
+#[track_caller]
+fn waits_for_the_next_change(event: &Event, top: &Tracer, queued: &Queued, round: usize) {
+    assert!(!event.bit(), "written without a change");
+    if round == 0 {
+        stays_given_up(event, queued);
+    }
+    top.disable(&event.name);
+    top.enable(&event.name);
+    event.wait_set();
+    top.disable(&event.name);
+    event.wait_clear();
+}
+
+/// Sees when the module's work queues are given work.
+struct Queued(Tracer);
+
+const QUEUE_WORK: &str = "workqueue/workqueue_queue_work";
+
+impl Queued {
+    fn new(name: &str) -> Queued {
+        let tracer = Tracer::instance(name);
+        tracer.control("buffer_size_kb", "64");
+        let filter = tracer.path("events").join(QUEUE_WORK).join("filter");
+        tracefs::replace(&filter, "workqueue == \"user_events\"").expect("set a filter");
+        tracer.control(&format!("events/{QUEUE_WORK}/enable"), "1");
+        Queued(tracer)
+    }
+
+    fn clear(&self) {
+        self.0.control("trace", "");
+    }
+
+    /// The times at which each kind of work was queued, in seconds. It is told by its function: early after the start
+    /// of the machine all addresses are shown as one.
+    fn times(&self) -> BTreeMap<String, Vec<f64>> {
+        let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for line in self.0.text("trace").lines() {
+            // `kworker/u9:1-12  [000] d..1.  12.345678: workqueue_queue_work: work struct=0000abcd function=...`
+            let Some((before, after)) = line.split_once(": workqueue_queue_work: ") else {
+                continue;
+            };
+            let time = before.rsplit(' ').next().and_then(|time| time.parse().ok());
+            let function = after.split_once("function=").expect("a function").1;
+            let work = function.split(' ').next().unwrap().to_string();
+            times.entry(work).or_default().push(time.expect("a time"));
+        }
+        times
+    }
+
+    fn count(&self) -> usize {
+        self.times().values().map(Vec::len).sum()
+    }
+
+    /// The pauses between the times of the work that was queued most often.
+    fn pauses(&self) -> Vec<f64> {
+        let times = self.times().into_values();
+        let times = times.max_by_key(Vec::len).unwrap_or_default();
+        times.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+}
+
+/// The longest pause between two tries.
+const LONGEST: f64 = 1.28;
+
+/// For longer than the longest pause nothing is tried, and the bit of memory that can be written again is left alone.
+#[track_caller]
+fn stays_given_up(event: &Event, queued: &Queued) {
+    let before = queued.count();
+    sleep(Duration::from_secs_f64(2.0 * LONGEST) * machine::slowness());
+    assert_eq!(queued.count(), before, "tries after it was given up");
+    assert!(!is_due(std::process::id() as i32), "due again");
+    assert!(!event.bit(), "written without a change");
+}
+
+/// The process's group has no memory for the page.
+fn pauses_grow_and_begin_anew_with_a_change() {
+    // What is charged in advance is charged for one processor.
+    os::run_on(os::cpus()[0]);
+    const IN_ADVANCE: usize = 64;
+    let event = Event::new("st_retry_pauses u32 a");
+    let group = Cgroup::new(&event.name);
+    let mut child = group.fork(&event);
+    let pid = child.pid;
+    let mut tell = |word: &str| {
+        child.line.say(word);
+        child.line.hear(word);
+    };
+    let top = Tracer::top();
+    let queued = Queued::new(&event.name);
+    let failures = || group.number("memory.events", "oom");
+    let is_lacking = (0..=IN_ADVANCE).any(|_| {
+        tell("drop");
+        group.set("memory.max", "0");
+        let before = failures();
+        queued.clear();
+        top.enable(&event.name);
+        wait::until("the page to be tried for", || {
+            failures() > before || event.page.is_present_in(pid)
+        });
+        if failures() > before {
+            return true;
+        }
+        group.set("memory.max", "max");
+        tell("set");
+        top.disable(&event.name);
+        tell("clear");
+        false
+    });
+    assert!(is_lacking, "each page was charged in advance");
+
+    // 10 ms, 20 ms, ... 1.28 s, and so on. Whatever the machine does, they are not shorter.
+    let start = Instant::now();
+    wait::until("the pauses to be the longest", || {
+        let longest = |pause: &&f64| **pause > 0.9 * LONGEST;
+        queued.pauses().iter().filter(longest).count() >= 2
+    });
+    let (pauses, seconds) = (queued.pauses(), start.elapsed().as_secs_f64());
+    let most = 8.0 + seconds / LONGEST;
+    let short = pauses.iter().filter(|pause| **pause < 0.5 * LONGEST);
+    assert!(short.count() <= 8, "{pauses:?}");
+    assert!((pauses.len() as f64) <= most + 2.0, "{pauses:?}");
+    assert!(is_due(pid), "given up");
+
+    // A change is tried at once, and then after the short pauses again: 10 ms, 20 ms, 40 ms, ... Without those there is
+    // one between the two changes, and one before what was due anyhow.
+    queued.clear();
+    top.disable(&event.name);
+    top.enable(&event.name);
+    wait::until("many tries soon after each other", || {
+        let pauses = queued.pauses();
+        pauses.iter().filter(|pause| **pause < 0.3).count() >= 4
+    });
+    assert!(is_due(pid), "given up");
+    group.set("memory.max", "max");
+    tell("set");
+    wait::until("nothing to be due", || !is_due(pid));
+    top.disable(&event.name);
+    tell("clear");
+    tell("end");
+    child.join();
+}
+
+/// A process that ends while another one uses its memory is looked at again for a while, and then left to that one.
+fn a_process_that_shares_the_memory_is_not_looked_for_without_end() {
+    const NAME: &str = "st_retry_shared";
+    let mut child: Child = child::fork(|line| {
+        let event = Event::new(&format!("{NAME} u32 a"));
+        // This process waits, and is killed at that; the other one goes on.
+        let _ = tasks::vfork(|| {
+            line.say(&std::process::id().to_string());
+            loop {
+                let word = line.listen();
+                match word.as_str() {
+                    "set" => event.wait_set(),
+                    "clear" => event.wait_clear(),
+                    _ => return 0,
+                }
+                line.say(&word);
+            }
+        });
+    });
+    let other: i32 = child.line.listen().parse().expect("a process");
+    let queued = Queued::new(NAME);
+    os::kill(child.pid, libc::SIGKILL).expect("kill it");
+    wait::until("it to be looked at", || queued.count() > 0);
+    // Longer than the longest pause.
+    let quiet = Duration::from_secs_f64(2.0 * LONGEST) * machine::slowness();
+    wait::until("it to be left alone", || {
+        let before = queued.count();
+        sleep(quiet);
+        queued.count() == before
+    });
+    println!("  # looked at {} times", queued.count());
+    assert!(tracefs::event_exists(NAME), "gone too early");
+    let top = Tracer::top();
+    for _ in 0..2 {
+        top.enable(NAME);
+        child.line.say("set");
+        child.line.hear("set");
+        top.disable(NAME);
+        child.line.say("clear");
+        child.line.hear("clear");
+    }
+    child.line.say("end");
+    wait_gone(NAME);
+    let (_, status) = os::wait(child.pid, 0).expect("wait for the child");
+    assert_eq!(status, libc::SIGKILL, "wait status of the child");
+    std::mem::forget(child);
+    wait::until("the other process to end", || {
+        tasks::state(other, other).is_none_or(|state| state == 'Z')
+    });
+}
+
+/// The work queue gives up a page that a file in memory does not have any more.
+fn a_page_beyond_the_file_is_given_up_until_the_next_change() {
+    let pid = std::process::id() as i32;
+    let file = os::memory_file(PAGE as u64);
+    let mut event = Event::new("st_retry_file u32 a");
+    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+    let other = std::mem::replace(&mut event.page, page);
+    let text = format!("{} u32 a", event.name);
+    let result = event.data.register_text(&text, event.page.address(), 0);
+    assert_eq!(result, Ok(event.index));
+    let other_is = |on: u32| {
+        wait::until("the other bit", || {
+            other.word(0).load(Ordering::Relaxed) == on
+        })
+    };
+    let top = Tracer::top();
+    let queued = Queued::new(&event.name);
+    for round in 0..3 {
+        file.set_len(0).expect("cut the file");
+        for _ in 0..2 {
+            top.enable(&event.name);
+            other_is(1);
+            wait::until("it to be given up", || !is_due(pid));
+            top.disable(&event.name);
+            other_is(0);
+        }
+        top.enable(&event.name);
+        wait::until("it to be given up", || !is_due(pid));
+        file.set_len(PAGE as u64).expect("extend the file");
+        waits_for_the_next_change(&event, &top, &queued, round);
+    }
+}
+
+/// An event of this process's, with a bit in a page of the server's file.
+fn of_a_file(name: &str) -> (Event, Mapping) {
+    let file = File::options().read(true).write(true).open(fuse::path(0));
+    let page = Mapping::of_file(&file.expect("open a file"), 1, READ_WRITE, libc::MAP_SHARED);
+    let mut event = Event::new(&format!("{name} u32 a"));
+    let other = std::mem::replace(&mut event.page, page.expect("mmap"));
+    let text = format!("{name} u32 a");
+    let result = event.data.register_text(&text, event.page.address(), 0);
+    assert_eq!(result, Ok(event.index));
+    (event, other)
+}
+
+/// The process's own thread gives up what it may not write.
+fn a_page_that_its_process_cannot_have_is_given_up_until_the_next_change() {
+    let pid = std::process::id() as i32;
+    let _server = Server::start(1, PAGE);
+    let (event, other) = of_a_file("st_retry_own");
+    let top = Tracer::top();
+    let queued = Queued::new(&event.name);
+    for round in 0..3 {
+        event.page.protect(libc::PROT_NONE);
+        top.enable(&event.name);
+        wait::until("the other bit", || {
+            other.word(0).load(Ordering::Relaxed) == 1
+        });
+        wait::until("it to be given up", || !is_due(pid));
+        event.page.protect(READ_WRITE);
+        waits_for_the_next_change(&event, &top, &queued, round);
+    }
+}
+
+fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
+    let pid = std::process::id() as i32;
+    let _server = Server::start(1, PAGE);
+    let (event, _other) = of_a_file("st_retry_loop");
+    let top = Tracer::top();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = SetOnDrop(&done);
+        let (event, done) = (&event, &done);
+        let taker = scope.spawn(move || {
+            let mut times = 0;
+            while !done.load(Ordering::Relaxed) {
+                event.page.advise(libc::MADV_DONTNEED).unwrap();
+                times += 1;
+            }
+            times
+        });
+        for _ in 0..20 {
+            top.enable(&event.name);
+            top.disable(&event.name);
+            // Given up or done, it ends.
+            wait::until("nothing to be due", || !is_due(pid));
+        }
+        // Registering waits for the page, and so ends as well.
+        for _ in 0..20 {
+            let (text, address) = ("st_retry_loop u32 a", event.page.address() + 8);
+            if event.data.register_text(text, address, 0).is_ok() {
+                let _ = event.data.unregister_bit(address, 0);
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        let times = taker.join().expect("the taker");
+        println!("  # the page was taken away {times} times");
+    });
+    for _ in 0..3 {
+        top.enable(&event.name);
+        event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+    let listing = fs::read_to_string(crate::kit::abi::REGISTRATIONS).expect("the listing");
+    assert!(!listing.contains(" repair"), "{listing}");
+}

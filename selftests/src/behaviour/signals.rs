@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Signals that are pending when registrations are made or inherited.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child::{self, Child};
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::memory::Mapping;
+use crate::kit::os;
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait;
+use std::thread;
+use std::time::{Duration, Instant};
+
+tests!("signals":
+    a_traced_child_that_begins_stopped_has_its_registrations,
+    children_that_begin_with_a_signal_have_their_registrations,
+    a_signal_does_not_keep_a_process_from_registering,
+);
+
+/// Has a process that is traced by this one stopped since the last time?
+fn has_stopped(pid: i32) -> bool {
+    matches!(os::wait(pid, libc::__WALL | libc::WNOHANG), Ok((found, status))
+        if found == pid && libc::WIFSTOPPED(status))
+}
+
+/// Asks something of a traced process.
+fn ptrace(request: libc::c_uint, pid: i32, data: usize) {
+    // SAFETY: The requests used here either write nothing, or one long to where `data` points.
+    let ret = unsafe { libc::ptrace(request, pid, 0usize, data) };
+    assert_eq!(ret, 0, "ptrace {request}: {:?}", Errno::last());
+}
+
+fn a_traced_child_that_begins_stopped_has_its_registrations() {
+    let mut parent = child::fork(|line| {
+        let event = Event::new("st_sig_traced u32 a");
+        line.say("registered");
+        line.hear("fork");
+        match os::fork().unwrap() {
+            0 => {
+                line.say("running");
+                event.wait_set();
+                line.say("set");
+                event.wait_clear();
+                line.say("clear");
+                os::exit_now(0);
+            }
+            pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0))),
+        }
+    });
+    parent.line.hear("registered");
+    let options = libc::PTRACE_O_TRACEFORK as usize;
+    ptrace(libc::PTRACE_SEIZE, parent.pid, options);
+    parent.line.say("fork");
+    wait::until("the parent to stop in its fork", || has_stopped(parent.pid));
+    let mut pid = 0usize;
+    ptrace(libc::PTRACE_GETEVENTMSG, parent.pid, &raw mut pid as usize);
+    let child = i32::try_from(pid).unwrap();
+    // It is stopped before its first instruction: that stop waits for it when it begins.
+    wait::until("the child to stop", || has_stopped(child));
+    ptrace(libc::PTRACE_DETACH, child, 0);
+    ptrace(libc::PTRACE_DETACH, parent.pid, 0);
+    parent.line.hear("running");
+    let top = Tracer::top();
+    top.enable("st_sig_traced");
+    parent.line.hear("set");
+    top.disable("st_sig_traced");
+    parent.line.hear("clear");
+    parent.join();
+}
+
+/// How many of the children that a test forks must have had a signal, and how many it forks at least.
+const INTERRUPTED: usize = 40;
+const CHILDREN: usize = 100;
+
+/// A process that sends SIGUSR1 to this process and all of its group until dropped, when it must still be
+/// at it. It does not kill. The pauses are longer and shorter than a fork, which begins anew with each signal: without
+/// them it might never end.
+fn annoyer() -> Child {
+    os::own_group();
+    os::count_at(libc::SIGUSR1, libc::SA_RESTART);
+    let group = std::process::id() as i32;
+    let annoyer = child::fork(move |_| {
+        os::own_group();
+        for pause in (0..8).cycle() {
+            os::kill(-group, libc::SIGUSR1).expect("send a signal");
+            thread::sleep(Duration::from_micros(pause * 500));
+        }
+    });
+    wait::until("the first signals", || os::counted() > 10);
+    annoyer
+}
+
+/// Forks children that call `run`, which says whether all is well, until enough of them had a signal
+/// by then.
+fn among_signals(run: impl Fn() -> bool) {
+    const WELL: i32 = 70;
+    const INTERRUPTED_AND_WELL: i32 = 71;
+    let annoyer = annoyer();
+    let before = os::counted();
+    let (start, mut children, mut interrupted) = (Instant::now(), 0, 0);
+    while children < CHILDREN || interrupted < INTERRUPTED {
+        let inherited = os::counted();
+        match os::fork().unwrap() {
+            0 => {
+                let well = run();
+                os::exit_now(match (well, os::counted() > inherited) {
+                    (true, false) => WELL,
+                    (true, true) => INTERRUPTED_AND_WELL,
+                    (false, _) => 1,
+                });
+            }
+            pid => {
+                let (_, status) = os::wait(pid, 0).unwrap();
+                let ends = [WELL, INTERRUPTED_AND_WELL].map(|code| code << 8);
+                assert!(ends.contains(&status), "a child's status {status:#x}");
+                children += 1;
+                interrupted += usize::from(status == ends[1]);
+            }
+        }
+        assert!(
+            start.elapsed() < wait::limit(),
+            "of {children} children only {interrupted} had a signal"
+        );
+    }
+    let signals = os::counted() - before;
+    println!("  # {signals} signals came; {interrupted} of {children} children had one");
+    // This process forks and waits all the time, too.
+    assert!(signals as usize >= INTERRUPTED, "{signals} signals");
+    annoyer.kill();
+}
+
+fn children_that_begin_with_a_signal_have_their_registrations() {
+    let event = Event::new("st_sig_children u32 a");
+    among_signals(|| {
+        let address = event.page.address();
+        let again = event
+            .data
+            .register_text("st_sig_children u32 a", address, 0);
+        again == Err(Errno::EADDRINUSE)
+    });
+}
+
+fn a_signal_does_not_keep_a_process_from_registering() {
+    among_signals(|| {
+        // The first registration of an address space.
+        let page = Mapping::kept(1);
+        let data = Data::open();
+        data.register_text("st_sig_first u32 a", page.address(), 0) == Ok(0)
+    });
+}

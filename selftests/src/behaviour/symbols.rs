@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A kernel that has not what the module looks for by name: the module's file is changed so that it looks for a name
+//! that no kernel has.
+
+use crate::harness::Test;
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::machine::Log;
+use crate::kit::module::nothing_is_left;
+use crate::kit::{module, os};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+pub const TESTS: &[Test] = &[
+    Test::of_loading(
+        "symbols::each_that_is_missing_is_named_and_nothing_is_loaded",
+        each_that_is_missing_is_named_and_nothing_is_loaded,
+    ),
+    Test::of_loading(
+        "symbols::each_by_which_structures_are_known_is_needed",
+        each_by_which_structures_are_known_is_needed,
+    ),
+    Test::of_loading(
+        "symbols::each_tracepoint_is_needed",
+        each_tracepoint_is_needed,
+    ),
+    Test::of_loading(
+        "symbols::what_is_not_needed_may_miss",
+        what_is_not_needed_may_miss,
+    ),
+];
+
+/// What the module calls or changes.
+const NEEDED: &[&str] = &[
+    "kallsyms_lookup_name",
+    "event_mutex",
+    "dyn_event_ops_mutex",
+    "dyn_event_list",
+    "dyn_event_ops_list",
+    "ftrace_trace_arrays",
+    "tracefs_remove",
+    "def_chr_fops",
+    "cd_forget",
+    "print_event_fields",
+    "find_event_file",
+];
+
+fn number(bytes: &[u8], at: usize, length: usize) -> usize {
+    let number = bytes[at..at + length].iter().rev();
+    number.fold(0, |number, &byte| (number << 8) | usize::from(byte))
+}
+
+/// Where a section of a 64-bit ELF file lies.
+fn section(file: &[u8], name: &[u8]) -> std::ops::Range<usize> {
+    let (table, size) = (number(file, 0x28, 8), number(file, 0x3a, 2));
+    let (count, names) = (number(file, 0x3c, 2), number(file, 0x3e, 2));
+    let place = |index: usize| {
+        let header = table + size * index;
+        let start = number(file, header + 24, 8);
+        start..start + number(file, header + 32, 8)
+    };
+    let names = place(names).start;
+    let found = (0..count).find(|index| {
+        let at = names + number(file, table + size * index, 4);
+        file[at..].starts_with(name) && file[at + name.len()] == 0
+    });
+    place(found.unwrap_or_else(|| panic!("no section {}", String::from_utf8_lossy(name))))
+}
+
+/// The bytes of the module's file.
+struct Module(Vec<u8>);
+
+impl Module {
+    fn new() -> Module {
+        let mut bytes = Vec::new();
+        let mut file = module::light_file();
+        file.seek(SeekFrom::Start(0)).expect("seek");
+        file.read_to_end(&mut bytes).expect("read the module");
+        Module(bytes)
+    }
+
+    /// The file, in which a name that is looked for ends in another letter. Returns that name, too.
+    fn looking_for_another(&self, name: &str) -> (File, String) {
+        let mut bytes = self.0.clone();
+        let text = [b"\0", name.as_bytes(), b"\0"].concat();
+        let data = section(&bytes, b".rodata");
+        let found: Vec<usize> = data.filter(|at| bytes[*at..].starts_with(&text)).collect();
+        assert_eq!(found.len(), 1, "places with {name}: {found:?}");
+        bytes[found[0] + name.len()] = b'#';
+        let mut changed = os::memory_file(0);
+        changed.write_all(&bytes).expect("write the module");
+        (changed, format!("{}#", &name[..name.len() - 1]))
+    }
+
+    /// Without this loading fails with this error, and these are all the lines that it says. `{}` is the changed name.
+    #[track_caller]
+    fn fails_without(&self, name: &str, errno: Errno, lines: &[&str]) {
+        let (file, other) = self.looking_for_another(name);
+        let mut log = Log::from_now();
+        assert_eq!(module::load_file(&file, ""), Err(errno), "without {name}");
+        let with_name = |line: &&str| format!("{}: {}", module::NAME, line.replace("{}", &other));
+        let lines: Vec<String> = lines.iter().map(with_name).collect();
+        assert_eq!(module::said(log.take()), lines, "without {name}");
+        nothing_is_left();
+    }
+}
+
+fn each_that_is_missing_is_named_and_nothing_is_loaded() {
+    let module = Module::new();
+    for name in NEEDED {
+        let lines = [
+            "the kernel has no symbol '{}'",
+            "cannot load: cannot find kernel symbols: error -2",
+        ];
+        module.fails_without(name, Errno::ENOENT, &lines);
+    }
+    // The module itself loads.
+    module::load();
+    module::unload_when_idle();
+}
+
+fn each_by_which_structures_are_known_is_needed() {
+    let module = Module::new();
+    for (name, structure) in [
+        ("_stext", "struct dyn_event_operations"),
+        ("_etext", "struct dyn_event_operations"),
+        ("eprobe_dyn_event_show", "struct dyn_event_operations"),
+        ("eprobe_dyn_event_is_busy", "struct dyn_event_operations"),
+        ("eprobe_dyn_event_release", "struct dyn_event_operations"),
+        ("eprobe_dyn_event_match", "struct dyn_event_operations"),
+        ("field_cachep", "struct ftrace_event_field"),
+    ] {
+        let line = format!("this kernel has another layout of {structure}");
+        let lines = [
+            line.as_str(),
+            "cannot load: cannot use this kernel's structures: error -19",
+        ];
+        module.fails_without(name, Errno::ENODEV, &lines);
+    }
+}
+
+fn each_tracepoint_is_needed() {
+    let module = Module::new();
+    for (name, what) in [
+        ("sched_process_fork", "watch forks"),
+        ("sched_process_exit", "watch exits"),
+        ("sched_prepare_exec", "watch exits"),
+    ] {
+        let line = format!("cannot load: cannot {what}: error -2");
+        module.fails_without(name, Errno::ENOENT, &[&line]);
+    }
+}
+
+/// By these it is only told what the kernel has besides.
+fn what_is_not_needed_may_miss() {
+    let module = Module::new();
+    for name in ["eprobe_dyn_event_create", "user_event_mm_dup"] {
+        let (file, _) = module.looking_for_another(name);
+        assert_eq!(module::load_file(&file, ""), Ok(()), "without {name}");
+        let user = child::fork(|_| drop(Event::new("st_symbols u32 a")));
+        user.join();
+        module::unload_when_idle();
+        nothing_is_left();
+    }
+}

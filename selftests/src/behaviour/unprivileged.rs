@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An ordinary user, whom the administrator has given the two files and nothing else.
+
+use crate::harness::tests;
+use crate::kit::abi::{location, Data, Register, Unregister, DATA, DIAG_IOCSDEL, DIAG_IOCSREG};
+use crate::kit::abi::{DIAG_IOCSUNREG, MULTI_FORMAT, PERSIST, STATUS};
+use crate::kit::child::{self, Line};
+use crate::kit::dynamic;
+use crate::kit::errno::{fails, Errno};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::machine::Log;
+use crate::kit::memory::{Mapping, READ};
+use crate::kit::os;
+use crate::kit::perf::Perf;
+use crate::kit::status::Status;
+use crate::kit::tracefs::{self, formats_of, Tracer};
+use crate::kit::unprivileged::{fork_unprivileged, Access};
+use crate::kit::wait;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+tests!("unprivileged":
+    has_no_access_at_first,
+    access_to_data_is_enough_to_register_and_write,
+    events_belong_to_root_whatever_user_makes_them,
+    registers_on_a_file_opened_by_root,
+    deletes_what_is_not_persistent,
+    reads_the_status_file_if_allowed,
+    better_than_c_10_no_error_is_logged.limit(300),
+);
+
+fn open(path: &str) -> Result<(), Errno> {
+    File::open(path).map(drop).map_err(Errno::from)
+}
+
+fn has_no_access_at_first() {
+    let user = fork_unprivileged(|_| {
+        for path in [DATA, STATUS] {
+            assert_eq!(open(path), Err(Errno::EACCES), "{path}");
+        }
+    });
+    user.join();
+}
+
+fn access_to_data_is_enough_to_register_and_write() {
+    let access = Access::given();
+    let name = "st_user_main";
+    let mut user = fork_unprivileged(|line| {
+        // It can make nothing in tracefs, nor look at what is there.
+        for path in ["trace", "dynamic_events", "events/enable", "instances"] {
+            let path = format!("{}/{path}", tracefs::ROOT);
+            assert_eq!(open(&path), Err(Errno::EACCES), "{path}");
+        }
+        let made = fs::create_dir(format!("{}/st_user_dir", tracefs::ROOT));
+        assert_eq!(made.map_err(Errno::from), Err(Errno::EACCES));
+
+        let event = Event::new("st_user_main u32 a; __rel_loc char[] b");
+        let page = &event.page;
+        let multi =
+            event
+                .data
+                .register_flags("st_user_multi u8 a", page.address(), 1, MULTI_FORMAT);
+        assert_eq!(multi, Ok(1));
+        let plain = "st_user_main u32 a; __rel_loc char[] b";
+        let persist = event.data.register_flags(plain, page.address(), 2, PERSIST);
+        assert_eq!(persist, Err(Errno::EPERM));
+        line.say("registered");
+        wait::until("both bits to be set", || {
+            page.word(0).load(Ordering::Relaxed) == 3
+        });
+        let payload = [&7u32.to_ne_bytes()[..], &location(0, 3), b"hi\0"].concat();
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+        assert_eq!(event.data.write(1, &[9]), Ok(5));
+        // What it forks has its registrations.
+        let child = child::fork(|_| {
+            assert_eq!(page.word(0).load(Ordering::Relaxed), 3);
+            assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+            event.unregister().unwrap();
+        });
+        child.join();
+        event.unregister().unwrap();
+        assert_eq!(page.word(0).load(Ordering::Relaxed), 2);
+        line.say("wrote");
+        line.hear("end");
+    });
+    user.line.hear("registered");
+    let multi = formats_of("st_user_multi").remove(0);
+    let tracer = Tracer::instance(name);
+    tracer.enable(name);
+    tracer.enable(&multi);
+    user.line.hear("wrote");
+    let lines = tracer.lines(name);
+    assert_eq!(lines, ["st_user_main: a=0x7 (7) b=hi"; 2]);
+    assert_eq!(tracer.take_payloads(&multi, 1), [[9]]);
+    tracer.disable(name);
+    tracer.disable(&multi);
+    user.line.say("end");
+    user.join();
+    wait_gone(name);
+    wait_gone(&multi);
+    drop(access);
+}
+
+fn events_belong_to_root_whatever_user_makes_them() {
+    let _access = Access::given();
+    // An event of root's to compare with.
+    let _root = Event::new("st_user_root u32 a");
+    let mut user = fork_unprivileged(|line| {
+        let _event = Event::new("st_user_owner u32 a");
+        line.say("registered");
+        line.hear("end");
+    });
+    user.line.hear("registered");
+    let files = |event: &str| -> Vec<_> {
+        let dir = tracefs::group_dir(tracefs::GROUP).join(event);
+        let of = |path: &Path| {
+            let file = fs::metadata(path).unwrap();
+            (file.uid(), file.gid(), format!("{:o}", file.mode()))
+        };
+        let mut files: Vec<_> = fs::read_dir(&dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.file_name().unwrap().to_owned(), of(&path)))
+            .collect();
+        files.sort();
+        files.push((".".into(), of(&dir)));
+        files
+    };
+    let (mine, roots) = (files("st_user_owner"), files("st_user_root"));
+    assert!(mine.len() > 5, "{mine:?}");
+    assert_eq!(mine, roots);
+    assert!(mine.iter().all(|(_, (uid, gid, _))| (*uid, *gid) == (0, 0)));
+    // root alone switches it on.
+    let enable = tracefs::group_dir(tracefs::GROUP).join("st_user_owner/enable");
+    let other = fork_unprivileged(|_| {
+        let got = fs::write(enable, "1").map_err(Errno::from);
+        assert_eq!(got, Err(Errno::EACCES));
+    });
+    other.join();
+    user.line.say("end");
+    user.join();
+}
+
+fn registers_on_a_file_opened_by_root() {
+    // Access is a matter of opening the file.
+    let data = Data::open();
+    let mut user = fork_unprivileged(|line| {
+        let page = Mapping::kept(1);
+        data.register_text("st_user_passed u32 a", page.address(), 0)
+            .unwrap();
+        line.say("registered");
+        wait::until("the bit to be set", || {
+            page.word(0).load(Ordering::Relaxed) == 1
+        });
+        assert_eq!(data.write(0, &[1; 4]), Ok(8));
+    });
+    user.line.hear("registered");
+    let tracer = Tracer::instance("st_user_passed");
+    tracer.enable("st_user_passed");
+    user.join();
+    assert_eq!(tracer.take_payloads("st_user_passed", 4), [[1; 4]]);
+    tracer.disable("st_user_passed");
+}
+
+fn deletes_what_is_not_persistent() {
+    let _access = Access::given();
+    dynamic::run("u:st_user_persists u32 a").unwrap();
+    let _used = Event::new("st_user_used u32 a");
+    let user = fork_unprivileged(|_| {
+        let data = Data::open();
+        assert_eq!(data.delete("st_user_persists"), Err(Errno::EPERM));
+        assert_eq!(data.delete("st_user_used"), Err(Errno::EBUSY));
+        assert_eq!(data.delete("st_user_none"), Err(Errno::ENOENT));
+        // It may use what it may not delete.
+        let page = Mapping::kept(1);
+        data.register_text("st_user_persists u32 a", page.address(), 0)
+            .unwrap();
+        assert_eq!(data.delete("st_user_persists"), Err(Errno::EBUSY));
+        data.unregister_bit(page.address(), 0).unwrap();
+
+        let event = Event::new("st_user_mine u32 a");
+        event.unregister().unwrap();
+        drop(event);
+        // It goes by itself, if that is not faster.
+        let got = data.delete("st_user_mine");
+        assert!(matches!(got, Ok(()) | Err(Errno::ENOENT)), "{got:?}");
+        assert_eq!(data.delete("st_user_mine"), Err(Errno::ENOENT));
+    });
+    user.join();
+    assert!(tracefs::event_exists("st_user_persists"));
+    wait::until("the event to be unused", || {
+        Data::open().delete("st_user_persists") != Err(Errno::EBUSY)
+    });
+}
+
+fn reads_the_status_file_if_allowed() {
+    let _access = Access::given();
+    let _root = Event::new("st_user_listed u32 a");
+    let user = fork_unprivileged(|_| {
+        let _mine = Event::new("st_user_mine u32 a");
+        let names = ["st_user_listed", "st_user_mine"];
+        let mut status = Status::now();
+        status.events.sort();
+        assert_eq!(status.names(), names);
+        // Its owner may not write it either.
+        let got = fs::write(STATUS, "x").map_err(Errno::from);
+        assert_eq!(got, Err(Errno::EACCES));
+    });
+    user.join();
+}
+
+/// How often each thing that goes wrong is tried. A message that is let through ten times in five
+/// seconds would show, and one for each flood of them.
+const OFTEN: usize = 60;
+
+/// All that an ordinary user can get wrong, on files that it has opened.
+fn get_it_wrong(line: &mut Line) {
+    let no_access = Mapping::new(1);
+    no_access.protect(libc::PROT_NONE);
+    let read_only = Mapping::new(1);
+    read_only.protect(READ);
+    let bad = [0, 8, no_access.address(), 1 << 62, 0xffff_ffff_8100_0000];
+
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    let text = "st_user_wrong u32 a; __rel_loc char[] b; __data_loc u64[] c";
+    data.register_text(text, page.address(), 0).unwrap();
+    data.register_text("st_user_untraced u32 a", page.address(), 1)
+        .unwrap();
+    line.say("registered");
+    wait::until("the tracers to attach", || {
+        page.word(0).load(Ordering::Relaxed) & 1 == 1
+    });
+
+    for round in 0..OFTEN {
+        // Registering: bad pointers, and words that cannot be written.
+        let good = c"st_user_wrong2 u32 a";
+        for address in bad.into_iter().chain([read_only.address()]) {
+            let got = os::ioctl(&data.file, DIAG_IOCSREG, address);
+            assert!(got.is_err(), "bad structure, register");
+            let got = os::ioctl(&data.file, DIAG_IOCSUNREG, address);
+            assert!(got.is_err(), "bad structure, unregister");
+            let got = data.register(&Register::new(address, good.as_ptr() as u64));
+            fails("bad word", "register", got, Errno::EFAULT);
+        }
+        for address in bad {
+            let got = os::ioctl(&data.file, DIAG_IOCSDEL, address);
+            fails("bad name", "delete", got, Errno::EFAULT);
+            let got = data.register(&Register::new(page.address() + 8, address));
+            fails("bad name", "register", got, Errno::EFAULT);
+        }
+        let mut request = Register::new(page.address() + 8, good.as_ptr() as u64);
+        for (size, want) in [
+            (0, Errno::EINVAL),
+            (27, Errno::EINVAL),
+            (4097, Errno::E2BIG),
+        ] {
+            request.size = size;
+            fails("bad size", "register", data.register(&request), want);
+        }
+        let got = data.register_text(text, page.address(), 0);
+        fails("twice", "register", got, Errno::EADDRINUSE);
+        let got = data.register_flags(text, page.address() + 8, 0, 0xff);
+        fails("bad flags", "register", got, Errno::EINVAL);
+        let got = data.register_flags(text, page.address() + 8, 0, PERSIST);
+        fails("persist", "register", got, Errno::EPERM);
+
+        // Descriptions.
+        for description in [
+            "",
+            " ",
+            "/",
+            "..",
+            "enable",
+            "st_user_x:y u32 a",
+            "st_user_x\tu32 a",
+            "st_user_x/y u32 a",
+            "st_user_x long a",
+            "st_user_x u32 a; u32 a",
+            "st_user_x u32 common_pid",
+            "st_user_x u32 %s%n",
+            "st_user_x u32 \"",
+            "st_user_x u32 a\n<0>st_user_x",
+            "st_user_x char[99999] a",
+            "st_user_x char[4][4] a",
+            "st_user_x struct a b",
+            "st_user_x __rel_loc char a",
+        ] {
+            let got = data.register_text(description, page.address() + 8, 0);
+            fails("bad description", description, got, Errno::EINVAL);
+        }
+        let got = data.register_text("st_user_x struct a b 4000000000", page.address() + 8, 0);
+        fails("too large", "register", got, Errno::E2BIG);
+        let got = data.register_text("st_user_wrong u64 a", page.address() + 8, 0);
+        fails("other fields", "register", got, Errno::EADDRINUSE);
+        // Accepted, though their names look like something to the kernel's check of formats.
+        for (i, fields) in [
+            "u32 a)",
+            "u32 (a",
+            "char[4] a->b->c",
+            "char[4] a,b",
+            "u32 REC->x",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let odd = Data::open();
+            let name = format!("st_user_odd{round}_{i} {fields}; __rel_loc char[] s)");
+            let got = odd.register_text(&name, page.address() + 8, 0);
+            assert_eq!(got, Ok(0), "odd names, {name}");
+            let got = odd.unregister_bit(page.address() + 8, 0);
+            assert_eq!(got, Ok(()), "odd names, {name}");
+        }
+
+        // Deleting and unregistering.
+        for (name, want) in [
+            ("st_user_wrong", Errno::EBUSY),
+            ("st_user_none", Errno::ENOENT),
+            ("", Errno::ENOENT),
+        ] {
+            fails("delete", name, data.delete(name), want);
+        }
+        let got = data.unregister_bit(page.address() + 8, 0);
+        fails("nothing there", "unregister", got, Errno::ENOENT);
+        let mut request = Unregister::new(page.address(), 0);
+        request.reserved = 1;
+        fails(
+            "reserved",
+            "unregister",
+            data.unregister(&request),
+            Errno::EINVAL,
+        );
+
+        // Writing: lengths, memory, indices, locations.
+        let record = |b: [u8; 4], c: [u8; 4]| [&[0; 4][..], &b, &c].concat();
+        for (case, record) in [
+            ("b past the end", record(location(4, 100), location(8, 0))),
+            ("b without NUL", record(location(4, 4), location(8, 0))),
+            (
+                "c past the end",
+                record(location(0, 0), location(4000, 100)),
+            ),
+            ("c in the header", record(location(0, 0), location(0, 8))),
+            (
+                "c at the highest",
+                record(location(0, 0), location(65535, 65535)),
+            ),
+        ] {
+            let record = [&record[..], b"data"].concat();
+            fails("bad location", case, data.write(0, &record), Errno::EFAULT);
+        }
+        fails("short", "", data.write(0, &[0; 11]), Errno::EINVAL);
+        fails("no index", "", data.write(77, &[0; 12]), Errno::ENOENT);
+        fails("no consumer", "", data.write(1, &[0; 12]), Errno::EBADF);
+        let large = [record(location(0, 0), location(8, 0)), vec![0; 60_000]].concat();
+        fails("too large", "", data.write(0, &large), Errno::E2BIG);
+        for address in bad {
+            let got = os::write_from(&data.file, address, 16);
+            fails("bad memory", "write", got, Errno::EFAULT);
+            let got = os::writev_from(&data.file, &[(page.address() + 16, 4), (address, 12)]);
+            assert!(got.is_err(), "bad memory, writev");
+        }
+        let got = os::ioctl(&data.file, 0xc008_2a07, page.address());
+        fails("unknown", "ioctl", got, Errno::ENOTTY);
+    }
+
+    // Memory that is gone when the bit must change, in as many ways as there are.
+    let mut pages: Vec<_> = (0..OFTEN).map(|_| Mapping::kept(1)).collect();
+    for page in &pages {
+        page.word(0).store(0, Ordering::Relaxed);
+        data.register_text("st_user_untraced u32 a", page.address(), 3)
+            .unwrap();
+    }
+    for (i, page) in pages.iter_mut().enumerate() {
+        match i % 4 {
+            0 => page.unmap(),
+            1 => page.protect(READ),
+            2 => page.protect(libc::PROT_NONE),
+            _ => page.advise(libc::MADV_DONTNEED).unwrap(),
+        }
+    }
+    line.say("toggle");
+    line.hear("toggled");
+    for page in &pages {
+        let _ = data.unregister_bit(page.address(), 3);
+    }
+}
+
+fn better_than_c_10_no_error_is_logged() {
+    let _access = Access::given();
+    let mut log = Log::from_now();
+    let mut user = fork_unprivileged(get_it_wrong);
+    user.line.hear("registered");
+    let name = "st_user_wrong";
+    let tracer = Tracer::instance(name);
+    tracer.enable(name);
+    let perfs = Perf::sample_everywhere(tracefs::event_id(name), 8);
+    user.line.hear("toggle");
+    for _ in 0..20 {
+        tracer.enable("st_user_untraced");
+        tracer.disable("st_user_untraced");
+    }
+    user.line.say("toggled");
+    user.join();
+    let records = tracer.take_records(tracefs::event_id(name));
+    assert_eq!(
+        records.len(),
+        0,
+        "nothing was right, so nothing is recorded"
+    );
+    drop(perfs);
+    tracer.disable(name);
+    wait_gone(name);
+    // The machine may have a word of its own to say; not one for each of these mistakes, nor any
+    // about user events.
+    let lines = log.take();
+    let about_us = |line: &&String| line.contains("event") || line.contains("st_user");
+    assert_eq!(lines.iter().find(about_us), None);
+    assert!(lines.len() < 5, "the log: {lines:?}");
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! "The enable bit".
+
+use super::check::{expect, Check, Row, NAME, TEXT};
+use crate::kit::abi::{Data, Register};
+use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::wait;
+use std::ffi::CString;
+use std::fs;
+use std::sync::atomic::Ordering;
+
+const REGISTERED: Row = Row::new(
+    "bit",
+    "on success [of register] the bit already tells the event's current state",
+);
+const FOLLOWS: Row = Row::new(
+    "bit",
+    "set while anything (ftrace in any instance, perf, a trigger in soft mode) is attached",
+);
+const ALONE: Row = Row::new(
+    "bit",
+    "One bit in the registered 4- or 8-byte word; no other bit is ever touched",
+);
+
+pub fn checks() -> Vec<Vec<Check>> {
+    vec![
+        REGISTERED.cases(
+            at_register,
+            &[
+                ("set_at_register_while_attached", (4, 0, true), true),
+                ("bit_31_is_set_at_register", (4, 31, true), true),
+                ("bit_63_is_set_at_register", (8, 63, true), true),
+                ("cleared_at_register_while_detached", (4, 0, false), false),
+                ("bit_31_is_cleared_at_register", (4, 31, false), false),
+                ("bit_63_is_cleared_at_register", (8, 63, false), false),
+            ],
+        ),
+        FOLLOWS.all(
+            follows,
+            (),
+            &[
+                ("follows_the_top_tracer", &[Consumer::Top]),
+                ("follows_an_instance", &[Consumer::Instance]),
+                (
+                    "follows_an_instance_that_is_removed",
+                    &[Consumer::RemovedInstance],
+                ),
+                ("follows_perf_of_this_process", &[Consumer::Perf]),
+                ("follows_perf_of_a_cpu", &[Consumer::PerfOfCpu]),
+                ("follows_a_trigger", &[Consumer::Trigger]),
+                ("follows_a_histogram", &[Consumer::Histogram]),
+                ("follows_the_switch_of_the_group", &[Consumer::Group]),
+                ("follows_set_event", &[Consumer::SetEvent]),
+                (
+                    "follows_the_last_of_top_and_instance",
+                    &[Consumer::Top, Consumer::Instance],
+                ),
+                (
+                    "follows_the_last_of_instance_and_top",
+                    &[Consumer::Instance, Consumer::Top],
+                ),
+                (
+                    "follows_the_last_of_ftrace_and_perf",
+                    &[Consumer::Top, Consumer::Perf],
+                ),
+                (
+                    "follows_the_last_of_perf_and_ftrace",
+                    &[Consumer::Perf, Consumer::Instance],
+                ),
+                (
+                    "follows_the_last_of_two_perf",
+                    &[Consumer::Perf, Consumer::PerfOfCpu],
+                ),
+                (
+                    "follows_the_last_of_trigger_and_enable",
+                    &[Consumer::Trigger, Consumer::Top],
+                ),
+                (
+                    "follows_the_last_of_all",
+                    &[
+                        Consumer::Top,
+                        Consumer::Perf,
+                        Consumer::Instance,
+                        Consumer::PerfOfCpu,
+                    ],
+                ),
+            ],
+        ),
+        FOLLOWS.all(
+            follows_switch,
+            (),
+            &[
+                (
+                    "follows_the_switch_of_the_group_with_all_its_events",
+                    (false, GROUP_SWITCH, ["1", "0"], true),
+                ),
+                (
+                    "follows_the_switch_of_the_group_in_an_instance",
+                    (true, GROUP_SWITCH, ["1", "0"], true),
+                ),
+                (
+                    "follows_the_switch_of_all_events_in_an_instance",
+                    (true, "events/enable", ["1", "0"], true),
+                ),
+                (
+                    "follows_set_event_by_group_and_name",
+                    (true, "set_event", ["user_events:st_conform", ""], false),
+                ),
+                (
+                    "follows_set_event_by_name",
+                    (true, "set_event", ["st_conform", ""], false),
+                ),
+                (
+                    "follows_set_event_by_group",
+                    (true, "set_event", ["user_events:", ""], true),
+                ),
+            ],
+        ),
+        ALONE.all(
+            alone,
+            (),
+            &[
+                ("bit_0_of_4_bytes_alone_changes", (4, 0)),
+                ("bit_1_of_4_bytes_alone_changes", (4, 1)),
+                ("bit_31_of_4_bytes_alone_changes", (4, 31)),
+                ("bit_0_of_8_bytes_alone_changes", (8, 0)),
+                ("bit_31_of_8_bytes_alone_changes", (8, 31)),
+                ("bit_32_of_8_bytes_alone_changes", (8, 32)),
+                ("bit_63_of_8_bytes_alone_changes", (8, 63)),
+            ],
+        ),
+        ALONE.scenarios(&[
+            ("two_bits_of_a_word_follow_their_own_events", two_events),
+            ("40_events_have_bits_of_their_own", many_events),
+            ("all_bits_of_an_event_follow", all_bits),
+            ("bits_on_several_pages_follow", several_pages),
+            ("no_other_bit_of_the_page_changes", whole_page),
+        ]),
+    ]
+}
+
+/// Registers [`TEXT`] with a bit at an offset of the page.
+#[track_caller]
+pub fn register(event: &Event, offset: u64, enable_size: u8, enable_bit: u8) {
+    let text = CString::new(TEXT).unwrap();
+    let request = Register {
+        enable_size,
+        enable_bit,
+        ..Register::new(event.page.address() + offset, text.as_ptr() as u64)
+    };
+    expect(event.data.register(&request), Ok(event.index));
+}
+
+/// The bit must have one value when register returns, and had the other before; the others stay.
+fn at_register((size, bit, attached): (u8, u8, bool), want: bool) {
+    let event = Event::new(TEXT);
+    let tracer = Tracer::instance(NAME);
+    if attached {
+        tracer.enable(NAME);
+    }
+    let (ones, without) = (u64::MAX, !(1 << bit));
+    let word = event.page.long(64);
+    word.store(if want { without } else { ones }, Ordering::Relaxed);
+    register(&event, 64, size, bit);
+    expect(
+        word.load(Ordering::Relaxed),
+        if want { ones } else { without },
+    );
+}
+
+const GROUP_SWITCH: &str = "events/user_events/enable";
+
+/// What can be attached.
+#[derive(Clone, Copy)]
+enum Consumer {
+    Top,
+    Instance,
+    RemovedInstance,
+    Perf,
+    PerfOfCpu,
+    Trigger,
+    Histogram,
+    Group,
+    SetEvent,
+}
+
+/// What is attached, until [`Attached::end`].
+enum Attached {
+    Tracer(Tracer),
+    Removed(Tracer),
+    Perf(Perf),
+    Trigger(&'static str),
+    File(&'static str, &'static str),
+}
+
+impl Consumer {
+    fn attach(self, id: u64) -> Attached {
+        let set =
+            |file: &str, value| fs::write(format!("{}/{file}", tracefs::ROOT), value).unwrap();
+        let trigger = |trigger| {
+            Tracer::top().set(NAME, "trigger", trigger).unwrap();
+            Attached::Trigger(trigger)
+        };
+        match self {
+            Consumer::Top => {
+                Tracer::top().enable(NAME);
+                // Enabling what is enabled changes nothing.
+                Tracer::top().enable(NAME);
+                Attached::Tracer(Tracer::top())
+            }
+            Consumer::Instance | Consumer::RemovedInstance => {
+                let tracer = Tracer::instance(NAME);
+                tracer.enable(NAME);
+                if matches!(self, Consumer::Instance) {
+                    Attached::Tracer(tracer)
+                } else {
+                    Attached::Removed(tracer)
+                }
+            }
+            Consumer::Perf => Attached::Perf(Perf::open(id, SELF, ANY_CPU).unwrap()),
+            Consumer::PerfOfCpu => Attached::Perf(Perf::open(id, ALL_PROCESSES, 0).unwrap()),
+            Consumer::Trigger => trigger("stacktrace if a == 1"),
+            Consumer::Histogram => trigger("hist:keys=a"),
+            Consumer::Group => {
+                set(GROUP_SWITCH, "1");
+                Attached::File(GROUP_SWITCH, "0")
+            }
+            Consumer::SetEvent => {
+                set("set_event", "user_events:st_conform");
+                Attached::File("set_event", "!user_events:st_conform")
+            }
+        }
+    }
+}
+
+impl Attached {
+    fn end(self) {
+        match self {
+            Attached::Tracer(tracer) => tracer.disable(NAME),
+            Attached::Removed(tracer) => drop(tracer),
+            Attached::Perf(perf) => drop(perf),
+            Attached::Trigger(trigger) => {
+                let undo = format!("!{trigger}");
+                Tracer::top().set(NAME, "trigger", &undo).unwrap();
+            }
+            Attached::File(file, value) => {
+                fs::write(format!("{}/{file}", tracefs::ROOT), value).unwrap();
+            }
+        }
+    }
+}
+
+/// Attaches one after the other, then takes them away in the same order.
+fn follows(consumers: &[Consumer], (): ()) {
+    let event = Event::new(TEXT);
+    let id = event.id();
+    for _ in 0..3 {
+        expect(event.bit(), false);
+        let mut attached = Vec::new();
+        for consumer in consumers {
+            attached.push(consumer.attach(id));
+            event.wait_set();
+        }
+        let last = attached.pop().unwrap();
+        for one in attached {
+            one.end();
+            assert!(event.bit(), "another one is still attached");
+        }
+        last.end();
+        event.wait_clear();
+    }
+}
+
+/// A file, of the top tracer or of an instance; what to write to it to enable the event and, or not, another one; and what
+/// disables it.
+type Switch = (bool, &'static str, [&'static str; 2], bool);
+
+fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
+    let (event, other) = (Event::new(TEXT), Event::new("st_other u32 a"));
+    let tracer = match in_instance {
+        true => Tracer::instance(NAME),
+        false => Tracer::top(),
+    };
+    if file == "events/enable" {
+        // All that goes on in the kernel would be recorded.
+        tracer.control("tracing_on", "0");
+    }
+    for (word, value) in [(on, true), (off, false)] {
+        tracer.control(file, word);
+        for (event, value) in [(&event, value), (&other, value && and_other)] {
+            wait::until("the bit to follow", || event.bit() == value);
+            let state = tracer.get(&event.name, "enable");
+            expect(state.starts_with('1'), value);
+        }
+    }
+}
+
+/// The word between two others, all of the same bits, of which only one may change.
+fn alone((size, bit): (u8, u8), (): ()) {
+    let event = Event::new(TEXT);
+    register(&event, 64, size, bit);
+    let tracer = Tracer::instance(NAME);
+    for others in [0, u64::MAX] {
+        for place in [56, 64, 72] {
+            event.page.long(place).store(others, Ordering::Relaxed);
+        }
+        let (set, clear) = (others | (1 << bit), others & !(1 << bit));
+        let becomes = |want| {
+            let word = || event.page.long(64).load(Ordering::Relaxed);
+            wait::until("the bit alone to change", || word() == want);
+        };
+        tracer.enable(NAME);
+        event.wait_set();
+        becomes(set);
+        tracer.disable(NAME);
+        event.wait_clear();
+        becomes(clear);
+        for place in [56, 72] {
+            expect(event.page.long(place).load(Ordering::Relaxed), others);
+        }
+    }
+}
+
+fn two_events() {
+    let event = Event::new(TEXT);
+    let got = event
+        .data
+        .register_text("st_other", event.page.address(), 1);
+    expect(got, Ok(1));
+    let word = || event.page.word(0).load(Ordering::Relaxed);
+    let tracer = Tracer::instance(NAME);
+    tracer.enable("st_other");
+    wait::until("the other event's bit", || word() == 2);
+    tracer.enable(NAME);
+    wait::until("both bits", || word() == 3);
+    tracer.disable("st_other");
+    wait::until("the first event's bit", || word() == 1);
+}
+
+fn many_events() {
+    const EVENTS: usize = 40;
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let name = |i| format!("st_bit{i}");
+    for i in 0..EVENTS {
+        let address = page.address() + 4 * i as u64;
+        let got = data.register_text(&format!("{} u32 a", name(i)), address, 0);
+        expect(got, Ok(i as u32));
+    }
+    let words =
+        || -> [u32; EVENTS] { std::array::from_fn(|i| page.word(4 * i).load(Ordering::Relaxed)) };
+    let top = Tracer::top();
+    for chosen in [0, 7, EVENTS - 1] {
+        top.enable(&name(chosen));
+        let want: [u32; EVENTS] = std::array::from_fn(|i| (i == chosen).into());
+        wait::until("the bit of this event alone", || words() == want);
+        top.disable(&name(chosen));
+        wait::until("all bits to be clear", || words() == [0; EVENTS]);
+    }
+}
+
+fn several_pages() {
+    let event = Event::new(TEXT);
+    let pages = Mapping::kept(4);
+    let words: Vec<usize> = (0..4 * PAGE).step_by(512).collect();
+    for &word in &words {
+        for bit in [0, 17] {
+            let address = pages.address() + word as u64;
+            expect(event.data.register_text(TEXT, address, bit), Ok(0));
+        }
+    }
+    let all = |value| {
+        let mut words = words.iter().map(|&at| pages.word(at));
+        words.all(|word| word.load(Ordering::Relaxed) == value)
+    };
+    let top = Tracer::top();
+    top.enable(NAME);
+    wait::until("all bits to be set", || all((1 << 17) | 1));
+    top.disable(NAME);
+    wait::until("all bits to be cleared", || all(0));
+}
+
+fn whole_page() {
+    /// Offset, size and bit of words, at both ends of the page, too.
+    const WORDS: [(u64, u8, u8); 12] = [
+        (16, 4, 0),
+        (32, 4, 1),
+        (48, 4, 15),
+        (64, 4, 31),
+        (84, 4, 0),
+        (100, 4, 31),
+        (112, 8, 0),
+        (128, 8, 31),
+        (144, 8, 32),
+        (160, 8, 63),
+        (4092, 4, 31),
+        (4080, 8, 63),
+    ];
+    const LONGS: usize = PAGE / 8 - 1;
+    let event = Event::new(TEXT);
+    let mut bits = [0u64; LONGS];
+    for (offset, size, bit) in WORDS {
+        register(&event, offset, size, bit);
+        // The first 8 bytes are the event's own.
+        bits[offset as usize / 8 - 1] |= 1 << (u64::from(bit) + (offset & 4) * 8);
+    }
+    let long = |i: usize| event.page.long(8 * (i + 1));
+    let longs = || -> [u64; LONGS] { std::array::from_fn(|i| long(i).load(Ordering::Relaxed)) };
+    let top = Tracer::top();
+    for others in [0, u64::MAX, 0x5555_5555_5555_5555, 0xaaaa_aaaa_aaaa_aaaa] {
+        let (on, off) = (
+            bits.map(|bits| others | bits),
+            bits.map(|bits| others & !bits),
+        );
+        for (i, value) in off.into_iter().enumerate() {
+            long(i).store(value, Ordering::Relaxed);
+        }
+        top.enable(NAME);
+        wait::until("exactly the registered bits to be set", || longs() == on);
+        top.disable(NAME);
+        wait::until("exactly these to be cleared", || longs() == off);
+    }
+}
+
+fn all_bits() {
+    let event = Event::new(TEXT);
+    for bit in 1..32 {
+        register(&event, 0, 4, bit);
+    }
+    for bit in 0..64 {
+        register(&event, 8, 8, bit);
+    }
+    let words = || [0, 8].map(|at| event.page.long(at).load(Ordering::Relaxed));
+    let tracer = Tracer::instance(NAME);
+    tracer.enable(NAME);
+    wait::until("all bits to be set", || {
+        words() == [u64::from(u32::MAX), u64::MAX]
+    });
+    tracer.disable(NAME);
+    wait::until("all bits to be cleared", || words() == [0, 0]);
+}

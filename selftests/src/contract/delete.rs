@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! "Delete and lifetime": what goes by `DIAG_IOCSDEL`, and what stays until it does.
+
+use super::check::{
+    delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
+    NAME, TEXT,
+};
+use super::formats::Formats;
+use super::lifetime::an_event_comes_and_goes;
+use super::register::Place;
+use crate::kit::abi::{Data, DIAG_IOCSDEL, MULTI_FORMAT, PERSIST};
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::memory::{KERNEL, NON_CANONICAL};
+use crate::kit::os;
+use crate::kit::tracefs::{count_of_events, event_exists, formats_of};
+use crate::kit::wait;
+
+const PERSISTS: Row = Row::new("lifetime", "With PERSIST it stays until deleted");
+const UNKNOWN: Row = Row::new(
+    "delete",
+    "DIAG_IOCSDEL: unknown → ENOENT; bad pointer → EFAULT",
+);
+const READ_ONLY: Row = Row::new("delete", "DIAG_IOCSDEL deletes what is not in use");
+const MAY: Row = Row::new("delete", "persistent without the capability → EPERM");
+const NAME_IS_ENOUGH: Row = Row::better_than_c(
+    5,
+    "delete",
+    "-:NAME: the name is enough; all formats of a multi-format name go",
+    "got Err(ENOENT)",
+);
+const FORMATS: Row = Row::new("delete", "All formats of a multi-format name go");
+
+pub fn checks() -> Vec<Vec<Check>> {
+    vec![
+        PERSISTS.cases(
+            persists,
+            &[
+                ("a_plain_event_goes", 0, false),
+                ("a_persistent_event_stays", 1, true),
+                ("a_plain_format_goes", 2, false),
+                ("a_persistent_format_stays", 3, true),
+            ],
+        ),
+        PERSISTS.scenarios(&[
+            (
+                "a_persistent_event_may_be_registered_again",
+                persistent_again,
+            ),
+            (
+                "a_persistent_event_stays_when_shared_without_the_flag",
+                shared_plainly,
+            ),
+            (
+                "a_plain_event_shared_with_the_flag_goes",
+                shared_persistently,
+            ),
+        ]),
+        UNKNOWN.all(
+            delete_beside,
+            Err(Errno::ENOENT),
+            &[
+                ("an_unknown_name_is_enoent", "st_unknown"),
+                ("half_a_name_is_enoent", "st_conf"),
+                ("more_than_the_name_is_enoent", "st_conform2"),
+                ("no_name_is_enoent", ""),
+                ("a_description_is_enoent", TEXT),
+                ("a_name_with_its_group_is_enoent", "user_events/st_conform"),
+                ("a_name_with_a_prefix_is_enoent", "u:st_conform"),
+            ],
+        ),
+        UNKNOWN.cases(
+            delete_long,
+            &[
+                ("a_name_of_511_bytes_is_enoent", 511, Err(Errno::ENOENT)),
+                ("a_name_of_512_bytes_is_einval", 512, Err(Errno::EINVAL)),
+                ("a_name_of_5000_bytes_is_einval", 5000, Err(Errno::EINVAL)),
+            ],
+        ),
+        UNKNOWN.all(
+            delete_at,
+            Err(Errno::EFAULT),
+            &[
+                ("name_null_is_efault", Place::Null),
+                ("name_unmapped_is_efault", Place::Unmapped),
+                ("name_in_the_kernel_is_efault", Place::At(KERNEL)),
+                ("name_non_canonical_is_efault", Place::At(NON_CANONICAL)),
+                (
+                    "name_that_runs_off_its_page_is_efault",
+                    Place::OverTheEdge(16),
+                ),
+            ],
+        ),
+        READ_ONLY.scenarios(&[
+            ("works_through_a_read_only_file", delete_read_only),
+            ("an_unused_event_goes_and_can_be_made_anew", unused),
+        ]),
+        MAY.scenarios(&[
+            (
+                "persistent_without_the_capability_is_eperm",
+                persistent_unprivileged,
+            ),
+            (
+                "dynamic_without_the_capability_is_eperm",
+                dynamic_unprivileged,
+            ),
+            ("in_use_without_the_capability_is_ebusy", busy_unprivileged),
+        ]),
+        FORMATS.scenarios(&[
+            ("all_formats_go_and_no_other_name", all_formats_go),
+            ("formats_in_use_are_ebusy", formats_in_use),
+        ]),
+        FORMATS.cases(
+            formats_by_line,
+            &[
+                (
+                    "a_line_with_fields_deletes_that_format",
+                    "-:st_conform u64 a",
+                    2,
+                ),
+                (
+                    "a_line_with_group_and_fields_deletes_that_format",
+                    "-:user_events_multi/st_conform u8 a; u8 b",
+                    2,
+                ),
+            ],
+        ),
+        NAME_IS_ENOUGH.cases(
+            formats_by_line,
+            &[
+                ("a_line_deletes_all_formats", "-:st_conform", 0),
+                (
+                    "a_line_in_the_spelling_of_the_listing_deletes_all_formats",
+                    "!u:st_conform",
+                    0,
+                ),
+                (
+                    "a_line_with_group_deletes_all_formats",
+                    "-:user_events_multi/st_conform",
+                    0,
+                ),
+            ],
+        ),
+    ]
+}
+
+/// Registers with these flags in a process that ends.
+fn persists(flags: u16, want: bool) {
+    in_child_then_delete(NAME, || {
+        register_and_exit(&[TEXT], flags);
+        if want {
+            an_event_comes_and_goes();
+            expect(count_of_events(), 1);
+            expect(delete_when_idle(&Data::open(), NAME), Ok(()));
+        } else {
+            wait::until("the event to go", || count_of_events() == 0);
+        }
+        expect(count_of_events(), 0);
+    });
+}
+
+fn persistent_again() {
+    in_child_then_delete(NAME, || {
+        register_and_exit(&[TEXT], PERSIST);
+        register_and_exit(&[TEXT], PERSIST);
+        an_event_comes_and_goes();
+        expect(count_of_events(), 1);
+    });
+}
+
+fn shared_plainly() {
+    in_child_then_delete(NAME, || {
+        register_and_exit(&[TEXT], PERSIST);
+        register_and_exit(&[TEXT], 0);
+        an_event_comes_and_goes();
+        expect(count_of_events(), 1);
+    });
+}
+
+fn shared_persistently() {
+    in_child_then_delete(NAME, || {
+        child::fork(|_| {
+            let _event = Event::new(TEXT);
+            register_and_exit(&[TEXT], PERSIST);
+        })
+        .join();
+        wait::until("the event to go", || count_of_events() == 0);
+    });
+}
+
+fn delete_beside(name: &str, want: Result<()>) {
+    let _event = Event::new(TEXT);
+    expect(Data::open().delete(name), want);
+    expect(count_of_events(), 1);
+}
+
+fn delete_long(length: usize, want: Result<()>) {
+    expect(Data::open().delete(&"x".repeat(length)), want);
+}
+
+fn delete_at(place: Place, want: Result<()>) {
+    let data = Data::open();
+    let got = os::ioctl(&data.file, DIAG_IOCSDEL, place.address(&[b'x'; 16]));
+    expect(got.map(drop), want);
+}
+
+fn delete_read_only() {
+    let _deleted = DeletedAtEnd(NAME);
+    expect(dynamic::run("u:st_conform"), Ok(()));
+    expect(Data::open_read_only().delete(NAME), Ok(()));
+    expect(count_of_events(), 0);
+}
+
+fn unused() {
+    for _ in 0..5 {
+        let event = Event::new(TEXT);
+        expect(event.unregister(), Ok(()));
+        drop(event);
+        // It goes by itself: deleting it either comes first or finds nothing.
+        let data = Data::open();
+        let got = delete_when_idle(&data, NAME);
+        assert!(matches!(got, Ok(()) | Err(Errno::ENOENT)), "{got:?}");
+        wait_gone(NAME);
+        expect(data.delete(NAME), Err(Errno::ENOENT));
+    }
+}
+
+/// Deletes in a process without capabilities.
+fn delete_unprivileged(delete: fn(&Data, &str) -> Result<()>, want: Result<()>) {
+    child::fork(|_| {
+        let data = Data::open();
+        os::become_unprivileged();
+        expect(delete(&data, NAME), want);
+    })
+    .join();
+}
+
+fn persistent_unprivileged() {
+    in_child_then_delete(NAME, || {
+        register_and_exit(&[TEXT], PERSIST);
+        delete_unprivileged(delete_when_idle, Err(Errno::EPERM));
+        expect(count_of_events(), 1);
+    });
+}
+
+fn dynamic_unprivileged() {
+    let _deleted = DeletedAtEnd(NAME);
+    expect(dynamic::run("u:st_conform"), Ok(()));
+    delete_unprivileged(Data::delete, Err(Errno::EPERM));
+    expect(count_of_events(), 1);
+}
+
+fn busy_unprivileged() {
+    in_child_then_delete(NAME, || {
+        register_and_exit(&[TEXT], PERSIST);
+        let _event = Event::new(TEXT);
+        delete_unprivileged(Data::delete, Err(Errno::EBUSY));
+    });
+}
+
+const THREE: [&str; 3] = [
+    "st_conform u32 a",
+    "st_conform u64 a",
+    "st_conform u8 a; u8 b",
+];
+
+fn all_formats_go() {
+    const ALIKE: [&str; 2] = ["st_confor", "st_conform2"];
+    let _deleted = [ALIKE[0], ALIKE[1], NAME].map(DeletedAtEnd);
+    // Beside them: one without the flag, which goes too, and names that look alike.
+    register_and_exit(&ALIKE, PERSIST | MULTI_FORMAT);
+    register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
+    register_and_exit(&THREE[..1], PERSIST);
+    an_event_comes_and_goes();
+    expect(count_of_events(), 6);
+    // A format alone has no name to be deleted by.
+    let data = Data::open();
+    let format = formats_of(NAME).swap_remove(0);
+    let (_, name) = format.split_once('/').unwrap();
+    expect(data.delete(name), Err(Errno::ENOENT));
+    expect(count_of_events(), 6);
+    expect(delete_when_idle(&data, NAME), Ok(()));
+    expect((formats_of(NAME).len(), event_exists(NAME)), (0, false));
+    expect(data.delete(NAME), Err(Errno::ENOENT));
+    for name in ALIKE {
+        expect(formats_of(name).len(), 1);
+        expect(delete_when_idle(&data, name), Ok(()));
+    }
+}
+
+/// Deletes formats by a line of `dynamic_events`. How many of three are left?
+fn formats_by_line(line: &str, want: usize) {
+    let _deleted = DeletedAtEnd(NAME);
+    register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
+    let mut last = Ok(());
+    wait::comes(|| {
+        last = dynamic::run(line);
+        last != Err(Errno::EBUSY)
+    });
+    expect(last, Ok(()));
+    expect(formats_of(NAME).len(), want);
+}
+
+fn formats_in_use() {
+    let formats = Formats::new();
+    expect(formats.register(0, "u32 a"), Ok(0));
+    expect(formats.register(1, "u64 a"), Ok(1));
+    expect(formats.data.delete(NAME), Err(Errno::EBUSY));
+    expect(count_of_events(), 2);
+}

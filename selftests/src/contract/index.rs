@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! "Register": the write indices of a file.
+
+use super::check::{expect, Check, Row};
+use super::formats::Formats;
+use crate::kit::abi::Data;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::memory::Mapping;
+
+const INDEX: Row = Row::new(
+    "index",
+    "write_index is per open file, counts from 0, and is the same for the same event registered again \
+     on that file; it is written only on success. Registering works on a file opened read-only too",
+);
+
+pub fn checks() -> Vec<Vec<Check>> {
+    vec![INDEX.scenarios(&[
+        ("counts_from_0", counts_from_0),
+        ("counts_from_0_on_each_file", counts_on_each_file),
+        ("is_the_same_for_the_same_event", same_index),
+        ("is_the_same_after_unregistering", same_after_unregistering),
+        ("failures_do_not_count", failures_do_not_count),
+        ("is_given_on_a_read_only_file", read_only_index),
+        ("is_counted_for_formats_too", index_of_formats),
+    ])]
+}
+
+/// Registers the `n`th event of a family of them.
+fn nth(data: &Data, page: &Mapping, n: u8, word: u64) -> Result<u32> {
+    let text = format!("st_index{n} u32 a");
+    data.register_text(&text, page.address() + 4 * word, n)
+}
+
+fn counts_from_0() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    for n in 0..20 {
+        expect(nth(&data, &page, n, 0), Ok(n.into()));
+    }
+}
+
+fn counts_on_each_file() {
+    let page = Mapping::kept(1);
+    let files = [Data::open(), Data::open()];
+    for i in 0..8 {
+        // The second file has them in the opposite order.
+        expect(nth(&files[0], &page, i, 0), Ok(i.into()));
+        expect(nth(&files[1], &page, 7 - i, 1), Ok(i.into()));
+    }
+}
+
+fn same_index() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    for word in 0..3 {
+        expect(nth(&data, &page, 0, word), Ok(0));
+        expect(nth(&data, &page, 1, word), Ok(1));
+    }
+    expect(nth(&data, &page, 2, 0), Ok(2));
+}
+
+fn same_after_unregistering() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    expect(nth(&data, &page, 0, 0), Ok(0));
+    expect(nth(&data, &page, 1, 0), Ok(1));
+    expect(data.unregister_bit(page.address(), 0), Ok(()));
+    expect(nth(&data, &page, 0, 0), Ok(0));
+    expect(nth(&data, &page, 2, 0), Ok(2));
+}
+
+fn failures_do_not_count() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let register = |text, bit| data.register_text(text, page.address(), bit);
+    expect(nth(&data, &page, 0, 0), Ok(0));
+    expect(register("st_index1 nonsense a", 1), Err(Errno::EINVAL));
+    expect(register("st_index0 u64 a", 1), Err(Errno::EADDRINUSE));
+    expect(register("st_index1 u32 a", 0), Err(Errno::EADDRINUSE));
+    expect(nth(&data, &page, 1, 0), Ok(1));
+}
+
+fn read_only_index() {
+    let (data, page) = (Data::open_read_only(), Mapping::kept(1));
+    expect(nth(&data, &page, 0, 0), Ok(0));
+    expect(nth(&data, &page, 1, 0), Ok(1));
+    expect(data.unregister_bit(page.address(), 0), Ok(()));
+}
+
+fn index_of_formats() {
+    let (formats, page) = (Formats::new(), Mapping::kept(1));
+    expect(nth(&formats.data, &page, 9, 0), Ok(0));
+    expect(formats.register(0, "u32 a"), Ok(1));
+    expect(formats.register(1, "u64 a"), Ok(2));
+    expect(formats.register(2, "u32 a"), Ok(1));
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! "Delete and lifetime", and the write indices of a file.
+
+use super::check::{delete_when_idle, described, expect, Check, DeletedAtEnd, Row, NAME, TEXT};
+use crate::kit::abi::{Data, PERSIST};
+use crate::kit::child::{self, Child};
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::memory::{Mapping, KERNEL};
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::tracefs::{self, count_of_events, Tracer};
+use std::fs::File;
+
+const LIVES: Row = Row::new(
+    "lifetime",
+    "An event lives while a file, a registration (of any process) or a tracer uses it. Without PERSIST \
+     it then disappears by itself",
+);
+const BUSY: Row = Row::new("delete", "DIAG_IOCSDEL: in use → EBUSY");
+
+pub fn checks() -> Vec<Vec<Check>> {
+    let with = |prefix: &str, row: Row, run: fn(&'static [Use], u16), flags: u16| -> Vec<Check> {
+        let cases: Vec<_> = USES
+            .iter()
+            .map(|&(name, uses)| (format!("{prefix}_{name}"), uses))
+            .collect();
+        let cases: Vec<_> = cases
+            .iter()
+            .map(|(name, uses)| (&name[..], *uses))
+            .collect();
+        row.all(run, flags, &cases)
+    };
+    vec![
+        with("goes_with", LIVES, goes_with, 0),
+        with("in_use_by", BUSY, busy_with, 0),
+        with("persistent_in_use_by", BUSY, busy_with, PERSIST),
+        LIVES.scenarios(&[
+            ("one_that_goes_leaves_the_others", others_stay),
+            ("its_name_is_free_for_other_fields_then", name_is_free),
+            ("a_failed_registration_leaves_no_event", failed_leaves_none),
+        ]),
+    ]
+}
+
+/// The ways to use an event, each alone and some together.
+const USES: &[(&str, &[Use])] = &[
+    ("a_file", &[Use::File]),
+    ("a_second_file", &[Use::SecondFile]),
+    ("a_duplicate_of_its_file", &[Use::Duplicate]),
+    ("its_file_in_a_child", &[Use::ChildsFile]),
+    (
+        "duplicates_here_and_in_a_child",
+        &[Use::Duplicate, Use::ChildsFile],
+    ),
+    ("a_registration", &[Use::Bit]),
+    ("a_childs_registration", &[Use::Child]),
+    ("ftrace", &[Use::Top]),
+    ("an_instance", &[Use::Instance]),
+    ("perf", &[Use::Perf]),
+    ("a_file_and_a_registration", &[Use::File, Use::Bit]),
+    ("a_registration_and_a_file", &[Use::Bit, Use::SecondFile]),
+    ("two_registrations", &[Use::Bit, Use::SecondBit]),
+    ("a_registration_and_a_childs", &[Use::Bit, Use::Child]),
+    ("ftrace_and_perf", &[Use::Top, Use::Perf]),
+    ("a_file_and_ftrace", &[Use::File, Use::Instance]),
+];
+
+/// What keeps an event alive.
+#[derive(Clone, Copy, PartialEq)]
+enum Use {
+    File,
+    SecondFile,
+    Duplicate,
+    /// The file alone, in a process that was forked.
+    ChildsFile,
+    Bit,
+    SecondBit,
+    Child,
+    Top,
+    Instance,
+    Perf,
+}
+
+/// An event with a bit and whatever else uses it.
+struct Used {
+    page: Mapping,
+    first: Option<Data>,
+    second: Option<Data>,
+    duplicate: Option<File>,
+    child: Option<Child>,
+    instance: Option<Tracer>,
+    perf: Option<Perf>,
+}
+
+impl Used {
+    /// Makes the event, with these flags and uses and no others.
+    fn by(uses: &'static [Use], flags: u16) -> Used {
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        let got = data.register_flags(TEXT, page.address(), 0, flags);
+        expect(got, Ok(0));
+        let mut used = Used {
+            page,
+            first: None,
+            second: None,
+            duplicate: None,
+            child: None,
+            instance: None,
+            perf: None,
+        };
+        for &one in uses {
+            used.begin(one, &data);
+        }
+        if uses.contains(&Use::File) {
+            used.first = Some(data);
+        } else {
+            drop(data);
+        }
+        if !uses.contains(&Use::Bit) {
+            used.end(Use::Bit);
+        }
+        used
+    }
+
+    fn begin(&mut self, one: Use, data: &Data) {
+        match one {
+            Use::File | Use::Bit => {}
+            Use::SecondFile => {
+                let second = Data::open();
+                expect(second.register_text(TEXT, self.page.address(), 8), Ok(0));
+                expect(second.unregister_bit(self.page.address(), 8), Ok(()));
+                self.second = Some(second);
+            }
+            Use::Duplicate => self.duplicate = Some(data.file.try_clone().unwrap()),
+            Use::ChildsFile => {
+                let mut child = child::fork(|line| {
+                    expect(data.unregister_bit(self.page.address(), 0), Ok(()));
+                    line.say("unregistered");
+                    line.hear("end");
+                });
+                child.line.hear("unregistered");
+                self.child = Some(child);
+            }
+            Use::SecondBit => {
+                expect(data.register_text(TEXT, self.page.address(), 1), Ok(0));
+            }
+            Use::Child => {
+                // What it inherits is one registration more; a second, of its own, makes it two.
+                let mut child = child::fork(|line| {
+                    let Event { data, .. } = Event::new(TEXT);
+                    drop(data);
+                    line.say("registered");
+                    line.hear("end");
+                });
+                child.line.hear("registered");
+                self.child = Some(child);
+            }
+            Use::Top => Tracer::top().enable(NAME),
+            Use::Instance => {
+                let tracer = Tracer::instance(NAME);
+                tracer.enable(NAME);
+                self.instance = Some(tracer);
+            }
+            Use::Perf => {
+                let id = tracefs::event_id(NAME);
+                self.perf = Some(Perf::open(id, SELF, ANY_CPU).unwrap());
+            }
+        }
+    }
+
+    fn end(&mut self, one: Use) {
+        let unregister = |bit| {
+            let got = Data::open().unregister_bit(self.page.address(), bit);
+            expect(got, Ok(()));
+        };
+        match one {
+            Use::File => self.first = None,
+            Use::SecondFile => self.second = None,
+            Use::Duplicate => self.duplicate = None,
+            Use::Bit => unregister(0),
+            Use::SecondBit => unregister(1),
+            Use::Child | Use::ChildsFile => {
+                let mut child = self.child.take().unwrap();
+                child.line.say("end");
+                child.join();
+            }
+            Use::Top => Tracer::top().disable(NAME),
+            Use::Instance => self.instance = None,
+            Use::Perf => self.perf = None,
+        }
+    }
+}
+
+/// Lets another event come, go and be gone: time enough for one to go that should not.
+pub fn an_event_comes_and_goes() {
+    let event = Event::new("st_passing");
+    expect(event.unregister(), Ok(()));
+    drop(event);
+    wait_gone("st_passing");
+}
+
+fn goes_with(uses: &'static [Use], flags: u16) {
+    let mut used = Used::by(uses, flags);
+    for &one in uses {
+        an_event_comes_and_goes();
+        assert!(tracefs::event_exists(NAME), "went while it was used");
+        used.end(one);
+    }
+    wait_gone(NAME);
+    expect(count_of_events(), 0);
+}
+
+fn busy_with(uses: &'static [Use], flags: u16) {
+    let _deleted = DeletedAtEnd(NAME);
+    let mut used = Used::by(uses, flags);
+    for &one in uses {
+        expect(Data::open().delete(NAME), Err(Errno::EBUSY));
+        if let Some(data) = &used.first {
+            expect(data.delete(NAME), Err(Errno::EBUSY));
+        }
+        for line in [
+            "-:st_conform u32 a",
+            "!u:st_conform u32 a",
+            "-:user_events/st_conform u32 a",
+        ] {
+            expect(dynamic::run(line), Err(Errno::EBUSY));
+        }
+        expect(dynamic::truncate(), Err(Errno::EBUSY));
+        assert!(tracefs::event_exists(NAME));
+        used.end(one);
+    }
+    if flags == PERSIST {
+        expect(delete_when_idle(&Data::open(), NAME), Ok(()));
+    }
+}
+
+fn others_stay() {
+    let going = Event::new("st_going u32 a");
+    let event = Event::new(TEXT);
+    let top = Tracer::top();
+    top.enable(NAME);
+    event.wait_set();
+    expect(going.unregister(), Ok(()));
+    drop(going);
+    wait_gone("st_going");
+    assert!(tracefs::event_exists(NAME));
+    expect(event.bit(), true);
+    expect(event.write(&[0; 4]), Ok(8));
+    top.disable(NAME);
+    event.wait_clear();
+}
+
+fn name_is_free() {
+    for fields in ["u32 a", "u64 a", "", "char[4] b; u8 c", "u32 a"] {
+        let event = Event::new(&described(fields));
+        expect(event.unregister(), Ok(()));
+        drop(event);
+        wait_gone(NAME);
+    }
+}
+
+fn failed_leaves_none() {
+    let event = Event::new(TEXT);
+    let address = event.page.address();
+    let fails = |text, address, want| {
+        expect(event.data.register_text(text, address, 0), Err(want));
+        expect(count_of_events(), 1);
+    };
+    fails("st_other nonsense a", address + 4, Errno::EINVAL);
+    fails("st_other u32 a", address, Errno::EADDRINUSE);
+    fails("st_other u32 a", address + 1, Errno::EINVAL);
+    fails("st_other u32 a", KERNEL, Errno::EFAULT);
+}

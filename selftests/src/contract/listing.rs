@@ -1,0 +1,615 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `dynamic_events`: making, listing and deleting events there.
+
+use super::check::{
+    delete_when_idle, described, expect, in_child_then_delete, Check, DeletedAtEnd, Row, NAME,
+};
+use super::formats::Formats;
+use super::lifetime::an_event_comes_and_goes;
+use crate::kit::abi::Data;
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::memory::Mapping;
+use crate::kit::tracefs::{self, count_of_events, Tracer};
+
+const CREATE: Row = Row::new("dynamic_events", "u: prefix: create");
+const NAMELESS: Row = Row::better_than_c(
+    3,
+    "dynamic_events",
+    "names: 1 to 255 bytes, else EINVAL",
+    "got Ok(())",
+);
+const LIST: Row = Row::new(
+    "dynamic_events",
+    "lists \"u:NAME TYPE NAME; TYPE NAME\" (struct fields with their size)",
+);
+const RESTORE: Row = Row::new(
+    "dynamic_events",
+    "what it lists can be written back to restore it",
+);
+const DELETE: Row = Row::new("dynamic_events", "u: prefix: delete");
+const STAYS: Row = Row::new(
+    "dynamic_events",
+    "an event made through dynamic_events stays until deleted",
+);
+const GROUP: Row = Row::better_than_c(
+    4,
+    "dynamic_events",
+    "the group may be named: u:user_events/x is event x; any other group → EINVAL",
+    "got Ok(())",
+);
+const NAME_IS_ENOUGH: Row = Row::better_than_c(
+    5,
+    "dynamic_events",
+    "-:NAME: the name is enough; fields, if given, must match",
+    "got Err(ENOENT)",
+);
+const ORDER: Row = Row::new("dynamic_events", "stable order: oldest first");
+
+pub fn checks() -> Vec<Vec<Check>> {
+    vec![
+        CREATE.cases(
+            created,
+            &[
+                ("creates_without_fields", "u:st_conform", "u:st_conform"),
+                (
+                    "creates_with_a_field",
+                    "u:st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "creates_with_fields",
+                    "u:st_conform u32 a; char[8] b",
+                    "u:st_conform u32 a; char[8] b",
+                ),
+                (
+                    "creates_with_unspaced_fields",
+                    "u:st_conform u32 a;u8 b",
+                    "u:st_conform u32 a; u8 b",
+                ),
+                (
+                    "creates_with_a_slash_in_a_field",
+                    "u:st_conform u32 a/b",
+                    "u:st_conform u32 a/b",
+                ),
+                (
+                    "creates_after_two_spaces",
+                    "u:st_conform  u32 a;  u32 b",
+                    "u:st_conform u32 a; u32 b",
+                ),
+                (
+                    "creates_with_a_semicolon_at_the_end",
+                    "u:st_conform u32 a; u32 b;",
+                    "u:st_conform u32 a; u32 b",
+                ),
+                (
+                    "creates_after_a_comment",
+                    "# a comment\nu:st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "creates_before_a_comment",
+                    "u:st_conform u32 a# a comment",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "creates_between_empty_lines",
+                    "\nu:st_conform u32 a\n\n",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "creates_after_a_space",
+                    "u: st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "creates_after_white_space",
+                    "u: \t  st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+            ],
+        ),
+        CREATE.all(
+            refused,
+            Err(Errno::EINVAL),
+            &[
+                ("an_unknown_type_is_einval", "u:st_conform long a"),
+                ("a_field_without_a_name_is_einval", "u:st_conform u32"),
+                ("a_third_word_is_einval", "u:st_conform u32 a b"),
+                ("no_colon_is_einval", "u"),
+                ("a_space_for_the_colon_is_einval", "u st_conform u32 a"),
+                ("another_letter_is_einval", "v:st_conform u32 a"),
+                ("two_letters_are_einval", "uu:st_conform u32 a"),
+                ("a_capital_letter_is_einval", "U:st_conform u32 a"),
+                ("flags_are_einval", "u:st_conform:flag u32 a"),
+                (
+                    "a_struct_without_a_size_is_einval",
+                    "u:st_conform struct p p",
+                ),
+            ],
+        ),
+        CREATE.scenarios(&[("creates_up_to_a_bad_line", up_to_a_bad_line)]),
+        NAMELESS.all(
+            refused,
+            Err(Errno::EINVAL),
+            &[
+                ("no_name_is_einval", "u:"),
+                ("a_space_for_a_name_is_einval", "u: "),
+            ],
+        ),
+        GROUP.on_c("got [\"u:user_events/st_conform*\"]").cases(
+            created,
+            &[
+                (
+                    "the_group_may_be_named",
+                    "u:user_events/st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "the_group_may_be_named_after_a_space",
+                    "u: user_events/st_conform u32 a",
+                    "u:st_conform u32 a",
+                ),
+                (
+                    "the_group_may_be_named_without_fields",
+                    "u:user_events/st_conform",
+                    "u:st_conform",
+                ),
+            ],
+        ),
+        GROUP.all(
+            refused,
+            Err(Errno::EINVAL),
+            &[
+                ("another_group_is_einval", "u:sched/st_conform u32 a"),
+                (
+                    "the_group_of_formats_is_einval",
+                    "u:user_events_multi/st_conform u32 a",
+                ),
+                ("an_empty_group_is_einval", "u:/st_conform u32 a"),
+                (
+                    "a_group_in_the_group_is_einval",
+                    "u:user_events/other/st_conform u32 a",
+                ),
+                ("the_group_without_a_name_is_einval", "u:user_events/ u32 a"),
+                ("the_group_alone_is_einval", "u:user_events/"),
+            ],
+        ),
+        LIST.cases(
+            listed,
+            &[
+                ("lists_no_fields", "", ""),
+                ("lists_one_field", "u32 a", " u32 a"),
+                ("lists_two_fields", "u32 a;u64 b", " u32 a; u64 b"),
+                (
+                    "lists_types_of_two_words",
+                    "unsigned int a; unsigned char b",
+                    " unsigned int a; unsigned char b",
+                ),
+                (
+                    "lists_arrays_as_written",
+                    "char[0x10] a; unsigned char[3] b",
+                    " char[0x10] a; unsigned char[3] b",
+                ),
+                (
+                    "lists_a_struct_with_its_size",
+                    "struct p p 16; u8 b",
+                    " struct p p 16; u8 b",
+                ),
+                (
+                    "lists_locations",
+                    "__data_loc char[] a; __rel_loc u8[] b",
+                    " __data_loc char[] a; __rel_loc u8[] b",
+                ),
+                (
+                    "lists_the_size_of_a_struct_in_decimal",
+                    "struct tag a 0100",
+                    " struct tag a 100",
+                ),
+                ("lists_no_empty_fields", ";;u32 a;;u8 b;", " u32 a; u8 b"),
+                (
+                    "lists_no_more_spaces_than_needed",
+                    "   u32 a;   u8 b",
+                    " u32 a; u8 b",
+                ),
+            ],
+        ),
+        LIST.scenarios(&[("lists_formats_under_the_registered_name", formats_listed)]),
+        ORDER.scenarios(&[("lists_the_oldest_first", oldest_first)]),
+        RESTORE.all(
+            restored,
+            (),
+            &[
+                ("restores_no_fields", ""),
+                ("restores_fields", "u32 a; s64 b; char[8] c"),
+                ("restores_unspaced_fields", "u32 a;s64 b;char[8] c"),
+                ("restores_structs", "struct p p 16; u8 b"),
+                (
+                    "restores_locations",
+                    "__data_loc char[] a; __rel_loc unsigned char[] b; __rel_loc u8[] c",
+                ),
+            ],
+        ),
+        RESTORE.scenarios(&[(
+            "restores_a_line_longer_than_a_description",
+            long_line_restored,
+        )]),
+        DELETE.cases(
+            deleted,
+            &[
+                ("deletes_without_fields", ("", "-:st_conform"), Ok(())),
+                (
+                    "deletes_in_its_group",
+                    ("", "-:user_events/st_conform"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_in_the_spelling_of_the_listing",
+                    ("", "!u:st_conform"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_in_its_group_in_the_spelling_of_the_listing",
+                    ("", "!u:user_events/st_conform"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_without_a_kind",
+                    ("u32 a; u8 b", "!:st_conform u32 a; u8 b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_with_fields_in_its_group",
+                    ("u32 a; u8 b", "-:user_events/st_conform u32 a; u8 b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_the_line_of_the_listing_in_its_group",
+                    ("u32 a; u8 b", "!u:user_events/st_conform u32 a; u8 b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_with_any_white_space",
+                    ("u32 a; char[4] b", "-:st_conform   u32   a;   char[4] b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_with_a_field_spelled_out",
+                    ("u32 a", "-:st_conform u32 a"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_with_fields_spelled_out",
+                    ("u32 a; u8 b", "-:st_conform u32 a; u8 b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_the_line_of_the_listing",
+                    ("u32 a; u8 b", "!u:st_conform u32 a; u8 b"),
+                    Ok(()),
+                ),
+                (
+                    "deletes_a_struct_spelled_out",
+                    ("struct p p 16", "-:st_conform struct p p 16"),
+                    Ok(()),
+                ),
+                (
+                    "of_another_group_is_enoent",
+                    ("", "-:sched/st_conform"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "of_a_part_of_its_group_is_enoent",
+                    ("", "-:user_event/st_conform"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "of_a_group_in_its_group_is_enoent",
+                    ("", "-:user_events/other/st_conform"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "of_another_group_with_fields_is_enoent",
+                    ("u32 a", "-:sched/st_conform u32 a"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "by_more_than_its_name_is_enoent",
+                    ("", "-:st_conform2"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "of_another_name_is_enoent",
+                    ("", "-:st_unknown"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "by_half_a_name_is_enoent",
+                    ("", "-:st_conf"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "with_other_fields_is_enoent",
+                    ("u32 a", "-:st_conform u64 a"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "with_another_field_name_is_enoent",
+                    ("u32 a; u8 b", "-:st_conform u32 a; u8 c"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "with_fields_in_another_order_is_enoent",
+                    ("u32 a; u8 b", "-:st_conform u8 b; u32 a"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "without_the_semicolon_is_enoent",
+                    ("u32 a; u8 b", "-:st_conform u32 a u8 b"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "with_half_a_field_is_enoent",
+                    ("u32 a", "!u:st_conform u32"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "a_minus_without_a_colon_is_einval",
+                    ("u32 a", "-st_conform"),
+                    Err(Errno::EINVAL),
+                ),
+                (
+                    "a_mark_without_a_colon_is_einval",
+                    ("u32 a", "!st_conform"),
+                    Err(Errno::EINVAL),
+                ),
+                ("a_minus_alone_is_einval", ("", "-"), Err(Errno::EINVAL)),
+                ("a_mark_alone_is_einval", ("", "!"), Err(Errno::EINVAL)),
+                (
+                    "a_minus_and_no_name_is_einval",
+                    ("", "-:"),
+                    Err(Errno::EINVAL),
+                ),
+                (
+                    "with_fewer_fields_is_enoent",
+                    ("u32 a; u8 b", "-:st_conform u32 a"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "with_more_fields_is_enoent",
+                    ("u32 a", "-:st_conform u32 a; u8 b"),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "with_fields_of_none_is_enoent",
+                    ("", "-:st_conform u32 a"),
+                    Err(Errno::ENOENT),
+                ),
+            ],
+        ),
+        NAME_IS_ENOUGH.cases(
+            deleted,
+            &[
+                (
+                    "the_name_is_enough",
+                    ("u32 a; u8 b", "-:st_conform"),
+                    Ok(()),
+                ),
+                (
+                    "the_name_and_group_are_enough",
+                    ("u32 a", "-:user_events/st_conform"),
+                    Ok(()),
+                ),
+                (
+                    "the_name_and_group_are_enough_in_the_spelling_of_the_listing",
+                    ("u32 a; struct tag b 20", "!u:user_events/st_conform"),
+                    Ok(()),
+                ),
+                (
+                    "the_name_is_enough_in_the_spelling_of_the_listing",
+                    ("u32 a", "!u:st_conform"),
+                    Ok(()),
+                ),
+            ],
+        ),
+        DELETE.scenarios(&[("truncation_deletes_all", truncated)]),
+        STAYS.scenarios(&[
+            ("stays_when_its_last_use_ends", stays),
+            ("made_again_is_the_same", made_again),
+            ("registering_shares_it", registered),
+        ]),
+        STAYS.all(
+            created_otherwise,
+            Err(Errno::EADDRINUSE),
+            &[
+                (
+                    "made_again_with_other_fields_is_eaddrinuse",
+                    "u:st_conform u64 a",
+                ),
+                ("made_again_without_fields_is_eaddrinuse", "u:st_conform"),
+            ],
+        ),
+    ]
+}
+
+fn created(line: &str, want: &str) {
+    let _deleted = [NAME, "user_events/st_conform"].map(DeletedAtEnd);
+    expect(dynamic::run(line), Ok(()));
+    expect(dynamic::user_lines(), vec![want.to_string()]);
+    assert!(tracefs::event_exists(NAME));
+    // It is the event that programs know by that description.
+    let event = Event::new(want.trim_start_matches("u:"));
+    expect(count_of_events(), 1);
+    expect(event.unregister(), Ok(()));
+}
+
+fn up_to_a_bad_line() {
+    let _deleted = ["st_one", "st_two"].map(DeletedAtEnd);
+    let got = dynamic::run("u:st_one\nu:st_two u32 a\nu:st_three long a\nu:st_four");
+    expect(got, Err(Errno::EINVAL));
+    expect(
+        dynamic::user_lines(),
+        ["u:st_one", "u:st_two u32 a"].map(String::from).to_vec(),
+    );
+    expect(dynamic::run("-:st_one\n-:st_two u32 a"), Ok(()));
+    expect(count_of_events(), 0);
+}
+
+fn refused(line: &str, want: Result<()>) {
+    let name = line.trim_start_matches("u:").trim_start();
+    let _deleted = DeletedAtEnd(name.split(' ').next().unwrap_or_default());
+    expect(dynamic::run(line), want);
+    expect(count_of_events(), 0);
+}
+
+fn listed(fields: &str, want: &str) {
+    let _event = Event::new(&described(fields));
+    expect(dynamic::user_lines(), vec![format!("u:{NAME}{want}")]);
+}
+
+fn formats_listed() {
+    const FIELDS: [&str; 3] = ["u32 a", "struct tag a 7; u8 b", ""];
+    let formats = Formats::new();
+    for (word, fields) in FIELDS.into_iter().enumerate() {
+        expect(formats.register(word, fields), Ok(word as u32));
+    }
+    expect(formats.register_flags(3, "u32 a", 0), Ok(3));
+    let mut want = FIELDS
+        .map(|fields| format!("u:{}", described(fields)))
+        .to_vec();
+    want.push("u:st_conform u32 a".into());
+    expect(dynamic::user_lines(), want);
+}
+
+fn oldest_first() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    // Neither the order of the alphabet nor its reverse; and made in both ways.
+    let name = |i: u8| format!("st_list_{}", (i * 7) % 20);
+    for i in 0..20 {
+        match i % 3 {
+            0 => expect(dynamic::run(&format!("u:{}", name(i))), Ok(())),
+            _ => drop(data.register_text(&name(i), page.address(), i).unwrap()),
+        }
+    }
+    let mut want: Vec<_> = (0..20).map(|i| format!("u:{}", name(i))).collect();
+    expect(dynamic::user_lines(), want.clone());
+    // One that is deleted and made again is the youngest.
+    for at in [9, 0] {
+        let line = want.remove(at);
+        expect(dynamic::run(&line.replace("u:", "-:")), Ok(()));
+        expect(dynamic::run(&line), Ok(()));
+        want.push(line);
+    }
+    expect(dynamic::user_lines(), want);
+    for i in (0..20).step_by(3) {
+        expect(dynamic::run(&format!("-:{}", name(i))), Ok(()));
+    }
+}
+
+fn restored(fields: &str, (): ()) {
+    let text = described(fields);
+    // What is listed, and `format` without its second line, the id. What it shows in brackets is
+    // another row's affair.
+    let seen = || {
+        let format = tracefs::event_format(NAME);
+        let lines = format.lines().map(|line| match line.split_once('[') {
+            Some((before, behind)) => [before, behind.split_once(']').unwrap().1].concat(),
+            None => line.to_string(),
+        });
+        let format: Vec<_> = lines.collect();
+        (dynamic::user_lines(), [&format[..1], &format[2..]].concat())
+    };
+    let mut child = child::fork(|line| {
+        let _event = Event::new(&text);
+        line.say("registered");
+        line.hear("end");
+    });
+    child.line.hear("registered");
+    let first = seen();
+    child.line.say("end");
+    child.join();
+    wait_gone(NAME);
+    let _deleted = DeletedAtEnd(NAME);
+    expect(dynamic::run(&first.0[0]), Ok(()));
+    expect(seen(), first);
+}
+
+fn long_line_restored() {
+    // A listing has a space behind each semicolon, which the description has none of.
+    let fields: Vec<_> = (0..40).map(|i| format!("u8 f{i:03}")).collect();
+    let fields = format!("{:x<500}", fields.join(";"));
+    expect(described(&fields).len(), 511);
+    restored(&fields, ());
+}
+
+fn deleted((fields, line): (&str, &str), want: Result<()>) {
+    let _deleted = DeletedAtEnd(NAME);
+    expect(dynamic::run(&format!("u:{}", described(fields))), Ok(()));
+    expect(dynamic::run(line), want);
+    expect(count_of_events(), usize::from(want.is_err()));
+}
+
+fn truncated() {
+    for name in ["st_one", "st_two", "st_three"] {
+        expect(dynamic::run(&format!("u:{name} u32 a")), Ok(()));
+    }
+    expect(dynamic::truncate(), Ok(()));
+    expect(count_of_events(), 0);
+}
+
+fn stays() {
+    expect(dynamic::run("u:st_conform u32 a"), Ok(()));
+    in_child_then_delete(NAME, || {
+        child::fork(|_| drop(Event::new("st_conform u32 a"))).join();
+        an_event_comes_and_goes();
+        expect(count_of_events(), 1);
+    });
+    expect(count_of_events(), 0);
+}
+
+fn made_again() {
+    let _deleted = DeletedAtEnd(NAME);
+    let mut ids = [0; 2];
+    for id in &mut ids {
+        expect(dynamic::run("u:st_conform u32 a"), Ok(()));
+        an_event_comes_and_goes();
+        expect(count_of_events(), 1);
+        *id = tracefs::event_id(NAME);
+    }
+    expect(ids[1], ids[0]);
+}
+
+fn created_otherwise(line: &str, want: Result<()>) {
+    let _deleted = DeletedAtEnd(NAME);
+    expect(dynamic::run("u:st_conform u32 a"), Ok(()));
+    expect(dynamic::run(line), want);
+    expect(
+        dynamic::user_lines(),
+        vec!["u:st_conform u32 a".to_string()],
+    );
+}
+
+fn registered() {
+    let _deleted = DeletedAtEnd(NAME);
+    expect(dynamic::run("u:st_conform u32 a"), Ok(()));
+    let tracer = Tracer::instance(NAME);
+    tracer.enable(NAME);
+    let event = Event::new("st_conform u32 a");
+    expect((count_of_events(), event.bit()), (1, true));
+    expect(event.write(&[7; 4]), Ok(8));
+    expect(tracer.take_payloads(NAME, 4), vec![vec![7; 4]]);
+    tracer.disable(NAME);
+    let got = event
+        .data
+        .register_text("st_conform u64 a", event.page.address(), 1);
+    expect(got, Err(Errno::EADDRINUSE));
+    expect(event.unregister(), Ok(()));
+    drop(event);
+    an_event_comes_and_goes();
+    // A program can delete it as well.
+    expect(delete_when_idle(&Data::open(), NAME), Ok(()));
+    expect(count_of_events(), 0);
+}

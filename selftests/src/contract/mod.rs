@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The whole contract as tables: every rule and every error, each case with the row it checks.
+//!
+//! Cases whose row is one of "Better than C" carry that row's number. The C implementation must fail
+//! exactly these, each as its row says, and pass all others: `selftests --against-c` says whether it does.
+//!
+//! What of the contract is checked elsewhere:
+//!
+//! | rule | where |
+//! |---|---|
+//! | the numbers and structures of the header | `selftests/c/header.c` |
+//! | the bit is atomic against user space; everything at once | `behaviour/bit.rs`, `stress/threads.rs` |
+//! | pages that are swapped out, shared, protected | `behaviour/pages.rs` |
+//! | perf's samples, filters, histograms, the trace file | `behaviour/perf.rs`, `behaviour/ftrace.rs` |
+//! | 11: no registration is lost at a fork | `behaviour/fork.rs`, for what needs no lack of memory |
+//! | 12: 32-bit programs | `behaviour/compat.rs` |
+//! | 15, 16: probe lists, loading and unloading | `stress/threads.rs`, `stress/load.rs` |
+
+mod address_space;
+mod as_in_c;
+mod bit;
+mod check;
+mod corpus;
+mod delete;
+mod descriptions;
+mod files;
+mod formats;
+mod index;
+mod lifetime;
+mod listing;
+mod locations;
+mod persist;
+mod register;
+mod sharing;
+mod status;
+mod truncation;
+mod types;
+mod unregister;
+mod write;
+
+pub use check::Check;
+
+/// Every check, in the order of the contract.
+pub fn all() -> Vec<Check> {
+    let sections = [
+        files::checks(),
+        register::checks(),
+        sharing::checks(),
+        formats::checks(),
+        index::checks(),
+        bit::checks(),
+        address_space::checks(),
+        unregister::checks(),
+        lifetime::checks(),
+        persist::checks(),
+        delete::checks(),
+        descriptions::checks(),
+        corpus::checks(),
+        types::checks(),
+        listing::checks(),
+        truncation::checks(),
+        write::checks(),
+        locations::checks(),
+        status::checks(),
+    ];
+    sections.into_iter().flatten().flatten().collect()
+}
+
+/// How a check went against what the C implementation is known to do: `Ok` says what happened.
+pub fn against_c(check: &Check, result: Result<(), String>) -> Result<String, String> {
+    match (check.row.better, result) {
+        (None, Ok(())) => Ok("passes on C".into()),
+        (None, Err(why)) => Err(format!("\"{}\": {why}", check.row.text)),
+        (Some(better), Err(why)) if better.is_predicted(&why) => {
+            Ok(format!("fails on C as row {} says: {why}", better.number))
+        }
+        (Some(better), Err(why)) => Err(format!(
+            "fails on C otherwise than row {} says: {why}",
+            better.number
+        )),
+        (Some(better), Ok(())) => Err(format!(
+            "passes, though row {} says that C fails it",
+            better.number
+        )),
+    }
+}

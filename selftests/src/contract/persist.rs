@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `USER_EVENT_REG_PERSIST`: what it takes, and how long such an event lives.
+
+use super::check::{
+    delete_when_idle, expect, in_child_then_delete, register_and_exit, Check, DeletedAtEnd, Row,
+    NAME, TEXT,
+};
+use super::lifetime::an_event_comes_and_goes;
+use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::Event;
+use crate::kit::memory::Mapping;
+use crate::kit::os::{self, Capability};
+use crate::kit::tracefs::{count_of_events, event_exists, Tracer};
+
+const MAY: Row = Row::new(
+    "persist",
+    "PERSIST needs CAP_PERFMON or CAP_SYS_ADMIN, else EPERM; DIAG_IOCSDEL: persistent without the \
+     capability → EPERM",
+);
+const STAYS: Row = Row::new("persist", "With PERSIST it stays until deleted");
+
+const PERFMON: u64 = Capability::Perfmon.bit();
+const SYS_ADMIN: u64 = Capability::SysAdmin.bit();
+
+pub fn checks() -> Vec<Vec<Check>> {
+    vec![
+        MAY.cases(
+            may,
+            &[
+                ("without_capabilities_is_eperm", 0, Err(Errno::EPERM)),
+                (
+                    "with_all_other_capabilities_is_eperm",
+                    !(PERFMON | SYS_ADMIN),
+                    Err(Errno::EPERM),
+                ),
+                ("with_cap_perfmon_alone_is_taken", PERFMON, Ok(())),
+                ("with_cap_sys_admin_alone_is_taken", SYS_ADMIN, Ok(())),
+            ],
+        ),
+        STAYS.scenarios(&[
+            ("stays_through_use_until_deleted", stays_through_use),
+            ("stays_when_its_maker_is_killed", stays_after_kill),
+            ("is_enabled_before_its_program_comes", enabled_before),
+        ]),
+    ]
+}
+
+/// Makes persistent events and deletes them, with these capabilities only.
+fn may(capabilities: u64, want: Result<()>) {
+    let _deleted = DeletedAtEnd(NAME);
+    expect(dynamic::run("u:st_conform u32 a"), Ok(()));
+    child::fork(|_| {
+        os::keep_capabilities(capabilities);
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        let register = |text, flags| {
+            let got = data.register_flags(text, page.address(), 0, flags);
+            if got.is_ok() {
+                expect(data.unregister_bit(page.address(), 0), Ok(()));
+            }
+            got.map(drop)
+        };
+        expect(register("st_other u32 a", PERSIST), want);
+        expect(register("st_other u32 a", PERSIST | MULTI_FORMAT), want);
+        // The capability is for making one: it does not matter that the event exists.
+        expect(register(TEXT, PERSIST), want);
+        // No other flag needs it.
+        expect(register("st_third u32 a", 0), Ok(()));
+        expect(register("st_third u32 a", MULTI_FORMAT), Ok(()));
+        drop(data);
+
+        let data = Data::open();
+        expect(delete_when_idle(&data, NAME), want);
+        if want.is_ok() {
+            expect(delete_when_idle(&data, "st_other"), Ok(()));
+        } else {
+            expect(dynamic::run("-:st_conform u32 a"), want);
+            expect(dynamic::run("u:st_fourth u32 a"), want);
+            assert!(event_exists(NAME));
+        }
+    })
+    .join();
+}
+
+fn stays_through_use() {
+    in_child_then_delete(NAME, || {
+        register_and_exit(&[TEXT], PERSIST);
+        an_event_comes_and_goes();
+        let event = Event::new(TEXT);
+        let top = Tracer::top();
+        top.enable(NAME);
+        event.wait_set();
+        expect(event.unregister(), Ok(()));
+        drop(event);
+        top.disable(NAME);
+        an_event_comes_and_goes();
+        expect(count_of_events(), 1);
+        // Other fields under its name are no more possible than if it were used.
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        let register_other = || data.register_text("st_conform u64 a", page.address(), 0);
+        expect(register_other(), Err(Errno::EADDRINUSE));
+        expect(delete_when_idle(&data, NAME), Ok(()));
+        expect(count_of_events(), 0);
+        expect(data.delete(NAME), Err(Errno::ENOENT));
+        // It can be made anew, as anything.
+        expect(register_other(), Ok(0));
+    });
+}
+
+fn stays_after_kill() {
+    let _deleted = DeletedAtEnd(NAME);
+    let mut maker = child::fork(|line| {
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        let got = data.register_flags(TEXT, page.address(), 0, PERSIST);
+        expect(got, Ok(0));
+        line.say("made");
+        line.hear("never said");
+    });
+    maker.line.hear("made");
+    maker.kill();
+    an_event_comes_and_goes();
+    expect(count_of_events(), 1);
+    expect(delete_when_idle(&Data::open(), NAME), Ok(()));
+}
+
+fn enabled_before() {
+    in_child_then_delete(NAME, || {
+        register_and_exit(&[TEXT], PERSIST);
+        let tracer = Tracer::instance(NAME);
+        tracer.enable(NAME);
+        for i in 0..3u32 {
+            child::fork(|_| {
+                let event = Event::new(TEXT);
+                expect(event.bit(), true);
+                expect(event.write(&i.to_ne_bytes()), Ok(8));
+            })
+            .join();
+        }
+        let mut got = tracer.take_payloads(NAME, 4);
+        got.sort();
+        expect(got, (0..3u32).map(|i| i.to_ne_bytes().to_vec()).collect());
+    });
+}

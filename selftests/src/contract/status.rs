@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! "The status file". These checks expect no events but their own.
+
+use super::check::{expect, Check, DeletedAtEnd, Row, NAME, TEXT};
+use super::formats::{id_of, Formats};
+use crate::kit::abi::{Data, STATUS};
+use crate::kit::dynamic;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::tracefs::{formats_of, Tracer};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+
+const TEXT_OF_IT: Row = Row::new(
+    "status",
+    "One line per event: NAME, followed by \" # Used by\" and \" ftrace\", \" perf\", \" other\" where \
+     attached; a blank line; Active: N; Busy: N (events in use by a tracer)",
+);
+const ORDER: Row = Row::better_than_c(
+    14,
+    "status",
+    "stable order: oldest first",
+    "want [\"st_status_0\", \"st_status_7\", *], got [*]",
+);
+
+pub fn checks() -> Vec<Vec<Check>> {
+    vec![
+        TEXT_OF_IT.cases(
+            used_by,
+            &[
+                ("of_an_idle_event", &[], ""),
+                (
+                    "of_an_event_used_by_ftrace",
+                    &[User::Top],
+                    " # Used by ftrace",
+                ),
+                (
+                    "of_an_event_used_by_an_instance",
+                    &[User::Instance],
+                    " # Used by ftrace",
+                ),
+                (
+                    "of_an_event_used_by_ftrace_twice",
+                    &[User::Top, User::Instance],
+                    " # Used by ftrace",
+                ),
+                ("of_an_event_used_by_perf", &[User::Perf], " # Used by perf"),
+                (
+                    "of_an_event_used_by_ftrace_and_perf",
+                    &[User::Top, User::Perf],
+                    " # Used by ftrace perf",
+                ),
+                (
+                    "of_an_event_used_by_perf_and_ftrace",
+                    &[User::Perf, User::Instance],
+                    " # Used by ftrace perf",
+                ),
+                (
+                    "of_an_event_used_by_a_trigger",
+                    &[User::Trigger],
+                    " # Used by ftrace",
+                ),
+            ],
+        ),
+        TEXT_OF_IT.scenarios(&[
+            ("of_no_events", of_no_events),
+            ("of_an_event_that_only_a_file_holds", of_a_file),
+            ("of_an_event_that_is_used_no_more", of_used_no_more),
+            ("of_formats", of_formats),
+            ("totals_of_many_events", totals),
+            ("read_in_small_pieces", in_small_pieces),
+            ("larger_than_a_page", larger_than_a_page),
+            ("read_again_it_tells_the_news", read_again),
+        ]),
+        ORDER.scenarios(&[("events_come_oldest_first", oldest_first)]),
+    ]
+}
+
+fn status() -> String {
+    fs::read_to_string(STATUS).expect("read the status file")
+}
+
+/// A consumer.
+#[derive(Clone, Copy)]
+enum User {
+    Top,
+    Instance,
+    Perf,
+    Trigger,
+}
+
+fn used_by(users: &[User], want: &str) {
+    let event = Event::new(TEXT);
+    let tracer = Tracer::instance(NAME);
+    let mut perfs = Vec::new();
+    for user in users {
+        match user {
+            User::Top => Tracer::top().enable(NAME),
+            User::Instance => tracer.enable(NAME),
+            User::Perf => perfs.push(Perf::open(event.id(), SELF, ANY_CPU).unwrap()),
+            User::Trigger => tracer.set(NAME, "trigger", "traceoff if a == 1").unwrap(),
+        }
+    }
+    let text = status();
+    Tracer::top().disable(NAME);
+    let busy = usize::from(!users.is_empty());
+    expect(text, format!("{NAME}{want}\n\nActive: 1\nBusy: {busy}\n"));
+}
+
+fn of_no_events() {
+    expect(status(), "\nActive: 0\nBusy: 0\n".into());
+}
+
+fn of_a_file() {
+    let event = Event::new(TEXT);
+    expect(event.unregister(), Ok(()));
+    expect(status(), format!("{NAME}\n\nActive: 1\nBusy: 0\n"));
+    drop(event);
+    wait_gone(NAME);
+    expect(status(), "\nActive: 0\nBusy: 0\n".into());
+}
+
+fn of_used_no_more() {
+    let event = Event::new(TEXT);
+    let is_used_by = |consumers: &str| {
+        let busy = usize::from(!consumers.is_empty());
+        expect(
+            status(),
+            format!("{NAME}{consumers}\n\nActive: 1\nBusy: {busy}\n"),
+        );
+    };
+    for tracer in [Tracer::top(), Tracer::instance(NAME)] {
+        tracer.enable(NAME);
+        tracer.disable(NAME);
+        is_used_by("");
+    }
+    drop(Perf::open(event.id(), SELF, ANY_CPU).unwrap());
+    is_used_by("");
+    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    Tracer::top().enable(NAME);
+    drop(perf);
+    is_used_by(" # Used by ftrace");
+    Tracer::top().disable(NAME);
+    is_used_by("");
+}
+
+fn of_formats() {
+    let formats = Formats::new();
+    expect(formats.register(0, "u32 a"), Ok(0));
+    expect(formats.register(1, "u64 a"), Ok(1));
+    expect(formats.register_flags(2, "u32 a", 0), Ok(2));
+    let events = formats_of(NAME);
+    expect(id_of(&events[1]), id_of(&events[0]) + 1);
+    let top = Tracer::top();
+    top.enable(&events[1]);
+    let text = status();
+    top.disable(&events[1]);
+    let mut lines: Vec<_> = text.lines().collect();
+    expect(lines.split_off(3), vec!["", "Active: 3", "Busy: 1"]);
+    let name = |event: &String| event.split_once('/').unwrap().1.to_string();
+    let mut want = [
+        name(&events[0]),
+        name(&events[1]) + " # Used by ftrace",
+        NAME.into(),
+    ];
+    // The order is another row's affair.
+    want.sort();
+    lines.sort();
+    expect(lines, want.each_ref().map(String::as_str).to_vec());
+}
+
+/// Makes so many events, named by `name`.
+fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    for i in 0..count {
+        data.register_text(&format!("{} u32 a", name(i)), page.address() + 4 * i, 0)
+            .unwrap();
+    }
+    (data, page)
+}
+
+fn totals() {
+    let name = |i| format!("st_status_many{i}");
+    let _made = make(30, name);
+    let tracer = Tracer::instance("st_status_many");
+    for i in [3, 4, 29] {
+        tracer.enable(&name(i));
+    }
+    let text = status();
+    let mut lines: Vec<_> = text.lines().collect();
+    expect(lines.split_off(30), vec!["", "Active: 30", "Busy: 3"]);
+    let user = |i| {
+        if [3, 4, 29].contains(&i) {
+            " # Used by ftrace"
+        } else {
+            ""
+        }
+    };
+    let mut want: Vec<_> = (0..30).map(|i| name(i) + user(i)).collect();
+    // The order is another row's affair.
+    want.sort();
+    lines.sort();
+    expect(lines.into_iter().map(String::from).collect(), want);
+}
+
+fn in_small_pieces() {
+    let _made = make(100, |i| format!("st_status_{i:0>60}"));
+    let whole = status();
+    assert!(whole.len() > 6000);
+    let mut file = File::open(STATUS).unwrap();
+    let mut text = Vec::new();
+    let mut piece = [0; 7];
+    loop {
+        let length = file.read(&mut piece).unwrap();
+        if length == 0 {
+            break;
+        }
+        text.extend(&piece[..length]);
+    }
+    expect(String::from_utf8(text).unwrap(), whole);
+}
+
+fn larger_than_a_page() {
+    let _made = make(40, |i| format!("st_status_{i:0>200}"));
+    let text = status();
+    assert!(text.len() > 8000);
+    expect(
+        text.lines()
+            .filter(|line| line.starts_with("st_status_0"))
+            .count(),
+        40,
+    );
+    assert!(text.ends_with("\n\nActive: 40\nBusy: 0\n"));
+}
+
+fn read_again() {
+    let mut file = File::open(STATUS).unwrap();
+    let mut text_now = || {
+        let mut text = String::new();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.read_to_string(&mut text).unwrap();
+        text
+    };
+    // Opened before it came, and read once it is there.
+    let event = Event::new(TEXT);
+    expect(text_now(), format!("{NAME}\n\nActive: 1\nBusy: 0\n"));
+    let _perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    let want = format!("{NAME} # Used by perf\n\nActive: 1\nBusy: 1\n");
+    expect(text_now(), want);
+}
+
+fn oldest_first() {
+    // Neither the order of the alphabet nor its reverse.
+    let name = |i| format!("st_status_{}", (i * 7) % 20);
+    let _made = make(20, name);
+    let lines = || -> Vec<String> {
+        let text = status();
+        let lines = text.lines().take_while(|line| !line.is_empty());
+        lines.map(String::from).collect()
+    };
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    let mut want: Vec<_> = (0..20).map(name).collect();
+    // All of them are there in any case.
+    expect(sorted(lines()), sorted(want.clone()));
+    expect(lines(), want.clone());
+    // One that is deleted and made again is the youngest.
+    let _deleted = ["st_one", "st_two"].map(DeletedAtEnd);
+    for line in ["u:st_one", "u:st_two", "-:st_one", "u:st_one"] {
+        expect(dynamic::run(line), Ok(()));
+    }
+    want.extend(["st_two", "st_one"].map(String::from));
+    expect(lines(), want);
+}

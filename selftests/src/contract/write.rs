@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! "Writing": what is recorded, what is returned, and which errors come first.
+
+use super::check::{expect, Check, Row, NAME, TEXT};
+use super::register::Place;
+use crate::kit::abi::{location, Data};
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL};
+use crate::kit::os;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::traced::Traced;
+use crate::kit::tracefs::Tracer;
+
+const SHORT: Row = Row::new("write", "fewer than 4 bytes → EFAULT");
+const INDEX: Row = Row::new("write", "index negative → EINVAL, unknown → ENOENT");
+const FIXED: Row = Row::new(
+    "write",
+    "payload shorter than the fixed part → EINVAL (checked before \"enabled\")",
+);
+const DETACHED: Row = Row::new("write", "nothing attached → EBADF");
+const UNREADABLE: Row = Row::new("write", "unreadable memory → EFAULT and nothing recorded");
+const READ_ONLY: Row = Row::new("write", "file not open for writing → EBADF");
+const SPLIT: Row = Row::new(
+    "write",
+    "[u32 write_index][payload], in one buffer or any split of an iovec",
+);
+const LENGTH: Row = Row::new(
+    "write",
+    "Return: the whole length. Payload past the fixed part is recorded too",
+);
+const TOO_LARGE: Row = Row::better_than_c(
+    2,
+    "write",
+    "E2BIG when no attached consumer can take it; each consumer that can gets it; never a WARN",
+    "got Ok(*)",
+);
+const ONE_OF_TWO: Row = Row::new("write", "each consumer that can take a payload gets it");
+
+/// Four fields, 17 bytes.
+const FOUR: &str = "st_conform u32 a; u64 b; __rel_loc char[] c; u8 d";
+
+pub fn checks() -> Vec<Vec<Check>> {
+    vec![
+        SHORT.all(
+            short,
+            Err(Errno::EFAULT),
+            &[
+                ("nothing_is_efault", (false, 0)),
+                ("1_byte_is_efault", (false, 1)),
+                ("2_bytes_are_efault", (false, 2)),
+                ("3_bytes_are_efault", (false, 3)),
+                ("1_byte_by_writev_is_efault", (true, 1)),
+                ("2_bytes_by_writev_are_efault", (true, 2)),
+                ("3_bytes_by_writev_are_efault", (true, 3)),
+            ],
+        ),
+        INDEX.cases(
+            index,
+            &[
+                ("index_minus_1_is_einval", (-1, &[0; 4]), Err(Errno::EINVAL)),
+                ("index_minus_2_is_einval", (-2, &[0; 4]), Err(Errno::EINVAL)),
+                (
+                    "the_lowest_index_is_einval",
+                    (i32::MIN, &[0; 4]),
+                    Err(Errno::EINVAL),
+                ),
+                (
+                    "a_negative_index_alone_is_einval",
+                    (-1, &[]),
+                    Err(Errno::EINVAL),
+                ),
+                (
+                    "index_1_of_one_event_is_enoent",
+                    (1, &[0; 4]),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "index_2_of_one_event_is_enoent",
+                    (2, &[0; 4]),
+                    Err(Errno::ENOENT),
+                ),
+                ("index_1000_is_enoent", (1000, &[0; 4]), Err(Errno::ENOENT)),
+                (
+                    "index_65536_is_enoent",
+                    (65536, &[0; 4]),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "the_highest_index_is_enoent",
+                    (i32::MAX, &[0; 4]),
+                    Err(Errno::ENOENT),
+                ),
+                (
+                    "an_unknown_index_alone_is_enoent",
+                    (7, &[]),
+                    Err(Errno::ENOENT),
+                ),
+                ("index_0_is_written", (0, &[0; 4]), Ok(8)),
+            ],
+        ),
+        INDEX.scenarios(&[
+            ("index_0_of_a_fresh_file_is_enoent", fresh_file),
+            ("the_index_of_another_file_is_enoent", other_file),
+            ("an_index_belongs_to_its_file", index_of_file),
+            ("many_events_on_one_file", many_events),
+        ]),
+        FIXED.cases(
+            fixed,
+            &[
+                ("any_shorter_payload_is_einval", true, Ok(21)),
+                (
+                    "any_shorter_payload_while_detached_is_einval",
+                    false,
+                    Err(Errno::EBADF),
+                ),
+            ],
+        ),
+        DETACHED.scenarios(&[
+            ("never_attached_is_ebadf", never_attached),
+            ("detached_again_is_ebadf", detached_again),
+            ("perf_gone_is_ebadf", perf_gone),
+            ("a_bad_location_while_detached_is_ebadf", bad_location),
+            ("another_event_attached_is_ebadf", another_attached),
+            ("an_unregistered_bit_does_not_matter", no_bit),
+        ]),
+        UNREADABLE.all(
+            unreadable,
+            Err(Errno::EFAULT),
+            &[
+                ("memory_at_0_is_efault", Place::Null),
+                ("unmapped_memory_is_efault", Place::Unmapped),
+                ("protected_memory_is_efault", Place::Protected),
+                ("memory_in_the_kernel_is_efault", Place::At(KERNEL)),
+                ("non_canonical_memory_is_efault", Place::At(NON_CANONICAL)),
+            ],
+        ),
+        UNREADABLE.all(
+            cut,
+            Err(Errno::EFAULT),
+            &[
+                ("a_record_with_4_readable_bytes_is_efault", 4),
+                ("a_record_with_8_readable_bytes_is_efault", 8),
+                ("a_record_with_12_readable_bytes_is_efault", 12),
+            ],
+        ),
+        UNREADABLE.scenarios(&[("the_end_of_a_large_payload_is_efault", large_and_cut)]),
+        READ_ONLY.all(
+            read_only,
+            Err(Errno::EBADF),
+            &[
+                ("write_to_a_read_only_file_is_ebadf", false),
+                ("writev_to_a_read_only_file_is_ebadf", true),
+            ],
+        ),
+        SPLIT.all(
+            split,
+            (),
+            &[
+                ("index_and_fields", &[4, 8, 12, 13]),
+                ("with_empty_parts", &[0, 0, 4, 4, 8, 8, 16]),
+                (
+                    "byte_by_byte",
+                    &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+                ),
+            ],
+        ),
+        SPLIT.scenarios(&[("any_four_parts", any_four_parts)]),
+        LENGTH.all(
+            recorded,
+            (),
+            &[
+                ("the_fixed_part_alone", (TEXT, &[4])),
+                (
+                    "each_length_of_short_payloads",
+                    (
+                        "st_conform u16 a",
+                        &[
+                            2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                        ],
+                    ),
+                ),
+                (
+                    "lengths_up_to_4000",
+                    (
+                        TEXT,
+                        &[
+                            5, 7, 8, 100, 104, 255, 256, 257, 511, 512, 513, 1000, 1001, 1004,
+                            1023, 1024, 3000, 3004, 4000,
+                        ],
+                    ),
+                ),
+                ("no_fields", (NAME, &[0, 3])),
+                (
+                    "a_struct_of_2000_bytes",
+                    ("st_conform struct p p 2000", &[2000]),
+                ),
+            ],
+        ),
+        LENGTH.scenarios(&[
+            ("many_consumers_get_the_same", many_consumers),
+            ("lengths_up_to_8184_for_perf_alone", for_perf_alone),
+            ("20000_bytes_for_a_large_sub_buffer", large_sub_buffer),
+        ]),
+        TOO_LARGE.all(
+            too_large,
+            Err(Errno::E2BIG),
+            &[
+                ("4096_bytes_for_ftrace_are_e2big", (true, false, 4096)),
+                ("5000_bytes_for_ftrace_are_e2big", (true, false, 5000)),
+                ("8192_bytes_for_ftrace_are_e2big", (true, false, 8192)),
+                ("65536_bytes_for_ftrace_are_e2big", (true, false, 65536)),
+                ("a_megabyte_for_ftrace_is_e2big", (true, false, 1 << 20)),
+                ("8185_bytes_for_perf_are_e2big", (false, true, 8185)),
+                ("8193_bytes_for_perf_are_e2big", (false, true, 8193)),
+                ("8200_bytes_for_perf_are_e2big", (false, true, 8200)),
+                ("10000_bytes_for_perf_are_e2big", (false, true, 10000)),
+                ("65536_bytes_for_perf_are_e2big", (false, true, 65536)),
+                ("a_megabyte_for_perf_is_e2big", (false, true, 1 << 20)),
+                ("9000_bytes_for_both_are_e2big", (true, true, 9000)),
+            ],
+        ),
+        ONE_OF_TWO.scenarios(&[("6000_bytes_are_perfs_alone", perfs_alone)]),
+    ]
+}
+
+fn short((by_writev, length): (bool, usize), want: Result<usize>) {
+    let traced = Traced::new(TEXT);
+    let address = traced.event.page.address() + 64;
+    let file = &traced.event.data.file;
+    let got = if by_writev {
+        os::writev_from(file, &[(address, length), (address, 0)])
+    } else {
+        os::write_from(file, address, length)
+    };
+    expect(got, want);
+    traced.only_this_is_recorded(&[1, 2, 3, 4]);
+}
+
+fn index((index, payload): (i32, &[u8]), want: Result<usize>) {
+    let traced = Traced::new(TEXT);
+    expect(traced.event.data.write(index as u32, payload), want);
+    if want.is_err() {
+        traced.only_this_is_recorded(&[1, 2, 3, 4]);
+    }
+}
+
+fn fresh_file() {
+    expect(Data::open().write(0, &[0; 4]), Err(Errno::ENOENT));
+    let _traced = Traced::new(TEXT);
+    expect(Data::open().write(0, &[0; 4]), Err(Errno::ENOENT));
+}
+
+fn other_file() {
+    let traced = Traced::new(TEXT);
+    let page = Mapping::kept(1);
+    let other = Data::open();
+    expect(
+        other.register_text("st_other u32 a", page.address(), 0),
+        Ok(0),
+    );
+    expect(other.register_text(TEXT, page.address(), 1), Ok(1));
+    expect(traced.event.data.write(1, &[0; 4]), Err(Errno::ENOENT));
+    expect(other.write(1, &[0; 4]), Ok(8));
+    expect(other.write(0, &[0; 4]), Err(Errno::EBADF));
+}
+
+fn index_of_file() {
+    let (one, two) = (Traced::new(TEXT), Traced::new("st_other u32 a"));
+    expect(one.event.write(&[1; 4]), Ok(8));
+    expect(two.event.write(&[2; 4]), Ok(8));
+    expect(one.recorded(4), vec![vec![1; 4]]);
+    expect(two.recorded(4), vec![vec![2; 4]]);
+    one.tracer.disable(NAME);
+    expect(one.event.write(&[3; 4]), Err(Errno::EBADF));
+    expect(two.event.write(&[4; 4]), Ok(8));
+}
+
+fn many_events() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let tracer = Tracer::instance(NAME);
+    let name = |i| format!("st_write{i}");
+    for i in 0..50u32 {
+        let address = page.address() + 4 * u64::from(i);
+        let got = data.register_text(&format!("{} u32 a", name(i)), address, 0);
+        expect(got, Ok(i));
+        if i % 7 == 0 {
+            tracer.enable(&name(i));
+        }
+    }
+    for i in 0..50u32 {
+        let want = if i % 7 == 0 { Ok(8) } else { Err(Errno::EBADF) };
+        expect(data.write(i, &i.to_ne_bytes()), want);
+    }
+    for i in (0..50).step_by(7) {
+        let want = format!("{}: a={i:#x} ({i})", name(i));
+        expect(tracer.lines(&name(i)), vec![want]);
+    }
+}
+
+fn fixed(attached: bool, want: Result<usize>) {
+    let traced = Traced::new(FOUR);
+    if !attached {
+        traced.tracer.disable(NAME);
+    }
+    // The string is a NUL at the end of the fixed part: d.
+    let payload = [&[0; 12][..], &location(0, 1), &[0]].concat();
+    for length in 0..payload.len() {
+        expect(traced.event.write(&payload[..length]), Err(Errno::EINVAL));
+    }
+    expect(traced.event.write(&payload), want);
+    let records = traced.tracer.take_records(traced.event.id());
+    expect(records.len(), usize::from(want.is_ok()));
+}
+
+fn never_attached() {
+    let event = Event::new(TEXT);
+    expect(event.write(&[0; 4]), Err(Errno::EBADF));
+}
+
+fn detached_again() {
+    let traced = Traced::new(TEXT);
+    expect(traced.event.write(&[0; 4]), Ok(8));
+    traced.tracer.disable(NAME);
+    expect(traced.event.write(&[0; 4]), Err(Errno::EBADF));
+}
+
+fn perf_gone() {
+    let event = Event::new(TEXT);
+    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    expect(event.write(&[0; 4]), Ok(8));
+    drop(perf);
+    expect(event.write(&[0; 4]), Err(Errno::EBADF));
+}
+
+fn bad_location() {
+    let event = Event::new("st_conform __rel_loc char[] a");
+    let payload = location(9999, 9999);
+    expect(event.write(&payload), Err(Errno::EBADF));
+}
+
+fn another_attached() {
+    let event = Event::new(TEXT);
+    let _traced = Traced::new("st_other u32 a");
+    expect(event.write(&[0; 4]), Err(Errno::EBADF));
+}
+
+fn no_bit() {
+    let traced = Traced::new(TEXT);
+    expect(traced.event.unregister(), Ok(()));
+    traced.only_this_is_recorded(&[5; 4]);
+}
+
+/// Writes records that lie in such a place: whole, from somewhere on, and the index alone.
+fn unreadable(place: Place, want: Result<usize>) {
+    let traced = Traced::new("st_conform u32 a; u64 b");
+    let event = &traced.event;
+    let (file, bad) = (&event.data.file, place.address(&[]));
+    let readable = event.page.address() + 64;
+    event.page.put(64, &event.index.to_ne_bytes());
+    expect(os::write_from(file, bad, 16), want);
+    for length in [4, 8, 12] {
+        let parts = [(readable, length), (bad, 16 - length)];
+        expect(os::writev_from(file, &parts), want);
+    }
+    let parts = [(bad, 4), (readable, 12)];
+    expect(os::writev_from(file, &parts), want);
+    traced.only_this_is_recorded(&[9; 12]);
+}
+
+/// Writes a record of which only the beginning can be read, in one part and with the index apart.
+fn cut(length: usize, want: Result<usize>) {
+    let traced = Traced::new("st_conform u32 a; u64 b");
+    let event = &traced.event;
+    let index = event.index.to_ne_bytes();
+    let record = [&index[..], &[7; 12]].concat();
+    let address = Place::OverTheEdge(length).address(&record);
+    expect(os::write_from(&event.data.file, address, 16), want);
+    let parts = [(index.as_ptr() as u64, 4), (address, 13)];
+    expect(os::writev_from(&event.data.file, &parts), want);
+    traced.only_this_is_recorded(&[9; 12]);
+}
+
+fn large_and_cut() {
+    let traced = Traced::new("st_conform u32 a; u64 b");
+    let event = &traced.event;
+    let record = [&event.index.to_ne_bytes()[..], &[7; 3836]].concat();
+    let behind = Place::Unmapped.address(&[]);
+    let parts = [(record.as_ptr() as u64, record.len()), (behind, 64)];
+    let got = os::writev_from(&event.data.file, &parts);
+    expect(got, Err(Errno::EFAULT));
+    traced.only_this_is_recorded(&[9; 12]);
+}
+
+fn read_only(by_writev: bool, want: Result<usize>) {
+    let data = Data::open_read_only();
+    let page = Mapping::kept(1);
+    expect(data.register_text(TEXT, page.address(), 0), Ok(0));
+    let tracer = Tracer::instance(NAME);
+    tracer.enable(NAME);
+    let got = if by_writev {
+        data.writev(&[&[0; 4], &[0; 4]])
+    } else {
+        data.write(0, &[0; 4])
+    };
+    expect(got, want);
+    expect(
+        tracer
+            .take_records(crate::kit::tracefs::event_id(NAME))
+            .len(),
+        0,
+    );
+}
+
+/// A payload with data behind its fields, and the record of it.
+fn payload_and_record(event: &Event) -> (Vec<u8>, Vec<u8>) {
+    let payload = [&7u32.to_ne_bytes()[..], &location(1, 3), &[9], b"ab\0"].concat();
+    let record = [&event.index.to_ne_bytes()[..], &payload].concat();
+    (payload, record)
+}
+
+const SPLIT_TEXT: &str = "st_conform u32 a; __rel_loc char[] b; u8 c";
+
+fn split(places: &[usize], (): ()) {
+    let traced = Traced::new(SPLIT_TEXT);
+    let (payload, record) = payload_and_record(&traced.event);
+    let mut parts = Vec::new();
+    let mut rest = &record[..];
+    let mut done = 0;
+    for place in places {
+        let (part, behind) = rest.split_at(place - done);
+        parts.push(part);
+        (rest, done) = (behind, *place);
+    }
+    parts.push(rest);
+    expect(traced.event.data.writev(&parts), Ok(record.len()));
+    expect(traced.recorded(payload.len()), vec![payload]);
+}
+
+fn any_four_parts() {
+    let traced = Traced::new(SPLIT_TEXT);
+    let (payload, record) = payload_and_record(&traced.event);
+    let mut splits = 0;
+    for a in 0..=record.len() {
+        for b in a..=record.len() {
+            for c in b..=record.len() {
+                let parts = [&record[..a], &record[a..b], &record[b..c], &record[c..]];
+                expect(traced.event.data.writev(&parts), Ok(record.len()));
+                splits += 1;
+            }
+        }
+    }
+    expect(traced.recorded(payload.len()), vec![payload; splits]);
+}
+
+/// So many bytes, each time others.
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i * 7 + length) as u8).collect()
+}
+
+fn recorded((text, lengths): (&str, &[usize]), (): ()) {
+    let traced = Traced::new(text);
+    let mut perf = Perf::sample(traced.event.id(), SELF, ANY_CPU, 16);
+    for &length in lengths {
+        let payload = bytes(length);
+        expect(traced.event.write(&payload), Ok(4 + length));
+        expect(traced.recorded(length), vec![payload.clone()]);
+        expect(perf.take_payloads(length), vec![payload]);
+    }
+}
+
+fn for_perf_alone() {
+    let (event, _, perf) = attached(false, true);
+    let mut perf = perf.unwrap();
+    for length in [4096, 5001, 8000, 8177, 8184] {
+        let payload = bytes(length);
+        expect(event.write(&payload), Ok(4 + length));
+        expect(perf.take_payloads(length), vec![payload]);
+    }
+}
+
+fn large_sub_buffer() {
+    let event = Event::new(TEXT);
+    let tracer = Tracer::instance(NAME);
+    tracer.control("buffer_subbuf_size_kb", "32");
+    tracer.enable(NAME);
+    let payload = [&7u32.to_ne_bytes()[..], &[0; 20000]].concat();
+    expect(event.write(&payload), Ok(20008));
+    expect(
+        tracer.lines(NAME),
+        vec!["st_conform: a=0x7 (7)".to_string()],
+    );
+}
+
+fn many_consumers() {
+    let traced = Traced::new(TEXT);
+    let second = Tracer::instance("st_second");
+    second.enable(NAME);
+    let mut perfs = [0; 2].map(|_| Perf::sample(traced.event.id(), SELF, ANY_CPU, 4));
+    expect(traced.event.write(&[1, 2, 3, 4, 5]), Ok(9));
+    expect(traced.recorded(5), vec![vec![1, 2, 3, 4, 5]]);
+    expect(second.take_payloads(NAME, 5), vec![vec![1, 2, 3, 4, 5]]);
+    for perf in &mut perfs {
+        expect(perf.take_payloads(5), vec![vec![1, 2, 3, 4, 5]]);
+    }
+}
+
+/// An event with a ring of perf's, and with or without an instance of ftrace.
+fn attached(ftrace: bool, perf: bool) -> (Event, Option<Tracer>, Option<Perf>) {
+    let event = Event::new(TEXT);
+    let tracer = ftrace.then(|| {
+        let tracer = Tracer::instance(NAME);
+        tracer.enable(NAME);
+        tracer
+    });
+    let perf = perf.then(|| Perf::sample(event.id(), SELF, ANY_CPU, 16));
+    (event, tracer, perf)
+}
+
+fn too_large((ftrace, perf, length): (bool, bool, usize), want: Result<usize>) {
+    let (event, tracer, mut perf) = attached(ftrace, perf);
+    expect(event.write(&vec![0; length]), want);
+    // A smaller one comes through, and is the only one.
+    expect(event.write(&[3; 100]), Ok(104));
+    if let Some(tracer) = tracer {
+        expect(tracer.take_payloads(NAME, 100), vec![vec![3; 100]]);
+    }
+    if let Some(perf) = &mut perf {
+        expect(perf.take_payloads(100), vec![vec![3; 100]]);
+        expect(perf.count(), 1);
+    }
+}
+
+fn perfs_alone() {
+    let (event, tracer, perf) = attached(true, true);
+    expect(event.write(&[1; 6000]), Ok(6004));
+    expect(perf.unwrap().take_payloads(6000), vec![vec![1; 6000]]);
+    expect(tracer.unwrap().take_records(event.id()).len(), 0);
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A process that does steps: it reads them from a pipe, and answers what came of each.
+
+use super::step::*;
+use crate::kit::abi::*;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::memory::{Mapping, KERNEL, PAGE, READ, READ_WRITE};
+use crate::kit::{os, wait};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+/// Processes that a worker can have.
+pub const CHILDREN: usize = 4;
+
+/// Where each process has its pages, so that a 32-bit call can name them: two pages of words, one for
+/// arguments, and behind it none.
+pub const WORDS: u64 = 0x2000_0000;
+const WORDS_TWO: u64 = WORDS + PAGE as u64;
+const ARGUMENTS: u64 = WORDS_TWO + PAGE as u64;
+const EDGE: u64 = ARGUMENTS + PAGE as u64;
+/// Where the name is among the arguments, and the payload.
+const NAME: usize = 1024;
+
+/// Where a word is.
+pub fn address(place: u8) -> u64 {
+    let page = u64::from(place) / 32;
+    WORDS + page * PAGE as u64 + u64::from(place) % 32 * 4
+}
+
+/// What a process is told.
+pub mod order {
+    /// To do the steps that follow.
+    pub const STEPS: u8 = b's';
+    /// To fork a process that takes the orders of a slot.
+    pub const FORK: u8 = b'f';
+    /// To execute this program anew.
+    pub const EXEC: u8 = b'e';
+    /// To end, with its last thread or by the call that ends all of them.
+    pub const EXIT: u8 = b'x';
+}
+
+/// The pipes of a slot.
+pub struct Pipes {
+    pub orders: (File, File),
+    pub answers: (File, File),
+}
+
+impl Pipes {
+    /// Pipes that are kept when a program is executed.
+    pub fn new() -> Pipes {
+        let pipe = || {
+            let (read, write) = os::pipe().expect("pipe");
+            os::keep_at_exec(&read);
+            os::keep_at_exec(&write);
+            (read, write)
+        };
+        Pipes {
+            orders: pipe(),
+            answers: pipe(),
+        }
+    }
+
+    fn numbers(&self) -> [i32; 4] {
+        let of = |(read, write): &(File, File)| [read.as_raw_fd(), write.as_raw_fd()];
+        let ([a, b], [c, d]) = (of(&self.orders), of(&self.answers));
+        [a, b, c, d]
+    }
+
+    /// From the numbers of descriptors, which nothing else owns.
+    fn from_numbers(numbers: &[i32]) -> Pipes {
+        // SAFETY: The program that executed this one kept these descriptors for it alone.
+        let file = |i: usize| unsafe { File::from_raw_fd(numbers[i]) };
+        Pipes {
+            orders: (file(0), file(1)),
+            answers: (file(2), file(3)),
+        }
+    }
+}
+
+/// The process.
+pub struct Child<'a> {
+    worker: u32,
+    slot: usize,
+    pipes: &'a [Pipes],
+    files: [Option<File>; FILES],
+    first: Mapping,
+    second: Mapping,
+    arguments: Mapping,
+}
+
+/// Is a process after an exec: `words` are its worker, slot and the descriptors of all pipes.
+pub fn main(words: &[String]) -> ! {
+    let numbers: Vec<i32> = words
+        .iter()
+        .map(|word| word.parse().expect("a number"))
+        .collect();
+    let pipes: Vec<_> = numbers[2..].chunks(4).map(Pipes::from_numbers).collect();
+    os::forget_children();
+    let child = Child::new(numbers[0] as u32, numbers[1] as usize, &pipes);
+    child.answer(&[0; 8]);
+    child.run()
+}
+
+impl<'a> Child<'a> {
+    pub fn new(worker: u32, slot: usize, pipes: &'a [Pipes]) -> Child<'a> {
+        let page = |at| Mapping::placed(at, 1);
+        Child {
+            worker,
+            slot,
+            pipes,
+            files: [const { None }; FILES],
+            first: page(WORDS),
+            second: page(WORDS_TWO),
+            arguments: page(ARGUMENTS),
+        }
+    }
+
+    /// Follows orders until one says to end, or none can come any more.
+    pub fn run(mut self) -> ! {
+        loop {
+            let mut head = [0; 2];
+            if (&self.pipes[self.slot].orders.0)
+                .read_exact(&mut head)
+                .is_err()
+            {
+                os::exit_now(1);
+            }
+            match head[0] {
+                order::STEPS => self.steps(head[1].into()),
+                order::FORK => self.fork(head[1].into()),
+                order::EXEC => self.exec(),
+                _ => os::exit_now(0),
+            }
+        }
+    }
+
+    fn answer(&self, bytes: &[u8]) {
+        let mut to = &self.pipes[self.slot].answers.1;
+        to.write_all(bytes).expect("answer");
+    }
+
+    fn fork(&mut self, slot: usize) {
+        match os::fork() {
+            Ok(0) => self.slot = slot,
+            Ok(pid) => self.answer(&i64::from(pid).to_ne_bytes()),
+            Err(errno) => self.answer(&i64::from(-errno.0).to_ne_bytes()),
+        }
+    }
+
+    fn exec(&self) -> ! {
+        let mut words = vec![
+            super::CHILD_OPTION.to_string(),
+            self.worker.to_string(),
+            self.slot.to_string(),
+        ];
+        let numbers = self.pipes.iter().flat_map(Pipes::numbers);
+        words.extend(numbers.map(|number| number.to_string()));
+        use std::os::unix::process::CommandExt;
+        let error = std::process::Command::new("/proc/self/exe")
+            .args(words)
+            .exec();
+        panic!("exec: {error}");
+    }
+
+    fn steps(&mut self, count: usize) {
+        let mut bytes = vec![0; count * Step::SIZE];
+        let mut from = &self.pipes[self.slot].orders.0;
+        from.read_exact(&mut bytes).expect("steps");
+        let mut answers = Vec::with_capacity(8 * count);
+        for bytes in bytes.chunks(Step::SIZE) {
+            let step = Step::from_bytes(bytes);
+            let result = match step.has(flag::THREAD) {
+                true => std::thread::scope(|scope| {
+                    let other = scope.spawn(|| self.step(&step));
+                    other.join().expect("a thread")
+                }),
+                false => self.step(&step),
+            };
+            let result = result.unwrap_or_else(|errno| i64::from(-errno.0));
+            answers.extend(result.to_ne_bytes());
+        }
+        self.answer(&answers);
+    }
+
+    fn file(&self, step: &Step) -> Result<&File> {
+        let file = self.files[usize::from(step.file)].as_ref();
+        file.ok_or(Errno::EBADF)
+    }
+
+    fn step(&mut self, step: &Step) -> Result<i64> {
+        match step.call {
+            Call::Open => {
+                let mut options = OpenOptions::new();
+                options.read(step.value != mode::WRITE_ONLY);
+                options.write(step.value != mode::READ_ONLY);
+                let file = options.open(DATA)?;
+                self.files[usize::from(step.file)] = Some(file);
+            }
+            Call::Close => self.files[usize::from(step.file)] = None,
+            Call::Duplicate => {
+                let copy = self.file(step)?.try_clone()?;
+                self.files[usize::from(step.value)] = Some(copy);
+            }
+            Call::Register => return self.register(step),
+            Call::Unregister => return self.unregister(step),
+            Call::Delete => return self.delete(step),
+            Call::Write => return self.write(step),
+            Call::Odd => return self.odd(step),
+            Call::Protect => self.second.protect(READ),
+            Call::Unprotect => self.second.protect(READ_WRITE),
+            Call::Unmap => self.second.unmap(),
+            Call::MapAgain => self.second.map_again(),
+            Call::Discard => self.second.advise(libc::MADV_DONTNEED)?,
+            Call::PageOut => {
+                let page = [&self.first, &self.second][usize::from(step.value)];
+                page.advise(libc::MADV_PAGEOUT)?;
+            }
+            Call::Flip => {
+                let page = match step.place < 32 {
+                    true => &self.first,
+                    false => &self.second,
+                };
+                let word = page.word(usize::from(step.place) % 32 * 4);
+                word.fetch_xor(1 << step.bit, Ordering::Relaxed);
+            }
+            Call::DropPrivileges => os::become_unprivileged(),
+        }
+        Ok(0)
+    }
+
+    /// An ioctl whose argument is at an address, as this or as a 32-bit program.
+    fn ioctl(&self, step: &Step, command: u64, argument: u64) -> Result<i32> {
+        let file = self.file(step)?;
+        match step.has(flag::COMPAT) {
+            // The size of a pointer is part of the number.
+            true => os::ioctl_32(
+                file,
+                (command ^ (8 << 16) ^ (4 << 16)) as u32,
+                argument as u32,
+            ),
+            false => os::ioctl(file, command, argument),
+        }
+    }
+
+    /// Puts a structure where an ioctl is told that it is, as far as there is memory.
+    fn put_argument(&self, argument: u64, bytes: &[u8]) {
+        let start = argument.max(ARGUMENTS);
+        let room = (EDGE - start) as usize;
+        let at = (start - ARGUMENTS) as usize;
+        self.arguments.put(at, &bytes[..bytes.len().min(room)]);
+    }
+
+    fn register(&self, step: &Step) -> Result<i64> {
+        use super::step::register::*;
+        let name = name_of(self.worker, step.name);
+        let text = match step.twist {
+            NAME_TOO_LONG => format!("{name} u32 {}", "x".repeat(512)),
+            UNKNOWN_TYPE => format!("{name} long a"),
+            NO_FIELD_NAME => format!("{name} u32 a; u32"),
+            TWO_SPACES => format!("{name} u32  a"),
+            NO_NAME => " u32 a".into(),
+            FLAGS_IN_NAME => format!("{name}:flag u32 a"),
+            _ => description(&name, step.fields, step.value & 1 != 0),
+        };
+        let mut text = text.into_bytes();
+        text.push(0);
+        self.arguments.put(NAME, &text);
+
+        let mut request = Register::new(address(step.place), ARGUMENTS + NAME as u64);
+        request.enable_bit = step.bit;
+        request.enable_size = if step.has(flag::WIDE) { 8 } else { 4 };
+        request.flags = u16::from(step.flags & (flag::PERSIST | flag::MULTI_FORMAT));
+        let mut argument = ARGUMENTS;
+        match step.twist {
+            LONGER => {
+                request.size = 32;
+                request.tail = vec![0; 4];
+            }
+            SHORT => request.size = 27,
+            SIZE_OF_ALL_ONES => request.size = u32::MAX,
+            LONGER_THAN_A_PAGE => request.size = 4097,
+            UNKNOWN_BYTES => {
+                request.size = 40;
+                request.tail = vec![0; 12];
+                request.tail[usize::from(step.bit) % 12] = 1;
+            }
+            UNKNOWN_FLAG => request.flags |= 4,
+            HIGHEST_FLAG => request.flags |= 0x8000,
+            WORD_OF_3_BYTES => request.enable_size = 3,
+            MISALIGNED => request.enable_addr += 2,
+            BIT_TOO_HIGH => request.enable_bit = request.enable_size * 8,
+            WORD_IN_THE_KERNEL => request.enable_addr = KERNEL,
+            NULL_ARGUMENT => argument = 0,
+            ARGUMENT_OVER_THE_EDGE => argument = EDGE - 12,
+            NAME_UNMAPPED => request.name_args = EDGE,
+            NAME_OVER_THE_EDGE => {
+                request.name_args = EDGE - 4;
+                self.arguments.put(PAGE - 4, b"st_f");
+            }
+            _ => {}
+        }
+        self.put_argument(argument, &request.bytes());
+        if step.twist == READ_ONLY_ARGUMENT {
+            self.arguments.protect(READ);
+        }
+        let result = self.ioctl(step, DIAG_IOCSREG, argument);
+        if step.twist == READ_ONLY_ARGUMENT {
+            self.arguments.protect(READ_WRITE);
+        }
+        let index = self.arguments.word(24).load(Ordering::Relaxed);
+        if result.is_err() && argument == ARGUMENTS && index != NO_INDEX {
+            panic!("a failed register wrote write_index");
+        }
+        result.map(|_| index.into())
+    }
+
+    fn unregister(&self, step: &Step) -> Result<i64> {
+        use super::step::unregister::*;
+        let mut request = Unregister::new(address(step.place), step.bit);
+        let mut argument = ARGUMENTS;
+        match step.twist {
+            LONGER => {
+                request.size = 20;
+                request.tail = vec![0; 4];
+            }
+            SHORT => request.size = 15,
+            LONGER_THAN_A_PAGE => request.size = 4097,
+            UNKNOWN_BYTES => {
+                request.size = 20;
+                request.tail = vec![0, 0, 1, 0];
+            }
+            RESERVED => request.reserved = 1,
+            RESERVED2 => request.reserved2 = 0x100,
+            WORD_IN_THE_KERNEL => request.disable_addr = KERNEL,
+            NULL_ARGUMENT => argument = 0,
+            ARGUMENT_OVER_THE_EDGE => argument = EDGE - 8,
+            _ => {}
+        }
+        self.put_argument(argument, &request.bytes());
+        self.ioctl(step, DIAG_IOCSUNREG, argument).map(i64::from)
+    }
+
+    fn delete(&self, step: &Step) -> Result<i64> {
+        use super::step::delete::*;
+        let mut text = name_of(self.worker, step.name).into_bytes();
+        let mut argument = ARGUMENTS + NAME as u64;
+        match step.twist {
+            NULL_ARGUMENT => argument = 0,
+            TOO_LONG => text.resize(600, b'x'),
+            UNKNOWN => text.push(b'_'),
+            OVER_THE_EDGE => {
+                argument = EDGE - 4;
+                self.arguments.put(PAGE - 4, b"st_f");
+            }
+            _ => {}
+        }
+        text.push(0);
+        self.arguments.put(NAME, &text);
+        let mut result = self.ioctl(step, DIAG_IOCSDEL, argument);
+        if step.has(flag::PATIENT) {
+            wait::comes(|| {
+                if result == Err(Errno::EBUSY) {
+                    result = self.ioctl(step, DIAG_IOCSDEL, argument);
+                }
+                result != Err(Errno::EBUSY)
+            });
+        }
+        result.map(i64::from)
+    }
+
+    fn write(&self, step: &Step) -> Result<i64> {
+        use super::step::write::*;
+        let file = self.file(step)?;
+        let payload = payload(step);
+        let index = match step.twist {
+            NEGATIVE_INDEX => [0xff; 4],
+            _ => u32::from(step.value).to_ne_bytes(),
+        };
+        let record = [&index[..], &payload].concat();
+        let at = record.as_ptr() as u64;
+        let length = record.len();
+        let whole = match step.twist {
+            PART_OF_AN_INDEX => os::write_from(file, at, usize::from(step.bit) % 3 + 1),
+            ALL_UNREADABLE => os::write_from(file, EDGE, length),
+            UNREADABLE => {
+                let parts = [(at, 4), (EDGE, payload.len().max(1))];
+                os::writev_from(file, &parts)
+            }
+            _ => match step.bit % 4 {
+                0 => os::write_from(file, at, length),
+                1 => os::writev_from(file, &[(at, 4), (at + 4, length - 4)]),
+                2 => os::writev_from(file, &[(at, 0), (at, 2), (at + 2, length - 2)]),
+                _ => {
+                    let cut = 4 + payload.len() / 2;
+                    let rest = at + cut as u64;
+                    os::writev_from(file, &[(at, cut), (rest, length - cut), (EDGE, 0)])
+                }
+            },
+        };
+        whole.map(|length| length as i64)
+    }
+
+    fn odd(&self, step: &Step) -> Result<i64> {
+        use super::step::odd;
+        let mut file = self.file(step)?;
+        match step.value {
+            odd::READ => Ok(file.read(&mut [0; 8])? as i64),
+            odd::SEEK => Ok(std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(0))? as i64),
+            odd::MMAP => Mapping::of_file(file, 1, READ, libc::MAP_SHARED).map(|_| 0),
+            odd::UNKNOWN_IOCTL => self.ioctl(step, DIAG_IOCSREG + 7, ARGUMENTS).map(i64::from),
+            odd::WRITE_AT_AN_OFFSET => Ok(file.write_at(&[0; 4], 8)? as i64),
+            other => panic!("no odd call {other}"),
+        }
+    }
+}
+
+/// What a write puts where it may put anything: with four bytes or more of it, no other's.
+fn filling(step: &Step) -> impl Iterator<Item = u8> + use<> {
+    let serial = step.serial.to_ne_bytes();
+    (0..).map(move |at| serial[at % 4] ^ (at / 4) as u8)
+}
+
+/// The payload of a write.
+pub fn payload(step: &Step) -> Vec<u8> {
+    use super::step::write::*;
+    let fields = &FIELDS[usize::from(step.fields)];
+    let mut payload: Vec<u8> = filling(step).take(fields.fixed).collect();
+    if let Some(location) = fields.location {
+        let letters = filling(step).map(|byte| b'a' + byte % 16);
+        let mut data: Vec<u8> = letters.take(usize::from(step.bit) / 4 + 1).collect();
+        if step.twist != NO_NUL {
+            *data.last_mut().expect("one byte at least") = 0;
+        }
+        let end = location.at + 4;
+        // Both count from before what they are counted from here: the first byte behind the fields.
+        let mut offset = match location.relative {
+            true => fields.fixed - end,
+            false => 8 + fields.fixed,
+        };
+        let mut size = data.len();
+        match step.twist {
+            OUTSIDE => size += 1,
+            EMPTY => size = 0,
+            IN_FRONT => (offset, size) = (0, 4),
+            _ => {}
+        }
+        payload[location.at..end]
+            .copy_from_slice(&crate::kit::abi::location(offset as u32, size as u32));
+        payload.extend(data);
+    }
+    match step.twist {
+        MORE => payload.extend(filling(step).take(100)),
+        TOO_MUCH => payload.resize(70_000, 7),
+        ONE_BYTE_LESS => payload.truncate(fields.fixed.saturating_sub(1)),
+        _ => {}
+    }
+    payload
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a process does next.
+
+use super::model::{Child, Key, Model, Page, Tracer};
+use super::step::*;
+use crate::kit::random::Random;
+
+/// Registrations of one process, more or less.
+const BITS: usize = 40;
+
+/// Generates steps for one worker.
+pub struct Gen<'a> {
+    pub random: &'a mut Random,
+    /// What ours is in, which says what is worth trying.
+    pub ours: &'a Model,
+    /// What the C implementation is in, when that is what runs: the same steps, and nothing that is
+    /// undefined there.
+    pub c: Option<&'a Model>,
+    pub slot: usize,
+    /// Mostly what is quick and makes no event.
+    pub rush: bool,
+}
+
+impl Gen<'_> {
+    fn child(&self) -> &Child {
+        self.ours.child(self.slot)
+    }
+
+    /// A step that both can predict.
+    pub fn step(&mut self) -> Step {
+        loop {
+            if let Some(mut step) = self.try_step() {
+                let threads = if self.rush { 1 } else { 20 };
+                if self.random.thousandths(threads) && self.may_be_in_thread(&step) {
+                    step.flags |= flag::THREAD;
+                }
+                return step;
+            }
+        }
+    }
+
+    fn may_be_in_thread(&self, step: &Step) -> bool {
+        // The privileges of a thread are its own; and the C implementation may know a process by the thread
+        // that was the first to register.
+        let may_register = self.c.is_none();
+        step.call != Call::DropPrivileges && (may_register || step.call != Call::Register)
+    }
+
+    fn try_step(&mut self) -> Option<Step> {
+        let child = self.child();
+        let open = child.files.iter().flatten().count();
+        let bits = child.bits.len();
+        // What a rush has less of.
+        let slow = |weight: usize| match self.rush {
+            true => weight.div_ceil(20),
+            false => weight,
+        };
+        let call = self.random.weighted(&[
+            (if open < 2 { 200 } else { slow(30) }, Call::Open),
+            (slow(if open > 1 { 25 } else { 5 }), Call::Close),
+            (slow(10), Call::Duplicate),
+            (if bits < BITS { 220 } else { 60 }, Call::Register),
+            (if bits < BITS { 120 } else { 220 }, Call::Unregister),
+            (slow(35), Call::Delete),
+            (400, Call::Write),
+            (25, Call::Odd),
+            (slow(12), Call::Protect),
+            (slow(20), Call::Unprotect),
+            (slow(8), Call::Unmap),
+            (slow(20), Call::MapAgain),
+            (slow(15), Call::Discard),
+            (slow(16), Call::PageOut),
+            (60, Call::Flip),
+            (1, Call::DropPrivileges),
+        ]);
+        let mut step = Step::new(call);
+        step.file = self.file();
+        match call {
+            Call::Open => {
+                step.file = self.random.byte_below(FILES as u8);
+                step.value = self.random.weighted(&[
+                    (20, mode::READ_WRITE),
+                    (2, mode::READ_ONLY),
+                    (3, mode::WRITE_ONLY),
+                ]);
+            }
+            Call::Duplicate => step.value = self.random.byte_below(FILES as u8),
+            Call::Register => self.register(&mut step)?,
+            Call::Unregister => self.unregister(&mut step),
+            Call::Delete => self.delete(&mut step)?,
+            Call::Write => self.write(&mut step)?,
+            Call::Odd => step.value = self.random.byte_below(odd::END),
+            Call::Flip => self.flip(&mut step)?,
+            Call::Close => {}
+            Call::PageOut => step.value = self.random.byte_below(2),
+            Call::Protect => self.only_if(self.child().page == Page::Writable)?,
+            Call::Unprotect => self.only_if(self.child().page == Page::ReadOnly)?,
+            Call::Unmap => self.only_if(self.child().page != Page::Unmapped)?,
+            Call::MapAgain => self.only_if(self.child().page == Page::Unmapped)?,
+            Call::Discard => self.only_if(self.child().page == Page::Writable)?,
+            Call::DropPrivileges => self.only_if(self.slot != 0 && self.child().is_root)?,
+        }
+        if call == Call::PageOut && step.value == 1 {
+            self.only_if(self.child().page != Page::Unmapped)?;
+        }
+        Some(step)
+    }
+
+    fn only_if(&self, possible: bool) -> Option<()> {
+        possible.then_some(())
+    }
+
+    /// Mostly one that is open.
+    fn file(&mut self) -> u8 {
+        let files = &self.child().files;
+        let open: Vec<u8> = (0..FILES as u8)
+            .filter(|file| files[usize::from(*file)].is_some())
+            .collect();
+        let any = self.random.byte_below(FILES as u8);
+        match self.random.thousandths(15) {
+            true => any,
+            false => self.random.one(&open).unwrap_or(any),
+        }
+    }
+
+    fn twist(&mut self, end: u8) -> u8 {
+        match self.random.thousandths(250) {
+            true => self.random.byte_below(end),
+            false => RIGHT,
+        }
+    }
+
+    fn ways(&mut self, step: &mut Step) {
+        if self.random.thousandths(60) {
+            step.flags |= flag::COMPAT;
+        }
+    }
+
+    /// A bit of a word, wide or not.
+    fn bit(&mut self, step: &mut Step) {
+        step.place = self.random.byte_below(PLACES as u8);
+        step.bit = self.random.byte_below(32);
+        if self.random.thousandths(300) {
+            step.flags |= flag::WIDE;
+            step.place &= !1;
+            step.bit = self.random.byte_below(64);
+        }
+    }
+
+    fn register(&mut self, step: &mut Step) -> Option<()> {
+        step.name = self.random.byte_below(NAMES as u8);
+        step.fields = self.random.byte_below(FIELDS.len() as u8);
+        step.value = self.random.byte_below(2);
+        step.twist = self.twist(register::END);
+        self.ways(step);
+        // It makes events without a name, and takes two spaces when they were one before.
+        let odd_in_c = matches!(step.twist, register::NO_NAME | register::TWO_SPACES);
+        self.only_if(!(self.c.is_some() && odd_in_c))?;
+        let is_multi = usize::from(step.name) >= FIRST_MULTI;
+        if is_multi {
+            step.flags |= flag::MULTI_FORMAT;
+        } else if self.random.thousandths(850) {
+            // Mostly the fields that it has.
+            let mut events = self.ours.events.iter();
+            if let Some(event) = events.find(|event| event.key.name == step.name) {
+                step.fields = event.key.fields;
+            }
+        }
+        if self.rush && self.random.thousandths(980) {
+            // One that exists.
+            let keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
+            if let Some(key) = self.random.one(&keys) {
+                (step.name, step.fields) = (key.name, key.fields);
+                step.flags &= !flag::MULTI_FORMAT;
+                if key.multi {
+                    step.flags |= flag::MULTI_FORMAT;
+                }
+            }
+        }
+        if self.random.thousandths(100) {
+            step.flags |= flag::PERSIST;
+        }
+        self.bit(step);
+        let known: Vec<(u8, u8)> = self.child().bits.keys().copied().collect();
+        if self.random.thousandths(40) {
+            // One that is taken.
+            (step.place, step.bit) = self.random.one(&known)?;
+            step.flags &= !flag::WIDE;
+            if step.bit >= 32 {
+                step.flags |= flag::WIDE;
+            }
+        } else if self.child().is_written(step.place, step.bit) {
+            // Two that write one bit are rare: it tells nothing from then on.
+            return self.random.thousandths(20).then_some(());
+        }
+        Some(())
+    }
+
+    fn unregister(&mut self, step: &mut Step) {
+        step.twist = self.twist(unregister::END);
+        self.ways(step);
+        self.bit(step);
+        step.flags &= !flag::WIDE;
+        let known: Vec<(u8, u8)> = self.child().bits.keys().copied().collect();
+        if !self.random.thousandths(100) {
+            if let Some(at) = self.random.one(&known) {
+                (step.place, step.bit) = at;
+            }
+        }
+    }
+
+    fn delete(&mut self, step: &mut Step) -> Option<()> {
+        step.name = self.random.byte_below(NAMES as u8);
+        step.twist = self.twist(delete::END);
+        self.ways(step);
+        // The C implementation deletes the formats that come before one that is in use.
+        let mixed = self.c.is_some_and(|c| c.is_mixed(step.name));
+        self.only_if(!mixed)
+    }
+
+    fn write(&mut self, step: &mut Step) -> Option<()> {
+        let known = self.ours.indices(self.slot, step.file);
+        step.value = self.random.byte_below(known.len() as u8 + 1);
+        if self.random.thousandths(900) {
+            // Rather one with a consumer.
+            let listened = |key: &Key| {
+                let at = self.ours.position(*key);
+                at.is_some_and(|at| !self.ours.events[at].tracers.is_empty())
+            };
+            let heard: Vec<u8> = (0..known.len())
+                .filter(|index| listened(&known[*index]))
+                .map(|index| index as u8)
+                .collect();
+            step.value = self.random.one(&heard).unwrap_or(step.value);
+        }
+        let key = known.get(usize::from(step.value)).copied();
+        step.fields = key.map_or(1, |key| key.fields);
+        step.bit = self.random.byte_below(255);
+        step.twist = self.twist(write::END);
+        if self.c.is_some() {
+            self.same_in_c(step, key)?;
+        }
+        let location = FIELDS[usize::from(step.fields)].location;
+        // What is in front of relative data is the fields, which is right.
+        if step.twist == write::IN_FRONT && location.is_some_and(|location| location.relative) {
+            step.twist = RIGHT;
+        }
+        Some(())
+    }
+
+    /// Only what the C implementation knows by the same number, and can do.
+    fn same_in_c(&self, step: &Step, key: Option<Key>) -> Option<()> {
+        let c = self.c?;
+        let theirs = c.indices(self.slot, step.file);
+        self.only_if(theirs.get(usize::from(step.value)).copied() == key)?;
+        // Reads what it should not.
+        self.only_if(!matches!(step.twist, write::EMPTY | write::IN_FRONT))?;
+        let event = key.and_then(|key| c.position(key)).map(|at| &c.events[at]);
+        let mut tracers = event.iter().flat_map(|event| &event.tracers);
+        match step.twist {
+            // Warns.
+            write::TOO_MUCH => {
+                self.only_if(!tracers.any(|tracer| matches!(tracer, Tracer::Perf(_))))
+            }
+            // Is checked only on the way to a buffer.
+            write::OUTSIDE | write::NO_NUL => {
+                self.only_if(tracers.any(|tracer| matches!(tracer, Tracer::Top | Tracer::Instance)))
+            }
+            _ => Some(()),
+        }
+    }
+
+    fn flip(&mut self, step: &mut Step) -> Option<()> {
+        step.place = self.random.byte_below(PLACES as u8);
+        step.bit = self.random.byte_below(32);
+        for model in [Some(self.ours), self.c].into_iter().flatten() {
+            let child = model.child(self.slot);
+            self.only_if(child.is_writable(step.place.into()))?;
+            self.only_if(!child.is_written(step.place, step.bit))?;
+        }
+        Some(())
+    }
+}

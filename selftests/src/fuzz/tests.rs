@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Short runs of the fuzzer: from the seeds that are kept in a list, from a new one, and with pages put out.
+
+use super::{listed, new_one, run, Options};
+use crate::harness::tests;
+use crate::kit::{machine, swap};
+
+tests!("fuzz":
+    fixed_seeds.limit(300),
+    a_new_seed.limit(120),
+    a_new_seed_with_pages_put_out.limit(120).swapping(),
+);
+
+fn run_one(seed: u64) {
+    let failures = run(&Options {
+        seed,
+        operations: machine::rounds(5_000) as u64,
+        workers: 0..2,
+        against_c: false,
+        rush: false,
+        some: false,
+        loud: false,
+    });
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+fn fixed_seeds() {
+    listed().into_iter().for_each(run_one);
+}
+
+fn run_a_new_one() {
+    let seed = new_one();
+    println!("  seed {seed:#x}");
+    run_one(seed);
+}
+
+fn a_new_seed() {
+    run_a_new_one();
+}
+
+fn a_new_seed_with_pages_put_out() {
+    let _swap = swap::Swap::new();
+    let before = swap::pages_out();
+    run_a_new_one();
+    assert!(swap::pages_out() > before, "no page was put out");
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is done beside the steps of processes: they begin and end, events are listened to, made and deleted.
+
+use super::{new_instance, Process, Sampler, Worker};
+use crate::fuzz::child::{order, CHILDREN};
+use crate::fuzz::model::{Key, Page, Tracer as Listener, PERFS};
+use crate::fuzz::step::*;
+use crate::kit::errno::Errno;
+use crate::kit::perf::{Perf, ANY_CPU};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{dynamic, machine, os, wait};
+use std::fs;
+use std::io::Write;
+
+/// Pages of a perf event's ring: for what one burst writes.
+const PAGES: usize = 16;
+
+impl Worker {
+    /// Does something else than a process does: makes, ends and changes them, and listens.
+    pub(super) fn op(&mut self) {
+        // It is soon back.
+        let instance = if self.instance.is_none() { 40 } else { 2 };
+        let op: fn(&mut Worker) = self.random.weighted(&[
+            (60, Worker::switch as fn(&mut Worker)),
+            (12, Worker::histogram),
+            (12, Worker::filter),
+            (16, Worker::perf),
+            (10, Worker::dynamic),
+            (6, Worker::list),
+            (10, Worker::records),
+            (14, Worker::fork),
+            (2, Worker::exec),
+            (10, Worker::end_one),
+            (instance, Worker::instance),
+        ]);
+        op(self);
+        self.look_at_all();
+    }
+
+    /// An event that exists, for ours and for C.
+    fn event(&mut self) -> Option<Key> {
+        let mut keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
+        if let Some(c) = &self.c {
+            keys.retain(|key| c.position(*key).is_some());
+        }
+        let key = self.random.one(&keys)?;
+        if self.is_going(key.name) {
+            self.wait_gone(key.name);
+        }
+        Some(key)
+    }
+
+    /// The directory of an event.
+    fn directory(&self, key: Key) -> String {
+        let name = name_of(self.number, key.name);
+        if !key.multi {
+            return name;
+        }
+        let events = self.model().events.iter();
+        let formats: Vec<Key> = events
+            .map(|event| event.key)
+            .filter(|one| one.name == key.name)
+            .collect();
+        let at = formats.iter().position(|one| *one == key);
+        tracefs::formats_of(&name)[at.expect("an event that exists")].clone()
+    }
+
+    /// Remembers the id of an event that is there.
+    fn know_id(&mut self, key: Key, directory: &str) {
+        let model = self.model();
+        let at = model.position(key).expect("an event that exists");
+        let serial = model.events[at].serial;
+        self.ids.insert(serial, tracefs::event_id(directory));
+    }
+
+    /// Writes a file of an event that attaches or detaches a listener.
+    fn attach(&mut self, key: Key, listener: Listener, file: &str, value: &str, on: bool) {
+        let directory = self.directory(key);
+        if on {
+            self.know_id(key, &directory);
+        }
+        let want = self.predict(|model| model.attach(key, listener, on));
+        let top = Tracer::top();
+        let tracer = match listener {
+            Listener::Top => &top,
+            _ => self.instance.as_ref().expect("an instance"),
+        };
+        // To truncate a file of triggers ends them all, and then the event may be gone.
+        let path = tracer.file(&directory, file);
+        let open = fs::OpenOptions::new().write(true).open(path);
+        let got = open.and_then(|mut file| file.write_all(value.as_bytes()));
+        let got = got.map_err(Errno::from);
+        self.tell_op(|| format!("{directory}/{file} of {listener:?}: {value} -> {got:?}"));
+        self.compare(file, got, want);
+    }
+
+    fn switch(&mut self) {
+        let Some(key) = self.event() else { return };
+        let on = self.random.thousandths(500);
+        if self.random.thousandths(200) {
+            self.page_out();
+        }
+        let listener = match self.random.thousandths(500) && self.instance.is_some() {
+            true => Listener::Instance,
+            false => Listener::Top,
+        };
+        self.attach(key, listener, "enable", if on { "1" } else { "0" }, on);
+    }
+
+    /// Has all processes put out their pages, where there is swap, and the kernel forget what it cached: the
+    /// bits that change next are not in memory.
+    fn page_out(&mut self) {
+        for slot in 0..CHILDREN {
+            if self.processes[slot].is_none() {
+                continue;
+            }
+            let pages = match self.model().child(slot).page {
+                Page::Unmapped => 1,
+                _ => 2,
+            };
+            let mut bytes = vec![order::STEPS, pages];
+            for value in 0..pages {
+                let step = Step {
+                    value,
+                    ..Step::new(Call::PageOut)
+                };
+                bytes.extend(step.bytes());
+            }
+            self.order(slot, &bytes);
+            let mut answers = vec![0; 8 * usize::from(pages)];
+            self.hear(slot, &mut answers);
+            self.compare("paging out", answers.iter().any(|byte| *byte != 0), false);
+        }
+        if self.random.thousandths(100) {
+            machine::drop_caches();
+        }
+        self.tell_op(|| "all pages out".into());
+    }
+
+    fn histogram(&mut self) {
+        let Some(key) = self.event() else { return };
+        if self.instance.is_none() {
+            return;
+        }
+        let at = self.ours.position(key).expect("it was just found");
+        let is_on = self.ours.events[at].tracers.contains(&Listener::Histogram);
+        let value = match is_on {
+            true => "!hist:keys=common_pid",
+            false => "hist:keys=common_pid",
+        };
+        self.attach(key, Listener::Histogram, "trigger", value, !is_on);
+    }
+
+    fn filter(&mut self) {
+        let Some(key) = self.event() else { return };
+        let Some(instance) = &self.instance else {
+            return;
+        };
+        let on = self.random.thousandths(300);
+        let directory = self.directory(key);
+        let value = if on { "common_pid == 0" } else { "0" };
+        let got = instance.set(&directory, "filter", value);
+        let want = self.predict(|model| {
+            let at = model.position(key).ok_or(Errno::ENOENT)?;
+            model.events[at].filtered = on;
+            Ok(())
+        });
+        self.tell_op(|| format!("{directory}/filter: {value} -> {got:?}"));
+        self.compare("filter", got, want);
+    }
+
+    fn perf(&mut self) {
+        let perf = self.random.below(PERFS);
+        if self.perfs[perf].is_some() {
+            self.close_perf(perf);
+            return;
+        }
+        let Some(key) = self.event() else { return };
+        let slot = self.slot();
+        let directory = self.directory(key);
+        self.know_id(key, &directory);
+        let pid = self.processes[slot].as_ref().expect("a process").pid;
+        let id = tracefs::event_id(&directory);
+        self.perfs[perf] = Some(Sampler {
+            perf: Perf::sample(id, pid, ANY_CPU, PAGES),
+            records: Vec::new(),
+        });
+        let want = self.predict(|model| model.open_perf(perf, key, slot));
+        self.tell_op(|| format!("perf {perf} of {key:?} in process {slot}"));
+        self.compare("perf", Ok(()), want);
+    }
+
+    /// Closes a perf event, if it is open, and compares what it took.
+    pub(super) fn close_perf(&mut self, perf: usize) {
+        let Some(Sampler {
+            perf: mut open,
+            mut records,
+        }) = self.perfs[perf].take()
+        else {
+            return;
+        };
+        records.extend(open.take());
+        let (count, lost) = (open.count(), open.lost);
+        drop(open);
+        let want = self.predict_records(|model| model.close_perf(perf).expect("it was open"));
+        self.tell_op(|| format!("close perf {perf}: {count}"));
+        self.compare("records that perf counted", count, want.len() as u64);
+        self.compare("records that perf lost", lost, 0);
+        self.compare_records("perf", &records, &want, 0);
+        self.compared += want.len() as u64;
+    }
+
+    /// A line of `dynamic_events`.
+    fn dynamic(&mut self) {
+        let name = self.random.byte_below(FIRST_MULTI as u8);
+        let fields = self.random.byte_below(FIELDS.len() as u8);
+        if self.is_going(name) {
+            self.wait_gone(name);
+        }
+        let key = Key {
+            name,
+            multi: false,
+            fields,
+        };
+        let text = description(&name_of(self.number, name), fields, false);
+        let kind = self.random.below(4);
+        let deletes = kind > 1;
+        if deletes {
+            // It may empty the buffer.
+            self.records();
+        }
+        let (line, want) = match kind {
+            0 => (format!("u:{text}"), self.predict(|model| model.make(key))),
+            1 => (
+                format!("u:{} u32 a; long x", name_of(self.number, name)),
+                self.predict(|model| model.make_nonsense(name)),
+            ),
+            2 => (
+                format!("-:{text}"),
+                self.predict(|model| model.unmake(name, fields)),
+            ),
+            _ => (
+                format!("-:{}", name_of(self.number, name)),
+                self.predict(|model| model.unmake(name, 0)),
+            ),
+        };
+        let run = || {
+            let mut got = dynamic::run(&line);
+            if want != Err(Errno::EBUSY) {
+                wait::comes(|| {
+                    if got == Err(Errno::EBUSY) {
+                        got = dynamic::run(&line);
+                    }
+                    got != Err(Errno::EBUSY)
+                });
+            }
+            got
+        };
+        let got = match deletes {
+            true => self.emptied.by(run),
+            false => run(),
+        };
+        if deletes && self.models().all(|model| model.going.is_empty()) {
+            // It was emptied, or did not need it; not again until another event goes.
+            self.models().for_each(|model| model.may_be_emptied = false);
+        }
+        self.tell_op(|| format!("dynamic_events: {line} -> {got:?}"));
+        self.compare("dynamic_events", got, want);
+    }
+
+    fn fork(&mut self) {
+        let Some(new) = (0..CHILDREN).find(|slot| self.processes[*slot].is_none()) else {
+            return;
+        };
+        let slot = self.slot();
+        self.order(slot, &[order::FORK, new as u8]);
+        let mut pid = [0; 8];
+        self.hear(slot, &mut pid);
+        let pid = i64::from_ne_bytes(pid);
+        assert!(pid > 0, "fork: {:?}", Errno(-pid as i32));
+        self.processes[new] = Some(Process::new(pid as i32));
+        self.predict(|model| model.fork(slot, new, pid as i32));
+        self.tell_op(|| format!("{slot} forks {new}"));
+    }
+
+    fn exec(&mut self) {
+        let slot = self.slot();
+        if !self.ours.child(slot).is_root {
+            // It might not be allowed to read the program.
+            return;
+        }
+        self.order(slot, &[order::EXEC, 0]);
+        self.hear(slot, &mut [0; 8]);
+        let process = self.processes[slot].as_mut().expect("a process");
+        process.memory = Process::memory(process.pid);
+        self.predict(|model| model.exec(slot));
+        self.tell_op(|| format!("{slot} executes a program"));
+    }
+
+    fn end_one(&mut self) {
+        let slot = self.slot();
+        if slot == 0 {
+            return;
+        }
+        let process = self.processes[slot].take().expect("a process");
+        let killed = self.random.thousandths(400);
+        match killed {
+            true => os::kill(process.pid, libc::SIGKILL).expect("kill"),
+            false => self.order(slot, &[order::EXIT, 0]),
+        }
+        match os::wait_for_end(process.pid, wait::limit()) {
+            Ok(true) | Err(Errno::ESRCH) => {}
+            other => panic!("process {slot} does not end: {other:?}"),
+        }
+        self.predict(|model| model.exit(slot));
+        self.tell_op(|| format!("{slot} ends, killed: {killed}"));
+    }
+
+    fn instance(&mut self) {
+        // What it took would go with it.
+        self.records();
+        match self.instance.take() {
+            Some(instance) => {
+                drop(instance);
+                self.predict(|model| model.remove_instance());
+                self.tell_op(|| "the instance goes".into());
+            }
+            None => {
+                self.instance = Some(new_instance(self.number));
+                self.predict(|model| model.has_instance = true);
+                self.tell_op(|| "the instance comes".into());
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The records that the worker's instance and its perf events took, compared with those that were written:
+//! which event, which process, each byte, and the order.
+
+use super::Worker;
+use crate::fuzz::model::Record;
+use crate::kit::memory::Mapping;
+use crate::kit::ring;
+use std::mem;
+use std::sync::atomic::Ordering;
+
+/// How often workers had the trace core empty the buffers of events that are gone: begun, and over.
+pub struct Emptied(Mapping);
+
+impl Emptied {
+    /// For this process and those that it forks.
+    pub fn new() -> Emptied {
+        Emptied(Mapping::shared(1))
+    }
+
+    fn begun(&self) -> u64 {
+        self.0.long(0).load(Ordering::SeqCst)
+    }
+
+    pub fn over(&self) -> u64 {
+        self.0.long(8).load(Ordering::SeqCst)
+    }
+
+    /// Does what empties them.
+    pub fn by<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.0.long(0).fetch_add(1, Ordering::SeqCst);
+        let result = run();
+        self.0.long(8).fetch_add(1, Ordering::SeqCst);
+        result
+    }
+}
+
+/// So many records are compared at once, at most: the buffer has room for them.
+pub const MOST: usize = 2000;
+
+impl Worker {
+    /// Compares the records that the instance took, and takes them out.
+    pub(super) fn records(&mut self) {
+        let Some(instance) = &self.instance else {
+            return;
+        };
+        let got = instance.take_all_records();
+        // This worker's processes wait, and no other writes to its instance.
+        assert_eq!(instance.total("entries"), 0, "records that cannot be read");
+        assert_eq!(instance.total("overrun"), 0, "records that had no room");
+        instance.control("trace", "");
+        let want = self.predict_records(|model| mem::take(&mut model.recorded));
+
+        // Of those that were written before a buffer was emptied some may be missing. No step is left that
+        // began before this one's end, so nothing that begins now matters.
+        let begun = self.emptied.begun();
+        let before = mem::take(&mut self.over_before);
+        assert_eq!(before.len(), want.len());
+        let unsure = match self.model().may_be_emptied {
+            true => before.partition_point(|over| *over < begun),
+            false => 0,
+        };
+        self.compare_records("the instance", &got, &want, unsure);
+        self.compared += want.len() as u64;
+        self.unsure += unsure as u64;
+        self.tell_op(|| format!("{} records in the instance", got.len()));
+    }
+
+    /// Predicts records. Counts where ours and C have other numbers of them.
+    pub(super) fn predict_records(
+        &mut self,
+        predict: impl Fn(&mut super::Model) -> Vec<Record>,
+    ) -> Vec<Record> {
+        let ours = predict(&mut self.ours);
+        match &mut self.c {
+            Some(c) => {
+                let theirs = predict(c);
+                self.differences += u64::from(ours.len() != theirs.len());
+                theirs
+            }
+            None => ours,
+        }
+    }
+
+    /// Panics unless `got` is what is wanted. Of the first `unsure` of those some may be missing.
+    #[track_caller]
+    pub(super) fn compare_records(
+        &self,
+        consumer: &str,
+        got: &[ring::Record],
+        want: &[Record],
+        unsure: usize,
+    ) {
+        // From the end, where none is missing.
+        let mut left = want.len();
+        for (at, record) in got.iter().enumerate().rev() {
+            loop {
+                let Some(next) = left.checked_sub(1) else {
+                    panic!(
+                        "{consumer}: record {at} of {} was not written there: {record:?}",
+                        got.len()
+                    );
+                };
+                left = next;
+                if self.is_same(record, &want[left]) {
+                    break;
+                }
+                assert!(
+                    left < unsure,
+                    "{consumer}: record {at} of {}: predicted {}: {:?} of {:?}, got {record:?}",
+                    got.len(),
+                    left,
+                    want[left],
+                    self.ids.get(&want[left].event),
+                );
+            }
+        }
+        assert!(
+            left <= unsure,
+            "{consumer}: {} records of {}: missing {:?}",
+            got.len(),
+            want.len(),
+            want[left - 1]
+        );
+    }
+
+    /// Is it the record, padded to whole words?
+    fn is_same(&self, got: &ring::Record, want: &Record) -> bool {
+        let payload = &got.bytes[8..];
+        let mut processes = self.processes.iter().flatten();
+        let by = match want.pid {
+            Some(pid) => got.pid == pid,
+            None => processes.all(|process| process.pid != got.pid),
+        };
+        by && self.ids.get(&want.event) == Some(&u64::from(got.kind))
+            && payload.starts_with(&want.payload)
+            && payload.len() < want.payload.len() + 8
+    }
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs tests, each in a process of its own, and tells what came of them.
+
+mod ktap;
+mod options;
+pub mod trouble;
+
+use crate::contract::Check;
+use crate::kit::machine::Log;
+use crate::kit::random::Random;
+use crate::kit::{dynamic, implementation, machine, module, os, swap, tracefs, wait};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+pub use ktap::Ktap;
+pub use options::{Options, USAGE};
+
+/// What must be there before a test runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// user_events, from a module or built in.
+    Events,
+    /// The same, and a machine that can swap. Left out where it cannot.
+    Swap,
+    /// The module's file, not loaded.
+    UnloadedModule,
+}
+
+/// A test: fails by panicking, by a signal or by taking too long.
+#[derive(Clone, Copy)]
+pub struct Test {
+    pub name: &'static str,
+    pub run: fn(),
+    pub needs: Needs,
+    /// A file without which the test makes no sense.
+    pub sign: Option<&'static str>,
+    /// Says what else the machine lacks for it.
+    pub lacking: fn() -> Option<String>,
+    pub limit: Duration,
+}
+
+impl Test {
+    /// A test of the ABI.
+    pub const fn new(name: &'static str, run: fn()) -> Test {
+        Test {
+            name,
+            run,
+            needs: Needs::Events,
+            sign: None,
+            lacking: || None,
+            limit: Duration::from_secs(120),
+        }
+    }
+
+    /// A test of loading and unloading.
+    pub const fn of_loading(name: &'static str, run: fn()) -> Test {
+        Test {
+            needs: Needs::UnloadedModule,
+            ..Test::new(name, run)
+        }
+    }
+
+    /// The same test, for machines that can swap.
+    pub const fn swapping(self) -> Test {
+        Test {
+            needs: Needs::Swap,
+            ..self
+        }
+    }
+
+    /// The same test, for machines that have a file: what a feature of the kernel shows.
+    pub const fn where_there_is(self, file: &'static str) -> Test {
+        Test {
+            sign: Some(file),
+            ..self
+        }
+    }
+
+    /// The same test, for machines of which this function says that they lack nothing for it.
+    pub const fn unless(self, lacking: fn() -> Option<String>) -> Test {
+        Test { lacking, ..self }
+    }
+
+    /// Why the test cannot be run here, if it cannot.
+    pub fn obstacle(&self) -> Option<String> {
+        if self.needs == Needs::Swap && !swap::is_possible() {
+            return Some("this machine cannot swap".into());
+        }
+        if let Some(sign) = self.sign.filter(|sign| !Path::new(sign).exists()) {
+            return Some(format!("this kernel has no {sign}"));
+        }
+        (self.lacking)()
+    }
+
+    /// The same test, allowed to take longer.
+    pub const fn limit(self, seconds: u64) -> Test {
+        Test {
+            limit: Duration::from_secs(seconds),
+            ..self
+        }
+    }
+}
+
+static FIRST_FAILURE: AtomicBool = AtomicBool::new(false);
+
+/// Says that nothing is run after the first test that fails: it need not be waited for what that has left.
+pub fn end_with_first_failure() {
+    FIRST_FAILURE.store(true, Ordering::Relaxed);
+}
+
+static LONG: AtomicBool = AtomicBool::new(false);
+
+/// Lets tests that can be long be so.
+pub fn be_long() {
+    LONG.store(true, Ordering::Relaxed);
+}
+
+/// Is there time for more than is needed in every run?
+pub fn is_long() -> bool {
+    LONG.load(Ordering::Relaxed)
+}
+
+/// How many rounds or seconds the user wants of what goes on and on; 0 if that was not said.
+static TIMES: AtomicUsize = AtomicUsize::new(0);
+
+/// Says how many rounds or seconds there are to be of what goes on and on.
+pub fn set_times(times: usize) {
+    TIMES.store(times, Ordering::Relaxed);
+}
+
+/// How many: so many if it is to take little time, or so many if there is time.
+pub fn times(short: usize, long: usize) -> usize {
+    match TIMES.load(Ordering::Relaxed) {
+        0 if is_long() => long,
+        0 => short,
+        times => times,
+    }
+}
+
+/// The seed of what goes on and on.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// Sets that seed, which is 0 otherwise.
+pub fn set_seed(seed: u64) {
+    SEED.store(seed, Ordering::Relaxed);
+}
+
+/// The random numbers of user `number`, below 1000.
+pub fn random(number: u64) -> Random {
+    Random::new(
+        SEED.load(Ordering::Relaxed)
+            .wrapping_mul(1000)
+            .wrapping_add(number),
+    )
+}
+
+/// Makes the table of a file's tests: the function's name, after the subject, is the test's name.
+macro_rules! tests {
+    ($subject:literal: $($name:ident $(.$more:ident($($value:expr)?))*),* $(,)?) => {
+        pub const TESTS: &[$crate::harness::Test] = &[$(
+            $crate::harness::Test::new(concat!($subject, "::", stringify!($name)), $name)
+                $(.$more($($value)?))*
+        ),*];
+    };
+}
+pub(crate) use tests;
+
+/// Runs one test. `Ok` says what time it took, if that is worth a word; `Err` says why it failed.
+pub fn run(test: &Test, log: &mut Log) -> Result<String, String> {
+    let start = Instant::now();
+    run_alone(&test.run, test.needs, test.limit, log)?;
+    Ok(match start.elapsed().as_secs() {
+        0 => String::new(),
+        seconds => format!("{seconds} s"),
+    })
+}
+
+/// Runs one check of the contract. `Ok` has nothing to say; `Err` says why it failed.
+pub fn run_check(check: &Check, log: &mut Log) -> Result<String, String> {
+    // The C implementation lets go of each event some time after its last user.
+    let seconds = match implementation::is_c() {
+        true => 600,
+        false => 120,
+    };
+    let limit = Duration::from_secs(seconds);
+    run_alone(&check.run, Needs::Events, limit, log).map(|()| String::new())
+}
+
+fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Result<(), String> {
+    if needs == Needs::UnloadedModule && module::is_loaded() {
+        return Err("the module is already loaded".into());
+    }
+    log.take();
+    let limit = (limit * machine::slowness()).min(wait::limit_of_a_test());
+
+    let mut result = run_in_child(run, limit);
+    if result.is_err() && FIRST_FAILURE.load(Ordering::Relaxed) {
+        if module::is_loaded() {
+            let _ = panic::catch_unwind(|| {
+                tracefs::detach_everything();
+                tracefs::delete_everything();
+            });
+        }
+        return result;
+    }
+    let tidy = match needs {
+        Needs::Events | Needs::Swap => settle_events(),
+        Needs::UnloadedModule => settle_module(),
+    };
+    if result.is_ok() {
+        result = tidy;
+    }
+    if result.is_ok() {
+        result = settle_pins();
+    }
+    if result.is_ok() {
+        result = judge_log(needs, log.take());
+    }
+    result
+}
+
+/// How it begins what is said of a test that took too long.
+pub const TOOK_OVER: &str = "took over";
+
+fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
+    let (mut from_test, to_us) = os::pipe().expect("pipe");
+    std::io::stdout().flush().expect("flush");
+    let pid = match os::fork().expect("fork") {
+        0 => {
+            os::own_group();
+            report_panics_to(to_us);
+            let result = panic::catch_unwind(AssertUnwindSafe(run));
+            os::exit_now(if result.is_ok() { 0 } else { 1 });
+        }
+        pid => pid,
+    };
+    drop(to_us);
+
+    let ended = os::wait_for_end(pid, limit).expect("wait for a test");
+    // The test and whatever it started.
+    let _ = os::kill(-pid, libc::SIGKILL);
+    let _ = os::kill(pid, libc::SIGKILL);
+    let (_, status) = os::wait(pid, 0).expect("wait for a test");
+    // Those whose parents did not wait for them have nothing else to say how they ended.
+    let mut crashed = Vec::new();
+    while let Ok((orphan, status)) = os::wait(-1, 0) {
+        if CRASHES.contains(&(status & 127)) {
+            crashed.push(format!("process {orphan} ended by signal {}", status & 127));
+        }
+    }
+
+    let mut why = String::new();
+    os::set_nonblocking(&from_test);
+    let mut bytes = Vec::new();
+    let _ = from_test.read_to_end(&mut bytes);
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        why.push_str(line.trim());
+        why.push(' ');
+    }
+    why.push_str(&crashed.join(", "));
+    let why = why.trim_end();
+    match (ended, status) {
+        (true, 0) if why.is_empty() => Ok(()),
+        // A process or a thread that it started, and whose end it did not look at.
+        (true, 0) => Err(format!("it passed, but beside it: {why}")),
+        (true, _) if !why.is_empty() => Err(why.to_string()),
+        (true, _) => Err(format!("ended by signal {}", status & 127)),
+        (false, _) => Err(format!("{TOOK_OVER} {} s {why}", limit.as_secs())),
+    }
+}
+
+/// Signals by which a process ends that has met what it did not foresee.
+const CRASHES: [i32; 6] = [
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+];
+
+/// Sends the first panic of this process, and of those it forks, up the pipe.
+fn report_panics_to(pipe: File) {
+    os::set_nonblocking(&pipe);
+    assert!(pipe.as_raw_fd() > 2);
+    let pipe = Mutex::new(Some(pipe));
+    panic::set_hook(Box::new(move |info| {
+        let Some(mut pipe) = pipe.lock().ok().and_then(|mut pipe| pipe.take()) else {
+            return;
+        };
+        let payload = info.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(|text| text.as_str()));
+        let place = info
+            .location()
+            .map(|place| format!("{}:{}", place.file(), place.line()));
+        let place = place.unwrap_or_default();
+        let text = format!("{place}: {}\n", text.unwrap_or("panic"));
+        let _ = pipe.write_all(text.as_bytes());
+    }));
+}
+
+/// A test must leave no event behind: with its process, all that keeps them is gone. What one test
+/// left for good is not held against the next.
+fn settle_events() -> Result<(), String> {
+    static STUCK: AtomicUsize = AtomicUsize::new(0);
+    let settles = || wait::comes(|| tracefs::count_of_events() <= STUCK.load(Ordering::Relaxed));
+    if settles() {
+        return Ok(());
+    }
+    let lines = dynamic::user_lines();
+    tracefs::detach_everything();
+    tracefs::delete_everything();
+    if !settles() {
+        STUCK.store(tracefs::count_of_events(), Ordering::Relaxed);
+    }
+    Err(format!("left behind: {}", lines.join(", ")))
+}
+
+/// No page of user memory may stay pinned. What one test left so is not held against the next.
+fn settle_pins() -> Result<(), String> {
+    static STUCK: AtomicI64 = AtomicI64::new(0);
+    let stuck = STUCK.load(Ordering::Relaxed);
+    if wait::comes(|| machine::pinned_pages() == stuck) {
+        return Ok(());
+    }
+    let pinned = machine::pinned_pages();
+    STUCK.store(pinned, Ordering::Relaxed);
+    Err(format!("{} pages stay pinned", pinned - stuck))
+}
+
+fn settle_module() -> Result<(), String> {
+    if !module::is_loaded() {
+        return Ok(());
+    }
+    tracefs::detach_everything();
+    let unloaded = wait::comes(|| module::unload().is_ok() || !module::is_loaded());
+    Err(if unloaded {
+        "left the module loaded"
+    } else {
+        "the module cannot be unloaded"
+    }
+    .into())
+}
+
+/// The kernel must have had nothing to say, but for load and unload. When an address space with
+/// wrong counters of its pages ends, it says "BUG: Bad rss-counter state".
+fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
+    if let Some(line) = trouble::first(&lines) {
+        return Err(format!("the kernel said: {line}"));
+    }
+    if module::is_given() && !implementation::is_c() && needs != Needs::UnloadedModule {
+        let said = module::said(lines);
+        let allowed = ["loaded", "unloaded"].map(|word| format!("{}: {word}", module::NAME));
+        if let Some(line) = said.iter().find(|line| !allowed.contains(line)) {
+            return Err(format!("the module said: {line}"));
+        }
+    }
+    Ok(())
+}

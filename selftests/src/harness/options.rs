@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The words of the command line.
+
+use crate::harness;
+use crate::kit::{implementation, module, random, wait};
+
+pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE] [--against-c]
+                 [--all | --left-out FILE] [--list]
+                 [--long] [--times N] [--seed N] [--first-failure] [--wait SECONDS]
+                 [--skip NAME-SUBSTRING]...
+                 [NAME-SUBSTRING...]
+
+  --module FILE   the module to test, not loaded yet; without it the kernel's
+                  own user_events are tested, and loading is not
+  --failing-module FILE  the module built with USER_EVENTS_FAIL_LOAD=y, of which a
+                  step of loading can be made to fail
+  --against-c     the running kernel has the C implementation: run the checks
+                  of the contract, expect exactly those marked as better than C
+                  to fail, each in the way that is marked, and say what happened.
+                  The module, if there is one, must refuse to be loaded there
+  --all           a test that cannot be run on this machine is a failure
+  --left-out FILE the same, but for those that FILE names, a line each: and one
+                  of these that can be run is a failure, too
+  --skip PART     leave out the tests that have this in their name
+  --list          only say which tests there are
+  --long          test for longer where more can be seen by that
+  --times N       so many rounds, or seconds, of what goes on and on
+  --seed N        the seed of what is random in that (0)
+  --first-failure end with the first test that fails
+  --wait SECONDS  how long anything is waited for (40), and a test at most eight
+                  times as long
+
+Runs the tests whose names contain one of the substrings, or all. Prints KTAP;
+exit status 1 if any failed. Run it as root, in a virtual machine.";
+
+/// What is asked for.
+#[derive(Default)]
+pub struct Options {
+    /// The only tests that may be skipped, by their names; any, if this is not there.
+    pub left_out: Option<Vec<String>>,
+    pub list: bool,
+    pub first_failure: bool,
+    wanted: Vec<String>,
+    skipped: Vec<String>,
+}
+
+impl Options {
+    /// Reads the words; some of them set what the harness and the kit go by.
+    pub fn read(words: Vec<String>) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let mut value = |what: &str| words.next().ok_or(format!("{word} takes {what}"));
+            match word.as_str() {
+                "--module" => module::set_path(value("a file")?),
+                "--failing-module" => module::set_failing_path(value("a file")?),
+                "--skip" => options.skipped.push(value("a part of a name")?),
+                "--all" => options.left_out = Some(Vec::new()),
+                "--left-out" => options.left_out = Some(names_in(&value("a file")?)?),
+                "--list" => options.list = true,
+                "--against-c" => implementation::set_c(),
+                "--long" => harness::be_long(),
+                "--times" => harness::set_times(number(&word, value("a number")?)? as usize),
+                "--seed" => harness::set_seed(number(&word, value("a number")?)?),
+                "--first-failure" => {
+                    options.first_failure = true;
+                    harness::end_with_first_failure();
+                }
+                "--wait" => wait::set_limit(number(&word, value("a number of seconds")?)?),
+                "--help" | "-h" => return Err(String::new()),
+                option if option.starts_with('-') => return Err(format!("no option {option}")),
+                name => options.wanted.push(name.into()),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Is a test of this name to be run?
+    pub fn wants(&self, name: &str) -> bool {
+        let has = |parts: &[String]| parts.iter().any(|part| name.contains(part));
+        (self.wanted.is_empty() || has(&self.wanted)) && !has(&self.skipped)
+    }
+
+    /// What is asked for and not there, among the names of all tests: a part of a name, or a test to be left out.
+    pub fn unknown(&self, names: &[&str]) -> Option<String> {
+        let parts = self.wanted.iter().chain(&self.skipped);
+        let mut missing = parts.filter(|part| !names.iter().any(|name| name.contains(*part)));
+        let left_out = self.left_out.iter().flatten();
+        let mut no_test = left_out.filter(|name| !names.contains(&name.as_str()));
+        match (missing.next(), no_test.next()) {
+            (Some(part), _) => Some(format!("no test has {part} in its name: see --list")),
+            (_, Some(name)) => Some(format!("no test to be left out is called {name}")),
+            (None, None) => None,
+        }
+    }
+}
+
+fn number(word: &str, value: String) -> Result<u64, String> {
+    random::number(&value).ok_or(format!("{word} takes a number"))
+}
+
+/// The names in a file, a line each. Lines that begin with `#` are comments.
+fn names_in(file: &str) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let lines = text.lines().map(str::trim);
+    let names = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(names.map(String::from).collect())
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What in the kernel's log is trouble beside a test. `kernel-log` has the rules, by which the log of a whole run is judged,
+//! too.
+
+use crate::kit::{faults, implementation, module};
+use kernel_log::Allowed;
+
+/// What is pardoned beside a test on the running kernel.
+fn allowed() -> Allowed {
+    Allowed {
+        injected_faults: faults::are_known(),
+        c_implementation: implementation::is_c() || !module::is_given(),
+    }
+}
+
+/// The first line that says that something is wrong, of those that a test brought about. What is still to come of a
+/// report of a race, the check of the whole log sees.
+pub fn first(lines: &[String]) -> Option<&String> {
+    let found = kernel_log::unwelcome(lines, allowed());
+    found.first().and_then(|&at| lines.get(at))
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! eBPF attached to an event, through the system call itself: programs written down instruction by
+//! instruction, and a map of counters that they add to.
+
+use crate::kit::errno::Result;
+use crate::kit::os;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+/// Commands of the system call.
+const BPF_MAP_CREATE: i32 = 0;
+const BPF_MAP_LOOKUP_ELEM: i32 = 1;
+const BPF_PROG_LOAD: i32 = 5;
+const BPF_OBJ_GET_INFO_BY_FD: i32 = 15;
+const BPF_TASK_FD_QUERY: i32 = 20;
+const BPF_LINK_CREATE: i32 = 28;
+
+const BPF_MAP_TYPE_ARRAY: u32 = 2;
+/// The type of programs that trace events take.
+pub const TRACEPOINT: u32 = 5;
+/// The type of programs that kprobes take.
+pub const KPROBE: u32 = 2;
+const BPF_PERF_EVENT: u32 = 41;
+const BPF_PERF_EVENT_TRACEPOINT: u32 = 5;
+const BPF_FD_TYPE_TRACEPOINT: u32 = 1;
+
+/// Functions that programs call.
+pub const MAP_LOOKUP_ELEM: i32 = 1;
+pub const GET_SMP_PROCESSOR_ID: i32 = 8;
+pub const GET_CURRENT_PID_TGID: i32 = 14;
+pub const PROBE_READ_KERNEL: i32 = 113;
+pub const GET_ATTACH_COOKIE: i32 = 174;
+
+/// One instruction: code, destination and source register, offset, constant.
+pub type Instruction = (u8, u8, u8, i16, i32);
+
+/// The frame pointer's register. A program's stack lies below; its context comes in register 1.
+pub const FRAME: u8 = 10;
+
+/// `to = value`
+pub const fn set(to: u8, value: i32) -> Instruction {
+    (0xb7, to, 0, 0, value)
+}
+
+/// `to = from`
+pub const fn copy(to: u8, from: u8) -> Instruction {
+    (0xbf, to, from, 0, 0)
+}
+
+/// `to += value`
+pub const fn add(to: u8, value: i32) -> Instruction {
+    (0x07, to, 0, 0, value)
+}
+
+/// `to += from`
+pub const fn add_register(to: u8, from: u8) -> Instruction {
+    (0x0f, to, from, 0, 0)
+}
+
+/// `to &= value`
+pub const fn and(to: u8, value: i32) -> Instruction {
+    (0x57, to, 0, 0, value)
+}
+
+/// `to = *(u32 *)(from + offset)`
+pub const fn load_u32(to: u8, from: u8, offset: i16) -> Instruction {
+    (0x61, to, from, offset, 0)
+}
+
+/// `to = *(u64 *)(from + offset)`
+pub const fn load_u64(to: u8, from: u8, offset: i16) -> Instruction {
+    (0x79, to, from, offset, 0)
+}
+
+/// `*(u64 *)to += from`, at once
+const fn add_to_memory(to: u8, from: u8) -> Instruction {
+    (0xdb, to, from, 0, 0)
+}
+
+/// Skips `count` instructions if `register > value`.
+pub const fn skip_if_greater(register: u8, value: i32, count: i16) -> Instruction {
+    (0x25, register, 0, count, value)
+}
+
+/// Calls one of the kernel's functions.
+pub const fn call(function: i32) -> Instruction {
+    (0x85, 0, 0, 0, function)
+}
+
+/// Ends the program; register 0 is what it returns.
+pub const EXIT: Instruction = (0x95, 0, 0, 0, 0);
+
+/// `return value`
+pub const fn give(value: i32) -> [Instruction; 2] {
+    [set(0, value), EXIT]
+}
+
+/// The arguments of a command, which the kernel may write to: 64 bits each, or two of 32 together.
+struct Arguments(Vec<u64>);
+
+impl Arguments {
+    fn call(&mut self, command: i32) -> Result<i32> {
+        os::bpf(command, &mut self.0)
+    }
+}
+
+const fn two(low: u32, high: u32) -> u64 {
+    low as u64 | ((high as u64) << 32)
+}
+
+fn fd(file: &File) -> u32 {
+    file.as_raw_fd() as u32
+}
+
+/// An array of counters that programs and this process share.
+pub struct Counters(File);
+
+impl Counters {
+    /// So many counters, all zero.
+    pub fn new(count: u32) -> Counters {
+        let mut arguments = Arguments(vec![two(BPF_MAP_TYPE_ARRAY, 4), two(8, count), 0]);
+        Counters(os::bpf_file(BPF_MAP_CREATE, &mut arguments.0).expect("make a map"))
+    }
+
+    /// What a counter is now.
+    pub fn get(&self, counter: u32) -> u64 {
+        let (key, mut value) = (counter, 0u64);
+        let mut arguments = Arguments(vec![
+            two(fd(&self.0), 0),
+            &raw const key as u64,
+            &raw mut value as u64,
+            0,
+        ]);
+        arguments
+            .call(BPF_MAP_LOOKUP_ELEM)
+            .expect("look a counter up");
+        value
+    }
+
+    /// What all counters are now.
+    pub fn all(&self, count: u32) -> Vec<u64> {
+        (0..count).map(|counter| self.get(counter)).collect()
+    }
+
+    /// Instructions that add register 8 to the counter whose number is in register 7. They leave
+    /// registers 6 to 9 as they were.
+    pub fn add(&self) -> Vec<Instruction> {
+        let map = self.0.as_raw_fd();
+        vec![
+            (0x63, FRAME, 7, -4, 0), // *(u32 *)(frame - 4) = r7
+            copy(2, FRAME),
+            add(2, -4),
+            (0x18, 1, 1, 0, map), // r1 = the map: two instructions
+            (0, 0, 0, 0, 0),
+            call(MAP_LOOKUP_ELEM),
+            (0x15, 0, 0, 1, 0), // skip one if r0 == 0
+            add_to_memory(0, 8),
+        ]
+    }
+}
+
+/// A program that the kernel has verified.
+pub struct Program(File);
+
+impl Program {
+    /// Loads one. `kind` says what it can be attached to.
+    #[track_caller]
+    pub fn load(kind: u32, instructions: &[Instruction]) -> Program {
+        let code = instructions.iter().map(|&(code, to, from, offset, value)| {
+            let [low, high] = offset.to_le_bytes();
+            let [a, b, c, d] = value.to_le_bytes();
+            u64::from_le_bytes([code, to | (from << 4), low, high, a, b, c, d])
+        });
+        let code: Vec<u64> = code.collect();
+        let mut log = vec![0u8; 1 << 16];
+        let mut arguments = Arguments(vec![
+            two(kind, code.len() as u32),
+            code.as_ptr() as u64,
+            c"GPL".as_ptr() as u64,
+            two(1, log.len() as u32),
+            log.as_mut_ptr() as u64,
+            0,
+        ]);
+        let file = os::bpf_file(BPF_PROG_LOAD, &mut arguments.0);
+        Program(file.unwrap_or_else(|errno| panic!("load a program: {errno:?}: {}", text(&log))))
+    }
+
+    /// A program for trace events; its context is in register 6 at the start.
+    #[track_caller]
+    pub fn new(parts: &[&[Instruction]]) -> Program {
+        let start = [copy(6, 1)];
+        let instructions = [&start[..], &parts.concat()].concat();
+        Program::load(TRACEPOINT, &instructions)
+    }
+
+    /// Counts in counter 0 how often it runs, and returns `result`.
+    pub fn counting(counters: &Counters, result: i32) -> Program {
+        Program::new(&[&[set(7, 0), set(8, 1)], &counters.add(), &give(result)])
+    }
+
+    /// Its descriptor's number.
+    pub fn number(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+/// A program linked to a perf event. It is detached when dropped.
+pub struct Link(File);
+
+impl Link {
+    /// Links them. The program can ask for the cookie.
+    pub fn new(program: &Program, perf: &File, cookie: u64) -> Result<Link> {
+        let mut arguments = Arguments(vec![
+            two(fd(&program.0), fd(perf)),
+            two(BPF_PERF_EVENT, 0),
+            cookie,
+            0,
+            0,
+            0,
+        ]);
+        os::bpf_file(BPF_LINK_CREATE, &mut arguments.0).map(Link)
+    }
+
+    /// The name of the tracepoint, as the kernel tells it in lists of links.
+    pub fn tracepoint(&self) -> String {
+        let mut name = [0u8; 64];
+        // struct bpf_link_info: type and id, program, then of a perf event its kind, and the name's
+        // address and length.
+        let mut info = vec![0u64; 8];
+        info[3] = name.as_mut_ptr() as u64;
+        info[4] = name.len() as u64;
+        let size = 8 * info.len() as u32;
+        let mut arguments = Arguments(vec![two(fd(&self.0), size), info.as_mut_ptr() as u64]);
+        arguments
+            .call(BPF_OBJ_GET_INFO_BY_FD)
+            .expect("ask about a link");
+        assert_eq!(info[2] as u32, BPF_PERF_EVENT_TRACEPOINT);
+        text(&name)
+    }
+}
+
+/// The name of the tracepoint to whose perf event a program is attached, as the kernel tells those
+/// that look at a process's descriptors.
+pub fn tracepoint_of(perf: &File) -> String {
+    let mut name = [0u8; 64];
+    let mut arguments = Arguments(vec![
+        two(std::process::id(), fd(perf)),
+        two(0, name.len() as u32),
+        name.as_mut_ptr() as u64,
+        0,
+        0,
+        0,
+    ]);
+    arguments
+        .call(BPF_TASK_FD_QUERY)
+        .expect("ask about a descriptor");
+    assert_eq!((arguments.0[3] >> 32) as u32, BPF_FD_TYPE_TRACEPOINT);
+    text(&name)
+}
+
+fn text(bytes: &[u8]) -> String {
+    let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What other processes do while one waits for its memory: none of it may wait, too.
+//!
+//! Each op is done by a task of its own. One that hangs in the kernel may be beyond SIGKILL; it is
+//! left behind, and goes when the memory comes.
+
+use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
+use crate::kit::child::{self, Child};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::fork_tree::{end, serve, tell, toggle};
+use crate::kit::latency::Latencies;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::status::Status;
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{dynamic, machine, os};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long an op may take: a thousand times as long as it does.
+fn limit() -> Duration {
+    Duration::from_secs(10) * machine::slowness()
+}
+
+/// How many milliseconds half of the ops may take beside a few processes that wait for their memory.
+const MOST_OF_A_DEED: u64 = 700;
+
+/// What was done, and what was not.
+#[derive(Default)]
+pub struct Ops {
+    late: Vec<String>,
+    times: Latencies,
+    longest: Duration,
+    longest_op: String,
+}
+
+impl Ops {
+    /// Forks a task that runs `run`, and waits until it has ended, but not for long.
+    pub fn has(&mut self, op: &str, run: impl FnOnce()) {
+        let start = Instant::now();
+        let pid = os::fork().expect("fork");
+        if pid == 0 {
+            let result = catch_unwind(AssertUnwindSafe(run));
+            os::exit_now(if result.is_ok() { 0 } else { 1 });
+        }
+        if !os::wait_for_end(pid, limit()).expect("wait for a bystander") {
+            self.late.push(op.into());
+            let _ = os::kill(pid, libc::SIGKILL);
+            return;
+        }
+        let took = start.elapsed();
+        let (_, status) = os::wait(pid, 0).expect("wait for a bystander");
+        if status != 0 {
+            self.late.push(format!("{op} (status {status})"));
+        }
+        self.times.add(took);
+        if took > self.longest {
+            self.longest = took;
+            self.longest_op = op.into();
+        }
+    }
+
+    /// Panics if something was not done, or not in time, once `let_go` has ended what may be in its way.
+    #[track_caller]
+    pub fn judge(&self, let_go: impl FnOnce()) {
+        if !self.late.is_empty() {
+            let_go();
+            panic!("held up: {}", self.late.join("; "));
+        }
+    }
+}
+
+/// Processes that have registered what they use before others begin to wait.
+pub struct Bystanders {
+    /// What they share with the processes that wait.
+    event: String,
+    children: Vec<Child>,
+    /// The same, to be forked. A fork that hangs takes it along.
+    parent: Child,
+    /// Has registered another event, and nothing else.
+    other: Vec<Child>,
+    /// Have one event each, and leave. None after the first time.
+    leaving: Option<[Child; 3]>,
+    /// Those that have left, or hang at it, in the same order: reaped with the others.
+    left: Option<[Child; 3]>,
+    pub ops: Ops,
+}
+
+const OTHER: &str = "st_by_other";
+const LEAVING: [&str; 3] = ["exit", "exec", "killed"];
+
+/// A process that registers an event, and then does as it is told.
+fn serving(name: &str) -> Child {
+    let mut child = child::fork(|line| {
+        let event = Event::new(&format!("{name} u32 a"));
+        line.say("registered");
+        serve(line, &event);
+    });
+    child.line.hear("registered");
+    child
+}
+
+/// A process that registers an event, and then leaves as it is told.
+fn leaving(how: &str) -> Child {
+    let mut child = child::fork(|line| {
+        let _event = Event::new(&format!("st_by_{how} u32 a"));
+        line.say("registered");
+        match line.listen().as_str() {
+            "exit" => {}
+            "exec" => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
+            word => panic!("told to {word}"),
+        }
+    });
+    child.line.hear("registered");
+    child
+}
+
+impl Bystanders {
+    /// Of processes that wait for their memory and have registered `event`.
+    ///
+    /// The caller must have registered nothing, and have no memory mapped that is waited for: its
+    /// children do the ops.
+    pub fn new(event: &str) -> Bystanders {
+        Bystanders {
+            event: event.into(),
+            children: vec![serving(event), serving(event)],
+            parent: serving(event),
+            other: vec![serving(OTHER)],
+            leaving: Some(LEAVING.map(leaving)),
+            left: None,
+            ops: Ops::default(),
+        }
+    }
+
+    /// Does everything. How that went, [`Ops::judge`] tells. Leaves the event disabled.
+    pub fn carry_on(&mut self) {
+        let Bystanders {
+            event,
+            children,
+            parent,
+            other,
+            leaving,
+            left,
+            ops,
+        } = self;
+        let (event, parent) = (event.as_str(), std::slice::from_mut(parent));
+        let top = Tracer::top();
+
+        for (event, children) in [(event, &mut *children), (OTHER, other)] {
+            ops.has(&format!("ftrace attaches to {event}"), || top.enable(event));
+            ops.has(&format!("bits of {event} are set"), || {
+                tell(children, "set")
+            });
+            ops.has(&format!("ftrace leaves {event}"), || top.disable(event));
+            ops.has(&format!("bits of {event} are cleared"), || {
+                tell(children, "clear");
+            });
+            ops.has(&format!("perf attaches to {event} and leaves"), || {
+                let perf = Perf::open(tracefs::event_id(event), SELF, ANY_CPU).unwrap();
+                tell(children, "set");
+                drop(perf);
+                tell(children, "clear");
+            });
+            ops.has(&format!("dropped pages get their bits of {event}"), || {
+                tell(children, "drop");
+                top.enable(event);
+                tell(children, "set");
+                top.disable(event);
+                tell(children, "clear");
+            });
+            ops.has(&format!("{event} is unregistered and registered"), || {
+                tell(children, "unregister");
+                tell(children, "register");
+                tell(children, "register second");
+            });
+            ops.has(&format!("new bits follow {event}"), || {
+                top.enable(event);
+                tell(children, "second set");
+                top.disable(event);
+                tell(children, "second clear");
+                tell(children, "unregister second");
+            });
+        }
+
+        ops.has("a process registers for the first time", || {
+            let first = Event::new("st_by_first u32 a");
+            toggle(&first, &mut []);
+            assert_eq!(first.unregister(), Ok(()));
+            assert!(Command::new("true").status().expect("spawn").success());
+        });
+        ops.has("its event goes", || wait_gone("st_by_first"));
+        ops.has("a process registers this event for the first time", || {
+            toggle(&Event::new(&format!("{event} u32 a")), &mut []);
+        });
+
+        if let Some([mut exiting, mut executing, killed]) = leaving.take() {
+            ops.has("a registered process exits", || {
+                exiting.line.say("exit");
+                wait_gone("st_by_exit");
+            });
+            ops.has("a registered process executes a program", || {
+                executing.line.say("exec");
+                wait_gone("st_by_exec");
+            });
+            ops.has("a registered process is killed", || {
+                os::kill(killed.pid, libc::SIGKILL).expect("kill");
+                wait_gone("st_by_killed");
+            });
+            *left = Some([exiting, executing, killed]);
+        }
+
+        ops.has("events are made and deleted", || {
+            dynamic::run("u:st_by_line u32 a").expect("make an event");
+            assert_eq!(Data::open().delete("st_by_line"), Ok(()));
+            dynamic::run("u:st_by_line u32 b").expect("make an event");
+            assert_eq!(dynamic::run("-:st_by_line"), Ok(()));
+        });
+        ops.has("the lists of events are read", || {
+            assert!(Status::now().names().contains(&event));
+            assert!(!dynamic::user_lines().is_empty());
+            fs::read_to_string(PROFILE).expect("read the profile");
+        });
+        ops.has("the list of registrations is read", || {
+            let text = fs::read_to_string(REGISTRATIONS).expect("read the listing");
+            assert!(text.contains(event), "{text}");
+        });
+
+        // At last, as it holds up all that is asked of them later.
+        ops.has("a registered process is forked", || tell(parent, "fork"));
+        ops.has("its child's bits follow", || {
+            top.enable(event);
+            tell(parent, "set");
+            top.disable(event);
+            tell(parent, "clear");
+        });
+    }
+}
+
+impl Bystanders {
+    /// Says how long it took, and ends all processes. Nothing is waited for any more by now. Half of
+    /// the ops must have been done within `most` milliseconds.
+    #[track_caller]
+    pub fn end_within(self, most: u64) {
+        let Ops {
+            times, longest_op, ..
+        } = &self.ops;
+        let what = format!("{} ops beside it, the longest: {longest_op}", times.count());
+        times.judge(&what, most);
+        let children = self.children.into_iter().chain([self.parent]);
+        end(children.chain(self.other).collect());
+        if let Some([exited, executing, killed]) = self.left {
+            exited.join();
+            // It lives on as another program.
+            executing.kill();
+            killed.kill();
+        }
+    }
+    /// The same, beside a few.
+    #[track_caller]
+    pub fn end(self) {
+        self.end_within(MOST_OF_A_DEED);
+    }
+}

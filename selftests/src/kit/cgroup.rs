@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Control groups, to see and to limit what memory the kernel uses for a process.
+
+use crate::kit::child::{self, Child};
+use crate::kit::event::Event;
+use crate::kit::{fork_tree, wait};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// There where the kernel has control groups.
+pub const SIGN: &str = "/proc/cgroups";
+
+/// Where the hierarchy is mounted, by the system or else by us.
+fn root() -> PathBuf {
+    let mounts = fs::read_to_string("/proc/mounts").expect("/proc/mounts");
+    let mounted = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == "cgroup2").then(|| PathBuf::from(place))
+    });
+    mounted.unwrap_or_else(|| {
+        let place = Path::new("/tmp/selftests.cgroup");
+        fs::create_dir_all(place).expect("a place for cgroups");
+        let mounted = Command::new("mount")
+            .args(["-t", "cgroup2", "none"])
+            .arg(place)
+            .status();
+        assert!(mounted.expect("mount").success(), "mount cgroup2");
+        place.into()
+    })
+}
+
+/// Has the kernel kill others than this process when there is no memory.
+pub fn be_spared() {
+    fs::write("/proc/self/oom_score_adj", "-1000").expect("oom_score_adj");
+}
+
+/// A group that accounts memory; removed when dropped.
+pub struct Cgroup {
+    dir: PathBuf,
+}
+
+impl Cgroup {
+    /// A new one without processes.
+    pub fn new(name: &str) -> Cgroup {
+        let root = root();
+        fs::write(root.join("cgroup.subtree_control"), "+memory").expect("account memory");
+        let dir = root.join(name);
+        fs::create_dir(&dir).expect("make a cgroup");
+        Cgroup { dir }
+    }
+
+    /// Sets a file of the group.
+    pub fn set(&self, file: &str, value: &str) {
+        fs::write(self.dir.join(file), value)
+            .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
+    }
+
+    /// Forks a process that is in the group, is spared when there is no memory, and serves.
+    pub fn fork(&self, event: &Event) -> Child {
+        let mut child = child::fork(|line| {
+            self.enter();
+            be_spared();
+            line.say("entered");
+            fork_tree::serve(line, event);
+        });
+        child.line.hear("entered");
+        child
+    }
+
+    /// Moves the calling process in.
+    pub fn enter(&self) {
+        self.set("cgroup.procs", "0");
+    }
+
+    /// Moves the calling process out of its group.
+    pub fn leave() {
+        fs::write(root().join("cgroup.procs"), "0").expect("leave a cgroup");
+    }
+
+    /// Has the kernel take so many bytes of memory from the group, where there are as many that can be.
+    pub fn reclaim(&self, bytes: usize) {
+        let _ = fs::write(self.dir.join("memory.reclaim"), bytes.to_string());
+    }
+
+    /// A line of one of the group's files that are lists of numbers.
+    pub fn number(&self, file: &str, key: &str) -> i64 {
+        let text = fs::read_to_string(self.dir.join(file)).expect("a file of the cgroup");
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        let value = line.unwrap_or_else(|| panic!("{key} in {file}"));
+        value.parse().expect("a number")
+    }
+
+    /// Bytes of small objects that the kernel has for the group's processes.
+    pub fn slab(&self) -> i64 {
+        self.number("memory.stat", "slab")
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Processes that have just been reaped may still count.
+        wait::comes(|| fs::remove_dir(&self.dir).is_ok());
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Thousands of processes, each of which has registered a bit in a page of its own.
+
+use crate::harness;
+use crate::kit::abi::Data;
+use crate::kit::child::{self, Child, Line};
+use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::userfault::{Guard, Userfault};
+use crate::kit::{fuse, machine, os, wait};
+use std::fs::File;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+/// How many processes a crowd has, unless the user says how many: more than a work queue of the kernel
+/// has workers.
+pub fn thousands() -> usize {
+    harness::times(2000, 2000) / machine::slowness() as usize
+}
+
+/// Where the processes have their bits.
+#[derive(Clone, Copy)]
+pub enum Memory {
+    /// In pages of a file that a server has, mapped with MAP_SHARED or MAP_PRIVATE. What is missing is
+    /// read page by page.
+    Served(i32),
+    /// In pages that are missing once they have registered, and whose faults are not answered.
+    Guarded,
+}
+
+/// What all of them can be told to do at once.
+#[derive(Clone, Copy)]
+pub enum Op {
+    /// To write to their pages.
+    Use = 1,
+    /// To drop them.
+    Forget = 2,
+}
+
+/// The processes, forked by one that does nothing else.
+pub struct Crowd {
+    parent: Child,
+    board: Mapping,
+    count: usize,
+}
+
+/// Changes when there is something to do; the lower bits say what.
+fn order(board: &Mapping) -> &AtomicU32 {
+    board.word(0)
+}
+
+/// How often something was done, or begun where it is to wait.
+fn done(board: &Mapping) -> &AtomicU32 {
+    board.word(64)
+}
+
+fn register(data: &Data, text: &str, pages: &Mapping, offset: usize) {
+    let address = pages.address() + offset as u64;
+    data.register_text(text, address, 0).expect("register");
+}
+
+/// Does what it is told with the page at an offset.
+fn obey(board: &Mapping, pages: &Mapping, offset: usize) {
+    done(board).fetch_add(1, SeqCst);
+    let mut last = 0;
+    loop {
+        os::wait_while(order(board), last);
+        let now = order(board).load(SeqCst);
+        if now == last {
+            continue;
+        }
+        last = now;
+        done(board).fetch_add(1, SeqCst);
+        if now & 3 == Op::Use as u32 {
+            pages.word(offset + 64).store(1, SeqCst);
+        } else {
+            let dropped = pages.advise_part(offset, PAGE, libc::MADV_DONTNEED);
+            dropped.expect("MADV_DONTNEED");
+        }
+    }
+}
+
+fn be_parent(line: &mut Line, board: &Mapping, text: &str, memory: Memory, count: usize) {
+    let data = Data::open();
+    let (file, pages) = match memory {
+        Memory::Served(sharing) => {
+            let file = File::options().read(true).write(true).open(fuse::path(0));
+            let file = file.expect("open a file");
+            let pages = Mapping::of_file(&file, count, READ_WRITE, sharing).expect("mmap");
+            pages.advise(libc::MADV_RANDOM).unwrap();
+            // Not one by one when they register.
+            std::io::copy(&mut &file, &mut std::io::sink()).expect("read a file");
+            (Some(file), Some(pages))
+        }
+        Memory::Guarded => (None, None),
+    };
+    let mut pids = Vec::new();
+    for number in 0..count {
+        match os::fork().expect("fork") {
+            0 => {
+                let _ = catch_unwind(|| match &pages {
+                    Some(pages) => {
+                        register(&data, text, pages, number * PAGE);
+                        obey(board, pages, number * PAGE);
+                    }
+                    None => {
+                        let page = Mapping::kept(1);
+                        register(&data, text, &page, 0);
+                        let faults = Userfault::new();
+                        faults.guard(&page, Guard::Missing);
+                        obey(board, &page, 0);
+                    }
+                });
+                os::exit_now(1);
+            }
+            pid => pids.push(pid),
+        }
+    }
+    loop {
+        let word = line.listen();
+        match word.as_str() {
+            "write back" => os::start_writeback(file.as_ref().expect("a file")),
+            "pids" => {
+                let pids: Vec<_> = pids.iter().map(|pid| pid.to_string()).collect();
+                line.say(&pids.join(" "));
+                continue;
+            }
+            "kill" => {
+                for &pid in &pids {
+                    os::kill(pid, libc::SIGKILL).expect("kill");
+                }
+            }
+            "reap" => {
+                for pid in pids.drain(..) {
+                    // Each did as it was told until it was killed.
+                    assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
+                }
+            }
+            word => panic!("told to {word}"),
+        }
+        line.say(&word);
+    }
+}
+
+impl Crowd {
+    /// Has so many processes register an event, with the first word of their page each. The caller
+    /// must have registered nothing.
+    pub fn gather(text: &str, memory: Memory, count: usize) -> Crowd {
+        let board = Mapping::shared(1);
+        let parent = child::fork(|line| be_parent(line, &board, text, memory, count));
+        let crowd = Crowd {
+            parent,
+            board,
+            count,
+        };
+        crowd.wait_done();
+        crowd
+    }
+
+    /// Waits until all have done what they were told to do last, or begun.
+    #[track_caller]
+    pub fn wait_done(&self) {
+        let now = || done(&self.board).load(SeqCst);
+        // So many take their time: it is too long if nothing happens meanwhile.
+        let mut last = now();
+        while last != self.count as u32 {
+            wait::until("one more process of a crowd", || now() != last);
+            last = now();
+        }
+    }
+
+    /// Has all do something.
+    pub fn begin(&self, op: Op) {
+        done(&self.board).store(0, SeqCst);
+        let order = order(&self.board);
+        let next = (order.load(SeqCst) | 3) + 1;
+        order.store(next | op as u32, SeqCst);
+        os::wake_all(order);
+    }
+
+    #[track_caller]
+    fn tell(&mut self, word: &str) {
+        self.parent.line.say(word);
+        self.parent.line.hear(word);
+    }
+
+    /// Has the pages that are dirty written back.
+    #[track_caller]
+    pub fn write_back(&mut self) {
+        self.tell("write back");
+    }
+
+    /// The processes.
+    pub fn pids(&mut self) -> Vec<i32> {
+        self.parent.line.say("pids");
+        let pids = self.parent.line.listen();
+        pids.split(' ').map(|pid| pid.parse().unwrap()).collect()
+    }
+
+    /// Kills all.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        self.tell("kill");
+    }
+
+    /// Waits until all are gone that were killed.
+    #[track_caller]
+    pub fn reap(mut self) {
+        self.tell("reap");
+        self.parent.kill();
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What most tests start from: one registered event, its bit and an open file.
+
+use crate::kit::abi::{Data, REGISTRATIONS};
+use crate::kit::errno::Result;
+use crate::kit::memory::Mapping;
+use crate::kit::tracefs::Tracer;
+use crate::kit::{child, dynamic, implementation, tracefs, wait};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// An event that this process registered with bit 0 of a 32-bit word, alone on its page.
+///
+/// It is not unregistered when dropped, and its memory stays: the end of the process ends both.
+pub struct Event {
+    pub name: String,
+    pub data: Data,
+    pub page: Mapping,
+    pub index: u32,
+}
+
+impl Event {
+    /// Opens a file, and registers the event that the text describes.
+    pub fn new(text: &str) -> Event {
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        let index = data.register_text(text, page.address(), 0);
+        let index = index.unwrap_or_else(|errno| panic!("register {text:?}: {errno:?}"));
+        Event {
+            name: text.split(' ').next().unwrap().into(),
+            data,
+            page,
+            index,
+        }
+    }
+
+    /// Writes a record of it.
+    pub fn write(&self, payload: &[u8]) -> Result<usize> {
+        self.data.write(self.index, payload)
+    }
+
+    /// Is the bit set?
+    pub fn bit(&self) -> bool {
+        self.page.word(0).load(Ordering::Relaxed) & 1 != 0
+    }
+
+    /// Waits until the bit is set.
+    #[track_caller]
+    pub fn wait_set(&self) {
+        wait::until("the enable bit to be set", || self.bit());
+    }
+
+    /// Waits until the bit is clear.
+    #[track_caller]
+    pub fn wait_clear(&self) {
+        wait::until("the enable bit to be cleared", || !self.bit());
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        tracefs::event_id(&self.name)
+    }
+
+    /// Unregisters the bit.
+    pub fn unregister(&self) -> Result<()> {
+        self.data.unregister_bit(self.page.address(), 0)
+    }
+}
+
+/// The main job once, in a process of its own: registers an event of this name, attaches ftrace, writes and detaches it.
+#[track_caller]
+pub fn use_in_child(name: &str) {
+    let user = child::fork(|_| {
+        let event = Event::new(&format!("{name} u32 a"));
+        let top = Tracer::top();
+        top.enable(name);
+        event.wait_set();
+        assert_eq!(event.write(&[1; 4]), Ok(8));
+        top.disable(name);
+        event.wait_clear();
+        assert_eq!(event.unregister(), Ok(()));
+    });
+    user.join();
+}
+
+/// Is a bit of a process listed as still to be written?
+pub fn is_due(pid: i32) -> bool {
+    let pid = pid.to_string();
+    let text = std::fs::read_to_string(REGISTRATIONS).expect("read the listing");
+    let is_due = |line: &str| line.split(' ').nth(1) == Some(&pid) && line.ends_with(" repair");
+    text.lines().any(is_due)
+}
+
+/// Waits until no event of this name is left.
+#[track_caller]
+pub fn wait_gone(name: &str) {
+    wait::until(&format!("the event {name} to go"), || {
+        !tracefs::event_exists(name)
+    });
+    // The C implementation takes its files away first, and its line after that.
+    if implementation::is_c() {
+        let line = format!("u:{name}");
+        let is_its = |shown: &String| shown.split(' ').next() == Some(&line);
+        wait::until("its line to go", || {
+            !dynamic::user_lines().iter().any(is_its)
+        });
+    }
+}
+
+/// It is there now, and still is after anything that was about to remove it would have.
+#[track_caller]
+pub fn stays(name: &str) {
+    // Looks often for a while: it cannot show that an event stays, but when one goes by mistake
+    // it does so within milliseconds.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert!(tracefs::event_exists(name), "{name} went while it was used");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Writes a record for each value of an event's only field, four bytes.
+pub fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
+    for value in values {
+        assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
+    }
+}
+
+/// The event's values of `a`, its only field, in the trace.
+pub fn values(tracer: &Tracer, event: &Event) -> Vec<u32> {
+    let lines = tracer.lines(&event.name).into_iter();
+    lines
+        .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())
+        .collect()
+}

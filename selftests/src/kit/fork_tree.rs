@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes that inherit a registration by fork, and do and see with it what they are told.
+
+use crate::kit::child::{self, Child, Line};
+use crate::kit::event::Event;
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait;
+use std::sync::atomic::Ordering;
+
+/// A second bit, beside the one that an [`Event`] begins with, for what is registered later.
+const SECOND: u8 = 1;
+
+/// Registers a bit for an event whose description is `NAME u32 a`.
+#[track_caller]
+fn register(event: &Event, bit: u8) {
+    let text = format!("{} u32 a", event.name);
+    let index = event.data.register_text(&text, event.page.address(), bit);
+    assert_eq!(index, Ok(event.index));
+}
+
+/// Does one thing with a process's own registrations.
+#[track_caller]
+pub fn obey(word: &str, event: &Event) {
+    let second = || event.page.word(0).load(Ordering::Relaxed) & (1 << SECOND) != 0;
+    match word {
+        "set" => event.wait_set(),
+        "clear" => event.wait_clear(),
+        "second set" => wait::until("the second bit to be set", second),
+        "second clear" => wait::until("the second bit to be cleared", || !second()),
+        "register" => register(event, 0),
+        "register second" => register(event, SECOND),
+        "unregister" => event.unregister().expect("unregister"),
+        "unregister second" => {
+            let address = event.page.address();
+            let result = event.data.unregister_bit(address, SECOND);
+            result.expect("unregister the second bit");
+        }
+        "drop" => event
+            .page
+            .advise(libc::MADV_DONTNEED)
+            .expect("MADV_DONTNEED"),
+        word => panic!("told to {word}"),
+    }
+}
+
+/// In a child: does what it is told about an event that was registered before the fork, and says
+/// so when it is done. `fork` makes it fork a child, to which it passes on all that it is told.
+pub fn serve(line: &mut Line, event: &Event) {
+    let mut next: Option<Child> = None;
+    loop {
+        let word = line.listen();
+        if let Some(next) = &mut next {
+            next.line.say(&word);
+            next.line.hear(&word);
+        }
+        match word.as_str() {
+            "fork" if next.is_none() => next = Some(child::fork(|line| serve(line, event))),
+            "fork" | "end" => {}
+            word => obey(word, event),
+        }
+        line.say(&word);
+        if word == "end" {
+            if let Some(next) = next {
+                next.join();
+            }
+            return;
+        }
+    }
+}
+
+/// Forks a child that serves.
+pub fn fork(event: &Event) -> Child {
+    child::fork(|line| serve(line, event))
+}
+
+/// Tells all children, and waits until they have done it.
+#[track_caller]
+pub fn tell(children: &mut [Child], word: &str) {
+    children.iter_mut().for_each(|child| child.line.say(word));
+    children.iter_mut().for_each(|child| child.line.hear(word));
+}
+
+/// Tells all children to end, and waits until they have.
+#[track_caller]
+pub fn end(mut children: Vec<Child>) {
+    tell(&mut children, "end");
+    children.into_iter().for_each(|child| child.join());
+}
+
+/// Attaches and detaches ftrace, which the bit of this process and those of all children follow.
+#[track_caller]
+pub fn toggle(event: &Event, children: &mut [Child]) {
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    tell(children, "set");
+    top.disable(&event.name);
+    event.wait_clear();
+    tell(children, "clear");
+}

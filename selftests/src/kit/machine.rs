@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the machine says of itself: memory in use, modules, the kernel's log.
+
+use crate::kit::errno::Errno;
+use crate::kit::wait;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Is a module of this name loaded, loading or unloading?
+pub fn module_is_there(name: &str) -> bool {
+    users_of_module(name).is_some()
+}
+
+/// How many use the module of this name, if it is there.
+pub fn users_of_module(name: &str) -> Option<u32> {
+    let modules = fs::read_to_string("/proc/modules").expect("/proc/modules");
+    let mut lines = modules.lines().map(|line| line.split(' '));
+    let mut words = lines.find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
+    Some(words.nth(1)?.parse().expect("users of a module"))
+}
+
+/// The kernel does not report tasks that sleep for long in a way that no signal ends. It does again
+/// when this is dropped.
+pub struct LongSleep {
+    timeout: Option<String>,
+}
+
+const HUNG_TASK_TIMEOUT: &str = "/proc/sys/kernel/hung_task_timeout_secs";
+
+impl LongSleep {
+    /// Allows it.
+    pub fn allowed() -> LongSleep {
+        let timeout = fs::read_to_string(HUNG_TASK_TIMEOUT).ok();
+        let _ = fs::write(HUNG_TASK_TIMEOUT, "0");
+        LongSleep { timeout }
+    }
+}
+
+impl Drop for LongSleep {
+    fn drop(&mut self) {
+        if let Some(timeout) = &self.timeout {
+            let _ = fs::write(HUNG_TASK_TIMEOUT, timeout.trim());
+        }
+    }
+}
+
+/// How many times longer than elsewhere everything may take: a kernel that watches its locks and its
+/// memory is slow.
+pub fn slowness() -> u32 {
+    match Path::new("/proc/lockdep_stats").exists() {
+        true => 4,
+        false => 1,
+    }
+}
+
+/// How many rounds there are of what is done `many` times: half of them where everything is slow, as a kernel
+/// that watches finds in few of them what another shows in many; a third where a test may take less time than is usual.
+pub fn rounds(many: usize) -> usize {
+    match slowness() {
+        _ if wait::limit_of_a_test() != Duration::MAX => many / 3,
+        1 => many,
+        _ => many / 2,
+    }
+}
+
+/// Has the kernel let go of objects that are free, but counted: KASAN keeps them for a while to see whether
+/// they are still used.
+pub fn forget_free_objects() {
+    let caches = fs::read_dir("/sys/kernel/slab").into_iter().flatten();
+    for cache in caches.filter_map(Result::ok) {
+        // Some kernels do not have it, and then do not need it.
+        let _ = fs::write(cache.path().join("shrink"), "1");
+    }
+}
+
+/// Of each slab cache the name, the objects in use, and the size of one.
+fn slab_caches() -> Vec<(String, i64, i64)> {
+    let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
+    let lines = text.lines().skip(2).map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words[at].parse().unwrap();
+        (words[0].to_string(), number(1), number(3))
+    });
+    lines.collect()
+}
+
+/// Objects in use, by slab cache.
+pub fn slab_objects() -> BTreeMap<String, i64> {
+    let caches = slab_caches().into_iter();
+    caches.map(|(name, count, _)| (name, count)).collect()
+}
+
+/// Bytes of the objects in use, by slab cache.
+pub fn slab_bytes() -> BTreeMap<String, i64> {
+    let caches = slab_caches().into_iter();
+    (caches.map(|(name, count, size)| (name, count * size))).collect()
+}
+
+/// The lines of /proc/vmallocinfo that are of memory in use, without addresses.
+pub fn vmalloc_areas() -> Vec<String> {
+    let text = fs::read_to_string("/proc/vmallocinfo").expect("/proc/vmallocinfo");
+    let lines = text.lines().map(|line| line.split_once(' ').unwrap().1);
+    // What was freed stays listed until the kernel next flushes address translations.
+    let lines = lines.filter(|line| !line.contains("unpurged"));
+    lines.map(String::from).collect()
+}
+
+/// A line of /proc/meminfo, in kB.
+pub fn meminfo(key: &str) -> i64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let value = line.unwrap_or_else(|| panic!("{key} in /proc/meminfo"));
+    value.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Pages of objects that are too large for a slab cache: slab that no cache has.
+pub fn large_object_pages() -> i64 {
+    let text = fs::read_to_string("/proc/slabinfo").expect("/proc/slabinfo");
+    let of_caches = text.lines().skip(2).map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| -> i64 { words[at].parse().unwrap() };
+        // Pages in a slab, and slabs.
+        number(5) * number(14)
+    });
+    // Each CPU counts for itself, and now and then adds that up.
+    let _ = fs::read("/proc/sys/vm/stat_refresh");
+    meminfo("Slab") / 4 - of_caches.sum::<i64>()
+}
+
+/// Pages in use that the kernel does not count as something else, such as those that it has asked for one by one.
+pub fn other_pages() -> i64 {
+    let _ = fs::read("/proc/sys/vm/stat_refresh");
+    let used = meminfo("MemTotal") - meminfo("MemFree");
+    let counted = [
+        "Active",
+        "Inactive",
+        "Unevictable",
+        "Slab",
+        "PageTables",
+        "Percpu",
+        "VmallocUsed",
+    ];
+    let counted: i64 = counted.into_iter().map(meminfo).sum();
+    // Free as well, but kept by a CPU.
+    let zones = fs::read_to_string("/proc/zoneinfo").expect("/proc/zoneinfo");
+    let words = zones.lines().map(str::trim);
+    let kept = words.filter_map(|line| line.strip_prefix("count:")?.trim().parse::<i64>().ok());
+    (used - counted) / 4 - kept.sum::<i64>()
+}
+
+/// Pages of user memory that are pinned, as by a kernel that writes an enable bit. Of several
+/// counters that are read one by one, so it may be wrong while something is being pinned.
+pub fn pinned_pages() -> i64 {
+    let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
+    let count = |key: &str| -> i64 {
+        let value = text.lines().find_map(|line| line.strip_prefix(key));
+        value.map_or(0, |value| value.trim().parse().unwrap())
+    };
+    count("nr_foll_pin_acquired ") - count("nr_foll_pin_released ")
+}
+
+/// Drops the caches that would hide what is in use, and gives half-empty slabs back.
+pub fn drop_caches() {
+    fs::write("/proc/sys/vm/drop_caches", "3").expect("drop_caches");
+    for entry in fs::read_dir("/sys/kernel/slab")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let _ = fs::write(entry.path().join("shrink"), "1");
+    }
+}
+
+/// A reader of the kernel's log, from when it was opened.
+pub struct Log {
+    file: File,
+}
+
+impl Log {
+    /// Starts at the end of what is there.
+    pub fn from_now() -> Log {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/kmsg");
+        let mut file = file.expect("open /dev/kmsg");
+        file.seek(SeekFrom::End(0)).expect("seek in /dev/kmsg");
+        Log { file }
+    }
+
+    /// The lines that came since.
+    pub fn take(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut buffer = [0; 8192];
+        loop {
+            match self.file.read(&mut buffer).map_err(Errno::from) {
+                Ok(length) => {
+                    let text = String::from_utf8_lossy(&buffer[..length]);
+                    lines.push(kernel_log::kmsg_text(&text).to_string());
+                }
+                Err(Errno::EAGAIN) => return lines,
+                // EPIPE: overwritten before it was read; what is left follows.
+                Err(Errno(libc::EPIPE)) => lines.push(kernel_log::LOST.to_string()),
+                Err(errno) => panic!("read /dev/kmsg: {errno:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What tests are made of: the ABI, tracefs, perf, eBPF, processes, memory, and what the machine says of itself.
+
+pub mod abi;
+pub mod bpf;
+pub mod bystanders;
+pub mod cgroup;
+pub mod child;
+pub mod crowd;
+pub mod dynamic;
+pub mod errno;
+pub mod event;
+pub mod faults;
+pub mod fork_tree;
+pub mod fuse;
+pub mod implementation;
+pub mod latency;
+pub mod machine;
+pub mod max_events;
+pub mod memory;
+pub mod module;
+pub mod mounts;
+pub mod numbered;
+pub mod os;
+pub mod payload;
+pub mod perf;
+pub mod processors;
+pub mod profile;
+pub mod random;
+pub mod restriction;
+pub mod ring;
+pub mod setuid_victim;
+pub mod status;
+pub mod swap;
+pub mod tasks;
+pub mod tool;
+pub mod traced;
+pub mod tracefs;
+pub mod transfer;
+pub mod unprivileged;
+pub mod uring;
+pub mod usage;
+pub mod userfault;
+pub mod wait;
+pub mod writer;

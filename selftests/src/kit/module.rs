@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading and unloading the module under test.
+
+use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
+use crate::kit::errno::{Errno, Result};
+use crate::kit::{dynamic, machine, os, tracefs, wait};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+pub const NAME: &str = "user_events";
+
+static PATH: OnceLock<String> = OnceLock::new();
+static FAILING_PATH: OnceLock<String> = OnceLock::new();
+
+/// Says where the module's file is; once, before anything else here.
+pub fn set_path(path: String) {
+    PATH.set(path).expect("the module's path is set once");
+}
+
+/// Says where the file of the module is of which a step of loading can be made to fail; once.
+pub fn set_failing_path(path: String) {
+    let set = FAILING_PATH.set(path);
+    set.expect("the failing module's path is set once");
+}
+
+/// Where its file is.
+pub fn path() -> &'static str {
+    PATH.get().expect("a module to load")
+}
+
+/// Where the file of the module is of which a step of loading can be made to fail: with the parameter
+/// `fail_load_at`, the number of the step.
+pub fn failing_path() -> &'static str {
+    let path = FAILING_PATH.get();
+    path.expect("a module built with USER_EVENTS_FAIL_LOAD=y: name it with --failing-module")
+}
+
+/// Was a module given?
+pub fn is_given() -> bool {
+    PATH.get().is_some()
+}
+
+/// Loads the module, with parameters as insmod takes them.
+pub fn load_with(parameters: &str) -> Result<()> {
+    load_path(path(), parameters)
+}
+
+/// Loads the module of which a step of loading can be made to fail, with parameters.
+pub fn load_failing(parameters: &str) -> Result<()> {
+    load_path(failing_path(), parameters)
+}
+
+fn load_path(path: &str, parameters: &str) -> Result<()> {
+    let file = File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
+    load_file(&file, parameters)
+}
+
+/// Loads the module from an open file.
+pub fn load_file(file: &File, parameters: &str) -> Result<()> {
+    os::load_module(file, &CString::new(parameters).unwrap())
+}
+
+/// A copy of the module's file in memory and without notes for debuggers, as distributions install
+/// modules: it loads many times faster.
+pub fn light_file() -> File {
+    light_file_of(path())
+}
+
+/// The same of the module that lies at `path`.
+pub fn light_file_of(path: &str) -> File {
+    let mut copy = os::memory_file(0);
+    let place = format!("/tmp/selftests.{}.ko", std::process::id());
+    let stripped = Command::new("strip")
+        .args(["--strip-debug", "-o", &place, path])
+        .status();
+    let from = match stripped.is_ok_and(|status| status.success()) {
+        true => &place,
+        false => path,
+    };
+    let bytes = fs::read(from).unwrap_or_else(|error| panic!("read {from}: {error}"));
+    let _ = fs::remove_file(&place);
+    copy.write_all(&bytes).expect("copy the module");
+    copy
+}
+
+/// Loads the module.
+#[track_caller]
+pub fn load() {
+    if let Err(errno) = load_with("") {
+        panic!("loading the module: {errno:?}");
+    }
+}
+
+/// Unloads the module, or says at once why not.
+pub fn unload() -> Result<()> {
+    os::unload_module(&CString::new(NAME).unwrap())
+}
+
+/// Unloads the module as soon as it is idle: what ended a moment ago may take a moment to settle.
+#[track_caller]
+pub fn unload_when_idle() {
+    let mut last = Ok(());
+    let gone = wait::comes(|| {
+        last = unload();
+        !matches!(last, Err(Errno::EAGAIN | Errno::EBUSY))
+    });
+    assert!(gone && last.is_ok(), "unloading the idle module: {last:?}");
+}
+
+/// Of lines of the kernel's log, those that the module said, without what the kernel says in its
+/// name: once, that it is not part of the kernel.
+pub fn said(lines: Vec<String>) -> Vec<String> {
+    let start = format!("{NAME}: ");
+    let said = lines.into_iter().filter(|line| line.starts_with(&start));
+    said.filter(|line| !line.contains("taint")).collect()
+}
+
+/// Is it loaded?
+pub fn is_loaded() -> bool {
+    machine::module_is_there(NAME)
+}
+
+/// How many use it now.
+pub fn users() -> u32 {
+    machine::users_of_module(NAME).expect("the module is loaded")
+}
+
+/// What of the module is to be seen, if anything.
+fn visible_traces() -> Vec<String> {
+    let mut found = Vec::new();
+    for path in [
+        DATA,
+        STATUS,
+        PROFILE,
+        REGISTRATIONS,
+        "/proc/sys/kernel/user_events_max",
+        "/sys/module/user_events",
+        "/sys/kernel/tracing/events/user_events",
+        "/sys/kernel/tracing/events/user_events_multi",
+    ] {
+        if Path::new(path).exists() {
+            found.push(path.to_string());
+        }
+    }
+    if is_loaded() {
+        found.push("/proc/modules".into());
+    }
+    // Walks the kernel's list of dynamic events, and asks every kind whether this is one of its
+    // own: what was left on either list would be called into.
+    found.extend(dynamic::user_lines());
+    found
+}
+
+/// What the module leaves where, if anything.
+fn traces_of_the_module() -> Vec<String> {
+    let mut found = visible_traces();
+    let caches = machine::slab_objects();
+    found.extend(
+        caches
+            .into_keys()
+            .filter(|name| name.contains("user_event")),
+    );
+    let areas = machine::vmalloc_areas().into_iter();
+    found.extend(areas.filter(|area| area.contains("user_event")));
+    let dynamic = Path::new(tracefs::ROOT).join("dynamic_events");
+    if fs::write(&dynamic, "u:st_load_left u32 a").is_ok() {
+        found.push("dynamic_events still takes u:".into());
+    }
+    found
+}
+
+#[track_caller]
+pub fn nothing_is_left() {
+    assert_eq!(traces_of_the_module(), [""; 0], "left behind");
+}
+
+/// The same without counting memory, which takes long.
+#[track_caller]
+pub fn nothing_is_seen() {
+    assert_eq!(visible_traces(), [""; 0], "left behind");
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records that tell their writer, their number and whether they are whole; and threads that write them
+//! while something is done to the buffers.
+
+use crate::kit::abi::location;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::ring::Record;
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait::{self, SetOnDrop};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+
+const FIELDS: &str = "u32 writer; u32 n; u64 sum; __rel_loc u8[] filling";
+
+/// What follows from the numbers, and covers the filling.
+fn sum(writer: u32, n: u32, filling: &[u8]) -> u64 {
+    let filling: u64 = filling.iter().map(|&byte| u64::from(byte)).sum();
+    filling + u64::from(n) * 1000 + u64::from(writer)
+}
+
+/// The filling follows from the numbers, and so does its length.
+fn filling(writer: u32, n: u32) -> Vec<u8> {
+    let length = (writer * 31 + n.wrapping_mul(7)) % 90;
+    (0..length).map(|i| (writer + n + i) as u8).collect()
+}
+
+fn payload(writer: u32, n: u32) -> Vec<u8> {
+    let filling = filling(writer, n);
+    let mut bytes = Vec::new();
+    bytes.extend(writer.to_ne_bytes());
+    bytes.extend(n.to_ne_bytes());
+    bytes.extend(sum(writer, n, &filling).to_ne_bytes());
+    bytes.extend(location(0, filling.len() as u32));
+    bytes.extend(filling);
+    bytes
+}
+
+/// Looks at records: each must be whole, and each writer's in the order in which it wrote them. Records may be missing.
+#[derive(Default)]
+pub struct Order {
+    /// When each was written, by whom, and as which of its records.
+    seen: Vec<(u64, u32, u32)>,
+}
+
+impl Order {
+    /// How many there were.
+    pub fn count(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Looks at records. Returns how many they are.
+    #[track_caller]
+    pub fn see(&mut self, records: &[(u64, Record)]) -> usize {
+        for (time, record) in records {
+            let number = |at: usize| {
+                let bytes = record.bytes[8 + at..12 + at].try_into();
+                u32::from_ne_bytes(bytes.unwrap())
+            };
+            let (writer, n) = (number(0), number(4));
+            let want = payload(writer, n);
+            assert_eq!(record.payload(want.len()), want, "a torn record");
+            self.seen.push((*time, writer, n));
+        }
+        records.len()
+    }
+
+    /// Looks at records that were printed, each with its time: `NAME: writer=0x1 (1) n=0x5 (5) ...`. They may be in any
+    /// order: while records are overwritten the kernel's iterator, which merges the buffers of several processors, puts
+    /// some behind later ones. Returns how many they are.
+    #[track_caller]
+    pub fn see_lines(&mut self, lines: &[(u64, String)]) -> usize {
+        for (time, line) in lines {
+            let number = |name: &str| {
+                let (_, rest) = line.split_once(&format!(" {name}=0x"))?;
+                u64::from_str_radix(rest.split(' ').next()?, 16).ok()
+            };
+            let field = |name: &str| number(name).unwrap_or_else(|| panic!("{name} in {line:?}"));
+            let (writer, n) = (field("writer") as u32, field("n") as u32);
+            let want = sum(writer, n, &filling(writer, n));
+            assert_eq!(field("sum"), want, "a torn record: {line:?}");
+            self.seen.push((*time, writer, n));
+        }
+        lines.len()
+    }
+
+    /// Now that all were seen: each writer's must be in order.
+    #[track_caller]
+    pub fn judge(mut self) {
+        self.seen.sort_unstable();
+        let mut last = BTreeMap::new();
+        for (_, writer, n) in self.seen {
+            if let Some(last) = last.insert(writer, n) {
+                assert!(last < n, "writer {writer}: record {n} after {last}");
+            }
+        }
+    }
+}
+
+/// An event of such records, and how many each writer has written.
+pub struct Numbered {
+    pub event: Event,
+    next: Vec<AtomicU32>,
+    /// How many writes were taken, and how many refused as nothing was attached.
+    taken: AtomicU64,
+    refused: AtomicU64,
+    done: AtomicBool,
+}
+
+impl Numbered {
+    /// Registers the event.
+    pub fn new(name: &str, writers: usize) -> Numbered {
+        Numbered {
+            event: Event::new(&format!("{name} {FIELDS}")),
+            next: (0..writers).map(|_| AtomicU32::new(0)).collect(),
+            taken: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            done: AtomicBool::new(false),
+        }
+    }
+
+    /// A new instance, whose clock counts: so the order of records is that in which they were written, on whatever
+    /// processor.
+    pub fn instance(&self, name: &str, kilobytes: u32) -> Tracer {
+        let tracer = Tracer::instance(name);
+        tracer.control("trace_clock", "counter");
+        tracer.control("buffer_size_kb", &kilobytes.to_string());
+        tracer
+    }
+
+    /// Takes an instance's records, or a few hundred of them if there are more.
+    pub fn take(&self, tracer: &Tracer) -> Vec<(u64, Record)> {
+        const PAGES: usize = 32;
+        tracer.take_timed_records(self.event.id(), PAGES)
+    }
+
+    /// Has a writer write its next record. Returns whether anything was attached.
+    #[track_caller]
+    pub fn write(&self, writer: usize) -> bool {
+        let n = self.next[writer].fetch_add(1, Ordering::Relaxed);
+        let payload = payload(writer as u32, n);
+        let written = match n % 2 {
+            0 => self.event.write(&payload),
+            _ => {
+                let index = self.event.index.to_ne_bytes();
+                self.event
+                    .data
+                    .writev(&[&index, &payload[..9], &payload[9..]])
+            }
+        };
+        match written {
+            Ok(length) => {
+                assert_eq!(length, 4 + payload.len());
+                self.taken.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            Err(errno) => {
+                assert_eq!(errno, Errno::EBADF);
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    /// Has all writers write, each in a thread, while `run` goes on.
+    pub fn beside<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.done.store(false, Ordering::Relaxed);
+        thread::scope(|scope| {
+            let _stop = SetOnDrop(&self.done);
+            for writer in 0..self.next.len() {
+                scope.spawn(move || {
+                    while !self.done.load(Ordering::Relaxed) {
+                        self.write(writer);
+                    }
+                });
+            }
+            run()
+        })
+    }
+
+    /// Waits until so many more records have been taken.
+    #[track_caller]
+    pub fn wait_taken(&self, more: u64) {
+        wait_more("records to be taken", &self.taken, more);
+    }
+
+    /// Waits until so many more records have been refused.
+    #[track_caller]
+    pub fn wait_refused(&self, more: u64) {
+        wait_more("records to be refused", &self.refused, more);
+    }
+
+    /// While nothing is written: an instance that is attached records each of these, and nothing else.
+    #[track_caller]
+    pub fn all_is_recorded(&self, tracer: &Tracer) {
+        const COUNT: usize = 40;
+        tracer.control("trace", "");
+        let mut order = Order::default();
+        for i in 0..COUNT {
+            assert!(self.write(i % self.next.len()), "nothing is attached");
+        }
+        assert_eq!(order.see(&self.take(tracer)), COUNT, "records lost");
+        order.judge();
+    }
+}
+
+#[track_caller]
+fn wait_more(what: &str, counter: &AtomicU64, more: u64) {
+    let enough = counter.load(Ordering::Relaxed) + more;
+    wait::until(what, || counter.load(Ordering::Relaxed) >= enough);
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processors that go off and come back, and the nodes of memory.
+
+use crate::kit::errno::{Errno, Result};
+use crate::kit::memory::Mapping;
+use std::ffi::c_void;
+use std::fs;
+use std::path::Path;
+
+/// There where the second processor can go off.
+pub const SIGN: &str = "/sys/devices/system/cpu/cpu1/online";
+
+/// There where memory has a second node.
+pub const SECOND_NODE: &str = "/sys/devices/system/node/node1";
+
+/// The second processor. It is on when this is dropped.
+pub struct Second;
+
+impl Second {
+    /// It is on.
+    pub fn processor() -> Second {
+        Second.set(true);
+        Second
+    }
+
+    /// Switches it on or off.
+    #[track_caller]
+    pub fn set(&self, on: bool) {
+        let value = if on { "1" } else { "0" };
+        if let Err(error) = fs::write(SIGN, value) {
+            // Switching it to what it is says so.
+            assert_eq!(self.is_on(), on, "switch a processor: {error}");
+        }
+        assert_eq!(self.is_on(), on);
+    }
+
+    fn is_on(&self) -> bool {
+        let text = fs::read_to_string(SIGN).expect("is a processor on?");
+        text.trim() == "1"
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        let _ = fs::write(SIGN, "1");
+    }
+}
+
+/// How many nodes memory has.
+pub fn nodes() -> usize {
+    let is_node = |number: &usize| {
+        let dir = format!("/sys/devices/system/node/node{number}");
+        Path::new(&dir).exists()
+    };
+    (0..1024).take_while(is_node).count()
+}
+
+/// The processors of a node.
+pub fn of_node(node: usize) -> Vec<usize> {
+    let is_there = |cpu: &usize| {
+        let link = format!("/sys/devices/system/node/node{node}/cpu{cpu}");
+        Path::new(&link).exists()
+    };
+    (0..1024).filter(is_there).collect()
+}
+
+/// `move_pages()` with the first page of a mapping.
+fn move_first_page(page: &Mapping, pid: i32, node: Option<&i32>) -> Result<i32> {
+    let pages = [page.address() as *const c_void];
+    let mut status = [i32::MIN];
+    let node = node.map_or(std::ptr::null(), std::ptr::from_ref);
+    const MOVE: i32 = 1 << 1;
+    // SAFETY: One page, one node or none, and room for one status. What is in the page stays the same.
+    let ret = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid,
+            1,
+            pages.as_ptr(),
+            node,
+            status.as_mut_ptr(),
+            MOVE,
+        )
+    };
+    if ret < 0 {
+        return Err(Errno::last());
+    }
+    match status[0] {
+        node @ 0.. => Ok(node),
+        errno => Err(Errno(-errno)),
+    }
+}
+
+/// Moves the first page of a mapping of a process (0: this one) to a node. Returns the node that it is on then.
+pub fn move_to_node(page: &Mapping, pid: i32, node: usize) -> Result<usize> {
+    let node = move_first_page(page, pid, Some(&(node as i32)))?;
+    Ok(node as usize)
+}
+
+/// The node that the first page of a mapping of this process is on.
+pub fn node_of(page: &Mapping) -> Result<usize> {
+    Ok(move_first_page(page, 0, None)? as usize)
+}
+
+/// Binds a mapping to a node, to which its pages are moved.
+pub fn bind_to_node(pages: &Mapping, node: usize) {
+    const BIND: i32 = 2;
+    const MOVE: i32 = 1 << 1;
+    let nodes = 1u64 << node;
+    let length = pages.end() - pages.address();
+    // SAFETY: A mask of 64 bits, of which the kernel takes one less than it is told.
+    let ret = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            pages.address(),
+            length,
+            BIND,
+            &raw const nodes,
+            65,
+            MOVE,
+        )
+    };
+    assert_eq!(ret, 0, "mbind: {:?}", Errno::last());
+}
+
+/// Takes what [`bind_to_node`] said back: the kernel may put the pages where it likes.
+pub fn unbind(pages: &Mapping) {
+    let length = pages.end() - pages.address();
+    // SAFETY: Takes numbers only: the default policy has no nodes.
+    let ret = unsafe { libc::syscall(libc::SYS_mbind, pages.address(), length, 0, 0, 0, 0) };
+    assert_eq!(ret, 0, "mbind: {:?}", Errno::last());
+}

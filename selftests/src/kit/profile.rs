@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_profile`: what consumers have missed.
+
+use crate::kit::abi::PROFILE;
+use std::fs;
+
+/// What ftrace and perf missed of the event that has this name in the listing.
+#[track_caller]
+pub fn missed(name: &str) -> (u64, u64) {
+    let profile = fs::read_to_string(PROFILE).expect("read the profile");
+    let mut lines = profile.lines().map(|line| line.split_whitespace());
+    let mut words = lines
+        .find_map(|mut words| (words.next() == Some(name)).then_some(words))
+        .unwrap_or_else(|| panic!("{name} in the profile: {profile}"));
+    let mut number = || words.next().unwrap().parse().unwrap();
+    (number(), number())
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a process gives up for itself: system calls, by a filter, and all users but one, by a namespace.
+
+use crate::kit::errno::Errno;
+use std::fs;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// What becomes of a task at a system call that its filter forbids.
+#[derive(Clone, Copy)]
+pub enum Forbidden {
+    /// The call fails.
+    Fails(Errno),
+    /// The thread is killed, and no other one.
+    KillsThread,
+    /// The process is killed.
+    KillsProcess,
+}
+
+impl Forbidden {
+    fn action(self) -> u32 {
+        match self {
+            Forbidden::Fails(Errno(errno)) => libc::SECCOMP_RET_ERRNO | errno as u32,
+            Forbidden::KillsThread => libc::SECCOMP_RET_KILL_THREAD,
+            Forbidden::KillsProcess => libc::SECCOMP_RET_KILL_PROCESS,
+        }
+    }
+}
+
+const fn step(code: u32, jump_if: u8, jump_else: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt: jump_if,
+        jf: jump_else,
+        k,
+    }
+}
+
+/// Forbids the calling thread, for good, `ioctl`, `write` and `writev` on a file.
+pub fn forbid_calls_on(file: &impl AsRawFd, then: Forbidden) {
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    // Of `struct seccomp_data`: the call's number, and the lower half of its first argument.
+    const NUMBER: u32 = 0;
+    const FIRST: u32 = 16;
+    let fd: RawFd = file.as_raw_fd();
+    let mut steps = [
+        step(LOAD, 0, 0, NUMBER),
+        step(IF_EQUAL, 2, 0, libc::SYS_ioctl as u32),
+        step(IF_EQUAL, 1, 0, libc::SYS_write as u32),
+        step(IF_EQUAL, 0, 3, libc::SYS_writev as u32),
+        step(LOAD, 0, 0, FIRST),
+        step(IF_EQUAL, 0, 1, fd as u32),
+        step(RETURN, 0, 0, then.action()),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: Takes numbers only.
+    let ret = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    assert_eq!(ret, 0, "no new privileges: {:?}", Errno::last());
+    const FILTER: u32 = libc::SECCOMP_SET_MODE_FILTER;
+    // SAFETY: The program is as long as it says, and lives through the call, which copies it.
+    let ret = unsafe { libc::syscall(libc::SYS_seccomp, FILTER, 0, &raw const program) };
+    assert_eq!(ret, 0, "seccomp: {:?}", Errno::last());
+}
+
+/// Makes this process, whatever its user, the root of a new namespace of users, in which there is no other.
+pub fn become_root_of_a_namespace() {
+    // SAFETY: Takes no memory.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // A process that has changed its user may not write its own files in /proc otherwise.
+    // SAFETY: Takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+    // SAFETY: Takes a number only.
+    let ret = unsafe { libc::unshare(libc::CLONE_NEWUSER) };
+    assert_eq!(ret, 0, "a namespace of users: {:?}", Errno::last());
+    for (file, text) in [
+        ("setgroups", "deny".to_string()),
+        ("uid_map", format!("0 {user} 1")),
+        ("gid_map", format!("0 {group} 1")),
+    ] {
+        let written = fs::write(format!("/proc/self/{file}"), text);
+        written.unwrap_or_else(|error| panic!("write {file}: {error}"));
+    }
+    // SAFETY: Touch no memory.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    assert_eq!((user, group), (0, 0), "root of its namespace");
+}

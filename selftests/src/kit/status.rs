@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_status`, read strictly: anything but a well-formed listing is an error.
+
+use crate::kit::abi::STATUS;
+use std::fs;
+
+/// What the file says.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The events' names, and the consumers of each.
+    pub events: Vec<(String, Vec<String>)>,
+    pub active: usize,
+    pub busy: usize,
+}
+
+impl Status {
+    /// Reads the file now.
+    #[track_caller]
+    pub fn now() -> Status {
+        Status::parse(&fs::read_to_string(STATUS).expect("read the status file"))
+    }
+
+    /// Takes a listing apart; panics if it is not well-formed, or its totals are wrong.
+    #[track_caller]
+    pub fn parse(text: &str) -> Status {
+        let (events, totals) = match text.strip_prefix('\n') {
+            Some(totals) => ("", totals),
+            None => text
+                .split_once("\n\n")
+                .unwrap_or_else(|| panic!("no totals: {text:?}")),
+        };
+        let status = Status {
+            events: events.lines().map(event).collect(),
+            active: total(totals, 0, "Active: "),
+            busy: total(totals, 1, "Busy: "),
+        };
+        assert!(totals.ends_with('\n') && totals.lines().count() == 2);
+        assert_eq!(status.active, status.events.len(), "total of events");
+        let busy = status.events.iter().filter(|(_, used)| !used.is_empty());
+        assert_eq!(status.busy, busy.count(), "total of busy events");
+        status
+    }
+
+    /// The names of the events, in the order of the listing.
+    pub fn names(&self) -> Vec<&str> {
+        self.events.iter().map(|(name, _)| name.as_str()).collect()
+    }
+}
+
+#[track_caller]
+fn event(line: &str) -> (String, Vec<String>) {
+    let (name, used) = match line.split_once(" # Used by ") {
+        Some((name, used)) => (name, used.split(' ').map(String::from).collect()),
+        None => (line, Vec::new()),
+    };
+    let known = ["ftrace", "perf", "other"];
+    assert!(
+        !name.is_empty()
+            && !name.contains(' ')
+            && used.iter().all(|by: &String| known.contains(&by.as_str())),
+        "a bad line: {line:?}"
+    );
+    (name.into(), used)
+}
+
+#[track_caller]
+fn total(totals: &str, line: usize, start: &str) -> usize {
+    let number = totals
+        .lines()
+        .nth(line)
+        .and_then(|line| line.strip_prefix(start));
+    let number = number.and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("no {start:?} in {totals:?}"))
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tasks made, watched and ended in ways that std does not offer.
+
+use crate::kit::errno::{Errno, Result};
+use crate::kit::memory::Mapping;
+use crate::kit::os;
+use std::ffi::{c_int, c_void, CStr};
+use std::ptr;
+
+/// Clones a child with a copy of this memory, as fork does, and nothing else is done on the way.
+/// `flags` say what the two share, which is not the memory.
+///
+/// The rules of [`os::fork`] hold.
+pub fn clone(flags: i32) -> Result<i32> {
+    clone_to(flags, 0)
+}
+
+/// The same, with what the kernel stores for some `flags` in the parent's memory going to `address`: after
+/// the memory was copied, and before the child runs.
+pub fn clone_to(flags: i32, address: u64) -> Result<i32> {
+    assert_eq!(flags & (libc::CLONE_VM | libc::CLONE_THREAD), 0);
+    let flags = libc::c_long::from(flags | libc::SIGCHLD);
+    // SAFETY: Without CLONE_VM and a stack the child goes on here in a copy of the memory: a fork.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, address, 0, 0) } {
+        -1 => Err(Errno::last()),
+        pid => Ok(pid as i32),
+    }
+}
+
+/// The same, with the child's pidfd going to the address `pidfd`, and after that, when the kernel has told of the child,
+/// its pid to `tid`.
+pub fn clone_to_both(pidfd: u64, tid: u64) -> Result<i32> {
+    // SAFETY: All zero is right for the fields that are not set.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = (libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID) as u64;
+    args.pidfd = pidfd;
+    args.parent_tid = tid;
+    args.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: Without CLONE_VM and a stack the child goes on here in a copy of the memory: a fork.
+    match unsafe { libc::syscall(libc::SYS_clone3, &args, size_of_val(&args)) } {
+        -1 => Err(Errno::last()),
+        pid => Ok(pid as i32),
+    }
+}
+
+/// Has a child process that shares this memory (vfork) call `run` and exit with what it returns,
+/// unless it executes a program. The calling thread, and no other, waits until then. Returns the
+/// child's pid.
+pub fn vfork(run: impl FnMut() -> i32) -> Result<i32> {
+    vfork_to(0, 0, run)
+}
+
+/// The same, with more `flags`, and with what the kernel stores for these in this memory going to `address`:
+/// before there is a child.
+pub fn vfork_to(flags: i32, address: u64, mut run: impl FnMut() -> i32) -> Result<i32> {
+    extern "C" fn start(run: *mut c_void) -> c_int {
+        // SAFETY: What `vfork_to` below passes, which waits and so keeps it alive.
+        let run = unsafe { &mut *run.cast::<&mut dyn FnMut() -> i32>() };
+        run()
+    }
+    let mut run: &mut dyn FnMut() -> i32 = &mut run;
+    let stack = Mapping::new(64);
+    let flags = flags | libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: The stack is the child's alone, and mapped until it has ended or left this memory.
+    // The child has this thread's own data to itself meanwhile, as the thread waits.
+    let pid = unsafe {
+        libc::clone(
+            start,
+            stack.end() as *mut c_void,
+            flags,
+            (&raw mut run).cast(),
+            address as *mut c_int,
+        )
+    };
+    if pid < 0 {
+        return Err(Errno::last());
+    }
+    Ok(pid)
+}
+
+/// Has a child process share this memory, and do nothing but return from the kernel every few milliseconds,
+/// until it or its parent is killed. Returns its pid.
+pub fn share_memory() -> Result<i32> {
+    // Beside the calling thread, whose own data it has: so it calls nothing that uses these.
+    extern "C" fn nap(_: *mut c_void) -> c_int {
+        let time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 5_000_000,
+        };
+        loop {
+            // SAFETY: Takes numbers, and reads a time that lives through the call.
+            unsafe {
+                libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::syscall(libc::SYS_nanosleep, &raw const time, 0);
+            }
+        }
+    }
+    let stack = Mapping::kept(64);
+    let flags = libc::CLONE_VM | libc::SIGCHLD;
+    // SAFETY: The stack is the child's alone, and stays mapped. The child touches nothing else.
+    let pid = unsafe { libc::clone(nap, stack.end() as *mut c_void, flags, ptr::null_mut()) };
+    if pid < 0 {
+        return Err(Errno::last());
+    }
+    Ok(pid)
+}
+
+/// Executes a program without arguments. Returns only if that fails.
+pub fn execute(program: &CStr) -> Errno {
+    let none = [std::ptr::null()];
+    // SAFETY: A C string, and lists of none that end.
+    unsafe { libc::execve(program.as_ptr(), none.as_ptr(), none.as_ptr()) };
+    Errno::last()
+}
+
+/// Ends the calling thread alone, even if it is the first of its process.
+pub fn exit_thread() -> ! {
+    // SAFETY: Takes a number, and does not return. What is on the stack stays as it is.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    unreachable!("exit returned")
+}
+
+/// Lets a child process carry on at a higher or lower priority: from -20, the highest, to 19.
+pub fn be_nice(value: i32) {
+    // SAFETY: Takes numbers only.
+    let ret = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
+    assert_eq!(ret, 0, "setpriority: {:?}", Errno::last());
+}
+
+/// Has this thread, and what it makes, run before all tasks of the usual class, for most of each second.
+pub fn be_first() {
+    let mut parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: Takes numbers, and the address of a structure that is the caller's.
+    let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw mut parameters) };
+    assert_eq!(ret, 0, "sched_setscheduler: {:?}", Errno::last());
+}
+
+fn ptrace(request: libc::c_uint, pid: i32, address: usize, data: usize) {
+    // SAFETY: The requests of this file take numbers, or for PTRACE_GETEVENTMSG the address of a
+    // word that is the caller's.
+    let ret = unsafe { libc::ptrace(request, pid, address, data) };
+    assert_eq!(ret, 0, "ptrace {request}: {:?}", Errno::last());
+}
+
+/// Traces a process so that its next fork stops both it and its child.
+pub fn stop_at_fork(pid: i32) {
+    let options = libc::PTRACE_O_TRACEFORK as usize;
+    ptrace(libc::PTRACE_SEIZE, pid, 0, options);
+}
+
+/// Waits until a process that is traced by [`stop_at_fork`] has forked. Returns the pid of the
+/// child, which is stopped before its first instruction, as is the parent after its fork.
+pub fn wait_for_stopped_child(pid: i32) -> i32 {
+    let stopped_by = |status: i32| (libc::WIFSTOPPED(status), status >> 16);
+    let (_, status) = os::wait(pid, libc::__WALL).expect("wait for the parent");
+    assert_eq!(stopped_by(status), (true, libc::PTRACE_EVENT_FORK));
+    let mut child = 0usize;
+    ptrace(libc::PTRACE_GETEVENTMSG, pid, 0, (&raw mut child) as usize);
+    let child = child as i32;
+    let (_, status) = os::wait(child, libc::__WALL).expect("wait for the child");
+    assert_eq!(stopped_by(status), (true, libc::PTRACE_EVENT_STOP));
+    child
+}
+
+/// Lets a traced process that is stopped go on, untraced.
+pub fn let_go(pid: i32) {
+    ptrace(libc::PTRACE_DETACH, pid, 0, 0);
+}
+
+/// The process, stopped by a signal: none of its threads runs once this returns.
+pub fn stop(pid: i32) {
+    os::kill(pid, libc::SIGSTOP).expect("stop a process");
+    let (_, status) = os::wait(pid, libc::WUNTRACED).expect("wait for it to stop");
+    assert!(libc::WIFSTOPPED(status), "status {status:#x}");
+}
+
+/// What a task does, as /proc tells it: `S` if it sleeps, `D` if it does and signals do not end that.
+/// `None` if it has ended.
+pub fn state(pid: i32, thread: i32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+    let (_, state) = text.rsplit_once(") ")?;
+    state.chars().next()
+}
+
+/// The kernel's workers that may be in a page fault for a queue of this name, by their process ids.
+pub fn workers_in_faults(queue: &str) -> Vec<i32> {
+    let read = |pid: i32, file: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/{file}"));
+        text.unwrap_or_default()
+    };
+    let is_in_fault = |pid: &i32| {
+        let name = read(*pid, "comm");
+        let (worker, at) = name.trim_end().split_once('+').unwrap_or_default();
+        let is_at = worker.starts_with("kworker/") && at == queue;
+        // Of one that runs just now nothing is shown.
+        let may_be_in_fault =
+            |stack: String| stack.is_empty() || stack.contains(" handle_mm_fault+");
+        is_at && may_be_in_fault(read(*pid, "stack"))
+    };
+    let processes = std::fs::read_dir("/proc").expect("/proc");
+    let names = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names
+        .filter_map(|name| name.parse().ok())
+        .filter(is_in_fault)
+        .collect()
+}
+
+/// A 32-bit word in the memory of another process; `None` if there is no such process or memory.
+pub fn word_of(pid: i32, address: u64) -> Option<u32> {
+    use std::os::unix::fs::FileExt;
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut word = [0; 4];
+    memory.read_exact_at(&mut word, address).ok()?;
+    Some(u32::from_ne_bytes(word))
+}
+
+/// Takes a file that another process has open. The description is shared, as after a fork.
+pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    // SAFETY: Takes numbers only.
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    assert!(process >= 0, "pidfd_open: {:?}", Errno::last());
+    // SAFETY: The descriptor is new, and this is its only owner.
+    let process = unsafe { OwnedFd::from_raw_fd(process as i32) };
+    // SAFETY: Takes numbers only.
+    let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) };
+    assert!(taken >= 0, "pidfd_getfd: {:?}", Errno::last());
+    // SAFETY: The descriptor is new, and this is its only owner.
+    unsafe { std::fs::File::from_raw_fd(taken as i32) }
+}
+
+/// Maps fresh memory over a page of this process that nothing in Rust refers to or will read.
+pub fn map_anew(address: u64, protection: i32) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: By the rule above nothing is lost with the page.
+    let at = unsafe { libc::mmap(address as *mut c_void, 4096, protection, flags, -1, 0) };
+    assert_eq!(at as u64, address, "mmap: {:?}", Errno::last());
+}
+
+/// Maps the start of a file, for reading it only, over a page of this process that nothing in Rust
+/// refers to or will read.
+pub fn map_file(address: u64, file: &std::fs::File) {
+    use std::os::fd::AsRawFd;
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+    let (fd, read) = (file.as_raw_fd(), libc::PROT_READ);
+    // SAFETY: By the rule above nothing is lost with the page.
+    let at = unsafe { libc::mmap(address as *mut c_void, 4096, read, flags, fd, 0) };
+    assert_eq!(at as u64, address, "mmap: {:?}", Errno::last());
+}

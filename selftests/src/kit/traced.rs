@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An event with a tracer that sees what of it is recorded.
+
+use crate::kit::event::Event;
+use crate::kit::tracefs::Tracer;
+
+/// An event with an instance of ftrace attached to it alone.
+pub struct Traced {
+    pub event: Event,
+    pub tracer: Tracer,
+}
+
+impl Traced {
+    /// Registers the event, makes an instance of its name and attaches it.
+    pub fn new(text: &str) -> Traced {
+        let event = Event::new(text);
+        let tracer = Tracer::instance(&event.name);
+        tracer.enable(&event.name);
+        event.wait_set();
+        Traced { event, tracer }
+    }
+
+    /// Takes the payloads recorded so far.
+    #[track_caller]
+    pub fn recorded(&self, length: usize) -> Vec<Vec<u8>> {
+        self.tracer.take_payloads(&self.event.name, length)
+    }
+
+    /// Detaches, and shows that of all that was written only this one record came through.
+    #[track_caller]
+    pub fn only_this_is_recorded(self, payload: &[u8]) {
+        assert_eq!(self.event.write(payload), Ok(4 + payload.len()));
+        let records = self.tracer.take_records(self.event.id());
+        assert_eq!(records.len(), 1, "records of failed writes: {records:?}");
+        assert_eq!(records[0].payload(payload.len()), payload);
+        self.tracer.disable(&self.event.name);
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! tracefs: events and the tracers (the top one, and instances) that listen to them.
+
+use crate::kit::abi::{Data, STATUS};
+use crate::kit::errno::{Errno, Result};
+use crate::kit::ring::{self, Record};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+pub const ROOT: &str = "/sys/kernel/tracing";
+
+/// What every event and instance of these tests starts with.
+pub const PREFIX: &str = "st_";
+
+fn read(path: &Path) -> String {
+    let mut file = open(path, 0);
+    let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    // In large parts: some files give no more than what fits into the first.
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(length) => bytes.extend(&part[..length]),
+            Err(error) => panic!("read {}: {error}", path.display()),
+        }
+    }
+}
+
+/// The file that makes synthetic events.
+pub const SYNTHETIC: &str = "synthetic_events";
+
+/// Appends a line to a file in the root of tracefs.
+pub fn append(file: &str, line: &str) -> Result<()> {
+    let path = Path::new(ROOT).join(file);
+    let mut file = fs::OpenOptions::new().append(true).open(path)?;
+    Ok(file.write_all(line.as_bytes())?)
+}
+
+/// Writes a control file, as a shell does, but without asking for a new file: that is EACCES here,
+/// and not ENOENT, if the file goes with its event.
+pub fn replace(path: &Path, value: &str) -> Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)?;
+    Ok(file.write_all(value.as_bytes())?)
+}
+
+/// The group of the events that are alone with their name.
+pub const GROUP: &str = "user_events";
+
+/// The group of the events that share their name with other formats.
+pub const MULTI_GROUP: &str = "user_events_multi";
+
+/// Where the events of a group are.
+pub fn group_dir(group: &str) -> PathBuf {
+    Path::new(ROOT).join("events").join(group)
+}
+
+/// Where a tracer has an event: one of [`GROUP`] is called by its name, any other as `GROUP/NAME`.
+fn event_dir(tracer: &Path, event: &str) -> PathBuf {
+    let events = tracer.join("events");
+    match event.contains('/') {
+        true => events.join(event),
+        false => events.join(GROUP).join(event),
+    }
+}
+
+fn top_dir(event: &str) -> PathBuf {
+    event_dir(Path::new(ROOT), event)
+}
+
+/// Is there an event of this name?
+pub fn event_exists(name: &str) -> bool {
+    top_dir(name).join("id").exists()
+}
+
+/// The id by which perf and the ring buffer know the event.
+pub fn event_id(name: &str) -> u64 {
+    read(&top_dir(name).join("id"))
+        .trim()
+        .parse()
+        .expect("an event's id")
+}
+
+/// The text of an event's `format`.
+pub fn event_format(name: &str) -> String {
+    read(&top_dir(name).join("format"))
+}
+
+/// How many events there are, of whatever name and group.
+pub fn count_of_events() -> usize {
+    let text = read(Path::new(STATUS));
+    let line = text.lines().find_map(|line| line.strip_prefix("Active: "));
+    line.and_then(|count| count.parse().ok())
+        .unwrap_or_else(|| panic!("no \"Active: N\" in {text:?}"))
+}
+
+/// All events that tests made.
+pub fn events_of_tests() -> Vec<String> {
+    let mut events = names_in(&group_dir(GROUP));
+    let formats = names_in(&group_dir(MULTI_GROUP));
+    events.extend(formats.iter().map(|name| format!("{MULTI_GROUP}/{name}")));
+    events
+}
+
+/// The formats of a name, by age.
+pub fn formats_of(name: &str) -> Vec<String> {
+    let start = format!("{name}.");
+    let mut found: Vec<_> = names_in(&group_dir(MULTI_GROUP))
+        .into_iter()
+        .filter_map(|full| {
+            let id = u64::from_str_radix(full.strip_prefix(&start)?, 16).ok()?;
+            Some((id, format!("{MULTI_GROUP}/{full}")))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, event)| event).collect()
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with(PREFIX))
+        .collect()
+}
+
+/// Undoes what a test that failed midway left attached.
+pub fn detach_everything() {
+    let instances = Path::new(ROOT).join("instances");
+    for name in names_in(&instances) {
+        let _ = fs::remove_dir(instances.join(name));
+    }
+    for name in events_of_tests() {
+        let top = Tracer::top();
+        let triggers = fs::read_to_string(top.file(&name, "trigger")).unwrap_or_default();
+        for line in triggers.lines().filter(|line| !line.starts_with('#')) {
+            let trigger = line.split(" [").next().unwrap();
+            let _ = fs::write(top.file(&name, "trigger"), format!("!{trigger}"));
+        }
+        let _ = fs::write(top.file(&name, "enable"), "0");
+    }
+    // Those of other kinds, too; then all dynamic events that are not used can be deleted.
+    let _ = fs::write(Path::new(ROOT).join("events/enable"), "0");
+    let _ = crate::kit::dynamic::truncate();
+}
+
+/// Deletes the persistent events that a test left.
+pub fn delete_everything() {
+    let data = Data::open();
+    for line in crate::kit::dynamic::user_lines() {
+        let name = line.trim_start_matches("u:").split(' ').next();
+        let _ = data.delete(name.unwrap_or(""));
+    }
+}
+
+/// The top tracer, or an instance. An instance is removed when dropped.
+pub struct Tracer {
+    dir: PathBuf,
+    own: bool,
+}
+
+impl Tracer {
+    /// The tracer that all share.
+    pub fn top() -> Tracer {
+        Tracer {
+            dir: ROOT.into(),
+            own: false,
+        }
+    }
+
+    /// A new instance; `name` starts with [`PREFIX`].
+    pub fn instance(name: &str) -> Tracer {
+        assert!(name.starts_with(PREFIX));
+        let dir = Path::new(ROOT).join("instances").join(name);
+        fs::create_dir(&dir).expect("make an instance");
+        Tracer { dir, own: true }
+    }
+
+    /// A file of an event in this tracer's directory.
+    pub fn file(&self, event: &str, file: &str) -> PathBuf {
+        event_dir(&self.dir, event).join(file)
+    }
+
+    /// Writes to a file of an event.
+    pub fn set(&self, event: &str, file: &str, value: &str) -> Result<()> {
+        replace(&self.file(event, file), value)
+    }
+
+    /// Reads a file of an event.
+    pub fn get(&self, event: &str, file: &str) -> String {
+        read(&self.file(event, file))
+    }
+
+    /// Attaches ftrace in this tracer to the event.
+    pub fn enable(&self, event: &str) {
+        if let Err(errno) = self.set(event, "enable", "1") {
+            panic!("enable {event}: {errno:?}");
+        }
+    }
+
+    /// Detaches it again.
+    pub fn disable(&self, event: &str) {
+        if let Err(errno) = self.set(event, "enable", "0") {
+            panic!("disable {event}: {errno:?}");
+        }
+    }
+
+    /// Sets an option or control file of the tracer.
+    pub fn control(&self, file: &str, value: &str) {
+        fs::write(self.dir.join(file), value)
+            .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
+    }
+
+    /// The path of a file of the tracer.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
+    /// Reads a file of the tracer. Waits for nothing: not for `trace_pipe`.
+    pub fn text(&self, file: &str) -> String {
+        read(&self.dir.join(file))
+    }
+
+    /// The lines of the trace file that are the event's, from its name on: `NAME: a=1 b=2`.
+    pub fn lines(&self, event: &str) -> Vec<String> {
+        let name = event.rsplit('/').next().unwrap_or(event);
+        let start = format!(" {name}: ");
+        self.text("trace")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| Some(line[line.find(&start)? + 1..].to_string()))
+            .collect()
+    }
+
+    /// The same of a file that shows records as `trace` does, each with its time on the trace's clock. That must be one
+    /// that is shown as a plain number: `counter`, for one.
+    pub fn timed_lines_of(&self, file: &str, event: &str) -> Vec<(u64, String)> {
+        let start = format!(": {event}: ");
+        let timed = |line: &str| {
+            let (before, _) = line.split_once(&start)?;
+            let time = before.rsplit(' ').next().and_then(|time| time.parse().ok());
+            let time = time.unwrap_or_else(|| panic!("no time in {line:?}"));
+            Some((time, line[before.len() + 2..].to_string()))
+        };
+        let text = self.text(file);
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.filter_map(timed).collect()
+    }
+
+    /// Takes all records of the event with this id out of the tracer's ring buffers, in the order in
+    /// which they were written, on whatever CPU.
+    pub fn take_records(&self, id: u64) -> Vec<Record> {
+        let records = self.take_timed_records(id, usize::MAX).into_iter();
+        records.map(|(_, record)| record).collect()
+    }
+
+    /// The same, of all events.
+    pub fn take_all_records(&self) -> Vec<Record> {
+        let records = self.take_pages(usize::MAX).into_iter();
+        records.map(|(_, record)| record).collect()
+    }
+
+    /// The same of one event, each with its time on the trace's clock. What is recorded meanwhile may be taken on one CPU,
+    /// and be left for the next time on another. No more than so many pages are taken of a CPU: a reader beside
+    /// writers may never come to the end.
+    pub fn take_timed_records(&self, id: u64, pages: usize) -> Vec<(u64, Record)> {
+        let mut records = self.take_pages(pages);
+        records.retain(|(_, record)| u64::from(record.kind) == id);
+        records
+    }
+
+    fn take_pages(&self, pages: usize) -> Vec<(u64, Record)> {
+        let mut records: Vec<(u64, Record)> = Vec::new();
+        for cpu in names_of_cpus(&self.dir) {
+            let path = self.dir.join("per_cpu").join(cpu).join("trace_pipe_raw");
+            let mut file = open(&path, libc::O_NONBLOCK);
+            let mut page = vec![0; ring::PAGE];
+            for _ in 0..pages {
+                match file.read(&mut page).map_err(Errno::from) {
+                    Ok(0) | Err(Errno::EAGAIN) => break,
+                    // A CPU that has not been on since the instance was made has no buffer.
+                    Err(Errno::ENODEV) => break,
+                    Ok(length) => ring::parse(&page[..length], &mut records),
+                    Err(errno) => panic!("read {}: {errno:?}", path.display()),
+                }
+            }
+        }
+        records.sort_by_key(|&(time, _)| time);
+        records
+    }
+
+    /// A number in the `stats` of a CPU's buffer.
+    pub fn stat(&self, cpu: usize, key: &str) -> u64 {
+        self.stat_of(&format!("cpu{cpu}"), key)
+    }
+
+    /// The sum of a number in the `stats` of all CPUs' buffers.
+    pub fn total(&self, key: &str) -> u64 {
+        let cpus = names_of_cpus(&self.dir);
+        cpus.iter().map(|cpu| self.stat_of(cpu, key)).sum()
+    }
+
+    fn stat_of(&self, cpu: &str, key: &str) -> u64 {
+        let text = self.text(&format!("per_cpu/{cpu}/stats"));
+        let value = text.lines().find_map(|line| line.strip_prefix(key));
+        let value = value.and_then(|value| value.strip_prefix(": ")?.parse().ok());
+        value.unwrap_or_else(|| panic!("{key} in {text}"))
+    }
+
+    /// How many records the kernel has passed over: in the buffers by its own count, when nothing
+    /// is written and all that can be taken was taken.
+    ///
+    /// Its reader looks at how far a page is written, and then at whether the writer has left the
+    /// page (`__rb_get_reader_page()`). What is written to the rest of the page in between is never
+    /// read, as happens when a processor, an emulated one say, stands still right there.
+    pub fn passed_over(&self) -> u64 {
+        self.total("entries")
+    }
+
+    /// How many records may be passed over, of so many that were taken: what two pages hold of small ones, and where
+    /// there are many, some more. Usually none are.
+    pub fn may_pass_over(taken: u64) -> u64 {
+        300 + taken / 100
+    }
+
+    /// The payloads of all records of the event, cut to `length` bytes: what follows is padding.
+    pub fn take_payloads(&self, event: &str, length: usize) -> Vec<Vec<u8>> {
+        let records = self.take_records(event_id(event));
+        records
+            .into_iter()
+            .map(|record| record.payload(length))
+            .collect()
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        if self.own {
+            // In vain if the test failed with files open; the harness tries again.
+            let _ = fs::remove_dir(&self.dir);
+        }
+    }
+}
+
+fn names_of_cpus(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir.join("per_cpu")).expect("per_cpu");
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+fn open(path: &Path, flags: i32) -> fs::File {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .unwrap_or_else(|error| panic!("open {}: {error}", path.display()))
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writes by io_uring, one at a time. C: linux/io_uring.h.
+
+use crate::kit::errno::{Errno, Result};
+use crate::kit::memory::{Mapping, PAGE};
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// A file that every kernel with io_uring has.
+pub const SIGN: &str = "/proc/sys/kernel/io_uring_disabled";
+
+/// `IORING_OFF_SQES`.
+const SUBMISSIONS: i64 = 0x1000_0000;
+/// `IORING_FEAT_SINGLE_MMAP`: both queues lie in one mapping.
+const SINGLE_MMAP: u32 = 1;
+/// `IORING_ENTER_GETEVENTS`.
+const GET_EVENTS: u32 = 1;
+/// `IORING_ENTER_SQ_WAKEUP`.
+const WAKE_UP: u32 = 2;
+/// `IORING_SETUP_SQPOLL`.
+const POLLED: u32 = 2;
+/// `IORING_REGISTER_BUFFERS`, `IORING_REGISTER_FILES` and `IORING_UNREGISTER_FILES`.
+const REGISTER_BUFFERS: u32 = 0;
+const REGISTER_FILES: u32 = 2;
+const UNREGISTER_FILES: u32 = 3;
+/// `IOSQE_FIXED_FILE` and `IOSQE_ASYNC`.
+const FIXED_FILE: u8 = 1;
+const ASYNC: u8 = 16;
+/// `IORING_OP_SPLICE`, `IORING_OP_READ`.
+const SPLICE: u8 = 30;
+const READ: u8 = 22;
+
+/// Which task does what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The one that asks.
+    Caller,
+    /// One of a pool of workers (`IOSQE_ASYNC`).
+    Worker,
+    /// A thread of the kernel's that looks for requests (`IORING_SETUP_SQPOLL`).
+    Poller,
+}
+
+/// How a record is handed over.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    /// `IORING_OP_WRITE`.
+    Write = 23,
+    /// `IORING_OP_WRITEV`.
+    Writev = 2,
+    /// `IORING_OP_WRITE_FIXED`: pages that were pinned before, and that the kernel reads as its own.
+    WriteFixed = 5,
+}
+
+/// `struct io_sqring_offsets` and `struct io_cqring_offsets`, by their numbers.
+#[repr(C)]
+#[derive(Default)]
+struct Offsets {
+    head: u32,
+    tail: u32,
+    mask: u32,
+    entries: u32,
+    /// Flags here, overflows there.
+    fifth: u32,
+    /// Dropped here, entries there.
+    sixth: u32,
+    /// The array of submissions here, flags there.
+    seventh: u32,
+    reserved: u32,
+    address: u64,
+}
+
+/// `struct io_uring_params`.
+#[repr(C)]
+#[derive(Default)]
+struct Parameters {
+    submissions: u32,
+    completions: u32,
+    flags: u32,
+    thread: [u32; 2],
+    features: u32,
+    workers: u32,
+    reserved: [u32; 3],
+    submission: Offsets,
+    completion: Offsets,
+}
+
+/// An io_uring of one entry, and the one page that it reads from.
+pub struct Ring {
+    ring: OwnedFd,
+    parameters: Parameters,
+    queues: Mapping,
+    submissions: Mapping,
+    by: By,
+    /// The record at its start, and what a `writev` is told of it behind.
+    pub page: Mapping,
+}
+
+impl Ring {
+    /// On a kernel that has it.
+    pub fn new() -> Ring {
+        Ring::run_by(By::Caller)
+    }
+
+    /// The same, with another task to do what is asked for.
+    pub fn run_by(by: By) -> Ring {
+        let mut parameters = Parameters::default();
+        if by == By::Poller {
+            parameters.flags = POLLED;
+            // It sleeps when nothing has been asked for so many milliseconds.
+            parameters.thread[1] = 10;
+        }
+        // SAFETY: The kernel fills in the parameters, which have its layout.
+        let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, &raw mut parameters) };
+        assert!(ring >= 0, "io_uring_setup: {:?}", Errno::last());
+        // SAFETY: The descriptor is new, and this is its only owner.
+        let ring = unsafe { OwnedFd::from_raw_fd(ring as i32) };
+        assert_ne!(parameters.features & SINGLE_MMAP, 0);
+        let file = File::from(ring.try_clone().expect("dup"));
+        let map = |offset| Mapping::of_file_at(&file, offset).expect("mmap");
+        let (queues, submissions) = (map(0), map(SUBMISSIONS));
+        let page = Mapping::new(1);
+        let ring = Ring {
+            ring,
+            parameters,
+            queues,
+            submissions,
+            by,
+            page,
+        };
+        let buffer = libc::iovec {
+            iov_base: ring.page.address() as *mut _,
+            iov_len: PAGE,
+        };
+        ring.register(REGISTER_BUFFERS, &raw const buffer, 1);
+        ring
+    }
+
+    /// Hands things over to the ring. The page of a buffer, which the kernel pins, is the ring's own.
+    fn register<T>(&self, what: u32, first: *const T, count: usize) {
+        let ring = self.ring.as_raw_fd();
+        // SAFETY: The kernel reads so many values, which the callers have.
+        let ret = unsafe { libc::syscall(libc::SYS_io_uring_register, ring, what, first, count) };
+        assert_eq!(ret, 0, "io_uring_register: {:?}", Errno::last());
+    }
+
+    /// Has the ring hold a file, to which [`Self::write_held`] writes. One at a time.
+    pub fn hold(&self, file: &File) {
+        let descriptor = file.as_raw_fd();
+        self.register(REGISTER_FILES, &raw const descriptor, 1);
+    }
+
+    /// The ring holds it no more.
+    pub fn let_go(&self) {
+        self.register(UNREGISTER_FILES, std::ptr::null::<i32>(), 0);
+    }
+
+    /// Writes the first `length` bytes of the page to the file that the ring holds.
+    pub fn write_held(&self, how: How, length: usize) -> Result<usize> {
+        let (address, count) = self.parts(how, length);
+        let mut entry = self.entry(how as u8, 0, address, count);
+        entry[1] |= FIXED_FILE;
+        self.submit(&entry)
+    }
+
+    /// Splices from a pipe.
+    pub fn splice(&self, from: &File, to: &File, length: u32) -> Result<usize> {
+        // No offset on either side.
+        let mut entry = self.entry(SPLICE, to.as_raw_fd(), u64::MAX, length);
+        entry[8..16].copy_from_slice(&u64::MAX.to_ne_bytes());
+        entry[44..48].copy_from_slice(&from.as_raw_fd().to_ne_bytes());
+        self.submit(&entry)
+    }
+
+    /// Reads so many bytes to the page.
+    pub fn read(&self, file: &File, length: u32) -> Result<usize> {
+        self.submit(&self.entry(READ, file.as_raw_fd(), self.page.address(), length))
+    }
+
+    /// Writes the first `length` bytes of the page, and waits for the result.
+    pub fn write(&self, file: &File, how: How, length: usize) -> Result<usize> {
+        let (address, count) = self.parts(how, length);
+        self.submit(&self.entry(how as u8, file.as_raw_fd(), address, count))
+    }
+
+    /// Writes no parts at all, and waits for the result.
+    pub fn write_no_parts(&self, file: &File) -> Result<usize> {
+        let address = self.page.address();
+        self.submit(&self.entry(How::Writev as u8, file.as_raw_fd(), address, 0))
+    }
+
+    /// What an entry says of the first `length` bytes of the page.
+    fn parts(&self, how: How, length: usize) -> (u64, u32) {
+        let address = self.page.address();
+        let How::Writev = how else {
+            return (address, length as u32);
+        };
+        // Two parts: the index, and the rest.
+        let index = length.min(4);
+        let parts = [address, index as u64, address + 4, (length - index) as u64];
+        for (number, word) in parts.into_iter().enumerate() {
+            self.page.put(PAGE / 2 + 8 * number, &word.to_ne_bytes());
+        }
+        (address + PAGE as u64 / 2, 2)
+    }
+
+    /// `struct io_uring_sqe`.
+    fn entry(&self, operation: u8, file: i32, address: u64, count: u32) -> [u8; 64] {
+        let mut entry = [0; 64];
+        entry[0] = operation;
+        if self.by == By::Worker {
+            entry[1] = ASYNC;
+        }
+        entry[4..8].copy_from_slice(&file.to_ne_bytes());
+        entry[16..24].copy_from_slice(&address.to_ne_bytes());
+        entry[24..28].copy_from_slice(&count.to_ne_bytes());
+        entry
+    }
+
+    /// Has an entry done, and waits for the result.
+    fn submit(&self, entry: &[u8; 64]) -> Result<usize> {
+        self.submissions.put(0, entry);
+
+        let queue = &self.parameters.submission;
+        self.queues.put(queue.seventh as usize, &0u32.to_ne_bytes());
+        let tail = self.queues.word(queue.tail as usize);
+        tail.store(tail.load(Acquire).wrapping_add(1), Release);
+        let flags = match self.by {
+            By::Poller => GET_EVENTS | WAKE_UP,
+            _ => GET_EVENTS,
+        };
+        // SAFETY: What the kernel reads lives until it is done, which is waited for.
+        let ret = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.ring.as_raw_fd(),
+                1,
+                1,
+                flags,
+                std::ptr::null::<u8>(),
+                0,
+            )
+        };
+        assert_eq!(ret, 1, "io_uring_enter: {:?}", Errno::last());
+
+        let queue = &self.parameters.completion;
+        let head = self.queues.word(queue.head as usize);
+        let number = head.load(Acquire);
+        assert_ne!(number, self.queues.word(queue.tail as usize).load(Acquire));
+        let mask = self.queues.word(queue.mask as usize).load(Acquire);
+        let at = queue.sixth + 16 * (number & mask) + 8;
+        let result = self.queues.word(at as usize).load(Acquire) as i32;
+        head.store(number.wrapping_add(1), Release);
+        match usize::try_from(result) {
+            Ok(written) => Ok(written),
+            Err(_) => Err(Errno(-result)),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory whose page faults a program answers: when it likes, or never.
+//!
+//! The numbers are those of linux/userfaultfd.h.
+
+use crate::kit::errno::Errno;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::{os, tasks};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+
+/// There where the kernel has userfaultfd.
+pub const SIGN: &str = "/proc/sys/vm/unprivileged_userfaultfd";
+
+const API: u64 = 0xaa;
+
+/// UFFD_FEATURE_WP_ASYNC: the kernel itself allows guarded writes, and notes them. Any memory can be guarded
+/// so, also that of a file system.
+const ASYNC: u64 = 1 << 15;
+
+/// A command that is given `size` bytes and changes them.
+const fn command(number: u64, size: u64) -> u64 {
+    (3 << 30) | (size << 16) | (0xaa << 8) | number
+}
+
+const UFFDIO_API: u64 = command(0x3f, 24);
+const UFFDIO_REGISTER: u64 = command(0x00, 32);
+const UFFDIO_COPY: u64 = command(0x03, 40);
+const UFFDIO_WRITEPROTECT: u64 = command(0x06, 24);
+
+/// What of a page is guarded.
+#[derive(Clone, Copy)]
+pub enum Guard {
+    /// Its first use.
+    Missing = 1,
+    /// Writing to it.
+    Writes = 2,
+}
+
+/// Faults of the address space that made it, waiting for an answer by the holder of this.
+pub struct Userfault {
+    file: File,
+}
+
+impl Userfault {
+    /// For faults of this process.
+    pub fn new() -> Userfault {
+        Userfault::with(0)
+    }
+
+    /// For writes of this process that the kernel itself answers.
+    pub fn answered_by_the_kernel() -> Userfault {
+        Userfault::with(ASYNC)
+    }
+
+    fn with(features: u64) -> Userfault {
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+        // SAFETY: Takes a number.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+        assert!(fd >= 0, "userfaultfd: {:?}", Errno::last());
+        // SAFETY: The descriptor is new, and this is its only owner.
+        let file = unsafe { File::from_raw_fd(fd as RawFd) };
+        let new = Userfault { file };
+        new.command(UFFDIO_API, &mut [API, features, 0]);
+        new
+    }
+
+    /// The number by which another process can take it.
+    pub fn number(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// Takes it from the process that made it.
+    pub fn of(pid: i32, number: i32) -> Userfault {
+        Userfault {
+            file: tasks::take_file(pid, number),
+        }
+    }
+
+    fn command<const WORDS: usize>(&self, command: u64, words: &mut [u64; WORDS]) {
+        let result = os::ioctl(&self.file, command, words.as_mut_ptr() as u64);
+        assert_eq!(result, Ok(0), "userfaultfd command {command:#x}");
+    }
+
+    /// Guards all pages of a mapping of the process that made this, in that process.
+    pub fn guard(&self, mapping: &Mapping, guard: Guard) {
+        let (start, length) = (mapping.address(), mapping.end() - mapping.address());
+        self.command(UFFDIO_REGISTER, &mut [start, length, guard as u64, 0]);
+        match guard {
+            Guard::Missing => mapping.advise(libc::MADV_DONTNEED).unwrap(),
+            Guard::Writes => self.command(UFFDIO_WRITEPROTECT, &mut [start, length, 1]),
+        }
+    }
+
+    /// The address of the next fault that has not been asked for yet. It waits for its answer.
+    pub fn next_fault(&self) -> Option<u64> {
+        let mut message = [0; 32];
+        match (&self.file).read(&mut message).map_err(Errno::from) {
+            Ok(_) => {
+                assert_eq!(message[0], 0x12, "not a page fault");
+                let address = u64::from_ne_bytes(message[16..24].try_into().unwrap());
+                Some(address & !(PAGE as u64 - 1))
+            }
+            Err(Errno::EAGAIN) => None,
+            Err(errno) => panic!("read a userfaultfd: {errno:?}"),
+        }
+    }
+
+    /// Answers the faults on a page that is missing: each of its words reads `word`.
+    pub fn fill(&self, address: u64, word: u32) {
+        let page = Mapping::new(1);
+        for at in (0..PAGE).step_by(4) {
+            page.word(at)
+                .store(word, std::sync::atomic::Ordering::Relaxed);
+        }
+        let address = address & !(PAGE as u64 - 1);
+        let mut words = [address, page.address(), PAGE as u64, 0, 0];
+        self.command(UFFDIO_COPY, &mut words);
+    }
+
+    /// Answers the faults on a page that must not be written: now it may.
+    pub fn allow_writes(&self, address: u64) {
+        let address = address & !(PAGE as u64 - 1);
+        self.command(UFFDIO_WRITEPROTECT, &mut [address, PAGE as u64, 0]);
+    }
+}

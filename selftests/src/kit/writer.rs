@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The program that tools start, as a person would name it after `perf record --`: this very
+//! program with `--write`.
+
+use crate::kit::event::Event;
+use crate::kit::wait;
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The option that makes this program the writer. What follows: a file to wait for, a description,
+/// payloads.
+pub const OPTION: &str = "--write";
+
+/// The words of a command that registers the event that `description` describes, waits until
+/// a consumer is attached and the file `start` exists, writes a record for each payload and ends.
+pub fn command(start: &str, description: &str, payloads: &[&[u8]]) -> Vec<String> {
+    let program = env::current_exe().expect("this program's path");
+    let program = program.into_os_string().into_string();
+    let mut words = vec![
+        program.expect("a path that is text"),
+        OPTION.into(),
+        start.into(),
+        description.into(),
+    ];
+    words.extend(payloads.iter().map(|payload| hexadecimal(payload)));
+    words
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+fn bytes(text: &str) -> Vec<u8> {
+    let digits = text.as_bytes().chunks(2);
+    digits
+        .map(|two| std::str::from_utf8(two).expect("ASCII"))
+        .map(|two| u8::from_str_radix(two, 16).expect("hexadecimal digits"))
+        .collect()
+}
+
+/// Is the writer: `words` are what follows the option.
+// A test looks for it in the writer's stack.
+#[inline(never)]
+pub fn main(words: &[String]) -> ExitCode {
+    let [start, description, payloads @ ..] = words else {
+        panic!("{OPTION} START DESCRIPTION PAYLOAD...");
+    };
+    let event = Event::new(description);
+    event.wait_set();
+    wait::until("the file that starts it", || Path::new(start).exists());
+    for payload in payloads {
+        let payload = bytes(payload);
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes and threads that do everything to the same few events at once. No event is lost while
+//! anything uses it, and none stays when nothing does.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
+use crate::kit::child::{self, Child, Line};
+use crate::kit::dynamic;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::machine;
+use crate::kit::memory::{Mapping, READ_WRITE};
+use crate::kit::os;
+use crate::kit::perf::Perf;
+use crate::kit::random::Random;
+use crate::kit::status::Status;
+use crate::kit::tracefs::{self, formats_of, Tracer, GROUP};
+use crate::kit::wait;
+use std::fs;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Barrier;
+use std::thread;
+
+tests!("concurrency":
+    a_hundred_thousand_operations_on_a_few_events.limit(600),
+    of_many_threads_one_has_the_bit,
+    of_many_threads_one_unregisters,
+    of_two_descriptions_one_wins,
+);
+
+/// The events of which all have the same idea.
+const EVENTS: usize = 4;
+/// One whose fields are in dispute.
+const DISPUTED: [&str; 2] = ["st_conc_disputed u32 a; u32 b", "st_conc_disputed u64 c"];
+
+const PROCESSES: u64 = 4;
+const THREADS: u64 = 3;
+/// What each thread does.
+const OPERATIONS: usize = 8000;
+/// What each process that toggles does, and each that forks.
+const TOGGLES: usize = 1500;
+const FORKS: usize = 200;
+const READINGS: usize = 200;
+
+fn name(event: usize) -> String {
+    format!("st_conc_{event}")
+}
+
+fn text(event: usize) -> String {
+    format!("st_conc_{event} u32 a; u32 b")
+}
+
+/// A count of operations that all processes share.
+struct Count(Mapping);
+
+impl Count {
+    fn new() -> Count {
+        let file = os::memory_file(4096);
+        Count(Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap())
+    }
+
+    fn of(&self) -> &AtomicU64 {
+        self.0.long(0)
+    }
+}
+
+/// Fails unless it went well or with one of these errors.
+#[track_caller]
+fn allow<T>(what: &str, got: Result<T>, allowed: &[Errno]) -> Option<T> {
+    match got {
+        Ok(value) => Some(value),
+        Err(errno) if allowed.contains(&errno) => None,
+        Err(errno) => panic!("{what}: {errno:?}"),
+    }
+}
+
+/// A thread that registers, writes, deletes...
+struct Worker<'a> {
+    random: Random,
+    data: Data,
+    page: &'a Mapping,
+    /// Where on the page its words are: one for each event.
+    at: usize,
+    /// Which words are registered.
+    held: [bool; EVENTS],
+    /// The events' indices on its file.
+    indices: [Option<u32>; EVENTS],
+}
+
+impl<'a> Worker<'a> {
+    fn new(number: u64, page: &'a Mapping) -> Worker<'a> {
+        Worker {
+            random: Random::new(number),
+            data: Data::open(),
+            page,
+            at: 64 * (number % THREADS) as usize,
+            held: [false; EVENTS],
+            indices: [None; EVENTS],
+        }
+    }
+
+    fn address(&self, word: usize) -> u64 {
+        self.page.address() + (self.at + 4 * word) as u64
+    }
+
+    /// Does this thread use the event, so that it must be there?
+    fn uses(&self, event: usize) -> bool {
+        self.held[event] || self.indices[event].is_some()
+    }
+
+    fn register(&mut self, event: usize, flags: u16) {
+        let address = self.address(event);
+        let got = self
+            .data
+            .register_flags(&text(event), address, event as u8, flags);
+        let index = got.unwrap_or_else(|errno| panic!("register {event}: {errno:?}"));
+        if let Some(before) = self.indices[event] {
+            assert_eq!(index, before, "the event's index changed: another event");
+        }
+        self.held[event] = true;
+        self.indices[event] = Some(index);
+        self.must_be_there(event);
+    }
+
+    fn unregister(&mut self, event: usize) {
+        let got = self.data.unregister_bit(self.address(event), event as u8);
+        assert_eq!(got, Ok(()), "unregister {event}");
+        self.held[event] = false;
+        let word = self.page.word(self.at + 4 * event);
+        assert_eq!(word.load(Ordering::Relaxed), 0, "set after unregistering");
+    }
+
+    fn must_be_there(&self, event: usize) {
+        assert!(tracefs::event_exists(&name(event)), "{event} is lost");
+    }
+
+    fn write(&self, event: usize) {
+        let Some(index) = self.indices[event] else {
+            return;
+        };
+        let got = self.data.write(index, &[event as u8; 8]);
+        if let Some(length) = allow("write", got, &[Errno::EBADF]) {
+            assert_eq!(length, 12);
+        }
+    }
+
+    /// Deletes the event in vain, if this thread uses it.
+    fn delete(&self, event: usize, delete: impl FnOnce(&str) -> Result<()>) {
+        let got = delete(&name(event));
+        if self.uses(event) {
+            assert_eq!(got, Err(Errno::EBUSY), "deleting {event}, which is used");
+            self.must_be_there(event);
+        } else {
+            allow("delete", got, &[Errno::EBUSY, Errno::ENOENT]);
+        }
+    }
+
+    /// Closes the file; what is registered keeps its events, and their indices are gone.
+    fn reopen(&mut self) {
+        self.data = Data::open();
+        self.indices = [None; EVENTS];
+        for event in 0..EVENTS {
+            if self.held[event] {
+                self.must_be_there(event);
+            }
+        }
+    }
+
+    /// Registers one of two descriptions of a name. If that works, this one it is.
+    fn dispute(&mut self) {
+        let mine = self.random.below(2);
+        let address = self.address(EVENTS);
+        // On a file of its own, so that it ends with the registration.
+        let data = Data::open();
+        let got = data.register_text(DISPUTED[mine], address, 0);
+        if allow("dispute", got, &[Errno::EADDRINUSE]).is_some() {
+            let format = tracefs::event_format("st_conc_disputed");
+            let field = ["field:u32 a;", "field:u64 c;"];
+            assert!(
+                format.contains(field[mine]) && !format.contains(field[1 - mine]),
+                "not what was registered: {format}"
+            );
+            data.unregister_bit(address, 0).unwrap();
+        }
+    }
+
+    /// Shares a format, or makes it.
+    fn format(&mut self) {
+        let fields = ["u32 a", "u64 a", "u8 a; u8 b"][self.random.below(3)];
+        let address = self.address(EVENTS + 1);
+        let data = Data::open();
+        let text = format!("st_conc_0 {fields}");
+        let got = data.register_flags(&text, address, 0, MULTI_FORMAT);
+        assert_eq!(got, Ok(0), "a format");
+        data.unregister_bit(address, 0).unwrap();
+    }
+
+    fn step(&mut self) {
+        let event = self.random.below(EVENTS);
+        match self.random.below(1000) {
+            0..500 => self.write(event),
+            500..850 if self.held[event] => self.unregister(event),
+            500..840 => self.register(event, 0),
+            840..850 => self.register(event, PERSIST),
+            850..880 => self.reopen(),
+            880..920 => self.delete(event, |name| self.data.delete(name)),
+            920..923 => self.delete(event, |name| dynamic::run(&format!("-:{name}"))),
+            923..933 => dynamic::run(&format!("u:{}", text(event))).expect("u:"),
+            933..953 => self.dispute(),
+            953..963 => self.format(),
+            _ if self.uses(event) => self.must_be_there(event),
+            _ => drop(fs::read_to_string(
+                Tracer::top().file(&name(event), "format"),
+            )),
+        }
+    }
+}
+
+/// A process of threads that do everything.
+fn work(line: &mut Line, count: &Count, process: u64) {
+    let page = Mapping::kept(1);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let page = &page;
+            scope.spawn(move || {
+                let mut worker = Worker::new(process * THREADS + thread, page);
+                for _ in 0..machine::rounds(OPERATIONS) {
+                    worker.step();
+                    count.of().fetch_add(1, Ordering::Relaxed);
+                }
+                (0..EVENTS)
+                    .filter(|&event| worker.held[event])
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|event| worker.unregister(event));
+            });
+        }
+    });
+    // Whatever happened, a bit still shows the event.
+    let event = Event::new(&text(0));
+    line.say("worked");
+    event.wait_set();
+    line.say("set");
+    event.wait_clear();
+    line.say("clear");
+}
+
+/// A process that attaches and detaches tracers, in an instance of its own.
+fn toggle(line: &mut Line, count: &Count, process: u64) {
+    // An event may be gone when its file is opened, or go between that and the writing.
+    let gone = [Errno::ENOENT, Errno::ENODEV];
+    let mut random = Random::new(100 + process);
+    let tracers = [
+        Tracer::top(),
+        Tracer::instance(&format!("st_conc_toggle{process}")),
+    ];
+    let group = tracefs::group_dir(GROUP).join("enable");
+    for _ in 0..machine::rounds(TOGGLES) {
+        let event = name(random.below(EVENTS));
+        let tracer = &tracers[random.below(2)];
+        match random.below(100) {
+            0..45 => drop(allow("enable", tracer.set(&event, "enable", "1"), &gone)),
+            45..85 => drop(allow("disable", tracer.set(&event, "enable", "0"), &gone)),
+            85..90 => drop(allow(
+                "filter",
+                tracer.set(&event, "filter", "a == 1"),
+                &gone,
+            )),
+            90..95 => drop(allow("filter", tracer.set(&event, "filter", "0"), &gone)),
+            95..98 => {
+                let value = ["0", "1"][random.below(2)];
+                let got = fs::write(&group, value).map_err(Errno::from);
+                allow("all of the group", got, &gone);
+            }
+            _ => {
+                let id = fs::read_to_string(tracer.file(&event, "id"));
+                let Some(id) = allow("id", id.map_err(Errno::from), &gone) else {
+                    continue;
+                };
+                let got = Perf::open(id.trim().parse().unwrap(), -1, 0);
+                allow("perf", got, &[Errno::EINVAL, Errno::ENOENT, Errno::ENODEV]);
+            }
+        }
+        count.of().fetch_add(1, Ordering::Relaxed);
+    }
+    // That of the group attached to all that there was, and never to the instance.
+    allow(
+        "all of the group",
+        fs::write(&group, "0").map_err(Errno::from),
+        &gone,
+    );
+    for event in 0..EVENTS {
+        allow(
+            "disable",
+            tracers[1].set(&name(event), "enable", "0"),
+            &gone,
+        );
+    }
+    line.say("toggled");
+}
+
+/// A process whose children inherit registrations, and end in all ways.
+fn fork_often(line: &mut Line, count: &Count, process: u64) {
+    let page = Mapping::kept(1);
+    let data = Data::open();
+    let mut random = Random::new(200 + process);
+    for _ in 0..machine::rounds(FORKS) {
+        let event = random.below(EVENTS);
+        let address = page.address() + 4 * event as u64;
+        let index = data.register_text(&text(event), address, 0).unwrap();
+        let (unregisters, registers) = (random.below(2) == 0, random.below(2) == 0);
+        let child = child::fork(|_| {
+            assert!(tracefs::event_exists(&name(event)), "{event} is lost");
+            allow("write", data.write(index, &[0; 8]), &[Errno::EBADF]);
+            if unregisters {
+                data.unregister_bit(address, 0).unwrap();
+            }
+            if registers {
+                data.register_text(&text(event), address, 1).unwrap();
+            }
+            assert!(tracefs::event_exists(&name(event)), "{event} is lost");
+            count.of().fetch_add(5, Ordering::Relaxed);
+        });
+        if random.below(3) == 0 {
+            child.kill_under_way();
+            data.unregister_bit(address, 0).unwrap();
+        } else {
+            data.unregister_bit(address, 0).unwrap();
+            child.join();
+        }
+        assert!(tracefs::event_exists(&name(event)), "{event} is lost");
+        count.of().fetch_add(4, Ordering::Relaxed);
+    }
+    line.say("forked");
+}
+
+/// A process that reads the listings.
+fn read(line: &mut Line, count: &Count) {
+    for _ in 0..machine::rounds(READINGS) {
+        let status = Status::now();
+        let mut names = status.names();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), status.active, "an event is listed twice");
+        for line in dynamic::user_lines() {
+            let mut known = DISPUTED.iter().map(|text| format!("u:{text}"));
+            let known = known.any(|text| text == line) || line.starts_with("u:st_conc_");
+            assert!(known, "a bad line: {line:?}");
+        }
+        count.of().fetch_add(2, Ordering::Relaxed);
+    }
+    line.say("read");
+}
+
+fn a_hundred_thousand_operations_on_a_few_events() {
+    // Recording the names of tasks goes on and off with the first event and the last: not often.
+    let base = Event::new("st_conc_base");
+    let instance = Tracer::instance("st_conc_base");
+    instance.enable("st_conc_base");
+    let top = Tracer::top();
+
+    let count = &Count::new();
+    let mut workers: Vec<_> = (0..PROCESSES)
+        .map(|process| child::fork(|line| work(line, count, process)))
+        .collect();
+    let mut others: Vec<(Child, &str)> = Vec::new();
+    for process in 0..2 {
+        let toggler = child::fork(|line| toggle(line, count, process));
+        let forker = child::fork(|line| fork_often(line, count, process));
+        others.extend([(toggler, "toggled"), (forker, "forked")]);
+    }
+    others.push((child::fork(|line| read(line, count)), "read"));
+    for (mut other, word) in others {
+        other.line.hear(word);
+        other.join();
+    }
+    let all = |workers: &mut Vec<Child>, word| {
+        workers.iter_mut().for_each(|worker| worker.line.hear(word));
+    };
+    all(&mut workers, "worked");
+    let operations = count.of().load(Ordering::Relaxed);
+    assert!(
+        operations >= machine::rounds(100_000) as u64,
+        "{operations} operations"
+    );
+
+    top.enable(&name(0));
+    all(&mut workers, "set");
+    top.disable(&name(0));
+    all(&mut workers, "clear");
+    workers.into_iter().for_each(|worker| worker.join());
+
+    // What is left is persistent, and idle.
+    for event in 0..EVENTS {
+        wait::until("the event to be deletable", || {
+            let got = Data::open().delete(&name(event));
+            allow("delete", got, &[Errno::EBUSY, Errno::ENOENT]);
+            got != Err(Errno::EBUSY)
+        });
+    }
+    wait::comes(|| Status::now().active == 1);
+    let left = [("st_conc_base".to_string(), vec!["ftrace".to_string()])];
+    assert_eq!(Status::now().events, left);
+    assert_eq!(formats_of("st_conc_0"), [""; 0]);
+    assert_eq!(dynamic::user_lines(), ["u:st_conc_base"]);
+    assert!(base.bit());
+    instance.disable("st_conc_base");
+}
+
+fn of_many_threads_one_has_the_bit() {
+    let page = Mapping::kept(1);
+    let owners = AtomicU32::new(0);
+    let won = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let (page, owners, won) = (&page, &owners, &won);
+            scope.spawn(move || {
+                let data = Data::open();
+                while won.load(Ordering::Relaxed) < 2000 {
+                    let got = data.register_text("st_conc_one u32 a", page.address(), 0);
+                    if allow("register", got, &[Errno::EADDRINUSE]).is_none() {
+                        continue;
+                    }
+                    let before = owners.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(before, 0, "two registrations of one bit");
+                    won.fetch_add(1, Ordering::Relaxed);
+                    owners.fetch_sub(1, Ordering::Relaxed);
+                    let got = data.unregister_bit(page.address(), 0);
+                    assert_eq!(got, Ok(()), "the owner unregisters");
+                }
+            });
+        }
+    });
+    let got = Data::open().unregister_bit(page.address(), 0);
+    assert_eq!(got, Err(Errno::ENOENT));
+}
+
+fn of_many_threads_one_unregisters() {
+    const ROUNDS: u32 = 300;
+    let page = Mapping::kept(1);
+    let barrier = Barrier::new(4);
+    let [registered, unregistered] = [AtomicU32::new(0), AtomicU32::new(0)];
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let (page, barrier) = (&page, &barrier);
+            let (registered, unregistered) = (&registered, &unregistered);
+            scope.spawn(move || {
+                let data = Data::open();
+                for round in 1..=ROUNDS {
+                    let got = data.register_text("st_conc_one u32 a", page.address(), 0);
+                    if allow("register", got, &[Errno::EADDRINUSE]).is_some() {
+                        registered.fetch_add(1, Ordering::Relaxed);
+                    }
+                    barrier.wait();
+                    assert_eq!(registered.load(Ordering::Relaxed), round, "registered");
+                    let got = data.unregister_bit(page.address(), 0);
+                    if allow("unregister", got, &[Errno::ENOENT]).is_some() {
+                        unregistered.fetch_add(1, Ordering::Relaxed);
+                    }
+                    barrier.wait();
+                    assert_eq!(unregistered.load(Ordering::Relaxed), round, "unregistered");
+                    // Not before all have looked.
+                    barrier.wait();
+                }
+            });
+        }
+    });
+}
+
+fn of_two_descriptions_one_wins() {
+    // Each process registers its own description of the name, as often as it takes.
+    const WINS: usize = 100;
+    let mut children: Vec<_> = DISPUTED
+        .into_iter()
+        .map(|text| {
+            child::fork(|line| {
+                let page = Mapping::kept(1);
+                for _ in 0..WINS {
+                    let data = Data::open();
+                    wait::until("the name to be free", || {
+                        let got = data.register_text(text, page.address(), 0);
+                        allow("register", got, &[Errno::EADDRINUSE]).is_some()
+                    });
+                    let fields = text.split_once(' ').unwrap().1;
+                    let mut lines = dynamic::user_lines();
+                    lines.retain(|line| line.ends_with(fields));
+                    assert_eq!(lines.len(), 1, "it is another's event");
+                    assert_eq!(data.write(0, &[0; 8]), Err(Errno::EBADF));
+                    data.unregister_bit(page.address(), 0).unwrap();
+                }
+                line.say("won");
+            })
+        })
+        .collect();
+    children.iter_mut().for_each(|child| child.line.hear("won"));
+    children.into_iter().for_each(|child| child.join());
+    wait_gone("st_conc_disputed");
+}

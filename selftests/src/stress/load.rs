@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading and unloading the module.
+
+use crate::harness::Test;
+use crate::kit::abi::{
+    location, Data, DATA, MULTI_FORMAT, PERSIST, PROFILE, REGISTRATIONS, STATUS,
+};
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::{stays, wait_gone, Event};
+use crate::kit::machine::{self, Log};
+use crate::kit::memory::Mapping;
+use crate::kit::module::{self, nothing_is_left};
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::usage::grows_by_nothing;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+pub const TESTS: &[Test] = &[
+    Test::of_loading(
+        "load::loads_and_unloads_leaving_nothing",
+        loads_and_unloads_leaving_nothing,
+    ),
+    Test::of_loading("load::says_loaded_and_unloaded", says_loaded_and_unloaded),
+    Test::of_loading(
+        "load::taints_as_out_of_tree_only",
+        taints_as_out_of_tree_only,
+    ),
+    Test::of_loading("load::a_second_insmod_is_eexist", a_second_insmod_is_eexist),
+    Test::of_loading(
+        "load::each_step_may_fail_and_is_undone",
+        each_step_may_fail_and_is_undone,
+    )
+    .limit(300),
+    Test::of_loading(
+        "load::not_unloaded_while_a_file_is_open",
+        not_while_a_file_is_open,
+    ),
+    Test::of_loading(
+        "load::not_unloaded_while_a_bit_is_registered",
+        not_while_registered,
+    ),
+    Test::of_loading(
+        "load::not_unloaded_while_ftrace_is_attached",
+        not_while_traced,
+    ),
+    Test::of_loading("load::not_unloaded_while_perf_is_attached", not_while_perf),
+    Test::of_loading(
+        "load::not_unloaded_while_a_listing_is_open",
+        not_while_a_listing_is_open,
+    ),
+    Test::of_loading(
+        "load::trace_is_readable_after_unloading",
+        trace_is_readable_after_unloading,
+    ),
+    Test::of_loading(
+        "load::unused_persistent_events_go_with_it",
+        unused_persistent_events_go,
+    ),
+    Test::of_loading("load::two_hundred_times_without_a_leak", two_hundred_times).limit(1500),
+    Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing).limit(900),
+];
+
+/// For a kernel that has user_events built in.
+pub const REFUSAL: Test = Test::of_loading(
+    "load::is_refused_where_the_kernel_has_its_own",
+    is_refused_where_the_kernel_has_its_own,
+);
+
+/// The main job once, in a process of its own: register, attach, write, unregister. And what may
+/// go wrong on the way, as errors leak most easily.
+fn use_it_once() {
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_use u32 status; u64 ns; __rel_loc char[] path");
+        let id = event.id();
+        let tracer = Tracer::top();
+        tracer.enable(&event.name);
+        event.wait_set();
+        let perf = Perf::open(id, SELF, ANY_CPU).unwrap();
+        for length in [2u32, 600, 3000] {
+            let mut path = vec![0; length as usize];
+            path[0] = b'/';
+            let payload = [&[0; 12][..], &location(0, length), &path].concat();
+            assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+            let payload = [&[0; 12][..], &location(1, length), &path].concat();
+            assert_eq!(event.write(&payload), Err(Errno::EFAULT));
+        }
+        assert_eq!(event.write(&vec![0; 100_000]), Err(Errno::E2BIG));
+        assert_eq!(perf.count(), 3);
+        drop(perf);
+        tracer.disable(&event.name);
+        event.wait_clear();
+
+        let address = event.page.address();
+        let register = |text, address, bit| event.data.register_text(text, address, bit);
+        let other = "st_load_use u32 status";
+        assert_eq!(register(other, address, 1), Err(Errno::EADDRINUSE));
+        assert_eq!(
+            register("st_load_other u32", address, 1),
+            Err(Errno::EINVAL)
+        );
+        assert_eq!(
+            register("st_load_other u32 a", address, 0),
+            Err(Errno::EADDRINUSE)
+        );
+        assert_eq!(register("st_load_other u32 a", 0, 0), Err(Errno::EFAULT));
+        event.unregister().unwrap();
+        assert_eq!(event.unregister(), Err(Errno::ENOENT));
+        // This one ends with the process.
+        register("st_load_other u32 a", address, 5).unwrap();
+    });
+    user.join();
+    wait_gone("st_load_use");
+    wait_gone("st_load_other");
+}
+
+fn loads_and_unloads_leaving_nothing() {
+    nothing_is_left();
+    module::load();
+    for path in [DATA, STATUS] {
+        assert!(Path::new(path).exists(), "{path}");
+    }
+    assert!(
+        !tracefs::group_dir(tracefs::GROUP).exists(),
+        "a group without events"
+    );
+    assert_eq!(
+        fs::read_to_string(STATUS).unwrap(),
+        "\nActive: 0\nBusy: 0\n"
+    );
+    // Idle, so at once.
+    assert_eq!(module::unload(), Ok(()));
+    nothing_is_left();
+
+    module::load();
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn says_loaded_and_unloaded() {
+    let mut log = Log::from_now();
+    let mut said = || module::said(log.take());
+    module::load();
+    assert_eq!(said(), ["user_events: loaded"]);
+    use_it_once();
+    assert!(said().is_empty());
+    module::unload_when_idle();
+    assert_eq!(said(), ["user_events: unloaded"]);
+}
+
+fn taints_as_out_of_tree_only() {
+    module::load();
+    let taint = fs::read_to_string("/sys/module/user_events/taint").unwrap();
+    // E, unsigned, is what a kernel that knows signatures adds to every module built elsewhere.
+    let others: String = taint
+        .trim()
+        .chars()
+        .filter(|flag| !"OE".contains(*flag))
+        .collect();
+    assert_eq!(others, "", "taint {taint}");
+    module::unload_when_idle();
+}
+
+fn a_second_insmod_is_eexist() {
+    module::load();
+    assert_eq!(module::load_with(""), Err(Errno::EEXIST));
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn is_refused_where_the_kernel_has_its_own() {
+    let event = Event::new("st_load_own u32 a");
+    let mut log = Log::from_now();
+    for _ in 0..3 {
+        assert_eq!(module::load_with(""), Err(Errno::EBUSY));
+        assert!(!module::is_loaded());
+        let reason = "cannot stand beside user_events that the kernel has built in";
+        let line = format!("{}: cannot load: {reason}: error -16", module::NAME);
+        assert_eq!(module::said(log.take()), [line]);
+    }
+    // The kernel's own are as they were.
+    let tracer = Tracer::instance("st_load_own");
+    tracer.enable(&event.name);
+    event.wait_set();
+    assert_eq!(event.write(&[7; 4]), Ok(8));
+    assert_eq!(tracer.take_payloads(&event.name, 4), [[7; 4]]);
+    tracer.disable(&event.name);
+    event.wait_clear();
+    let most = fs::read_to_string("/proc/sys/kernel/user_events_max").unwrap();
+    assert_eq!(most, "32768\n");
+}
+
+fn each_step_may_fail_and_is_undone() {
+    let mut log = Log::from_now();
+    let mut steps = 0;
+    loop {
+        let step = steps + 1;
+        assert!(step < 100, "the steps of loading do not end");
+        log.take();
+        match module::load_failing(&format!("fail_load_at={step}")) {
+            Ok(()) => break,
+            Err(errno) => assert_eq!(errno, Errno::EINTR, "step {step}"),
+        }
+        nothing_is_left();
+        let said = module::said(log.take());
+        assert_eq!(said.len(), 1, "a failing load says one line: {said:?}");
+        // Whatever was undone, all of it can be made again.
+        if step % 4 == 1 {
+            module::load();
+            use_it_once();
+            module::unload_when_idle();
+            nothing_is_left();
+        }
+        steps = step;
+    }
+    assert!(steps >= 3, "only {steps} steps of loading can fail");
+    use_it_once();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+/// It is refused now, and works when idle.
+#[track_caller]
+fn refused() {
+    assert_eq!(
+        module::unload(),
+        Err(Errno::EAGAIN),
+        "unloading what is in use"
+    );
+    assert!(module::is_loaded());
+}
+
+fn not_while_a_file_is_open() {
+    module::load();
+    let data = Data::open();
+    refused();
+    drop(data);
+    module::unload_when_idle();
+
+    // With an event on it.
+    module::load();
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_file u32 a");
+        event.unregister().unwrap();
+        refused();
+    });
+    user.join();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_registered() {
+    module::load();
+    let user = child::fork(|_| {
+        let Event { data, page, .. } = Event::new("st_load_bit u32 a");
+        drop(data);
+        refused();
+        drop(page);
+        refused();
+    });
+    user.join();
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_traced() {
+    module::load();
+    let top = Tracer::top();
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_traced u32 a");
+        top.enable(&event.name);
+    });
+    user.join();
+    assert!(tracefs::event_exists("st_load_traced"));
+    refused();
+    top.disable("st_load_traced");
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_perf() {
+    module::load();
+    let mut user = child::fork(|line| {
+        let event = Event::new("st_load_perf u32 a");
+        line.say("registered");
+        line.hear("end");
+        drop(event);
+    });
+    user.line.hear("registered");
+    let perf = Perf::open(tracefs::event_id("st_load_perf"), SELF, ANY_CPU).unwrap();
+    user.line.say("end");
+    user.join();
+    assert!(tracefs::event_exists("st_load_perf"));
+    refused();
+    drop(perf);
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_a_listing_is_open() {
+    for path in [STATUS, PROFILE, REGISTRATIONS] {
+        module::load();
+        let mut file = fs::File::open(path).unwrap();
+        // An open file counts once, and no more when it was read.
+        assert_eq!(module::users(), 1, "{path}");
+        let _ = file.read(&mut [0]).unwrap();
+        assert_eq!(module::users(), 1, "{path}");
+        refused();
+        drop(file);
+        assert_eq!(module::users(), 0, "{path}");
+        module::unload_when_idle();
+        nothing_is_left();
+    }
+}
+
+fn trace_is_readable_after_unloading() {
+    module::load();
+    let tracer = Tracer::instance("st_load_trace");
+    let user = child::fork(|_| {
+        let event = Event::new("st_load_trace u32 a");
+        tracer.enable(&event.name);
+        event.write(&[1; 4]).unwrap();
+        tracer.disable(&event.name);
+    });
+    user.join();
+    module::unload_when_idle();
+    // Its records are of a kind that cannot be printed now; nothing may call into the module.
+    let path = Path::new(tracefs::ROOT).join("instances/st_load_trace/trace");
+    assert!(fs::read_to_string(path).is_ok());
+    assert!(tracer.lines("st_load_trace").is_empty());
+}
+
+fn unused_persistent_events_go() {
+    module::load();
+    let maker = child::fork(|_| {
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
+            let text = "st_load_persists u32 a";
+            data.register_flags(text, page.address(), bit as u8, flags)
+                .unwrap();
+        }
+    });
+    maker.join();
+    dynamic::run("u:st_load_persists2 u32 a").unwrap();
+    stays("st_load_persists");
+    module::unload_when_idle();
+    assert_eq!(tracefs::events_of_tests(), [""; 0]);
+    module::load();
+    assert_eq!(tracefs::events_of_tests(), [""; 0]);
+    module::unload_when_idle();
+}
+
+fn two_hundred_times() {
+    // 20 to warm up, and twice 90.
+    grows_by_nothing(20, machine::rounds(90), |round| {
+        module::load();
+        if round % 10 == 0 {
+            use_it_once();
+        } else {
+            // This process is known until it or the module ends.
+            Event::new("st_load_round u32 a").unregister().unwrap();
+        }
+        module::unload_when_idle();
+    });
+    nothing_is_left();
+}
+
+fn using_it_leaks_nothing() {
+    module::load();
+    grows_by_nothing(20, machine::rounds(150), |_| use_it_once());
+    module::unload_when_idle();
+    nothing_is_left();
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading and unloading, and much at once or for long.
+
+mod concurrency;
+mod load;
+mod soak;
+mod storm;
+mod stress_users;
+mod threads;
+mod unloading;
+
+use crate::harness::Test;
+
+pub use load::REFUSAL;
+
+/// Every test.
+pub fn all() -> impl Iterator<Item = Test> {
+    [
+        load::TESTS,
+        unloading::TESTS,
+        storm::TESTS,
+        threads::TESTS,
+        soak::TESTS,
+        concurrency::TESTS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Mixed load for as long as one likes: memory stays flat, and what was written is what was recorded
+//! and what was missed.
+//!
+//! All kinds of use go on at once, and besides writers of whose records account is kept, with ftrace,
+//! perf and eBPF listening. Now and then all of that rests, and the kernel's memory is looked at.
+
+use crate::harness::{self, tests};
+use crate::kit::abi::{Data, MULTI_FORMAT};
+use crate::kit::bpf::{Counters, Program};
+use crate::kit::errno::Errno;
+use crate::kit::event::wait_gone;
+use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ALL_PROCESSES};
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::usage::{Bounds, Usage};
+use crate::kit::wait::SetOnDrop;
+use crate::kit::{dynamic, machine, os, profile, wait};
+use crate::stress::stress_users::{self, StressUsers, ALL, COUNT};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+tests!("soak":
+    each_kind_of_use_leaves_nothing.limit(7200),
+    memory_is_flat_and_counters_agree.limit(36_000),
+);
+
+/// How often each kind of use is looked at alone, twice over.
+const USES: u64 = 120;
+const USES_IF_LONG: u64 = 2400;
+/// A kind does one of up to four things by lot. What leaves one object, or page, each time that it is done leaves more
+/// than the sixth part of so many.
+const PART: u64 = 6;
+/// The kind that takes much longer than the others, and always does the same: it is done half as often.
+const SLOW: &str = "holds eBPF";
+
+const SECONDS: usize = 7;
+const SECONDS_IF_LONG: usize = 3600;
+/// How many parts the time is divided into, as far as one is not too short.
+const PARTS: u64 = 40;
+/// Parts that are not compared: caches fill, and the trace core makes its buffers.
+const WARM_UP: usize = 2;
+
+/// The event of which account is kept: one of several formats, so that its group is not the one that
+/// is switched as a whole. Other tracers would have misses of their own.
+const NAME: &str = "st_soak";
+const DESCRIPTION: &str = "st_soak u32 writer; u32 n; u64 sum";
+
+/// How many write with account kept.
+const WRITERS: u32 = 2;
+
+/// How far the kernel's memory may be above what it was after the warm-up, however long it took.
+const BOUNDS: Bounds = Bounds {
+    slab_kb: 2048,
+    objects: 1000,
+    percpu_kb: 256,
+    areas: 40,
+    pages: 512,
+};
+/// Of objects, fewer where the kind of use that was met least was met less than twice as often: but not less than this.
+const LEAST_OBJECTS: i64 = 100;
+
+/// What became of the records of one part.
+#[derive(Default)]
+struct Account {
+    written: u64,
+    recorded: u64,
+    /// Recorded, too, but not given out by the kernel.
+    passed_over: u64,
+    /// By ftrace, which has little room, and by perf.
+    missed: (u64, u64),
+    /// Records that perf saw, and of these the ones it had no room for.
+    counted: u64,
+    lost: u64,
+    sampled: u64,
+    /// How often the eBPF program ran.
+    ran: u64,
+}
+
+impl Account {
+    /// Each listener has or has missed every record.
+    #[track_caller]
+    fn agrees(&self) {
+        let (ftrace, perf) = self.missed;
+        assert!(
+            self.passed_over <= Tracer::may_pass_over(self.recorded),
+            "{} records passed over",
+            self.passed_over
+        );
+        assert_eq!(
+            self.recorded + self.passed_over + ftrace,
+            self.written,
+            "ftrace"
+        );
+        assert_eq!(self.counted + perf, self.written, "perf");
+        assert_eq!(self.sampled + self.lost, self.counted, "perf's samples");
+        assert_eq!(self.ran + perf, self.written, "eBPF");
+    }
+
+    fn add(&mut self, other: &Account) {
+        self.written += other.written;
+        self.recorded += other.recorded;
+        self.passed_over += other.passed_over;
+        self.missed.0 += other.missed.0;
+        self.missed.1 += other.missed.1;
+        self.counted += other.counted;
+        self.lost += other.lost;
+        self.sampled += other.sampled;
+        self.ran += other.ran;
+    }
+}
+
+/// Writes records until told to stop. Returns how many.
+fn write(data: &Data, writer: u32, done: &AtomicBool) -> u64 {
+    let mut count = 0;
+    while !done.load(SeqCst) {
+        let n = count as u32;
+        let sum = u64::from(writer) + u64::from(n);
+        let head = [writer.to_ne_bytes(), n.to_ne_bytes()].concat();
+        let payload = [&head[..], &sum.to_ne_bytes()].concat();
+        assert_eq!(data.write(0, &payload), Ok(4 + payload.len()));
+        count += 1;
+        if count % 64 == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    count
+}
+
+/// Takes the records of an instance, each of which must be whole. Returns how many.
+fn take(tracer: &Tracer, id: u64) -> u64 {
+    let records = tracer.take_records(id);
+    for record in &records {
+        let bytes = record.payload(16);
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!(word(8), word(0).wrapping_add(word(4)), "a torn record");
+    }
+    records.len() as u64
+}
+
+/// Takes perf's samples. Returns how many.
+fn sampled(perfs: &mut [Perf]) -> u64 {
+    perfs.iter_mut().map(|perf| perf.take().len() as u64).sum()
+}
+
+/// One part: a new event, listeners that come and go with it, and writers for so long.
+fn part(length: Duration) -> Account {
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    data.register_flags(DESCRIPTION, page.address(), 0, MULTI_FORMAT)
+        .expect("register");
+    let name = tracefs::formats_of(NAME).remove(0);
+    let set = || page.word(0).load(SeqCst) == 1;
+    let tracer = Tracer::instance(NAME);
+    // What finds no room is missed, not overwritten.
+    tracer.control("options/overwrite", "0");
+    tracer.control("buffer_size_kb", "64");
+    let id = tracefs::event_id(&name);
+    let mut perfs = Perf::sample_everywhere(id, 16);
+    let counters = Counters::new(1);
+    let program = Program::counting(&counters, 1);
+    let watched = Perf::open(id, ALL_PROCESSES, 0).expect("perf_event_open");
+    watched.attach(&program).expect("attach a program");
+    tracer.enable(&name);
+    wait::until("the bit to be set", set);
+
+    let mut account = Account::default();
+    let done = AtomicBool::new(false);
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let stop = SetOnDrop(&done);
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (data, done) = (&data, &done);
+                scope.spawn(move || write(data, writer, done))
+            })
+            .collect();
+        let mut turn = 0;
+        while start.elapsed() < length {
+            thread::sleep(Duration::from_millis(20));
+            account.recorded += take(&tracer, id);
+            turn += 1;
+            // perf's samples are not taken so often, and some find no room.
+            if turn % 8 == 0 {
+                account.sampled += sampled(&mut perfs);
+            }
+        }
+        drop(stop);
+        let written = writers.into_iter().map(|writer| writer.join().unwrap());
+        account.written = written.sum();
+    });
+    account.recorded += take(&tracer, id);
+    account.sampled += sampled(&mut perfs);
+    // What a CPU's ring lost it says with the next sample.
+    thread::scope(|scope| {
+        for cpu in os::cpus() {
+            let data = &data;
+            scope.spawn(move || {
+                os::run_on(cpu);
+                assert_eq!(data.write(0, &[0; 16]), Ok(20));
+            });
+            account.written += 1;
+        }
+    });
+    account.recorded += take(&tracer, id);
+    account.passed_over = tracer.passed_over();
+    account.sampled += sampled(&mut perfs);
+    account.lost = perfs.iter().map(|perf| perf.lost).sum();
+    account.counted = perfs.iter().map(|perf| perf.count()).sum();
+    account.missed = profile::missed(name.rsplit('/').next().unwrap_or(""));
+    account.ran = counters.get(0);
+    tracer.disable(&name);
+    drop((perfs, watched, program));
+    wait::until("the bit to be cleared", || !set());
+    data.unregister_bit(page.address(), 0).expect("unregister");
+    drop((data, tracer));
+    wait_gone(&name);
+    account
+}
+
+/// Waits until nothing is left of the load but what was there at first.
+#[track_caller]
+fn settle(users: &StressUsers) {
+    users.rest();
+    // What was enabled with the group, or left by a user that was interrupted.
+    let deleted = wait::comes(|| {
+        let names = dynamic::user_lines();
+        let names: Vec<_> = names.iter().map(|line| name_in(line)).collect();
+        names
+            .iter()
+            .filter(|name| **name != stress_users::EVENT)
+            .all(|name| {
+                matches!(
+                    dynamic::run(&format!("-:{name}")),
+                    Ok(()) | Err(Errno::ENOENT)
+                )
+            })
+    });
+    assert!(deleted, "stays in use: {:?}", dynamic::user_lines());
+    wait::until("no page to be pinned", || machine::pinned_pages() == 0);
+}
+
+fn name_in(line: &str) -> String {
+    let name = line.trim_start_matches("u:").split(' ').next();
+    name.unwrap_or("").to_string()
+}
+
+/// Has a kind of use go on alone, so often.
+#[track_caller]
+fn use_alone(users: &StressUsers, kind: usize, uses: u64) {
+    let goal = users.done(kind) + uses;
+    users.order(1 << kind);
+    let mut last = 0;
+    while last < goal {
+        // It is too long if nothing happens meanwhile.
+        wait::until("one more use", || users.done(kind) > last);
+        last = users.done(kind);
+    }
+    settle(users);
+}
+
+/// One object, one vmalloc area or one page that a kind of use leaves each time is seen: twice over, the same has grown.
+fn each_kind_of_use_leaves_nothing() {
+    let uses = match harness::is_long() {
+        true => USES_IF_LONG,
+        false => machine::rounds(USES as usize) as u64,
+    };
+    let tracer = Tracer::instance("st_fire");
+    tracer.control("buffer_size_kb", "64");
+    let users = StressUsers::new(&tracer);
+    dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
+    (0..COUNT).for_each(|kind| use_alone(&users, kind, uses / 8));
+    let least = (uses / PART) as i64;
+    let mut grown: [BTreeMap<String, i64>; COUNT] = Default::default();
+    let mut before = Usage::least();
+    for half in 0..2 {
+        for (kind, grown) in grown.iter_mut().enumerate() {
+            let start = Instant::now();
+            let uses = if StressUsers::name(kind) == SLOW {
+                uses / 2
+            } else {
+                uses
+            };
+            use_alone(&users, kind, uses);
+            let ms = start.elapsed().as_millis();
+            let mut now = Usage::least();
+            let mut by = now.grew(&before, least);
+            if half == 0 {
+                *grown = by;
+            } else {
+                // Frees that wait for a grace period may be late.
+                wait::comes(|| {
+                    by.retain(|what, _| grown.contains_key(what));
+                    if by.is_empty() {
+                        return true;
+                    }
+                    now = Usage::least();
+                    by = now.grew(&before, least);
+                    false
+                });
+                println!(
+                    "  # the user that {} did so {uses} times in {ms} ms",
+                    StressUsers::name(kind)
+                );
+                assert!(
+                    by.is_empty(),
+                    "grew whenever the user that {} did so {uses} times: {by:?}",
+                    StressUsers::name(kind)
+                );
+            }
+            before = now;
+        }
+    }
+    users.end();
+    dynamic::run(&format!("-:{}", stress_users::EVENT)).unwrap();
+}
+
+fn memory_is_flat_and_counters_agree() {
+    let seconds = harness::times(SECONDS, SECONDS_IF_LONG) as u64;
+    let length = Duration::from_secs(seconds);
+    let each = Duration::from_millis((seconds * 1000 / PARTS).max(1500));
+    let tracer = Tracer::instance("st_fire");
+    tracer.control("buffer_size_kb", "64");
+    let users = StressUsers::new(&tracer);
+    dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
+
+    println!("  #    time      uses   written  recorded passed over    missed  perf lost   slab kB  per-CPU kB  areas   pages  most grown cache");
+    let start = Instant::now();
+    let (mut total, mut first, mut parts) = (Account::default(), None, 0);
+    let mut uses_at_first = [0; COUNT];
+    while start.elapsed() < length || parts <= WARM_UP {
+        users.order(ALL);
+        let account = part(each);
+        settle(&users);
+        account.agrees();
+        total.add(&account);
+        parts += 1;
+        let usage = Usage::now();
+        let least = first.as_ref().unwrap_or(&usage);
+        let uses: u64 = (0..COUNT).map(|kind| users.done(kind)).sum();
+        println!(
+            "  # {:>5} s {uses:>9} {:>9} {:>9} {:>11} {:>9} {:>10} {usage}  {}",
+            start.elapsed().as_secs(),
+            total.written,
+            total.recorded,
+            total.passed_over,
+            total.missed.0,
+            total.lost,
+            usage.most_grown_since(least),
+        );
+        if parts == WARM_UP {
+            uses_at_first = std::array::from_fn(|kind| users.done(kind));
+            first = Some(usage);
+        } else if let Some(first) = &first {
+            let since = (0..COUNT).map(|kind| users.done(kind) - uses_at_first[kind]);
+            let half = since.min().unwrap_or(0) as i64 / 2;
+            let bounds = Bounds {
+                objects: half.clamp(LEAST_OBJECTS, BOUNDS.objects),
+                ..BOUNDS
+            };
+            bounds.hold(first, &usage);
+        }
+    }
+    for kind in 0..COUNT {
+        println!(
+            "  # the user that {} did so {} times",
+            StressUsers::name(kind),
+            users.done(kind)
+        );
+        assert!(users.done(kind) > 0, "no user {}", StressUsers::name(kind));
+    }
+    assert!(total.recorded > 0 && total.sampled > 0 && total.ran > 0);
+    users.end();
+    dynamic::run(&format!("-:{}", stress_users::EVENT)).unwrap();
+}

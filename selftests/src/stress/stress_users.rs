@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes that use user_events in every way, as fast as they can, whether they are there or not.
+//!
+//! Each kind of use is a process of its own, which goes on as long as it is told to. A use holds on
+//! to something for a moment, and has let go of all when it ends.
+
+use crate::harness;
+use crate::kit::abi::{Data, DATA, PROFILE, REGISTRATIONS, STATUS};
+use crate::kit::bpf::{Counters, Program};
+use crate::kit::errno::{Errno, Result};
+use crate::kit::memory::{Mapping, READ, READ_WRITE};
+use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
+use crate::kit::random::Random;
+use crate::kit::tracefs::{self, Tracer};
+use crate::kit::{dynamic, os, tasks, wait};
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+/// The event that all kinds use. The test makes it.
+pub const EVENT: &str = "st_fire";
+pub const DESCRIPTION: &str = "st_fire u32 a";
+
+/// Uses user_events once. It fails if they are not there, or go meanwhile.
+type Use = fn(&mut User) -> Result<()>;
+
+/// The kinds of use.
+const KINDS: [(&str, Use); 12] = [
+    ("opens and lists", |user| user.open_files()),
+    ("registers", |user| user.register()),
+    ("writes", |user| user.write()),
+    ("toggles", |user| user.toggle()),
+    ("reads trace files", |user| user.read()),
+    ("holds perf", |user| user.perf()),
+    ("holds eBPF", |user| user.bpf()),
+    ("makes dynamic events", |user| user.dynamic()),
+    ("deletes", |user| user.delete()),
+    ("changes its memory", |user| user.change_memory()),
+    ("forks and dies", |user| user.die()),
+    ("sets the limit", |user| user.limit()),
+];
+
+/// How many kinds there are.
+pub const COUNT: usize = KINDS.len();
+/// All kinds, as bits.
+pub const ALL: u32 = (1 << COUNT) - 1;
+const END: u32 = 1 << COUNT;
+
+/// The processes.
+pub struct StressUsers {
+    board: Board,
+    pids: Vec<i32>,
+    /// A perf event of a task, so that there is always one. With the first the kernel changes the code
+    /// of its scheduler, and with the last again. An emulator has been seen to run the code of before
+    /// after that, so this is not to be done thousands of times.
+    _perf: Perf,
+}
+
+/// What they share.
+struct Board(Mapping);
+
+impl Board {
+    /// The kinds that are to go on, as bits, and above them a number that is another with each order.
+    fn orders(&self) -> &AtomicU32 {
+        self.0.word(0)
+    }
+
+    /// The orders by which a kind rests.
+    fn resting(&self, kind: usize) -> &AtomicU32 {
+        self.0.word(1024 + 4 * kind)
+    }
+
+    fn done(&self, kind: usize) -> &AtomicU64 {
+        self.0.long(64 + 16 * kind)
+    }
+
+    fn failed(&self, kind: usize) -> &AtomicU64 {
+        self.0.long(72 + 16 * kind)
+    }
+}
+
+impl StressUsers {
+    /// Forks them. They do nothing until they are told. `tracer` is one to use beside the top one.
+    pub fn new(tracer: &Tracer) -> StressUsers {
+        let board = Board(Mapping::shared(1));
+        let start = |kind| match os::fork().expect("fork") {
+            0 => {
+                User::new(kind, &board, tracer).go_on();
+                os::exit_now(0);
+            }
+            pid => pid,
+        };
+        let pids = (0..COUNT).map(start).collect();
+        StressUsers {
+            board,
+            pids,
+            _perf: Perf::of_nothing(),
+        }
+    }
+
+    /// Has these kinds go on, and all others stop after what they are at.
+    pub fn order(&self, kinds: u32) {
+        let orders = self.board.orders();
+        let number = (orders.load(SeqCst) >> (COUNT + 1)) + 1;
+        orders.store((number << (COUNT + 1)) | kinds, SeqCst);
+        os::wake_all(orders);
+    }
+
+    /// Has all stop, and waits until they have.
+    #[track_caller]
+    pub fn rest(&self) {
+        self.order(0);
+        let orders = self.board.orders().load(SeqCst);
+        wait::until("all to rest", || {
+            (0..COUNT).all(|kind| self.board.resting(kind).load(SeqCst) == orders)
+        });
+        self.is_well();
+    }
+
+    /// What a kind does.
+    pub fn name(kind: usize) -> &'static str {
+        KINDS[kind].0
+    }
+
+    /// How often a kind did what it does.
+    pub fn done(&self, kind: usize) -> u64 {
+        self.board.done(kind).load(SeqCst)
+    }
+
+    /// How often it could not.
+    pub fn failed(&self, kind: usize) -> u64 {
+        self.board.failed(kind).load(SeqCst)
+    }
+
+    /// All processes live.
+    #[track_caller]
+    pub fn is_well(&self) {
+        for (kind, &pid) in self.pids.iter().enumerate() {
+            let ended = os::wait(pid, libc::WNOHANG).expect("wait");
+            assert_eq!(
+                ended.0, 0,
+                "the user that {} has ended: {:#x}",
+                KINDS[kind].0, ended.1
+            );
+        }
+    }
+
+    /// Ends them, well.
+    #[track_caller]
+    pub fn end(self) {
+        self.order(END);
+        for (kind, pid) in self.pids.into_iter().enumerate() {
+            let (_, status) = os::wait(pid, 0).expect("wait");
+            assert_eq!(status, 0, "status of the user that {}", KINDS[kind].0);
+        }
+    }
+}
+
+/// One of the processes.
+struct User<'a> {
+    kind: usize,
+    board: &'a Board,
+    tracer: &'a Tracer,
+    random: Random,
+    page: Mapping,
+    program: Option<(Program, Counters)>,
+    /// The events (by their directories' inodes) that refused a trigger, as the module was going.
+    refused: HashSet<u64>,
+}
+
+impl<'a> User<'a> {
+    fn new(kind: usize, board: &'a Board, tracer: &'a Tracer) -> User<'a> {
+        let program = (KINDS[kind].0 == "holds eBPF").then(|| {
+            let counters = Counters::new(1);
+            (Program::counting(&counters, 1), counters)
+        });
+        User {
+            kind,
+            board,
+            tracer,
+            random: harness::random(kind as u64),
+            page: Mapping::kept(1),
+            program,
+            refused: HashSet::new(),
+        }
+    }
+
+    fn go_on(&mut self) {
+        loop {
+            let orders = self.board.orders().load(SeqCst);
+            if orders & END != 0 {
+                return;
+            }
+            if orders & (1 << self.kind) == 0 {
+                self.board.resting(self.kind).store(orders, SeqCst);
+                os::wait_while(self.board.orders(), orders);
+                continue;
+            }
+            let count = match KINDS[self.kind].1(self) {
+                Ok(()) => self.board.done(self.kind),
+                // EIO: found, and removed before it was opened.
+                Err(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO | Errno::EIO) => {
+                    self.board.failed(self.kind)
+                }
+                Err(errno) => panic!("the user that {}: {errno:?}", KINDS[self.kind].0),
+            };
+            count.fetch_add(1, SeqCst);
+            // Without anything, so that the module has a chance to come and go.
+            thread::sleep(Duration::from_micros(self.random.long_below(1500)));
+        }
+    }
+
+    /// Holds on to what it has for a moment, long or short.
+    fn hold(&mut self) {
+        if self.random.below(2) == 0 {
+            thread::sleep(Duration::from_micros(self.random.long_below(2000)));
+        }
+    }
+
+    fn open_files(&mut self) -> Result<()> {
+        let path = *self.random.one_of(&[DATA, STATUS, PROFILE, REGISTRATIONS]);
+        let mut file = File::open(path)?;
+        self.hold();
+        if path != DATA {
+            file.read_to_end(&mut Vec::new()).expect("read a listing");
+        }
+        Ok(())
+    }
+
+    /// Registers the event with the page's first bit.
+    fn use_event(&self, data: &Data) {
+        let index = data.register_text(DESCRIPTION, self.page.address(), 0);
+        assert_eq!(index, Ok(0), "register on an open file");
+    }
+
+    fn register(&mut self) -> Result<()> {
+        let mut data = Data::try_open()?;
+        self.use_event(&data);
+        if self.random.below(2) == 0 {
+            // The registration alone keeps it.
+            drop(data);
+            self.hold();
+            data = Data::open();
+        } else {
+            self.hold();
+        }
+        let ended = data.unregister_bit(self.page.address(), 0);
+        assert_eq!(ended, Ok(()), "unregister");
+        assert_eq!(self.page.word(0).load(SeqCst), 0, "set after unregistering");
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let data = Data::try_open()?;
+        self.use_event(&data);
+        for number in 0..8u32 {
+            let written = data.write(0, &number.to_ne_bytes());
+            let not_attached = Err(Errno::EBADF);
+            assert!(written == Ok(8) || written == not_attached, "{written:?}");
+            if number == 4 {
+                self.hold();
+            }
+        }
+        let ended = data.unregister_bit(self.page.address(), 0);
+        assert_eq!(ended, Ok(()), "unregister");
+        Ok(())
+    }
+
+    fn toggle(&mut self) -> Result<()> {
+        let top = Tracer::top();
+        let tracer = *self.random.one_of(&[&top, self.tracer]);
+        match self.random.below(4) {
+            0 => {
+                // All events of the group at once; none may be there by now.
+                let group = tracer.path("events").join(tracefs::GROUP).join("enable");
+                let on = tracefs::replace(&group, "1");
+                self.hold();
+                let off = tracefs::replace(&group, "0");
+                // EINVAL: the last event went while the file was open.
+                on.and(off).map_err(|errno| match errno {
+                    Errno::EINVAL => Errno::ENODEV,
+                    errno => errno,
+                })
+            }
+            1 => {
+                let trigger = "traceon:3 if a == 77";
+                let event = fs::metadata(tracer.file(EVENT, ""))?.ino();
+                // The kernel counts a trigger that is refused as if it was there (`register_trigger()`).
+                // It takes the event's next one without asking, which holds nothing and is lost when
+                // the event goes. So there is none.
+                if self.refused.contains(&event) {
+                    return Err(Errno::ENODEV);
+                }
+                let set = tracer.set(EVENT, "trigger", trigger);
+                if set == Err(Errno::ENODEV) {
+                    self.refused.insert(event);
+                }
+                set?;
+                self.hold();
+                let removed = tracer.set(EVENT, "trigger", &format!("!{trigger}"));
+                assert_eq!(removed, Ok(()), "a trigger goes while it is attached");
+                Ok(())
+            }
+            _ => {
+                tracer.set(EVENT, "enable", "1")?;
+                self.hold();
+                let disabled = tracer.set(EVENT, "enable", "0");
+                assert_eq!(disabled, Ok(()), "an event goes while it is enabled");
+                Ok(())
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let cpu = *self.random.one_of(&os::cpus());
+        let paths = [
+            self.tracer.path("trace"),
+            self.tracer.path("trace_pipe"),
+            self.tracer
+                .path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")),
+            Tracer::top().path("dynamic_events"),
+            Tracer::top().path("available_events"),
+            self.tracer.file(EVENT, "format"),
+            self.tracer.file(EVENT, "id"),
+            self.tracer.file(EVENT, "filter"),
+            self.tracer.file(EVENT, "trigger"),
+            self.tracer.file(EVENT, "enable"),
+        ];
+        let path: &PathBuf = self.random.one_of(&paths);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)?;
+        self.hold();
+        let mut part = vec![0; 1 << 14];
+        loop {
+            match file.read(&mut part).map_err(Errno::from) {
+                Ok(0) | Err(Errno::EAGAIN) => return Ok(()),
+                Ok(_) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// perf, attached to the event.
+    fn attached(&mut self) -> Result<Perf> {
+        let id = fs::read_to_string(self.tracer.file(EVENT, "id"))?;
+        let id = id.trim().parse().expect("an event's id");
+        let cpu = *self.random.one_of(&os::cpus()) as i32;
+        let perf = match self.random.below(2) {
+            0 => Perf::open(id, ALL_PROCESSES, cpu),
+            _ => Perf::open(id, SELF, ANY_CPU),
+        };
+        // There is no event of this id any more, or it is about to go.
+        perf.map_err(|errno| match errno {
+            Errno::EINVAL => Errno::ENODEV,
+            errno => errno,
+        })
+    }
+
+    fn perf(&mut self) -> Result<()> {
+        let perf = self.attached()?;
+        self.hold();
+        perf.count();
+        Ok(())
+    }
+
+    fn bpf(&mut self) -> Result<()> {
+        let perf = self.attached()?;
+        if let Some((program, _)) = &self.program {
+            assert_eq!(perf.attach(program), Ok(()), "attach a program");
+        }
+        self.hold();
+        Ok(())
+    }
+
+    fn dynamic(&mut self) -> Result<()> {
+        // What is no line of any kind of events.
+        dynamic::run("u:st_fire_line u32 a").map_err(|errno| match errno {
+            Errno::EINVAL => Errno::ENODEV,
+            errno => errno,
+        })?;
+        self.hold();
+        // It may be gone with the module, which it does not hold, and may be enabled with its group.
+        match dynamic::run("-:st_fire_line") {
+            Ok(()) | Err(Errno::EBUSY) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn delete(&mut self) -> Result<()> {
+        let data = Data::try_open()?;
+        let registered = data.register_text("st_fire_brief u32 a", self.page.address(), 1);
+        assert_eq!(registered, Ok(0), "register on an open file");
+        let ended = data.unregister_bit(self.page.address(), 1);
+        assert_eq!(ended, Ok(()), "unregister");
+        assert_eq!(data.delete("st_fire_brief"), Err(Errno::EBUSY));
+        drop(data);
+        // It may be gone by itself, and may be enabled with its group.
+        match Data::try_open()?.delete("st_fire_brief") {
+            Ok(()) | Err(Errno::ENOENT | Errno::EBUSY) => Ok(()),
+            Err(errno) => panic!("delete: {errno:?}"),
+        }
+    }
+
+    fn change_memory(&mut self) -> Result<()> {
+        let data = Data::try_open()?;
+        self.use_event(&data);
+        match self.random.below(3) {
+            0 => self.page.advise(libc::MADV_DONTNEED)?,
+            1 => {
+                self.page.protect(READ);
+                self.hold();
+                self.page.protect(READ_WRITE);
+            }
+            _ => {
+                self.page.unmap();
+                self.hold();
+                self.page.map_again();
+            }
+        }
+        self.hold();
+        let ended = data.unregister_bit(self.page.address(), 0);
+        assert_eq!(ended, Ok(()), "unregister");
+        Ok(())
+    }
+
+    fn die(&mut self) -> Result<()> {
+        let data = Data::try_open()?;
+        let way = self.random.below(16);
+        if way % 4 == 0 {
+            self.use_event(&data);
+        }
+        let pid = os::fork()?;
+        if pid == 0 {
+            match way % 4 {
+                // Inherited, and ends with it.
+                0 => self.hold(),
+                1 => self.use_event(&data),
+                // Until it is killed.
+                2 => {
+                    drop(data);
+                    loop {
+                        let _ = self.write();
+                    }
+                }
+                _ => {
+                    self.use_event(&data);
+                    if way == 3 {
+                        tasks::execute(c"/bin/true");
+                    }
+                }
+            }
+            os::exit_now(0);
+        }
+        self.hold();
+        let mut well = 0;
+        if way % 4 == 2 {
+            os::kill(pid, libc::SIGKILL).expect("kill");
+            well = libc::SIGKILL;
+        }
+        let (_, status) = os::wait(pid, 0).expect("wait");
+        assert_eq!(status, well, "status of a child that dies in way {way}");
+        if way % 4 == 0 {
+            let ended = data.unregister_bit(self.page.address(), 0);
+            assert_eq!(ended, Ok(()), "unregister");
+        }
+        Ok(())
+    }
+
+    fn limit(&mut self) -> Result<()> {
+        let path = "/proc/sys/kernel/user_events_max";
+        let most = fs::read_to_string(path)?;
+        self.hold();
+        fs::write(path, most)?;
+        Ok(())
+    }
+}
+
+/// Makes the event, and waits until each of these kinds has done something with it since `before`.
+#[track_caller]
+pub fn wait_for_each(users: &StressUsers, kinds: u32, before: &[u64; COUNT]) {
+    let mut last = None;
+    let comes = wait::comes(|| {
+        // It does not stay if a user registers it before it is made.
+        if !tracefs::event_exists(EVENT) {
+            dynamic::run(&format!("u:{DESCRIPTION}")).expect("make the event");
+        }
+        last =
+            (0..COUNT).find(|&kind| kinds & (1 << kind) != 0 && users.done(kind) == before[kind]);
+        last.is_none()
+    });
+    users.is_well();
+    let name = last.map_or("", StressUsers::name);
+    assert!(comes, "nothing from the user that {name}");
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! bpftrace: what it lists, counts and prints.
+
+use crate::harness::tests;
+use crate::kit::abi::location;
+use crate::kit::child;
+use crate::kit::event::Event;
+use crate::kit::os;
+use crate::kit::tool::{self, Output, Tool};
+use crate::kit::wait;
+use std::fs;
+
+tests!("tools::bpftrace":
+    list_shows_the_events.where_there_is(TYPES),
+    list_shows_the_fields.where_there_is(TYPES),
+    sums_over_every_cpu.where_there_is(TYPES),
+    histograms_of_a_field.where_there_is(TYPES),
+    keys_from_an_array.where_there_is(TYPES),
+    strings_of_a_location.where_there_is(TYPES),
+    stacks_of_the_writer.where_there_is(TYPES),
+    several_events_and_scripts.where_there_is(TYPES),
+);
+
+/// The kernel's types, without which bpftrace does little.
+pub const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// What bpftrace prints when all is attached, if the environment asks for it.
+const ATTACHED: &str = "__BPFTRACE_NOTIFY_PROBES_ATTACHED";
+
+/// A script that runs, with all its probes attached.
+pub fn start(script: &str) -> Tool {
+    let environment = format!("{ATTACHED}=1");
+    let tool = Tool::start(&["env", &environment, "bpftrace", "-e", script]);
+    // The first script of a machine has a compiler loaded from the host, which may be busy.
+    let attached = || tool.printed().contains(ATTACHED);
+    assert!(
+        (0..4).any(|_| wait::comes(attached)),
+        "bpftrace does not attach"
+    );
+    tool
+}
+
+/// Ends a script, after which the event has no consumer. What the script prints itself must have
+/// been waited for: bpftrace ends without a look at what the kernel still holds for it.
+fn stop(tool: Tool, event: &Event) -> Output {
+    let output = tool.interrupt();
+    assert!(output.status.success(), "{}", output.text);
+    event.wait_clear();
+    output
+}
+
+fn list_shows_the_events() {
+    let _events = ["st_bt_list_one u32 a", "st_bt_list_two u32 a"].map(Event::new);
+    let list = tool::run(&["bpftrace", "-l", "tracepoint:user_events:st_bt_*"]);
+    let mut lines: Vec<_> = list.text.lines().collect();
+    lines.sort();
+    let want = ["one", "two"].map(|end| format!("tracepoint:user_events:st_bt_list_{end}"));
+    assert_eq!(lines, want);
+}
+
+fn list_shows_the_fields() {
+    let _event = Event::new("st_bt_fields u32 a; s64 b; char[8] c; __data_loc char[] d");
+    let list = tool::run(&["bpftrace", "-lv", "tracepoint:user_events:st_bt_fields"]);
+    let lines: Vec<_> = list.text.lines().map(str::trim).collect();
+    let want = [
+        "tracepoint:user_events:st_bt_fields",
+        "u32 a",
+        "s64 b",
+        "char c[8]",
+        "__data_loc char[] d",
+    ];
+    assert_eq!(lines, want);
+}
+
+fn sums_over_every_cpu() {
+    let event = Event::new("st_bt_sums u32 a; s32 b");
+    let script = "tracepoint:user_events:st_bt_sums {
+            @count = count(); @sum = sum(args.b); @cpus[cpu] = count();
+            @min = min(args.b); @max = max(args.b); @avg = avg(args.a);
+        }
+        tracepoint:user_events:st_bt_sums /args.a > 2/ { @above = count(); }";
+    let tool = start(script);
+    let cpus = os::cpus();
+    tool.while_stopped(|| {
+        for &cpu in &cpus {
+            os::run_on(cpu);
+            for a in 1..=5u32 {
+                let b = -(a as i32);
+                let payload = [a.to_ne_bytes(), b.to_ne_bytes()].concat();
+                assert_eq!(event.write(&payload), Ok(12));
+            }
+        }
+    });
+    let output = stop(tool, &event);
+    let count = cpus.len();
+    assert_eq!(output.after("@count: "), [(5 * count).to_string()]);
+    assert_eq!(output.after("@sum: "), [format!("-{}", 15 * count)]);
+    assert_eq!(output.after("@min: "), ["-5"]);
+    assert_eq!(output.after("@max: "), ["-1"]);
+    assert_eq!(output.after("@avg: "), ["3"]);
+    assert_eq!(output.after("@above: "), [(3 * count).to_string()]);
+    for cpu in cpus {
+        assert_eq!(output.after(&format!("@cpus[{cpu}]: ")), ["5"]);
+    }
+}
+
+fn histograms_of_a_field() {
+    let event = Event::new("st_bt_hist u64 a");
+    let script = "tracepoint:user_events:st_bt_hist {
+        @log = hist(args.a); @linear = lhist(args.a, 0, 40, 10);
+    }";
+    let tool = start(script);
+    tool.while_stopped(|| {
+        for a in [1u64, 5, 12, 13, 14, 35, 1000] {
+            assert_eq!(event.write(&a.to_ne_bytes()), Ok(12));
+        }
+    });
+    let output = stop(tool, &event);
+    let bars: Vec<String> = output
+        .text
+        .lines()
+        .filter(|line| line.contains('|'))
+        .map(|line| line.split('|').next().unwrap().split_whitespace().collect())
+        .collect();
+    // The range and how many; ranges in the middle that nothing fell into are there, too.
+    let log = [
+        "[1]1", "[2,4)0", "[4,8)1", "[8,16)3", "[16,32)0", "[32,64)1",
+    ];
+    let log = log
+        .into_iter()
+        .chain(["[64,128)0", "[128,256)0", "[256,512)0", "[512,1K)1"]);
+    let linear = ["[0,10)2", "[10,20)3", "[20,30)0", "[30,40)1", "[40,...)1"];
+    let mut want: Vec<_> = linear.into_iter().chain(log).collect();
+    let mut seen: Vec<_> = bars.iter().map(String::as_str).collect();
+    want.sort();
+    seen.sort();
+    assert_eq!(seen, want);
+}
+
+fn keys_from_an_array() {
+    let event = Event::new("st_bt_keys u32 a; char[8] b");
+    let script = "tracepoint:user_events:st_bt_keys { @by[args.b] = sum(args.a); }";
+    let tool = start(script);
+    tool.while_stopped(|| {
+        for (a, b) in [
+            (1u32, b"some\0\0\0\0"),
+            (2, b"more\0\0\0\0"),
+            (3, b"some\0\0\0\0"),
+        ] {
+            let payload = [&a.to_ne_bytes()[..], b].concat();
+            assert_eq!(event.write(&payload), Ok(16));
+        }
+    });
+    let output = stop(tool, &event);
+    assert_eq!(output.after("@by[some]: "), ["4"]);
+    assert_eq!(output.after("@by[more]: "), ["2"]);
+}
+
+fn strings_of_a_location() {
+    // bpftrace 0.23 does not know `__rel_loc`, and of `__data_loc` it reads from a wrong place, with
+    // any event of the kernel. But the word can be made a declaration: the bytes lie behind the
+    // field, which is the last.
+    let event = Event::new("st_bt_string u32 a; __rel_loc char[] b");
+    let script = r#"
+        #define __rel_loc int location; char text[4];
+        tracepoint:user_events:st_bt_string {
+            @by[args.text] = sum(args.a);
+            printf("%d %s\n", args.a, args.text);
+        }"#;
+    let tool = start(script);
+    tool.while_stopped(|| {
+        for (a, b) in [(1u32, b"one\0"), (2, b"two\0"), (3, b"one\0")] {
+            let payload = [&a.to_ne_bytes()[..], &location(0, 4), b].concat();
+            assert_eq!(event.write(&payload), Ok(16));
+        }
+    });
+    tool.wait_printed("1 one\n2 two\n3 one\n");
+    let output = stop(tool, &event);
+    assert_eq!(output.after("@by[one]: "), ["4"]);
+    assert_eq!(output.after("@by[two]: "), ["2"]);
+}
+
+/// Where the code of this file that the process has mapped lies: from, to.
+fn code_of(file: &str) -> Vec<(u64, u64)> {
+    let maps = fs::read_to_string("/proc/self/maps").expect("read a process's mappings");
+    let lines = maps
+        .lines()
+        .filter(|line| line.contains(file) && line.contains("r-xp"));
+    let number = |text| u64::from_str_radix(text, 16).expect("an address");
+    lines
+        .filter_map(|line| line.split_once(' ')?.0.split_once('-'))
+        .map(|(from, to)| (number(from), number(to)))
+        .collect()
+}
+
+fn stacks_of_the_writer() {
+    let event = Event::new("st_bt_stack u32 a");
+    // The C library is built without frame pointers: the innermost frame is the certain one. It
+    // need not have a name, so an address is looked at.
+    let script = r#"tracepoint:user_events:st_bt_stack {
+        printf("by %s %d\n", comm, pid); printf("in %s\n", ustack(raw, 1)); print(kstack(30));
+    }"#;
+    let tool = start(script);
+    let pid = tool.while_stopped(|| {
+        let child = child::fork(|_| {
+            let mine = Event::new("st_bt_stack u32 a");
+            assert_eq!(mine.write(&[0; 4]), Ok(8));
+        });
+        let pid = child.pid;
+        child.join();
+        pid
+    });
+    tool.wait_printed("do_syscall_64");
+    let output = stop(tool, &event);
+    assert_eq!(output.after("by "), [format!("selftests {pid}")]);
+    let words = output.text.split_whitespace();
+    let numbers = words.filter_map(|word| u64::from_str_radix(word, 16).ok());
+    // The child is a fork of this process: its library lies at the same place.
+    let library = code_of("/libc.so");
+    let mut in_library = numbers.flat_map(|at| {
+        library
+            .iter()
+            .filter(move |&&(from, to)| (from..to).contains(&at))
+    });
+    assert!(in_library.next().is_some(), "{}", output.text);
+    for function in ["ksys_write+", "do_syscall_64+"] {
+        let mut lines = output.text.lines().map(str::trim);
+        assert!(
+            lines.any(|line| line.starts_with(function)),
+            "{function} in {}",
+            output.text
+        );
+    }
+}
+
+fn several_events_and_scripts() {
+    let events = ["st_bm_one u32 a", "st_bm_two u32 a", "st_bn u32 a"].map(Event::new);
+    let [one, two, other] = &events;
+    let all = start("tracepoint:user_events:st_bm_* { @all[probe] = count(); }");
+    assert!(one.bit() && two.bit());
+    let single = start("tracepoint:user_events:st_bm_two { @single = sum(args.a); }");
+    assert!(!other.bit());
+    let write = |event: &Event, value| event.write(&[value, 0, 0, 0]).unwrap();
+    all.while_stopped(|| single.while_stopped(|| write(one, 1)));
+    let output = stop(all, one);
+    assert_eq!(
+        output.after("@all[tracepoint:user_events:st_bm_one]: "),
+        ["1"]
+    );
+    assert!(two.bit(), "the other script still listens");
+    single.while_stopped(|| write(two, 5));
+    let output = stop(single, two);
+    assert_eq!(output.after("@single: "), ["5"]);
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What people see of user events with the tools they trace with, as the distribution ships them.
+//! Each test has the tool print, and looks at that.
+
+mod bpftrace;
+mod perf;
+mod perf_report;
+mod perf_stat;
+mod together;
+mod trace_cmd;
+mod types;
+
+use crate::harness::Test;
+
+/// Every test.
+pub fn all() -> impl Iterator<Item = Test> {
+    [
+        trace_cmd::TESTS,
+        perf::TESTS,
+        perf_report::TESTS,
+        perf_stat::TESTS,
+        bpftrace::TESTS,
+        types::TESTS,
+        together::TESTS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}

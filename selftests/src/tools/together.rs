@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All consumers on one event.
+
+use super::bpftrace;
+use super::perf::{hide_kernel_symbols, Session};
+use crate::harness::tests;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::os;
+use crate::kit::status::Status;
+use crate::kit::tool::Scratch;
+use crate::kit::tracefs::Tracer;
+
+tests!("tools::together":
+    each_sees_every_record_once_and_the_last_clears_the_bit
+        .limit(300)
+        .where_there_is(bpftrace::TYPES),
+);
+
+/// The consumers of the event, as the status file lists them.
+fn users(name: &str) -> Vec<String> {
+    let status = Status::now();
+    let mut events = status.events.into_iter();
+    let (_, users) = events
+        .find(|(event, _)| event == name)
+        .expect("the event's line");
+    users
+}
+
+fn each_sees_every_record_once_and_the_last_clears_the_bit() {
+    const NAME: &str = "st_together";
+    hide_kernel_symbols();
+    let event = Event::new("st_together u32 a");
+    let scratch = Scratch::new(NAME);
+    let cpus = os::cpus();
+    assert!(users(NAME).is_empty());
+
+    let script = r#"tracepoint:user_events:st_together { printf("saw a=%d\n", args.a); }"#;
+    let bpf = bpftrace::start(script);
+    assert_eq!(users(NAME), ["perf"]);
+    let write = |value: u32| {
+        bpf.while_stopped(|| {
+            for &cpu in &cpus {
+                os::run_on(cpu);
+                assert_eq!(event.write(&value.to_ne_bytes()), Ok(8));
+            }
+        });
+    };
+    let perf = Session::start(&scratch, NAME, &["-a", "-e", "user_events:st_together"]);
+    let top = Tracer::top();
+    top.control("trace", "");
+    top.enable(NAME);
+    let instance = Tracer::instance("st_together");
+    instance.enable(NAME);
+    assert_eq!(users(NAME), ["ftrace", "perf"]);
+
+    // All four, and then one less each time.
+    write(1);
+    instance.disable(NAME);
+    write(2);
+    top.disable(NAME);
+    assert_eq!(users(NAME), ["perf"]);
+    write(3);
+    let perf = perf.stop(&["-F", "trace"]);
+    assert!(event.bit(), "bpftrace still listens");
+    write(4);
+    crate::kit::wait::until("bpftrace to print all", || {
+        bpf.printed().matches("saw a=4").count() == cpus.len()
+    });
+    let bpf = bpf.interrupt();
+    event.wait_clear();
+    assert!(users(NAME).is_empty());
+    assert_eq!(event.write(&[5; 4]), Err(Errno::EBADF));
+
+    let each = |values: &[u32]| -> Vec<String> {
+        let values = values.iter();
+        let values = values.flat_map(|value| vec![value.to_string(); cpus.len()]);
+        values.collect()
+    };
+    // A record of each CPU: which of them is printed first is the tool's choice.
+    let sorted = |mut values: Vec<String>| {
+        values.sort();
+        values
+    };
+    let of_ftrace = |tracer: &Tracer| {
+        let lines = tracer.lines(NAME).into_iter();
+        let values = lines.map(|line| line.split(['(', ')']).nth(1).unwrap().to_string());
+        sorted(values.collect())
+    };
+    let owned = |values: Vec<&str>| sorted(values.into_iter().map(String::from).collect());
+    assert_eq!(of_ftrace(&instance), each(&[1]));
+    assert_eq!(of_ftrace(&top), each(&[1, 2]));
+    assert_eq!(owned(perf.after("a=")), each(&[1, 2, 3]));
+    assert_eq!(owned(bpf.after("saw a=")), each(&[1, 2, 3, 4]));
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! trace-cmd: record, show, extract and report.
+
+use crate::harness::tests;
+use crate::kit::event::Event;
+use crate::kit::payload::{
+    payload,
+    Value::{Data, Fixed, Rel},
+};
+use crate::kit::tool::{self, Scratch, Tool};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{os, wait, writer};
+use std::fs;
+use std::path::Path;
+
+tests!("tools::trace_cmd":
+    record_and_report,
+    record_of_a_program,
+    record_with_a_filter,
+    record_of_several_events,
+    start_show_and_extract,
+    stream_prints_what_comes,
+);
+
+/// Starts `trace-cmd record -o FILE` with more words, and waits until it records: a recorder for
+/// each CPU that sleeps on its buffer. One that is told to end before is lost with its records.
+pub(super) fn record(file: &str, words: &[&str]) -> Tool {
+    let tool = Tool::start(&[&["trace-cmd", "record", "-o", file], words].concat());
+    wait_for_recorders(&tool);
+    tool
+}
+
+fn wait_for_recorders(tool: &Tool) {
+    let cpus = os::cpus().len();
+    wait::until("trace-cmd to record", || {
+        let children = tool.children().into_iter();
+        children.filter(|&pid| sleeps_on_a_buffer(pid)).count() == cpus
+    });
+}
+
+fn sleeps_on_a_buffer(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let files = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    let mut targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    status.contains("State:\tS") && targets.any(|path| path.ends_with(Path::new("trace_pipe_raw")))
+}
+
+pub(super) fn report(file: &str) -> tool::Output {
+    tool::run(&["trace-cmd", "report", "-i", file])
+}
+
+fn record_and_report() {
+    let event = Event::new("st_tc_record u32 a");
+    let scratch = Scratch::new("st_tc_record");
+    let file = scratch.file("trace.dat");
+    let record = record(&file, &["-e", "st_tc_record"]);
+    // Only now recording is on.
+    record.wait_printed("Hit Ctrl^C");
+    for a in 1..=3u32 {
+        event.write(&a.to_ne_bytes()).unwrap();
+    }
+    record.interrupt();
+    event.wait_clear();
+    assert_eq!(
+        report(&file).after(" st_tc_record: "),
+        ["a=1", "a=2", "a=3"]
+    );
+}
+
+fn record_of_a_program() {
+    let description = "st_tc_program u32 a";
+    let event = Event::new(description);
+    let scratch = Scratch::new("st_tc_program");
+    let (file, start) = (scratch.file("trace.dat"), scratch.file("start"));
+    let writer = writer::command(&start, description, &[&[7, 0, 0, 0], &[8, 0, 0, 0]]);
+    let mut words = vec!["-e", "st_tc_program"];
+    words.extend(writer.iter().map(String::as_str));
+    let record = record(&file, &words);
+    fs::write(&start, "").unwrap();
+    record.end_well();
+    event.wait_clear();
+    assert_eq!(report(&file).after(" st_tc_program: "), ["a=7", "a=8"]);
+}
+
+fn record_with_a_filter() {
+    let event = Event::new("st_tc_filter u32 a; __rel_loc char[] b; __data_loc char[] c");
+    let scratch = Scratch::new("st_tc_filter");
+    let file = scratch.file("trace.dat");
+    let filter = r#"a > 1 && b ~ "ye*" && c != "no""#;
+    let record = record(&file, &["-e", "st_tc_filter", "-f", filter]);
+    for (a, b, c) in [
+        (1u32, "yes\0", "x\0"),
+        (2, "yes\0", "x\0"),
+        (3, "not\0", "x\0"),
+        (4, "yes\0", "no\0"),
+        (5, "yet\0", "\0"),
+    ] {
+        let payload = payload(&[
+            Fixed(&a.to_ne_bytes()),
+            Rel(b.as_bytes()),
+            Data(c.as_bytes()),
+        ]);
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    }
+    record.interrupt();
+    event.wait_clear();
+    let report = report(&file);
+    assert_eq!(
+        report.after(" st_tc_filter: "),
+        ["a=2 b=yes c=x", "a=5 b=yet c="]
+    );
+}
+
+fn record_of_several_events() {
+    let names = ["st_tc_one", "st_tc_two", "st_tc_three"];
+    let events = names.map(|name| Event::new(&format!("{name} u32 a")));
+    let scratch = Scratch::new("st_tc_several");
+    let file = scratch.file("trace.dat");
+    // Each has the filter that follows it.
+    let words = [
+        "-e", names[0], "-f", "a == 1", "-e", names[1], "-f", "a == 2",
+    ];
+    let record = record(&file, &words);
+    assert!(!events[2].bit(), "it was not asked for");
+    for a in 1..=2u32 {
+        for event in &events[..2] {
+            assert_eq!(event.write(&a.to_ne_bytes()), Ok(8));
+        }
+    }
+    record.interrupt();
+    let report = report(&file);
+    assert_eq!(report.after(" st_tc_one: "), ["a=1"]);
+    assert_eq!(report.after(" st_tc_two: "), ["a=2"]);
+    for event in &events {
+        event.wait_clear();
+    }
+}
+
+fn start_show_and_extract() {
+    let event = Event::new("st_tc_extract u32 a; char[8] b");
+    let scratch = Scratch::new("st_tc_extract");
+    let file = scratch.file("trace.dat");
+    let write = |a: u32, b: &[u8; 8]| {
+        let payload = [&a.to_ne_bytes()[..], b].concat();
+        assert_eq!(event.write(&payload), Ok(16));
+    };
+    tool::run(&["trace-cmd", "start", "-e", "st_tc_extract", "-f", "a < 3"]);
+    event.wait_set();
+    write(1, b"one\0\0\0\0\0");
+    write(2, b"two\0\0\0\0\0");
+    write(3, b"three\0\0\0");
+    let show = tool::run(&["trace-cmd", "show"]);
+    let shown: Vec<_> = show.after(" st_tc_extract: ");
+    let shown: Vec<_> = shown.iter().map(|line| line.replace('\0', "")).collect();
+    assert_eq!(shown, ["a=0x1 (1) b=one", "a=0x2 (2) b=two"]);
+    tool::run(&["trace-cmd", "stop"]);
+    write(1, b"late\0\0\0\0");
+    // Out of the buffer and into a file.
+    tool::run(&["trace-cmd", "extract", "-o", &file]);
+    tool::run(&["trace-cmd", "reset"]);
+    event.wait_clear();
+    let report = report(&file);
+    assert_eq!(report.after(" st_tc_extract: "), ["a=1 b=one", "a=2 b=two"]);
+    // `reset` leaves the buffer off.
+    Tracer::top().control("tracing_on", "1");
+}
+
+fn stream_prints_what_comes() {
+    let event = Event::new("st_tc_stream u32 a");
+    let tool = Tool::start(&["trace-cmd", "stream", "-e", "st_tc_stream"]);
+    wait_for_recorders(&tool);
+    event.wait_set();
+    // Each CPU has a stream of its own, and only one stream is in order.
+    os::run_on(0);
+    let shown = || -> Vec<u32> {
+        let text = tool.printed();
+        let lines = text
+            .lines()
+            .filter_map(|line| line.split_once(" st_tc_stream: "));
+        let numbers =
+            lines.filter_map(|(_, fields)| fields.trim().strip_prefix("a=")?.parse().ok());
+        numbers.collect()
+    };
+    // It prints some at a time: more have to come to see the first.
+    let mut written = 0;
+    wait::until("a hundred records to be printed", || {
+        for _ in 0..20 {
+            written += 1u32;
+            event.write(&written.to_ne_bytes()).unwrap();
+        }
+        shown().len() >= 100
+    });
+    let shown = shown();
+    // The last line may be half printed.
+    let whole = &shown[..shown.len() - 1];
+    assert!(whole.iter().copied().eq(1..shown.len() as u32), "{shown:?}");
+    tool.interrupt();
+    event.wait_clear();
+}

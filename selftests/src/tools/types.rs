@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One record of every type of field, as the tools show it.
+
+use super::{perf, trace_cmd};
+use crate::harness::tests;
+use crate::kit::dynamic;
+use crate::kit::event::Event;
+use crate::kit::os;
+use crate::kit::payload::{
+    payload,
+    Value::{self, Data, Fixed, Rel},
+};
+use crate::kit::tool::{self, Scratch, Tool};
+use crate::kit::tracefs::Tracer;
+use crate::kit::wait;
+use std::fs;
+use std::path::Path;
+
+tests!("tools::types":
+    a_record_of_each_type_in_four_tools
+        .limit(300)
+        .where_there_is("/sys/kernel/btf/vmlinux"),
+);
+
+/// A field, a value of it, and what is shown.
+struct Case {
+    field: &'static str,
+    value: Value<'static>,
+    /// In the trace file. Numbers come in two forms: `0x10 (16)`.
+    trace: &'static str,
+    /// By `trace-cmd report` and by `perf script`, which decode records alike.
+    report: &'static str,
+    /// What bpftrace is to print: a format, and arguments.
+    script: &'static str,
+    /// What it prints.
+    printed: &'static str,
+}
+
+const fn case(
+    field: &'static str,
+    value: Value<'static>,
+    trace: &'static str,
+    report: &'static str,
+    script: &'static str,
+    printed: &'static str,
+) -> Case {
+    Case {
+        field,
+        value,
+        trace,
+        report,
+        script,
+        printed,
+    }
+}
+
+const NUMBER: &str = r#""%d", args.v"#;
+const UNSIGNED: &str = r#""%u", args.v"#;
+const LONG: &str = r#""%lld", args.v"#;
+const TEXT: &str = r#""%s", args.v"#;
+const BYTES: &str = r#""%r", buf(args.v, 8)"#;
+const PAIR: &str = r#""%d %d", args.v.a, args.v.b"#;
+const TRIPLE: &str = r#""%d %d %d", args.v.a, args.v.b, args.v.c"#;
+
+/// What goes before the script. bpftrace 0.23 makes a wrong address of a `__data_loc`, those of the
+/// kernel's events included: the first line has it show the location itself, size and offset. It
+/// knows no `__rel_loc`: the next has it make an address of one that is the last field. That is
+/// counted from the record's start, so that the field's end, which is at 12 here, is to be added.
+const DECLARATIONS: &str = r#"
+#define annotate(x) unused
+#define __rel_loc __attribute__((__annotate__("tp_data_loc"))) int v_at;
+struct pair { int a; int b; };
+struct triple { int a; int b; int c; };
+"#;
+
+const LOCATION: &str = r#""%x", args.v"#;
+
+/// What is at the address that bpftrace makes of a location.
+const REL_TEXT: &str = r#""%s", str(kptr(args.v_at + 12))"#;
+const REL_NUMBERS: &str =
+    r#""%d %d", *(uint32*)kptr(args.v_at + 12), *(uint32*)kptr(args.v_at + 16)"#;
+
+const HELLO: &[u8] = b"hello\0";
+const ONE_TWO: &[u8] = &[1, 0, 0, 0, 2, 0, 0, 0];
+const ONE_TWO_THREE: &[u8] = &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
+const MINUS_TWO: &[u8] = &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+const FOUR_BILLIONS: &[u8] = &[0, 0x28, 0x6b, 0xee];
+
+const fn minus_two(size: usize) -> Value<'static> {
+    Fixed(MINUS_TWO.split_at(size).0)
+}
+
+// What is not the same with all tools is so for the kernel's own events, too, as the end of the test
+// shows: the trace file takes fields of one and two bytes for unsigned and larger ones for signed;
+// reports take those of one and two bytes for unsigned.
+#[rustfmt::skip]
+const CASES: &[Case] = &[
+    case("u8 v", Fixed(&[128]), "(128)", "128", NUMBER, "128"),
+    case("s8 v", Fixed(&[5]), "(5)", "5", NUMBER, "5"),
+    case("s8 v", Fixed(&[128]), "(128)", "128", NUMBER, "-128"),
+    case("u16 v", Fixed(&[0x40, 0x9c]), "0x9c40 (40000)", "40000", NUMBER, "40000"),
+    case("s16 v", Fixed(&[5, 0]), "0x5 (5)", "5", NUMBER, "5"),
+    case("s16 v", minus_two(2), "0xfffe (65534)", "65534", NUMBER, "-2"),
+    case("u32 v", Fixed(&[5, 0, 0, 0]), "0x5 (5)", "5", NUMBER, "5"),
+    case("u32 v", Fixed(FOUR_BILLIONS), "0xee6b2800 (-294967296)", "4000000000", UNSIGNED, "4000000000"),
+    case("s32 v", minus_two(4), "0xfffffffe (-2)", "-2", NUMBER, "-2"),
+    case("u64 v", Fixed(&[0, 0, 0, 0, 1, 0, 0, 0]), "0x100000000 (4294967296)", "4294967296", LONG, "4294967296"),
+    case("s64 v", minus_two(8), "0xfffffffffffffffe (-2)", "-2", LONG, "-2"),
+    case("char v", Fixed(b"A"), "'A'(65)", "65", NUMBER, "65"),
+    case("unsigned char v", Fixed(&[128]), "(128)", "128", NUMBER, "128"),
+    case("short v", minus_two(2), "0xfffe (65534)", "65534", NUMBER, "-2"),
+    case("unsigned short v", Fixed(&[0x40, 0x9c]), "0x9c40 (40000)", "40000", NUMBER, "40000"),
+    case("int v", minus_two(4), "0xfffffffe (-2)", "-2", NUMBER, "-2"),
+    case("unsigned int v", Fixed(&[5, 0, 0, 0]), "0x5 (5)", "5", UNSIGNED, "5"),
+    case("char[8] v", Fixed(b"apples\0\0"), "apples", "apples", TEXT, "apples"),
+    case("unsigned char[8] v", Fixed(b"pears\0\0\0"), "pears", "pears", BYTES, r"pears\x00\x00\x00"),
+    case("struct pair v 8", Fixed(ONE_TWO), "0x200000001 (8589934593)", "8589934593", PAIR, "1 2"),
+    // No tool but one that is told what is in it makes anything of this size.
+    case("struct triple v 12", Fixed(ONE_TWO_THREE), "<INVALID-SIZE>", "0", TRIPLE, "1 2 3"),
+    case("__data_loc char[] v", Data(HELLO), "hello", "hello", LOCATION, "6000c"),
+    case("__rel_loc char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
+    case("__data_loc unsigned char[] v", Data(HELLO), "hello", "hello", LOCATION, "6000c"),
+    case("__rel_loc unsigned char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
+    // Reports show the location itself: size and offset.
+    case("__data_loc u32[] v", Data(ONE_TWO), "01,00,00,00,02,00,00,00", "524300", LOCATION, "8000c"),
+    case("__rel_loc u32[] v", Rel(ONE_TWO), "01,00,00,00,02,00,00,00", "524288", REL_NUMBERS, "1 2"),
+];
+
+/// The lines of a shell that says it runs, and ends when it is told.
+fn until_done(scratch: &Scratch, name: &str) -> String {
+    let ready = scratch.file(name);
+    let done = scratch.file("done");
+    format!(">{ready}; until [ -e {done} ]; do sleep 0.1; done")
+}
+
+fn wait_ready(tool: &Tool, scratch: &Scratch, name: &str) {
+    let ready = scratch.file(name);
+    // The first script of a machine has a compiler loaded from the host.
+    let comes = || wait::comes(|| Path::new(&ready).exists());
+    assert!(
+        comes() || comes() || comes(),
+        "{name} does not listen: {}",
+        tool.printed().replace('\n', " | ")
+    );
+}
+
+fn a_record_of_each_type_in_four_tools() {
+    let name = |number: usize| format!("st_ty_{number:02}");
+    let events: Vec<_> = CASES
+        .iter()
+        .enumerate()
+        .map(|(number, case)| Event::new(&format!("{} {}", name(number), case.field)))
+        .collect();
+    let signs = Event::new("st_ty_signs s8 a; s16 b; u32 c");
+    let kernels = "e:st_types/st_ty_kernels user_events/st_ty_signs a=$a:s8 b=$b:s16 c=$c:u32";
+    dynamic::run(kernels).expect("make an event of the kernel's");
+
+    let scratch = Scratch::new("st_types");
+    perf::hide_kernel_symbols();
+    let mut script = DECLARATIONS.to_string();
+    for (number, case) in CASES.iter().enumerate() {
+        let (name, print) = (name(number), &case.script[1..]);
+        script += &format!("tracepoint:user_events:{name} {{ printf(\"{name}: {print}); ");
+        script += "printf(\"\\n\"); }\n";
+    }
+    let shell = scratch.file("shell");
+    fs::write(&shell, until_done(&scratch, "bpftrace")).unwrap();
+    let bpftrace = Tool::start(&["bpftrace", "-c", &format!("/bin/sh {shell}"), "-e", &script]);
+    let recording = scratch.file("perf.data");
+    let words = ["perf", "record", "-q", "-B", "-a", "-o", &recording];
+    let shell = until_done(&scratch, "perf");
+    let words = [
+        &words[..],
+        &["-e", "user_events:st_ty_*", "--", "sh", "-c", &shell],
+    ]
+    .concat();
+    let perf = Tool::start(&words);
+    let data = scratch.file("trace.dat");
+    let trace_cmd = trace_cmd::record(&data, &["-e", "user_events", "-e", "st_types"]);
+    let tracer = Tracer::instance("st_types");
+    tracer.control("events/user_events/enable", "1");
+    wait_ready(&perf, &scratch, "perf");
+    wait_ready(&bpftrace, &scratch, "bpftrace");
+
+    // On one CPU, so that all tools see them in this order.
+    os::run_on(os::cpus()[0]);
+    for (event, case) in events.iter().zip(CASES) {
+        let payload = payload(&[case.value]);
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    }
+    let payload = [&[128, 0xfe, 0xff][..], FOUR_BILLIONS].concat();
+    assert_eq!(signs.write(&payload), Ok(4 + payload.len()));
+    let last = CASES.len() - 1;
+    bpftrace.wait_printed(&format!("{}: {}\n", name(last), CASES[last].printed));
+    fs::write(scratch.file("done"), "").unwrap();
+    let (bpftrace, _) = (bpftrace.end_well(), perf.end_well());
+    trace_cmd.interrupt();
+    tracer.control("events/user_events/enable", "0");
+    signs.wait_clear();
+    let report = trace_cmd::report(&data);
+    let script = tool::run(&["perf", "script", "-i", &recording, "-F", "event,trace"]);
+
+    let traced = |name: &str| {
+        let lines = tracer.lines(name).into_iter();
+        lines.map(|line| line.replace('\0', "")).collect::<Vec<_>>()
+    };
+    let owned = |lines: Vec<&str>| lines.into_iter().map(String::from).collect::<Vec<_>>();
+    let mut wrong = Vec::new();
+    let mut compare = |tool: &str, field: &str, seen: Vec<String>, want: Vec<String>| {
+        if seen != want {
+            wrong.push(format!("{tool} of {field}: want {want:?}, got {seen:?}"));
+        }
+    };
+    for (number, case) in CASES.iter().enumerate() {
+        let name = name(number);
+        let seen = traced(&name);
+        compare(
+            "trace",
+            case.field,
+            seen,
+            vec![format!("{name}: v={}", case.trace)],
+        );
+        let want = vec![format!("v={}", case.report)];
+        let seen = owned(report.after(&format!(" {name}: ")));
+        compare("trace-cmd report", case.field, seen, want.clone());
+        let seen = owned(script.after(&format!(":{name}: ")));
+        compare("perf script", case.field, seen, want);
+        let seen = owned(bpftrace.after(&format!("{name}: ")));
+        compare("bpftrace", case.field, seen, vec![case.printed.to_string()]);
+    }
+
+    // The kernel's event shows the same, signs and all.
+    let values = "a=128 b=65534 c=4000000000";
+    for name in [" st_ty_signs: ", " st_ty_kernels: "] {
+        let seen = owned(report.after(name));
+        compare("trace-cmd report", name, seen, vec![values.to_string()]);
+    }
+    let enable = "events/st_types/enable";
+    // Not in two instances at a time: the kernel would leave the probe attached to one of them.
+    tracer.control(enable, "1");
+    signs.wait_set();
+    assert_eq!(signs.write(&payload), Ok(4 + payload.len()));
+    tracer.control(enable, "0");
+    tracer.control("options/fields", "1");
+    let values = "a=(128) b=0xfffe (65534) c=0xee6b2800 (-294967296)";
+    for name in ["st_ty_signs", "st_ty_kernels"] {
+        let shown = traced(name);
+        let is_right = shown.len() == 1 && shown[0].ends_with(values);
+        assert!(is_right, "trace of {name}: {shown:?}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("; "));
+    dynamic::run("-:st_types/st_ty_kernels").expect("remove the kernel's event");
+}

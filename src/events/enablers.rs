@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The enablers of an event: which bits show its state, and which of them are still to be written.
+//!
+//! This is the one place where `events` knows of `mms`. A change of the state is noted under `event_mutex`, and
+//! bits are written there as far as a budget goes; the work queue goes on where that has stopped.
+
+use super::event::Event;
+use crate::mms::{
+    Budget,
+    ByPosition,
+    Enabler,
+    PartlyWritten,
+    Position,
+    Stopped, //
+};
+use crate::sorted_arcs::{
+    Insertion,
+    Reservation,
+    Shortfall,
+    SortedArcs, //
+};
+use crate::sys::event_mutex::EventMutexHeld;
+use core::cmp::Ordering;
+use kernel::prelude::*;
+use kernel::sync::{
+    Arc,
+    MutexGuard, //
+};
+
+/// The enablers of an event.
+pub(super) struct Enablers {
+    by_position: SortedArcs<Enabler, ByPosition>,
+    /// From where on the bits have not been written since the state changed last.
+    deferred: Option<Deferred>,
+}
+
+/// Bits that are still to be written: those of the enabler at a position in the memory of the mms from one
+/// on, and those of all enablers behind it.
+struct Deferred {
+    position: Position,
+    mm_key: usize,
+    /// Held until the writing has gone on.
+    _partly: Option<PartlyWritten>,
+}
+
+/// The enablers of an event, locked: `UserEvent::enablers`. The state that they show does not change unnoticed
+/// while this exists.
+pub(crate) struct EnablersGuard<'a> {
+    event: &'a Event,
+    enablers: MutexGuard<'a, Enablers>,
+}
+
+/// Compares to an enabler, to look for it.
+fn compare_to(enabler: &Enabler) -> impl Fn(&Arc<Enabler>) -> Ordering {
+    let position = enabler.position();
+    move |other| other.position().cmp(&position)
+}
+
+impl Enablers {
+    /// None.
+    pub(super) const fn new() -> Self {
+        Self {
+            by_position: SortedArcs::new(),
+            deferred: None,
+        }
+    }
+
+    /// Writes `value` to bits that are deferred, as many as the budget allows.
+    fn write_deferred(&mut self, value: bool, mut budget: Budget) {
+        let Some(deferred) = self.deferred.take() else {
+            return;
+        };
+        let leaves = self
+            .by_position
+            .slices_from(|other| other.position().cmp(&deferred.position));
+        // Those of one page lie side by side, but for the end of a leaf.
+        let pages = leaves.flat_map(|leaf| leaf.chunk_by(|one, other| one.is_beside(other)));
+        for enablers in pages {
+            let Some(first) = enablers.first() else {
+                continue;
+            };
+            let position = first.position();
+            let mm_key = if position == deferred.position {
+                deferred.mm_key
+            } else {
+                0
+            };
+            let written = first.set().write(enablers, value, mm_key, &mut budget);
+            if let Err(Stopped { mm_key, partly }) = written {
+                self.deferred = Some(Deferred {
+                    position,
+                    mm_key,
+                    _partly: partly,
+                });
+                return;
+            }
+        }
+    }
+}
+
+impl EnablersGuard<'_> {
+    /// What the bits are to be. When that changes after it was read here, they are all written after that.
+    pub(crate) fn value(&self) -> bool {
+        !self.event.consumers().is_none()
+    }
+
+    /// What the bit of an enabler is to be; `None` if it is not the event's any more.
+    pub(crate) fn value_for(&self, enabler: &Enabler) -> Option<bool> {
+        let listed = self.enablers.by_position.get(compare_to(enabler));
+        listed.is_some().then(|| self.value())
+    }
+
+    /// Adds an enabler, whose bit is written from then on when the state changes. It is taken out again if the
+    /// result is dropped instead of kept. Does not allocate.
+    ///
+    /// # Errors
+    ///
+    /// The memory that `reservation` is short of.
+    pub(crate) fn try_insert<'a>(
+        &'a mut self,
+        enabler: &'a Arc<Enabler>,
+        reservation: &mut Reservation<Enabler>,
+    ) -> Result<Insertion<'a, Enabler, ByPosition>, Shortfall> {
+        self.enablers.by_position.try_insert(enabler, reservation)
+    }
+
+    /// Takes out an enabler. Its bit is not written any more once this returns.
+    pub(crate) fn remove(&mut self, enabler: &Arc<Enabler>) {
+        // The caller has it, too, so nothing is freed under the lock.
+        let _ = self.enablers.by_position.remove(compare_to(enabler));
+    }
+
+    /// Is the bit of an enabler in the memory of the mm with this key still to be written, since the state
+    /// changed?
+    pub(crate) fn is_deferred(&self, enabler: &Enabler, mm_key: usize) -> bool {
+        // Those of one page are written together: what stands behind the first may be done.
+        self.enablers.deferred.as_ref().is_some_and(|deferred| {
+            let position = enabler.position();
+            position > deferred.position
+                || position == deferred.position && mm_key >= deferred.mm_key
+        })
+    }
+}
+
+impl Event {
+    /// Locks the enablers. May sleep. Holders of `event_mutex` may wait for this lock, so memory is not waited for
+    /// with it. Inside of the lock of a set, outside of the one of its members.
+    pub(crate) fn lock_enablers(&self) -> EnablersGuard<'_> {
+        EnablersGuard {
+            event: self,
+            enablers: self.enablers.lock(),
+        }
+    }
+
+    /// Writes bits that are deferred, as many as the budget allows, and has the others written later.
+    fn write_deferred(self: &Arc<Self>, mut guard: EnablersGuard<'_>, budget: Budget) {
+        let value = guard.value();
+        guard.enablers.write_deferred(value, budget);
+        let is_deferred = guard.enablers.deferred.is_some();
+        drop(guard);
+        if is_deferred {
+            self.run_later(self.registry().queue());
+        }
+    }
+
+    /// The state has changed: writes bits, and has those written later that the budget does not allow.
+    pub(super) fn write_enablers(self: &Arc<Self>, held: &EventMutexHeld) {
+        let mut guard = self.lock_enablers();
+        // All anew: what an earlier change has left is written with them.
+        guard.enablers.deferred = Some(Deferred {
+            position: Position::FIRST,
+            mm_key: 0,
+            _partly: None,
+        });
+        self.write_deferred(guard, Budget::at_once(held));
+    }
+
+    /// Goes on with bits that are deferred, once: other work may be waiting, and a change of the state.
+    pub(super) fn resume_writing(self: &Arc<Self>) {
+        self.write_deferred(self.lock_enablers(), Budget::later());
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One event: its texts, its trace event, and the references to it. C: `struct user_event`.
+//!
+//! An [`EventRef`] is held by an entry of an open file's table, by an enabler, and by the event itself while a
+//! tracer is attached. The event is retired when the last is dropped, unless it is persistent. The holders keep
+//! the module loaded.
+
+use super::enablers::Enablers;
+use super::misses::Misses;
+use super::naming::{
+    name_of_format,
+    Naming, //
+};
+use super::Registry;
+use crate::schema::{
+    self,
+    Description,
+    Field,
+    Sink, //
+};
+use crate::sys::event_mutex::{
+    EventMutexHeld,
+    EventMutexLocked, //
+};
+use crate::sys::module_ref::ModuleRef;
+use crate::sys::trace_event::{
+    self,
+    TraceEvent,
+    TraceEventOwner,
+    UnregisteredEvent, //
+};
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::{
+    Arc,
+    Mutex, //
+};
+
+/// A user event that the trace core can know.
+pub(crate) type Event = TraceEvent<UserEvent>;
+
+/// A reference to a user event. C: what `user_event_get()` takes and `user_event_put()` drops.
+pub(crate) type EventRef = trace_event::EventRef<UserEvent>;
+
+/// What makes a trace event a user event.
+#[pin_data]
+pub(crate) struct UserEvent {
+    /// Unique while the module is loaded, and rising: the order of listings.
+    id: u64,
+    naming: Naming,
+    /// Bytes of the listing that are the name it was registered under.
+    name_len: u16,
+    /// Does the event stay when there is no reference to it?
+    persistent: bool,
+    misses: Misses,
+    registry: Arc<Registry>,
+    /// What the tracers hold, while any is attached.
+    tracers: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
+    /// The bits that show the event's state, in the memory of all mms.
+    #[pin]
+    pub(super) enablers: Mutex<Enablers>,
+}
+
+/// How an event is registered. C: `reg_flags` of `struct user_event`.
+#[derive(Clone, Copy)]
+pub(crate) struct RegFlags {
+    /// Is it to stay when there is no reference to it? C: `USER_EVENT_REG_PERSIST`.
+    pub(crate) persistent: bool,
+    /// May other events have the same name, with other fields? C: `USER_EVENT_REG_MULTI_FORMAT`.
+    pub(crate) multi_format: bool,
+}
+
+/// What an event is to be: a description, its fields, and what it lists as.
+#[derive(Clone, Copy)]
+pub(crate) struct EventDesc<'a> {
+    pub(crate) description: &'a Description<'a>,
+    pub(crate) fields: &'a [Field<'a>],
+    pub(crate) listing: &'a [u8],
+}
+
+/// A buffer for the schema's texts.
+pub(super) struct KVecSink(pub(super) KVec<u8>);
+
+impl Sink for KVecSink {
+    type Error = Error;
+
+    fn put(&mut self, bytes: &[u8]) -> Result {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        Ok(self.0.extend_from_slice(bytes, GFP_KERNEL_ACCOUNT)?)
+    }
+}
+
+impl UserEvent {
+    /// Makes an event that nothing knows or refers to yet. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` when the name in tracefs would be too long.
+    pub(super) fn new(
+        registry: &Arc<Registry>,
+        id: u64,
+        naming: Naming,
+        persistent: bool,
+        desc: EventDesc<'_>,
+    ) -> Result<UnregisteredEvent<UserEvent>> {
+        let EventDesc {
+            description,
+            fields,
+            listing,
+        } = desc;
+        let registered_name = description.name();
+        let format_name;
+        let name = match naming {
+            Naming::Single => registered_name,
+            Naming::Multi(number) => {
+                format_name = name_of_format(registered_name, number)?;
+                format_name.as_slice()
+            }
+        };
+        // The conversions and `REC->` are longer than the types that they stand for.
+        let mut print_fmt = KVecSink(KVec::with_capacity(
+            2 * description.text_len() + 64,
+            GFP_KERNEL_ACCOUNT,
+        )?);
+        schema::write_print_fmt(fields, &mut print_fmt)?;
+        let event = try_pin_init!(Self {
+            id,
+            naming,
+            name_len: u16::try_from(registered_name.len()).map_err(|_| EINVAL)?,
+            persistent,
+            misses: Misses::new(),
+            registry: registry.clone(),
+            tracers: EventMutexLocked::new(None),
+            enablers <- new_mutex!(Enablers::new(), "UserEvent::enablers"),
+        }? Error);
+        TraceEvent::new_unregistered(naming.class(), name, listing, &print_fmt.0, fields, event)
+    }
+
+    /// Unique, and higher for events made later.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Where the trace core shows it.
+    pub(super) fn naming(&self) -> Naming {
+        self.naming
+    }
+
+    /// Where it is registered.
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Does the event stay when there is no reference to it?
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.persistent
+    }
+
+    /// The records that consumers could not take.
+    #[inline]
+    pub(crate) fn misses(&self) -> &Misses {
+        &self.misses
+    }
+}
+
+impl Event {
+    /// The description as it is listed, which tells events with the same name apart.
+    pub(crate) fn listing(&self) -> &[u8] {
+        self.owner_text()
+    }
+
+    /// The name it was registered under. Not always the one in tracefs, see [`TraceEvent::name`].
+    pub(crate) fn registered_name(&self) -> &[u8] {
+        let name = self.listing().get(..usize::from(self.name_len));
+        name.unwrap_or_default()
+    }
+
+    /// What no other event with the same kind of [`Naming`] has: the name, or for a format the listing.
+    pub(super) fn key(&self) -> &[u8] {
+        match self.naming {
+            Naming::Single => self.registered_name(),
+            Naming::Multi(_) => self.listing(),
+        }
+    }
+}
+
+impl TraceEventOwner for UserEvent {
+    fn first_attaches(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
+        let module = ModuleRef::get()?;
+        let first = EventRef::get_locked(event, held);
+        *event.tracers.get_mut(held) = Some((first, module));
+        Ok(())
+    }
+
+    fn toggled(event: &Arc<Event>, held: &EventMutexHeld) {
+        event.write_enablers(held);
+    }
+
+    fn run(event: &Arc<Event>) {
+        event.resume_writing();
+    }
+
+    fn last_detached(event: &Event, held: &mut EventMutexHeld) {
+        let tracers = event.tracers.get_mut(held).take();
+        drop(tracers);
+    }
+
+    fn last_put(event: Arc<Event>) {
+        if !event.persistent {
+            // Retiring takes `event_mutex`, which may be held right here, and must not happen in
+            // the middle of a detach.
+            let registry = event.registry.clone();
+            registry.retire_later(event);
+        }
+    }
+}

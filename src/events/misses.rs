@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records that were written, and that a consumer could not take.
+
+use crate::sys::ring_buffer::NotRecorded;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+/// How many records of an event were missed since it was made, by kind of consumer.
+///
+/// A consumer that did not ask for a record has not missed it, and no consumer has missed a record that could
+/// not be written: what a consumer has and what it missed are together the writes that succeeded.
+pub(crate) struct Misses {
+    ftrace: Atomic<u64>,
+    perf: Atomic<u64>,
+}
+
+impl Misses {
+    /// None yet.
+    pub(crate) const fn new() -> Self {
+        Self {
+            ftrace: Atomic::new(0),
+            perf: Atomic::new(0),
+        }
+    }
+
+    /// Missed by the ring buffers of trace instances: by each that did, if there are several.
+    pub(crate) fn ftrace(&self) -> u64 {
+        self.ftrace.load(Relaxed)
+    }
+
+    /// Missed by perf, and by eBPF programs.
+    pub(crate) fn perf(&self) -> u64 {
+        self.perf.load(Relaxed)
+    }
+}
+
+/// What became of one record at all consumers.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// A consumer has taken it, does not want it, or can take another of that size.
+    any_can: bool,
+    /// A consumer has missed it, or can never take it.
+    any_missed: bool,
+    ftrace: u32,
+    perf: u32,
+}
+
+impl Tally {
+    /// Notes what became of it at a trace instance.
+    #[inline]
+    pub(crate) fn ftrace(&mut self, result: Result<(), NotRecorded>) {
+        match result {
+            Ok(()) => self.any_can = true,
+            Err(reason) => self.ftrace = self.ftrace.saturating_add(self.missed(reason)),
+        }
+    }
+
+    /// Notes what became of it at perf.
+    #[inline]
+    pub(crate) fn perf(&mut self, result: Result<(), NotRecorded>) {
+        match result {
+            Ok(()) => self.any_can = true,
+            Err(reason) => self.perf = self.missed(reason),
+        }
+    }
+
+    #[cold]
+    fn missed(&mut self, reason: NotRecorded) -> u32 {
+        match reason {
+            NotRecorded::Unwanted => {
+                self.any_can = true;
+                0
+            }
+            NotRecorded::Missed => {
+                self.any_can = true;
+                self.any_missed = true;
+                1
+            }
+            NotRecorded::TooLarge { wanted } => {
+                self.any_missed = true;
+                wanted.into()
+            }
+        }
+    }
+
+    /// Adds what was missed to `misses`.
+    ///
+    /// # Errors
+    ///
+    /// `E2BIG` when no consumer can ever take a record of that size; nothing is added then.
+    #[inline]
+    pub(crate) fn settle(self, misses: &Misses) -> Result {
+        if self.any_missed {
+            self.count(misses)
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cold]
+    fn count(self, misses: &Misses) -> Result {
+        if !self.any_can {
+            return Err(E2BIG);
+        }
+        if self.ftrace != 0 {
+            misses.ftrace.fetch_add(self.ftrace.into(), Relaxed);
+        }
+        if self.perf != 0 {
+            misses.perf.fetch_add(self.perf.into(), Relaxed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The tables of all events.
+
+use super::event::Event;
+use super::naming::Naming;
+use crate::sorted_arcs::{
+    Order,
+    SortedArcs, //
+};
+use core::cmp::Ordering;
+use core::num::NonZero;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// The events, by name, by listing and by age.
+pub(super) struct Events {
+    /// Those that are alone with their name, by name.
+    pub(super) named: SortedArcs<Event, ByKey>,
+    /// Those that share their name with other formats, by listing, so that those with the same name
+    /// stand together.
+    pub(super) formats: SortedArcs<Event, ByKey>,
+    /// All, by age.
+    pub(super) by_id: SortedArcs<Event, ById>,
+    /// How many there are.
+    pub(super) count: u32,
+    /// The number that the next event gets.
+    pub(super) next_id: u64,
+    /// The number of the next format. Counts from 1.
+    pub(super) next_format: NonZero<u64>,
+}
+
+impl Events {
+    /// No events.
+    pub(super) const fn new() -> Self {
+        Self {
+            named: SortedArcs::new(),
+            formats: SortedArcs::new(),
+            by_id: SortedArcs::new(),
+            count: 0,
+            next_id: 0,
+            next_format: NonZero::<u64>::MIN,
+        }
+    }
+
+    /// Those that are alone with their name, or those that are not.
+    fn keyed(&mut self, naming: Naming) -> &mut SortedArcs<Event, ByKey> {
+        match naming {
+            Naming::Single => &mut self.named,
+            Naming::Multi(_) => &mut self.formats,
+        }
+    }
+
+    /// Adds an event. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; nothing has changed then.
+    pub(super) fn add(&mut self, event: &Arc<Event>) -> Result {
+        let keyed = self.keyed(event.naming());
+        keyed.insert(event)?;
+        if let Err(error) = self.by_id.insert(event) {
+            self.remove_key(event);
+            return Err(error.into());
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// A number that no event has had, not even one that could not be registered: that one may still
+    /// be on its way to the work queue.
+    pub(super) fn take_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// The next format gets another number than this event, if that is one.
+    pub(super) fn count_format(&mut self, event: &Event) {
+        if let Naming::Multi(number) = event.naming() {
+            self.next_format = number.saturating_add(1);
+        }
+    }
+
+    /// Forgets an event.
+    pub(super) fn remove(&mut self, event: &Arc<Event>) {
+        let removed = self.by_id.remove(|other| other.id().cmp(&event.id()));
+        if removed.is_some() {
+            self.remove_key(event);
+            self.count -= 1;
+        }
+    }
+
+    fn remove_key(&mut self, event: &Event) {
+        let key = event.key();
+        let _ = self
+            .keyed(event.naming())
+            .remove(|other| other.key().cmp(key));
+    }
+}
+
+/// By name, or formats by listing.
+pub(super) struct ByKey;
+
+impl Order<Event> for ByKey {
+    fn compare(one: &Arc<Event>, other: &Arc<Event>) -> Ordering {
+        one.key().cmp(other.key())
+    }
+}
+
+/// By age.
+pub(super) struct ById;
+
+impl Order<Event> for ById {
+    fn compare(one: &Arc<Event>, other: &Arc<Event>) -> Ordering {
+        one.id().cmp(&other.id())
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An enabler: one bit in user memory that shows whether an event has consumers. C: `struct
+//! user_event_enabler`.
+
+use super::enablers::{
+    EnablerSet,
+    OwningSet, //
+};
+use crate::events::EventRef;
+use crate::sorted_arcs::Order;
+use crate::sys::user_bit::UserBit;
+use core::cmp::Ordering;
+use core::mem::size_of;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Where the bit of an enabler is. C: `enable_addr` and `enable_bit` of `struct user_reg`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EnableAddr {
+    /// The address of the word, untagged.
+    pub(crate) addr: usize,
+    /// The number of the bit in it.
+    pub(crate) bit: u8,
+}
+
+impl EnableAddr {
+    /// Before all others.
+    pub(crate) const FIRST: Self = Self { addr: 0, bit: 0 };
+
+    /// Where `bit` is.
+    pub(crate) fn of(bit: &UserBit) -> Self {
+        Self {
+            addr: bit.address(),
+            bit: bit.bit(),
+        }
+    }
+
+    /// The next one, from which on those behind this one are found.
+    pub(crate) fn next(self) -> Self {
+        Self {
+            bit: self.bit.saturating_add(1),
+            ..self
+        }
+    }
+}
+
+/// A bit, and the event whose state it shows, in the memory of each mm of a set.
+///
+/// Its set finds it by its [`EnableAddr`], the event by its [`Position`]; it is in both lists or in none.
+/// There may be very many: it takes 32 bytes with its reference count.
+pub(crate) struct Enabler {
+    bit: UserBit,
+    event: EventRef,
+    /// Last, so that it is dropped last: it keeps the module loaded.
+    set: OwningSet,
+}
+
+/// Where an enabler stands among those of its event: by set, and in that by address, so that the bits of
+/// one page stand together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    set: usize,
+    addr: EnableAddr,
+}
+
+impl Position {
+    /// Before all others.
+    pub(crate) const FIRST: Self = Self {
+        set: 0,
+        addr: EnableAddr::FIRST,
+    };
+}
+
+impl Enabler {
+    /// An enabler that is in no list yet. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENODEV` when the module is being unloaded.
+    pub(crate) fn new(set: &Arc<EnablerSet>, bit: UserBit, event: EventRef) -> Result<Arc<Self>> {
+        Ok(Arc::new(
+            Self {
+                bit,
+                event,
+                set: OwningSet::new(set)?,
+            },
+            GFP_KERNEL_ACCOUNT,
+        )?)
+    }
+
+    /// The bit.
+    pub(crate) fn bit(&self) -> &UserBit {
+        &self.bit
+    }
+
+    /// The set that it belongs to.
+    pub(crate) fn set(&self) -> &Arc<EnablerSet> {
+        &self.set
+    }
+
+    /// Where the bit is.
+    pub(crate) fn addr(&self) -> EnableAddr {
+        EnableAddr::of(&self.bit)
+    }
+
+    /// Where it stands among the enablers of its event.
+    pub(crate) fn position(&self) -> Position {
+        Position {
+            set: Arc::as_ptr(self.set()) as usize,
+            addr: self.addr(),
+        }
+    }
+
+    /// Is the other one in the same set, with its bit in the same page?
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.set(), other.set()) && self.bit.page() == other.bit.page()
+    }
+
+    /// The event whose state the bit shows.
+    pub(crate) fn event(&self) -> &EventRef {
+        &self.event
+    }
+}
+
+const _: () = assert!(size_of::<Enabler>() <= 24);
+
+/// By address and bit.
+pub(crate) struct ByAddr;
+
+impl Order<Enabler> for ByAddr {
+    fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
+        one.addr().cmp(&other.addr())
+    }
+}
+
+/// By position.
+pub(crate) struct ByPosition;
+
+impl Order<Enabler> for ByPosition {
+    fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
+        one.position().cmp(&other.position())
+    }
+}

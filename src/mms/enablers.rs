@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sets of enablers, each shared by the mms that were forked from one another.
+//!
+//! A child has the enablers of its parent, at the same addresses, in memory of its own. Both share one set
+//! until one of them registers or unregisters: then that one gets a copy. So a fork costs the same however
+//! many enablers there are.
+//!
+//! This file has the enablers of a set and its references, [`members`](super::members) the mms in whose
+//! memory the bits are written.
+
+use super::enabler::{
+    ByAddr,
+    EnableAddr,
+    Enabler, //
+};
+use super::members::Members;
+use super::mm::UserMm;
+use crate::sorted_arcs::{
+    Insertion,
+    Reservation,
+    Shortfall,
+    SortedArcs, //
+};
+use crate::sys::module_ref::ModuleRef;
+use core::ops::Deref;
+use core::{
+    mem,
+    slice, //
+};
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::rbtree::RBTreeNode;
+use kernel::sync::atomic::{
+    Atomic,
+    Full,
+    Relaxed, //
+};
+use kernel::sync::{
+    Arc,
+    Mutex,
+    MutexGuard,
+    SpinLock, //
+};
+use kernel::{
+    new_mutex,
+    new_spinlock, //
+};
+
+/// Enablers, and the mms in whose memory their bits are.
+///
+/// While more than one mm is in it, no enabler is added or removed, but for the one that a thread was at
+/// when another one forked: a child waits for that before it runs.
+#[pin_data]
+pub(crate) struct EnablerSet {
+    /// How many [`EnablerSetRef`]s there are.
+    refs: Atomic<usize>,
+    #[pin]
+    by_addr: Mutex<SortedArcs<Enabler, ByAddr>>,
+    #[pin]
+    pub(super) members: Members,
+    #[pin]
+    module: SpinLock<ModuleHold>,
+}
+
+/// What keeps the module loaded while there are enablers of a set: one reference for all of them, as the
+/// kernel counts those in 32 bits and there may be more enablers.
+struct ModuleHold {
+    enablers: usize,
+    module: Option<ModuleRef>,
+}
+
+/// The enablers of a set, locked: `EnablerSet::by_addr`. A child that is forked meanwhile does not run in user
+/// space before this is dropped.
+pub(crate) struct EnablersGuard<'a>(MutexGuard<'a, SortedArcs<Enabler, ByAddr>>);
+
+impl EnablersGuard<'_> {
+    /// Adds an enabler for whose bit there is none. It is taken out again if the result is dropped instead of
+    /// kept. Does not allocate.
+    ///
+    /// # Errors
+    ///
+    /// The memory that `reservation` is short of.
+    pub(super) fn try_insert<'a>(
+        &'a mut self,
+        enabler: &'a Arc<Enabler>,
+        reservation: &mut Reservation<Enabler>,
+    ) -> Result<Insertion<'a, Enabler, ByAddr>, Shortfall> {
+        self.0.try_insert(enabler, reservation)
+    }
+
+    /// Takes out the enabler of a bit.
+    pub(super) fn remove(&mut self, addr: &EnableAddr) -> Option<Arc<Enabler>> {
+        self.0.remove(|enabler| enabler.addr().cmp(addr))
+    }
+}
+
+/// Memory for one enabler in the list of its set and in that of its event. Got with no lock held: the work
+/// queue, readers of the listing and holders of `event_mutex` may wait for the locks of both lists.
+pub(super) struct ListMemory {
+    pub(super) set: Reservation<Enabler>,
+    pub(super) event: Reservation<Enabler>,
+}
+
+/// The list that has no room for an enabler, and what it needs.
+pub(super) enum ListShortfall {
+    Set(Shortfall),
+    Event(Shortfall),
+}
+
+impl ListMemory {
+    /// No memory: most lists have room.
+    pub(super) const fn new() -> Self {
+        Self {
+            set: Reservation::new(),
+            event: Reservation::new(),
+        }
+    }
+
+    /// Gets what is needed. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub(super) fn fill(&mut self, shortfall: ListShortfall) -> Result<(), AllocError> {
+        match shortfall {
+            ListShortfall::Set(shortfall) => self.set.fill(shortfall),
+            ListShortfall::Event(shortfall) => self.event.fill(shortfall),
+        }
+    }
+}
+
+impl EnablerSet {
+    /// Locks the enablers. May sleep. Inside of an mmap lock, outside of the locks of events.
+    pub(super) fn lock(&self) -> EnablersGuard<'_> {
+        EnablersGuard(self.by_addr.lock())
+    }
+
+    /// Are there so few enablers, with none being added or removed, that all can be given up in a short time?
+    pub(super) fn is_short(&self) -> bool {
+        let by_addr = self.by_addr.try_lock();
+        by_addr.is_some_and(|by_addr| by_addr.is_short())
+    }
+
+    /// The enabler of a bit. May sleep.
+    pub(crate) fn get(&self, addr: &EnableAddr) -> Option<Arc<Enabler>> {
+        self.by_addr
+            .lock()
+            .get(|enabler| enabler.addr().cmp(addr))
+            .cloned()
+    }
+
+    /// The first enabler at or behind an address. May sleep.
+    pub(crate) fn get_from(&self, addr: &EnableAddr) -> Option<Arc<Enabler>> {
+        self.by_addr
+            .lock()
+            .get_from(|enabler| enabler.addr().cmp(addr))
+            .cloned()
+    }
+
+    /// Takes the enablers from an address on whose bits lie in one page, as many as there is space for in
+    /// `buf`: how many these are. May sleep.
+    pub(super) fn get_page(&self, from: &EnableAddr, buf: &mut [Option<Arc<Enabler>>]) -> usize {
+        let by_addr = self.by_addr.lock();
+        let mut enablers = by_addr.values_from(|enabler| enabler.addr().cmp(from));
+        let mut count = 0;
+        let mut first: Option<&Arc<Enabler>> = None;
+        for place in buf {
+            let Some(enabler) = enablers.next() else {
+                break;
+            };
+            if !first.get_or_insert(enabler).is_beside(enabler) {
+                break;
+            }
+            *place = Some(enabler.clone());
+            count += 1;
+        }
+        count
+    }
+
+    /// Waits until the task that was adding or removing an enabler when the current process was forked has
+    /// done it.
+    pub(super) fn settle(&self) {
+        drop(self.by_addr.lock());
+    }
+
+    /// A set of its own for one of several members, which is in both after this. The caller leaves this one.
+    /// May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENODEV` when the module is being unloaded.
+    pub(super) fn copy_for(&self, user_mm: &Arc<UserMm>) -> Result<EnablerSetRef> {
+        let originals = self.enablers()?;
+        let copy = EnablerSetRef::new()?;
+        // The memory of children that are being forked may be older than what is written here.
+        drop(copy.members.change());
+        let member = RBTreeNode::new(user_mm.key(), user_mm.clone(), GFP_KERNEL_ACCOUNT)?;
+        copy.members.join(member);
+        for original in originals {
+            let enabler = Enabler::new(&copy, *original.bit(), original.event().get())?;
+            let mut memory = ListMemory::new();
+            while let Err(shortfall) = copy.try_add_copy(user_mm, &enabler, &mut memory) {
+                memory.fill(shortfall)?;
+            }
+        }
+        Ok(copy)
+    }
+
+    /// All enablers. May sleep.
+    fn enablers(&self) -> Result<KVVec<Arc<Enabler>>> {
+        // Of any number: there may be no contiguous memory for them. It is not waited for with the lock held.
+        let mut enablers = KVVec::new();
+        loop {
+            let by_addr = self.by_addr.lock();
+            let count = by_addr.len();
+            if enablers.capacity() >= count {
+                for enabler in by_addr.values() {
+                    // There is room.
+                    let _ = enablers.push_within_capacity(enabler.clone());
+                }
+                return Ok(enablers);
+            }
+            drop(by_addr);
+            enablers.reserve(count, GFP_KERNEL_ACCOUNT)?;
+        }
+    }
+
+    /// Adds the copy of an enabler, and writes its bit in the memory of the one member: the event's state may
+    /// have changed since the original was written, and changes from here on.
+    fn try_add_copy(
+        &self,
+        user_mm: &Arc<UserMm>,
+        enabler: &Arc<Enabler>,
+        memory: &mut ListMemory,
+    ) -> Result<(), ListShortfall> {
+        let mut of_set = self.lock();
+        let mut of_event = enabler.event().lock_enablers();
+        let value = of_event.value();
+        let in_set = of_set
+            .try_insert(enabler, &mut memory.set)
+            .map_err(ListShortfall::Set)?;
+        let in_event = of_event
+            .try_insert(enabler, &mut memory.event)
+            .map_err(ListShortfall::Event)?;
+        let change = self.members.change();
+        user_mm.write(slice::from_ref(enabler), value);
+        drop(change);
+        in_event.keep();
+        in_set.keep();
+        Ok(())
+    }
+
+    /// Forgets everything.
+    fn clear(&self) {
+        let by_addr = mem::replace(&mut *self.by_addr.lock(), SortedArcs::new());
+        for enabler in by_addr.values() {
+            enabler.event().lock_enablers().remove(enabler);
+        }
+    }
+}
+
+/// An enabler's reference to its set. The module stays loaded while there is one.
+pub(super) struct OwningSet(Arc<EnablerSet>);
+
+impl OwningSet {
+    /// A reference for a new enabler. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the module is being unloaded.
+    pub(super) fn new(set: &Arc<EnablerSet>) -> Result<Self> {
+        let mut hold = set.module.lock();
+        if hold.module.is_none() {
+            hold.module = Some(ModuleRef::get()?);
+        }
+        hold.enablers += 1;
+        drop(hold);
+        Ok(Self(set.clone()))
+    }
+}
+
+impl Deref for OwningSet {
+    type Target = Arc<EnablerSet>;
+
+    fn deref(&self) -> &Arc<EnablerSet> {
+        &self.0
+    }
+}
+
+impl Drop for OwningSet {
+    fn drop(&mut self) {
+        let mut hold = self.0.module.lock();
+        hold.enablers -= 1;
+        let module = (hold.enablers == 0).then(|| hold.module.take());
+        drop(hold);
+        drop(module);
+    }
+}
+
+/// The reference to a set of an mm, or of a child that is being forked. When the last is dropped, the set is
+/// cleared.
+pub(crate) struct EnablerSetRef(Arc<EnablerSet>);
+
+impl EnablerSetRef {
+    /// The first reference to a new, empty set. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        let set = Arc::pin_init(
+            pin_init!(EnablerSet {
+                refs: Atomic::new(1),
+                by_addr <- new_mutex!(SortedArcs::new(), "EnablerSet::by_addr"),
+                members <- Members::new(),
+                module <- new_spinlock!(
+                    ModuleHold {
+                        enablers: 0,
+                        module: None,
+                    },
+                    "EnablerSet::module"
+                ),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        Ok(Self(set))
+    }
+
+    /// Another reference, for a child that is being forked. Any context.
+    pub(super) fn clone_for_child(&self) -> Self {
+        self.0.refs.fetch_add(1, Relaxed);
+        Self(self.0.clone())
+    }
+
+    /// Is this the only reference, so that the set may be changed?
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.0.refs.load(Relaxed) == 1
+    }
+}
+
+impl Deref for EnablerSetRef {
+    type Target = Arc<EnablerSet>;
+
+    fn deref(&self) -> &Arc<EnablerSet> {
+        &self.0
+    }
+}
+
+impl Drop for EnablerSetRef {
+    fn drop(&mut self) {
+        if self.0.refs.fetch_sub(1, Full) == 1 {
+            self.0.clear();
+        }
+    }
+}

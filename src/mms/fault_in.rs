@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writing bits in the memory of the current task, whose pages can be faulted in and waited for.
+
+use crate::sys::task_work;
+use crate::sys::user_bit::{
+    BitWriteError,
+    FaultIn,
+    LockedMm,
+    UserBit, //
+};
+use kernel::mm::MmWithUser;
+use kernel::prelude::*;
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
+};
+
+/// How often a page is faulted in for one write: enough for one that is swapped out or copied meanwhile, an
+/// end to one that is unmapped in a loop.
+const MAX_FAULTS: usize = 10;
+
+/// How often a page is waited for that is locked, and how long each time: ten seconds in all, longer than
+/// anything that is done with a locked page.
+const MAX_WAITS: usize = 10_000;
+const WAIT: Delta = Delta::from_millis(1);
+
+/// Tries of one write to a bit of the current task's mm.
+pub(super) struct WriteTries<'a> {
+    mm: &'a MmWithUser,
+    bit: &'a UserBit,
+    faults_left: usize,
+    waits_left: usize,
+}
+
+impl<'a> WriteTries<'a> {
+    /// No try yet. `mm` is the current task's.
+    pub(super) fn new(mm: &'a MmWithUser, bit: &'a UserBit) -> Self {
+        Self {
+            mm,
+            bit,
+            faults_left: MAX_FAULTS,
+            waits_left: MAX_WAITS,
+        }
+    }
+
+    /// A try has failed with `error`: does what the next one needs. Sleeps; takes the mmap lock.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EFAULT` when the page cannot be faulted in, or does not stay; `EINTR` when the current task
+    /// is killed.
+    pub(super) fn prepare_next(&mut self, error: BitWriteError) -> Result {
+        match error {
+            BitWriteError::NotPresent => {
+                self.faults_left = self.faults_left.saturating_sub(1);
+                let is_passed_on = |error: &Error| [EINTR, ENOMEM].contains(error);
+                self.bit.fault_in(self.mm).map_err(|error| {
+                    if is_passed_on(&error) {
+                        error
+                    } else {
+                        EFAULT
+                    }
+                })?;
+            }
+            BitWriteError::NoMemory => return Err(ENOMEM),
+            BitWriteError::Busy | BitWriteError::NotYet => {
+                if task_work::is_dying() {
+                    return Err(EINTR);
+                }
+                self.waits_left = self.waits_left.saturating_sub(1);
+                fsleep(WAIT);
+            }
+        }
+        if self.faults_left == 0 || self.waits_left == 0 {
+            return Err(EFAULT);
+        }
+        Ok(())
+    }
+}
+
+/// Clears a bit of the current task's mm. Sleeps; takes the mmap lock.
+///
+/// # Errors
+///
+/// Those of [`WriteTries::prepare_next`].
+pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
+    if bit.clear_own(mm) {
+        return Ok(());
+    }
+    let mut tries = WriteTries::new(mm, bit);
+    loop {
+        let locked = LockedMm::lock(mm);
+        let written = write_bit(&locked, bit, false);
+        drop(locked);
+        match written {
+            Ok(()) => return Ok(()),
+            Err(error) => tries.prepare_next(error)?,
+        }
+    }
+}
+
+/// Writes a bit whose page has to be there, with the mmap lock held.
+pub(super) fn write_bit(
+    locked: &LockedMm<'_>,
+    bit: &UserBit,
+    value: bool,
+) -> Result<(), BitWriteError> {
+    locked.write_page(bit.address(), FaultIn::Never, |page| page.store(bit, value))
+}

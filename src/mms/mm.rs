@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One mm with enablers. C: `struct user_event_mm`.
+//!
+//! There is one [`UserMm`] for each mm that has registered something, or that was forked from one that had.
+//! It has a reference to a set of enablers, alone or with the mms that were forked with it:
+//!
+//! | state | in the table of [`UserMms`] | its set | goes on to |
+//! |---|---|---|---|
+//! | new | no | its own, empty, or the parent's | *exclusive* or *shared*, when it is put into the table; *ended*, when another task of the mm was faster |
+//! | exclusive | yes | its own: enablers can be added and removed | *shared*, when a task of the mm forks |
+//! | shared | yes | one with other mms, or with a child that does not run yet | *exclusive*, with a copy before it registers or unregisters something, or when the others have left |
+//! | ended | no | none | is freed with its last reference: of queued work, or of a task work |
+//!
+//! The last task that leaves the mm makes it *ended*, or [`mm_end`](super::mm_end) finds out that it has.
+//! A copy is made with [`UserMm::changes`] held only, but a fork makes a set shared at any time: so a task that
+//! adds or removes an enabler checks with the set locked that it is exclusive.
+//!
+//! Registering and unregistering is in [`register`](super::register), how bits are written that could not be
+//! written at once in [`repair`](super::repair), what a child gets of its parent in [`fork`](super::fork).
+
+use super::enabler::{
+    EnableAddr,
+    Enabler, //
+};
+use super::enablers::{
+    EnablerSet,
+    EnablerSetRef, //
+};
+use super::repair::Repairs;
+use super::retries::Deadline;
+use super::stale_bits::StaleBits;
+use super::UserMms;
+use crate::sys::user_bit::LockedMm;
+use kernel::list::{
+    impl_list_arc_safe,
+    impl_list_item,
+    AtomicTracker,
+    ListLinks,
+    TryNewListArc, //
+};
+use kernel::mm::{
+    Mm,
+    MmWithUser, //
+};
+use kernel::prelude::*;
+use kernel::rbtree::RBTreeNode;
+use kernel::sync::aref::ARef;
+use kernel::sync::{
+    Arc,
+    Mutex,
+    SpinLock, //
+};
+use kernel::time::Delta;
+use kernel::workqueue::{
+    self,
+    Work, //
+};
+use kernel::{
+    new_mutex,
+    new_spinlock,
+    new_work, //
+};
+
+/// How long to wait before memory is asked for again.
+pub(crate) const RETRY_AFTER: Delta = Delta::from_millis(10);
+
+/// An mm, and its reference to a set of enablers.
+#[pin_data]
+pub(crate) struct UserMm {
+    pub(super) mm: ARef<Mm>,
+    pub(super) mms: Arc<UserMms>,
+    /// Held while a task of the mm registers or unregisters.
+    #[pin]
+    pub(super) changes: Mutex<()>,
+    #[pin]
+    pub(super) state: SpinLock<State>,
+    #[pin]
+    pub(super) repairs: SpinLock<Repairs>,
+    /// When [`Retries`](super::retries::Retries) is to look at it.
+    pub(super) deadline: Deadline,
+    /// Writes bits and looks whether the mm has ended, on the queue of [`UserMms::queue`].
+    #[pin]
+    work: Work<UserMm>,
+    /// Asks handlers of userfaultfd, on the queue of [`UserMms::userfaultfd_queue`].
+    #[pin]
+    userfaultfd_work: Work<UserMm, 1>,
+    /// For the list of [`Retries`](super::retries::Retries).
+    #[pin]
+    is_listed: AtomicTracker,
+    #[pin]
+    links: ListLinks,
+}
+
+/// What belongs to an mm, or to the forks of its tasks.
+pub(super) struct State {
+    /// `None` when the mm has ended.
+    pub(super) set: Option<EnablerSetRef>,
+    /// The task that forked last, and the number of the last change of a bit then.
+    pub(super) last_fork: (usize, u64),
+    /// There when a bit has been unregistered beside other tasks.
+    pub(super) stale_bits: Option<Arc<StaleBits>>,
+}
+
+/// A bit in the memory of an mm, as it looks from outside.
+pub(crate) struct BitState {
+    /// The bit; `None` if it cannot be read now.
+    pub(crate) value: Option<bool>,
+    /// May it not be what it should be, and is it going to be written?
+    pub(crate) repair_pending: bool,
+}
+
+workqueue::impl_has_work! {
+    impl HasWork<Self> for UserMm { self.work }
+    impl HasWork<Self, 1> for UserMm { self.userfaultfd_work }
+}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for UserMm {
+        tracked_by is_listed: AtomicTracker;
+    }
+}
+
+impl_list_item! {
+    impl ListItem<0> for UserMm {
+        using ListLinks { self.links };
+    }
+}
+
+impl UserMm {
+    /// An mm that is in no table yet, and a member of `set`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(
+        mm: &MmWithUser,
+        mms: &Arc<UserMms>,
+        set: EnablerSetRef,
+    ) -> Result<Arc<Self>> {
+        let mm: &Mm = mm;
+        let state = State {
+            set: None,
+            last_fork: (0, 0),
+            stale_bits: None,
+        };
+        let user_mm = Arc::pin_init(
+            pin_init!(Self {
+                mm: ARef::from(mm),
+                mms: mms.clone(),
+                changes <- new_mutex!((), "UserMm::changes"),
+                state <- new_spinlock!(state, "UserMm::state"),
+                repairs <- new_spinlock!(Repairs::new(), "UserMm::repairs"),
+                deadline: Deadline::none(),
+                work <- new_work!("UserMm::work"),
+                userfaultfd_work <- new_work!("UserMm::userfaultfd_work"),
+                is_listed <- AtomicTracker::new(),
+                links <- ListLinks::new(),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        let node = RBTreeNode::new(user_mm.key(), user_mm.clone(), GFP_KERNEL_ACCOUNT)?;
+        set.members.join(node);
+        user_mm.state.lock().set = Some(set);
+        Ok(user_mm)
+    }
+
+    /// The mm. It may have ended.
+    pub(crate) fn mm(&self) -> &Mm {
+        &self.mm
+    }
+
+    /// The mm as a key. Unique for as long as `self` exists.
+    pub(crate) fn key(&self) -> usize {
+        key(&self.mm)
+    }
+
+    /// Gives up the reference to the set: the mm has ended. May sleep.
+    pub(super) fn leave_set(&self) {
+        let mut state = self.state.lock();
+        let (set, stale_bits) = (state.set.take(), state.stale_bits.take());
+        drop(state);
+        if let Some(set) = &set {
+            set.members.leave(self);
+        }
+        drop((set, stale_bits));
+    }
+
+    /// The set, and whether it is exclusive; `None` when the mm has ended. Any context.
+    pub(super) fn set(&self) -> Option<(Arc<EnablerSet>, bool)> {
+        let state = self.state.lock();
+        let set = state.set.as_ref()?;
+        Some(((*set).clone(), set.is_exclusive()))
+    }
+
+    /// Are there so few enablers, and so few bits noted for children, that they can be given up in a short
+    /// time? Any context.
+    pub(super) fn is_short(&self) -> bool {
+        let state = self.state.lock();
+        let (set, stale_bits) = (&state.set, &state.stale_bits);
+        stale_bits.as_ref().is_none_or(|bits| bits.is_short())
+            && set.as_ref().is_none_or(|set| set.is_short())
+    }
+
+    /// Is this the mm's set? Any context.
+    pub(super) fn has_set(&self, set: &Arc<EnablerSet>) -> bool {
+        let state = self.state.lock();
+        let own = state.set.as_ref();
+        own.is_some_and(|own| Arc::ptr_eq(own, set))
+    }
+
+    /// Is the set exclusive? Any context. Stays so while the set is locked.
+    pub(super) fn is_exclusive(&self) -> bool {
+        let state = self.state.lock();
+        state.set.as_ref().is_some_and(EnablerSetRef::is_exclusive)
+    }
+
+    /// Is something registered for this bit? May sleep.
+    pub(crate) fn has_enabler(&self, addr: &EnableAddr) -> bool {
+        self.set().is_some_and(|(set, _)| set.get(addr).is_some())
+    }
+
+    /// The first enabler at or behind an address. May sleep.
+    pub(crate) fn enabler_from(&self, addr: &EnableAddr) -> Option<Arc<Enabler>> {
+        let (set, _) = self.set()?;
+        set.get_from(addr)
+    }
+
+    /// An exclusive set: a copy, if the mm's is shared. `changes` is held. May sleep.
+    pub(super) fn exclusive_set(self: &Arc<Self>) -> Result<Arc<EnablerSet>> {
+        let (shared, is_exclusive) = self.set().ok_or(ESRCH)?;
+        if is_exclusive {
+            return Ok(shared);
+        }
+        let copy = shared.copy_for(self)?;
+        let own = (*copy).clone();
+        shared.members.leave(self);
+        let replaced = self.state.lock().set.replace(copy);
+        drop(replaced);
+        Ok(own)
+    }
+
+    /// Calls `with` with the mm, unless it has ended. Any context.
+    pub(super) fn with_mm<T>(&self, with: impl FnOnce(&MmWithUser) -> T) -> Option<T> {
+        // The last reference to an address space is heavy to drop, and `event_mutex` may be held.
+        let mm = MmWithUser::into_mmput_async(self.mm.mmget_not_zero()?);
+        Some(with(&mm))
+    }
+
+    /// Looks at a bit, without waiting for a task of the mm in any way. `None` if the mm has ended, or it is
+    /// not registered any more. May sleep.
+    pub(crate) fn peek_bit(&self, enabler: &Enabler) -> Option<BitState> {
+        self.with_mm(|mm| {
+            let locked_mm = LockedMm::try_lock(mm);
+            let of_event = enabler.event().lock_enablers();
+            // With this lock held a bit is what it should be, or is to be written, or was given up.
+            let wanted = of_event.value_for(enabler)?;
+            let bit = enabler.bit();
+            let value = locked_mm.as_ref().and_then(|locked_mm| {
+                locked_mm
+                    .read_page(bit.address(), |page| page.load(bit))
+                    .flatten()
+            });
+            let is_pending = || of_event.is_deferred(enabler, self.key()) || self.has_repairs();
+            Some(BitState {
+                value,
+                repair_pending: value != Some(wanted) && is_pending(),
+            })
+        })?
+    }
+}
+
+/// An mm as a key. Any context.
+pub(super) fn key(mm: &Mm) -> usize {
+    mm.as_raw() as usize
+}

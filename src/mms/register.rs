@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registering and unregistering enablers, by a task of their mm.
+//!
+//! Both change a set that is exclusive, and hold the locks in the documented order: [`UserMm`]'s `changes`, the
+//! mmap lock, the set, the event. Memory is got with none of the last three held.
+
+use super::enabler::{
+    EnableAddr,
+    Enabler, //
+};
+use super::enablers::{
+    ListMemory,
+    ListShortfall, //
+};
+use super::fault_in::{
+    clear_bit,
+    write_bit,
+    WriteTries, //
+};
+use super::mm::UserMm;
+use super::stale_bits::{
+    PendingClear,
+    StaleBits, //
+};
+use crate::events::EventRef;
+use crate::sys::mm_users;
+use crate::sys::user_bit::{
+    BitWriteError,
+    LockedMm,
+    UserBit, //
+};
+use kernel::mm::MmWithUser;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Why an enabler was not connected. It is in no list then.
+enum NotConnected {
+    /// The set is shared with a child by now, which is not to have what it was forked without.
+    SetShared,
+    /// A list has no room.
+    NoRoom(ListShortfall),
+    /// The bit could not be written.
+    NotWritten(BitWriteError),
+}
+
+impl From<ListShortfall> for NotConnected {
+    fn from(shortfall: ListShortfall) -> Self {
+        Self::NoRoom(shortfall)
+    }
+}
+
+/// An enabler was connected.
+enum Connected {
+    /// Its bit has the value of the event.
+    Written,
+    /// Its bit has been written, but may get lost with its page.
+    MayBeLost,
+}
+
+impl UserMm {
+    /// Registers `bit` for `event`. On success the bit has the event's state. `mm` is the current task's, and
+    /// this mm. Waits for the page.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE` when the bit is registered already, `EFAULT` when it cannot be written, `ENOMEM`.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        mm: &MmWithUser,
+        bit: UserBit,
+        mut event: EventRef,
+    ) -> Result {
+        // Held while the page is waited for: that holds up the tasks of this mm alone.
+        let _changes = self.changes.lock();
+        // The caller has asked before, with no lock held: a second task may have registered it since.
+        if self.has_enabler(&EnableAddr::of(&bit)) {
+            return Err(EADDRINUSE);
+        }
+        loop {
+            let set = self.exclusive_set()?;
+            let enabler = Enabler::new(&set, bit, event)?;
+            let mut memory = ListMemory::new();
+            // Bounded anew after each fork: no number of them lets this fail.
+            let mut tries = WriteTries::new(mm, &bit);
+            loop {
+                match self.try_connect(mm, &enabler, &mut memory) {
+                    Ok(Connected::Written) => return Ok(()),
+                    Ok(Connected::MayBeLost) => {
+                        self.repair_later(&enabler);
+                        return Ok(());
+                    }
+                    Err(NotConnected::SetShared) => break,
+                    Err(NotConnected::NoRoom(shortfall)) => memory.fill(shortfall)?,
+                    Err(NotConnected::NotWritten(error)) => tries.prepare_next(error)?,
+                }
+            }
+            event = enabler.event().get();
+        }
+    }
+
+    /// Adds an enabler to its set and to its event, and writes its bit, if its page is there. `changes` is
+    /// held. Sleeps for the locks, and does not allocate.
+    fn try_connect(
+        &self,
+        mm: &MmWithUser,
+        enabler: &Arc<Enabler>,
+        memory: &mut ListMemory,
+    ) -> Result<Connected, NotConnected> {
+        let locked_mm = LockedMm::lock(mm);
+        let mut of_set = enabler.set().lock();
+        // A task that forks from here on has a child that waits for the set before it runs.
+        if !self.is_exclusive() {
+            return Err(NotConnected::SetShared);
+        }
+        let mut of_event = enabler.event().lock_enablers();
+        let value = of_event.value();
+        let in_set = of_set
+            .try_insert(enabler, &mut memory.set)
+            .map_err(ListShortfall::Set)?;
+        let in_event = of_event
+            .try_insert(enabler, &mut memory.event)
+            .map_err(ListShortfall::Event)?;
+        let connected = match write_bit(&locked_mm, enabler.bit(), value) {
+            Ok(()) => Connected::Written,
+            Err(BitWriteError::Busy) => Connected::MayBeLost,
+            Err(error) => return Err(NotConnected::NotWritten(error)),
+        };
+        in_event.keep();
+        in_set.keep();
+        drop(of_event);
+        // Another thread may be forking, and its child's memory have been copied before the bit was written.
+        if mm_users::is_shared(mm) {
+            drop(enabler.set().members.change());
+        }
+        Ok(connected)
+    }
+
+    /// Ends a registration and clears its bit. `mm` is the current task's, and this mm. Waits for the page.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` when nothing is registered there; `EFAULT` when it was, and is not any more, but the bit could
+    /// not be cleared; `ENOMEM`, and it still is.
+    pub(crate) fn unregister(self: &Arc<Self>, mm: &MmWithUser, addr: EnableAddr) -> Result {
+        // Held until the bit is clear, so that a new registration of it comes after.
+        let _changes = self.changes.lock();
+        let pending = match mm_users::is_shared(mm) {
+            true => Some(self.begin_clear(&addr)?),
+            false => None,
+        };
+        let enabler = loop {
+            let set = match self.set().ok_or(ENOENT)? {
+                (own, true) => own,
+                // A set that is shared is not copied for nothing.
+                (shared, false) if shared.get(&addr).is_none() => return Err(ENOENT),
+                _ => self.exclusive_set()?,
+            };
+            let mut of_set = set.lock();
+            // A child that is forked from here on waits for the set before it runs. It has the enabler or not,
+            // and if not, its bit is not written either.
+            if !self.is_exclusive() {
+                continue;
+            }
+            let enabler = of_set.remove(&addr).ok_or(ENOENT)?;
+            enabler.event().lock_enablers().remove(&enabler);
+            break enabler;
+        };
+        let cleared = clear_bit(mm, enabler.bit());
+        if let Some(pending) = pending {
+            pending.finish(mm);
+        }
+        // `ENOMEM` would say that it is still registered.
+        cleared.map_err(|error| if error == ENOMEM { EFAULT } else { error })
+    }
+
+    /// A bit is about to be unregistered, and another task of the mm may be in a fork. `changes` is held.
+    fn begin_clear(&self, addr: &EnableAddr) -> Result<PendingClear> {
+        let (set, _) = self.set().ok_or(ENOENT)?;
+        let enabler = set.get(addr).ok_or(ENOENT)?;
+        let known = self.state.lock().stale_bits.clone();
+        let stale_bits = match known {
+            Some(stale_bits) => stale_bits,
+            None => {
+                let stale_bits = StaleBits::new()?;
+                self.state.lock().stale_bits = Some(stale_bits.clone());
+                stale_bits
+            }
+        };
+        stale_bits.begin(enabler.bit())
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Values that come, each with the next number, and stay: read without a lock, in a few steps.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
+use core::ptr;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Relaxed,
+    Release, //
+};
+use kernel::sync::{
+    Mutex,
+    MutexGuard, //
+};
+
+/// Values in the first chunk, as a power of two. Each chunk has room for twice as many as the one
+/// before, so none is ever moved.
+const FIRST_CHUNK_BITS: u32 = 3;
+
+/// Enough chunks for [`MAX_LEN`] values.
+const CHUNKS: usize = (i32::BITS - FIRST_CHUNK_BITS) as usize;
+
+/// The highest number of values, so that every number is a valid `i32`.
+const MAX_LEN: u32 = i32::MAX as u32;
+
+/// Values with numbers from 0, and an `S` that is lent to one task at a time, to add one.
+///
+/// # Invariants
+///
+/// The values with numbers below `len` exist and do not change: each lies in its [`place`]. A chunk
+/// in which one lies has room for [`slots`] of them, and is never freed before the vector. Only
+/// the holder of the mutex changes `len` or the chunks that no value below it lies in.
+#[pin_data(PinnedDrop)]
+pub(crate) struct AppendVec<T, S> {
+    len: Atomic<u32>,
+    /// NULL where there is none yet.
+    chunks: UnsafeCell<[*mut MaybeUninit<T>; CHUNKS]>,
+    #[pin]
+    appending: Mutex<S>,
+}
+
+// SAFETY: The values are the vector's own, and go where it goes.
+unsafe impl<T: Send, S: Send> Send for AppendVec<T, S> {}
+// SAFETY: It gives out shared references to values; what is changed through a shared vector is
+// changed under the mutex, and not read before `len` tells of it. A value that one
+// thread adds may be dropped by another.
+unsafe impl<T: Send + Sync, S: Send> Sync for AppendVec<T, S> {}
+
+/// Where a value lies: the chunk, and the slot in it.
+#[inline]
+fn place(number: u32) -> (usize, usize) {
+    // Counting from the size of the first chunk, the highest bit of the number tells the chunk, and
+    // the rest of it the slot.
+    let number = u64::from(number) + (1 << FIRST_CHUNK_BITS);
+    let bits = number.ilog2();
+    (
+        (bits - FIRST_CHUNK_BITS) as usize,
+        (number ^ (1 << bits)) as usize,
+    )
+}
+
+/// For how many values a chunk has room.
+fn slots(chunk: usize) -> usize {
+    1 << (chunk as u32 + FIRST_CHUNK_BITS)
+}
+
+impl<T, S> AppendVec<T, S> {
+    /// No values.
+    pub(crate) fn new(state: S) -> impl PinInit<Self> {
+        // INVARIANT: There is no value.
+        pin_init!(Self {
+            len: Atomic::new(0),
+            chunks: UnsafeCell::new([ptr::null_mut(); CHUNKS]),
+            appending <- new_mutex!(state, "AppendVec::appending"),
+        })
+    }
+
+    /// The value with this number. Takes no lock.
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        if number >= self.len.load(Acquire) {
+            return None;
+        }
+        let (chunk, slot) = place(number);
+        // SAFETY: By the invariants the value exists, in that place, for as long as `self` does, and
+        // nothing changes it or the pointer to its chunk. Both were written before `len` was, by
+        // the task that added it. The place is one of `CHUNKS` since there are at most `MAX_LEN` values.
+        unsafe {
+            let chunks = self.chunks.get().cast::<*mut MaybeUninit<T>>();
+            let chunk = *chunks.add(chunk);
+            Some((*chunk.add(slot)).assume_init_ref())
+        }
+    }
+
+    /// Keeps others from adding values. May sleep.
+    pub(crate) fn lock(&self) -> AppendGuard<'_, T, S> {
+        AppendGuard {
+            vec: self,
+            state: self.appending.lock(),
+        }
+    }
+}
+
+#[pinned_drop]
+impl<T, S> PinnedDrop for AppendVec<T, S> {
+    fn drop(self: Pin<&mut Self>) {
+        let mut left = self.len.load(Relaxed) as usize;
+        // SAFETY: Nothing else has the vector any more.
+        let chunks = unsafe { *self.chunks.get() };
+        for (number, chunk) in chunks.into_iter().enumerate() {
+            if chunk.is_null() {
+                break;
+            }
+            let taken = left.min(slots(number));
+            left -= taken;
+            // SAFETY: By the invariants the chunk was made by `AppendGuard::push`, as a vector with that
+            // room, and the first `taken` slots of it hold values.
+            drop(unsafe { KVVec::from_raw_parts(chunk.cast::<T>(), taken, slots(number)) });
+        }
+    }
+}
+
+/// The right to add values to a vector.
+pub(crate) struct AppendGuard<'a, T, S> {
+    vec: &'a AppendVec<T, S>,
+    state: MutexGuard<'a, S>,
+}
+
+impl<T, S> AppendGuard<'_, T, S> {
+    /// Adds a value, and returns its number. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EMFILE` when no number is left.
+    pub(crate) fn push(&mut self, value: T) -> Result<u32> {
+        let vec = self.vec;
+        let number = vec.len.load(Relaxed);
+        if number >= MAX_LEN {
+            return Err(EMFILE);
+        }
+        let (chunk, slot) = place(number);
+        // SAFETY: The place is one of `CHUNKS`. We hold the mutex, and no value below `len` lies in
+        // the chunk if it is not there yet.
+        let chunk_at = unsafe { vec.chunks.get().cast::<*mut MaybeUninit<T>>().add(chunk) };
+        // SAFETY: As above.
+        unsafe {
+            if (*chunk_at).is_null() {
+                let room =
+                    KVVec::<MaybeUninit<T>>::with_capacity(slots(chunk), GFP_KERNEL_ACCOUNT)?;
+                let (room, _, _) = room.into_raw_parts();
+                *chunk_at = room;
+            }
+        }
+        // SAFETY: The chunk has that slot, and nothing looks at it as long as `len` does not tell of it.
+        unsafe { (*(*chunk_at).add(slot)).write(value) };
+        // INVARIANT: The value is in its place.
+        vec.len.store(number + 1, Release);
+        Ok(number)
+    }
+}
+
+impl<T, S> Deref for AppendGuard<'_, T, S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.state
+    }
+}
+
+impl<T, S> DerefMut for AppendGuard<'_, T, S>
+where
+    S: Unpin,
+{
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.state
+    }
+}

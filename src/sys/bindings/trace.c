@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The trace core: readers of an event's files, perf, and the type of a callback.
+ */
+
+#include <linux/perf_event.h>
+#include <linux/preempt.h>
+#include <linux/srcu.h>
+
+#include "bindings.h"
+
+int user_events_reg(struct trace_event_call *call, enum trace_reg type, void *data)
+{
+	const struct user_events_call_ops *ops = call->data;
+
+	return ops->reg(call, type, data);
+}
+
+/*
+ * The trace core frees event files and perf's lists after tracepoint_synchronize_unregister(), so a
+ * reader of either must be one that this waits for: a reader of tracepoint_srcu. Preemption is off
+ * besides, since the ring buffer and perf work on this CPU's data.
+ */
+struct srcu_ctr __percpu *user_events_enter_probes(void)
+{
+	struct srcu_ctr __percpu *ctr;
+
+	ctr = srcu_read_lock_fast_notrace(&tracepoint_srcu);
+	preempt_disable_notrace();
+	return ctr;
+}
+
+void user_events_leave_probes(struct srcu_ctr __percpu *ctr)
+{
+	preempt_enable_notrace();
+	srcu_read_unlock_fast_notrace(&tracepoint_srcu, ctr);
+}
+
+/* This CPU's perf events of a call. Preemption is off. */
+struct hlist_head *user_events_perf_events(struct trace_event_call *call)
+{
+	return this_cpu_ptr(call->perf_events);
+}
+
+void user_events_perf_fetch_caller_regs(struct pt_regs *regs)
+{
+	perf_fetch_caller_regs(regs);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Copies of what the module uses of the trace core's private headers, which only a full source
+ * tree has. The tags are the kernel's, because kCFI compares them. See layouts.h.
+ */
+#ifndef USER_EVENTS_TRACE_PRIVATE_H
+#define USER_EVENTS_TRACE_PRIVATE_H
+
+#include <linux/trace_events.h>
+#include <linux/types.h>
+
+struct dyn_event;
+
+/**
+ * struct dyn_event_operations - one kind of event in dynamic_events (trace_dynevent.h)
+ * @list: entry in the list of kinds
+ * @create: makes an event of a command, or answers -ECANCELED if the command is not of this
+ *          kind; the lock over the kinds is held
+ * @show: writes the command that would make the event
+ * @is_busy: is the event in use?
+ * @free: deletes the event
+ * @match: is it the event that a command to delete names?
+ *
+ * All but @create are called with event_mutex held.
+ */
+struct dyn_event_operations {
+	struct list_head	list;
+	int			(*create)(const char *raw_command);
+	int			(*show)(struct seq_file *m, struct dyn_event *ev);
+	bool			(*is_busy)(struct dyn_event *ev);
+	int			(*free)(struct dyn_event *ev);
+	bool			(*match)(const char *system, const char *event, int argc,
+					 const char **argv, struct dyn_event *ev);
+};
+
+/**
+ * struct dyn_event - an event as an entry of dynamic_events (trace_dynevent.h)
+ * @list: entry in the list of events
+ * @ops: what kind of event it is
+ */
+struct dyn_event {
+	struct list_head		list;
+	struct dyn_event_operations	*ops;
+};
+
+/**
+ * struct ftrace_event_field - a field of an event (trace.h)
+ * @link: entry in the list of the event's fields
+ * @name: as the event's format shows it
+ * @type: likewise
+ * @filter_type: FILTER_*: what filters and histograms take it for
+ * @offset: bytes in front of it in a record
+ * @size: bytes that it takes in a record
+ * @is_signed: is it a signed integer?
+ * @needs_test: does it hold the address of a string?
+ * @len: elements of an array, or 0
+ */
+struct ftrace_event_field {
+	struct list_head	link;
+	const char		*name;
+	const char		*type;
+	int			filter_type;
+	int			offset;
+	int			size;
+	unsigned int		is_signed:1;
+	unsigned int		needs_test:1;
+	int			len;
+};
+
+#endif /* USER_EVENTS_TRACE_PRIVATE_H */

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * User memory. What is short is read by words, which takes less than to begin with a copy.
+ */
+
+#include <linux/fault-inject-usercopy.h>
+#include <linux/unaligned.h>
+#include <asm/futex.h>
+
+#include "bindings.h"
+
+/*
+ * The 32 bits at @from, which may be any address, or -EFAULT. Fails as a copy may. May sleep.
+ */
+s64 user_events_read_index(const u32 __user *from)
+{
+	u32 index;
+
+	might_fault();
+	if (should_fail_usercopy() || get_user_inline(index, from))
+		return -EFAULT;
+	return index;
+}
+
+/* Reads a value of a type from @at bytes behind @from to @at bytes behind @to. */
+#define read_one(type, to, from, at, fault)						\
+	do {										\
+		const size_t __at = (at);						\
+		type __one;								\
+											\
+		unsafe_get_user(__one, (const type __user *)((from) + __at), fault);	\
+		put_unaligned(__one, (type *)((to) + __at));				\
+	} while (0)
+
+/*
+ * Copies @size bytes from @from, which may be any address: were all copied? Front to back, as an
+ * address that was masked wants it. The last word may overlap the one before it: what is read last
+ * counts. Fails as a copy may. May sleep.
+ */
+bool user_events_read_words(void *to, const void __user *from, size_t size)
+{
+	size_t at;
+
+	might_fault();
+	if (should_fail_usercopy())
+		return false;
+	scoped_user_read_access_size(from, size, fault) {
+		if (size >= sizeof(u64)) {
+			for (at = 0; at < size - sizeof(u64); at += sizeof(u64))
+				read_one(u64, to, from, at, fault);
+			read_one(u64, to, from, size - sizeof(u64), fault);
+		} else if (size >= sizeof(u32)) {
+			read_one(u32, to, from, 0, fault);
+			read_one(u32, to, from, size - sizeof(u32), fault);
+		} else {
+			for (at = 0; at < size; at++)
+				read_one(u8, to, from, at, fault);
+		}
+	}
+	return true;
+fault:
+	return false;
+}
+
+/*
+ * Clears bits of a word of the current task's memory, atomically, if that takes no fault that
+ * sleeps. Any context.
+ */
+int user_events_clear_own(u32 __user *word, u32 mask)
+{
+	int old, ret;
+
+	pagefault_disable();
+	ret = arch_futex_atomic_op_inuser(FUTEX_OP_ANDN, mask, &old, word);
+	pagefault_enable();
+	return ret;
+}
+
+/* The address without the tag that the current task's address space allows it. */
+unsigned long user_events_untagged_addr(unsigned long addr)
+{
+	return untagged_addr(addr);
+}
+
+bool user_events_access_ok(const void __user *addr, unsigned long size)
+{
+	return access_ok(addr, size);
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Learning that a thread group is about to leave its address space for good.
+//!
+//! C: the tracepoints `sched_process_exit` and `sched_prepare_exec` (trace/events/sched.h). Both fire
+//! in the task that leaves, before it gives back its reference to the address space, and when it
+//! cannot return to user space there any more: whatever fails in an exec after the second kills
+//! the task.
+
+use super::bindings::{
+    self,
+    user_events_exit_probe, //
+};
+use super::tracepoint::{
+    Data,
+    Registration,
+    Tracepoint, //
+};
+use kernel::mm::MmWithUser;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+// SAFETY: The compiler compares the types of both where the probes are.
+static EXIT: Tracepoint = unsafe {
+    Tracepoint::new(
+        bindings::user_events_on_exit as *const (),
+        "sched_process_exit",
+    )
+};
+// SAFETY: As above.
+static EXEC: Tracepoint = unsafe {
+    Tracepoint::new(
+        bindings::user_events_on_exec as *const (),
+        "sched_prepare_exec",
+    )
+};
+
+/// What is told of tasks that leave.
+pub(crate) trait ExitListener: Send + Sync + 'static {
+    /// The current task, the last of its thread group or about to exec, leaves `mm`, and runs no user
+    /// code there any more. Other tasks may use it. To sleep is allowed
+    /// if the context says so, and not for long.
+    fn leaving(&self, mm: &MmWithUser);
+}
+
+/// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under way.
+pub(crate) struct ExitProbe<L: ExitListener> {
+    _exec: Registration,
+    _exit: Registration,
+    // Dropped last: the probes have it.
+    _data: KBox<Data<user_events_exit_probe, Arc<L>>>,
+}
+
+impl<L: ExitListener> ExitProbe<L> {
+    /// Begins to tell `listener` of leaving tasks. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` when the kernel has no such tracepoints; `ENOMEM`.
+    pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
+        let data = Data {
+            probe: user_events_exit_probe {
+                exit: Some(Self::exit),
+                exec: Some(Self::exec),
+            },
+            listener,
+        };
+        let data = KBox::new(data, GFP_KERNEL)?;
+        // SAFETY: The data begins with what the probes take it for. It stays in place in its box, and
+        // nothing changes it, until both were dropped.
+        let (exit, exec) = unsafe {
+            (
+                Registration::new(&EXIT, data.as_ptr())?,
+                Registration::new(&EXEC, data.as_ptr())?,
+            )
+        };
+        Ok(Self {
+            _exec: exec,
+            _exit: exit,
+            _data: data,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// For the probe: `probe` is what `new` registered it with.
+    unsafe extern "C" fn exit(probe: *mut user_events_exit_probe, group_dead: bool) {
+        // Of the threads of a group the last one tells of all.
+        if group_dead {
+            // SAFETY: Promised by the caller.
+            unsafe { Self::leaving(probe) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for `exit`.
+    unsafe extern "C" fn exec(probe: *mut user_events_exit_probe) {
+        // SAFETY: Promised by the caller.
+        unsafe { Self::leaving(probe) };
+    }
+
+    /// # Safety
+    ///
+    /// As for `exit`.
+    unsafe fn leaving(probe: *mut user_events_exit_probe) {
+        // SAFETY: The first member of the data, which is not freed before the tracepoints' readers, one
+        // of which this is, are gone.
+        let data = unsafe { &*probe.cast::<Data<user_events_exit_probe, Arc<L>>>() };
+        if let Some(mm) = current!().mm() {
+            data.listener.leaving(mm);
+        }
+    }
+}

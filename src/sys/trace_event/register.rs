@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Making a trace event known to the trace core, and taking it away again.
+
+use super::super::bindings;
+use super::super::c_list;
+use super::super::dyn_event::{
+    DynEventOwner,
+    DynEvents, //
+};
+use super::super::event_mutex::{
+    EventMutexGuard,
+    EventMutexHeld, //
+};
+use super::super::symbols;
+use super::super::task_work::current_task;
+use super::{
+    TraceEvent,
+    UnregisteredEvent,
+    REMOVER, //
+};
+use core::mem::offset_of;
+use core::ptr;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+use kernel::sync::Arc;
+use kernel::types::Opaque;
+
+impl<O: DynEventOwner> UnregisteredEvent<O> {
+    /// The event.
+    pub(crate) fn event(&self) -> &Arc<TraceEvent<O>> {
+        &self.event
+    }
+
+    /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
+    /// lists it, and consumers can attach. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
+    /// with.
+    pub(crate) fn register(self, held: &mut EventMutexGuard) -> Result {
+        let event = self.event;
+        // INVARIANT: The reference that the trace core gets with the pointers below, from which it leads
+        // us back to the event: they are made of the one to the whole.
+        let trace_cores = Arc::into_raw(event.clone());
+        const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
+        let call = trace_cores.cast_mut().cast::<bindings::trace_event_call>();
+        // SAFETY: The call is complete since `new_unregistered`, stays in place, and is not registered yet: a
+        // value of this type is registered once. The reference made above keeps it alive until it is removed again.
+        // `event_mutex`, with which the trace core looks for the event's file, is held.
+        let ret = unsafe {
+            if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
+                Err(ENODEV)
+            } else if let Err(error) = to_result(bindings::trace_add_event_call(call)) {
+                bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
+                Err(error)
+            } else if !Self::has_directory(call) {
+                // The trace core does not say when it runs out of memory on the way. The removal
+                // also unregisters the number. It fails if a consumer is attached already; then the
+                // event is there, incomplete as it is.
+                match event.remove_call(held) {
+                    Ok(()) => Err(ENOMEM),
+                    Err(_) => Ok(()),
+                }
+            } else {
+                Ok(())
+            }
+        };
+        if ret.is_err() {
+            // SAFETY: The trace core did not take the call, so the reference is still ours.
+            drop(unsafe { Arc::from_raw(trace_cores) });
+        } else {
+            *event.registered.get_mut(held) = true;
+            // SAFETY: The event is alive; this makes a pointer only.
+            let entry = Opaque::cast_into(unsafe { ptr::addr_of!((*trace_cores).dyn_event) });
+            // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
+            // that is not written to. The list was found, as there is a guard of its lock, which
+            // is held.
+            unsafe {
+                (*entry).ops = ptr::from_ref(DynEvents::<O>::OPERATIONS).cast_mut();
+                c_list::add_tail(&raw mut (*entry).list, symbols::dyn_event_list());
+            }
+        }
+        ret
+    }
+
+    /// Has the top tracer made the event's directory? Not so when it ran out of memory there, of which it
+    /// returns no error. Cheap for an event that is new: it is the first that the trace core comes upon.
+    ///
+    /// # Safety
+    ///
+    /// `call` must be one of ours that the trace core knows, and `event_mutex` be held by an
+    /// [`EventMutexGuard`].
+    unsafe fn has_directory(call: *mut bindings::trace_event_call) -> bool {
+        // SAFETY: The symbols were found, as there is a guard. Group and name are strings that stay with
+        // the call, which has a tracepoint for its name. A file that is found is not freed as long as
+        // the lock is held.
+        unsafe {
+            let tracepoint = (*call).__bindgen_anon_1.tp;
+            let file = bindings::user_events_find_event_file(
+                symbols::top_trace_array(),
+                (*(*call).class).system,
+                (*tracepoint).name,
+            );
+            !file.is_null() && (*file).event_call == call && !(*file).ei.is_null()
+        }
+    }
+}
+
+impl<O: DynEventOwner> TraceEvent<O> {
+    /// Has the trace core remove the call, which also takes away its number.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while a consumer is attached.
+    ///
+    /// # Safety
+    ///
+    /// The call must be known to the trace core, which must not be at work on it.
+    unsafe fn remove_call(&self, _held: &mut EventMutexHeld) -> Result {
+        REMOVER.store(current_task(), Relaxed);
+        // SAFETY: Promised by the caller; `event_mutex` is held.
+        let ret = to_result(unsafe { bindings::trace_remove_event_call(self.call.get()) });
+        REMOVER.store(0, Relaxed);
+        ret
+    }
+
+    /// Does something in the trace core (an event probe, a histogram, a trigger of another event)
+    /// refer to the event, so that it cannot be unregistered?
+    pub(crate) fn is_referenced(&self, held: &EventMutexHeld) -> bool {
+        if !*self.registered.get(held) {
+            return false;
+        }
+        // SAFETY: While registered the call is alive, and of a dynamic event, so the union has its
+        // count. That is only raised under `event_mutex`, so it cannot rise while that is held.
+        let count = unsafe {
+            let count = &raw mut (*self.call.get()).__bindgen_anon_2.refcnt;
+            Atomic::<i32>::from_ptr(&raw mut (*count).counter)
+        };
+        count.load(Relaxed) != 0
+    }
+
+    /// The right to take the event away from the trace core.
+    pub(crate) fn removal<'a>(
+        self: &'a Arc<Self>,
+        guard: &'a mut EventMutexGuard,
+    ) -> Removal<'a, O> {
+        // INVARIANT: The task with the guard has locked the mutex, so the trace core is not in the middle
+        // of anything that it locks it for.
+        Removal {
+            event: self,
+            held: guard,
+        }
+    }
+
+    /// The event that an entry of `dynamic_events` lies in.
+    ///
+    /// # Safety
+    ///
+    /// `entry` must be what `register` put into the list for a `TraceEvent<O>` that is alive.
+    pub(in super::super) unsafe fn of_dyn_event(entry: *mut bindings::dyn_event) -> *const Self {
+        let entry = Opaque::cast_from(entry.cast_const());
+        // SAFETY: Promised by the caller.
+        unsafe { kernel::container_of!(entry, Self, dyn_event) }
+    }
+}
+
+/// The right to take an event away from the trace core, for which it does not do to hold `event_mutex`:
+/// the trace core holds that, too, while it calls us about a consumer of the event.
+///
+/// # Invariants
+///
+/// The trace core is not at work on the event, nor with the lists that lead to it, but for the one of
+/// dynamic events: there it does not come back to the event's entry.
+pub(crate) struct Removal<'a, O: DynEventOwner> {
+    event: &'a Arc<TraceEvent<O>>,
+    held: &'a mut EventMutexHeld,
+}
+
+impl<'a, O: DynEventOwner> Removal<'a, O> {
+    /// For the trace core's call to delete a dynamic event.
+    ///
+    /// # Safety
+    ///
+    /// The invariants must hold for `event`.
+    pub(in super::super) unsafe fn new(
+        event: &'a Arc<TraceEvent<O>>,
+        held: &'a mut EventMutexHeld,
+    ) -> Self {
+        // INVARIANT: Promised by the caller.
+        Self { event, held }
+    }
+
+    /// The event.
+    pub(crate) fn event(&self) -> &'a Arc<TraceEvent<O>> {
+        self.event
+    }
+
+    /// Takes the event away from the trace core. Does nothing if it was not registered. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while a consumer is attached, or the event is referred to; nothing has changed then.
+    pub(crate) fn unregister(self) -> Result<(&'a Arc<TraceEvent<O>>, &'a mut EventMutexHeld)> {
+        let Self { event, held } = self;
+        if !*event.registered.get(held) {
+            return Ok((event, held));
+        }
+        if event.is_referenced(held) {
+            return Err(EBUSY);
+        }
+        // SAFETY: The call is registered, hence alive, and by the invariant the trace core is not at work
+        // on it. On success the trace core has forgotten it: its functions run no more, since
+        // what prints holds `trace_event_sem`, which the removal takes for writing, and consumers
+        // are detached.
+        unsafe { event.remove_call(held) }?;
+        *event.registered.get_mut(held) = false;
+        // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant the
+        // trace core does not look for the next entry from here.
+        unsafe { c_list::del(&raw mut (*event.dyn_event.get()).list) };
+        // SAFETY: The reference count that `register` gave away by `Arc::into_raw`, given back.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(event)) });
+        Ok((event, held))
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files of tracefs that take writes and ioctls.
+//!
+//! C: `struct file_operations` (linux/fs.h).
+
+use super::super::bindings;
+use super::super::source::{
+    Source,
+    UserBytes, //
+};
+use super::{
+    opened,
+    FileKind, //
+};
+use core::marker::PhantomData;
+use core::mem::size_of;
+use kernel::error::from_result;
+use kernel::iov::IovIterSource;
+use kernel::prelude::*;
+use kernel::str::CStr;
+
+/// The operations of a file that takes writes and ioctls. `Self` is one open file.
+pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
+    /// What all open files share.
+    type Context: Send + Sync + 'static;
+    /// The file's name in the root of tracefs.
+    const NAME: &'static CStr;
+    /// Its permissions.
+    const MODE: u16;
+
+    /// A task opens the file.
+    fn open(context: &Self::Context) -> Result<Self>;
+
+    /// Takes all of `source` as one record, and says how many bytes that was.
+    fn write(&self, source: impl Source) -> Result<usize>;
+
+    /// An ioctl. `argument` is not checked in any way. In a 32-bit program the size of a pointer,
+    /// which is part of some commands, is 4: `pointer_size` tells.
+    fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result;
+}
+
+/// Makes a [`FileKind`] of a [`ControlFile`].
+pub(crate) struct Control<T>(PhantomData<T>);
+
+// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Context`.
+unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
+    const NAME: &'static CStr = T::NAME;
+    const MODE: u16 = T::MODE;
+    const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
+        owner: kernel::module::this_module::<crate::LocalModule>().as_ptr(),
+        open: Some(Self::open),
+        write: Some(Self::write),
+        write_iter: Some(Self::write_iter),
+        unlocked_ioctl: Some(Self::ioctl),
+        #[cfg(CONFIG_COMPAT)]
+        compat_ioctl: Some(Self::compat_ioctl),
+        release: Some(Self::release),
+        // SAFETY: A structure of pointers and integers, for which zero means "none".
+        ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
+    };
+}
+
+impl<T: ControlFile> Control<T> {
+    /// # Safety
+    ///
+    /// For the VFS, as all functions here: `inode` and `file` are of a file that
+    /// [`TracefsFile::create`](super::TracefsFile::create) made of this kind.
+    unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        from_result(|| {
+            // SAFETY: The private data was set when the inode was made, to a context that outlives
+            // the tracefs file, and so this call.
+            let context = unsafe { &*(*inode).i_private.cast_const().cast::<T::Context>() };
+            let open = KBox::new(T::open(context)?, GFP_KERNEL_ACCOUNT)?;
+            // SAFETY: The file is being opened: nothing else uses it yet.
+            unsafe { (*file).private_data = KBox::into_raw(open).cast() };
+            // SAFETY: The inode is of a published file, and the open succeeds.
+            unsafe { opened(inode) };
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; nothing uses the file any more.
+    unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: `open` made it, and this is the end of the file.
+        drop(unsafe { KBox::from_raw((*file).private_data.cast::<T>()) });
+        0
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; `file` stays open for `'a`.
+    #[inline]
+    unsafe fn opened<'a>(file: *mut bindings::file) -> &'a T {
+        // SAFETY: `open` put it there, and `release` has not been called.
+        unsafe { &*(*file).private_data.cast_const().cast::<T>() }
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; `position` is valid.
+    unsafe extern "C" fn write(
+        file: *mut bindings::file,
+        buffer: *const u8,
+        count: usize,
+        position: *mut kernel::bindings::loff_t,
+    ) -> isize {
+        // SAFETY: The VFS keeps the file open for the call, and passes a valid position.
+        let (open, position) = unsafe { (Self::opened(file), *position) };
+        if position != 0 {
+            return EFAULT.to_errno() as isize;
+        }
+        let source = UserBytes::new(buffer, count);
+        from_result(|| open.write(source).map(|written| written as isize))
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; both pointers are valid, and the iterator is one to read from.
+    unsafe extern "C" fn write_iter(
+        kiocb: *mut bindings::kiocb,
+        iter: *mut bindings::iov_iter,
+    ) -> isize {
+        // SAFETY: The VFS passes a valid control block of an open file, and a source of data.
+        let (open, source) = unsafe {
+            (
+                Self::opened((*kiocb).ki_filp),
+                IovIterSource::from_raw(iter),
+            )
+        };
+        from_result(|| open.write(source).map(|written| written as isize))
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`].
+    unsafe extern "C" fn ioctl(
+        file: *mut bindings::file,
+        command: c_uint,
+        argument: c_ulong,
+    ) -> c_long {
+        // SAFETY: The VFS keeps the file open for the call.
+        let open = unsafe { Self::opened(file) };
+        from_result(|| {
+            open.ioctl(command, argument, size_of::<usize>())
+                .map(|()| 0)
+        })
+    }
+
+    /// For 32-bit programs on a 64-bit kernel.
+    ///
+    /// # Safety
+    ///
+    /// See [`Self::open`].
+    #[cfg(CONFIG_COMPAT)]
+    unsafe extern "C" fn compat_ioctl(
+        file: *mut bindings::file,
+        command: c_uint,
+        argument: c_ulong,
+    ) -> c_long {
+        // SAFETY: The VFS keeps the file open for the call.
+        let open = unsafe { Self::opened(file) };
+        // All arguments are pointers, of which such a program has the lower half.
+        let argument = argument as u32 as usize;
+        from_result(|| open.ioctl(command, argument, size_of::<u32>()).map(|()| 0))
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An address space with its mmap lock held: its pages, and what is behind them.
+//!
+//! C: `pin_user_pages_remote()`, `get_user_pages_remote()`, `handle_mm_fault()` (linux/mm.h),
+//! `userfaultfd_armed()` (linux/userfaultfd_k.h).
+
+use super::super::bindings;
+use super::super::wake_timer::WakeTimer;
+use super::page::{
+    Page,
+    WritablePage, //
+};
+use core::mem;
+use core::ptr;
+use kernel::alloc::AllocError;
+use kernel::mm::virt::VmaRef;
+use kernel::mm::{
+    MmWithUser,
+    MmapReadGuard, //
+};
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+
+/// File systems whose files are in memory only. C: linux/magic.h.
+const TMPFS_MAGIC: usize = bindings::TMPFS_MAGIC as usize;
+const HUGETLBFS_MAGIC: usize = bindings::HUGETLBFS_MAGIC as usize;
+
+/// Why bits could not be written right now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BitWriteError {
+    /// The page is not present, or not writable.
+    NotPresent,
+    /// The page may come: what it takes was begun, or is locked.
+    NotYet,
+    /// Another task has locked the page. The bits have been written, but may get lost with the page.
+    Busy,
+    /// There was no memory for what belongs to it.
+    NoMemory,
+}
+
+/// What is done about a page that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultIn {
+    /// It is not faulted in: it has to be there. C: `FOLL_NOFAULT`.
+    Never,
+    /// It is faulted in where that takes no waiting. For pages of memory: see [`Backing`]. C:
+    /// `FOLL_NOWAIT`.
+    NoWait,
+}
+
+/// What backs a mapping: what has to be asked when a page of it is brought in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// Memory: anonymous, and files that are in memory only. The kernel asks nothing.
+    Memory,
+    /// Memory, with a handler of userfaultfd, in user space, that the kernel asks.
+    Userfaultfd,
+    /// A file system, which may be served by a program, a network or a device; or a driver.
+    FileSystem,
+}
+
+impl From<AllocError> for BitWriteError {
+    fn from(_: AllocError) -> Self {
+        Self::NoMemory
+    }
+}
+
+/// An address space, its mmap lock held for reading until this is dropped.
+pub(crate) struct LockedMm<'a> {
+    mm: &'a MmWithUser,
+    guard: MmapReadGuard<'a>,
+}
+
+impl<'a> LockedMm<'a> {
+    /// Takes the lock. Sleeps until it is free, which other tasks decide.
+    pub(crate) fn lock(mm: &'a MmWithUser) -> Self {
+        Self {
+            mm,
+            guard: mm.mmap_read_lock(),
+        }
+    }
+
+    /// Takes the lock, if that takes no waiting.
+    pub(crate) fn try_lock(mm: &'a MmWithUser) -> Option<Self> {
+        let guard = mm.mmap_read_trylock()?;
+        Some(Self { mm, guard })
+    }
+
+    /// Calls `write` with the page at `address`, which is pinned once for it. Waits for nothing that
+    /// a task does, but `write` may. Returns what it returns.
+    ///
+    /// # Errors
+    ///
+    /// What the page lacks; `write` was not called then, or the error is [`BitWriteError::Busy`].
+    pub(crate) fn write_page(
+        &self,
+        address: usize,
+        fault_in: FaultIn,
+        write: impl FnOnce(&WritablePage<'_>),
+    ) -> Result<(), BitWriteError> {
+        let how = match fault_in {
+            FaultIn::Never => bindings::FOLL_NOFAULT,
+            FaultIn::NoWait => bindings::FOLL_NOWAIT,
+        };
+        let mut page = ptr::null_mut();
+        // SAFETY: The address space is alive and its mmap lock is held for reading, by `self`. One page
+        // is asked for, and `page` has room for one. None of the flags lets the lock go.
+        let pinned = unsafe {
+            bindings::pin_user_pages_remote(
+                self.mm.as_raw(),
+                address,
+                1,
+                bindings::FOLL_WRITE | how,
+                &mut page,
+                ptr::null_mut(),
+            )
+        };
+        const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
+        match pinned {
+            1 => {}
+            0 => return Err(BitWriteError::NotYet),
+            NO_MEMORY => return Err(BitWriteError::NoMemory),
+            _ => return Err(BitWriteError::NotPresent),
+        }
+        // SAFETY: The page is pinned for writing, and not used by this context after that.
+        if unsafe { WritablePage::with(page, address, write) } {
+            Ok(())
+        } else {
+            Err(BitWriteError::Busy)
+        }
+    }
+
+    /// Calls `read` with the page at `address`, if that is present; else returns `None`. Waits for
+    /// nothing that a task does, but `read` may.
+    pub(crate) fn read_page<T>(
+        &self,
+        address: usize,
+        read: impl FnOnce(&Page<'_>) -> T,
+    ) -> Option<T> {
+        let mut page = ptr::null_mut();
+        // SAFETY: As in `write_page`.
+        let found = unsafe {
+            bindings::get_user_pages_remote(
+                self.mm.as_raw(),
+                address,
+                1,
+                bindings::FOLL_NOFAULT,
+                &mut page,
+                ptr::null_mut(),
+            )
+        };
+        if found != 1 {
+            return None;
+        }
+        let mut result = None;
+        // SAFETY: We hold a reference to the page until the put below.
+        unsafe { Page::with(page, address, |page| result = Some(read(page))) };
+        // SAFETY: Got above, and not used any more.
+        unsafe { bindings::user_events_put_page(page) };
+        result
+    }
+
+    /// Is the page at `address` the address space's own, so that a child gets a copy of it, if it is mapped
+    /// at all?
+    pub(crate) fn is_private(&self, address: usize) -> bool {
+        let vma = self.guard.vma_lookup(address);
+        vma.is_none_or(|vma| vma.flags() & kernel::mm::virt::flags::SHARED == 0)
+    }
+
+    /// What backs the page at `address`, if it is to be brought in and written to. `None` if it cannot
+    /// be, as things are.
+    pub(crate) fn backing_of(&self, address: usize) -> Option<Backing> {
+        let vma = self.guard.vma_lookup(address)?;
+        if vma.flags() & kernel::mm::virt::flags::WRITE == 0 {
+            return None;
+        }
+        if !is_memory(vma) {
+            // Also where userfaultfd guards it: it can guard writes to the pages of any file system
+            // (WP_ASYNC), and what they take is no less for that.
+            return Some(Backing::FileSystem);
+        }
+        // SAFETY: The mapping stays as it is while the mmap lock is held.
+        let is_guarded = unsafe { bindings::user_events_userfaultfd_armed(vma.as_ptr()) };
+        Some(if is_guarded {
+            Backing::Userfaultfd
+        } else {
+            Backing::Memory
+        })
+    }
+
+    /// Has a handler of userfaultfd asked for the page at `address`, to be written, and waits for `ms`
+    /// milliseconds or a little longer for it. Whether it came is to be looked at. Does nothing if no
+    /// handler is asked there.
+    pub(crate) fn ask_handler(self, address: usize, ms: u32) {
+        if self.backing_of(address) != Some(Backing::Userfaultfd) {
+            return;
+        }
+        let Some(vma) = self.guard.vma_lookup(address) else {
+            return;
+        };
+        let flags = bindings::fault_flag_FAULT_FLAG_WRITE
+            | bindings::fault_flag_FAULT_FLAG_REMOTE
+            | bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY
+            | bindings::fault_flag_FAULT_FLAG_INTERRUPTIBLE;
+        // `handle_mm_fault()` sleeps for the handler's answer once, and returns VM_FAULT_RETRY whatever
+        // woke it. It may be woken before it sleeps, hence again and again.
+        let Ok(timer) = WakeTimer::start(ms) else {
+            return;
+        };
+        // SAFETY: The mmap lock is held, so the mapping is there, and may be written to, as was just
+        // asked. What is left of the lock afterwards is told by the result, and dealt with below.
+        let result = unsafe {
+            bindings::handle_mm_fault(
+                vma.as_ptr(),
+                address & !(PAGE_SIZE - 1),
+                flags,
+                ptr::null_mut(),
+            )
+        };
+        drop(timer);
+        const LET_GO: u32 =
+            bindings::vm_fault_reason_VM_FAULT_RETRY | bindings::vm_fault_reason_VM_FAULT_COMPLETED;
+        if result & LET_GO != 0 {
+            // The fault has let the mmap lock go.
+            mem::forget(self);
+        }
+    }
+}
+
+/// Is it a mapping of memory: anonymous, also if it was had by way of a file (/dev/zero), or of a file
+/// that is in memory only? All that is not of a regular file is served by a driver or a device, wherever
+/// its node lies.
+fn is_memory(vma: &VmaRef) -> bool {
+    let vma = vma.as_ptr();
+    // SAFETY: The mapping stays as it is while it is borrowed, and keeps its file, which keeps its
+    // inode, which keeps its file system.
+    unsafe {
+        // C: `vma_is_anonymous()`.
+        if (*vma).vm_ops.is_null() {
+            return true;
+        }
+        let file = (*vma).vm_file;
+        if file.is_null() {
+            return false;
+        }
+        let inode = (*file).f_inode;
+        let is_regular = u32::from((*inode).i_mode) & bindings::S_IFMT == bindings::S_IFREG;
+        let magic = (*(*inode).i_sb).s_magic;
+        is_regular && (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC)
+    }
+}

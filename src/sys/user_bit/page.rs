@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A page of user memory, mapped into the kernel.
+//!
+//! C: `kmap_local_page()` (linux/highmem.h), `unpin_user_page()`, `folio_mark_dirty()` (linux/mm.h).
+
+use super::super::bindings;
+use super::UserBit;
+use core::marker::PhantomData;
+use core::mem::size_of;
+use core::sync::atomic::{
+    AtomicU32,
+    AtomicU64,
+    Ordering, //
+};
+use kernel::page::PAGE_SIZE;
+use kernel::types::NotThreadSafe;
+
+/// A page of user memory, while it is held.
+///
+/// The words are user memory, changed concurrently by user programs with the atomics of their own
+/// languages, hence Rust's own here, whose model is the same. No reference to plain data is made.
+///
+/// # Invariants
+///
+/// `base` is where the page at the user address `address`, a multiple of its size, is mapped for `'a`
+/// in the current context.
+pub(crate) struct Page<'a> {
+    base: *mut u8,
+    address: usize,
+    _held: PhantomData<&'a u8>,
+    _same_thread: NotThreadSafe,
+}
+
+impl Page<'_> {
+    /// Maps a page for a call.
+    ///
+    /// # Safety
+    ///
+    /// `page`, in which the user address `address` lies, must be held for the call.
+    pub(super) unsafe fn with(
+        page: *mut bindings::page,
+        address: usize,
+        call: impl FnOnce(&Page<'_>),
+    ) {
+        // SAFETY: The page is held, says the caller. What is mapped last is unmapped first, as calls
+        // nest.
+        let base = unsafe { kernel::bindings::kmap_local_page(page).cast::<u8>() };
+        // INVARIANT: Mapped until the call has returned.
+        call(&Page {
+            base,
+            address: address & !(PAGE_SIZE - 1),
+            _held: PhantomData,
+            _same_thread: NotThreadSafe,
+        });
+        // SAFETY: Mapped above.
+        unsafe { kernel::bindings::kunmap_local(base.cast()) };
+    }
+
+    /// Where the word of `bit` is mapped, if it lies in this page.
+    fn word(&self, bit: &UserBit) -> Option<*mut u8> {
+        // The word is aligned, so it lies in one page.
+        (bit.page() == self.address).then(|| self.base.wrapping_add(bit.address() % PAGE_SIZE))
+    }
+
+    /// Is a bit set? `None` for one that does not lie in this page.
+    pub(crate) fn load(&self, bit: &UserBit) -> Option<bool> {
+        let word = self.word(bit)?;
+        // SAFETY: By the invariants the word lies in the mapped page, and is aligned.
+        let value = unsafe {
+            if bit.is_wide() {
+                AtomicU64::from_ptr(word.cast()).load(Ordering::Relaxed)
+            } else {
+                AtomicU32::from_ptr(word.cast())
+                    .load(Ordering::Relaxed)
+                    .into()
+            }
+        };
+        Some(value & (1 << bit.bit()) != 0)
+    }
+}
+
+/// A page of user memory that may be written to.
+///
+/// # Invariants
+///
+/// The page is pinned for writing while this exists.
+pub(crate) struct WritablePage<'a>(&'a Page<'a>);
+
+impl WritablePage<'_> {
+    /// Maps a page for a call, and ends its pinning. Returns `false` if the page could not be marked as
+    /// written to without waiting for a task that has locked it.
+    ///
+    /// # Safety
+    ///
+    /// `page`, in which the user address `address` lies, must have been pinned for writing; the pin is
+    /// this function's to end.
+    pub(super) unsafe fn with(
+        page: *mut bindings::page,
+        address: usize,
+        call: impl FnOnce(&WritablePage<'_>),
+    ) -> bool {
+        // INVARIANT: The page is pinned for writing until the unpin below.
+        // SAFETY: As just said.
+        unsafe { Page::with(page, address, |page| call(&WritablePage(page))) };
+        // SAFETY: The pin is ours, and the page is not mapped any more.
+        unsafe { unpin_written(page) }
+    }
+
+    /// Sets or clears a bit, atomically. Does nothing for one that does not lie in this page.
+    pub(crate) fn store(&self, bit: &UserBit, on: bool) {
+        let Some(word) = self.0.word(bit) else {
+            return;
+        };
+        // SAFETY: By the invariants the word lies in the mapped page, which is pinned for writing, and is aligned.
+        unsafe {
+            if bit.is_wide() {
+                let word = AtomicU64::from_ptr(word.cast());
+                let mask = 1u64 << bit.bit();
+                if on {
+                    word.fetch_or(mask, Ordering::SeqCst);
+                } else {
+                    word.fetch_and(!mask, Ordering::SeqCst);
+                }
+            } else {
+                let word = AtomicU32::from_ptr(word.cast());
+                let mask = 1u32 << bit.bit();
+                if on {
+                    word.fetch_or(mask, Ordering::SeqCst);
+                } else {
+                    word.fetch_and(!mask, Ordering::SeqCst);
+                }
+            }
+        }
+    }
+}
+
+/// Ends the pinning of a page that was just written to. Returns `false` if the page could not be marked as
+/// written to without waiting for a task that has locked it.
+///
+/// A page that is dirty now is written back after now, with what was written: writeback clears the mark,
+/// with a full barrier, before it reads the page. The atomic operations of arm64 do not order what was
+/// written before a later read by themselves.
+///
+/// # Safety
+///
+/// The page must be pinned, and the pin the caller's to end.
+unsafe fn unpin_written(page: *mut bindings::page) -> bool {
+    // SAFETY: The page is pinned, says the caller, so it belongs to its folio, which stays. It is locked
+    // where that is asked for. The pin is ended last.
+    unsafe {
+        let folio = bindings::user_events_page_folio(page);
+        // Pairs with the exchange in `folio_clear_dirty_for_io()`.
+        kernel::bindings::smp_mb();
+        let mut marked = bindings::user_events_folio_test_dirty(folio);
+        if !marked && bindings::user_events_folio_trylock(folio) {
+            bindings::folio_mark_dirty(folio);
+            bindings::folio_unlock(folio);
+            marked = true;
+        }
+        bindings::unpin_user_page(page);
+        marked
+    }
+}
+
+const _: () = assert!(PAGE_SIZE % size_of::<u64>() == 0);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_data`: registering and writing.
+
+use super::ioctl_args::{
+    DescriptionBuffer,
+    UserReg,
+    UserUnreg, //
+};
+use crate::events::Registry;
+use crate::mms::{
+    EnableAddr,
+    UserMm,
+    UserMms,
+    RETRY_AFTER, //
+};
+use crate::schema::Description;
+use crate::sys::capability::perfmon_capable;
+use crate::sys::source::Source;
+use crate::sys::task_work;
+use crate::sys::tracefs::ControlFile;
+use crate::sys::user_bit::{
+    untagged,
+    UserBit, //
+};
+use crate::write::{
+    self,
+    EventTable, //
+};
+use core::marker::PhantomData;
+use core::mem::size_of;
+use kernel::ioctl::{
+    _IOW,
+    _IOWR, //
+};
+use kernel::mm::MmWithUser;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
+
+/// `DIAG_IOC_MAGIC`.
+const MAGIC: u32 = b'*' as u32;
+
+/// The ioctls, as a program with pointers of the type `P` numbers them: the size of what the
+/// argument is said to be, a pointer, is part of the number.
+struct Commands<P>(PhantomData<P>);
+
+impl<P> Commands<P> {
+    /// `DIAG_IOCSREG`: register an event.
+    const REGISTER: u32 = _IOWR::<P>(MAGIC, 0);
+    /// `DIAG_IOCSDEL`: delete an event.
+    const DELETE: u32 = _IOW::<P>(MAGIC, 1);
+    /// `DIAG_IOCSUNREG`: end a registration.
+    const UNREGISTER: u32 = _IOW::<P>(MAGIC, 2);
+}
+
+type Native = Commands<usize>;
+type Compat = Commands<u32>;
+
+/// What all open files share.
+pub(crate) struct Context {
+    /// All events.
+    pub(crate) registry: Arc<Registry>,
+    /// All mms with enablers.
+    pub(crate) mms: Arc<UserMms>,
+}
+
+/// `user_events_data`, opened once.
+pub(crate) struct DataFile {
+    registry: Arc<Registry>,
+    mms: Arc<UserMms>,
+    events: Pin<KBox<EventTable>>,
+}
+
+impl ControlFile for DataFile {
+    type Context = Context;
+    const NAME: &'static CStr = c"user_events_data";
+    const MODE: u16 = 0o640;
+
+    fn open(context: &Context) -> Result<Self> {
+        Ok(Self {
+            registry: context.registry.clone(),
+            mms: context.mms.clone(),
+            events: KBox::pin_init(EventTable::new(), GFP_KERNEL_ACCOUNT)?,
+        })
+    }
+
+    #[inline]
+    fn write(&self, source: impl Source) -> Result<usize> {
+        write::write(&self.events, source)
+    }
+
+    fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result {
+        let is_native = pointer_size == size_of::<usize>();
+        match command {
+            Native::REGISTER if is_native => self.register(argument),
+            Native::DELETE if is_native => self.delete(argument),
+            Native::UNREGISTER if is_native => self.unregister(argument),
+            Compat::REGISTER if !is_native => self.register(argument),
+            Compat::DELETE if !is_native => self.delete(argument),
+            Compat::UNREGISTER if !is_native => self.unregister(argument),
+            _ => Err(ENOTTY),
+        }
+    }
+}
+
+/// Ends a registration of which the caller does not learn. Whether the bit could be cleared does not change the
+/// answer.
+fn take_back(user_mm: &Arc<UserMm>, mm: &MmWithUser, bit: &UserBit) {
+    // To end it takes memory: for an exclusive set, if a child shares it by now, or for a note of
+    // the bit, if another thread may be forking. There may be none, and there will be. The call cannot fail instead,
+    // as the program would take the bit for its own. A task that is killed does not wait: if other tasks share its
+    // mm, they find a registration there that they can end, and that ends with that mm.
+    while user_mm.unregister(mm, EnableAddr::of(bit)) == Err(ENOMEM) {
+        if task_work::is_dying() {
+            return;
+        }
+        fsleep(RETRY_AFTER);
+    }
+}
+
+impl DataFile {
+    /// `DIAG_IOCSREG`.
+    fn register(&self, argument: usize) -> Result {
+        let reg = UserReg::read(argument)?;
+        let bit = reg.bit;
+        let task = current!();
+        let mm = task.mm().ok_or(ESRCH)?;
+        let user_mm = self.mms.find_or_make(mm)?;
+        // Before the event is made that would not be needed. `UserMm::register` looks again, with its lock held.
+        if user_mm.has_enabler(&EnableAddr::of(&bit)) {
+            return Err(EADDRINUSE);
+        }
+        let mut text = DescriptionBuffer::new();
+        let description = Description::parse(text.read(reg.description)?)?;
+        if reg.flags.persistent && !perfmon_capable() {
+            return Err(EPERM);
+        }
+
+        let event = self.registry.register(&description, reg.flags)?;
+        user_mm.register(mm, bit, event.get())?;
+        let result = self
+            .events
+            .add(event)
+            .and_then(|index| reg.write_index(index));
+        if result.is_err() {
+            take_back(&user_mm, mm, &bit);
+        }
+        result
+    }
+
+    /// `DIAG_IOCSDEL`.
+    fn delete(&self, argument: usize) -> Result {
+        let mut text = DescriptionBuffer::new();
+        let name = text.read(argument)?;
+        self.registry.delete(name, perfmon_capable())
+    }
+
+    /// `DIAG_IOCSUNREG`.
+    fn unregister(&self, argument: usize) -> Result {
+        let unreg = UserUnreg::read(argument)?;
+        let addr = usize::try_from(unreg.address).map_err(|_| ENOENT)?;
+        let addr = EnableAddr {
+            addr: untagged(addr),
+            bit: unreg.bit,
+        };
+        let task = current!();
+        let mm = task.mm().ok_or(ESRCH)?;
+        let user_mm = self.mms.find(mm).ok_or(ENOENT)?;
+        user_mm.unregister(mm, addr)
+    }
+}

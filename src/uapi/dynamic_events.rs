@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Our events in the kernel's `dynamic_events`.
+
+use crate::events::{
+    Event,
+    Naming,
+    RegFlags,
+    Registry,
+    UserEvent, //
+};
+use crate::schema::Description;
+use crate::sys::capability::perfmon_capable;
+use crate::sys::dyn_event::{
+    DynEventOwner,
+    Words, //
+};
+use crate::sys::event_mutex::EventMutexHeld;
+use crate::sys::module_ref::ModuleRef;
+use crate::sys::trace_event::Removal;
+use crate::sys::tracefs::Listing;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::Arc;
+
+/// What a line begins with that makes an event, or shows one. C: `USER_EVENTS_PREFIX`.
+const PREFIX: &[u8] = b"u:";
+
+impl DynEventOwner for UserEvent {
+    type Maker = Registry;
+
+    fn create(registry: &Arc<Registry>, line: &CStr) -> Result {
+        let text = line.to_bytes().strip_prefix(PREFIX).ok_or(ECANCELED)?;
+        let description = Description::parse_line(text)?;
+        if !perfmon_capable() {
+            return Err(EPERM);
+        }
+        // There is no reference to it yet: if it were not persistent, it would be removed at once.
+        let flags = RegFlags {
+            persistent: true,
+            multi_format: false,
+        };
+        let _module = ModuleRef::get()?;
+        registry.register(&description, flags).map(drop)
+    }
+
+    fn show(event: &Event, out: &Listing<'_>) {
+        out.bytes(PREFIX);
+        out.bytes(event.listing());
+        out.bytes(b"\n");
+    }
+
+    fn is_busy(event: &Event, held: &EventMutexHeld) -> bool {
+        // What is referred to cannot be deleted either, and the trace core asks this of all events
+        // before it deletes the first.
+        event.is_used() || event.is_referenced(held)
+    }
+
+    fn delete(removal: Removal<'_, UserEvent>) -> Result {
+        let event = removal.event();
+        if event.is_used() {
+            return Err(EBUSY);
+        }
+        if event.is_persistent() && !perfmon_capable() {
+            return Err(EPERM);
+        }
+        event.registry().remove(removal)
+    }
+
+    fn matches(event: &Event, group: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {
+        name.to_bytes() == event.registered_name()
+            && group.is_none_or(|group| Naming::GROUPS.contains(&group))
+            && Description::parse_listing(event.listing()).is_ok_and(|mine| mine.fields_are(words))
+    }
+}

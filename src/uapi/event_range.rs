@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events from one to another, as the listings go through them one by one.
+
+use crate::events::{
+    Event,
+    Registry, //
+};
+
+/// The events with numbers from one to another. What comes or goes meanwhile changes neither the
+/// order nor the place of the others.
+#[derive(Clone, Copy)]
+pub(crate) struct EventRange {
+    from: u64,
+    /// The first that is not among them.
+    end: u64,
+}
+
+impl EventRange {
+    /// All that there are now: a listing comes to its end, however many are made meanwhile.
+    pub(crate) fn all(registry: &Registry) -> Self {
+        Self {
+            from: 0,
+            end: registry.next_id(),
+        }
+    }
+
+    /// Calls `look` for the first that is still there, with `event_mutex` held. Returns those behind
+    /// it, and what `look` returns; `None` if there is none.
+    pub(crate) fn with_first<T>(
+        self,
+        registry: &Registry,
+        look: impl FnOnce(&Event) -> T,
+    ) -> Option<(Self, T)> {
+        let end = self.end;
+        let looked = registry.look_from(self.from, |event| {
+            let from = event.id() + 1;
+            (from <= end).then(|| (Self { from, end }, look(event)))
+        });
+        looked.flatten()
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files in tracefs through which the module is used, and our lines in `dynamic_events`.
+
+mod data;
+mod dynamic_events;
+mod event_range;
+mod ioctl_args;
+mod profile;
+mod registrations;
+mod status;
+
+pub(crate) use data::{
+    Context,
+    DataFile, //
+};
+pub(crate) use profile::ProfileFile;
+pub(crate) use registrations::RegistrationsFile;
+pub(crate) use status::StatusFile;

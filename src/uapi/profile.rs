@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_profile`: how many records were written that a consumer could not take.
+
+use super::data::Context;
+use super::event_range::EventRange;
+use crate::events::Event;
+use crate::sys::tracefs::{
+    Listing,
+    ListingFile, //
+};
+use kernel::prelude::*;
+use kernel::str::CStr;
+
+/// Where the numbers stand, unless a name is longer.
+const NAME_WIDTH: usize = 44;
+
+/// The listing. One line an event, the oldest first: its name, records that ftrace missed, and
+/// records that perf missed. In the form of the kernel's kprobe_profile.
+pub(crate) struct ProfileFile;
+
+impl ListingFile for ProfileFile {
+    type Context = Context;
+    type Cursor = EventRange;
+    const NAME: &'static CStr = c"user_events_profile";
+    const MODE: u16 = 0o440;
+
+    fn begin(context: &Context) -> EventRange {
+        EventRange::all(&context.registry)
+    }
+
+    fn show(context: &Context, rest: &EventRange, out: &Listing<'_>) -> Result<Option<EventRange>> {
+        let shown = rest.with_first(&context.registry, |event| show_event(event, out));
+        Ok(shown.map(|(rest, ())| rest))
+    }
+}
+
+fn show_event(event: &Event, out: &Listing<'_>) {
+    let (name, misses) = (event.name(), event.misses());
+    let padding = NAME_WIDTH.saturating_sub(name.len());
+    let (ftrace, perf) = (misses.ftrace(), misses.perf());
+    out.bytes(b"  ");
+    out.bytes(name);
+    out.text(fmt!("{:padding$} {ftrace:>15} {perf:>15}\n", ""));
+}
