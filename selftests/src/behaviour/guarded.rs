@@ -315,12 +315,16 @@ fn each_page_of_a_process_is_asked_for() {
     let at = |page: usize| guarded.page + (page * PAGE) as u64;
     let top = Tracer::top();
     top.enable(&event.name);
-    // Again and again, one after the other.
-    for page in (0..PAGES).chain(0..PAGES) {
-        wait::until("the page to be asked for", || {
-            guarded.faults.next_fault() == Some(at(page))
-        });
-    }
+    // Again and again. The first times a handler is waited for no longer than 10 ms, in which a busy host may not let
+    // it run: so it is not said which of them this sees.
+    let mut asked = [0; PAGES];
+    wait::until("each page to be asked for twice", || {
+        let fault = guarded.faults.next_fault();
+        for (page, times) in asked.iter_mut().enumerate() {
+            *times += i32::from(fault == Some(at(page)));
+        }
+        asked.iter().all(|times| *times > 1)
+    });
     guarded.faults.fill(at(PAGES - 1), 0);
     guarded.child.line.say("look");
     guarded.child.line.hear("seen");
@@ -427,6 +431,12 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
         event.wait_clear();
     }
     until_set.judge("a page from a disk, beside a long pause", 1500);
+    // Nor is it forgotten for what came in between, which the first of these may have been before.
+    for _ in 0..2 {
+        wait::until("the handler to be asked again", || {
+            guarded.faults.next_fault().is_some()
+        });
+    }
     top.disable("st_guard_pauses");
     guarded.child.kill();
 }

@@ -9,15 +9,18 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::usage::grows_by_nothing;
+use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{machine, os, tasks, wait};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 tests!("processes":
     a_kill_while_enabled_ends_registrations,
     a_process_may_end_while_its_pages_are_brought_in,
+    an_end_is_found_though_a_reader_of_the_memory_goes_last.where_there_is(userfault::SIGN),
     better_than_c_the_only_thread_that_registered_may_end,
     an_event_of_many_processes_sets_all_their_bits,
     one_process_ending_leaves_the_others_alone,
@@ -82,6 +85,33 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
         top.disable("st_proc_ends");
         wait_gone("st_proc_ends");
     }
+}
+
+/// What reads the memory of a process holds it beyond the process's end, and tells of nothing when it leaves.
+fn an_end_is_found_though_a_reader_of_the_memory_goes_last() {
+    const EVENT: &str = "st_proc_read";
+    let mut child = child::fork(|line| {
+        let _event = Event::new(&format!("{EVENT} u32 a"));
+        let guarded = Mapping::kept(1);
+        let faults = Userfault::new();
+        faults.guard(&guarded, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), guarded.address()));
+        line.hear("never said");
+    });
+    let said = child.line.listen();
+    let (number, page) = said.split_once(' ').expect("two numbers");
+    let (pid, page) = (child.pid, page.parse().unwrap());
+    let faults = Userfault::of(pid, number.parse().unwrap());
+    let reader = child::fork(|_| panic!("read: {:?}", tasks::read_memory(pid, page)));
+    wait::until("the reader to wait for the page", || {
+        faults.next_fault().is_some()
+    });
+    child.kill();
+    // So that the module has looked in vain meanwhile. Else this would show less, and not fail.
+    thread::sleep(Duration::from_millis(300));
+    assert!(tracefs::event_exists(EVENT), "its memory is still in use");
+    reader.kill();
+    wait_gone(EVENT);
 }
 
 fn better_than_c_the_only_thread_that_registered_may_end() {

@@ -230,6 +230,24 @@ pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
     unsafe { std::fs::File::from_raw_fd(taken as i32) }
 }
 
+/// Reads a byte of another process's memory, which may wait for what serves that memory.
+pub fn read_memory(pid: i32, address: u64) -> Result<u8> {
+    let mut byte = 0_u8;
+    let local = libc::iovec {
+        iov_base: ptr::from_mut(&mut byte).cast(),
+        iov_len: 1,
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut c_void,
+        iov_len: 1,
+    };
+    // SAFETY: Of this process's memory, a byte is written that `local` has borrowed.
+    match unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) } {
+        1 => Ok(byte),
+        _ => Err(Errno::last()),
+    }
+}
+
 /// Maps fresh memory over a page of this process that nothing in Rust refers to or will read.
 pub fn map_anew(address: u64, protection: i32) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
