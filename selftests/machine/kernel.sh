@@ -6,7 +6,8 @@
 #   tree/       an output directory in which modules for it can be built
 #   source/     the source, and selftests/, the kernel's own of user_events, built unmodified: in the stock kernel's entry
 #   version     what uname -r says
-# An entry of our own has such a directory for each kernel that was built together.
+# An entry of our own has such a directory for each kernel that was built together, and
+#   edited/     the files of the source that they see otherwise
 
 # newest_kernel KEY: set VERSION to the newest stock kernel the archive has; it is asked once a day.
 newest_kernel() {
@@ -126,7 +127,7 @@ own_kernel() {
 		;;
 	*) die "there is no kernel '$1': stock, c, custom, debug or kcsan." ;;
 	esac
-	text=$(declare -f kernel_make kernel_configure kernel_finish kernel_keep_tree "${recipe[0]}")
+	text=$(declare -f kernel_make kernel_configure kernel_finish kernel_keep_tree kernel_edit "${recipe[0]}")
 	key=$({
 		basename "$USER_EVENTS_ROOT"
 		echo "${recipe[*]} $text"
@@ -193,10 +194,25 @@ kernel_keep_tree() {
 	mv "$tree" "/kernel/$1/tree"
 }
 
-# small_kernels: the two small ones, alike but for CONFIG_USER_EVENTS.
+# kernel_edit FILE EXPRESSION: have this kernel's builds, and those of its modules, see a file of the source as sed edits
+# it, which must change it.
+kernel_edit() {
+	local copy=/kernel/edited/$1
+	mkdir -p "${copy%/*}"
+	sed -E "$2" "/kernel/source/$1" >"$copy"
+	! cmp -s "$copy" "/kernel/source/$1" || {
+		echo "$1 has nothing any more that '$2' would change"
+		return 1
+	}
+	mount --bind "$copy" "/kernel/source/$1"
+}
+
+# small_kernels: the two small ones, alike but for CONFIG_USER_EVENTS. Both have its member of task_struct: so both have
+# that in the same places, and all but a few objects are built once.
 small_kernels() {
 	local fragment=/src/selftests/machine/small.config OPTIONS=()
 	cd /kernel/source || return
+	kernel_edit include/linux/sched.h '/^#ifdef CONFIG_USER_EVENTS$/,/^#endif/{/^#/d}'
 	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-small-c"' >/tmp/c.config
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' 'CONFIG_LOCALVERSION="-small"' >/tmp/custom.config
 	echo "== configure"
@@ -215,12 +231,12 @@ small_kernels() {
 	kernel_keep_tree custom
 }
 
-# debug_kernel NAME SANITIZER: the small custom one, and all that watches it. KASAN goes together with Rust with clang
-# only, which takes twice as long as gcc.
+# debug_kernel NAME SANITIZER: the small custom one, and all that watches it. The kernel offers KASAN together with Rust to
+# clang only, which takes twice as long as gcc. What both and rustc are told, and call, is the same.
 debug_kernel() {
 	local configs=/src/selftests/machine OPTIONS=()
-	[[ $2 != kasan ]] || OPTIONS=(LLVM=1)
 	cd /kernel/source || return
+	[[ $2 != kasan ]] || kernel_edit init/Kconfig '/^\tdepends on !KASAN \|\| CC_IS_CLANG$/d'
 	printf '%s\n' '# CONFIG_USER_EVENTS is not set' "CONFIG_LOCALVERSION=\"-$1\"" >/tmp/name.config
 	echo "== configure"
 	mkdir -p /kernel/tree
