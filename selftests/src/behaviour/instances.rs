@@ -214,7 +214,10 @@ fn swap(numbered: &Numbered, tracer: &Tracer, rounds: usize) {
                 let lines = tracer.timed_lines_of(file, &event.name);
                 let mut order = Order::default();
                 printed += order.see_lines(&lines);
-                order.judge();
+                // Of records that are overwritten meanwhile the kernel may tell a wrong time.
+                if file == "snapshot" {
+                    order.judge();
+                }
             }
             assert!(event.bit(), "round {round}: the bit is lost");
             numbered.wait_taken(50);
