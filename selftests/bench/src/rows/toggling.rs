@@ -14,29 +14,38 @@ const PROCESSES: usize = 200;
 const REGISTRATIONS: usize = 500;
 /// What the clock's ticks add beside it is little for each of so many.
 const TIMES: u64 = 25;
-const TURNS: usize = 4;
-/// Longer than a grace period, and enough for what is left to others of one change.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Longer than a grace period, and enough for what is left to others of one change. What a change costs depends on how
+/// its waits meet the clock's ticks, by up to a fifth, and as ticks come after a pause that is the same each time, it
+/// would be so in all rounds. So there is a turn with each of these, and the one counts that costs least.
+const PAUSES: [Duration; 8] = [
+    Duration::from_micros(10_000),
+    Duration::from_micros(10_500),
+    Duration::from_micros(11_000),
+    Duration::from_micros(11_500),
+    Duration::from_micros(12_000),
+    Duration::from_micros(12_500),
+    Duration::from_micros(13_000),
+    Duration::from_micros(13_500),
+];
 
 /// Switches an event on and off. After each change there is a pause: what it left to others is done then, and no
-/// grace period is under way that the next change waits for. A change that waits for one costs a tenth more or
-/// less by what the scheduler and the clock's ticks happen to do meanwhile, and that lasts for the rest of the rounds.
+/// grace period is under way that the next change waits for.
 ///
 /// `check` is called after each change.
 pub fn toggle_and(name: &str, check: impl Fn(bool)) -> u64 {
     let switch = Switch::new(name);
-    let turn = |on| {
+    let change = |on, pause| {
         switch.turn(on);
-        sleep(PAUSE);
+        sleep(pause);
         check(on);
     };
-    let round = || {
-        turn(true);
-        turn(false);
+    let round = |pause| {
+        change(true, pause);
+        change(false, pause);
     };
-    round();
-    let counts = (0..TURNS).map(|_| count::everybodys_each(TIMES, round));
-    counts.min().unwrap_or(0)
+    round(PAUSES[0]);
+    let counts = PAUSES.map(|pause| count::everybodys_each(TIMES, || round(pause)));
+    counts.into_iter().min().unwrap_or(0)
 }
 
 /// The same of an event with a bit, which follows.
