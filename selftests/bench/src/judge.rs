@@ -59,14 +59,22 @@ pub fn times(table: &Table, row: &Row, limit: Limit) -> Option<(f64, f64)> {
     }
 }
 
+/// How many times the other one of two runs' ratios may be.
+fn moves(row: &Row) -> f64 {
+    match row.judged {
+        Judged::Call => 1.0,
+        _ => MOVES,
+    }
+}
+
 /// Is that beyond the limit by more than two runs may differ?
 pub fn is_beyond(row: &Row, times: f64, most: f64) -> bool {
-    let moves = if row.judged == Judged::Call {
-        1.0
-    } else {
-        MOVES
-    };
-    times > most * moves
+    times > most * moves(row)
+}
+
+/// Is it within by as much? What lies between the two may be listed as exceeded or not.
+fn is_within(row: &Row, times: f64, most: f64) -> bool {
+    times * moves(row) <= most
 }
 
 /// A limit as one reads it.
@@ -88,7 +96,7 @@ fn limit_of(table: &Table, row: &Row, limit: Limit, exceeded: &[Exceeded]) -> Op
         .find(|entry| entry.row == row.key && entry.limit == limit);
     match listed {
         None if is_beyond(row, times, most) => Some(format!("exceeded: {what}: {times:.3}")),
-        Some(entry) if times <= most => Some(format!(
+        Some(entry) if is_within(row, times, most) => Some(format!(
             "exceeded no longer: {what}: {times:.3}: take what it was on {} from the list",
             entry.since
         )),
