@@ -125,12 +125,11 @@ impl Guarded {
 
     /// A child that first says the number of its userfaultfd, and where the page is.
     fn of(mut child: Child) -> Guarded {
-        let said = child.line.listen();
-        let (number, page) = said.split_once(' ').expect("two numbers");
+        let (faults, page) = Userfault::of_child(&mut child);
         Guarded {
-            faults: Userfault::of(child.pid, number.parse().unwrap()),
-            page: page.parse().unwrap(),
             child,
+            faults,
+            page,
         }
     }
 

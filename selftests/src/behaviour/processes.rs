@@ -98,10 +98,8 @@ fn an_end_is_found_though_a_reader_of_the_memory_goes_last() {
         line.say(&format!("{} {}", faults.number(), guarded.address()));
         line.hear("never said");
     });
-    let said = child.line.listen();
-    let (number, page) = said.split_once(' ').expect("two numbers");
-    let (pid, page) = (child.pid, page.parse().unwrap());
-    let faults = Userfault::of(pid, number.parse().unwrap());
+    let (faults, page) = Userfault::of_child(&mut child);
+    let pid = child.pid;
     let reader = child::fork(|_| panic!("read: {:?}", tasks::read_memory(pid, page)));
     wait::until("the reader to wait for the page", || {
         faults.next_fault().is_some()

@@ -637,15 +637,13 @@ fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: K
     scene.tell("register");
     scene.withhold();
     scene.user.line.say("vfork");
-    let said = scene.user.line.listen();
-    let (number, page) = said.split_once(' ').expect("two numbers");
-    let faults = Userfault::of(scene.user.pid, number.parse().unwrap());
+    let (faults, page) = Userfault::of_child(&mut scene.user);
     wait::until("the vfork to be stalled", || faults.next_fault().is_some());
     scene.switch_on();
     // Time to be told, in which the child is not there yet.
     thread::sleep(Duration::from_millis(500) * machine::slowness());
     scene.release();
-    faults.fill(page.parse().unwrap(), 0);
+    faults.fill(page, 0);
     let child: i32 = scene.user.line.listen().parse().expect("a process");
     scene.kill();
     scene.is_gone();

@@ -4,6 +4,7 @@
 //!
 //! The numbers are those of linux/userfaultfd.h.
 
+use crate::kit::child::Child;
 use crate::kit::errno::Errno;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::{os, tasks};
@@ -77,6 +78,14 @@ impl Userfault {
         Userfault {
             file: tasks::take_file(pid, number),
         }
+    }
+
+    /// Takes it from a child that says its number, and where the page is. Returns the page's address, too.
+    pub fn of_child(child: &mut Child) -> (Userfault, u64) {
+        let said = child.line.listen();
+        let (number, page) = said.split_once(' ').expect("two numbers");
+        let faults = Userfault::of(child.pid, number.parse().unwrap());
+        (faults, page.parse().unwrap())
     }
 
     fn command<const WORDS: usize>(&self, command: u64, words: &mut [u64; WORDS]) {

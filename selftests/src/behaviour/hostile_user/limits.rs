@@ -171,10 +171,7 @@ pub fn arguments_that_never_come_hold_up_no_other() {
             line.say(&format!("{} {}", faults.number(), pages.address()));
         });
     });
-    let said = user.line.listen();
-    let (number, pages) = said.split_once(' ').expect("two numbers");
-    let faults = Userfault::of(user.pid, number.parse().unwrap());
-    let pages: u64 = pages.parse().unwrap();
+    let (faults, pages) = Userfault::of_child(&mut user);
     let mut waiting = BTreeSet::new();
     wait::until("all calls to wait", || {
         waiting.extend(faults.next_fault().map(|at| (at - pages) / PAGE as u64));
