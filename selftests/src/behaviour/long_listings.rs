@@ -124,7 +124,7 @@ fn memory() -> i64 {
 
 fn many_lines_in_little_memory_while_processes_come_and_go() {
     // A million lines if there is time.
-    let crowd = Crowd::of(harness::times(machine::rounds(150), 999));
+    let crowd = Crowd::of(harness::times(machine::rounds(100), 999));
     let others: Vec<_> = (0..2)
         .map(|_| {
             child::fork(|_| loop {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 /// How many processes a crowd has, unless the user says how many: more than a work queue of the kernel
 /// has workers.
 pub fn thousands() -> usize {
-    harness::times(2000, 2000) / machine::slowness() as usize
+    harness::times(1200, 2000) / machine::slowness() as usize
 }
 
 /// Where the processes have their bits.

@@ -50,9 +50,10 @@ impl Drop for LongSleep {
 }
 
 /// How many times longer than elsewhere everything may take: a kernel that watches its locks and its
-/// memory is slow.
+/// memory, or each access, is slow.
 pub fn slowness() -> u32 {
-    match Path::new("/proc/lockdep_stats").exists() {
+    let watches = |what: &str| Path::new(what).exists();
+    match watches("/proc/lockdep_stats") || watches("/sys/module/kcsan") {
         true => 4,
         false => 1,
     }
