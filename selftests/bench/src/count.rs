@@ -4,7 +4,7 @@
 //!
 //! The emulator runs one CPU whose time stamp counter advances by one for each instruction, and
 //! skips over idle time (`-icount shift=0,sleep=off`). So a difference of two readings is the number
-//! of instructions between them, of the kernel and of everybody, plus the time that was slept.
+//! of instructions between them, of the kernel and of all tasks, plus the time that was slept.
 //! Where something sleeps, or leaves work to others, an idler fills the time in between, and what
 //! it used is taken off.
 
@@ -43,9 +43,9 @@ pub fn median_then(times: usize, mut work: impl FnMut(), mut after: impl FnMut()
     counts[times / 2]
 }
 
-/// Instructions of everybody but the idler, per run of `work`: also what is left to work queues and
+/// Instructions of all tasks but the idle ones, per run of `work`: also what is left to work queues and
 /// grace periods. `work` may sleep.
-pub fn everybodys_each(times: u64, mut work: impl FnMut()) -> u64 {
+pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
     settle();
     sys::mark_begin();
     let start = busy();
@@ -88,7 +88,7 @@ pub fn start_idler() {
     IDLER.get_or_init(sys::fork_idler);
 }
 
-/// Instructions of everybody but the idler.
+/// Instructions of all tasks but the idle ones.
 pub fn busy() -> u64 {
     let idler = *IDLER.get().expect("the idler");
     sys::time_stamp() - sys::cpu_time_of(idler)

@@ -99,9 +99,9 @@ fn measure() {
 /// Loads the module, and measures that on the way.
 fn module_itself(module: &File) {
     let load = || sys::load_module(module).expect("load the module");
-    rows::tell("load", count::everybodys_each(1, load));
+    rows::tell("load", count::all_tasks_each(1, load));
     let unload = || sys::unload_module(c"user_events").expect("unload the module");
-    rows::tell("unload", count::everybodys_each(1, unload));
+    rows::tell("unload", count::all_tasks_each(1, unload));
     load();
     let size = std::fs::read_to_string("/sys/module/user_events/coresize");
     let size = size.ok().and_then(|size| size.trim().parse().ok());

@@ -53,7 +53,7 @@ pub const EXCEEDED: &[Exceeded] = &[
         OfC(1.0),
         1.007,
         "2026-11-25",
-        "nearly all of it is the trace core's: C's own of a whole toggle is some 2,400 instructions, ours 3,100",
+        "nearly all of it is the trace core's; what is not, takes some 700 instructions more than C's",
     ),
     exceeded(
         "life.1",

@@ -7,7 +7,7 @@ use crate::{count, sys};
 
 const TIMES: usize = 21;
 
-/// Where everybody's work counts: what the clock's ticks add beside it is little for each of so many. They come in
+/// Where the work of all tasks counts: what the clock's ticks add beside it is little for each of so many. They come in
 /// turns, of which the least counts: C frees the enablers of a process in a work after a grace period, beside
 /// processes that come later, and what 8000 of them cost was seen to differ by a fifth from one build of this program
 /// to the next. The module's cost differs by less than half a per cent.
@@ -30,13 +30,13 @@ fn fork_call() -> u64 {
     counts[TIMES / 2]
 }
 
-/// The least of some turns, for everybody.
+/// The least of some turns, for all tasks.
 fn least(turns: u64, mut work: impl FnMut()) -> u64 {
-    let counts = (0..turns).map(|_| count::everybodys_each(MANY_TIMES / turns, &mut work));
+    let counts = (0..turns).map(|_| count::all_tasks_each(MANY_TIMES / turns, &mut work));
     counts.min().unwrap_or(0)
 }
 
-/// The cost of a process that is made and ends, of everybody.
+/// The cost of a process that is made and ends, of all tasks.
 fn life(turns: u64) -> u64 {
     least(turns, || end(sys::fork_idle()))
 }

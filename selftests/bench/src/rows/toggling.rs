@@ -44,7 +44,7 @@ pub fn toggle_and(name: &str, check: impl Fn(bool)) -> u64 {
         change(false, pause);
     };
     round(PAUSES[0]);
-    let counts = PAUSES.map(|pause| count::everybodys_each(TIMES, || round(pause)));
+    let counts = PAUSES.map(|pause| count::all_tasks_each(TIMES, || round(pause)));
     counts.into_iter().min().unwrap_or(0)
 }
 
