@@ -206,15 +206,29 @@ fn shown(figure: &Figure) -> String {
     }
 }
 
-/// Judges one row by what was kept.
-fn row_by_kept(key: &str, judged: Judged, now: &Table, kept: &Table) -> Option<String> {
+/// Judges one row by what was kept. Where C does something else, its figure pardons nothing.
+fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Option<String> {
+    let judged = row.map_or(ALONE_JUDGED, |row| row.judged);
+    let is_unlike = row.is_some_and(|row| row.unlike.is_some());
     let is_same_kernel = now.is_of_the_kernel_of(kept);
-    match (now.figures.get(key), kept.figures.get(key)) {
+    let figure = |table: &Table| {
+        let figure = *table.figures.get(key)?;
+        let other = figure.other.filter(|_| !is_unlike);
+        Some(Figure { other, ..figure })
+    };
+    match (figure(now), figure(kept)) {
         (None, _) => Some(format!("gone: {key}")),
         // It is kept with the next figures.
         (Some(_), None) => None,
-        (Some(figure), Some(before)) => is_worse(judged, figure, before, is_same_kernel)
-            .then(|| format!("worse: {key}: was {}, is {}", shown(before), shown(figure))),
+        (Some(figure), Some(before)) => {
+            is_worse(judged, &figure, &before, is_same_kernel).then(|| {
+                format!(
+                    "worse: {key}: was {}, is {}",
+                    shown(&before),
+                    shown(&figure)
+                )
+            })
+        }
     }
 }
 
@@ -223,12 +237,12 @@ pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
     let mut verdict = Verdict::default();
     let is_judged = |row: &&Row| !matches!(row.judged, Judged::Not(_)) && now.has(row.group);
     for row in rows.iter().filter(is_judged) {
-        verdict.add(row_by_kept(row.key, row.judged, now, kept));
+        verdict.add(row_by_kept(row.key, Some(row), now, kept));
     }
     if now.has(MODULE) {
         let unused = UNUSED.iter().map(|(key, ..)| key);
         for key in unused.chain(ALONE.iter().map(|(key, _)| key)) {
-            verdict.add(row_by_kept(key, ALONE_JUDGED, now, kept));
+            verdict.add(row_by_kept(key, None, now, kept));
         }
     }
     verdict

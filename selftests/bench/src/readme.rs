@@ -4,7 +4,7 @@
 
 use crate::figures::{Figure, Table};
 use crate::rows::row::Row;
-use crate::rows::table::{in_full, THE_KERNELS};
+use crate::rows::table::{in_full, EACH_SECOND, THE_KERNELS};
 use std::fmt::Write;
 use std::fs;
 
@@ -17,6 +17,10 @@ const DEARER: f64 = 1.0005;
 /// What is to be known of rows that are mostly a copy.
 const COPY: &str = "\n[1] Mostly a copy, by `REP MOVSB` in the module, which the emulator counts by the byte, and a \
                     processor does by the line: no ratio of times.\n";
+
+/// And of those of them that are done in a second.
+const COPY_IN_TIME: &str =
+    "\n[2] Mostly a copy, for which the emulator takes its time byte by byte, too.\n";
 
 /// Is a row one that is compared? Times are, too.
 fn is_compared(row: &Row) -> bool {
@@ -68,6 +72,20 @@ fn quoted(table: &Table) -> String {
         );
         text.push_str(COPY);
     }
+    // Of these more is better.
+    let fewer = EACH_SECOND.iter().filter_map(|(key, what)| {
+        let figure = table.timed.get(*key)?;
+        (figure.ratio()? <= 1.0 / DEARER).then_some((what, figure))
+    });
+    let mut slower = String::new();
+    fewer.for_each(|(what, figure)| line(&mut slower, what, figure));
+    if !slower.is_empty() {
+        let _ = write!(
+            text,
+            "\n{}{slower}{COPY_IN_TIME}",
+            head("records in a second, two CPUs: where C writes more")
+        );
+    }
     text
 }
 
@@ -115,6 +133,20 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("hist"), "{text}");
+    }
+
+    #[test]
+    fn what_c_does_more_often_in_a_second_is_quoted() {
+        let text = r#"[
+            {"timed": "writers.1", "c": 1000, "ours": 1100, "ratio": 1.1000},
+            {"timed": "writers.2", "c": 1000, "ours": 900, "ratio": 0.9000}
+        ]"#;
+        let text = quoted(&Table::parse(text).expect("a table"));
+        assert!(
+            text.contains("| two writers | 1000 | 900 | 0.900 |"),
+            "{text}"
+        );
+        assert!(!text.contains("1100"), "{text}");
     }
 
     #[test]

@@ -17,18 +17,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 tests!("bpf":
-    better_than_c_13_a_program_runs_for_every_record,
-    better_than_c_13_it_runs_on_every_cpu_though_attached_on_one,
-    better_than_c_13_its_context_is_the_record,
-    better_than_c_13_it_follows_a_location,
-    better_than_c_13_it_sees_what_is_behind_the_fields,
-    better_than_c_13_it_runs_as_the_writer,
-    better_than_c_13_returning_0_drops_the_sample,
-    better_than_c_13_it_decides_record_by_record,
-    better_than_c_13_ftrace_gets_what_it_drops,
-    better_than_c_13_all_programs_must_agree,
-    better_than_c_13_a_link_runs_it_with_its_cookie,
-    better_than_c_13_it_counts_across_restarts_of_the_writer,
+    a_program_runs_for_every_record,
+    it_runs_on_every_cpu_though_attached_on_one,
+    its_context_is_the_record,
+    it_follows_a_location,
+    it_sees_what_is_behind_the_fields,
+    it_runs_as_the_writer,
+    returning_0_drops_the_sample,
+    it_decides_record_by_record,
+    ftrace_gets_what_it_drops,
+    all_programs_must_agree,
+    a_link_runs_it_with_its_cookie,
+    it_counts_across_restarts_of_the_writer,
     a_link_tells_the_events_name,
     a_descriptor_tells_the_events_name,
     closing_the_perf_event_clears_the_bit,
@@ -56,7 +56,7 @@ fn counted(text: &str) -> (Event, Counters, Perf) {
     (event, counters, perf)
 }
 
-fn better_than_c_13_a_program_runs_for_every_record() {
+fn a_program_runs_for_every_record() {
     let (event, counters, _perf) = counted("st_bpf_runs u32 a");
     assert_eq!(counters.get(0), 0);
     for i in 1..=100u32 {
@@ -65,7 +65,7 @@ fn better_than_c_13_a_program_runs_for_every_record() {
     }
 }
 
-fn better_than_c_13_it_runs_on_every_cpu_though_attached_on_one() {
+fn it_runs_on_every_cpu_though_attached_on_one() {
     let event = Event::new("st_bpf_cpus u32 a");
     let cpus = os::cpus();
     let count = *cpus.last().unwrap() as u32 + 1;
@@ -95,7 +95,7 @@ fn better_than_c_13_it_runs_on_every_cpu_though_attached_on_one() {
     assert_eq!(perf.count(), want[cpus[0]]);
 }
 
-fn better_than_c_13_its_context_is_the_record() {
+fn its_context_is_the_record() {
     let event = Event::new("st_bpf_context u32 a; u64 b; char[8] c; s32 d");
     let counters = Counters::new(4);
     let add = |counter, load: &[bpf::Instruction]| {
@@ -137,7 +137,7 @@ fn read_context() -> [bpf::Instruction; 6] {
     ]
 }
 
-fn better_than_c_13_it_follows_a_location() {
+fn it_follows_a_location() {
     for (text, offset) in [
         ("st_bpf_data_loc __data_loc char[] b; u32 a", 16),
         ("st_bpf_rel_loc __rel_loc char[] b; u32 a", 4),
@@ -167,7 +167,7 @@ fn better_than_c_13_it_follows_a_location() {
     }
 }
 
-fn better_than_c_13_it_sees_what_is_behind_the_fields() {
+fn it_sees_what_is_behind_the_fields() {
     let event = Event::new("st_bpf_behind u64 a");
     let counters = Counters::new(1);
     let program = Program::new(&[
@@ -185,7 +185,7 @@ fn better_than_c_13_it_sees_what_is_behind_the_fields() {
     assert_eq!(counters.get(0), u64::from_ne_bytes(*b"the tail"));
 }
 
-fn better_than_c_13_it_runs_as_the_writer() {
+fn it_runs_as_the_writer() {
     let event = Event::new("st_bpf_writer u32 a");
     let counters = Counters::new(1);
     let program = Program::new(&[
@@ -212,7 +212,7 @@ fn better_than_c_13_it_runs_as_the_writer() {
     assert_eq!(counters.get(0), pid);
 }
 
-fn better_than_c_13_returning_0_drops_the_sample() {
+fn returning_0_drops_the_sample() {
     let event = Event::new("st_bpf_drop u32 a");
     let counters = Counters::new(1);
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
@@ -235,7 +235,7 @@ const ABOVE_2: [bpf::Instruction; 5] = [
     bpf::EXIT,
 ];
 
-fn better_than_c_13_it_decides_record_by_record() {
+fn it_decides_record_by_record() {
     let event = Event::new("st_bpf_decides u32 a");
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
     event.wait_set();
@@ -248,7 +248,7 @@ fn better_than_c_13_it_decides_record_by_record() {
     assert_eq!(perf.count(), 3);
 }
 
-fn better_than_c_13_ftrace_gets_what_it_drops() {
+fn ftrace_gets_what_it_drops() {
     let traced = Traced::new("st_bpf_ftrace u32 a");
     let counters = Counters::new(1);
     let perf = on_first_cpu(&traced.event);
@@ -263,7 +263,7 @@ fn better_than_c_13_ftrace_gets_what_it_drops() {
     traced.only_this_is_recorded(&[5; 4]);
 }
 
-fn better_than_c_13_all_programs_must_agree() {
+fn all_programs_must_agree() {
     let event = Event::new("st_bpf_two u32 a");
     let counters = Counters::new(1);
     let mut one = Perf::sample(event.id(), SELF, ANY_CPU, 4);
@@ -284,7 +284,7 @@ fn better_than_c_13_all_programs_must_agree() {
     assert_eq!(counters.get(0), 5);
 }
 
-fn better_than_c_13_a_link_runs_it_with_its_cookie() {
+fn a_link_runs_it_with_its_cookie() {
     let event = Event::new("st_bpf_link u32 a");
     let counters = Counters::new(1);
     let program = Program::new(&[
@@ -312,7 +312,7 @@ fn better_than_c_13_a_link_runs_it_with_its_cookie() {
     event.wait_clear();
 }
 
-fn better_than_c_13_it_counts_across_restarts_of_the_writer() {
+fn it_counts_across_restarts_of_the_writer() {
     const TEXT: &str = "st_bpf_restart u32 a";
     let (event, counters, perf) = counted(TEXT);
     event.unregister().unwrap();

@@ -2,9 +2,8 @@
 
 //! Tests of one behaviour each, by subject. Names say the rule that is checked.
 //!
-//! `better_than_c_N` is row N of the contract's table of deliberate differences, and shows what the module does;
-//! what C does instead is shown by `contract`, where that has cases of the row. What C does in the others nothing
-//! shows.
+//! `better_than_c_N` is row N of the contract's table of deliberate differences, and shows what the module does. What C
+//! does instead, cases of that row in `contract` show.
 
 mod accounting;
 mod bit;

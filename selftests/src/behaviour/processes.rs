@@ -21,7 +21,7 @@ tests!("processes":
     a_kill_while_enabled_ends_registrations,
     a_process_may_end_while_its_pages_are_brought_in,
     an_end_is_found_though_a_reader_of_the_memory_goes_last.where_there_is(userfault::SIGN),
-    better_than_c_the_only_thread_that_registered_may_end,
+    the_only_thread_that_registered_may_end,
     an_event_of_many_processes_sets_all_their_bits,
     one_process_ending_leaves_the_others_alone,
     toggling_while_processes_come_and_go,
@@ -112,7 +112,7 @@ fn an_end_is_found_though_a_reader_of_the_memory_goes_last() {
     wait_gone(EVENT);
 }
 
-fn better_than_c_the_only_thread_that_registered_may_end() {
+fn the_only_thread_that_registered_may_end() {
     // C keeps registrations with the tasks that came after the first one; the contract says that
     // they belong to the address space.
     let register = || Event::new("st_proc_only u32 a");

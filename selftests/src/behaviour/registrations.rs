@@ -22,7 +22,7 @@ use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-tests!("better_than_c_registrations":
+tests!("registrations":
     the_listing_is_0400_of_root,
     of_nothing,
     of_bits_of_both_widths,

@@ -14,6 +14,7 @@ use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::{dynamic, machine, os};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -28,13 +29,15 @@ fn limit() -> Duration {
 /// How many milliseconds half of the ops may take beside a few processes that wait for their memory.
 const MOST_OF_A_DEED: u64 = 700;
 
+/// The same for an op of each kind, as a multiple of that.
+const MOST_OF_A_KIND: u64 = 4;
+
 /// What was done, and what was not.
 #[derive(Default)]
 pub struct Ops {
     late: Vec<String>,
-    times: Latencies,
-    longest: Duration,
-    longest_op: String,
+    /// By op.
+    times: BTreeMap<String, Latencies>,
 }
 
 impl Ops {
@@ -51,15 +54,32 @@ impl Ops {
             let _ = os::kill(pid, libc::SIGKILL);
             return;
         }
-        let took = start.elapsed();
+        self.times
+            .entry(op.into())
+            .or_default()
+            .add(start.elapsed());
         let (_, status) = os::wait(pid, 0).expect("wait for a bystander");
         if status != 0 {
             self.late.push(format!("{op} (status {status})"));
         }
-        self.times.add(took);
-        if took > self.longest {
-            self.longest = took;
-            self.longest_op = op.into();
+    }
+
+    /// Says how long all took, and panics unless half of them, and half of each kind, took little time.
+    #[track_caller]
+    fn judge_times(&self, most: u64) {
+        let mut all = Latencies::default();
+        self.times.values().for_each(|times| all.add_all(times));
+        let longest = self.times.iter().max_by_key(|(_, times)| times.longest());
+        let longest = longest.map(|(op, _)| op.as_str()).unwrap_or_default();
+        let what = format!("{} ops beside it, the longest: {longest}", all.count());
+        all.judge(&what, most);
+        let most = Duration::from_millis(most * MOST_OF_A_KIND) * machine::slowness();
+        for (op, times) in &self.times {
+            let median = times.median();
+            assert!(
+                median <= most,
+                "{op}: took {median:?}, and was to take {most:?}"
+            );
         }
     }
 
@@ -241,14 +261,10 @@ impl Bystanders {
 
 impl Bystanders {
     /// Says how long it took, and ends all processes. Nothing is waited for any more by now. Half of
-    /// the ops must have been done within `most` milliseconds.
+    /// the ops must have been done within `most` milliseconds, and half of each kind within four times as much.
     #[track_caller]
     pub fn end_within(self, most: u64) {
-        let Ops {
-            times, longest_op, ..
-        } = &self.ops;
-        let what = format!("{} ops beside it, the longest: {longest_op}", times.count());
-        times.judge(&what, most);
+        self.ops.judge_times(most);
         let children = self.children.into_iter().chain([self.parent]);
         end(children.chain(self.other).collect());
         if let Some([exited, executing, killed]) = self.left {

@@ -40,12 +40,7 @@ pub fn allow(percent: u32) {
         assert!(mounted.expect("mount").success(), "mount debugfs");
     }
     for kind in KINDS {
-        let set = |file: &str, value: &str| {
-            let file = debug.join(kind).join(file);
-            let set = fs::write(&file, value).and_then(|()| fs::read_to_string(&file));
-            let set = set.unwrap_or_else(|error| panic!("{value} to {}: {error}", file.display()));
-            assert_eq!(set.trim(), value, "{}", file.display());
-        };
+        let set = |file: &str, value: &str| set(&debug.join(kind).join(file), value);
         let percent = if kind == USERCOPY { 0 } else { percent };
         set("task-filter", "Y");
         set("times", "-1");
@@ -59,6 +54,14 @@ pub fn allow(percent: u32) {
             set("min-order", "0");
         }
     }
+}
+
+/// Writes to a file of fault injection, and sees whether it has taken it.
+#[track_caller]
+fn set(file: &Path, value: &str) {
+    let set = fs::write(file, value).and_then(|()| fs::read_to_string(file));
+    let set = set.unwrap_or_else(|error| panic!("{value} to {}: {error}", file.display()));
+    assert_eq!(set.trim(), value, "{}", file.display());
 }
 
 /// Writes to a file of fault injection, which takes allocations and copies, too.
@@ -105,10 +108,12 @@ impl Everywhere {
         });
         let mut percents = Vec::new();
         for (dir, percent) in dirs {
-            fs::write(dir.join("task-filter"), "N").expect("a file of fault injection");
-            fs::write(dir.join("times"), MANY.to_string()).expect("a file of fault injection");
+            set(&dir.join("task-filter"), "N");
+            set(&dir.join("times"), &MANY.to_string());
             // Pages of user memory, too.
-            let _ = fs::write(dir.join("ignore-gfp-highmem"), "N");
+            if dir.ends_with(PAGES) {
+                set(&dir.join("ignore-gfp-highmem"), "N");
+            }
             let open = |file| {
                 let file = OpenOptions::new()
                     .read(true)

@@ -35,19 +35,29 @@ impl Latencies {
         self.times.len()
     }
 
-    /// Half of them were shorter; of two, the shorter one.
+    /// Adds those of another kind.
+    pub fn add_all(&mut self, other: &Latencies) {
+        self.times.extend(&other.times);
+    }
+
+    /// Half of them were shorter; of two, the shorter one. Of none it is nothing.
     pub fn median(&self) -> Duration {
         let mut times = self.times.clone();
         times.sort();
-        times[(times.len() - 1) / 2]
+        let middle = times.len().saturating_sub(1) / 2;
+        times.get(middle).copied().unwrap_or_default()
+    }
+
+    /// The longest.
+    pub fn longest(&self) -> Duration {
+        self.times.iter().max().copied().unwrap_or_default()
     }
 
     /// Says how long `what` took, and panics unless it usually took at most `most` milliseconds, which is some
     /// twenty times what it does.
     #[track_caller]
     pub fn judge(&self, what: &str, most: u64) {
-        let (median, longest) = (self.median(), self.times.iter().max().copied());
-        let longest = longest.unwrap_or_default();
+        let (median, longest) = (self.median(), self.longest());
         println!(
             "  # {what}: {} ms, at most {} ms",
             median.as_millis(),
@@ -60,5 +70,44 @@ impl Latencies {
         );
         let most = LONGEST * machine::slowness();
         assert!(longest <= most, "{what}: took {longest:?} once");
+    }
+}
+
+/// How long an event takes to be switched, and all bits that the test looks at to follow. Rounds in which their pages were
+/// dropped before have times of their own.
+#[derive(Default)]
+pub struct SwitchTimes {
+    pages_there: SwitchTimesOfKind,
+    pages_dropped: SwitchTimesOfKind,
+}
+
+#[derive(Default)]
+pub struct SwitchTimesOfKind {
+    pub attaching: Latencies,
+    pub until_set: Latencies,
+    pub until_clear: Latencies,
+}
+
+impl SwitchTimes {
+    pub fn of(&mut self, is_dropped: bool) -> &mut SwitchTimesOfKind {
+        match is_dropped {
+            true => &mut self.pages_dropped,
+            false => &mut self.pages_there,
+        }
+    }
+
+    /// Panics unless attaching, and switching with all bits, usually took that many milliseconds at most.
+    #[track_caller]
+    pub fn judge(&self, most_of_attaching: u64, most: u64) {
+        for (kind, pages) in [
+            (&self.pages_there, ""),
+            (&self.pages_dropped, ", pages dropped"),
+        ] {
+            let name = |what: &str| format!("{what}{pages}");
+            kind.attaching.judge(&name("attaching"), most_of_attaching);
+            kind.until_set
+                .judge(&name("until all other bits were set"), most);
+            kind.until_clear.judge(&name("until they were clear"), most);
+        }
     }
 }

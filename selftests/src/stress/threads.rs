@@ -21,7 +21,7 @@ tests!("stress":
     writing_through_one_file_while_registering,
     registering_and_unregistering_while_toggling,
     of_many_threads_one_registers_a_bit,
-    better_than_c_of_many_threads_one_is_the_first_to_register,
+    of_many_threads_one_is_the_first_to_register,
 );
 
 const THREADS: u32 = 6;
@@ -301,7 +301,7 @@ fn of_many_threads_one_registers_a_bit() {
     one_registers();
 }
 
-fn better_than_c_of_many_threads_one_is_the_first_to_register() {
+fn of_many_threads_one_is_the_first_to_register() {
     // In C, threads that share memory but came before its first registration know nothing of each
     // other's.
     one_registers();

@@ -198,6 +198,21 @@ fn another_kernel_is_judged_by_what_is_above_its_floor() {
 }
 
 #[test]
+fn on_another_kernel_c_pardons_nothing_where_it_does_something_else() {
+    let row = ROWS.iter().find(|row| row.key == "bpf.write");
+    let row = row.expect("a row that is unlike C's");
+    let table = |kernel: &str, c: u64, ours: u64| {
+        let text = format!(
+            "{{\"kernel\": \"{kernel}\"}}\n{{\"key\": \"bpf.write\", \"c\": {c}, \"ours\": {ours}, \"ratio\": 2.0}}"
+        );
+        Table::parse(&text).expect("figures")
+    };
+    let (kept, now) = (table("1-a", 1000, 2000), table("2-b", 1500, 2400));
+    let failure = row_by_kept(row.key, Some(row), &now, &kept);
+    assert!(failure.is_some_and(|failure| failure.starts_with("worse: bpf.write")));
+}
+
+#[test]
 fn a_row_of_a_measured_group_that_is_gone_fails() {
     let mut table = kept();
     table.figures.remove("life.8000");

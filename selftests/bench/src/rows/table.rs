@@ -489,8 +489,8 @@ pub const ALONE: &[(&str, &str)] = &[
 /// Rows of what is done in a second. They are no figures to be compared with another day's, and are not judged.
 pub const EACH_SECOND: &[(&str, &str)] = &[
     ("writers.1", "one writer"),
-    ("writers.2", "two"),
-    ("writers.4", "four"),
+    ("writers.2", "two writers"),
+    ("writers.4", "four writers"),
     ("long.4000", "one writer, 4000 bytes [2]"),
     ("long.500000", "one writer, 500,000 bytes [2]"),
 ];

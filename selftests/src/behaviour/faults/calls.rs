@@ -142,6 +142,7 @@ fn registering_what_is_taken_back_at_random() {
     const PROCESSES: usize = 20;
     const TIMES: usize = 60;
     faults::allow(15);
+    let lacked = Mapping::shared(1);
     for process in 0..PROCESSES {
         let child = child::fork(|_| {
             let event = Event::new(&format!("{NAME} u32 a"));
@@ -160,6 +161,8 @@ fn registering_what_is_taken_back_at_random() {
                 let errno = result.expect_err("it cannot store the index");
                 assert!(EITHER.contains(&errno), "{errno:?}");
                 taken_back += usize::from(errno == Errno::EFAULT);
+                let lacks = u32::from(errno == Errno::ENOMEM);
+                lacked.word(0).fetch_add(lacks, Ordering::Relaxed);
                 let left = event.data.unregister_bit(page.address(), 0);
                 assert_eq!(left, Err(Errno::ENOENT), "process {process}, time {time}");
             }
@@ -170,6 +173,8 @@ fn registering_what_is_taken_back_at_random() {
         child.join();
     }
     faults::allow(0);
+    let lacked = lacked.word(0).load(Ordering::Relaxed);
+    assert!(lacked > 0, "no allocation failed");
     wait_gone(NAME);
 }
 

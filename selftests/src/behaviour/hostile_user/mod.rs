@@ -9,7 +9,7 @@
 //! | fill the event table | the limit; the listing of registrations names the process, and with it the events go | `fills_the_table_and_loses_it_with_its_process`, `max_events::*` |
 //! | flood the log | no message of ours is the user's to cause | `unprivileged::better_than_c_10_no_error_is_logged` |
 //! | hold locks | arguments and payloads are copied with no lock but the process's own; its pages are only tried | `arguments_that_never_come_hold_up_no_other`, `hostile::*`, `guarded::*` |
-//! | forge listings | names have no byte that ends a word or a line; command names are escaped | `forges_no_line_of_a_listing`, `better_than_c_registrations::a_command_name_is_one_word` |
+//! | forge listings | names have no byte that ends a word or a line; command names are escaped | `forges_no_line_of_a_listing`, `registrations::a_command_name_is_one_word` |
 //! | make root's tools misread formats | descriptions that could be read in two ways are refused | `has_no_format_misread`, `contract::descriptions::*`, `consumers::types::*` |
 //! | reach kernel addresses | the word must be the process's own memory, all data is copied and its locations are checked | `reaches_no_kernel_address`, `contract::locations::*` |
 //! | pin pages of others | a page is written as the process itself could write it, and pinned for that moment only | `writes_and_pins_no_page_of_others`, `page_kinds::*`, `huge_pages::*`; after each test no page may be pinned |
