@@ -25,6 +25,7 @@ tests!("nodes":
     pages_of_other_processes_move_while_their_bits_change.where_there_is(SECOND_NODE),
     pages_that_the_kernel_takes_away_to_see_their_users.where_there_is(SECOND_NODE),
     writers_on_all_processors_are_recorded.where_there_is(SECOND_NODE),
+    a_page_with_a_protection_key_follows.where_there_is(SECOND_NODE),
 );
 
 fn there_are_eight_processors_and_two_nodes() {
@@ -196,4 +197,31 @@ fn writers_on_all_processors_are_recorded() {
     numbered.all_is_recorded(&tracer);
     tracer.disable(name);
     numbered.event.wait_clear();
+}
+
+/// The processors of this machine have protection keys, which those of the other do not. A key is for what a thread does
+/// itself: it keeps nothing from being written for the thread.
+fn a_page_with_a_protection_key_follows() {
+    let event = Event::new("st_node_key u32 a");
+    event.page.forbid_writes_by_key();
+    let top = Tracer::top();
+    for is_dropped in [false, true] {
+        if is_dropped {
+            event.page.advise(libc::MADV_DONTNEED).unwrap();
+        }
+        top.enable(&event.name);
+        event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+    let address = event.page.address() + 4;
+    top.enable(&event.name);
+    let text = format!("{} u32 a", event.name);
+    assert_eq!(event.data.register_text(&text, address, 5), Ok(event.index));
+    let second = || event.page.word(4).load(Ordering::Relaxed);
+    assert_eq!(second(), 1 << 5);
+    assert_eq!(event.data.unregister_bit(address, 5), Ok(()));
+    assert_eq!(second(), 0);
+    top.disable(&event.name);
+    event.wait_clear();
 }

@@ -315,6 +315,21 @@ impl Mapping {
         assert_eq!(ret, 0, "munlock: {:?}", Errno::last());
     }
 
+    /// Gives the pages a protection key by which this thread may not write to them. The processor must have such keys.
+    pub fn forbid_writes_by_key(&self) {
+        const PKEY_DISABLE_WRITE: u32 = 2;
+        // SAFETY: Takes a key that nothing uses.
+        let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, PKEY_DISABLE_WRITE) };
+        assert!(key >= 0, "pkey_alloc: {:?}", Errno::last());
+        let (start, length) = (self.start, self.length);
+        // SAFETY: The pages are ours, and stay what they are.
+        let ret = unsafe { libc::syscall(libc::SYS_pkey_mprotect, start, length, READ_WRITE, key) };
+        assert_eq!(ret, 0, "pkey_mprotect: {:?}", Errno::last());
+        // SAFETY: The kernel is asked to write to our pages.
+        let ret = unsafe { libc::syscall(libc::SYS_getrandom, start, 1, 0) };
+        assert_eq!((ret, Errno::last()), (-1, Errno::EFAULT), "getrandom");
+    }
+
     /// Unmaps the memory, and remembers where it was.
     pub fn unmap(&mut self) {
         assert!(self.mapped);
