@@ -75,7 +75,7 @@ struct Module(Vec<u8>);
 impl Module {
     fn new() -> Module {
         let mut bytes = Vec::new();
-        let mut file = module::light_file();
+        let mut file = module::in_memory();
         file.seek(SeekFrom::Start(0)).expect("seek");
         file.read_to_end(&mut bytes).expect("read the module");
         Module(bytes)

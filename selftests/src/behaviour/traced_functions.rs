@@ -51,7 +51,7 @@ fn goes_under(name: &str, tracer: &str, sign: &str) {
     // One processor rewrites code, and no other runs it.
     os::run_on(os::cpus()[0]);
     let instance = Tracer::instance(name);
-    let file = module::light_file();
+    let file = module::in_memory();
     let load = || assert_eq!(module::load_file(&file, ""), Ok(()));
     for round in 0..2 {
         // First it is there already when it is traced, then it comes.
@@ -106,7 +106,7 @@ fn function_in_rust() -> String {
 
 fn it_goes_with_probes_and_is_probed_again() {
     os::run_on(os::cpus()[0]);
-    let file = module::light_file();
+    let file = module::in_memory();
     let load = || assert_eq!(module::load_file(&file, ""), Ok(()));
     load();
     // Functions in Rust have no place for the tracer, without which they take no probe.

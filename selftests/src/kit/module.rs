@@ -17,15 +17,29 @@ pub const NAME: &str = "user_events";
 static PATH: OnceLock<String> = OnceLock::new();
 static FAILING_PATH: OnceLock<String> = OnceLock::new();
 
-/// Says where the module's file is; once, before anything else here.
+/// Says where the module's file is; once, before anything else here. A copy without notes for debuggers is loaded, as
+/// distributions install modules: that takes a fraction of the time.
 pub fn set_path(path: String) {
-    PATH.set(path).expect("the module's path is set once");
+    let set = PATH.set(without_debug(path));
+    set.expect("the module's path is set once");
 }
 
 /// Says where the file of the module is of which a step of loading can be made to fail; once.
 pub fn set_failing_path(path: String) {
-    let set = FAILING_PATH.set(path);
+    let set = FAILING_PATH.set(without_debug(path));
     set.expect("the failing module's path is set once");
+}
+
+/// A copy of a module's file without notes for debuggers, or the file itself if there is no `strip`.
+fn without_debug(path: String) -> String {
+    let copy = format!("/tmp/selftests{}", path.replace('/', "-"));
+    let stripped = Command::new("strip")
+        .args(["--strip-debug", "-o", &copy, &path])
+        .status();
+    match stripped.is_ok_and(|status| status.success()) {
+        true => copy,
+        false => path,
+    }
 }
 
 /// Where its file is.
@@ -65,25 +79,15 @@ pub fn load_file(file: &File, parameters: &str) -> Result<()> {
     os::load_module(file, &CString::new(parameters).unwrap())
 }
 
-/// A copy of the module's file in memory and without notes for debuggers, as distributions install
-/// modules: it loads many times faster.
-pub fn light_file() -> File {
-    light_file_of(path())
+/// A copy in memory of the module's file.
+pub fn in_memory() -> File {
+    in_memory_of(path())
 }
 
 /// The same of the module that lies at `path`.
-pub fn light_file_of(path: &str) -> File {
+pub fn in_memory_of(path: &str) -> File {
     let mut copy = os::memory_file(0);
-    let place = format!("/tmp/selftests.{}.ko", std::process::id());
-    let stripped = Command::new("strip")
-        .args(["--strip-debug", "-o", &place, path])
-        .status();
-    let from = match stripped.is_ok_and(|status| status.success()) {
-        true => &place,
-        false => path,
-    };
-    let bytes = fs::read(from).unwrap_or_else(|error| panic!("read {from}: {error}"));
-    let _ = fs::remove_file(&place);
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("read {path}: {error}"));
     copy.write_all(&bytes).expect("copy the module");
     copy
 }

@@ -265,8 +265,8 @@ fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
     tasks::be_nice(-20);
     let start = Instant::now();
     let mut attack = Attack {
-        module: module::light_file(),
-        failing_module: module::light_file_of(module::failing_path()),
+        module: module::in_memory(),
+        failing_module: module::in_memory_of(module::failing_path()),
         users,
         random: harness::random(99),
         waits: harness::random(98),
