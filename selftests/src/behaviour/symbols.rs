@@ -10,8 +10,8 @@ use crate::kit::event::Event;
 use crate::kit::machine::Log;
 use crate::kit::module::nothing_is_left;
 use crate::kit::{module, os};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io::Write;
 
 pub const TESTS: &[Test] = &[
     Test::of_loading(
@@ -74,11 +74,7 @@ struct Module(Vec<u8>);
 
 impl Module {
     fn new() -> Module {
-        let mut bytes = Vec::new();
-        let mut file = module::in_memory();
-        file.seek(SeekFrom::Start(0)).expect("seek");
-        file.read_to_end(&mut bytes).expect("read the module");
-        Module(bytes)
+        Module(fs::read(module::path()).expect("read the module"))
     }
 
     /// The file, in which a name that is looked for ends in another letter. Returns that name, too.

@@ -51,18 +51,16 @@ fn goes_under(name: &str, tracer: &str, sign: &str) {
     // One processor rewrites code, and no other runs it.
     os::run_on(os::cpus()[0]);
     let instance = Tracer::instance(name);
-    let file = module::in_memory();
-    let load = || assert_eq!(module::load_file(&file, ""), Ok(()));
     for round in 0..2 {
         // First it is there already when it is traced, then it comes.
         let load_first = round == 0;
         if load_first {
-            load();
+            module::load();
         }
         instance.control("set_ftrace_filter", ":mod:user_events");
         match load_first {
             true => instance.control("current_tracer", tracer),
-            false => load(),
+            false => module::load(),
         }
         let known = known_functions();
         assert!(known.iter().any(|name| name == FUNCTION), "{known:?}");
@@ -106,9 +104,7 @@ fn function_in_rust() -> String {
 
 fn it_goes_with_probes_and_is_probed_again() {
     os::run_on(os::cpus()[0]);
-    let file = module::in_memory();
-    let load = || assert_eq!(module::load_file(&file, ""), Ok(()));
-    load();
+    module::load();
     // Functions in Rust have no place for the tracer, without which they take no probe.
     let rust = function_in_rust();
     assert!(!known_functions().contains(&rust));
@@ -131,7 +127,7 @@ fn it_goes_with_probes_and_is_probed_again() {
         module::unload_when_idle();
         nothing_is_left();
         assert!(Path::new(&instance.file(&events[0], "enable")).exists());
-        load();
+        module::load();
     }
     for event in &events {
         instance.disable(event);

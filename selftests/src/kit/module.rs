@@ -7,7 +7,6 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::{dynamic, machine, os, tracefs, wait};
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -77,19 +76,6 @@ fn load_path(path: &str, parameters: &str) -> Result<()> {
 /// Loads the module from an open file.
 pub fn load_file(file: &File, parameters: &str) -> Result<()> {
     os::load_module(file, &CString::new(parameters).unwrap())
-}
-
-/// A copy in memory of the module's file.
-pub fn in_memory() -> File {
-    in_memory_of(path())
-}
-
-/// The same of the module that lies at `path`.
-pub fn in_memory_of(path: &str) -> File {
-    let mut copy = os::memory_file(0);
-    let bytes = fs::read(path).unwrap_or_else(|error| panic!("read {path}: {error}"));
-    copy.write_all(&bytes).expect("copy the module");
-    copy
 }
 
 /// Loads the module.

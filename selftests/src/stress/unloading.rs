@@ -124,9 +124,6 @@ struct Outcomes {
 }
 
 struct Attack {
-    module: File,
-    /// The one of which a step of loading can be made to fail.
-    failing_module: File,
     users: StressUsers,
     /// Chooses what the rounds are, so it chooses nothing whose number depends on time.
     random: Random,
@@ -158,7 +155,7 @@ impl Attack {
         if within == self.failing {
             self.fail_to_load();
         } else {
-            let loaded = module::load_file(&self.module, "");
+            let loaded = module::load_with("");
             assert_eq!(loaded, Ok(()), "round {number}: load");
             stress_users::wait_for_each(&self.users, kinds, &before);
             self.unload(kinds);
@@ -174,7 +171,7 @@ impl Attack {
         self.users.order(1 << kind);
         for number in 1..=ROUNDS_ALONE {
             let before: [u64; COUNT] = std::array::from_fn(|kind| self.users.done(kind));
-            let loaded = module::load_file(&self.module, "");
+            let loaded = module::load_with("");
             assert_eq!(loaded, Ok(()), "beside the user that {name}: load");
             self.users.order(1 << kind);
             stress_users::wait_for_each(&self.users, 1 << kind, &before);
@@ -217,7 +214,7 @@ impl Attack {
 
     fn fail_to_load(&mut self) {
         let step = 1 + self.random.long_below(STEPS);
-        let loaded = module::load_file(&self.failing_module, &format!("fail_load_at={step}"));
+        let loaded = module::load_failing(&format!("fail_load_at={step}"));
         assert_eq!(loaded, Err(Errno::EINTR), "fail at step {step}");
         self.outcomes.unloaded += 1;
     }
@@ -265,8 +262,6 @@ fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
     tasks::be_nice(-20);
     let start = Instant::now();
     let mut attack = Attack {
-        module: module::in_memory(),
-        failing_module: module::in_memory_of(module::failing_path()),
         users,
         random: harness::random(99),
         waits: harness::random(98),
