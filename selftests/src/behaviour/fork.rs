@@ -159,7 +159,7 @@ fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
                 assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
             }
         });
-        for _ in 0..machine::rounds(600) {
+        for _ in 0..machine::rounds(300) {
             let pid = os::fork().unwrap();
             if pid == 0 {
                 let is_set = page.word(0).load(Ordering::Relaxed) & 1 != 0;

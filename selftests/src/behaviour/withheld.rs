@@ -86,7 +86,7 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
     a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory:
         READ_SHARED READ_PRIVATE,
     thousands_hold_up_nothing:
-        WRITE_SHARED READ_SHARED READ_PRIVATE,
+        WRITE_SHARED READ_SHARED,
 );
 
 const EVENT: &str = "st_held";

@@ -15,7 +15,7 @@ tests!("fuzz":
 fn run_one(seed: u64) {
     let failures = run(&Options {
         seed,
-        operations: machine::rounds(5_000) as u64,
+        operations: machine::rounds(3_000) as u64,
         workers: 0..2,
         against_c: false,
         rush: false,

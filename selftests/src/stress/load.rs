@@ -61,7 +61,7 @@ pub const TESTS: &[Test] = &[
         "load::unused_persistent_events_go_with_it",
         unused_persistent_events_go,
     ),
-    Test::of_loading("load::a_hundred_times_without_a_leak", a_hundred_times).limit(1500),
+    Test::of_loading("load::many_times_without_a_leak", many_times).limit(1500),
     Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing).limit(900),
 ];
 
@@ -356,9 +356,9 @@ fn unused_persistent_events_go() {
     module::unload_when_idle();
 }
 
-fn a_hundred_times() {
-    // 10 to warm up, and twice 45.
-    grows_by_nothing(10, machine::rounds(45), |round| {
+fn many_times() {
+    // Some to warm up, and twice so many.
+    grows_by_nothing(8, machine::rounds(30), |round| {
         module::load();
         if round % 10 == 0 {
             use_it_once();
@@ -373,7 +373,7 @@ fn a_hundred_times() {
 
 fn using_it_leaks_nothing() {
     module::load();
-    grows_by_nothing(20, machine::rounds(80), |_| use_it_once());
+    grows_by_nothing(20, machine::rounds(60), |_| use_it_once());
     module::unload_when_idle();
     nothing_is_left();
 }

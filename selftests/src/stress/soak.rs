@@ -29,7 +29,7 @@ tests!("soak":
 );
 
 /// How often each kind of use is looked at alone, twice over.
-const USES: u64 = 80;
+const USES: u64 = 50;
 const USES_IF_LONG: u64 = 2400;
 /// A kind does one of up to four things by lot. What leaves one object, or page, each time that it is done leaves more
 /// than the sixth part of so many.
