@@ -14,7 +14,7 @@ use crate::kit::module::{nothing_is_left, nothing_is_seen};
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::usage::grows_by_nothing;
-use crate::kit::{child, dynamic, module, tasks, wait};
+use crate::kit::{child, dynamic, machine, module, tasks, wait};
 use crate::stress::stress_users::{self, StressUsers, ALL, COUNT};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -254,7 +254,7 @@ impl Attack {
 }
 
 fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
-    let rounds = harness::times(ROUNDS, ROUNDS_IF_LONG);
+    let rounds = harness::times(machine::rounds(ROUNDS).max(FAILING_OF), ROUNDS_IF_LONG);
     nothing_is_left();
     let tracer = Tracer::instance("st_fire");
     let users = StressUsers::new(&tracer);
