@@ -33,7 +33,10 @@ const USES: u64 = 50;
 const USES_IF_LONG: u64 = 2400;
 /// A kind does one of up to four things by lot. What leaves one object, or page, each time that it is done leaves more
 /// than the sixth part of so many.
-const PART: u64 = 6;
+const PART: i64 = 6;
+
+/// Fewer than so many come and go anyway.
+const LEAST: i64 = 8;
 /// The kind that takes much longer than the others, and always does the same: it is done half as often.
 const SLOW: &str = "holds eBPF";
 
@@ -273,7 +276,7 @@ fn each_kind_of_use_leaves_nothing() {
     let users = StressUsers::new(&tracer);
     dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
     (0..COUNT).for_each(|kind| use_alone(&users, kind, uses / 8));
-    let least = (uses / PART) as i64;
+    let least = (uses as i64 / PART).max(LEAST);
     let mut grown: [BTreeMap<String, i64>; COUNT] = Default::default();
     let mut before = Usage::least();
     for half in 0..2 {
