@@ -51,7 +51,7 @@ impl Usage {
     /// The least of several looks at everything. Each CPU takes free objects in advance, some sixty of a cache, which count
     /// as in use, when it next needs one: which caches have that at a look is by chance.
     pub fn least() -> Usage {
-        const LOOKS: usize = 6;
+        const LOOKS: usize = 4;
         let mut usage = Usage::now();
         for _ in 1..LOOKS {
             let next = Usage::now();
