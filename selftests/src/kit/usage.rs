@@ -5,7 +5,6 @@
 use crate::kit::{machine, wait};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 /// What is in use in the kernel, as far as tests compare it.
 pub struct Usage {
@@ -52,12 +51,9 @@ impl Usage {
     /// The least of several looks at everything. Each CPU takes free objects in advance, some sixty of a cache, which count
     /// as in use, when it next needs one: which caches have that at a look is by chance.
     pub fn least() -> Usage {
-        let looks = match wait::limit_of_a_test() {
-            Duration::MAX => 4,
-            _ => 2,
-        };
+        const LOOKS: usize = 4;
         let mut usage = Usage::now();
-        for _ in 1..looks {
+        for _ in 1..LOOKS {
             let next = Usage::now();
             for (cache, objects) in &mut usage.slab {
                 let now = next.slab.get(cache);
