@@ -37,6 +37,10 @@ const PART: i64 = 6;
 
 /// Fewer than so many come and go anyway.
 const LEAST: i64 = 8;
+
+/// How often a kind of use is looked at again in which something grew twice.
+const AGAIN: usize = 6;
+
 /// The kind that takes much longer than the others, and always does the same: it is done half as often.
 const SLOW: &str = "holds eBPF";
 
@@ -265,7 +269,7 @@ fn use_alone(users: &StressUsers, kind: usize, uses: u64) {
     settle(users);
 }
 
-/// One object, one vmalloc area or one page that a kind of use leaves each time is seen: twice over, the same has grown.
+/// One object, one vmalloc area or one page that a kind of use leaves each time is seen: again and again, the same has grown.
 fn each_kind_of_use_leaves_nothing() {
     let uses = match harness::is_long() {
         true => USES_IF_LONG,
@@ -294,16 +298,20 @@ fn each_kind_of_use_leaves_nothing() {
             if half == 0 {
                 *grown = by;
             } else {
-                // Frees that wait for a grace period may be late.
-                wait::comes(|| {
+                // What each CPU holds of a cache in advance, up to 240 objects, and frees that wait for a grace period
+                // come and go. What a use leaves grows as often as it is done.
+                for _ in 0..AGAIN {
                     by.retain(|what, _| grown.contains_key(what));
                     if by.is_empty() {
-                        return true;
+                        break;
                     }
+                    *grown = by;
+                    let before = now;
+                    use_alone(&users, kind, uses);
                     now = Usage::least();
                     by = now.grew(&before, least);
-                    false
-                });
+                }
+                by.retain(|what, _| grown.contains_key(what));
                 println!(
                     "  # the user that {} did so {uses} times in {ms} ms",
                     StressUsers::name(kind)
