@@ -33,10 +33,7 @@ const USES: u64 = 50;
 const USES_IF_LONG: u64 = 2400;
 /// A kind does one of up to four things by lot. What leaves one object, or page, each time that it is done leaves more
 /// than the sixth part of so many.
-const PART: i64 = 6;
-
-/// Fewer than so many come and go anyway.
-const LEAST: i64 = 8;
+const PART: u64 = 6;
 
 /// How often a kind of use is looked at again in which something grew twice.
 const AGAIN: usize = 6;
@@ -280,7 +277,7 @@ fn each_kind_of_use_leaves_nothing() {
     let users = StressUsers::new(&tracer);
     dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
     (0..COUNT).for_each(|kind| use_alone(&users, kind, uses / 8));
-    let least = (uses as i64 / PART).max(LEAST);
+    let least = (uses / PART) as i64;
     let mut grown: [BTreeMap<String, i64>; COUNT] = Default::default();
     let mut before = Usage::least();
     for half in 0..2 {
@@ -300,18 +297,17 @@ fn each_kind_of_use_leaves_nothing() {
             } else {
                 // What each CPU holds of a cache in advance, up to 240 objects, and frees that wait for a grace period
                 // come and go. What a use leaves grows as often as it is done.
+                by.retain(|what, _| grown.contains_key(what));
                 for _ in 0..AGAIN {
-                    by.retain(|what, _| grown.contains_key(what));
                     if by.is_empty() {
                         break;
                     }
-                    *grown = by;
                     let before = now;
                     use_alone(&users, kind, uses);
                     now = Usage::least();
-                    by = now.grew(&before, least);
+                    let again = now.grew(&before, least);
+                    by.retain(|what, _| again.contains_key(what));
                 }
-                by.retain(|what, _| grown.contains_key(what));
                 println!(
                     "  # the user that {} did so {uses} times in {ms} ms",
                     StressUsers::name(kind)
