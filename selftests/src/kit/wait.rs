@@ -31,7 +31,7 @@ pub fn limit() -> Duration {
 pub fn limit_of_a_test() -> Duration {
     match SET.load(Ordering::Relaxed) {
         0 => Duration::MAX,
-        _ => 10 * limit(),
+        _ => 6 * limit(),
     }
 }
 
