@@ -8,7 +8,7 @@
 use crate::harness::Test;
 use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
-use crate::kit::event::{wait_gone, Event};
+use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::Tracer;
 use crate::kit::userfault::{Guard, Userfault, SIGN};
@@ -25,6 +25,14 @@ pub const TESTS: &[Test] = &[
     test(
         "fork_stalled::a_change_meanwhile_is_in_the_child",
         a_change_meanwhile_is_in_the_child,
+    ),
+    test(
+        "fork_stalled::a_change_meanwhile_of_another_bit_is_in_the_child",
+        a_change_meanwhile_of_another_bit_is_in_the_child,
+    ),
+    test(
+        "fork_stalled::a_change_before_another_task_forks_is_in_the_child",
+        a_change_before_another_task_forks_is_in_the_child,
     ),
     test(
         "fork_stalled::what_is_unregistered_meanwhile_is_clear_in_the_child",
@@ -74,6 +82,10 @@ pub const TESTS: &[Test] = &[
         "fork_stalled::a_child_does_not_copy_a_repair_that_is_pending",
         a_child_does_not_copy_a_repair_that_is_pending,
     ),
+    test(
+        "fork_stalled::a_child_that_was_killed_has_looked_for_no_other",
+        a_child_that_was_killed_has_looked_for_no_other,
+    ),
 ];
 
 /// What a child, forked by a thread of another process, exits with.
@@ -82,19 +94,34 @@ const BIT_IS_CLEAR: i32 = 1;
 const BIT_IS_SET: i32 = 2;
 const WRONG_ERRNO: i32 = 3;
 
+/// What a child looks at, and what it exits with.
+type Look<'a> = &'a (dyn Fn(&Event) -> i32 + Sync);
+
+/// Has this process have its own set of registrations: as long as its parent, or a child, shares it, what changes
+/// for these changes here.
+fn have_own_set(event: &Event) {
+    let text = format!("{} u32 a", event.name);
+    let page = Mapping::new(1);
+    let index = event.data.register_text(&text, page.address(), 0);
+    assert_eq!(index, Ok(event.index));
+    assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
+}
+
 /// Runs a process, of which a thread forks. While that fork is stalled the process calls `meanwhile`. Its child
 /// calls `check`, and exits with what that returns. So do two others, forked by the same thread before.
-fn stall(meanwhile: impl Fn(), before: fn(&Event) -> i32, check: fn(&Event) -> i32, event: &Event) {
+fn stall(meanwhile: impl Fn(), before: Look<'_>, check: Look<'_>, event: &Event) {
     let process = child::fork(|line| {
+        have_own_set(event);
         let faults = Userfault::new();
         let pidfd = Mapping::kept(1);
         faults.guard(&pidfd, Guard::Missing);
-        let fork = |flags, address, check: fn(&Event) -> i32| {
+        let fork = |flags, address, check: Look<'_>| {
             let pid = tasks::clone_to(flags, address).unwrap();
             if pid == 0 {
                 os::exit_now(check(event));
             }
             assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            wait::until("the child's registrations to go", || !is_listed(pid));
         };
         thread::scope(|scope| {
             let forking = scope.spawn(|| {
@@ -156,8 +183,54 @@ fn a_change_meanwhile_is_in_the_child() {
             top.disable(&event.name);
             event.wait_clear();
         };
-        stall(enable, is_clear, is_set, &event);
-        stall(disable, is_set, is_clear, &event);
+        stall(enable, &is_clear, &is_set, &event);
+        stall(disable, &is_set, &is_clear, &event);
+    }
+}
+
+/// It is alone on its page, and not the first bit of its word.
+fn a_change_meanwhile_of_another_bit_is_in_the_child() {
+    const BIT: u8 = 5;
+    let event = Event::new("st_stalled_other u32 a");
+    let text = format!("{} u32 a", event.name);
+    let page = Mapping::kept(1);
+    let index = event.data.register_text(&text, page.address(), BIT);
+    assert_eq!(index, Ok(event.index));
+    let bit = || page.word(0).load(Ordering::Relaxed) & (1 << BIT) != 0;
+    let is_set = |_: &Event| if bit() { RIGHT } else { BIT_IS_CLEAR };
+    let is_clear = |_: &Event| if bit() { BIT_IS_SET } else { RIGHT };
+    let top = Tracer::top();
+    for _ in 0..2 {
+        let enable = || {
+            top.enable(&event.name);
+            wait::until("the bit to be set", bit);
+        };
+        let disable = || {
+            top.disable(&event.name);
+            wait::until("the bit to be cleared", || !bit());
+        };
+        stall(enable, &is_clear, &is_set, &event);
+        stall(disable, &is_set, &is_clear, &event);
+    }
+}
+
+/// What one task has in the copy that it makes says nothing of the copy that another made before.
+fn a_change_before_another_task_forks_is_in_the_child() {
+    let event = Event::new("st_stalled_tasks u32 a");
+    let top = Tracer::top();
+    for _ in 0..2 {
+        let enable = || {
+            top.enable(&event.name);
+            event.wait_set();
+            fork_right(is_set, &event);
+        };
+        let disable = || {
+            top.disable(&event.name);
+            event.wait_clear();
+            fork_right(is_clear, &event);
+        };
+        stall(enable, &is_clear, &is_set, &event);
+        stall(disable, &is_set, &is_clear, &event);
     }
 }
 
@@ -167,7 +240,7 @@ fn what_is_unregistered_meanwhile_is_clear_in_the_child() {
     top.enable(&event.name);
     event.wait_set();
     let unregister = || assert_eq!(event.unregister(), Ok(()));
-    stall(unregister, is_set, is_given_up, &event);
+    stall(unregister, &is_set, &is_given_up, &event);
     top.disable(&event.name);
 }
 
@@ -191,12 +264,12 @@ fn what_is_registered_meanwhile_is_the_childs_too_or_clear() {
     let text = format!("{} u32 a", event.name);
     let site = event.page.address() + OTHER;
     let register = || assert_eq!(event.data.register_text(&text, site, 0), Ok(event.index));
-    stall(register, is_set, other_is_right, &event);
+    stall(register, &is_set, &other_is_right, &event);
     let and_unregister = || {
         register();
         assert_eq!(event.data.unregister_bit(site, 0), Ok(()));
     };
-    stall(and_unregister, is_set, other_is_right, &event);
+    stall(and_unregister, &is_set, &other_is_right, &event);
     top.disable(&event.name);
 }
 
@@ -541,6 +614,46 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
             }
             assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
         }
+        assert!(!event.bit());
+        line.say("done");
+    });
+    process.line.hear("guarded");
+    top.enable(&event.name);
+    done(process);
+    top.disable(&event.name);
+}
+
+/// A child that is killed before it runs does not look at its bits, which still differ from what they are to be. The next
+/// one of the same task has to, though nothing changed between the two.
+fn a_child_that_was_killed_has_looked_for_no_other() {
+    let event = Event::new("st_stalled_killed u32 a");
+    let top = Tracer::top();
+    let mut process = child::fork(|line| {
+        have_own_set(&event);
+        let faults = Userfault::new();
+        let tid = Mapping::kept(1);
+        faults.guard(&tid, Guard::Missing);
+        faults.guard(&event.page, Guard::Writes);
+        line.say("guarded");
+        wait::until("the kernel's fault", || faults.next_fault().is_some());
+        thread::scope(|scope| {
+            let forking = scope.spawn(|| {
+                let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, tid.address()).unwrap();
+                if pid == 0 {
+                    os::exit_now(RIGHT);
+                }
+                assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
+                fork_right(is_set, &event);
+            });
+            wait::until("the fork to be stalled", || {
+                assert!(!forking.is_finished(), "the fork is not stalled");
+                faults.next_fault() == Some(tid.address())
+            });
+            let child = tasks::a_child_of(std::process::id() as i32).expect("a child");
+            os::kill(child, libc::SIGKILL).expect("kill the child");
+            faults.fill(tid.address(), 0);
+            forking.join().unwrap();
+        });
         assert!(!event.bit());
         line.say("done");
     });

@@ -52,6 +52,10 @@ pub const TESTS: &[Test] = &[
         each_page_of_a_process_is_asked_for,
     ),
     test(
+        "guarded::a_page_that_no_handler_is_asked_for_holds_up_nothing",
+        a_page_that_no_handler_is_asked_for_holds_up_nothing,
+    ),
+    test(
         "guarded::a_kill_ends_it_without_an_answer",
         a_kill_ends_it_without_an_answer,
     ),
@@ -337,6 +341,38 @@ fn each_page_of_a_process_is_asked_for() {
     guarded.child.line.hear("seen");
     top.disable(&event.name);
     guarded.child.kill();
+}
+
+/// Writing to it is guarded, and it is not there: the kernel brings it in without an answer.
+fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
+    let event = Event::new("st_guard_none u32 a");
+    let mut child = child::fork(|line| {
+        let faults = Userfault::new();
+        for word in ["set", "clear"] {
+            faults.guard(&event.page, Guard::Writes);
+            event
+                .page
+                .advise(libc::MADV_DONTNEED)
+                .expect("MADV_DONTNEED");
+            line.say("dropped");
+            wait::until("the kernel to bring the page in", || {
+                event.page.resident() == 1
+            });
+            assert_eq!(faults.next_fault(), None);
+            // The kernel has given back the lock that this takes.
+            drop(Mapping::new(4));
+            assert_eq!(event.bit(), word == "set");
+            line.say(word);
+        }
+    });
+    let top = Tracer::top();
+    child.line.hear("dropped");
+    top.enable(&event.name);
+    child.line.hear("set");
+    child.line.hear("dropped");
+    top.disable(&event.name);
+    child.line.hear("clear");
+    child.join();
 }
 
 fn a_kill_ends_it_without_an_answer() {

@@ -11,10 +11,11 @@ use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::swap::{Device, Swap};
 use crate::kit::tracefs::Tracer;
-use crate::kit::{os, tasks, wait};
+use crate::kit::wait::{self, SetOnDrop};
+use crate::kit::{machine, os, tasks};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ tests!("page_kinds":
     the_programs_own_data_is_written,
     a_page_past_the_end_of_its_file_waits_for_the_next_change,
     a_page_given_back_keeps_its_bit.swapping(),
+    pages_given_back_while_they_are_written_keep_their_bits.swapping(),
+    pages_given_back_while_they_are_registered_keep_their_bits.swapping(),
     a_page_of_a_device_is_brought_in_by_its_own_process.swapping(),
     a_page_of_a_device_is_brought_in_by_any_thread.swapping(),
     a_merged_page_is_copied.where_there_is("/sys/kernel/mm/ksm/run"),
@@ -250,6 +253,73 @@ fn a_page_given_back_keeps_its_bit() {
         top.disable(&event.name);
         event.wait_clear();
     }
+}
+
+const GIVEN_BACK: usize = 64;
+
+/// Calls `write`, which sets bit 3 of the first word of each page, while the kernel drops them: it has each locked for
+/// a moment, in which it may be marked as written to by nothing else. All bits come to be set.
+fn set_while_dropped(pages: &Mapping, round: usize, write: impl FnOnce()) {
+    // For the lists of pages that the kernel goes through.
+    fs::write("/proc/sys/vm/drop_caches", "1").expect("drop_caches");
+    // The kernel may drop them as long as nothing writes to them.
+    pages.advise(libc::MADV_FREE).unwrap();
+    let is_written = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Not always at the same time.
+            (0..round % 16 * 5000).for_each(|_| std::hint::spin_loop());
+            while !is_written.load(Ordering::Relaxed) {
+                pages.advise(libc::MADV_PAGEOUT).unwrap();
+            }
+        });
+        let _end = SetOnDrop(&is_written);
+        write();
+    });
+    let is_set = |page| pages.word(page * PAGE).load(Ordering::Relaxed) == 1 << 3;
+    wait::until("all bits to be set", || (0..GIVEN_BACK).all(is_set));
+}
+
+fn pages_given_back_while_they_are_written_keep_their_bits() {
+    let _swap = Swap::new();
+    let data = Data::open();
+    let pages = Mapping::kept(GIVEN_BACK);
+    for page in 0..GIVEN_BACK {
+        let address = pages.address() + (page * PAGE) as u64;
+        data.register_text("st_kind_given u32 a", address, 3)
+            .unwrap();
+    }
+    let top = Tracer::top();
+    for round in 0..machine::rounds(100) {
+        set_while_dropped(&pages, round, || top.enable("st_kind_given"));
+        top.disable("st_kind_given");
+        let is_clear = |page| pages.word(page * PAGE).load(Ordering::Relaxed) == 0;
+        wait::until("all bits to be clear", || (0..GIVEN_BACK).all(is_clear));
+    }
+}
+
+fn pages_given_back_while_they_are_registered_keep_their_bits() {
+    let _swap = Swap::new();
+    let event = Event::new("st_kind_taken u32 a");
+    let text = format!("{} u32 a", event.name);
+    let pages = Mapping::kept(GIVEN_BACK);
+    let address = |page: usize| pages.address() + (page * PAGE) as u64;
+    let top = Tracer::top();
+    top.enable(&event.name);
+    for round in 0..machine::rounds(100) {
+        // It is there, and written to.
+        (0..GIVEN_BACK).for_each(|page| pages.put(page * PAGE, &[0]));
+        set_while_dropped(&pages, round, || {
+            for page in 0..GIVEN_BACK {
+                let index = event.data.register_text(&text, address(page), 3);
+                assert_eq!(index, Ok(event.index));
+            }
+        });
+        for page in 0..GIVEN_BACK {
+            assert_eq!(event.data.unregister_bit(address(page), 3), Ok(()));
+        }
+    }
+    top.disable(&event.name);
 }
 
 /// What serves a device may be anything, also where its node lies in a file system that is in memory: so no

@@ -3,14 +3,17 @@
 //! The enable bit on memory of all sorts, there and not there.
 
 use crate::harness::tests;
-use crate::kit::abi::Data;
-use crate::kit::event::Event;
+use crate::kit::abi::{Data, Register};
+use crate::kit::event::{is_due, Event};
+use crate::kit::fuse::{self, Request, Server};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
-use crate::kit::os;
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::Tracer;
 use crate::kit::wait::{self, SetOnDrop};
+use crate::kit::{os, tasks};
+use std::ffi::CString;
 use std::os::unix::fs::FileExt;
+use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,6 +32,7 @@ tests!("pages":
     an_unmapped_page_stalls_no_other_and_waits_for_the_next_change,
     a_shared_page_is_seen_by_all_its_mappings,
     unregistering_clears_a_dropped_page_of_a_file,
+    a_worker_does_not_wait_for_a_disk.swapping().unless(swap::lacks_a_disk).where_there_is(fuse::SIGN),
 );
 
 /// Longer than a toggle may take. It is nothing that waits for a page, or it would be for ever.
@@ -210,6 +214,7 @@ fn a_page_that_may_not_be_written_waits_for_the_next_change() {
     let top = Tracer::top();
     event.page.protect(READ);
     enable_promptly(&top, &event.name);
+    wait::until("the bit to be given up", || !is_due(process::id() as i32));
     event.page.protect(READ_WRITE);
     top.disable(&event.name);
     top.enable(&event.name);
@@ -289,20 +294,55 @@ fn a_shared_page_is_seen_by_all_its_mappings() {
 }
 
 fn unregistering_clears_a_dropped_page_of_a_file() {
+    const TEXT: &str = "st_page_unreg u32 a";
     let file = os::memory_file(PAGE as u64);
     let data = Data::open();
     let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
-    data.register_text("st_page_unreg u32 a", page.address(), 0)
-        .unwrap();
+    let text = CString::new(TEXT).unwrap();
     let top = Tracer::top();
-    top.enable("st_page_unreg");
-    wait::until("the bit", || page.word(0).load(Ordering::Relaxed) == 1);
-    page.advise(libc::MADV_DONTNEED).unwrap();
-    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
-    assert_eq!(
-        page.word(0).load(Ordering::Relaxed),
-        0,
-        "cleared when the call returns"
-    );
-    top.disable("st_page_unreg");
+    for (bit, size) in [(0, 4), (31, 4), (40, 8)] {
+        let request = Register {
+            enable_bit: bit,
+            enable_size: size,
+            ..Register::new(page.address(), text.as_ptr() as u64)
+        };
+        data.register(&request).unwrap();
+        top.enable("st_page_unreg");
+        wait::until("the bit", || {
+            page.long(0).load(Ordering::Relaxed) == 1 << bit
+        });
+        page.advise(libc::MADV_DONTNEED).unwrap();
+        assert_eq!(data.unregister_bit(page.address(), bit), Ok(()));
+        assert_eq!(
+            page.long(0).load(Ordering::Relaxed),
+            0,
+            "cleared when the call returns"
+        );
+        top.disable("st_page_unreg");
+    }
+}
+
+/// What reads the page for the process may take as long as it likes.
+fn a_worker_does_not_wait_for_a_disk() {
+    let mut server = Server::start(1, 16 << 20);
+    let _swap = Swap::on_a_file(&fuse::path(0));
+    let event = Event::new("st_page_stuck u32 a");
+    let page = PageOnDisk::new(&event.page, &event.name);
+    // Zeros are not put anywhere.
+    event.page.put(8, b"contents");
+    let top = Tracer::top();
+    for _ in 0..2 {
+        page.put_out();
+        server.drop_pages();
+        server.hold(Request::Read);
+        enable_promptly(&top, &event.name);
+        server.wait_held(1);
+        wait::until("no worker of the module to wait in a fault", || {
+            tasks::workers_in_faults("user_events").is_empty()
+        });
+        server.release();
+        event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
 }

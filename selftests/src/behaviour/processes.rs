@@ -26,6 +26,7 @@ tests!("processes":
     one_process_ending_leaves_the_others_alone,
     toggling_while_processes_come_and_go,
     those_that_are_looked_at_again_leave_nothing.limit(300),
+    a_child_keeps_nothing_of_a_parent_that_ended.limit(300),
 );
 
 /// In a child: registers, closes the file, says so, and waits for the word to end.
@@ -244,4 +245,32 @@ fn those_that_are_looked_at_again_leave_nothing() {
     });
     top.disable(EVENT);
     event.wait_clear();
+}
+
+/// Each process of a line forks the next one, and ends: the registration is one that all of them had.
+fn a_child_keeps_nothing_of_a_parent_that_ended() {
+    let process = child::fork(|_| {
+        os::adopt_orphans();
+        os::forget_children();
+        let mut first = child::fork(|line| {
+            let _event = Event::new("st_proc_line u32 a");
+            line.say("registered");
+            while line.listen() == "fork" {
+                if os::fork().expect("fork") != 0 {
+                    os::exit_now(0);
+                }
+                line.say("forked");
+            }
+        });
+        first.line.hear("registered");
+        grows_by_nothing(10, machine::rounds(60), |_| {
+            first.line.say("fork");
+            first.line.hear("forked");
+        });
+        first.line.say("end");
+        // It ended long ago, and was waited for by the kernel.
+        std::mem::forget(first);
+        wait_gone("st_proc_line");
+    });
+    process.join();
 }

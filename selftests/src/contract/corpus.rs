@@ -287,21 +287,52 @@ fn has_long_size(text: &str) -> bool {
     })
 }
 
+/// Is this how C differs by what is found? It takes what the contract refuses, but for sizes, of which it refuses some
+/// with another errno, and for what is printed, which is all that may differ of what both take. White space parts a
+/// description otherwise.
+fn is_how_c_differs(c: &Outcome, contract: &Outcome, found: &BTreeSet<&'static str>) -> bool {
+    let fields = |shown: &str| shown.split("\n\nprint fmt").next().map(String::from);
+    match (c, contract) {
+        _ if found.contains("white space") => true,
+        (Taken(shown), Taken(should)) => {
+            let (shown, should) = (fields(shown), fields(should));
+            let fit = shown
+                .zip(should)
+                .is_some_and(|(shown, should)| fits(&should, &shown));
+            found.contains("print") && fit
+        }
+        (Taken(_), Refused(_)) => found.iter().any(|name| *name != "print"),
+        (Refused(_), Refused(_)) => found.contains("size"),
+        (Refused(_), Taken(_)) => false,
+    }
+}
+
+/// A description, the same of a plain name, and each of its fields alone: what one part of it differs by is no excuse
+/// for the others.
+fn with_parts(text: &str) -> Vec<String> {
+    let (_, fields) = text.split_once(' ').unwrap_or_default();
+    let mut parts = vec![text.to_string(), format!("plain {fields}")];
+    parts.extend(fields.split(';').map(|field| format!("plain {field}")));
+    parts
+}
+
 /// That the model and C differ only by what has a name, and by each of these, needs no kernel.
 fn differences_have_names() {
     let (mut nameless, mut seen) = (Vec::new(), BTreeSet::new());
-    for text in corpus() {
+    for text in corpus().iter().flat_map(|text| with_parts(text)) {
         let (c, contract) = (in_c(&text), in_contract(&text));
         let found = differences(&text);
         if agree(&c, &contract) {
             continue;
         }
-        if found.is_empty() {
-            nameless.push((text, c, contract));
+        if !is_how_c_differs(&c, &contract, &found) {
+            nameless.push((text, c, contract, found.clone()));
         }
         seen.extend(found);
     }
-    assert!(nameless.is_empty(), "{nameless:#?}");
+    let count = nameless.len();
+    nameless.truncate(5);
+    assert!(nameless.is_empty(), "{count}: {nameless:#?}");
     for (name, about) in DIFFERENCES {
         assert!(seen.remove(name), "none differs by {name}: {about}");
     }

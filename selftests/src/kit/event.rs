@@ -84,12 +84,24 @@ pub fn use_in_child(name: &str) {
     user.join();
 }
 
-/// Is a bit of a process listed as still to be written?
-pub fn is_due(pid: i32) -> bool {
+/// The lines about the bits of a process.
+fn listed(pid: i32) -> Vec<String> {
     let pid = pid.to_string();
     let text = std::fs::read_to_string(REGISTRATIONS).expect("read the listing");
-    let is_due = |line: &str| line.split(' ').nth(1) == Some(&pid) && line.ends_with(" repair");
-    text.lines().any(is_due)
+    let lines = text
+        .lines()
+        .filter(|line| line.split(' ').nth(1) == Some(&pid));
+    lines.map(String::from).collect()
+}
+
+/// Is a bit of a process listed?
+pub fn is_listed(pid: i32) -> bool {
+    !listed(pid).is_empty()
+}
+
+/// Is a bit of a process listed as still to be written?
+pub fn is_due(pid: i32) -> bool {
+    listed(pid).iter().any(|line| line.ends_with(" repair"))
 }
 
 /// Waits until no event of this name is left.

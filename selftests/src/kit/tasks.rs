@@ -183,6 +183,18 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
     state.chars().next()
 }
 
+/// A child that a process has, also one that has not run yet.
+pub fn a_child_of(parent: i32) -> Option<i32> {
+    let processes = std::fs::read_dir("/proc").expect("/proc");
+    let names = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut pids = names.filter_map(|name| name.parse::<i32>().ok());
+    pids.find(|pid| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = text.rsplit_once(") ").map(|(_, rest)| rest);
+        after_name.and_then(|rest| rest.split(' ').nth(1)) == Some(&parent.to_string())
+    })
+}
+
 /// The kernel's workers that may be in a page fault for a queue of this name, by their process ids.
 pub fn workers_in_faults(queue: &str) -> Vec<i32> {
     let read = |pid: i32, file: &str| {
