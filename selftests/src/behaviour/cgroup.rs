@@ -10,12 +10,15 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::machine;
-use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::swap::Device;
 use crate::kit::tracefs::Tracer;
 use crate::kit::{os, tasks, wait};
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::sync::atomic::Ordering;
+use std::fs::{self, File};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 tests!("cgroup":
     registrations_are_charged.where_there_is(SIGN),
@@ -24,6 +27,7 @@ tests!("cgroup":
     a_set_that_is_copied_is_charged_to_the_process_that_changes_it.where_there_is(SIGN),
     what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
     registering_without_end_harms_no_other.where_there_is(SIGN),
+    what_is_added_to_threads_is_charged_to_their_process.where_there_is(SIGN).swapping(),
     a_bit_without_a_page_is_written_when_there_is_memory.where_there_is(SIGN),
     a_caller_is_told_that_a_page_takes_memory.where_there_is(SIGN),
 );
@@ -403,4 +407,58 @@ fn a_caller_is_told_that_a_page_takes_memory() {
         assert!(register(page).is_ok());
     });
     child.join();
+}
+
+/// What takes a bit to the threads of a process, as its page is of a device, which none of the kernel's workers asks for. They
+/// sleep, so it stays. The worker that adds it belongs to no group.
+fn what_is_added_to_threads_is_charged_to_their_process() {
+    const THREADS: usize = 300;
+    const TEXT: &str = "st_cgroup_threads u32 a";
+    // No less than that each.
+    const BYTES: i64 = 32;
+    let device = Device::new();
+    let event = Event::new(TEXT);
+    let before = cgroup::dying();
+    let group = Cgroup::new("st_cgroup_threads");
+    let mut child = child::fork(|line| {
+        group.enter();
+        let file = File::options().read(true).write(true).open(device.path());
+        let page = Mapping::of_file(&file.unwrap(), 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+        let data = Data::open();
+        data.register_text(TEXT, page.address(), 0).unwrap();
+        let is_over = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| os::wait_while(&is_over, 0));
+            }
+            page.advise(libc::MADV_DONTNEED).unwrap();
+            line.say("sleeping");
+            line.hear("end");
+            is_over.store(1, Ordering::Relaxed);
+            os::wake_all(&is_over);
+        });
+    });
+    child.line.hear("sleeping");
+    wait::until("all of its threads to sleep", || {
+        let threads = fs::read_dir(format!("/proc/{}/task", child.pid)).unwrap();
+        threads.count() == THREADS + 1
+    });
+    let slab = group.slab();
+    let top = Tracer::top();
+    top.enable(&event.name);
+    let mut grown = 0;
+    let is_charged = wait::comes(|| {
+        grown = group.slab() - slab;
+        grown >= THREADS as i64 * BYTES
+    });
+    assert!(is_charged, "charged with {grown} bytes more");
+    top.disable(&event.name);
+    child.line.say("end");
+    child.join();
+    drop(group);
+    // Pages of files, too, belong to the group as long as they are there.
+    wait::until("nothing to hold the group", || {
+        machine::drop_caches();
+        cgroup::dying() <= before
+    });
 }

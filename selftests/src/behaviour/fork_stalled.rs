@@ -10,6 +10,7 @@ use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::swap::{put_out, Swap};
 use crate::kit::tracefs::Tracer;
 use crate::kit::userfault::{Guard, Userfault, SIGN};
 use crate::kit::{os, tasks, wait};
@@ -31,12 +32,20 @@ pub const TESTS: &[Test] = &[
         a_change_meanwhile_of_another_bit_is_in_the_child,
     ),
     test(
+        "fork_stalled::a_change_of_a_page_of_its_own_is_in_the_child",
+        a_change_of_a_page_of_its_own_is_in_the_child,
+    ),
+    test(
         "fork_stalled::a_change_before_another_task_forks_is_in_the_child",
         a_change_before_another_task_forks_is_in_the_child,
     ),
     test(
         "fork_stalled::what_is_unregistered_meanwhile_is_clear_in_the_child",
         what_is_unregistered_meanwhile_is_clear_in_the_child,
+    ),
+    test(
+        "fork_stalled::what_is_unregistered_with_many_others_is_clear_in_the_child",
+        what_is_unregistered_with_many_others_is_clear_in_the_child,
     ),
     test(
         "fork_stalled::what_is_registered_meanwhile_is_the_childs_too_or_clear",
@@ -67,6 +76,10 @@ pub const TESTS: &[Test] = &[
         a_child_that_has_not_looked_clears_what_was_unregistered_twice,
     ),
     test(
+        "fork_stalled::a_child_that_has_not_looked_clears_what_went_before_many_others",
+        a_child_that_has_not_looked_clears_what_went_before_many_others,
+    ),
+    test(
         "fork_stalled::a_child_that_is_late_keeps_what_the_program_stored_in_between",
         a_child_that_is_late_keeps_what_the_program_stored_in_between,
     ),
@@ -86,6 +99,15 @@ pub const TESTS: &[Test] = &[
         "fork_stalled::a_child_that_was_killed_has_looked_for_no_other",
         a_child_that_was_killed_has_looked_for_no_other,
     ),
+    test(
+        "fork_stalled::a_repair_meanwhile_is_in_the_child",
+        a_repair_meanwhile_is_in_the_child,
+    ),
+    test(
+        "fork_stalled::a_change_of_a_page_that_is_swapped_out_is_in_the_child",
+        a_change_of_a_page_that_is_swapped_out_is_in_the_child,
+    )
+    .swapping(),
 ];
 
 /// What a child, forked by a thread of another process, exits with.
@@ -214,6 +236,27 @@ fn a_change_meanwhile_of_another_bit_is_in_the_child() {
     }
 }
 
+/// The page is the process's own since the fork, so that its bit is written at once.
+fn a_change_of_a_page_of_its_own_is_in_the_child() {
+    let event = Event::new("st_stalled_at_once u32 a");
+    let top = Tracer::top();
+    let touch = || event.page.word(64).store(1, Ordering::Relaxed);
+    for _ in 0..2 {
+        let enable = || {
+            touch();
+            top.enable(&event.name);
+            event.wait_set();
+        };
+        let disable = || {
+            touch();
+            top.disable(&event.name);
+            event.wait_clear();
+        };
+        stall(enable, &is_clear, &is_set, &event);
+        stall(disable, &is_set, &is_clear, &event);
+    }
+}
+
 /// What one task has in the copy that it makes says nothing of the copy that another made before.
 fn a_change_before_another_task_forks_is_in_the_child() {
     let event = Event::new("st_stalled_tasks u32 a");
@@ -241,6 +284,49 @@ fn what_is_unregistered_meanwhile_is_clear_in_the_child() {
     event.wait_set();
     let unregister = || assert_eq!(event.unregister(), Ok(()));
     stall(unregister, &is_set, &is_given_up, &event);
+    top.disable(&event.name);
+}
+
+/// More than a process keeps note of without looking whether a fork needs them.
+const MANY: usize = 100;
+
+/// Has a process register a bit in each of many words. Returns where.
+fn register_many(event: &Event) -> Mapping {
+    let words = Mapping::kept(1);
+    for word in 0..MANY as u64 {
+        let text = format!("{} u32 a", event.name);
+        let index = event
+            .data
+            .register_text(&text, words.address() + 4 * word, 0);
+        assert_eq!(index, Ok(event.index));
+    }
+    words
+}
+
+fn unregister_many(event: &Event, words: &Mapping) {
+    for word in 0..MANY as u64 {
+        let result = event.data.unregister_bit(words.address() + 4 * word, 0);
+        assert_eq!(result, Ok(()));
+    }
+}
+
+fn what_is_unregistered_with_many_others_is_clear_in_the_child() {
+    let event = Event::new("st_stalled_many u32 a");
+    let words = register_many(&event);
+    let top = Tracer::top();
+    top.enable(&event.name);
+    event.wait_set();
+    let are = |value| (0..MANY).all(|word| words.word(4 * word).load(Ordering::Relaxed) == value);
+    wait::until("all bits to be set", || are(1));
+    let unregister = || {
+        assert_eq!(event.unregister(), Ok(()));
+        unregister_many(&event, &words);
+    };
+    let all_are_given_up = |event: &Event| match are(0) {
+        true => is_given_up(event),
+        false => BIT_IS_SET,
+    };
+    stall(unregister, &is_set, &all_are_given_up, &event);
     top.disable(&event.name);
 }
 
@@ -513,6 +599,39 @@ fn a_child_that_has_not_looked_clears_what_was_unregistered_twice() {
     });
 }
 
+/// Its parent was told of it before these.
+fn a_child_that_has_not_looked_clears_what_went_before_many_others() {
+    with_enabled("st_stalled_before", |event| {
+        let words = register_many(event);
+        let faults = Userfault::new();
+        let (pidfd, tid) = (Mapping::kept(1), Mapping::kept(1));
+        faults.guard(&pidfd, Guard::Missing);
+        faults.guard(&tid, Guard::Missing);
+        thread::scope(|scope| {
+            let forking = scope.spawn(|| {
+                let pid = tasks::clone_to_both(pidfd.address(), tid.address()).unwrap();
+                if pid == 0 {
+                    os::exit_now(is_given_up(event));
+                }
+                assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            });
+            let wait_for = |page: &Mapping| {
+                wait::until("the fork to be stalled", || {
+                    assert!(!forking.is_finished(), "the fork is not stalled");
+                    faults.next_fault() == Some(page.address())
+                });
+            };
+            wait_for(&pidfd);
+            assert_eq!(event.unregister(), Ok(()));
+            faults.fill(pidfd.address(), 0);
+            wait_for(&tid);
+            unregister_many(event, &words);
+            faults.fill(tid.address(), 0);
+            forking.join().unwrap();
+        });
+    });
+}
+
 /// Forked while the word is the program's, and stalled when its parent has been told of: what is done with the
 /// word after that is no matter of the child's.
 fn a_child_that_is_late_keeps_what_the_program_stored_in_between() {
@@ -568,16 +687,20 @@ fn a_word_that_is_shared_is_the_parents_in_any_child() {
     });
 }
 
-/// More than the kernel is asked for at once: all of their children clear the bit, and later ones do not.
+/// A few, and more than the kernel is asked for at once: all of their children clear the bit, and later ones do not.
 fn very_many_forks_at_once_are_over_some_time() {
-    const FORKS: usize = 40;
+    many_forks_are_over(3);
+    many_forks_are_over(40);
+}
+
+fn many_forks_are_over(forks: usize) {
     with_enabled("st_stalled_crowd", |event| {
         let faults = Userfault::new();
-        let pidfds = Mapping::kept(FORKS);
+        let pidfds = Mapping::kept(forks);
         faults.guard(&pidfds, Guard::Missing);
         let page = |fork| pidfds.address() + (fork * PAGE) as u64;
         thread::scope(|scope| {
-            for fork in 0..FORKS {
+            for fork in 0..forks {
                 scope.spawn(move || {
                     let pid = tasks::clone_to(libc::CLONE_PIDFD, page(fork)).unwrap();
                     if pid == 0 {
@@ -588,7 +711,7 @@ fn very_many_forks_at_once_are_over_some_time() {
                 wait::until("a fork to be stalled", || faults.next_fault().is_some());
             }
             assert_eq!(event.unregister(), Ok(()));
-            (0..FORKS).for_each(|fork| faults.fill(page(fork), 0));
+            (0..forks).for_each(|fork| faults.fill(page(fork), 0));
         });
         // The first fork after them finds that they are over.
         fork_right(is_given_up, event);
@@ -623,10 +746,10 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
     top.disable(&event.name);
 }
 
-/// A child that is killed before it runs does not look at its bits, which still differ from what they are to be. The next
-/// one of the same task has to, though nothing changed between the two.
-fn a_child_that_was_killed_has_looked_for_no_other() {
-    let event = Event::new("st_stalled_killed u32 a");
+/// Runs a process whose event is switched while its page, which is guarded, keeps it from being written. A thread forks a
+/// child, which is killed before it runs, so that it does not look at its bits; and then does `then`.
+fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
+    let event = Event::new(&format!("{name} u32 a"));
     let top = Tracer::top();
     let mut process = child::fork(|line| {
         have_own_set(&event);
@@ -643,7 +766,7 @@ fn a_child_that_was_killed_has_looked_for_no_other() {
                     os::exit_now(RIGHT);
                 }
                 assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
-                fork_right(is_set, &event);
+                then(&event, &faults);
             });
             wait::until("the fork to be stalled", || {
                 assert!(!forking.is_finished(), "the fork is not stalled");
@@ -654,11 +777,70 @@ fn a_child_that_was_killed_has_looked_for_no_other() {
             faults.fill(tid.address(), 0);
             forking.join().unwrap();
         });
-        assert!(!event.bit());
         line.say("done");
     });
     process.line.hear("guarded");
     top.enable(&event.name);
+    done(process);
+    top.disable(&event.name);
+}
+
+/// Its bits still differ from what they are to be: the next one of the same task has to look, though nothing changed
+/// between the two.
+fn a_child_that_was_killed_has_looked_for_no_other() {
+    with_one_killed("st_stalled_killed", |event, _| {
+        fork_right(is_set, event);
+        assert!(!event.bit());
+    });
+}
+
+/// What is written late changes what a child has copied before, as a change of the event does.
+fn a_repair_meanwhile_is_in_the_child() {
+    with_one_killed("st_stalled_repaired", |event, faults| {
+        let other = Userfault::new();
+        let pidfd = Mapping::kept(1);
+        other.guard(&pidfd, Guard::Missing);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                wait::until("the fork to be stalled", || other.next_fault().is_some());
+                faults.allow_writes(event.page.address());
+                event.wait_set();
+                other.fill(pidfd.address(), 0);
+            });
+            let pid = tasks::clone_to(libc::CLONE_PIDFD, pidfd.address()).unwrap();
+            if pid == 0 {
+                os::exit_now(is_set(event));
+            }
+            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+        });
+    });
+}
+
+/// The child's copy of it is on the swap, too, and has the bit as it was.
+fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
+    let _swap = Swap::new();
+    let event = Event::new("st_stalled_swapped u32 a");
+    event.page.put(8, b"contents");
+    let top = Tracer::top();
+    let process = child::fork(|line| {
+        have_own_set(&event);
+        event.page.put(8, b"contents");
+        let fork = |address| {
+            fork_right(is_clear, &event);
+            put_out(&event.page);
+            let pid = tasks::clone_to(libc::CLONE_PIDFD, address).unwrap();
+            if pid == 0 {
+                os::exit_now(is_set(&event));
+            }
+            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+        };
+        let enable = || {
+            top.enable(&event.name);
+            event.wait_set();
+        };
+        stall_thread(fork, enable, answer, || ());
+        line.say("done");
+    });
     done(process);
     top.disable(&event.name);
 }

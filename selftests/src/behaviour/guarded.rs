@@ -296,16 +296,20 @@ fn other_bits_of_the_process_are_written_meanwhile() {
     children.into_iter().for_each(Child::kill);
 }
 
-/// Though the first of them never comes.
+/// Though the first of them never comes: of a few, and of more than are noted one by one.
 fn each_page_of_a_process_is_asked_for() {
-    const TEXT: &str = "st_guard_pages u32 a";
-    const PAGES: usize = 3;
-    let event = Event::new(TEXT);
+    each_is_asked_for::<3>("st_guard_pages");
+    each_is_asked_for::<6>("st_guard_more_pages");
+}
+
+fn each_is_asked_for<const PAGES: usize>(name: &str) {
+    let text = &format!("{name} u32 a");
+    let event = Event::new(text);
     let child = child::fork(|line| {
         let (data, pages) = (Data::open(), Mapping::new(PAGES));
         for page in 0..PAGES {
             let address = pages.address() + (page * PAGE) as u64;
-            data.register_text(TEXT, address, 0).expect("register");
+            data.register_text(text, address, 0).expect("register");
         }
         let faults = Userfault::new();
         faults.guard(&pages, Guard::Missing);

@@ -3,12 +3,14 @@
 //! `user_events_status` with thousands of events, while others come and go.
 
 use crate::harness::tests;
-use crate::kit::abi::{Data, MULTI_FORMAT, PROFILE, STATUS};
+use crate::kit::abi::{Data, MULTI_FORMAT, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::child::{self, Line};
 use crate::kit::dynamic;
+use crate::kit::machine;
 use crate::kit::memory::Mapping;
 use crate::kit::status::Status;
 use crate::kit::tracefs::Tracer;
+use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -21,6 +23,7 @@ tests!("listing":
     each_stable_event_once_while_others_come_and_go.limit(300),
     what_goes_between_two_reads_tears_nothing,
     can_be_read_from_anywhere,
+    a_reader_leaves_nothing.limit(300),
 );
 
 /// Far more than a page of text, or ten.
@@ -256,4 +259,17 @@ fn can_be_read_from_anywhere() {
     assert!(again == whole);
     assert!(file.seek(SeekFrom::Current(-1_000_000)).is_err());
     top.disable(&used);
+}
+
+/// Whether it has read to the end, or not at all.
+fn a_reader_leaves_nothing() {
+    let _events = keep(100, |i| format!("st_list_left{i}"));
+    grows_by_nothing(10, machine::rounds(100), |round| {
+        for path in [STATUS, PROFILE, REGISTRATIONS] {
+            let mut file = File::open(path).expect(path);
+            let length = [0, 100, 1 << 20][round % 3];
+            let mut text = vec![0; length];
+            file.read(&mut text).expect(path);
+        }
+    });
 }

@@ -267,10 +267,14 @@ fn set_while_dropped(pages: &Mapping, round: usize, write: impl FnOnce()) {
     let is_written = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Not always at the same time.
-            (0..round % 16 * 5000).for_each(|_| std::hint::spin_loop());
-            while !is_written.load(Ordering::Relaxed) {
-                pages.advise(libc::MADV_PAGEOUT).unwrap();
+            // From the first write on, not always from the same page on.
+            let is_to_wait = || !is_written.load(Ordering::Relaxed);
+            while is_to_wait() && pages.word(0).load(Ordering::Relaxed) == 0 {}
+            let from = (1 + round % 4 * 4) * PAGE;
+            while is_to_wait() {
+                pages
+                    .advise_part(from, GIVEN_BACK * PAGE - from, libc::MADV_PAGEOUT)
+                    .unwrap();
             }
         });
         let _end = SetOnDrop(&is_written);
@@ -290,7 +294,7 @@ fn pages_given_back_while_they_are_written_keep_their_bits() {
             .unwrap();
     }
     let top = Tracer::top();
-    for round in 0..machine::rounds(100) {
+    for round in 0..machine::rounds(60) {
         set_while_dropped(&pages, round, || top.enable("st_kind_given"));
         top.disable("st_kind_given");
         let is_clear = |page| pages.word(page * PAGE).load(Ordering::Relaxed) == 0;
@@ -306,7 +310,7 @@ fn pages_given_back_while_they_are_registered_keep_their_bits() {
     let address = |page: usize| pages.address() + (page * PAGE) as u64;
     let top = Tracer::top();
     top.enable(&event.name);
-    for round in 0..machine::rounds(100) {
+    for round in 0..machine::rounds(60) {
         // It is there, and written to.
         (0..GIVEN_BACK).for_each(|page| pages.put(page * PAGE, &[0]));
         set_while_dropped(&pages, round, || {

@@ -11,7 +11,6 @@ use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::Tracer;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{os, tasks};
-use std::ffi::CString;
 use std::os::unix::fs::FileExt;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,25 +116,32 @@ fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
 }
 
 fn a_dropped_page_of_a_file_is_faulted_in() {
-    let file = os::memory_file(PAGE as u64);
-    let data = Data::open();
-    let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
-    data.register_text("st_page_file u32 a", page.address(), 3)
-        .unwrap();
-    let top = Tracer::top();
-    let seen = || {
-        let mut bytes = [0; 4];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        u32::from_ne_bytes(bytes)
-    };
-    for _ in 0..5 {
-        page.advise(libc::MADV_DONTNEED).unwrap();
-        enable_promptly(&top, "st_page_file");
-        // Seen through the file: the mapping is left alone.
-        wait::until("the bit in the file", || seen() == 1 << 3);
-        page.advise(libc::MADV_DONTNEED).unwrap();
-        top.disable("st_page_file");
-        wait::until("the bit in the file to be cleared", || seen() == 0);
+    for (bit, size) in [(3, 4), (40, 8)] {
+        let file = os::memory_file(PAGE as u64);
+        let data = Data::open();
+        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+        let request = Register {
+            enable_bit: bit,
+            enable_size: size,
+            ..Register::new(page.address(), c"st_page_file u32 a".as_ptr() as u64)
+        };
+        data.register(&request).unwrap();
+        let top = Tracer::top();
+        let seen = || {
+            let mut bytes = [0; 8];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            u64::from_ne_bytes(bytes)
+        };
+        for _ in 0..5 {
+            page.advise(libc::MADV_DONTNEED).unwrap();
+            enable_promptly(&top, "st_page_file");
+            // Seen through the file: the mapping is left alone.
+            wait::until("the bit in the file", || seen() == 1 << bit);
+            page.advise(libc::MADV_DONTNEED).unwrap();
+            top.disable("st_page_file");
+            wait::until("the bit in the file to be cleared", || seen() == 0);
+        }
+        assert_eq!(data.unregister_bit(page.address(), bit), Ok(()));
     }
 }
 
@@ -294,17 +300,15 @@ fn a_shared_page_is_seen_by_all_its_mappings() {
 }
 
 fn unregistering_clears_a_dropped_page_of_a_file() {
-    const TEXT: &str = "st_page_unreg u32 a";
     let file = os::memory_file(PAGE as u64);
     let data = Data::open();
     let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
-    let text = CString::new(TEXT).unwrap();
     let top = Tracer::top();
     for (bit, size) in [(0, 4), (31, 4), (40, 8)] {
         let request = Register {
             enable_bit: bit,
             enable_size: size,
-            ..Register::new(page.address(), text.as_ptr() as u64)
+            ..Register::new(page.address(), c"st_page_unreg u32 a".as_ptr() as u64)
         };
         data.register(&request).unwrap();
         top.enable("st_page_unreg");

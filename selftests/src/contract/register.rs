@@ -148,6 +148,16 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("every_bit_of_8_bytes_is_taken", (8, &[8, 4080])),
             ],
         ),
+        WORD.scenarios(&[
+            (
+                "a_word_of_the_caller_with_a_bit_too_many_is_efault",
+                word_with_a_bit_too_many,
+            ),
+            (
+                "a_word_before_one_that_is_registered_is_taken",
+                word_before_one_that_is_registered,
+            ),
+        ]),
         POINTER.all(
             argument_at,
             Err(Errno::EFAULT),
@@ -318,6 +328,29 @@ fn word_at((enable_size, enable_addr): (u8, u64), want: Result<u32>) {
         ..valid.request()
     };
     register(&valid, &request, want);
+}
+
+/// No address of user space, though what is left of it without that bit is one.
+fn word_with_a_bit_too_many() {
+    for bit in 59..63 {
+        let valid = ValidRequest::new(TEXT);
+        let request = Register {
+            enable_addr: valid.request().enable_addr | 1 << bit,
+            ..valid.request()
+        };
+        register(&valid, &request, Err(Errno::EFAULT));
+    }
+}
+
+fn word_before_one_that_is_registered() {
+    let valid = ValidRequest::new(TEXT);
+    for offset in [64, 0] {
+        let request = Register {
+            enable_addr: valid.request().enable_addr + offset,
+            ..valid.request()
+        };
+        register(&valid, &request, Ok(0));
+    }
 }
 
 fn every_bit((enable_size, offsets): (u8, &[u64]), (): ()) {

@@ -37,6 +37,21 @@ pub fn be_spared() {
     fs::write("/proc/self/oom_score_adj", "-1000").expect("oom_score_adj");
 }
 
+/// How many groups were removed that something still holds.
+pub fn dying() -> i64 {
+    number_in(&root().join("cgroup.stat"), "nr_dying_descendants")
+}
+
+/// A line of a file that is a list of numbers.
+fn number_in(file: &Path, key: &str) -> i64 {
+    let text = fs::read_to_string(file).expect("a file of the cgroup");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    let value = line.unwrap_or_else(|| panic!("{key} in {}", file.display()));
+    value.parse().expect("a number")
+}
+
 /// A group that accounts memory; removed when dropped.
 pub struct Cgroup {
     dir: PathBuf,
@@ -87,12 +102,7 @@ impl Cgroup {
 
     /// A line of one of the group's files that are lists of numbers.
     pub fn number(&self, file: &str, key: &str) -> i64 {
-        let text = fs::read_to_string(self.dir.join(file)).expect("a file of the cgroup");
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-        let value = line.unwrap_or_else(|| panic!("{key} in {file}"));
-        value.parse().expect("a number")
+        number_in(&self.dir.join(file), key)
     }
 
     /// Bytes of small objects that the kernel has for the group's processes.

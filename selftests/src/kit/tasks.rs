@@ -197,24 +197,35 @@ pub fn a_child_of(parent: i32) -> Option<i32> {
 
 /// The kernel's workers that may be in a page fault for a queue of this name, by their process ids.
 pub fn workers_in_faults(queue: &str) -> Vec<i32> {
+    workers_in(queue, &[" handle_mm_fault+"])
+}
+
+/// Those that may wait for a lock that others may hold for reading, too, as that of an address space.
+pub fn workers_at_a_lock(queue: &str) -> Vec<i32> {
+    workers_in(queue, &[" rwsem_down_read_slowpath+", " rwbase_read_lock+"])
+}
+
+/// Those that may be in one of some functions.
+fn workers_in(queue: &str, functions: &[&str]) -> Vec<i32> {
     let read = |pid: i32, file: &str| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/{file}"));
         text.unwrap_or_default()
     };
-    let is_in_fault = |pid: &i32| {
+    let is_in_one = |pid: &i32| {
         let name = read(*pid, "comm");
         let (worker, at) = name.trim_end().split_once('+').unwrap_or_default();
         let is_at = worker.starts_with("kworker/") && at == queue;
         // Of one that runs just now nothing is shown.
-        let may_be_in_fault =
-            |stack: String| stack.is_empty() || stack.contains(" handle_mm_fault+");
-        is_at && may_be_in_fault(read(*pid, "stack"))
+        let may_be_in = |stack: String| {
+            stack.is_empty() || functions.iter().any(|function| stack.contains(function))
+        };
+        is_at && may_be_in(read(*pid, "stack"))
     };
     let processes = std::fs::read_dir("/proc").expect("/proc");
     let names = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names
         .filter_map(|name| name.parse().ok())
-        .filter(is_in_fault)
+        .filter(is_in_one)
         .collect()
 }
 

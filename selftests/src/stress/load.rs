@@ -45,6 +45,10 @@ pub const TESTS: &[Test] = &[
         not_while_registered,
     ),
     Test::of_loading(
+        "load::unloaded_when_no_bit_is_registered_any_more",
+        when_no_bit_is_registered,
+    ),
+    Test::of_loading(
         "load::not_unloaded_while_ftrace_is_attached",
         not_while_traced,
     ),
@@ -253,6 +257,23 @@ fn not_while_a_file_is_open() {
     user.join();
     module::unload_when_idle();
     nothing_is_left();
+}
+
+/// The process that had one lives on.
+fn when_no_bit_is_registered() {
+    module::load();
+    let mut child = child::fork(|line| {
+        let event = Event::new("st_load_no_more u32 a");
+        assert_eq!(event.unregister(), Ok(()));
+        let Event { data, .. } = event;
+        drop(data);
+        line.say("unregistered");
+        line.hear("end");
+    });
+    child.line.hear("unregistered");
+    module::unload_when_idle();
+    child.line.say("end");
+    child.join();
 }
 
 fn not_while_registered() {
