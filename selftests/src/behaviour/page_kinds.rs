@@ -31,6 +31,7 @@ tests!("page_kinds":
     pages_given_back_while_they_are_registered_keep_their_bits.swapping(),
     a_page_of_a_device_is_brought_in_by_its_own_process.swapping(),
     a_page_of_a_device_is_brought_in_by_any_thread.swapping(),
+    a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited.swapping(),
     a_merged_page_is_copied.where_there_is("/sys/kernel/mm/ksm/run"),
     the_latest_state_wins_on_a_page_that_comes_and_goes,
 );
@@ -260,8 +261,10 @@ const GIVEN_BACK: usize = 64;
 /// Calls `write`, which sets bit 3 of the first word of each page, while the kernel drops them: it has each locked for
 /// a moment, in which it may be marked as written to by nothing else. All bits come to be set.
 fn set_while_dropped(pages: &Mapping, round: usize, write: impl FnOnce()) {
-    // For the lists of pages that the kernel goes through.
-    fs::write("/proc/sys/vm/drop_caches", "1").expect("drop_caches");
+    // For the lists of pages that the kernel goes through. 4: no messages about it.
+    for value in ["4", "1"] {
+        fs::write("/proc/sys/vm/drop_caches", value).expect("drop_caches");
+    }
     // The kernel may drop them as long as nothing writes to them.
     pages.advise(libc::MADV_FREE).unwrap();
     let is_written = AtomicBool::new(false);
@@ -366,6 +369,47 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
         wait::until("the first thread to sleep", || {
             tasks::state(child.pid, child.pid) == Some('S')
         });
+        if on {
+            top.enable(&event.name);
+        } else {
+            top.disable(&event.name);
+        }
+        child.line.hear("seen");
+    }
+    child.join();
+}
+
+/// The process has its memory all the same.
+fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
+    let device = Device::new();
+    let event = Event::new("st_kind_first u32 a");
+    let mut child = child::fork(|line| {
+        let (_data, page) = register_on(&device, "st_kind_first u32 a");
+        let first = std::process::id() as i32;
+        let other = || {
+            wait::until("the first thread to exit", || {
+                tasks::state(first, first) == Some('Z')
+            });
+            for on in [true, false] {
+                page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+                line.say("dropped");
+                wait::until("this thread to bring the page in", || {
+                    page.swapped_or_present().1
+                });
+                let bit = page.word(0).load(Ordering::Relaxed) & 1 != 0;
+                assert_eq!(bit, on, "the bit");
+                line.say("seen");
+            }
+            os::exit_now(0);
+        };
+        thread::scope(|scope| {
+            scope.spawn(other);
+            tasks::exit_thread();
+        });
+    });
+    let top = Tracer::top();
+    for on in [true, false] {
+        child.line.hear("dropped");
         if on {
             top.enable(&event.name);
         } else {
