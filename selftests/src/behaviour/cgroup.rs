@@ -5,9 +5,9 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
 use crate::kit::cgroup::{self, Cgroup, SIGN};
-use crate::kit::child::{self, Line};
+use crate::kit::child::{self, Child, Line};
 use crate::kit::errno::Errno;
-use crate::kit::event::Event;
+use crate::kit::event::{is_due, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
@@ -420,41 +420,60 @@ fn what_is_added_to_threads_is_charged_to_their_process() {
     let event = Event::new(TEXT);
     let before = cgroup::dying();
     let group = Cgroup::new("st_cgroup_threads");
-    let mut child = child::fork(|line| {
-        group.enter();
-        let file = File::options().read(true).write(true).open(device.path());
-        let page = Mapping::of_file(&file.unwrap(), 1, READ_WRITE, libc::MAP_SHARED).unwrap();
-        let data = Data::open();
-        data.register_text(TEXT, page.address(), 0).unwrap();
-        let is_over = AtomicU32::new(0);
-        thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| os::wait_while(&is_over, 0));
+    let process = |group: Option<&Cgroup>| {
+        let mut child = child::fork(|line| {
+            if let Some(group) = group {
+                group.enter();
             }
-            page.advise(libc::MADV_DONTNEED).unwrap();
-            line.say("sleeping");
-            line.hear("end");
-            is_over.store(1, Ordering::Relaxed);
-            os::wake_all(&is_over);
+            let file = File::options().read(true).write(true).open(device.path());
+            let file = file.expect("open the device");
+            let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+            let data = Data::open();
+            data.register_text(TEXT, page.address(), 0).unwrap();
+            let is_over = AtomicU32::new(0);
+            thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| os::wait_while(&is_over, 0));
+                }
+                page.advise(libc::MADV_DONTNEED).unwrap();
+                line.say("sleeping");
+                line.hear("end");
+                is_over.store(1, Ordering::Relaxed);
+                os::wake_all(&is_over);
+            });
         });
-    });
-    child.line.hear("sleeping");
-    wait::until("all of its threads to sleep", || {
-        let threads = fs::read_dir(format!("/proc/{}/task", child.pid)).unwrap();
-        threads.count() == THREADS + 1
-    });
-    let slab = group.slab();
-    let top = Tracer::top();
-    top.enable(&event.name);
-    let mut grown = 0;
-    let is_charged = wait::comes(|| {
-        grown = group.slab() - slab;
-        grown >= THREADS as i64 * BYTES
-    });
-    assert!(is_charged, "charged with {grown} bytes more");
-    top.disable(&event.name);
-    child.line.say("end");
-    child.join();
+        child.line.hear("sleeping");
+        child
+    };
+    // What the group is charged with when the event is enabled; it is to be so much, or the process's bit only to be due.
+    let charge_by = |child: &Child, want: i64| {
+        let slab = group.slab();
+        let top = Tracer::top();
+        top.enable(&event.name);
+        wait::until("the bit to be due", || is_due(child.pid));
+        let mut grown = 0;
+        wait::comes(|| {
+            grown = group.slab() - slab;
+            grown >= want
+        });
+        top.disable(&event.name);
+        grown
+    };
+    let mut first = process(Some(&group));
+    let grown = charge_by(&first, THREADS as i64 * BYTES);
+    assert!(grown >= THREADS as i64 * BYTES, "{grown} bytes");
+    first.line.say("end");
+    first.join();
+
+    // Of no group: a worker that has just worked for one may work for it.
+    let mut second = process(None);
+    let grown = charge_by(&second, 0);
+    assert!(
+        grown < THREADS as i64 * BYTES / 4,
+        "{grown} bytes of another's"
+    );
+    second.line.say("end");
+    second.join();
     drop(group);
     // Pages of files, too, belong to the group as long as they are there.
     wait::until("nothing to hold the group", || {

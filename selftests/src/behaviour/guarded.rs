@@ -452,7 +452,7 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
 /// What is tried again after a short pause is, though all else that waits has a long one.
 fn a_long_pause_of_another_process_is_not_waited_for() {
     // The next pause is four times as long.
-    const LONG: Duration = Duration::from_millis(500);
+    const LONG: Duration = Duration::from_millis(1200);
     let _swap = Swap::on_a_disk();
     let name = "st_guard_pause";
     let event = Event::new(&format!("{name} u32 a"));

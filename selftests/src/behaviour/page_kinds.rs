@@ -297,7 +297,7 @@ fn pages_given_back_while_they_are_written_keep_their_bits() {
             .unwrap();
     }
     let top = Tracer::top();
-    for round in 0..machine::rounds(60) {
+    for round in 0..machine::rounds(10) {
         set_while_dropped(&pages, round, || top.enable("st_kind_given"));
         top.disable("st_kind_given");
         let is_clear = |page| pages.word(page * PAGE).load(Ordering::Relaxed) == 0;
@@ -313,7 +313,7 @@ fn pages_given_back_while_they_are_registered_keep_their_bits() {
     let address = |page: usize| pages.address() + (page * PAGE) as u64;
     let top = Tracer::top();
     top.enable(&event.name);
-    for round in 0..machine::rounds(60) {
+    for round in 0..machine::rounds(10) {
         // It is there, and written to.
         (0..GIVEN_BACK).for_each(|page| pages.put(page * PAGE, &[0]));
         set_while_dropped(&pages, round, || {

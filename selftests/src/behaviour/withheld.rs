@@ -360,6 +360,11 @@ impl Scene {
                 tasks::workers_in_faults("user_events").is_empty()
             });
         });
+        self.beside("nor for the lock of an address space", || {
+            wait::until("the end of their waits", || {
+                tasks::workers_at_a_lock("user_events").is_empty()
+            });
+        });
     }
 
     #[track_caller]
@@ -447,11 +452,6 @@ fn an_address_space_locked_beside_a_write_holds_up_itself_only() {
     let changing = scene.tell_thread("change");
     scene.wait_for(changing);
     scene.switch_on();
-    scene.beside("no worker of the module waits for that lock", || {
-        wait::until("the end of their waits", || {
-            tasks::workers_at_a_lock("user_events").is_empty()
-        });
-    });
     scene.others_carry_on();
     scene.release();
     scene.tell("join");
