@@ -16,7 +16,7 @@ use crate::kit::tracefs::Tracer;
 use crate::kit::{os, tasks, wait};
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 

@@ -5,12 +5,11 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
 use crate::kit::event::{is_due, Event};
-use crate::kit::fuse::{self, Request, Server};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::os;
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::Tracer;
 use crate::kit::wait::{self, SetOnDrop};
-use crate::kit::{os, tasks};
 use std::os::unix::fs::FileExt;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +30,6 @@ tests!("pages":
     an_unmapped_page_stalls_no_other_and_waits_for_the_next_change,
     a_shared_page_is_seen_by_all_its_mappings,
     unregistering_clears_a_dropped_page_of_a_file,
-    a_worker_does_not_wait_for_a_disk.swapping().unless(swap::lacks_a_disk).where_there_is(fuse::SIGN),
 );
 
 /// Longer than a toggle may take. It is nothing that waits for a page, or it would be for ever.
@@ -323,30 +321,5 @@ fn unregistering_clears_a_dropped_page_of_a_file() {
             "cleared when the call returns"
         );
         top.disable("st_page_unreg");
-    }
-}
-
-/// What reads the page for the process may take as long as it likes.
-fn a_worker_does_not_wait_for_a_disk() {
-    let mut server = Server::start(1, 16 << 20);
-    let _swap = Swap::on_a_file(&fuse::path(0));
-    let event = Event::new("st_page_stuck u32 a");
-    let page = PageOnDisk::new(&event.page, &event.name);
-    // Zeros are not put anywhere.
-    event.page.put(8, b"contents");
-    let top = Tracer::top();
-    for _ in 0..2 {
-        page.put_out();
-        server.drop_pages();
-        server.hold(Request::Read);
-        enable_promptly(&top, &event.name);
-        server.wait_held(1);
-        wait::until("no worker of the module to wait in a fault", || {
-            tasks::workers_in_faults("user_events").is_empty()
-        });
-        server.release();
-        event.wait_set();
-        top.disable(&event.name);
-        event.wait_clear();
     }
 }

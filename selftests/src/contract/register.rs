@@ -335,7 +335,7 @@ fn word_with_a_bit_too_many() {
     for bit in 59..63 {
         let valid = ValidRequest::new(TEXT);
         let request = Register {
-            enable_addr: valid.request().enable_addr | 1 << bit,
+            enable_addr: valid.request().enable_addr | (1 << bit),
             ..valid.request()
         };
         register(&valid, &request, Err(Errno::EFAULT));

@@ -62,7 +62,7 @@ pub struct Swap {
     path: String,
     /// Dropped in this order.
     _disk: Option<Loop>,
-    _device: Option<Device>,
+    _device: Device,
 }
 
 impl Swap {
@@ -78,20 +78,10 @@ impl Swap {
         Swap::on(device, Some(disk))
     }
 
-    /// Makes one that is in a file.
-    pub fn on_a_file(path: &str) -> Swap {
-        Swap::on_either(None, Some(Loop::of(path)))
-    }
-
     fn on(device: Device, disk: Option<Loop>) -> Swap {
-        Swap::on_either(Some(device), disk)
-    }
-
-    fn on_either(device: Option<Device>, disk: Option<Loop>) -> Swap {
-        let path = match (&disk, &device) {
-            (Some(disk), _) => disk.0.clone(),
-            (None, Some(device)) => device.path(),
-            (None, None) => panic!("a device or a disk"),
+        let path = match &disk {
+            Some(disk) => disk.0.clone(),
+            None => device.path(),
         };
         assert!(succeeds("mkswap", &[&path]), "mkswap {path}");
         assert!(succeeds("swapon", &[&path]), "swapon {path}");
