@@ -76,11 +76,7 @@ fn one_goes_with_pages_still_to_come() {
     let second = Second::processor();
     let data = Data::open();
     let pages = Mapping::kept(PAGES);
-    for page in 0..PAGES {
-        let address = pages.address() + (page * PAGE) as u64;
-        data.register_text("st_cpu_pages u32 a", address, 0)
-            .unwrap();
-    }
+    data.register_pages("st_cpu_pages u32 a", &pages, 0);
     let top = Tracer::top();
     for round in 0..2 * OFTEN {
         let on = round % 2 != 0;

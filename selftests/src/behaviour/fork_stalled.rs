@@ -134,31 +134,16 @@ fn have_own_set(event: &Event) {
 fn stall(meanwhile: impl Fn(), before: Look<'_>, check: Look<'_>, event: &Event) {
     let process = child::fork(|line| {
         have_own_set(event);
-        let faults = Userfault::new();
-        let pidfd = Mapping::kept(1);
-        faults.guard(&pidfd, Guard::Missing);
         let fork = |flags, address, check: Look<'_>| {
-            let pid = tasks::clone_to(flags, address).unwrap();
-            if pid == 0 {
-                os::exit_now(check(event));
-            }
-            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            let pid = clone_right(flags, address, check, event);
             wait::until("the child's registrations to go", || !is_listed(pid));
         };
-        thread::scope(|scope| {
-            let forking = scope.spawn(|| {
-                fork(0, 0, before);
-                fork(0, 0, before);
-                fork(libc::CLONE_PIDFD, pidfd.address(), check);
-            });
-            wait::until("the fork to be stalled", || {
-                assert!(!forking.is_finished(), "the fork is not stalled");
-                faults.next_fault().is_some()
-            });
-            meanwhile();
-            faults.fill(pidfd.address(), 0);
-            forking.join().unwrap();
-        });
+        let forks = |address| {
+            fork(0, 0, before);
+            fork(0, 0, before);
+            fork(libc::CLONE_PIDFD, address, check);
+        };
+        stall_thread(forks, meanwhile, answer, || ());
         line.say("done");
     });
     done(process);
@@ -193,21 +178,36 @@ fn is_given_up(event: &Event) -> i32 {
     }
 }
 
-fn a_change_meanwhile_is_in_the_child() {
-    let event = Event::new("st_stalled_change u32 a");
+/// Enables the event, and disables it, each while a fork is stalled, and waits until this process sees it by a look; `before`
+/// and `after` are called just before that, and with the look after it. The child sees it, too.
+fn is_in_the_child(
+    event: &Event,
+    [is_set, is_clear]: [Look<'_>; 2],
+    before: impl Fn(),
+    after: impl Fn(Look<'_>),
+) {
     let top = Tracer::top();
     for _ in 0..2 {
         let enable = || {
+            before();
             top.enable(&event.name);
-            event.wait_set();
+            wait::until("the bit to be set", || is_set(event) == RIGHT);
+            after(is_set);
         };
         let disable = || {
+            before();
             top.disable(&event.name);
-            event.wait_clear();
+            wait::until("the bit to be cleared", || is_clear(event) == RIGHT);
+            after(is_clear);
         };
-        stall(enable, &is_clear, &is_set, &event);
-        stall(disable, &is_set, &is_clear, &event);
+        stall(enable, is_clear, is_set, event);
+        stall(disable, is_set, is_clear, event);
     }
+}
+
+fn a_change_meanwhile_is_in_the_child() {
+    let event = Event::new("st_stalled_change u32 a");
+    is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
 }
 
 /// It is alone on its page, and not the first bit of its word.
@@ -221,60 +221,21 @@ fn a_change_meanwhile_of_another_bit_is_in_the_child() {
     let bit = || page.word(0).load(Ordering::Relaxed) & (1 << BIT) != 0;
     let is_set = |_: &Event| if bit() { RIGHT } else { BIT_IS_CLEAR };
     let is_clear = |_: &Event| if bit() { BIT_IS_SET } else { RIGHT };
-    let top = Tracer::top();
-    for _ in 0..2 {
-        let enable = || {
-            top.enable(&event.name);
-            wait::until("the bit to be set", bit);
-        };
-        let disable = || {
-            top.disable(&event.name);
-            wait::until("the bit to be cleared", || !bit());
-        };
-        stall(enable, &is_clear, &is_set, &event);
-        stall(disable, &is_set, &is_clear, &event);
-    }
+    is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
 }
 
 /// The page is the process's own since the fork, so that its bit is written at once.
 fn a_change_of_a_page_of_its_own_is_in_the_child() {
     let event = Event::new("st_stalled_at_once u32 a");
-    let top = Tracer::top();
     let touch = || event.page.word(64).store(1, Ordering::Relaxed);
-    for _ in 0..2 {
-        let enable = || {
-            touch();
-            top.enable(&event.name);
-            event.wait_set();
-        };
-        let disable = || {
-            touch();
-            top.disable(&event.name);
-            event.wait_clear();
-        };
-        stall(enable, &is_clear, &is_set, &event);
-        stall(disable, &is_set, &is_clear, &event);
-    }
+    is_in_the_child(&event, [&is_set, &is_clear], touch, |_| ());
 }
 
 /// What one task has in the copy that it makes says nothing of the copy that another made before.
 fn a_change_before_another_task_forks_is_in_the_child() {
     let event = Event::new("st_stalled_tasks u32 a");
-    let top = Tracer::top();
-    for _ in 0..2 {
-        let enable = || {
-            top.enable(&event.name);
-            event.wait_set();
-            fork_right(is_set, &event);
-        };
-        let disable = || {
-            top.disable(&event.name);
-            event.wait_clear();
-            fork_right(is_clear, &event);
-        };
-        stall(enable, &is_clear, &is_set, &event);
-        stall(disable, &is_set, &is_clear, &event);
-    }
+    let fork = |look: Look<'_>| fork_right(look, &event);
+    is_in_the_child(&event, [&is_set, &is_clear], || (), fork);
 }
 
 fn what_is_unregistered_meanwhile_is_clear_in_the_child() {
@@ -405,14 +366,21 @@ fn is_data(event: &Event) -> i32 {
     }
 }
 
-/// Forks a child that exits with what `check` returns.
+/// Forks a child that exits with what `check` returns, which is to be that all is right.
 #[track_caller]
-fn fork_right(check: fn(&Event) -> i32, event: &Event) {
-    let pid = os::fork().unwrap();
+fn fork_right(check: impl Fn(&Event) -> i32, event: &Event) {
+    clone_right(0, 0, check, event);
+}
+
+/// The same with `flags` of clone, of which one has the kernel store something at `address`. Returns the child's pid.
+#[track_caller]
+fn clone_right(flags: i32, address: u64, check: impl Fn(&Event) -> i32, event: &Event) -> i32 {
+    let pid = tasks::clone_to(flags, address).unwrap();
     if pid == 0 {
         os::exit_now(check(event));
     }
     assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+    pid
 }
 
 /// Runs `run` in a process of its own, with an event that is enabled.
@@ -541,11 +509,7 @@ fn what_is_unregistered_in_between_is_clear_in_children_of_other_processes() {
 fn a_child_that_is_late_clears_what_was_unregistered_twice() {
     with_enabled("st_stalled_twice", |event| {
         let fork = |address| {
-            let pid = tasks::clone_to(libc::CLONE_PIDFD, address).unwrap();
-            if pid == 0 {
-                os::exit_now(is_given_up(event));
-            }
-            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            clone_right(libc::CLONE_PIDFD, address, is_given_up, event);
         };
         let text = format!("{} u32 a", event.name);
         let between = || {
@@ -564,38 +528,48 @@ fn a_child_that_is_late_clears_what_was_unregistered_twice() {
     });
 }
 
+/// Has a thread fork a child that has given up the event, and is stalled twice: before its parent is told of it, when
+/// `before` is called, and once more before the child runs, when `after` is.
+fn stall_twice(event: &Event, before: impl FnOnce(), after: impl FnOnce()) {
+    let faults = Userfault::new();
+    let (pidfd, tid) = (Mapping::kept(1), Mapping::kept(1));
+    faults.guard(&pidfd, Guard::Missing);
+    faults.guard(&tid, Guard::Missing);
+    thread::scope(|scope| {
+        let forking = scope.spawn(|| {
+            let pid = tasks::clone_to_both(pidfd.address(), tid.address()).unwrap();
+            if pid == 0 {
+                os::exit_now(is_given_up(event));
+            }
+            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+        });
+        let wait_for = |page: &Mapping| {
+            wait::until("the fork to be stalled", || {
+                assert!(!forking.is_finished(), "the fork is not stalled");
+                faults.next_fault() == Some(page.address())
+            });
+        };
+        wait_for(&pidfd);
+        before();
+        faults.fill(pidfd.address(), 0);
+        wait_for(&tid);
+        after();
+        faults.fill(tid.address(), 0);
+        forking.join().unwrap();
+    });
+}
+
 /// Its memory was copied before the first time, and its parent was told of it in between. It has not run by the second time.
 fn a_child_that_has_not_looked_clears_what_was_unregistered_twice() {
     with_enabled("st_stalled_both", |event| {
-        let faults = Userfault::new();
-        let (pidfd, tid) = (Mapping::kept(1), Mapping::kept(1));
-        faults.guard(&pidfd, Guard::Missing);
-        faults.guard(&tid, Guard::Missing);
-        thread::scope(|scope| {
-            let forking = scope.spawn(|| {
-                let pid = tasks::clone_to_both(pidfd.address(), tid.address()).unwrap();
-                if pid == 0 {
-                    os::exit_now(is_given_up(event));
-                }
-                assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
-            });
-            let wait_for = |page: &Mapping| {
-                wait::until("the fork to be stalled", || {
-                    assert!(!forking.is_finished(), "the fork is not stalled");
-                    faults.next_fault() == Some(page.address())
-                });
-            };
-            wait_for(&pidfd);
-            assert_eq!(event.unregister(), Ok(()));
-            faults.fill(pidfd.address(), 0);
-            wait_for(&tid);
+        let unregister = || assert_eq!(event.unregister(), Ok(()));
+        let again = || {
             let text = format!("{} u32 a", event.name);
             let register = event.data.register_text(&text, event.page.address(), 0);
             assert_eq!(register, Ok(event.index));
-            assert_eq!(event.unregister(), Ok(()));
-            faults.fill(tid.address(), 0);
-            forking.join().unwrap();
-        });
+            unregister();
+        };
+        stall_twice(event, unregister, again);
     });
 }
 
@@ -603,32 +577,8 @@ fn a_child_that_has_not_looked_clears_what_was_unregistered_twice() {
 fn a_child_that_has_not_looked_clears_what_went_before_many_others() {
     with_enabled("st_stalled_before", |event| {
         let words = register_many(event);
-        let faults = Userfault::new();
-        let (pidfd, tid) = (Mapping::kept(1), Mapping::kept(1));
-        faults.guard(&pidfd, Guard::Missing);
-        faults.guard(&tid, Guard::Missing);
-        thread::scope(|scope| {
-            let forking = scope.spawn(|| {
-                let pid = tasks::clone_to_both(pidfd.address(), tid.address()).unwrap();
-                if pid == 0 {
-                    os::exit_now(is_given_up(event));
-                }
-                assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
-            });
-            let wait_for = |page: &Mapping| {
-                wait::until("the fork to be stalled", || {
-                    assert!(!forking.is_finished(), "the fork is not stalled");
-                    faults.next_fault() == Some(page.address())
-                });
-            };
-            wait_for(&pidfd);
-            assert_eq!(event.unregister(), Ok(()));
-            faults.fill(pidfd.address(), 0);
-            wait_for(&tid);
-            unregister_many(event, &words);
-            faults.fill(tid.address(), 0);
-            forking.join().unwrap();
-        });
+        let unregister = || assert_eq!(event.unregister(), Ok(()));
+        stall_twice(event, unregister, || unregister_many(event, &words));
     });
 }
 
@@ -637,11 +587,7 @@ fn a_child_that_has_not_looked_clears_what_went_before_many_others() {
 fn a_child_that_is_late_keeps_what_the_program_stored_in_between() {
     with_enabled("st_stalled_between", |event| {
         let fork = |address| {
-            let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, address).unwrap();
-            if pid == 0 {
-                os::exit_now(is_data(event));
-            }
-            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            clone_right(libc::CLONE_PARENT_SETTID, address, is_data, event);
         };
         let text = format!("{} u32 a", event.name);
         let again = || {
@@ -671,12 +617,11 @@ fn a_word_that_is_shared_is_the_parents_in_any_child() {
         assert_eq!(register, Ok(event.index));
         assert_eq!(page.word(0).load(Ordering::Relaxed), 1);
         let fork = |address| {
-            let pid = tasks::clone_to(libc::CLONE_PIDFD, address).unwrap();
-            if pid == 0 {
-                let word = page.word(0).load(Ordering::Relaxed);
-                os::exit_now(if word == DATA { RIGHT } else { BIT_IS_CLEAR });
-            }
-            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            let is_data = |_: &Event| match page.word(0).load(Ordering::Relaxed) {
+                DATA => RIGHT,
+                _ => BIT_IS_CLEAR,
+            };
+            clone_right(libc::CLONE_PIDFD, address, is_data, event);
         };
         let reuse = || {
             assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
@@ -702,11 +647,7 @@ fn many_forks_are_over(forks: usize) {
         thread::scope(|scope| {
             for fork in 0..forks {
                 scope.spawn(move || {
-                    let pid = tasks::clone_to(libc::CLONE_PIDFD, page(fork)).unwrap();
-                    if pid == 0 {
-                        os::exit_now(is_given_up(event));
-                    }
-                    assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+                    clone_right(libc::CLONE_PIDFD, page(fork), is_given_up, event);
                 });
                 wait::until("a fork to be stalled", || faults.next_fault().is_some());
             }
@@ -731,11 +672,7 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
         // The page is there, with the bit as it was, and may not be written: not in this process.
         assert!(!event.bit());
         for _ in 0..3 {
-            let pid = os::fork().unwrap();
-            if pid == 0 {
-                os::exit_now(is_set(&event));
-            }
-            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            fork_right(is_set, &event);
         }
         assert!(!event.bit());
         line.say("done");
@@ -807,11 +744,7 @@ fn a_repair_meanwhile_is_in_the_child() {
                 event.wait_set();
                 other.fill(pidfd.address(), 0);
             });
-            let pid = tasks::clone_to(libc::CLONE_PIDFD, pidfd.address()).unwrap();
-            if pid == 0 {
-                os::exit_now(is_set(event));
-            }
-            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            clone_right(libc::CLONE_PIDFD, pidfd.address(), is_set, event);
         });
     });
 }
@@ -828,11 +761,7 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
         let fork = |address| {
             fork_right(is_clear, &event);
             put_out(&event.page);
-            let pid = tasks::clone_to(libc::CLONE_PIDFD, address).unwrap();
-            if pid == 0 {
-                os::exit_now(is_set(&event));
-            }
-            assert_eq!(os::wait(pid, 0), Ok((pid, RIGHT << 8)));
+            clone_right(libc::CLONE_PIDFD, address, is_set, &event);
         };
         let enable = || {
             top.enable(&event.name);

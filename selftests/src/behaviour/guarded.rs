@@ -307,10 +307,7 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     let event = Event::new(text);
     let child = child::fork(|line| {
         let (data, pages) = (Data::open(), Mapping::new(PAGES));
-        for page in 0..PAGES {
-            let address = pages.address() + (page * PAGE) as u64;
-            data.register_text(text, address, 0).expect("register");
-        }
+        data.register_pages(text, &pages, 0);
         let faults = Userfault::new();
         faults.guard(&pages, Guard::Missing);
         line.say(&format!("{} {}", faults.number(), pages.address()));

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child;
+use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_due, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
@@ -291,11 +291,7 @@ fn pages_given_back_while_they_are_written_keep_their_bits() {
     let _swap = Swap::new();
     let data = Data::open();
     let pages = Mapping::kept(GIVEN_BACK);
-    for page in 0..GIVEN_BACK {
-        let address = pages.address() + (page * PAGE) as u64;
-        data.register_text("st_kind_given u32 a", address, 3)
-            .unwrap();
-    }
+    data.register_pages("st_kind_given u32 a", &pages, 3);
     let top = Tracer::top();
     for round in 0..machine::rounds(10) {
         set_while_dropped(&pages, round, || top.enable("st_kind_given"));
@@ -317,10 +313,8 @@ fn pages_given_back_while_they_are_registered_keep_their_bits() {
         // It is there, and written to.
         (0..GIVEN_BACK).for_each(|page| pages.put(page * PAGE, &[0]));
         set_while_dropped(&pages, round, || {
-            for page in 0..GIVEN_BACK {
-                let index = event.data.register_text(&text, address(page), 3);
-                assert_eq!(index, Ok(event.index));
-            }
+            let index = event.data.register_pages(&text, &pages, 3);
+            assert_eq!(index, event.index);
         });
         for page in 0..GIVEN_BACK {
             assert_eq!(event.data.unregister_bit(address(page), 3), Ok(()));
@@ -363,12 +357,22 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
         };
         thread::scope(|scope| scope.spawn(other).join().expect("the other thread"));
     });
+    let pid = child.pid;
+    switch_when_dropped(&mut child, &event, || {
+        wait::until("the first thread to sleep", || {
+            tasks::state(pid, pid) == Some('S')
+        });
+    });
+    child.join();
+}
+
+/// Enables the event, and disables it, each when the child has said that it has dropped its page, and `wait` has returned.
+/// The child says that it has seen its bit follow.
+fn switch_when_dropped(child: &mut Child, event: &Event, wait: impl Fn()) {
     let top = Tracer::top();
     for on in [true, false] {
         child.line.hear("dropped");
-        wait::until("the first thread to sleep", || {
-            tasks::state(child.pid, child.pid) == Some('S')
-        });
+        wait();
         if on {
             top.enable(&event.name);
         } else {
@@ -376,7 +380,6 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
         }
         child.line.hear("seen");
     }
-    child.join();
 }
 
 /// The process has its memory all the same.
@@ -404,16 +407,7 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
             tasks::exit_thread();
         });
     });
-    let top = Tracer::top();
-    for on in [true, false] {
-        child.line.hear("dropped");
-        if on {
-            top.enable(&event.name);
-        } else {
-            top.disable(&event.name);
-        }
-        child.line.hear("seen");
-    }
+    switch_when_dropped(&mut child, &event, || ());
     child.join();
 }
 

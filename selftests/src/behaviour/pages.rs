@@ -147,11 +147,8 @@ fn many_dropped_pages_all_get_their_bits() {
     const PAGES: usize = 300;
     let event = Event::new("st_page_many u32 a");
     let pages = Mapping::new(PAGES);
-    for i in 0..PAGES {
-        let address = pages.address() + (i * PAGE) as u64;
-        let index = event.data.register_text("st_page_many u32 a", address, 2);
-        assert_eq!(index, Ok(event.index));
-    }
+    let index = event.data.register_pages("st_page_many u32 a", &pages, 2);
+    assert_eq!(index, event.index);
     let top = Tracer::top();
     for _ in 0..3 {
         // The kernel may still be bringing some back for the change before.

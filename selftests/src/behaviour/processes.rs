@@ -6,7 +6,7 @@ use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Line};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::userfault::{self, Guard, Userfault};
@@ -57,11 +57,7 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
         let mut child = child::fork(|line| {
             let data = Data::open();
             let pages = Mapping::new(PAGES);
-            for page in 0..PAGES {
-                let address = pages.address() + (page * PAGE) as u64;
-                data.register_text("st_proc_ends u32 a", address, 0)
-                    .unwrap();
-            }
+            data.register_pages("st_proc_ends u32 a", &pages, 0);
             pages.advise(libc::MADV_DONTNEED).unwrap();
             line.say("dropped");
             let word = line.listen();

@@ -355,14 +355,9 @@ impl Scene {
     fn others_carry_on(&mut self) {
         self.bystanders.as_mut().unwrap().carry_on();
         self.nothing_is_late();
-        self.beside("no worker of the module stays in a page fault", || {
-            wait::until("the end of their faults", || {
-                tasks::workers_in_faults("user_events").is_empty()
-            });
-        });
-        self.beside("nor for the lock of an address space", || {
+        self.beside("no worker of the module waits for memory", || {
             wait::until("the end of their waits", || {
-                tasks::workers_at_a_lock("user_events").is_empty()
+                tasks::waiting_workers("user_events").is_empty()
             });
         });
     }

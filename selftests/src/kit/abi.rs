@@ -4,6 +4,7 @@
 //! the header they check.
 
 use crate::kit::errno::Result;
+use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::os;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -177,6 +178,17 @@ impl Data {
             flags,
             ..request
         })
+    }
+
+    /// Registers a description with the same bit of the first word of each page. Returns the write index, which is
+    /// one for all.
+    #[track_caller]
+    pub fn register_pages(&self, text: &str, pages: &Mapping, bit: u8) -> u32 {
+        let register = |address| self.register_text(text, address, bit).expect("register");
+        let mut addresses = (pages.address()..pages.end()).step_by(PAGE);
+        let index = register(addresses.next().expect("a page"));
+        addresses.for_each(|address| assert_eq!(register(address), index));
+        index
     }
 
     /// Unregisters as asked.

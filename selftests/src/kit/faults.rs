@@ -5,6 +5,7 @@
 //! Only kernels made for testing have them; on others the tests with [`SIGN`] are left out.
 
 use crate::kit::errno::{Errno, Result};
+use crate::kit::tasks;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -108,8 +109,8 @@ impl Everywhere {
             let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
             name.starts_with("kworker/") || name == "kthreadd\n"
         };
-        let tasks = fs::read_dir("/proc").expect("/proc").flatten();
-        let workers = tasks.map(|task| task.path()).filter(is_meant).collect();
+        let tasks = tasks::processes().map(|pid| PathBuf::from(format!("/proc/{pid}")));
+        let workers = tasks.filter(is_meant).collect();
         Everywhere::begin(kinds, workers)
     }
 

@@ -183,50 +183,45 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
     state.chars().next()
 }
 
+/// All processes, the kernel's own included.
+pub fn processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").expect("/proc");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
 /// A child that a process has, also one that has not run yet.
 pub fn a_child_of(parent: i32) -> Option<i32> {
-    let processes = std::fs::read_dir("/proc").expect("/proc");
-    let names = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut pids = names.filter_map(|name| name.parse::<i32>().ok());
-    pids.find(|pid| {
+    processes().find(|pid| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let after_name = text.rsplit_once(") ").map(|(_, rest)| rest);
         after_name.and_then(|rest| rest.split(' ').nth(1)) == Some(&parent.to_string())
     })
 }
 
-/// The kernel's workers that may be in a page fault for a queue of this name, by their process ids.
-pub fn workers_in_faults(queue: &str) -> Vec<i32> {
-    workers_in(queue, &[" handle_mm_fault+"])
-}
+/// Where a worker is that waits for a page, or for the lock of an address space, also with PREEMPT_RT.
+const WAITS: [&str; 3] = [
+    " handle_mm_fault+",
+    " rwsem_down_read_slowpath+",
+    " rwbase_read_lock+",
+];
 
-/// Those that may wait for a lock that others may hold for reading, too, as that of an address space.
-pub fn workers_at_a_lock(queue: &str) -> Vec<i32> {
-    workers_in(queue, &[" rwsem_down_read_slowpath+", " rwbase_read_lock+"])
-}
-
-/// Those that may be in one of some functions.
-fn workers_in(queue: &str, functions: &[&str]) -> Vec<i32> {
+/// The kernel's workers that may wait for memory of a process for a queue of this name, by their process ids.
+pub fn waiting_workers(queue: &str) -> Vec<i32> {
     let read = |pid: i32, file: &str| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/{file}"));
         text.unwrap_or_default()
     };
-    let is_in_one = |pid: &i32| {
+    let is_waiting = |pid: &i32| {
         let name = read(*pid, "comm");
         let (worker, at) = name.trim_end().split_once('+').unwrap_or_default();
         let is_at = worker.starts_with("kworker/") && at == queue;
         // Of one that runs just now nothing is shown.
-        let may_be_in = |stack: String| {
-            stack.is_empty() || functions.iter().any(|function| stack.contains(function))
+        let may_wait = |stack: String| {
+            stack.is_empty() || WAITS.iter().any(|function| stack.contains(function))
         };
-        is_at && may_be_in(read(*pid, "stack"))
+        is_at && may_wait(read(*pid, "stack"))
     };
-    let processes = std::fs::read_dir("/proc").expect("/proc");
-    let names = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names
-        .filter_map(|name| name.parse().ok())
-        .filter(is_in_one)
-        .collect()
+    processes().filter(is_waiting).collect()
 }
 
 /// A 32-bit word in the memory of another process; `None` if there is no such process or memory.

@@ -39,11 +39,9 @@ impl Bits {
         Tracer::top().control("options/record-cmd", "0");
         let event = Event::new(&format!("{name} u32 a"));
         let pages = Mapping::kept(PAGES);
-        for page in 0..PAGES {
-            let address = pages.address() + (page * PAGE) as u64;
-            let text = format!("{name} u32 a");
-            event.data.register_text(&text, address, 3).unwrap();
-        }
+        event
+            .data
+            .register_pages(&format!("{name} u32 a"), &pages, 3);
         let path = Tracer::top().file(name, "enable");
         let enable = OpenOptions::new().write(true).open(path);
         Bits {

@@ -82,9 +82,9 @@ impl Scene {
         let bystanders = self.bystanders.as_mut().unwrap();
         bystanders.carry_on();
         bystanders.ops.judge(|| drop(self.frozen.take()));
-        self.beside("no worker of the module stays in a page fault", || {
-            wait::until("the end of their faults", || {
-                tasks::workers_in_faults("user_events").is_empty()
+        self.beside("no worker of the module waits for memory", || {
+            wait::until("the end of their waits", || {
+                tasks::waiting_workers("user_events").is_empty()
             });
         });
     }
