@@ -5,12 +5,11 @@
 //! Only kernels made for testing have them; on others the tests with [`SIGN`] are left out.
 
 use crate::kit::errno::{Errno, Result};
-use crate::kit::tasks;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// A number n: the nth thing that may fail, from now on, does so, in this thread only.
@@ -82,16 +81,14 @@ pub fn ask(number: u32) {
     insist(|| fs::write(SIGN, number.to_string()));
 }
 
-/// Allocations of the whole machine, in whatever task or interrupt, or of its workers alone, fail until this ends.
+/// Allocations of the whole machine, in whatever task or interrupt, fail until this ends.
 ///
-/// The former meets what the caller does, too: so it opens before what it will need.
+/// That meets what the caller does, too: so it opens before what it will need.
 pub struct Everywhere {
     /// Where it is said how many times in a hundred.
     probabilities: Vec<File>,
     /// How many may fail still.
     left: Vec<File>,
-    /// The directories in /proc of the workers that alone are meant.
-    workers: Vec<PathBuf>,
 }
 
 /// More than will fail.
@@ -100,27 +97,10 @@ const MANY: u64 = 1_000_000_000;
 impl Everywhere {
     /// Has allocations of some kinds fail so many times in a hundred.
     pub fn fail(kinds: &[(&str, u32)]) -> Everywhere {
-        Everywhere::begin(kinds, Vec::new())
-    }
-
-    /// Has them fail in the kernel's workers only, those that it has and those that it makes meanwhile.
-    pub fn fail_in_workers(kinds: &[(&str, u32)]) -> Everywhere {
-        let is_meant = |task: &PathBuf| {
-            let name = fs::read_to_string(task.join("comm")).unwrap_or_default();
-            name.starts_with("kworker/") || name == "kthreadd\n"
-        };
-        let tasks = tasks::processes().map(|pid| PathBuf::from(format!("/proc/{pid}")));
-        let workers = tasks.filter(is_meant).collect();
-        Everywhere::begin(kinds, workers)
-    }
-
-    fn begin(kinds: &[(&str, u32)], workers: Vec<PathBuf>) -> Everywhere {
         allow(0);
-        let filter = if workers.is_empty() { "N" } else { "Y" };
         let mut everywhere = Everywhere {
             probabilities: Vec::new(),
             left: Vec::new(),
-            workers,
         };
         let dirs = kinds.iter().map(|&(kind, percent)| {
             assert!(KINDS.contains(&kind), "{kind}");
@@ -128,7 +108,7 @@ impl Everywhere {
         });
         let mut percents = Vec::new();
         for (dir, percent) in dirs {
-            set(&dir.join("task-filter"), filter);
+            set(&dir.join("task-filter"), "N");
             set(&dir.join("times"), &MANY.to_string());
             // Pages of user memory, too.
             if dir.ends_with(PAGES) {
@@ -145,7 +125,6 @@ impl Everywhere {
             everywhere.left.push(open("times"));
             percents.push(percent.to_string());
         }
-        everywhere.choose_workers("1");
         // From here on they fail.
         for (file, percent) in everywhere.probabilities.iter().zip(&percents) {
             while file.write_all_at(percent.as_bytes(), 0).is_err() {}
@@ -153,23 +132,9 @@ impl Everywhere {
         everywhere
     }
 
-    /// Has the workers take part, or not. One may have ended.
-    fn choose_workers(&self, value: &str) {
-        for task in &self.workers {
-            if let Err(error) = fs::write(task.join("make-it-fail"), value) {
-                assert!(!task.exists(), "{}: {error}", task.display());
-            }
-        }
-    }
-
     /// Ends it. Returns how many have failed.
     pub fn end(self) -> u64 {
         self.stop();
-        self.failed()
-    }
-
-    /// How many have failed so far. Not where the caller's own may fail.
-    pub fn failed(&self) -> u64 {
         let failed = |file: &File| {
             let mut text = [0; 32];
             let length = file.read_at(&mut text, 0).expect("how many failed");
@@ -189,7 +154,6 @@ impl Everywhere {
 impl Drop for Everywhere {
     fn drop(&mut self) {
         self.stop();
-        self.choose_workers("0");
         // As `allow` leaves it.
         allow(0);
     }

@@ -17,7 +17,6 @@ use std::thread::sleep;
 use std::time::Duration;
 
 tests!("faults::workers":
-    no_bit_is_lost_while_no_worker_gets_a_page.where_there_is(SIGN).limit(300),
     no_bit_is_lost_while_there_is_hardly_a_page.where_there_is(SIGN).limit(900),
     no_bit_is_lost_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
     no_event_is_lost_or_left_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
@@ -80,27 +79,6 @@ impl Drop for Bits {
     fn drop(&mut self) {
         Tracer::top().control("options/record-cmd", "1");
     }
-}
-
-/// The workers alone get no page, so it is theirs that fail: none of the pages is there as long as that lasts. It takes as
-/// many failures as there are pages for each to have been tried for.
-fn no_bit_is_lost_while_no_worker_gets_a_page() {
-    let mut bits = Bits::new("st_failing_workers");
-    for round in 0..4 {
-        let on = round % 2 == 0;
-        bits.drop_pages();
-        let failing = faults::Everywhere::fail_in_workers(&[("fail_page_alloc", 100)]);
-        bits.switch(on);
-        wait::until("the workers' allocations to fail", || {
-            failing.failed() >= PAGES as u64
-        });
-        let resident = bits.pages.resident();
-        let met = failing.end();
-        bits.come_to_be(on);
-        assert_eq!(resident, 0, "round {round}: pages that nothing brought in");
-        println!("  # round {round}: {met} allocations of workers failed");
-    }
-    toggle(&bits.event, &mut []);
 }
 
 /// With hardly a page to be had, most tries of a worker fail. What it tried for comes when there are pages again. Not all
