@@ -184,7 +184,7 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
 }
 
 /// All processes, the kernel's own included.
-pub fn processes() -> impl Iterator<Item = i32> {
+fn processes() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
