@@ -4,6 +4,9 @@
 //!
 //! The kernel rewrites its code while it runs, with a breakpoint as the first byte. Rarely QEMU has the other CPU meet
 //! it when all is done and no handler waits for it any more. The same has been seen without the module.
+//!
+//! More rarely a CPU's timer stops two seconds after the start, and the kernel waits for it for ever. No module is loaded
+//! then.
 
 /// What begins a report of the kernel's.
 const REPORTS: [&str; 8] = [
@@ -20,11 +23,33 @@ const REPORTS: [&str; 8] = [
 /// The one that may be the emulator's fault.
 const BREAKPOINT: &str = "Oops: int3: 0000";
 
-/// Did the kernel that said this on its console die of code that the emulator should not have run?
+/// What RCU says when it waits for too long.
+const STALLS: [&str; 2] = ["detected stalls on CPUs", "self-detected stall on CPU"];
+
+/// What `selftests/machine/vm` has the kernel say before it runs anything that concerns the module.
+const STARTED: &str = "vm: the machine has started";
+
+/// What the emulator did, if the kernel that said this on its console died of it.
+pub fn emulator_fault(console: &str) -> Option<&'static str> {
+    if is_stalled_at_the_start(console) {
+        Some("did not let the kernel start (a stall of RCU)")
+    } else if is_of_replaced_code(console) {
+        Some("ran code that the kernel had replaced (Oops: int3)")
+    } else {
+        None
+    }
+}
+
+/// Did RCU stall before the machine had started, and it never did?
+fn is_stalled_at_the_start(console: &str) -> bool {
+    !console.contains(STARTED) && STALLS.iter().any(|text| console.contains(text))
+}
+
+/// Did the kernel run code that the emulator should not have run?
 ///
 /// It did only if the first report is of a breakpoint at a symbol of the kernel's own text: freed text of a module is
 /// filled with breakpoints, too, but has no symbol. And no function of a module may be in the report.
-pub fn is_emulator_fault(console: &str) -> bool {
+fn is_of_replaced_code(console: &str) -> bool {
     let lines = console.split('\n');
     let lines = lines.map(|line| line.strip_suffix('\r').unwrap_or(line));
     let mut report = lines
@@ -84,6 +109,10 @@ fn after_number(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_emulator_fault(console: &str) -> bool {
+        emulator_fault(console).is_some()
+    }
 
     const BREAKPOINT_TITLE: &str = "Oops: int3: 0000 [#1] SMP NOPTI";
     const IN_KERNEL: &str = "__schedule+0x10/0x900";
@@ -219,5 +248,21 @@ mod tests {
     #[test]
     fn an_empty_console_is_not() {
         assert!(!is_emulator_fault(""));
+    }
+
+    #[test]
+    fn a_stall_before_the_start_is() {
+        let started = format!("[    8.000000] {STARTED}\n");
+        for stall in [
+            "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "rcu: INFO: rcu_preempt self-detected stall on CPU",
+        ] {
+            let stall = format!("[   23.000000] {stall}\nCall Trace:\n");
+            assert!(is_emulator_fault(&stall));
+            // It went on after all.
+            assert!(!is_emulator_fault(&(stall.clone() + &started)));
+            assert!(!is_emulator_fault(&(started.clone() + &stall)));
+        }
+        assert!(!is_emulator_fault(&started));
     }
 }

@@ -4,7 +4,7 @@
 //! unloading?
 //!
 //! The selftests judge with [`unwelcome`] what each test brings about. The program `kernel-log` judges with [`check`]
-//! the log of a whole run, and with [`is_emulator_fault`] the console of a machine that died. What is trouble, and what
+//! the log of a whole run, and with [`emulator_fault()`] the console of a machine that died. What is trouble, and what
 //! is pardoned, stands in `lists/`, with a comment for each entry.
 
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ pub use check::{
     Extent,
     Finding, //
 };
-pub use emulator_fault::is_emulator_fault;
+pub use emulator_fault::emulator_fault;
 pub use judge::{
     unwelcome,
     Allowed,

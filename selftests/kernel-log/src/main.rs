@@ -6,7 +6,7 @@
 
 use kernel_log::{
     check,
-    is_emulator_fault,
+    emulator_fault,
     Allowed,
     Extent, //
 };
@@ -29,8 +29,8 @@ cgroup at its limit may have a process killed.
                  that is too long for perf
   --part         of a log: it need not begin where the kernel did
 
-emulator-fault: did the kernel with this console die of code that the emulator
-should not have run?
+emulator-fault: did the kernel with this console die of what the emulator did?
+Says what that was.
 
 The exit status is 0 for yes, 1 for no, and 2 if nothing can be said.";
 
@@ -42,7 +42,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["check", words @ ..] => check_logs(words),
-        ["emulator-fault", file] => read(file).map(|console| is_emulator_fault(&console)),
+        ["emulator-fault", file] => read(file).map(|console| {
+            let fault = emulator_fault(&console);
+            fault.inspect(|what| println!("{what}")).is_some()
+        }),
         _ => Err(USAGE.into()),
     };
     match result {

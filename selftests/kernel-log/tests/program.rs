@@ -98,7 +98,9 @@ fn the_emulators_fault_is_status_0() {
     let report = "Oops: int3: 0000 [#1] SMP\r\nRIP: 0010:one+0x1/0x2\r\n";
     let console = file("console", report.as_bytes());
     let console = console.to_str().unwrap();
-    assert_eq!(run(&["emulator-fault", console]), (Some(0), String::new()));
+    let (status, said) = run(&["emulator-fault", console]);
+    assert_eq!(status, Some(0));
+    assert!(said.contains("(Oops: int3)"), "{said}");
     let other = file("other-console", CLEAN.as_bytes());
     let other = other.to_str().unwrap();
     assert_eq!(run(&["emulator-fault", other]), (Some(1), String::new()));
