@@ -59,13 +59,12 @@ pub fn slowness() -> u32 {
     }
 }
 
-/// How many rounds there are of what is done `many` times: half of them where everything is slow, as a kernel
-/// that watches finds in few of them what another shows in many; a third where a test may take less time than is usual.
+/// How many rounds there are of what is done `many` times: a third of them where everything is slow, as a kernel
+/// that watches finds in few of them what another shows in many, and where a test may take less time than is usual.
 pub fn rounds(many: usize) -> usize {
-    match slowness() {
-        _ if wait::limit_of_a_test() != Duration::MAX => many / 3,
-        1 => many,
-        _ => many / 2,
+    match slowness() == 1 && wait::limit_of_a_test() == Duration::MAX {
+        true => many,
+        false => many / 3,
     }
 }
 
