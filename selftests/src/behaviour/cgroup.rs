@@ -14,6 +14,7 @@ use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::swap::Device;
 use crate::kit::tracefs::Tracer;
 use crate::kit::{os, tasks, wait};
+use crate::tools::bpftrace;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
@@ -28,6 +29,7 @@ tests!("cgroup":
     what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
     registering_without_end_harms_no_other.where_there_is(SIGN),
     what_is_added_to_threads_is_charged_to_their_process.where_there_is(SIGN).swapping(),
+    no_worker_goes_on_for_the_group_of_a_process.where_there_is(bpftrace::TYPES).swapping(),
     a_bit_without_a_page_is_written_when_there_is_memory.where_there_is(SIGN),
     a_caller_is_told_that_a_page_takes_memory.where_there_is(SIGN),
 );
@@ -259,7 +261,8 @@ fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
     charge_goes(&group, before, bits * 30);
 }
 
-/// For the children of forks that may be under way, the kernel notes what is unregistered beside other threads.
+/// For the children of forks that may be under way, the kernel notes what is unregistered beside other threads. One of
+/// them has looked at it.
 fn what_is_unregistered_beside_a_thread_is_not_kept() {
     const BITS: u64 = 8000;
     let event = Event::new("st_cgroup_thread u32 a");
@@ -277,6 +280,9 @@ fn what_is_unregistered_beside_a_thread_is_not_kept() {
             for bit in 0..BITS {
                 let address = page.address() + 4 * (bit / 32);
                 data.unregister_bit(address, (bit % 32) as u8).unwrap();
+                if bit == 9 {
+                    child::fork(|_| ()).join();
+                }
             }
             line.say("changed");
             line.hear("exit");
@@ -330,6 +336,29 @@ fn registering_without_end_harms_no_other() {
     toggle(&another, &mut []);
     tell(&mut others, "unregister");
     end(others);
+}
+
+/// What it allocates when it has done with that is not the group's.
+fn no_worker_goes_on_for_the_group_of_a_process() {
+    let device = Device::new();
+    let event = Event::new(TEXT_OF_THREADS);
+    let group = Cgroup::new("st_cgroup_threads");
+    let mut child = sleeping_threads(&device, Some(&group));
+    let script = "tracepoint:workqueue:workqueue_execute_end {
+            @ended = count();
+            if (((struct task_struct *)curtask)->active_memcg != 0) { print(1); }
+        }";
+    let tool = bpftrace::start(script);
+    charge_by_enabling(&event, &child, &group, THREADS as i64 * BYTES_OF_THREAD);
+    child.line.say("end");
+    child.join();
+    let output = tool.interrupt();
+    assert!(output.text.contains("@ended: "), "{}", output.text);
+    assert!(
+        !output.text.lines().any(|line| line.trim() == "1"),
+        "{}",
+        output.text
+    );
 }
 
 /// What was charged to a group and is freed stays charged, for pages that are wanted next on that processor: as
@@ -409,67 +438,75 @@ fn a_caller_is_told_that_a_page_takes_memory() {
     child.join();
 }
 
-/// What takes a bit to the threads of a process, as its page is of a device, which none of the kernel's workers asks for. They
-/// sleep, so it stays. The worker that adds it belongs to no group.
+const THREADS: usize = 300;
+/// What each of them is charged with, or more.
+const BYTES_OF_THREAD: i64 = 32;
+const TEXT_OF_THREADS: &str = "st_cgroup_threads u32 a";
+
+/// A process whose bit its threads alone can write, as the page is of a device, which none of the kernel's workers asks
+/// for. They sleep, so what takes the bit to them stays.
+fn sleeping_threads(device: &Device, group: Option<&Cgroup>) -> Child {
+    let mut child = child::fork(|line| {
+        if let Some(group) = group {
+            group.enter();
+        }
+        let file = File::options().read(true).write(true).open(device.path());
+        let file = file.expect("open the device");
+        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
+        let data = Data::open();
+        data.register_text(TEXT_OF_THREADS, page.address(), 0)
+            .unwrap();
+        let is_over = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| os::wait_while(&is_over, 0));
+            }
+            page.advise(libc::MADV_DONTNEED).unwrap();
+            line.say("sleeping");
+            line.hear("end");
+            is_over.store(1, Ordering::Relaxed);
+            os::wake_all(&is_over);
+        });
+    });
+    child.line.hear("sleeping");
+    child
+}
+
+/// What a group is charged with when the event is enabled; it is to be so much, or the process's bit only to be due.
+fn charge_by_enabling(event: &Event, child: &Child, group: &Cgroup, want: i64) -> i64 {
+    let slab = group.slab();
+    let top = Tracer::top();
+    top.enable(&event.name);
+    wait::until("the bit to be due", || is_due(child.pid));
+    let mut grown = 0;
+    wait::comes(|| {
+        grown = group.slab() - slab;
+        grown >= want
+    });
+    top.disable(&event.name);
+    grown
+}
+
+/// The worker that adds what takes a bit to the threads of a process belongs to no group.
 fn what_is_added_to_threads_is_charged_to_their_process() {
-    const THREADS: usize = 300;
-    const TEXT: &str = "st_cgroup_threads u32 a";
-    // No less than that each.
-    const BYTES: i64 = 32;
     let device = Device::new();
-    let event = Event::new(TEXT);
+    let event = Event::new(TEXT_OF_THREADS);
     let before = cgroup::dying();
     let group = Cgroup::new("st_cgroup_threads");
-    let process = |group: Option<&Cgroup>| {
-        let mut child = child::fork(|line| {
-            if let Some(group) = group {
-                group.enter();
-            }
-            let file = File::options().read(true).write(true).open(device.path());
-            let file = file.expect("open the device");
-            let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
-            let data = Data::open();
-            data.register_text(TEXT, page.address(), 0).unwrap();
-            let is_over = AtomicU32::new(0);
-            thread::scope(|scope| {
-                for _ in 0..THREADS {
-                    scope.spawn(|| os::wait_while(&is_over, 0));
-                }
-                page.advise(libc::MADV_DONTNEED).unwrap();
-                line.say("sleeping");
-                line.hear("end");
-                is_over.store(1, Ordering::Relaxed);
-                os::wake_all(&is_over);
-            });
-        });
-        child.line.hear("sleeping");
-        child
-    };
-    // What the group is charged with when the event is enabled; it is to be so much, or the process's bit only to be due.
-    let charge_by = |child: &Child, want: i64| {
-        let slab = group.slab();
-        let top = Tracer::top();
-        top.enable(&event.name);
-        wait::until("the bit to be due", || is_due(child.pid));
-        let mut grown = 0;
-        wait::comes(|| {
-            grown = group.slab() - slab;
-            grown >= want
-        });
-        top.disable(&event.name);
-        grown
-    };
-    let mut first = process(Some(&group));
-    let grown = charge_by(&first, THREADS as i64 * BYTES);
-    assert!(grown >= THREADS as i64 * BYTES, "{grown} bytes");
+    let mut first = sleeping_threads(&device, Some(&group));
+    let grown = charge_by_enabling(&event, &first, &group, THREADS as i64 * BYTES_OF_THREAD);
+    assert!(
+        grown >= THREADS as i64 * BYTES_OF_THREAD,
+        "{grown} bytes"
+    );
     first.line.say("end");
     first.join();
 
     // Of no group: a worker that has just worked for one may work for it.
-    let mut second = process(None);
-    let grown = charge_by(&second, 0);
+    let mut second = sleeping_threads(&device, None);
+    let grown = charge_by_enabling(&event, &second, &group, 0);
     assert!(
-        grown < THREADS as i64 * BYTES / 4,
+        grown < THREADS as i64 * BYTES_OF_THREAD / 4,
         "{grown} bytes of another's"
     );
     second.line.say("end");

@@ -92,6 +92,10 @@ pub const TESTS: &[Test] = &[
         very_many_forks_at_once_are_over_some_time,
     ),
     test(
+        "fork_stalled::more_forks_than_can_be_noted_are_over_some_time",
+        more_forks_than_can_be_noted_are_over_some_time,
+    ),
+    test(
         "fork_stalled::a_child_does_not_copy_a_repair_that_is_pending",
         a_child_does_not_copy_a_repair_that_is_pending,
     ),
@@ -658,6 +662,49 @@ fn many_forks_are_over(forks: usize) {
         fork_right(is_given_up, event);
         event.page.word(0).store(DATA, Ordering::Relaxed);
         fork_right(is_data, event);
+    });
+}
+
+/// Each is noted until its thread is back in the program, and 64 can be: of no more than 32 of them the parent has not
+/// been told at a time, as many as are looked for.
+fn more_forks_than_can_be_noted_are_over_some_time() {
+    const GROUPS: [std::ops::Range<usize>; 3] = [0..32, 32..64, 64..65];
+    with_enabled("st_stalled_noted", |event| {
+        let faults = Userfault::new();
+        let (pidfds, tids) = (Mapping::kept(65), Mapping::kept(65));
+        faults.guard(&pidfds, Guard::Missing);
+        faults.guard(&tids, Guard::Missing);
+        let at = |pages: &Mapping, fork| pages.address() + (fork * PAGE) as u64;
+        let wait_for_one = || {
+            wait::until("a fork to be stalled", || faults.next_fault().is_some());
+        };
+        thread::scope(|scope| {
+            for group in GROUPS {
+                let is_last = group.len() == 1;
+                for fork in group.clone() {
+                    let (pidfd, tid) = (at(&pidfds, fork), at(&tids, fork));
+                    scope.spawn(move || {
+                        let pid = tasks::clone_to_both(pidfd, tid).unwrap();
+                        if pid == 0 {
+                            let is_right = !is_last || is_given_up(event) == RIGHT;
+                            os::exit_now(i32::from(!is_right));
+                        }
+                        assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
+                    });
+                    wait_for_one();
+                }
+                match is_last {
+                    true => assert_eq!(event.unregister(), Ok(())),
+                    false => have_own_set(event),
+                }
+                for fork in group {
+                    faults.fill(at(&pidfds, fork), 0);
+                    wait_for_one();
+                }
+            }
+            (0..65).for_each(|fork| faults.fill(at(&tids, fork), 0));
+        });
+        fork_right(is_given_up, event);
     });
 }
 

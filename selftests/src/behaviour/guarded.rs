@@ -56,6 +56,10 @@ pub const TESTS: &[Test] = &[
         a_page_that_no_handler_is_asked_for_holds_up_nothing,
     ),
     test(
+        "guarded::a_page_that_may_not_be_written_is_not_asked_for",
+        a_page_that_may_not_be_written_is_not_asked_for,
+    ),
+    test(
         "guarded::a_kill_ends_it_without_an_answer",
         a_kill_ends_it_without_an_answer,
     ),
@@ -376,6 +380,38 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
     child.join();
 }
 
+/// As long as it may not; then it is, with the next change.
+fn a_page_that_may_not_be_written_is_not_asked_for() {
+    let text = "st_guard_read_only u32 a";
+    let event = Event::new(text);
+    let child = child::fork(|line| {
+        let (data, pages) = (Data::open(), Mapping::new(2));
+        data.register_pages(text, &pages, 0);
+        let faults = Userfault::new();
+        faults.guard(&pages, Guard::Missing);
+        pages.protect_from(PAGE, libc::PROT_READ);
+        line.say(&format!("{} {}", faults.number(), pages.address()));
+        line.hear("allow");
+        pages.protect_from(PAGE, libc::PROT_READ | libc::PROT_WRITE);
+        line.say("allowed");
+        line.hear("end");
+    });
+    let mut guarded = Guarded::of(child);
+    let top = Tracer::top();
+    top.enable(&event.name);
+    for _ in 0..3 {
+        guarded.wait_for_fault();
+    }
+    guarded.child.line.say("allow");
+    guarded.child.line.hear("allowed");
+    top.disable(&event.name);
+    let second = guarded.page + PAGE as u64;
+    wait::until("the page that may be written now to be asked for", || {
+        guarded.faults.next_fault() == Some(second)
+    });
+    guarded.child.kill();
+}
+
 fn a_kill_ends_it_without_an_answer() {
     let top = Tracer::top();
     let mut until_gone = Latencies::default();
@@ -471,6 +507,10 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
         page.put_out();
         until_set.during(|| {
             top.enable(name);
+            // Looked at without touching it: a read would bring the page back for the kernel.
+            wait::until("the kernel to bring the page back", || {
+                event.page.swapped_or_present().1
+            });
             event.wait_set();
         });
         top.disable(name);

@@ -31,6 +31,7 @@ mod lifetime;
 mod listing;
 mod long_listings;
 mod mappings;
+mod mm_end;
 mod multi_format;
 mod nodes;
 mod page_kinds;
@@ -60,6 +61,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         faults::loading::TESTS,
         file_systems::TESTS_OF_LOADING,
         io_uring::TESTS_OF_LOADING,
+        mm_end::TESTS_OF_LOADING,
         bit::TESTS,
         pages::TESTS,
         page_kinds::TESTS,
@@ -71,6 +73,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         file_systems::TESTS_OF_FROZEN,
         mappings::TESTS,
         processes::TESTS,
+        mm_end::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
         faults::calls::TESTS,

@@ -8,7 +8,7 @@ use crate::kit::event::{is_due, Event};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::swap::{self, PageOnDisk, Swap};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::{self, Tracer};
 use crate::kit::wait::{self, SetOnDrop};
 use std::os::unix::fs::FileExt;
 use std::process;
@@ -21,6 +21,7 @@ tests!("pages":
     a_dropped_page_is_faulted_in,
     a_swapped_out_page_is_brought_back.swapping(),
     a_page_that_a_disk_brings_back_later_is_asked_for_again.swapping().unless(swap::lacks_a_disk),
+    no_worker_waits_for_a_page_that_a_disk_brings_back.swapping().unless(swap::lacks_a_disk),
     a_dropped_page_of_a_file_is_faulted_in,
     many_dropped_pages_all_get_their_bits,
     a_dropped_page_gets_the_latest_state,
@@ -111,6 +112,21 @@ fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
     let event = Event::new("st_page_disk u32 a");
     let page = PageOnDisk::new(&event.page, &event.name);
     is_brought_back(&event, 3, || page.put_out());
+}
+
+/// A task that waits for a page that is read waits for its lock.
+fn no_worker_waits_for_a_page_that_a_disk_brings_back() {
+    let _swap = Swap::on_a_disk();
+    let event = Event::new("st_page_waits u32 a");
+    let page = PageOnDisk::new(&event.page, &event.name);
+    tracefs::append("kprobe_events", "p:st_page_probes/lock __folio_lock").expect("a kprobe");
+    let waits = Tracer::instance("st_page_probes");
+    waits.control("options/stacktrace", "1");
+    waits.control("events/st_page_probes/lock/enable", "1");
+    is_brought_back(&event, 3, || page.put_out());
+    waits.control("events/st_page_probes/lock/enable", "0");
+    let stacks = waits.text("trace");
+    assert!(!stacks.contains("[user_events]"), "{stacks}");
 }
 
 fn a_dropped_page_of_a_file_is_faulted_in() {

@@ -9,24 +9,22 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::usage::grows_by_nothing;
-use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{machine, os, tasks, wait};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
 
 tests!("processes":
     a_kill_while_enabled_ends_registrations,
     a_process_may_end_while_its_pages_are_brought_in,
-    an_end_is_found_though_a_reader_of_the_memory_goes_last.where_there_is(userfault::SIGN),
     the_only_thread_that_registered_may_end,
     an_event_of_many_processes_sets_all_their_bits,
     one_process_ending_leaves_the_others_alone,
     toggling_while_processes_come_and_go,
     those_that_are_looked_at_again_leave_nothing.limit(300),
     a_child_keeps_nothing_of_a_parent_that_ended.limit(300),
+    threads_that_are_the_first_to_register_at_once_are_of_one_process.limit(300),
 );
 
 /// In a child: registers, closes the file, says so, and waits for the word to end.
@@ -82,31 +80,6 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
         top.disable("st_proc_ends");
         wait_gone("st_proc_ends");
     }
-}
-
-/// What reads the memory of a process holds it beyond the process's end, and tells of nothing when it leaves.
-fn an_end_is_found_though_a_reader_of_the_memory_goes_last() {
-    const EVENT: &str = "st_proc_read";
-    let mut child = child::fork(|line| {
-        let _event = Event::new(&format!("{EVENT} u32 a"));
-        let guarded = Mapping::kept(1);
-        let faults = Userfault::new();
-        faults.guard(&guarded, Guard::Missing);
-        line.say(&format!("{} {}", faults.number(), guarded.address()));
-        line.hear("never said");
-    });
-    let (faults, page) = Userfault::of_child(&mut child);
-    let pid = child.pid;
-    let reader = child::fork(|_| panic!("read: {:?}", tasks::read_memory(pid, page)));
-    wait::until("the reader to wait for the page", || {
-        faults.next_fault().is_some()
-    });
-    child.kill();
-    // So that the module has looked in vain meanwhile. Else this would show less, and not fail.
-    thread::sleep(Duration::from_millis(300));
-    assert!(tracefs::event_exists(EVENT), "its memory is still in use");
-    reader.kill();
-    wait_gone(EVENT);
 }
 
 fn the_only_thread_that_registered_may_end() {
@@ -269,4 +242,32 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
         wait_gone("st_proc_line");
     });
     process.join();
+}
+
+/// What both have registered is there for either, and is all that there is.
+fn threads_that_are_the_first_to_register_at_once_are_of_one_process() {
+    grows_by_nothing(10, machine::rounds(100), |_| {
+        let process = child::fork(|_| {
+            let (data, page) = (Data::open(), Mapping::kept(1));
+            let ready = AtomicU32::new(0);
+            let address = |thread: u64| page.address() + 4 * thread;
+            thread::scope(|scope| {
+                for thread in 0..2 {
+                    let (data, ready, address) = (&data, &ready, &address);
+                    scope.spawn(move || {
+                        ready.fetch_add(1, Ordering::SeqCst);
+                        while ready.load(Ordering::SeqCst) < 2 {
+                            std::hint::spin_loop();
+                        }
+                        let index = data.register_text("st_proc_first u32 a", address(thread), 0);
+                        assert!(index.is_ok(), "register: {index:?}");
+                    });
+                }
+            });
+            for thread in 0..2 {
+                assert_eq!(data.unregister_bit(address(thread), 0), Ok(()));
+            }
+        });
+        process.join();
+    });
 }

@@ -56,6 +56,10 @@ pub const TESTS: &[Test] = &[
         an_address_space_locked_beside_a_write_holds_up_itself_only,
     ),
     test(
+        "withheld::a_guarded_page_is_not_forgotten_while_its_address_space_is_locked",
+        a_guarded_page_is_not_forgotten_while_its_address_space_is_locked,
+    ),
+    test(
         "withheld::a_private_copy_needs_no_reply_to_a_write",
         a_private_copy_needs_no_reply_to_a_write,
     ),
@@ -229,12 +233,22 @@ impl User {
         child.expect("vfork");
     }
 
+    /// Has the handler asked for the page of its own, which goes. Tells who is asked, and where.
+    fn guard_own(&self, line: &mut Line) {
+        let faults = Userfault::new();
+        faults.guard(&self.own, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), self.own.address()));
+        // As long as it is open.
+        std::mem::forget(faults);
+    }
+
     /// Does as it is told, by itself or by a thread.
     fn run(self, line: &mut Line) {
         let user: &'static User = Box::leak(Box::new(self));
         let alone = |word: &str, line: &mut Line| {
             match word {
                 "share" => line.say(&tasks::share_memory().expect("clone").to_string()),
+                "guard own" => user.guard_own(line),
                 "vfork" => {
                     user.vfork(line);
                     line.say(word);
@@ -451,6 +465,31 @@ fn an_address_space_locked_beside_a_write_holds_up_itself_only() {
     scene.release();
     scene.tell("join");
     scene.follows("own set", "own clear");
+    scene.end();
+}
+
+fn a_guarded_page_is_not_forgotten_while_its_address_space_is_locked() {
+    let mut scene = Scene::new(WRITE_SHARED);
+    scene.tell("register own");
+    scene.user.line.say("guard own");
+    let (faults, own) = Userfault::of_child(&mut scene.user);
+    scene.withhold();
+    scene.switch_on();
+    wait::until("the handler to be asked", || {
+        faults.next_fault() == Some(own)
+    });
+    let user = scene.tell_thread("use");
+    scene.wait_for(user);
+    let changing = scene.tell_thread("change");
+    scene.wait_for(changing);
+    // So that the handler was to be asked again meanwhile. Else this would show less, and not fail.
+    thread::sleep(Duration::from_secs(2));
+    scene.release();
+    scene.tell("join");
+    faults.fill(own, 0);
+    scene.tell("own set");
+    scene.switch_off();
+    scene.tell("own clear");
     scene.end();
 }
 

@@ -3,7 +3,7 @@
 //! What people see of user events with the tools they trace with, as the distribution ships them.
 //! Each test has the tool print, and looks at that.
 
-mod bpftrace;
+pub mod bpftrace;
 mod perf;
 mod perf_report;
 mod perf_stat;
