@@ -11,6 +11,7 @@
  *   hold read    do not answer what is asked for from now on
  *   release      answer all of that, and what comes
  *   drop         have the kernel forget the pages of all files, with nothing held
+ *   drop at open have it forget the pages of each file that is opened from now on, whatever is held
  *
  * On standard output it says "mounted", "done" after each command, and "write N" or "read N"
  * when the Nth request since the last "hold" is being held. It ends with its input, with the
@@ -50,7 +51,7 @@ static struct fuse_session *session;
 
 /* Protects what follows, and standard output. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool hold_writes, hold_reads;
+static bool hold_writes, hold_reads, drop_at_open;
 static struct held held[MAX_HELD];
 static unsigned int held_count;
 
@@ -155,8 +156,10 @@ static void withhold_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 		fuse_reply_err(req, EISDIR);
 		return;
 	}
-	/* To open a file changes nothing about its pages. */
-	file->keep_cache = 1;
+	/* Else the task that opens the file has its pages go, with each of them locked until it is written back. */
+	pthread_mutex_lock(&lock);
+	file->keep_cache = !drop_at_open;
+	pthread_mutex_unlock(&lock);
 	fuse_reply_open(req, file);
 }
 
@@ -241,6 +244,10 @@ static bool obey(const char *command)
 		release();
 	} else if (!strcmp(command, "drop\n")) {
 		return drop();
+	} else if (!strcmp(command, "drop at open\n")) {
+		pthread_mutex_lock(&lock);
+		drop_at_open = true;
+		pthread_mutex_unlock(&lock);
 	} else if (!strcmp(command, "hold write\n") || !strcmp(command, "hold read\n")) {
 		pthread_mutex_lock(&lock);
 		if (command[5] == 'w')

@@ -115,10 +115,10 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// What a child, forked by a thread of another process, exits with.
-const RIGHT: i32 = 10;
+pub(super) const RIGHT: i32 = 10;
 const BIT_IS_CLEAR: i32 = 1;
 const BIT_IS_SET: i32 = 2;
-const WRONG_ERRNO: i32 = 3;
+pub(super) const WRONG_ERRNO: i32 = 3;
 
 /// What a child looks at, and what it exits with.
 type Look<'a> = &'a (dyn Fn(&Event) -> i32 + Sync);
@@ -159,7 +159,7 @@ fn done(mut process: Child) {
 }
 
 /// The bit is to be set.
-fn is_set(event: &Event) -> i32 {
+pub(super) fn is_set(event: &Event) -> i32 {
     match event.bit() {
         true => RIGHT,
         false => BIT_IS_CLEAR,
@@ -175,7 +175,7 @@ fn is_clear(event: &Event) -> i32 {
 }
 
 /// The bit is to be clear, and not registered.
-fn is_given_up(event: &Event) -> i32 {
+pub(super) fn is_given_up(event: &Event) -> i32 {
     match event.unregister() {
         Err(Errno::ENOENT) => is_clear(event),
         _ => WRONG_ERRNO,
@@ -256,7 +256,7 @@ fn what_is_unregistered_meanwhile_is_clear_in_the_child() {
 const MANY: usize = 100;
 
 /// Has a process register a bit in each of many words. Returns where.
-fn register_many(event: &Event) -> Mapping {
+pub(super) fn register_many(event: &Event) -> Mapping {
     let words = Mapping::kept(1);
     for word in 0..MANY as u64 {
         let text = format!("{} u32 a", event.name);
@@ -268,7 +268,7 @@ fn register_many(event: &Event) -> Mapping {
     words
 }
 
-fn unregister_many(event: &Event, words: &Mapping) {
+pub(super) fn unregister_many(event: &Event, words: &Mapping) {
     for word in 0..MANY as u64 {
         let result = event.data.unregister_bit(words.address() + 4 * word, 0);
         assert_eq!(result, Ok(()));
@@ -372,13 +372,13 @@ fn is_data(event: &Event) -> i32 {
 
 /// Forks a child that exits with what `check` returns, which is to be that all is right.
 #[track_caller]
-fn fork_right(check: impl Fn(&Event) -> i32, event: &Event) {
+pub(super) fn fork_right(check: impl Fn(&Event) -> i32, event: &Event) {
     clone_right(0, 0, check, event);
 }
 
 /// The same with `flags` of clone, of which one has the kernel store something at `address`. Returns the child's pid.
 #[track_caller]
-fn clone_right(flags: i32, address: u64, check: impl Fn(&Event) -> i32, event: &Event) -> i32 {
+pub(super) fn clone_right(flags: i32, address: u64, check: impl Fn(&Event) -> i32, event: &Event) -> i32 {
     let pid = tasks::clone_to(flags, address).unwrap();
     if pid == 0 {
         os::exit_now(check(event));
@@ -388,7 +388,7 @@ fn clone_right(flags: i32, address: u64, check: impl Fn(&Event) -> i32, event: &
 }
 
 /// Runs `run` in a process of its own, with an event that is enabled.
-fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
+pub(super) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
     let mut process = child::fork(|line| {
         let event = Event::new(&format!("{name} u32 a"));
         line.say("registered");
@@ -433,7 +433,7 @@ fn a_word_that_is_used_again_stays_as_it_is_in_later_children() {
 
 /// Has a thread call `fork` with a place for the pidfd that is not there, and `meanwhile` called while that
 /// waits; then the fork goes on by `end`, and the thread calls `after`.
-fn stall_thread(
+pub(super) fn stall_thread(
     fork: impl FnOnce(u64) + Send,
     meanwhile: impl FnOnce(),
     end: fn(&Userfault, &Mapping),
@@ -458,7 +458,7 @@ fn stall_thread(
     });
 }
 
-fn answer(faults: &Userfault, pidfd: &Mapping) {
+pub(super) fn answer(faults: &Userfault, pidfd: &Mapping) {
     faults.fill(pidfd.address(), 0);
 }
 

@@ -18,6 +18,7 @@ mod exec;
 mod faults;
 mod file_systems;
 mod fork;
+mod fork_held_up;
 mod fork_stalled;
 mod freezer;
 mod ftrace;
@@ -29,6 +30,7 @@ mod instances;
 mod io_uring;
 mod lifetime;
 mod listing;
+mod locked_pages;
 mod long_listings;
 mod mappings;
 mod mm_end;
@@ -69,6 +71,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         guarded::TESTS,
         withheld::TESTS,
         withheld::TESTS_OF_KINDS,
+        locked_pages::TESTS,
         file_systems::TESTS,
         file_systems::TESTS_OF_FROZEN,
         mappings::TESTS,
@@ -76,6 +79,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         mm_end::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
+        fork_held_up::TESTS,
         faults::calls::TESTS,
         faults::processes::TESTS,
         faults::workers::TESTS,

@@ -139,6 +139,12 @@ impl Server {
         self.command("drop");
     }
 
+    /// Has each task that opens a file from now on forget its pages first, with each of them locked until it is written
+    /// back.
+    pub fn drop_at_open(&mut self) {
+        self.command("drop at open");
+    }
+
     /// Waits until so many requests are held.
     #[track_caller]
     pub fn wait_held(&mut self, count: usize) {

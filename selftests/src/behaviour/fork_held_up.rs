@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Forks beside calls, where the kernel holds up one of the two in a function that is chosen: what lasts no longer
+//! than some instructions, lasts. Where the other is not done in that time, a test shows less, and does not fail.
+
+use super::fork_stalled::{
+    answer, clone_right, fork_right, is_given_up, is_set, register_many, stall_thread,
+    unregister_many, with_enabled, RIGHT, WRONG_ERRNO,
+};
+use crate::harness::Test;
+use crate::kit::errno::Errno;
+use crate::kit::event::{is_listed, Event};
+use crate::kit::held_up::{Waiting, SIGN};
+use crate::kit::memory::Mapping;
+use crate::kit::{os, wait};
+use std::cell::OnceCell;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+const fn test(name: &'static str, run: fn()) -> Test {
+    Test::new(name, run).where_there_is(SIGN)
+}
+
+pub const TESTS: &[Test] = &[
+    test(
+        "fork_held_up::what_is_unregistered_before_the_parent_is_told_is_clear_in_the_child",
+        what_is_unregistered_before_the_parent_is_told_is_clear_in_the_child,
+    ),
+    test(
+        "fork_held_up::many_that_are_unregistered_then_are_clear_in_the_child",
+        many_that_are_unregistered_then_are_clear_in_the_child,
+    ),
+    test(
+        "fork_held_up::a_child_waits_for_what_is_being_registered",
+        a_child_waits_for_what_is_being_registered,
+    ),
+    test(
+        "fork_held_up::a_child_keeps_what_it_has_when_it_begins",
+        a_child_keeps_what_it_has_when_it_begins,
+    ),
+];
+
+/// Calls `meanwhile` beside a fork that is in no list of the kernel's any more, and of which the parent was not told
+/// yet. The child has given up the event.
+fn beside_a_fork_that_is_over(event: &Event, meanwhile: impl FnOnce()) {
+    thread::scope(|scope| {
+        let forking = Waiting::new(scope, || fork_right(is_given_up, event));
+        let held_up = forking.held_up_at("cgroup_post_fork", 1);
+        meanwhile();
+        held_up.tell_if_over();
+        forking.thread.join().unwrap();
+    });
+}
+
+fn what_is_unregistered_before_the_parent_is_told_is_clear_in_the_child() {
+    with_enabled("st_held_up_over", |event| {
+        beside_a_fork_that_is_over(event, || assert_eq!(event.unregister(), Ok(())));
+    });
+}
+
+/// It is looked then whether any fork needs what is noted of them.
+fn many_that_are_unregistered_then_are_clear_in_the_child() {
+    with_enabled("st_held_up_many", |event| {
+        let words = register_many(event);
+        beside_a_fork_that_is_over(event, || {
+            assert_eq!(event.unregister(), Ok(()));
+            unregister_many(event, &words);
+        });
+    });
+}
+
+/// The bit is written when its registration is in the lists already, which the child has.
+fn a_child_waits_for_what_is_being_registered() {
+    with_enabled("st_held_up_register", |event| {
+        let page = Mapping::kept(1);
+        let text = format!("{} u32 a", event.name);
+        let is_right = |event: &Event| {
+            let is_set = page.word(0).load(Ordering::Relaxed) & 1 != 0;
+            match event.data.unregister_bit(page.address(), 0) {
+                Ok(()) if is_set => RIGHT,
+                Err(Errno::ENOENT) if !is_set => RIGHT,
+                _ => WRONG_ERRNO,
+            }
+        };
+        let held_up = OnceCell::new();
+        thread::scope(|scope| {
+            let registering = Waiting::new(scope, || {
+                let index = event.data.register_text(&text, page.address(), 0);
+                assert_eq!(index, Ok(event.index));
+            });
+            // What was changed when this thread forked before, is not looked at by the next child.
+            let forks = |address| {
+                for _ in 0..2 {
+                    let pid = clone_right(0, 0, is_set, event);
+                    wait::until("the child's registrations to go", || !is_listed(pid));
+                }
+                clone_right(libc::CLONE_PIDFD, address, is_right, event);
+            };
+            let meanwhile = || {
+                let at_the_bit = registering.held_up_at("pin_user_pages_remote", 1);
+                assert!(held_up.set(at_the_bit).is_ok());
+            };
+            stall_thread(forks, meanwhile, answer, || ());
+        });
+    });
+}
+
+/// It takes some locks to unregister. Whichever of them is waited for when a parent is told of a child, the child has the
+/// registration from its start on, or never.
+fn a_child_keeps_what_it_has_when_it_begins() {
+    const LOCKS: u64 = 5;
+    let lock = match Path::new("/proc/lockdep_stats").exists() {
+        true => "mutex_lock_nested",
+        false => "mutex_lock",
+    };
+    for times in 1..=LOCKS {
+        with_enabled("st_held_up_unregister", |event| {
+            let is_unregistered = Mapping::shared(1);
+            let is_right = |event: &Event| {
+                let had_it = is_listed(std::process::id() as i32);
+                wait::until("the parent to have unregistered", || {
+                    is_unregistered.word(0).load(Ordering::Relaxed) != 0
+                });
+                match event.unregister() {
+                    Ok(()) if had_it && !event.bit() => RIGHT,
+                    Err(Errno::ENOENT) if !had_it && !event.bit() => RIGHT,
+                    _ => WRONG_ERRNO,
+                }
+            };
+            let held_up = OnceCell::new();
+            thread::scope(|scope| {
+                let unregistering = Waiting::new(scope, || {
+                    assert_eq!(event.unregister(), Ok(()));
+                    is_unregistered.word(0).store(1, Ordering::Relaxed);
+                });
+                let fork = |address| {
+                    clone_right(libc::CLONE_PIDFD, address, is_right, event);
+                };
+                let meanwhile = || {
+                    let at_the_lock = unregistering.held_up_at(lock, times);
+                    assert!(held_up.set(at_the_lock).is_ok());
+                };
+                stall_thread(fork, meanwhile, answer, || ());
+            });
+        });
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bits on a page that another task has locked while they are written, and that is dropped then: what was written cannot
+//! be marked as such.
+//!
+//! The thread that writes is held up when it has the page, before it writes. Meanwhile the page is written back, so that it
+//! is clean; and a task that opens the file, by which all its pages go, has locked it and waits for the end of that.
+
+use crate::harness::Test;
+use crate::kit::child;
+use crate::kit::event::Event;
+use crate::kit::fuse::{self, Request, Server};
+use crate::kit::held_up::{self, Waiting};
+use crate::kit::machine::LongSleep;
+use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::tracefs::Tracer;
+use crate::kit::{os, tasks, wait};
+use std::fs::File;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+const fn test(name: &'static str, run: fn()) -> Test {
+    Test::new(name, run)
+        .where_there_is(fuse::SIGN)
+        .unless(held_up::lacks_probes)
+}
+
+pub const TESTS: &[Test] = &[
+    test(
+        "locked_pages::a_bit_that_is_set_is_not_lost",
+        a_bit_that_is_set_is_not_lost,
+    ),
+    test(
+        "locked_pages::a_bit_that_is_cleared_does_not_come_back",
+        a_bit_that_is_cleared_does_not_come_back,
+    ),
+];
+
+const TEXT: &str = "st_locked_page u32 a";
+
+/// A word in the page of a file, and an event that is enabled.
+struct Word {
+    file: File,
+    page: Mapping,
+    event: Event,
+}
+
+impl Word {
+    fn new() -> Word {
+        let file = File::options().read(true).write(true).open(fuse::path(0));
+        let file = file.expect("open a file");
+        let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
+        let event = Event::new(TEXT);
+        Tracer::top().enable(&event.name);
+        event.wait_set();
+        Word { file, page, event }
+    }
+
+    fn register(&self) {
+        let result = self.event.data.register_text(TEXT, self.page.address(), 0);
+        assert_eq!(result, Ok(self.event.index));
+    }
+
+    fn unregister(&self) {
+        let result = self.event.data.unregister_bit(self.page.address(), 0);
+        assert_eq!(result, Ok(()));
+    }
+
+    fn bit(&self) -> bool {
+        self.page.word(0).load(Ordering::Relaxed) & 1 != 0
+    }
+
+    /// Has a thread call `write`, which is held up when it has asked for the page for the `times`th time.
+    fn write_beside_a_lock(&self, server: &mut Server, write: fn(&Word), times: u64) {
+        server.drop_at_open();
+        server.hold(Request::Write);
+        let mut opener = child::fork(|line| {
+            line.hear("open");
+            drop(File::open(fuse::path(0)).expect("open a file"));
+        });
+        thread::scope(|scope| {
+            let writing = Waiting::new(scope, || write(self));
+            let held_up = writing.held_up_at_return("pin_user_pages_remote", times);
+            os::start_writeback(&self.file);
+            server.wait_held(1);
+            opener.line.say("open");
+            wait::until("the page to be locked", || {
+                tasks::state(opener.pid, opener.pid) == Some('D')
+            });
+            held_up.tell_if_over();
+            wait::until("the thread to go on", || !held_up.is_now());
+            drop(held_up);
+            server.release();
+        });
+        opener.join();
+    }
+}
+
+fn a_bit_that_is_set_is_not_lost() {
+    let _long_sleep = LongSleep::allowed();
+    let mut server = Server::start(1, PAGE);
+    let word = Word::new();
+    word.page.word(64).store(1, Ordering::Relaxed);
+    word.write_beside_a_lock(&mut server, Word::register, 1);
+    wait::until("the bit", || word.bit());
+    word.unregister();
+    Tracer::top().disable(&word.event.name);
+}
+
+/// The file has it, and the page is not mapped, so that the kernel asks for it: in vain for the first time.
+fn a_bit_that_is_cleared_does_not_come_back() {
+    let _long_sleep = LongSleep::allowed();
+    let mut server = Server::start(1, PAGE);
+    let word = Word::new();
+    word.register();
+    word.file.sync_all().expect("fsync");
+    word.page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+    word.write_beside_a_lock(&mut server, Word::unregister, 2);
+    assert!(!word.bit());
+    Tracer::top().disable(&word.event.name);
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A thread that the kernel holds up in one of its functions, or when that returns: a program at a kprobe there does nothing
+//! for a while.
+
+use crate::kit::bpf::{self, Counters, Instruction, Link, Program};
+use crate::kit::perf::{Perf, ALL_PROCESSES};
+use crate::kit::{dynamic, os, tracefs, wait};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+/// There where kprobes are.
+pub const SIGN: &str = "/sys/kernel/tracing/kprobe_events";
+
+/// Why there can be no kprobe here, if there can be none.
+pub fn lacks_probes() -> Option<String> {
+    (!Path::new(SIGN).exists()).then(|| format!("there is no {SIGN}"))
+}
+
+/// How long it is held up each time. The kernel ends a program after 250 ms.
+pub const TIME: Duration = Duration::from_millis(240);
+
+/// The kprobe's name among the tracers' events.
+const NAME: &str = "st_held_up/at";
+
+/// Counters of the program: how often it began, and ended.
+const BEGUN: u32 = 0;
+const ENDED: u32 = 1;
+
+/// Instructions of the program that no other needs.
+const KTIME_GET_NS: i32 = 5;
+/// `r0 = (u32)r0`
+const TO_U32: Instruction = (0xbc, 0, 0, 0, 0);
+const END: [Instruction; 2] = bpf::give(0);
+
+/// Skips `count` instructions if register 0 is `value`.
+const fn skip_if(value: i32, count: i16) -> Instruction {
+    (0x15, 0, 0, count, value)
+}
+
+/// Holds a thread up whenever it calls a function, until this is dropped. There is one at a time.
+pub struct HeldUp {
+    attached: Option<(Link, Perf)>,
+    counters: Counters,
+}
+
+impl HeldUp {
+    /// `thread` by its number in the first namespace.
+    #[track_caller]
+    pub fn at(function: &str, thread: i32) -> HeldUp {
+        HeldUp::by(&format!("p:{NAME} {function}"), thread)
+    }
+
+    /// The same when the function returns.
+    #[track_caller]
+    pub fn at_return(function: &str, thread: i32) -> HeldUp {
+        HeldUp::by(&format!("r:{NAME} {function}"), thread)
+    }
+
+    #[track_caller]
+    fn by(probe: &str, thread: i32) -> HeldUp {
+        tracefs::append("kprobe_events", probe)
+            .unwrap_or_else(|errno| panic!("{probe}: {errno:?}"));
+        let counters = Counters::new(2);
+        let counting = |counter: u32| {
+            let numbers = [bpf::set(7, counter as i32), bpf::set(8, 1)];
+            [&numbers[..], &counters.add()].concat()
+        };
+        let wait = [
+            bpf::call(KTIME_GET_NS),
+            bpf::copy(9, 0),
+            bpf::add(9, TIME.as_nanos() as i32),
+            // As often as the kernel allows: `may_goto`.
+            (0xe5, 0, 0, 3, 0),
+            bpf::call(KTIME_GET_NS),
+            // Skips one if r0 > r9.
+            (0x2d, 0, 9, 1, 0),
+            // Back to where it may go on.
+            (0x05, 0, 0, -4, 0),
+        ];
+        let program = Program::load(
+            bpf::KPROBE,
+            &[
+                &[bpf::call(bpf::GET_CURRENT_PID_TGID), TO_U32][..],
+                &[skip_if(thread, END.len() as i16)],
+                &END,
+                &counting(BEGUN),
+                &wait,
+                &counting(ENDED),
+                &END,
+            ]
+            .concat(),
+        );
+        let perf = Perf::open(tracefs::event_id(NAME), ALL_PROCESSES, 0).expect("perf_event_open");
+        let link = Link::new(&program, perf.file(), 0).expect("link the program");
+        HeldUp {
+            attached: Some((link, perf)),
+            counters,
+        }
+    }
+
+    /// How often the thread has been held up, this time included.
+    pub fn times(&self) -> u64 {
+        self.counters.get(BEGUN)
+    }
+
+    /// Is it held up just now?
+    pub fn is_now(&self) -> bool {
+        self.counters.get(BEGUN) > self.counters.get(ENDED)
+    }
+
+    /// Says so if the thread went on too early for the test to show all.
+    pub fn tell_if_over(&self) {
+        if !self.is_now() {
+            println!("  # it was held up for too short a time");
+        }
+    }
+}
+
+impl Drop for HeldUp {
+    fn drop(&mut self) {
+        drop(self.attached.take());
+        // The kernel lets go of a perf event a moment after it is closed.
+        wait::comes(|| dynamic::run(&format!("-:{NAME}")).is_ok());
+    }
+}
+
+/// A thread that waits until it is told to go.
+pub struct Waiting<'scope> {
+    pub thread: ScopedJoinHandle<'scope, ()>,
+    number: i32,
+    go: mpsc::Sender<()>,
+}
+
+impl<'scope> Waiting<'scope> {
+    /// It calls `run` when it is told to.
+    pub fn new(scope: &'scope Scope<'scope, '_>, run: impl FnOnce() + Send + 'scope) -> Self {
+        let (to_here, from_thread) = mpsc::channel();
+        let (go, told) = mpsc::channel();
+        let thread = scope.spawn(move || {
+            to_here.send(os::thread_id()).unwrap();
+            told.recv().unwrap();
+            run();
+        });
+        let number = from_thread.recv().unwrap();
+        Waiting { thread, number, go }
+    }
+
+    /// Lets it go, and waits until it is held up at a function for the `times`th time; or has ended, as it calls that
+    /// less often.
+    pub fn held_up_at(&self, function: &str, times: u64) -> HeldUp {
+        self.go_until(HeldUp::at(function, self.number), times)
+    }
+
+    /// The same for the returns from a function.
+    pub fn held_up_at_return(&self, function: &str, times: u64) -> HeldUp {
+        self.go_until(HeldUp::at_return(function, self.number), times)
+    }
+
+    fn go_until(&self, held_up: HeldUp, times: u64) -> HeldUp {
+        self.go.send(()).unwrap();
+        wait::until("the thread to be held up", || {
+            held_up.times() >= times || self.thread.is_finished()
+        });
+        held_up
+    }
+}
