@@ -27,6 +27,10 @@ pub const TESTS: &[Test] = &[
         a_change_pins_few_pages_at_once,
     ),
     Test::new(
+        "deferred::no_more_than_two_pages_are_pinned_before_others_can_change_the_set",
+        no_more_than_two_pages_are_pinned_before_others_can_change_the_set,
+    ),
+    Test::new(
         "deferred::another_event_does_not_wait_for_many_bits",
         another_event_does_not_wait_for_many_bits,
     ),
@@ -205,6 +209,37 @@ fn a_change_pins_few_pages_at_once() {
         (1..=PINS_AT_ONCE).contains(&pins),
         "{pins} pages were pinned"
     );
+    crowd.all_see("set");
+    top.disable(&crowd.event.name);
+    crowd.all_see("clear");
+}
+
+/// How many pages a task may pin while it holds the lock of a set: of 128 units.
+const PINS_IN_SET: usize = 128 / (32 + 32);
+
+/// Counts by the function tracer how often this task pins a page before it unlocks something.
+fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
+    let mut crowd = Crowd::new("st_deferred_set", 1, 60);
+    let tracer = Tracer::instance("st_deferred_tracer");
+    tracer.control("set_ftrace_filter", "pin_user_pages_remote mutex_unlock");
+    tracer.control("set_ftrace_pid", &std::process::id().to_string());
+    tracer.control("current_tracer", "function");
+    let top = Tracer::top();
+    top.enable(&crowd.event.name);
+    // To read unlocks, too.
+    tracer.control("tracing_on", "0");
+    let trace = tracer.text("trace");
+    tracer.control("current_tracer", "nop");
+    let (mut pins, mut most) = (0, 0);
+    for line in trace.lines() {
+        let function = line.split_whitespace().rev().nth(1);
+        pins = match function {
+            Some("pin_user_pages_remote") => pins + 1,
+            _ => 0,
+        };
+        most = most.max(pins);
+    }
+    assert_eq!(most, PINS_IN_SET);
     crowd.all_see("set");
     top.disable(&crowd.event.name);
     crowd.all_see("clear");
