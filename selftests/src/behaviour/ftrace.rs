@@ -4,8 +4,10 @@
 
 use crate::harness::tests;
 use crate::kit::abi::location;
+use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::os;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::Tracer;
 use crate::kit::wait;
 
@@ -27,6 +29,8 @@ tests!("ftrace":
     a_trigger_of_another_event_switches_recording_on,
     set_event_pid_picks_the_writers,
     records_tell_their_writer,
+    the_longest_record_of_the_largest_buffer,
+    what_ftrace_does_not_want_perf_may_be_unable_to_take,
 );
 
 fn the_trace_shows_every_field() {
@@ -337,4 +341,38 @@ fn records_tell_their_writer() {
     assert_eq!(records[0].pid, std::process::id() as i32);
     assert_eq!(u64::from(records[0].kind), event.id());
     tracer.disable(&event.name);
+}
+
+/// A sub-buffer has 128 pages of 4096 bytes at most. Of that go 16 bytes for itself, and of the record 8 for its header and
+/// length and 8 for the common fields.
+fn the_longest_record_of_the_largest_buffer() {
+    const LONGEST: usize = 128 * 4096 - 16 - 8 - 8;
+    let event = Event::new("st_ft_longest u32 a");
+    let tracer = Tracer::instance("st_ft_longest");
+    tracer.control("buffer_subbuf_size_kb", "512");
+    tracer.enable(&event.name);
+    let mut payload = vec![0; LONGEST + 1];
+    payload[0] = 7;
+    assert_eq!(event.write(&payload[..LONGEST]), Ok(LONGEST + 4));
+    assert_eq!(event.write(&payload), Err(Errno::E2BIG));
+    tracer.disable(&event.name);
+    assert_eq!(tracer.lines(&event.name), ["st_ft_longest: a=0x7 (7)"]);
+}
+
+/// That is no error of the record then, as for no consumer it is too long for ever.
+fn what_ftrace_does_not_want_perf_may_be_unable_to_take() {
+    let (starter, event) = (
+        Event::new("st_ft_starter u32 a"),
+        Event::new("st_ft_unwanted u32 a"),
+    );
+    let tracer = Tracer::instance("st_ft_unwanted");
+    let trigger = "enable_event:user_events:st_ft_unwanted";
+    tracer.set(&starter.name, "trigger", trigger).unwrap();
+    let perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
+    let payload = [0; 9000];
+    assert_eq!(event.write(&payload), Ok(9004));
+    drop(perf);
+    let trigger = format!("!{trigger}");
+    tracer.set(&starter.name, "trigger", &trigger).unwrap();
+    event.wait_clear();
 }

@@ -3,13 +3,19 @@
 //! Events that come and go: none is taken for another, and one that goes is not in the way.
 
 use crate::harness::tests;
+use crate::kit::abi::{Data, Register, DIAG_IOCSREG};
+use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
+use crate::kit::memory::Mapping;
+use crate::kit::os;
 use crate::kit::tracefs::{self, Tracer};
 
 tests!("lifetime":
     ids_are_not_mixed_up_when_events_come_and_go,
     made_again_while_it_goes,
     made_again_with_other_fields_while_it_goes,
+    goes_at_once_if_its_first_bit_cannot_be_written,
+    has_no_bit_if_its_index_cannot_be_told,
 );
 
 fn ids_are_not_mixed_up_when_events_come_and_go() {
@@ -65,4 +71,32 @@ fn made_again_with_other_fields_while_it_goes() {
             event.unregister().unwrap();
         }
     }
+}
+
+/// Though the file that it was to be written through stays open.
+fn goes_at_once_if_its_first_bit_cannot_be_written() {
+    let (data, page) = (Data::open(), Mapping::new(1));
+    page.protect(libc::PROT_READ);
+    let register = |text, address| data.register_text(text, address, 0);
+    let result = register("st_life_unwritten u32 a", page.address());
+    assert_eq!(result, Err(Errno::EFAULT));
+    wait_gone("st_life_unwritten");
+    // Nor has it an index of the file.
+    let other = Mapping::kept(1);
+    assert_eq!(register("st_life_other u32 a", other.address()), Ok(0));
+}
+
+/// The request lies in memory that may be read only, so the caller does not learn that it was registered: it is not.
+fn has_no_bit_if_its_index_cannot_be_told() {
+    let (data, words, place) = (Data::open(), Mapping::kept(1), Mapping::new(1));
+    let name = c"st_life_untold u32 a";
+    let request = Register::new(words.address(), name.as_ptr() as u64);
+    place.put(0, &request.bytes());
+    place.protect(libc::PROT_READ);
+    let result = os::ioctl(&data.file, DIAG_IOCSREG, place.address());
+    assert_eq!(result, Err(Errno::EFAULT));
+    assert_eq!(
+        data.unregister_bit(words.address(), 0),
+        Err(Errno::ENOENT)
+    );
 }

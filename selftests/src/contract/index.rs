@@ -20,6 +20,7 @@ pub fn checks() -> Vec<Vec<Check>> {
         ("counts_from_0_on_each_file", counts_on_each_file),
         ("is_the_same_for_the_same_event", same_index),
         ("is_the_same_after_unregistering", same_after_unregistering),
+        ("is_the_same_for_each_of_many", same_for_each_of_many),
         ("failures_do_not_count", failures_do_not_count),
         ("is_given_on_a_read_only_file", read_only_index),
         ("is_counted_for_formats_too", index_of_formats),
@@ -65,6 +66,28 @@ fn same_after_unregistering() {
     expect(data.unregister_bit(page.address(), 0), Ok(()));
     expect(nth(&data, &page, 0, 0), Ok(0));
     expect(nth(&data, &page, 2, 0), Ok(2));
+}
+
+/// Each file has other events of a family.
+fn same_for_each_of_many() {
+    const FILES: u32 = 30;
+    const EVENTS: u32 = 70;
+    let words = Mapping::kept(1);
+    let mut bits = 0..;
+    for from in 0..FILES {
+        let data = Data::open();
+        for _ in 0..2 {
+            for index in 0..EVENTS {
+                let text = format!("st_index{} u32 a", from + index);
+                let bit = bits.next().unwrap_or(0u32);
+                let address = words.address() + 4 * u64::from(bit / 32);
+                expect(
+                    data.register_text(&text, address, (bit % 32) as u8),
+                    Ok(index),
+                );
+            }
+        }
+    }
 }
 
 fn failures_do_not_count() {
