@@ -145,7 +145,19 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("a_record_with_12_readable_bytes_is_efault", 12),
             ],
         ),
-        UNREADABLE.scenarios(&[("the_end_of_a_large_payload_is_efault", large_and_cut)]),
+        UNREADABLE.all(
+            payload_cut,
+            Err(Errno::EFAULT),
+            &[
+                ("a_payload_of_97_bytes_without_its_last_is_efault", 97),
+                ("a_payload_of_201_bytes_without_its_last_is_efault", 201),
+                ("a_payload_of_3001_bytes_without_its_last_is_efault", 3001),
+            ],
+        ),
+        UNREADABLE.scenarios(&[
+            ("the_end_of_a_large_payload_is_efault", large_and_cut),
+            ("half_of_an_index_is_efault", half_of_index),
+        ]),
         READ_ONLY.all(
             read_only,
             Err(Errno::EBADF),
@@ -158,6 +170,7 @@ pub fn checks() -> Vec<Vec<Check>> {
             split,
             (),
             &[
+                ("in_one_part", &[]),
                 ("index_and_fields", &[4, 8, 12, 13]),
                 ("with_empty_parts", &[0, 0, 4, 4, 8, 8, 16]),
                 (
@@ -382,6 +395,30 @@ fn cut(length: usize, want: Result<usize>) {
     traced.only_this_is_recorded(&[9; 12]);
 }
 
+/// Writes records in one part, by either call, of which all but the last byte can be read.
+fn payload_cut(length: usize, want: Result<usize>) {
+    let traced = Traced::new(TEXT);
+    let event = &traced.event;
+    let record = [&event.index.to_ne_bytes()[..], &vec![7; length]].concat();
+    let address = Place::OverTheEdge(record.len() - 1).address(&record);
+    let file = &event.data.file;
+    expect(os::write_from(file, address, record.len()), want);
+    expect(os::writev_from(file, &[(address, record.len())]), want);
+    traced.only_this_is_recorded(&[9; 4]);
+}
+
+fn half_of_index() {
+    let traced = Traced::new(TEXT);
+    let event = &traced.event;
+    let readable = event.page.address() + 64;
+    event.page.put(64, &event.index.to_ne_bytes());
+    let bad = Place::Unmapped.address(&[]);
+    let parts = [(readable, 2), (bad, 2), (readable, 4)];
+    let got = os::writev_from(&event.data.file, &parts);
+    expect(got, Err(Errno::EFAULT));
+    traced.only_this_is_recorded(&[9; 4]);
+}
+
 fn large_and_cut() {
     let traced = Traced::new("st_conform u32 a; u64 b");
     let event = &traced.event;
@@ -422,6 +459,18 @@ fn payload_and_record(event: &Event) -> (Vec<u8>, Vec<u8>) {
 
 const SPLIT_TEXT: &str = "st_conform u32 a; __rel_loc char[] b; u8 c";
 
+/// Writes a record of parts that do not lie one behind the other.
+fn write_apart(event: &Event, parts: &[&[u8]]) -> Result<usize> {
+    const APART: usize = 64;
+    let mut memory = vec![0xff; APART * parts.len()];
+    for (place, part) in memory.chunks_mut(APART).zip(parts) {
+        place[..part.len()].copy_from_slice(part);
+    }
+    let places = memory.chunks(APART).zip(parts);
+    let apart: Vec<_> = places.map(|(place, part)| &place[..part.len()]).collect();
+    event.data.writev(&apart)
+}
+
 fn split(places: &[usize], (): ()) {
     let traced = Traced::new(SPLIT_TEXT);
     let (payload, record) = payload_and_record(&traced.event);
@@ -434,7 +483,7 @@ fn split(places: &[usize], (): ()) {
         (rest, done) = (behind, *place);
     }
     parts.push(rest);
-    expect(traced.event.data.writev(&parts), Ok(record.len()));
+    expect(write_apart(&traced.event, &parts), Ok(record.len()));
     expect(traced.recorded(payload.len()), vec![payload]);
 }
 
@@ -446,7 +495,7 @@ fn any_four_parts() {
         for b in a..=record.len() {
             for c in b..=record.len() {
                 let parts = [&record[..a], &record[a..b], &record[b..c], &record[c..]];
-                expect(traced.event.data.writev(&parts), Ok(record.len()));
+                expect(write_apart(&traced.event, &parts), Ok(record.len()));
                 splits += 1;
             }
         }
