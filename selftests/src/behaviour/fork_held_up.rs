@@ -12,7 +12,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, Event};
 use crate::kit::held_up::{Waiting, SIGN};
 use crate::kit::memory::Mapping;
-use crate::kit::{os, wait};
+use crate::kit::wait;
 use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::atomic::Ordering;

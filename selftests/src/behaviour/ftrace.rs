@@ -3,12 +3,14 @@
 //! What a person sees through tracefs: the trace file, filters, triggers, histograms.
 
 use crate::harness::tests;
-use crate::kit::abi::location;
+use crate::kit::abi::{location, Data, PERSIST};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
+use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
-use crate::kit::tracefs::Tracer;
+use crate::kit::profile;
+use crate::kit::tracefs::{self, Tracer};
 use crate::kit::wait;
 
 tests!("ftrace":
@@ -22,6 +24,8 @@ tests!("ftrace":
     a_filter_on_numbers,
     a_filter_on_strings,
     a_filter_on_a_field_that_is_not_there_is_refused,
+    a_filter_on_text_is_for_fields_of_text,
+    the_task_that_deletes_an_event_sees_the_fields_of_others,
     a_histogram_by_value,
     a_histogram_by_string,
     a_trigger_sees_the_values,
@@ -208,6 +212,31 @@ fn a_filter_on_a_field_that_is_not_there_is_refused() {
     assert!(tracer.set(&event.name, "filter", "0").is_ok());
 }
 
+fn a_filter_on_text_is_for_fields_of_text() {
+    let event = Event::new("st_ft_text __rel_loc char[] a; __data_loc char[] b; __rel_loc u32[] c; __data_loc u32[] d");
+    let tracer = Tracer::instance("st_ft_text");
+    for (field, takes_text) in [("a", true), ("b", true), ("c", false), ("d", false)] {
+        let result = tracer.set(&event.name, "filter", &format!("{field} == \"text\""));
+        assert_eq!(result.is_ok(), takes_text, "{field}: {result:?}");
+        tracer.set(&event.name, "filter", "0").expect("no filter");
+    }
+}
+
+fn the_task_that_deletes_an_event_sees_the_fields_of_others() {
+    let event = Event::new("st_ft_other u32 a");
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let text = "st_ft_deleted u32 b";
+    let index = data.register_flags(text, page.address(), 0, PERSIST);
+    assert_eq!(index, Ok(0));
+    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+    drop(data);
+    assert_eq!(event.data.delete("st_ft_deleted"), Ok(()));
+    assert!(tracefs::event_format(&event.name).contains("field:u32 a;"));
+    let tracer = Tracer::instance("st_ft_other");
+    assert_eq!(tracer.set(&event.name, "filter", "a == 1"), Ok(()));
+    assert_eq!(tracer.set(&event.name, "filter", "0"), Ok(()));
+}
+
 fn a_histogram_by_value() {
     let event = Event::new("st_ft_hist u32 status; u64 ns");
     let tracer = Tracer::instance("st_ft_hist");
@@ -315,6 +344,7 @@ fn set_event_pid_picks_the_writers() {
     tracer.enable(&event.name);
     tracer.control("set_event_pid", "1");
     assert_eq!(event.write(&[1; 4]), Ok(8), "not picked is not an error");
+    assert_eq!(profile::missed(&event.name), (0, 0), "nor is it missed");
     tracer.control("set_event_pid", &std::process::id().to_string());
     // The kernel looks at a task's number when it is scheduled in.
     wait::until("a record of this process", || {

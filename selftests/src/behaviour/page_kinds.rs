@@ -11,6 +11,7 @@ use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::swap::{Device, Swap};
 use crate::kit::tracefs::Tracer;
+use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{machine, os, tasks};
 use std::fs::{self, File};
@@ -32,6 +33,7 @@ tests!("page_kinds":
     a_page_of_a_device_is_brought_in_by_its_own_process.swapping(),
     a_page_of_a_device_is_brought_in_by_any_thread.swapping(),
     a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited.swapping(),
+    a_first_thread_that_has_exited_keeps_nothing_of_its_process.swapping().limit(300),
     a_merged_page_is_copied.where_there_is("/sys/kernel/mm/ksm/run"),
     the_latest_state_wins_on_a_page_that_comes_and_goes,
 );
@@ -409,6 +411,39 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
     });
     switch_when_dropped(&mut child, &event, || ());
     child.join();
+}
+
+/// The kernel's worker comes to that thread, too, which takes no work any more.
+fn a_first_thread_that_has_exited_keeps_nothing_of_its_process() {
+    let device = Device::new();
+    let event = Event::new("st_kind_first u32 a");
+    let top = Tracer::top();
+    grows_by_nothing(10, machine::rounds(60), |_| {
+        let mut child = child::fork(|line| {
+            let (_data, page) = register_on(&device, "st_kind_first u32 a");
+            page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+            let first = std::process::id() as i32;
+            let other = || {
+                wait::until("the first thread to exit", || {
+                    tasks::state(first, first) == Some('Z')
+                });
+                line.say("dropped");
+                line.hear("end");
+                os::exit_now(0);
+            };
+            thread::scope(|scope| {
+                scope.spawn(other);
+                tasks::exit_thread();
+            });
+        });
+        child.line.hear("dropped");
+        top.enable(&event.name);
+        event.wait_set();
+        child.line.say("end");
+        child.join();
+        top.disable(&event.name);
+        event.wait_clear();
+    });
 }
 
 fn a_page_of_a_device_is_brought_in_by_its_own_process() {

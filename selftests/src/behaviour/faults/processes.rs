@@ -9,16 +9,20 @@ use crate::kit::event::Event;
 use crate::kit::faults::{self, walk, SIGN};
 use crate::kit::fork_tree::toggle;
 use crate::kit::memory::Mapping;
-use crate::kit::{os, tasks};
+use crate::kit::userfault::{Guard, Userfault};
+use crate::kit::{os, tasks, wait};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
 
 tests!("faults::processes":
     whichever_allocation_of_a_fork_fails.where_there_is(SIGN).limit(900),
     allocations_of_the_child_fail_at_random.where_there_is(SIGN).limit(900),
     whichever_allocation_of_an_exec_fails.where_there_is(SIGN).limit(900),
+    a_child_that_waits_for_memory_can_be_killed.where_there_is(SIGN),
 );
 
 const BITS: u64 = 40;
@@ -173,4 +177,44 @@ fn whichever_allocation_of_an_exec_fails() {
     println!("  # {number} execs: {stayed} failed with all registrations, {killed} were killed");
     assert!(stayed > 0, "no exec failed");
     toggle(&event, &mut []);
+}
+
+/// It has been made, and waits for what its registrations take before it runs.
+fn a_child_that_waits_for_memory_can_be_killed() {
+    faults::allow(0);
+    let (event, page) = registered("st_failing_killed");
+    let (guard, tid) = (Userfault::new(), Mapping::kept(1));
+    guard.guard(&tid, Guard::Missing);
+    let (child, is_over) = (AtomicI32::new(0), AtomicBool::new(false));
+    let ended = thread::scope(|scope| {
+        let killer = scope.spawn(|| {
+            wait::until("the fork to be stalled", || guard.next_fault().is_some());
+            faults::allow(100);
+            guard.fill(tid.address(), 0);
+            wait::until("the child", || child.load(Ordering::SeqCst) != 0);
+            let pid = child.load(Ordering::SeqCst);
+            let is = |state| tasks::state(pid, pid) == Some(state);
+            wait::until("the child to wait", || is('D'));
+            os::kill(pid, libc::SIGKILL).expect("kill");
+            let ended = wait::comes(|| is('Z'));
+            faults::allow(0);
+            is_over.store(true, Ordering::SeqCst);
+            ended
+        });
+        faults::at_random(true);
+        let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, tid.address()).expect("clone");
+        if pid == 0 {
+            os::exit_now(0);
+        }
+        child.store(pid, Ordering::SeqCst);
+        // No call would do before.
+        while !is_over.load(Ordering::SeqCst) {
+            std::hint::spin_loop();
+        }
+        faults::at_random(false);
+        assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
+        killer.join().unwrap()
+    });
+    assert!(ended, "a killed child went on waiting for memory");
+    assert!(all_there(&event, &page));
 }
