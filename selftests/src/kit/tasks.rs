@@ -206,12 +206,9 @@ pub fn a_child_of(parent: i32) -> Option<i32> {
     })
 }
 
-/// Where a worker is that waits for a page, or for the lock of an address space, also with PREEMPT_RT.
-const WAITS: [&str; 3] = [
-    " handle_mm_fault+",
-    " rwsem_down_read_slowpath+",
-    " rwbase_read_lock+",
-];
+/// Where a worker is that waits for a page, or for the lock of an address space. The kernel shows nothing of the functions
+/// of the scheduler and of locks in that.
+const WAITS: [&str; 2] = [" handle_mm_fault+", "mmap_read_lock+"];
 
 /// The kernel's workers that may wait for memory of a process for a queue of this name, by their process ids.
 pub fn waiting_workers(queue: &str) -> Vec<i32> {
