@@ -156,7 +156,7 @@ static void withhold_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 		fuse_reply_err(req, EISDIR);
 		return;
 	}
-	/* Else the task that opens the file has its pages go, with each of them locked until it is written back. */
+	/* Else the kernel drops the file's pages, each locked until it is written back. */
 	pthread_mutex_lock(&lock);
 	file->keep_cache = !drop_at_open;
 	pthread_mutex_unlock(&lock);

@@ -69,6 +69,10 @@ fn user_atomics_on_the_same_word_are_never_lost() {
             (rounds as u32).wrapping_mul(SMALL_ONE),
             "32-bit word"
         );
-        assert_eq!(wide.load(Ordering::Relaxed), rounds & WIDE_MASK, "64-bit word");
+        assert_eq!(
+            wide.load(Ordering::Relaxed),
+            rounds & WIDE_MASK,
+            "64-bit word"
+        );
     });
 }

@@ -495,10 +495,7 @@ fn what_is_added_to_threads_is_charged_to_their_process() {
     let group = Cgroup::new("st_cgroup_threads");
     let mut first = sleeping_threads(&device, Some(&group));
     let grown = charge_by_enabling(&event, &first, &group, THREADS as i64 * BYTES_OF_THREAD);
-    assert!(
-        grown >= THREADS as i64 * BYTES_OF_THREAD,
-        "{grown} bytes"
-    );
+    assert!(grown >= THREADS as i64 * BYTES_OF_THREAD, "{grown} bytes");
     first.line.say("end");
     first.join();
 

@@ -378,7 +378,12 @@ pub(super) fn fork_right(check: impl Fn(&Event) -> i32, event: &Event) {
 
 /// The same with `flags` of clone, of which one has the kernel store something at `address`. Returns the child's pid.
 #[track_caller]
-pub(super) fn clone_right(flags: i32, address: u64, check: impl Fn(&Event) -> i32, event: &Event) -> i32 {
+pub(super) fn clone_right(
+    flags: i32,
+    address: u64,
+    check: impl Fn(&Event) -> i32,
+    event: &Event,
+) -> i32 {
     let pid = tasks::clone_to(flags, address).unwrap();
     if pid == 0 {
         os::exit_now(check(event));

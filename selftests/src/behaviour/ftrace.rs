@@ -213,7 +213,9 @@ fn a_filter_on_a_field_that_is_not_there_is_refused() {
 }
 
 fn a_filter_on_text_is_for_fields_of_text() {
-    let event = Event::new("st_ft_text __rel_loc char[] a; __data_loc char[] b; __rel_loc u32[] c; __data_loc u32[] d");
+    let event = Event::new(
+        "st_ft_text __rel_loc char[] a; __data_loc char[] b; __rel_loc u32[] c; __data_loc u32[] d",
+    );
     let tracer = Tracer::instance("st_ft_text");
     for (field, takes_text) in [("a", true), ("b", true), ("c", false), ("d", false)] {
         let result = tracer.set(&event.name, "filter", &format!("{field} == \"text\""));

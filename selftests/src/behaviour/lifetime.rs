@@ -95,8 +95,5 @@ fn has_no_bit_if_its_index_cannot_be_told() {
     place.protect(libc::PROT_READ);
     let result = os::ioctl(&data.file, DIAG_IOCSREG, place.address());
     assert_eq!(result, Err(Errno::EFAULT));
-    assert_eq!(
-        data.unregister_bit(words.address(), 0),
-        Err(Errno::ENOENT)
-    );
+    assert_eq!(data.unregister_bit(words.address(), 0), Err(Errno::ENOENT));
 }

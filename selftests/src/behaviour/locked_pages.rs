@@ -114,7 +114,9 @@ fn a_bit_that_is_cleared_does_not_come_back() {
     let word = Word::new();
     word.register();
     word.file.sync_all().expect("fsync");
-    word.page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+    word.page
+        .advise(libc::MADV_DONTNEED)
+        .expect("MADV_DONTNEED");
     word.write_beside_a_lock(&mut server, Word::unregister, 2);
     assert!(!word.bit());
     Tracer::top().disable(&word.event.name);

@@ -196,7 +196,10 @@ pub fn checks() -> Vec<Vec<Check>> {
             (),
             &[
                 ("the_fixed_part_alone", (TEXT, &[4])),
-                ("each_length_up_to_80", ("st_conform u16 a", &LENGTHS_UP_TO_80)),
+                (
+                    "each_length_up_to_80",
+                    ("st_conform u16 a", &LENGTHS_UP_TO_80),
+                ),
                 (
                     "lengths_up_to_4000",
                     (
