@@ -45,13 +45,17 @@ fn user_atomics_on_the_same_word_are_never_lost() {
         let counter = scope.spawn(|| {
             let mut rounds = 0u64;
             while !done.load(Ordering::Relaxed) {
-                small.fetch_add(SMALL_ONE, Ordering::Relaxed);
-                wide.fetch_add(1, Ordering::Relaxed);
-                rounds += 1;
+                for _ in 0..100 {
+                    small.fetch_add(SMALL_ONE, Ordering::Relaxed);
+                }
+                for _ in 0..100 {
+                    wide.fetch_add(1, Ordering::Relaxed);
+                }
+                rounds += 100;
             }
             rounds
         });
-        for _ in 0..100 {
+        for _ in 0..600 {
             top.enable(&event.name);
             event.wait_set();
             top.disable(&event.name);

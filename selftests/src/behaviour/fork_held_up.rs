@@ -48,7 +48,7 @@ fn beside_a_fork_that_is_over(event: &Event, meanwhile: impl FnOnce()) {
         let forking = Waiting::new(scope, || fork_right(is_given_up, event));
         let held_up = forking.held_up_at("cgroup_post_fork", 1);
         meanwhile();
-        held_up.tell_if_over();
+        held_up.is_not_over();
         forking.thread.join().unwrap();
     });
 }
@@ -138,7 +138,7 @@ fn a_child_keeps_what_it_has_when_it_begins() {
                     clone_right(libc::CLONE_PIDFD, address, is_right, event);
                 };
                 let meanwhile = || {
-                    let at_the_lock = unregistering.held_up_at(lock, times);
+                    let at_the_lock = unregistering.held_up_shortly_at(lock, times);
                     assert!(held_up.set(at_the_lock).is_ok());
                 };
                 stall_thread(fork, meanwhile, answer, || ());

@@ -70,15 +70,16 @@ impl Word {
         self.page.word(0).load(Ordering::Relaxed) & 1 != 0
     }
 
-    /// Has a thread call `write`, which is held up when it has asked for the page for the `times`th time.
-    fn write_beside_a_lock(&self, server: &mut Server, write: fn(&Word), times: u64) {
+    /// Has a thread call `write`, which is held up when it has asked for the page for the `times`th time. Returns whether
+    /// the page was locked by then.
+    fn write_beside_a_lock(&self, server: &mut Server, write: fn(&Word), times: u64) -> bool {
         server.drop_at_open();
         server.hold(Request::Write);
         let mut opener = child::fork(|line| {
             line.hear("open");
             drop(File::open(fuse::path(0)).expect("open a file"));
         });
-        thread::scope(|scope| {
+        let was_locked = thread::scope(|scope| {
             let writing = Waiting::new(scope, || write(self));
             let held_up = writing.held_up_at_return("pin_user_pages_remote", times);
             os::start_writeback(&self.file);
@@ -87,37 +88,48 @@ impl Word {
             wait::until("the page to be locked", || {
                 tasks::state(opener.pid, opener.pid) == Some('D')
             });
-            held_up.tell_if_over();
+            let was_locked = held_up.is_not_over();
             wait::until("the thread to go on", || !held_up.is_now());
             drop(held_up);
             server.release();
+            was_locked
         });
         opener.join();
+        was_locked
     }
 }
 
-fn a_bit_that_is_set_is_not_lost() {
+/// Where the machine is slow it takes some rounds until the page is locked in time.
+const ROUNDS: usize = 8;
+
+fn in_some_round(mut round: impl FnMut(&mut Server, &Word) -> bool) {
     let _long_sleep = LongSleep::allowed();
     let mut server = Server::start(1, PAGE);
     let word = Word::new();
-    word.page.word(64).store(1, Ordering::Relaxed);
-    word.write_beside_a_lock(&mut server, Word::register, 1);
-    wait::until("the bit", || word.bit());
-    word.unregister();
+    let _ = (0..ROUNDS).any(|_| round(&mut server, &word));
     Tracer::top().disable(&word.event.name);
+}
+
+fn a_bit_that_is_set_is_not_lost() {
+    in_some_round(|server, word| {
+        word.page.word(64).store(1, Ordering::Relaxed);
+        let was_locked = word.write_beside_a_lock(server, Word::register, 1);
+        wait::until("the bit", || word.bit());
+        word.unregister();
+        was_locked
+    });
 }
 
 /// The file has it, and the page is not mapped, so that the kernel asks for it: in vain for the first time.
 fn a_bit_that_is_cleared_does_not_come_back() {
-    let _long_sleep = LongSleep::allowed();
-    let mut server = Server::start(1, PAGE);
-    let word = Word::new();
-    word.register();
-    word.file.sync_all().expect("fsync");
-    word.page
-        .advise(libc::MADV_DONTNEED)
-        .expect("MADV_DONTNEED");
-    word.write_beside_a_lock(&mut server, Word::unregister, 2);
-    assert!(!word.bit());
-    Tracer::top().disable(&word.event.name);
+    in_some_round(|server, word| {
+        word.register();
+        word.file.sync_all().expect("fsync");
+        word.page
+            .advise(libc::MADV_DONTNEED)
+            .expect("MADV_DONTNEED");
+        let was_locked = word.write_beside_a_lock(server, Word::unregister, 2);
+        assert!(!word.bit());
+        was_locked
+    });
 }

@@ -244,30 +244,35 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
     process.join();
 }
 
-/// What both have registered is there for either, and is all that there is.
+/// What both have registered is there for either, and is all that there is. They are seldom at once.
 fn threads_that_are_the_first_to_register_at_once_are_of_one_process() {
-    grows_by_nothing(10, machine::rounds(100), |_| {
-        let process = child::fork(|_| {
-            let (data, page) = (Data::open(), Mapping::kept(1));
-            let ready = AtomicU32::new(0);
-            let address = |thread: u64| page.address() + 4 * thread;
-            thread::scope(|scope| {
-                for thread in 0..2 {
-                    let (data, ready, address) = (&data, &ready, &address);
-                    scope.spawn(move || {
-                        ready.fetch_add(1, Ordering::SeqCst);
-                        while ready.load(Ordering::SeqCst) < 2 {
-                            std::hint::spin_loop();
-                        }
-                        let index = data.register_text("st_proc_first u32 a", address(thread), 0);
-                        assert!(index.is_ok(), "register: {index:?}");
-                    });
-                }
-            });
-            for thread in 0..2 {
-                assert_eq!(data.unregister_bit(address(thread), 0), Ok(()));
-            }
-        });
-        process.join();
+    const PROCESSES: usize = 10;
+    grows_by_nothing(2, machine::rounds(30), |_| {
+        for _ in 0..PROCESSES {
+            child::fork(|_| register_at_once()).join();
+        }
     });
+}
+
+fn register_at_once() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let ready = AtomicU32::new(0);
+    let address = |thread: u64| page.address() + 4 * thread;
+    thread::scope(|scope| {
+        for thread in 0..2 {
+            let (data, ready, address) = (&data, &ready, &address);
+            scope.spawn(move || {
+                os::run_on(os::cpus()[thread % os::cpus().len()]);
+                ready.fetch_add(1, Ordering::SeqCst);
+                while ready.load(Ordering::SeqCst) < 2 {
+                    std::hint::spin_loop();
+                }
+                let index = data.register_text("st_proc_first u32 a", address(thread as u64), 0);
+                assert!(index.is_ok(), "register: {index:?}");
+            });
+        }
+    });
+    for thread in 0..2 {
+        assert_eq!(data.unregister_bit(address(thread), 0), Ok(()));
+    }
 }

@@ -19,8 +19,10 @@ pub fn lacks_probes() -> Option<String> {
     (!Path::new(SIGN).exists()).then(|| format!("there is no {SIGN}"))
 }
 
-/// How long it is held up each time. The kernel ends a program after 250 ms.
-pub const TIME: Duration = Duration::from_millis(240);
+/// How long one program holds it up. The kernel ends a program after 250 ms, so several do it one after the other where it
+/// is to last.
+const TIME: Duration = Duration::from_millis(240);
+const SEVERAL: usize = 4;
 
 /// The kprobe's name among the tracers' events.
 const NAME: &str = "st_held_up/at";
@@ -42,25 +44,31 @@ const fn skip_if(value: i32, count: i16) -> Instruction {
 
 /// Holds a thread up whenever it calls a function, until this is dropped. There is one at a time.
 pub struct HeldUp {
-    attached: Option<(Link, Perf)>,
+    attached: Vec<(Link, Perf)>,
     counters: Counters,
 }
 
 impl HeldUp {
-    /// `thread` by its number in the first namespace.
+    /// For a second. `thread` by its number in the first namespace.
     #[track_caller]
     pub fn at(function: &str, thread: i32) -> HeldUp {
-        HeldUp::by(&format!("p:{NAME} {function}"), thread)
+        HeldUp::by(&format!("p:{NAME} {function}"), thread, SEVERAL)
     }
 
-    /// The same when the function returns.
+    /// For a quarter of that, at what is called often.
+    #[track_caller]
+    pub fn shortly_at(function: &str, thread: i32) -> HeldUp {
+        HeldUp::by(&format!("p:{NAME} {function}"), thread, 1)
+    }
+
+    /// For a second, when the function returns.
     #[track_caller]
     pub fn at_return(function: &str, thread: i32) -> HeldUp {
-        HeldUp::by(&format!("r:{NAME} {function}"), thread)
+        HeldUp::by(&format!("r:{NAME} {function}"), thread, SEVERAL)
     }
 
     #[track_caller]
-    fn by(probe: &str, thread: i32) -> HeldUp {
+    fn by(probe: &str, thread: i32, programs: usize) -> HeldUp {
         tracefs::append("kprobe_events", probe)
             .unwrap_or_else(|errno| panic!("{probe}: {errno:?}"));
         let counters = Counters::new(2);
@@ -80,23 +88,37 @@ impl HeldUp {
             // Back to where it may go on.
             (0x05, 0, 0, -4, 0),
         ];
-        let program = Program::load(
-            bpf::KPROBE,
-            &[
-                &[bpf::call(bpf::GET_CURRENT_PID_TGID), TO_U32][..],
-                &[skip_if(thread, END.len() as i16)],
-                &END,
-                &counting(BEGUN),
-                &wait,
-                &counting(ENDED),
-                &END,
-            ]
-            .concat(),
-        );
-        let perf = Perf::open(tracefs::event_id(NAME), ALL_PROCESSES, 0).expect("perf_event_open");
-        let link = Link::new(&program, perf.file(), 0).expect("link the program");
+        let attach = |number: usize| {
+            // The first one that runs counts the beginning, and the last one the end.
+            let begins = if number == 0 {
+                counting(BEGUN)
+            } else {
+                Vec::new()
+            };
+            let ends = match number + 1 == programs {
+                true => counting(ENDED),
+                false => Vec::new(),
+            };
+            let program = Program::load(
+                bpf::KPROBE,
+                &[
+                    &[bpf::call(bpf::GET_CURRENT_PID_TGID), TO_U32][..],
+                    &[skip_if(thread, END.len() as i16)],
+                    &END,
+                    &begins,
+                    &wait,
+                    &ends,
+                    &END,
+                ]
+                .concat(),
+            );
+            let perf = Perf::open(tracefs::event_id(NAME), ALL_PROCESSES, 0);
+            let perf = perf.expect("perf_event_open");
+            let link = Link::new(&program, perf.file(), 0).expect("link the program");
+            (link, perf)
+        };
         HeldUp {
-            attached: Some((link, perf)),
+            attached: (0..programs).map(attach).collect(),
             counters,
         }
     }
@@ -111,17 +133,19 @@ impl HeldUp {
         self.counters.get(BEGUN) > self.counters.get(ENDED)
     }
 
-    /// Says so if the thread went on too early for the test to show all.
-    pub fn tell_if_over(&self) {
-        if !self.is_now() {
+    /// Says so if the thread went on too early for the test to show all. Returns whether it is held up still.
+    pub fn is_not_over(&self) -> bool {
+        let is_now = self.is_now();
+        if !is_now {
             println!("  # it was held up for too short a time");
         }
+        is_now
     }
 }
 
 impl Drop for HeldUp {
     fn drop(&mut self) {
-        drop(self.attached.take());
+        self.attached.clear();
         // The kernel lets go of a perf event a moment after it is closed.
         wait::comes(|| dynamic::run(&format!("-:{NAME}")).is_ok());
     }
@@ -152,6 +176,11 @@ impl<'scope> Waiting<'scope> {
     /// less often.
     pub fn held_up_at(&self, function: &str, times: u64) -> HeldUp {
         self.go_until(HeldUp::at(function, self.number), times)
+    }
+
+    /// The same for a function that it calls often.
+    pub fn held_up_shortly_at(&self, function: &str, times: u64) -> HeldUp {
+        self.go_until(HeldUp::shortly_at(function, self.number), times)
     }
 
     /// The same for the returns from a function.

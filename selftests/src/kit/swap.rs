@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device in compressed memory, for the tests that need pages to be elsewhere.
+//! Devices in memory for the tests that need pages to be elsewhere: one that has them at once, and one that takes time.
 
 use crate::kit::cgroup::Cgroup;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tool::succeeds;
 use crate::kit::wait;
 use std::fs;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
 /// Can this machine have one?
 pub fn is_possible() -> bool {
@@ -60,34 +60,34 @@ pub fn pages_out() -> u64 {
 /// A device in use for swapping; taken out of use when dropped.
 pub struct Swap {
     path: String,
-    /// Dropped in this order.
-    _disk: Option<Loop>,
-    _device: Device,
+    /// Goes when it is not used any more.
+    _device: AnyDevice,
+}
+
+/// What a [`Swap`] is on.
+enum AnyDevice {
+    Memory { _device: Device },
+    Disk { _disk: Disk },
 }
 
 impl Swap {
     /// Makes one from which a page is there at once.
     pub fn new() -> Swap {
-        Swap::on(Device::new(), None)
-    }
-
-    /// Makes one from which a page has to be waited for: reading is left to a worker.
-    pub fn on_a_disk() -> Swap {
         let device = Device::new();
-        let disk = Loop::of(&device.path());
-        Swap::on(device, Some(disk))
+        Swap::on(device.path(), AnyDevice::Memory { _device: device })
     }
 
-    fn on(device: Device, disk: Option<Loop>) -> Swap {
-        let path = match &disk {
-            Some(disk) => disk.0.clone(),
-            None => device.path(),
-        };
+    /// Makes one from which a page has to be waited for.
+    pub fn on_a_disk() -> Swap {
+        let disk = Disk::new();
+        Swap::on(disk.path(), AnyDevice::Disk { _disk: disk })
+    }
+
+    fn on(path: String, device: AnyDevice) -> Swap {
         assert!(succeeds("mkswap", &[&path]), "mkswap {path}");
         assert!(succeeds("swapon", &[&path]), "swapon {path}");
         Swap {
             path,
-            _disk: disk,
             _device: device,
         }
     }
@@ -136,30 +136,59 @@ impl PageOnDisk<'_> {
     }
 }
 
-/// Why there can be no loop device here, if there can be none.
+/// Why there can be no [`Disk`] here, if there can be none.
 pub fn lacks_a_disk() -> Option<String> {
-    let is_there = succeeds("modprobe", &["-n", "-q", "loop"]);
-    (!is_there).then(|| "this kernel has no loop".into())
+    let is_there = succeeds("modprobe", &["-n", "-q", "null_blk"]);
+    (!is_there).then(|| "this kernel has no null_blk".into())
 }
 
-/// A loop device, by its node; removed when dropped.
-struct Loop(String);
+/// How long a request takes, in nanoseconds.
+const TIME: &str = "5000000";
 
-impl Loop {
-    fn of(path: &str) -> Loop {
-        assert!(succeeds("modprobe", &["loop"]), "modprobe loop");
-        let output = Command::new("losetup")
-            .args(["-f", "--show", path])
-            .output();
-        let output = output.expect("losetup");
-        assert!(output.status.success(), "losetup {path}: {output:?}");
-        let node = String::from_utf8(output.stdout).expect("the name of a loop device");
-        Loop(node.trim().into())
+/// A disk of 32 MiB, in memory, of which each request takes its time; removed when dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn new() -> Disk {
+        const CONFIGURATION: &str = "/sys/kernel/config";
+        let is_loaded = succeeds("modprobe", &["null_blk", "nr_devices=0"]);
+        assert!(is_loaded, "modprobe null_blk");
+        let disks = Path::new(CONFIGURATION).join("nullb");
+        if !disks.exists() {
+            let mounted = succeeds("mount", &["-t", "configfs", "none", CONFIGURATION]);
+            assert!(mounted, "mount configfs");
+        }
+        let disk = Disk(disks.join("st_disk"));
+        fs::create_dir(&disk.0).expect("a new disk");
+        for (file, value) in [
+            ("size", "32"),
+            ("memory_backed", "1"),
+            // By a timer.
+            ("irqmode", "2"),
+            ("completion_nsec", TIME),
+            ("power", "1"),
+        ] {
+            disk.set(file, value);
+        }
+        wait::until("the node of the disk", || Path::new(&disk.path()).exists());
+        disk
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        fs::write(self.0.join(file), value)
+            .unwrap_or_else(|error| panic!("{value} to {file} of a disk: {error}"));
+    }
+
+    /// Its node.
+    fn path(&self) -> String {
+        "/dev/st_disk".into()
     }
 }
 
-impl Drop for Loop {
+impl Drop for Disk {
     fn drop(&mut self) {
-        succeeds("losetup", &["-d", &self.0]);
+        let _ = fs::write(self.0.join("power"), "0");
+        let _ = fs::remove_dir(&self.0);
+        succeeds("modprobe", &["-r", "null_blk"]);
     }
 }
