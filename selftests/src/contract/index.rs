@@ -7,6 +7,8 @@ use super::formats::Formats;
 use crate::kit::abi::Data;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
+use crate::kit::random::Random;
+use std::collections::BTreeSet;
 
 const INDEX: Row = Row::new(
     "index",
@@ -68,23 +70,27 @@ fn same_after_unregistering() {
     expect(nth(&data, &page, 2, 0), Ok(2));
 }
 
-/// Each file has other events of a family.
+/// Each file has some events of a large family.
 fn same_for_each_of_many() {
-    const FILES: u32 = 30;
-    const EVENTS: u32 = 70;
-    let words = Mapping::kept(1);
-    let mut bits = 0..;
-    for from in 0..FILES {
+    const FILES: usize = 20;
+    const FAMILY: usize = 400;
+    const EVENTS: usize = 120;
+    let words = Mapping::kept(2);
+    let mut random = Random::new(7);
+    let mut bits = 0u32..;
+    for _ in 0..FILES {
         let data = Data::open();
+        let mut events = BTreeSet::new();
+        while events.len() < EVENTS {
+            events.insert(random.below(FAMILY));
+        }
         for _ in 0..2 {
-            for index in 0..EVENTS {
-                let text = format!("st_index{} u32 a", from + index);
-                let bit = bits.next().unwrap_or(0u32);
+            for (index, event) in (0..).zip(&events) {
+                let text = format!("st_index{event} u32 a");
+                let bit = bits.next().unwrap_or_default();
                 let address = words.address() + 4 * u64::from(bit / 32);
-                expect(
-                    data.register_text(&text, address, (bit % 32) as u8),
-                    Ok(index),
-                );
+                let got = data.register_text(&text, address, (bit % 32) as u8);
+                expect(got, Ok(index));
             }
         }
     }

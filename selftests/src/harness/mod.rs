@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use ktap::Ktap;
@@ -198,6 +198,7 @@ fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Re
         return Err("the module is already loaded".into());
     }
     log.take();
+    stuck_pins();
     let limit = (limit * machine::slowness()).min(wait::limit_of_a_test());
 
     let mut result = run_in_child(run, limit);
@@ -324,15 +325,21 @@ fn settle_events() -> Result<(), String> {
     Err(format!("left behind: {}", lines.join(", ")))
 }
 
-/// No page of user memory may stay pinned. What one test left so is not held against the next.
+/// Pages of user memory that stay pinned, of which no test is to be blamed: they were before the first one, or another
+/// test left them so and was blamed.
+fn stuck_pins() -> &'static AtomicI64 {
+    static STUCK: OnceLock<AtomicI64> = OnceLock::new();
+    STUCK.get_or_init(|| AtomicI64::new(machine::pinned_pages()))
+}
+
+/// No page of user memory may stay pinned.
 fn settle_pins() -> Result<(), String> {
-    static STUCK: AtomicI64 = AtomicI64::new(0);
-    let stuck = STUCK.load(Ordering::Relaxed);
+    let stuck = stuck_pins().load(Ordering::Relaxed);
     if wait::comes(|| machine::pinned_pages() == stuck) {
         return Ok(());
     }
     let pinned = machine::pinned_pages();
-    STUCK.store(pinned, Ordering::Relaxed);
+    stuck_pins().store(pinned, Ordering::Relaxed);
     Err(format!("{} pages stay pinned", pinned - stuck))
 }
 
