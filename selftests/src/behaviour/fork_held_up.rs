@@ -98,7 +98,8 @@ fn a_child_waits_for_what_is_being_registered() {
                 clone_right(libc::CLONE_PIDFD, address, is_right, event);
             };
             let meanwhile = || {
-                let at_the_bit = registering.held_up_at("pin_user_pages_remote", 1);
+                // For the first time it is told that the page is shared with the fork's child.
+                let at_the_bit = registering.held_up_at("pin_user_pages_remote", 2);
                 assert!(held_up.set(at_the_bit).is_ok());
             };
             stall_thread(forks, meanwhile, answer, || ());

@@ -6,6 +6,7 @@
 //! The thread that writes is held up when it has the page, before it writes. Meanwhile the page is written back, so that it
 //! is clean; and a task that opens the file, by which all its pages go, has locked it and waits for the end of that.
 
+use super::fork_stalled::have_own_set;
 use crate::harness::Test;
 use crate::kit::child;
 use crate::kit::event::Event;
@@ -56,6 +57,11 @@ impl Word {
         Word { file, page, event }
     }
 
+    fn touch_and_register(&self) {
+        self.page.word(64).store(1, Ordering::Relaxed);
+        self.register();
+    }
+
     fn register(&self) {
         let result = self.event.data.register_text(TEXT, self.page.address(), 0);
         assert_eq!(result, Ok(self.event.index));
@@ -79,6 +85,8 @@ impl Word {
             line.hear("open");
             drop(File::open(fuse::path(0)).expect("open a file"));
         });
+        // Else the thread asks for a page of the other bit, too, which it has in common with that process.
+        have_own_set(&self.event);
         let was_locked = thread::scope(|scope| {
             let writing = Waiting::new(scope, || write(self));
             let held_up = writing.held_up_at_return("pin_user_pages_remote", times);
@@ -112,8 +120,7 @@ fn in_some_round(mut round: impl FnMut(&mut Server, &Word) -> bool) {
 
 fn a_bit_that_is_set_is_not_lost() {
     in_some_round(|server, word| {
-        word.page.word(64).store(1, Ordering::Relaxed);
-        let was_locked = word.write_beside_a_lock(server, Word::register, 1);
+        let was_locked = word.write_beside_a_lock(server, Word::touch_and_register, 1);
         wait::until("the bit", || word.bit());
         word.unregister();
         was_locked

@@ -114,14 +114,16 @@ fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
     is_brought_back(&event, 3, || page.put_out());
 }
 
-/// A task that waits for a page that is read waits for its lock.
+/// A task that waits for a page that is read waits for its lock; one that does not is told to try again.
 fn no_worker_waits_for_a_page_that_a_disk_brings_back() {
     let _swap = Swap::on_a_disk();
     let event = Event::new("st_page_waits u32 a");
     let page = PageOnDisk::new(&event.page, &event.name);
-    tracefs::append("kprobe_events", "p:st_page_probes/lock __folio_lock").expect("a kprobe");
+    let probe = "r:st_page_probes/lock __folio_lock_or_retry result=$retval:u32";
+    tracefs::append("kprobe_events", probe).expect("a kprobe");
     let waits = Tracer::instance("st_page_probes");
     waits.control("options/stacktrace", "1");
+    waits.control("events/st_page_probes/lock/filter", "result == 0");
     waits.control("events/st_page_probes/lock/enable", "1");
     is_brought_back(&event, 3, || page.put_out());
     waits.control("events/st_page_probes/lock/enable", "0");

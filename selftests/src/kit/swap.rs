@@ -120,7 +120,8 @@ impl PageOnDisk<'_> {
         let group = Cgroup::new(name);
         page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
         group.enter();
-        page.put(0, &[0]);
+        // One of zeroes would be put out nowhere, and be back at once.
+        page.put(PAGE - 16, b"contents");
         Cgroup::leave();
         PageOnDisk { page, group }
     }
