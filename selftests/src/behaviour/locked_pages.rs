@@ -9,7 +9,7 @@
 use super::fork_stalled::have_own_set;
 use crate::harness::Test;
 use crate::kit::child;
-use crate::kit::event::Event;
+use crate::kit::event::{is_due, Event};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::held_up::{self, Waiting};
 use crate::kit::machine::LongSleep;
@@ -72,6 +72,14 @@ impl Word {
         assert_eq!(result, Ok(()));
     }
 
+    /// The page is not mapped, so that the kernel asks for it: in vain for the first time.
+    fn drop_and_unregister(&self) {
+        self.page
+            .advise(libc::MADV_DONTNEED)
+            .expect("MADV_DONTNEED");
+        self.unregister();
+    }
+
     fn bit(&self) -> bool {
         self.page.word(0).load(Ordering::Relaxed) & 1 != 0
     }
@@ -87,6 +95,8 @@ impl Word {
         });
         // Else the thread asks for a page of the other bit, too, which it has in common with that process.
         have_own_set(&self.event);
+        let this = std::process::id() as i32;
+        wait::until("all bits to be written", || !is_due(this));
         let was_locked = thread::scope(|scope| {
             let writing = Waiting::new(scope, || write(self));
             let held_up = writing.held_up_at_return("pin_user_pages_remote", times);
@@ -127,15 +137,12 @@ fn a_bit_that_is_set_is_not_lost() {
     });
 }
 
-/// The file has it, and the page is not mapped, so that the kernel asks for it: in vain for the first time.
+/// The file has it.
 fn a_bit_that_is_cleared_does_not_come_back() {
     in_some_round(|server, word| {
         word.register();
         word.file.sync_all().expect("fsync");
-        word.page
-            .advise(libc::MADV_DONTNEED)
-            .expect("MADV_DONTNEED");
-        let was_locked = word.write_beside_a_lock(server, Word::unregister, 2);
+        let was_locked = word.write_beside_a_lock(server, Word::drop_and_unregister, 2);
         assert!(!word.bit());
         was_locked
     });

@@ -10,6 +10,7 @@ use crate::kit::os;
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::wait::{self, SetOnDrop};
+use crate::tools::bpftrace::TYPES;
 use std::os::unix::fs::FileExt;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ tests!("pages":
     a_dropped_page_is_faulted_in,
     a_swapped_out_page_is_brought_back.swapping(),
     a_page_that_a_disk_brings_back_later_is_asked_for_again.swapping().unless(swap::lacks_a_disk),
-    no_worker_waits_for_a_page_that_a_disk_brings_back.swapping().unless(swap::lacks_a_disk),
+    no_worker_waits_for_a_page_that_a_disk_brings_back.swapping().where_there_is(TYPES).unless(swap::lacks_a_disk),
     a_dropped_page_of_a_file_is_faulted_in,
     many_dropped_pages_all_get_their_bits,
     a_dropped_page_gets_the_latest_state,
@@ -114,21 +115,25 @@ fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
     is_brought_back(&event, 3, || page.put_out());
 }
 
-/// A task that waits for a page that is read waits for its lock; one that does not is told to try again.
+/// A task that waits for a page that is read waits for its lock; one that does not asks to be told so.
 fn no_worker_waits_for_a_page_that_a_disk_brings_back() {
     let _swap = Swap::on_a_disk();
     let event = Event::new("st_page_waits u32 a");
     let page = PageOnDisk::new(&event.page, &event.name);
-    let probe = "r:st_page_probes/lock __folio_lock_or_retry result=$retval:u32";
+    // `FAULT_FLAG_RETRY_NOWAIT`.
+    const NO_WAIT: u32 = 1 << 3;
+    let probe = "p:st_page_probes/lock __folio_lock_or_retry flags=vmf->flags";
     tracefs::append("kprobe_events", probe).expect("a kprobe");
     let waits = Tracer::instance("st_page_probes");
     waits.control("options/stacktrace", "1");
-    waits.control("events/st_page_probes/lock/filter", "result == 0");
+    let filter = format!("!(flags & {NO_WAIT})");
+    waits.control("events/st_page_probes/lock/filter", &filter);
     waits.control("events/st_page_probes/lock/enable", "1");
     is_brought_back(&event, 3, || page.put_out());
     waits.control("events/st_page_probes/lock/enable", "0");
     let stacks = waits.text("trace");
-    assert!(!stacks.contains("[user_events]"), "{stacks}");
+    // It is in the name of each of its functions.
+    assert!(!stacks.contains("user_events"), "{stacks}");
 }
 
 fn a_dropped_page_of_a_file_is_faulted_in() {
