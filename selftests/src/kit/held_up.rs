@@ -173,7 +173,7 @@ impl<'scope> Waiting<'scope> {
     }
 
     /// Lets it go, and waits until it is held up at a function for the `times`th time; or has ended, as it calls that
-    /// less often.
+    /// less often, or waits for something else.
     pub fn held_up_at(&self, function: &str, times: u64) -> HeldUp {
         self.go_until(HeldUp::at(function, self.number), times)
     }
@@ -190,9 +190,7 @@ impl<'scope> Waiting<'scope> {
 
     fn go_until(&self, held_up: HeldUp, times: u64) -> HeldUp {
         self.go.send(()).unwrap();
-        wait::until("the thread to be held up", || {
-            held_up.times() >= times || self.thread.is_finished()
-        });
+        wait::comes(|| held_up.times() >= times || self.thread.is_finished());
         held_up
     }
 }

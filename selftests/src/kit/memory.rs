@@ -201,14 +201,8 @@ impl Mapping {
     }
 
     /// Asks for the pages to be swapped out.
-    ///
-    /// A page that was brought in on another processor may wait there for its place in the lists of
-    /// pages, and is passed over as long as it waits; so those are emptied first.
     pub fn page_out(&self) {
-        // 4: no messages about it from here on.
-        for value in ["4", "1"] {
-            std::fs::write("/proc/sys/vm/drop_caches", value).expect("drop_caches");
-        }
+        list_all_pages();
         self.advise(libc::MADV_PAGEOUT).expect("MADV_PAGEOUT");
     }
 
@@ -367,6 +361,15 @@ pub fn secret_file(length: u64) -> File {
     let file = unsafe { File::from_raw_fd(fd as i32) };
     file.set_len(length).expect("size of a file in memory");
     file
+}
+
+/// Has every page in the lists of pages that reclaim goes through: one that was brought in on another processor may wait
+/// there for its place in them, and is passed over as long as it waits.
+pub fn list_all_pages() {
+    // 4: no messages about it from here on.
+    for value in ["4", "1"] {
+        std::fs::write("/proc/sys/vm/drop_caches", value).expect("drop_caches");
+    }
 }
 
 /// Gives the kernel advice about a page of another process.

@@ -3,7 +3,7 @@
 //! Devices in memory for the tests that need pages to be elsewhere: one that has them at once, and one that takes time.
 
 use crate::kit::cgroup::Cgroup;
-use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::memory::{list_all_pages, Mapping, PAGE};
 use crate::kit::tool::succeeds;
 use crate::kit::wait;
 use std::fs;
@@ -131,6 +131,7 @@ impl PageOnDisk<'_> {
         put_out(self.page);
         // Written, it is still at hand until it is reclaimed.
         wait::until("the page to be on the disk only", || {
+            list_all_pages();
             self.group.reclaim(PAGE);
             self.page.resident() == 0
         });
