@@ -338,29 +338,6 @@ fn registering_without_end_harms_no_other() {
     end(others);
 }
 
-/// What it allocates when it has done with that is not the group's.
-fn no_worker_goes_on_for_the_group_of_a_process() {
-    let device = Device::new();
-    let event = Event::new(TEXT_OF_THREADS);
-    let group = Cgroup::new("st_cgroup_threads");
-    let mut child = sleeping_threads(&device, Some(&group));
-    let script = "tracepoint:workqueue:workqueue_execute_end {
-            @ended = count();
-            if (((struct task_struct *)curtask)->active_memcg != 0) { print(1); }
-        }";
-    let tool = bpftrace::start(script);
-    charge_by_enabling(&event, &child, &group, THREADS as i64 * BYTES_OF_THREAD);
-    child.line.say("end");
-    child.join();
-    let output = tool.interrupt();
-    assert!(output.text.contains("@ended: "), "{}", output.text);
-    assert!(
-        !output.text.lines().any(|line| line.trim() == "1"),
-        "{}",
-        output.text
-    );
-}
-
 /// What was charged to a group and is freed stays charged, for pages that are wanted next on that processor: as
 /// many at most as the kernel charges at once (MEMCG_CHARGE_BATCH).
 const IN_ADVANCE: usize = 64;
@@ -439,8 +416,8 @@ fn a_caller_is_told_that_a_page_takes_memory() {
 }
 
 const THREADS: usize = 300;
-/// What each of them is charged with, or more.
-const BYTES_OF_THREAD: i64 = 32;
+/// What they are charged with together, or more.
+const CHARGE_OF_THREADS: i64 = 32 * THREADS as i64;
 const TEXT_OF_THREADS: &str = "st_cgroup_threads u32 a";
 
 /// A process whose bit its threads alone can write, as the page is of a device, which none of the kernel's workers asks
@@ -494,18 +471,15 @@ fn what_is_added_to_threads_is_charged_to_their_process() {
     let before = cgroup::dying();
     let group = Cgroup::new("st_cgroup_threads");
     let mut first = sleeping_threads(&device, Some(&group));
-    let grown = charge_by_enabling(&event, &first, &group, THREADS as i64 * BYTES_OF_THREAD);
-    assert!(grown >= THREADS as i64 * BYTES_OF_THREAD, "{grown} bytes");
+    let grown = charge_by_enabling(&event, &first, &group, CHARGE_OF_THREADS);
+    assert!(grown >= CHARGE_OF_THREADS, "{grown} bytes");
     first.line.say("end");
     first.join();
 
     // Of no group: a worker that has just worked for one may work for it.
     let mut second = sleeping_threads(&device, None);
     let grown = charge_by_enabling(&event, &second, &group, 0);
-    assert!(
-        grown < THREADS as i64 * BYTES_OF_THREAD / 4,
-        "{grown} bytes of another's"
-    );
+    assert!(grown < CHARGE_OF_THREADS / 4, "{grown} bytes of another's");
     second.line.say("end");
     second.join();
     drop(group);
@@ -514,4 +488,27 @@ fn what_is_added_to_threads_is_charged_to_their_process() {
         machine::drop_caches();
         cgroup::dying() <= before
     });
+}
+
+/// What it allocates when it has done with that is not the group's.
+fn no_worker_goes_on_for_the_group_of_a_process() {
+    let device = Device::new();
+    let event = Event::new(TEXT_OF_THREADS);
+    let group = Cgroup::new("st_cgroup_threads");
+    let mut child = sleeping_threads(&device, Some(&group));
+    let script = "tracepoint:workqueue:workqueue_execute_end {
+            @ended = count();
+            if (((struct task_struct *)curtask)->active_memcg != 0) { print(1); }
+        }";
+    let tool = bpftrace::start(script);
+    charge_by_enabling(&event, &child, &group, CHARGE_OF_THREADS);
+    child.line.say("end");
+    child.join();
+    let output = tool.interrupt();
+    assert!(output.text.contains("@ended: "), "{}", output.text);
+    assert!(
+        !output.text.lines().any(|line| line.trim() == "1"),
+        "{}",
+        output.text
+    );
 }

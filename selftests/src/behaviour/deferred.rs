@@ -192,56 +192,55 @@ fn switch_beside(crowd: &mut Crowd, other: &Event) -> bool {
 /// units, as many as a pin costs and one for each bit.
 const PINS_AT_ONCE: usize = 512 / (32 + 32);
 
-/// Counts by the function tracer how often this task pins a page.
-fn a_change_pins_few_pages_at_once() {
-    let mut crowd = Crowd::new("st_deferred_pins", 1, 120);
+/// The functions among these that this task calls, in their order, when it enables the event of a crowd; by the function
+/// tracer.
+fn called_by_enabling(crowd: &Crowd, functions: &str) -> Vec<String> {
     let tracer = Tracer::instance("st_deferred_tracer");
-    tracer.control("set_ftrace_filter", "pin_user_pages_remote");
+    tracer.control("set_ftrace_filter", functions);
     tracer.control("set_ftrace_pid", &std::process::id().to_string());
     tracer.control("current_tracer", "function");
-    let top = Tracer::top();
-    top.enable(&crowd.event.name);
+    Tracer::top().enable(&crowd.event.name);
+    // To read calls some of them, too.
+    tracer.control("tracing_on", "0");
     let trace = tracer.text("trace");
     tracer.control("current_tracer", "nop");
-    let pins = trace.matches(" pin_user_pages_remote <-").count();
+    let calls = trace.lines().filter_map(|line| line.split_once(" <-"));
+    calls
+        .filter_map(|(call, _)| call.split_whitespace().last())
+        .map(String::from)
+        .collect()
+}
+
+const PIN: &str = "pin_user_pages_remote";
+
+/// Counts how often this task pins a page.
+fn a_change_pins_few_pages_at_once() {
+    let mut crowd = Crowd::new("st_deferred_pins", 1, 120);
+    let pins = called_by_enabling(&crowd, PIN).len();
     // None at all: a tracer that sees nothing.
     assert!(
         (1..=PINS_AT_ONCE).contains(&pins),
         "{pins} pages were pinned"
     );
     crowd.all_see("set");
-    top.disable(&crowd.event.name);
+    Tracer::top().disable(&crowd.event.name);
     crowd.all_see("clear");
 }
 
 /// How many pages a task may pin while it holds the lock of a set: of 128 units.
 const PINS_IN_SET: usize = 128 / (32 + 32);
 
-/// Counts by the function tracer how often this task pins a page before it unlocks something.
+/// Counts how often this task pins a page before it unlocks something.
 fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
     let mut crowd = Crowd::new("st_deferred_set", 1, 60);
-    let tracer = Tracer::instance("st_deferred_tracer");
-    tracer.control("set_ftrace_filter", "pin_user_pages_remote mutex_unlock");
-    tracer.control("set_ftrace_pid", &std::process::id().to_string());
-    tracer.control("current_tracer", "function");
-    let top = Tracer::top();
-    top.enable(&crowd.event.name);
-    // To read unlocks, too.
-    tracer.control("tracing_on", "0");
-    let trace = tracer.text("trace");
-    tracer.control("current_tracer", "nop");
     let (mut pins, mut most) = (0, 0);
-    for line in trace.lines() {
-        let function = line.split_whitespace().rev().nth(1);
-        pins = match function {
-            Some("pin_user_pages_remote") => pins + 1,
-            _ => 0,
-        };
+    for function in called_by_enabling(&crowd, &format!("{PIN} mutex_unlock")) {
+        pins = if function == PIN { pins + 1 } else { 0 };
         most = most.max(pins);
     }
     assert_eq!(most, PINS_IN_SET);
     crowd.all_see("set");
-    top.disable(&crowd.event.name);
+    Tracer::top().disable(&crowd.event.name);
     crowd.all_see("clear");
 }
 

@@ -7,7 +7,7 @@ use super::fork_stalled::{
     answer, clone_right, fork_right, is_given_up, is_set, register_many, stall_thread,
     unregister_many, with_enabled, RIGHT, WRONG_ERRNO,
 };
-use crate::harness::Test;
+use crate::harness::tests;
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, Event};
 use crate::kit::held_up::{Waiting, SIGN};
@@ -18,28 +18,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-const fn test(name: &'static str, run: fn()) -> Test {
-    Test::new(name, run).where_there_is(SIGN)
-}
-
-pub const TESTS: &[Test] = &[
-    test(
-        "fork_held_up::what_is_unregistered_before_the_parent_is_told_is_clear_in_the_child",
-        what_is_unregistered_before_the_parent_is_told_is_clear_in_the_child,
-    ),
-    test(
-        "fork_held_up::many_that_are_unregistered_then_are_clear_in_the_child",
-        many_that_are_unregistered_then_are_clear_in_the_child,
-    ),
-    test(
-        "fork_held_up::a_child_waits_for_what_is_being_registered",
-        a_child_waits_for_what_is_being_registered,
-    ),
-    test(
-        "fork_held_up::a_child_keeps_what_it_has_when_it_begins",
-        a_child_keeps_what_it_has_when_it_begins,
-    ),
-];
+tests!("fork_held_up":
+    what_is_unregistered_before_the_parent_is_told_is_clear_in_the_child.where_there_is(SIGN),
+    many_that_are_unregistered_then_are_clear_in_the_child.where_there_is(SIGN),
+    a_child_waits_for_what_is_being_registered.where_there_is(SIGN),
+    a_child_keeps_what_it_has_when_it_begins.where_there_is(SIGN),
+);
 
 /// Calls `meanwhile` beside a fork that is in no list of the kernel's any more, and of which the parent was not told
 /// yet. The child has given up the event.

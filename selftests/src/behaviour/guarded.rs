@@ -507,10 +507,7 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
         page.put_out();
         until_set.during(|| {
             top.enable(name);
-            // Looked at without touching it: a read would bring the page back for the kernel.
-            wait::until("the kernel to bring the page back", || {
-                event.page.swapped_or_present().1
-            });
+            swap::wait_brought_back(&event.page);
             event.wait_set();
         });
         top.disable(name);

@@ -7,7 +7,7 @@
 //! is clean; and a task that opens the file, by which all its pages go, has locked it and waits for the end of that.
 
 use super::fork_stalled::have_own_set;
-use crate::harness::Test;
+use crate::harness::tests;
 use crate::kit::child;
 use crate::kit::event::{is_due, Event};
 use crate::kit::fuse::{self, Request, Server};
@@ -20,23 +20,16 @@ use std::fs::File;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-const fn test(name: &'static str, run: fn()) -> Test {
-    Test::new(name, run)
+tests!("locked_pages":
+    a_bit_that_is_set_is_not_lost
         .where_there_is(fuse::SIGN)
         .unless(held_up::lacks_probes)
-        .limit(300)
-}
-
-pub const TESTS: &[Test] = &[
-    test(
-        "locked_pages::a_bit_that_is_set_is_not_lost",
-        a_bit_that_is_set_is_not_lost,
-    ),
-    test(
-        "locked_pages::a_bit_that_is_cleared_does_not_come_back",
-        a_bit_that_is_cleared_does_not_come_back,
-    ),
-];
+        .limit(300),
+    a_bit_that_is_cleared_does_not_come_back
+        .where_there_is(fuse::SIGN)
+        .unless(held_up::lacks_probes)
+        .limit(300),
+);
 
 const TEXT: &str = "st_locked_page u32 a";
 

@@ -2,7 +2,7 @@
 
 //! The end of memory that other contexts hold beyond the end of its process: no task tells of it.
 
-use crate::harness::Test;
+use crate::harness::{tests, Test};
 use crate::kit::child::{self, Child};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fuse::{self, Request, Server};
@@ -15,24 +15,11 @@ use std::fs::File;
 use std::thread;
 use std::time::Duration;
 
-pub const TESTS: &[Test] = &[
-    Test::new(
-        "mm_end::is_found_though_a_reader_of_the_memory_goes_last",
-        is_found_though_a_reader_of_the_memory_goes_last,
-    )
-    .where_there_is(userfault::SIGN),
-    Test::new(
-        "mm_end::is_found_though_its_threads_are_held_up_in_their_exits",
-        is_found_though_its_threads_are_held_up_in_their_exits,
-    )
-    .where_there_is(fuse::SIGN),
-    Test::new(
-        "mm_end::that_is_found_leaves_nothing",
-        that_is_found_leaves_nothing,
-    )
-    .where_there_is(userfault::SIGN)
-    .limit(300),
-];
+tests!("mm_end":
+    is_found_though_a_reader_of_the_memory_goes_last.where_there_is(userfault::SIGN),
+    is_found_though_its_threads_are_held_up_in_their_exits.where_there_is(fuse::SIGN),
+    that_is_found_leaves_nothing.where_there_is(userfault::SIGN).limit(300),
+);
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
     "mm_end::the_module_does_not_wait_for_a_reader_of_the_memory",

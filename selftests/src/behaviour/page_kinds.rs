@@ -385,16 +385,27 @@ fn switch_when_dropped(child: &mut Child, event: &Event, wait: impl Fn()) {
 }
 
 /// The process has its memory all the same.
+/// Has the first thread of this process exit, and another one call `run`, which ends the process.
+fn without_the_first_thread(run: impl FnOnce() + Send) {
+    let first = std::process::id() as i32;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            wait::until("the first thread to exit", || {
+                tasks::state(first, first) == Some('Z')
+            });
+            run();
+            os::exit_now(0)
+        });
+        tasks::exit_thread();
+    });
+}
+
 fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
     let device = Device::new();
     let event = Event::new("st_kind_first u32 a");
     let mut child = child::fork(|line| {
         let (_data, page) = register_on(&device, "st_kind_first u32 a");
-        let first = std::process::id() as i32;
-        let other = || {
-            wait::until("the first thread to exit", || {
-                tasks::state(first, first) == Some('Z')
-            });
+        without_the_first_thread(|| {
             for on in [true, false] {
                 page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
                 line.say("dropped");
@@ -402,11 +413,6 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
                 wait::until("the bit", || bit() == on);
                 line.say("seen");
             }
-            os::exit_now(0);
-        };
-        thread::scope(|scope| {
-            scope.spawn(other);
-            tasks::exit_thread();
         });
     });
     switch_when_dropped(&mut child, &event, || ());
@@ -422,18 +428,9 @@ fn a_first_thread_that_has_exited_keeps_nothing_of_its_process() {
         let mut child = child::fork(|line| {
             let (_data, page) = register_on(&device, "st_kind_first u32 a");
             page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
-            let first = std::process::id() as i32;
-            let other = || {
-                wait::until("the first thread to exit", || {
-                    tasks::state(first, first) == Some('Z')
-                });
+            without_the_first_thread(|| {
                 line.say("dropped");
                 line.hear("end");
-                os::exit_now(0);
-            };
-            thread::scope(|scope| {
-                scope.spawn(other);
-                tasks::exit_thread();
             });
         });
         child.line.hear("dropped");

@@ -89,10 +89,7 @@ fn is_brought_back(event: &Event, rounds: usize, put_out: impl Fn()) {
     for _ in 0..rounds {
         put_out();
         enable_promptly(&top, &event.name);
-        // Looked at without touching it: a read would bring the page back for the kernel.
-        wait::until("the kernel to bring the page back", || {
-            event.page.swapped_or_present().1
-        });
+        swap::wait_brought_back(&event.page);
         event.wait_set();
         let contents = event.page.long(8).load(Ordering::Relaxed);
         assert_eq!(&contents.to_ne_bytes(), b"contents");

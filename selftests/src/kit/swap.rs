@@ -107,6 +107,14 @@ pub fn put_out(page: &Mapping) {
     });
 }
 
+/// Waits until the kernel has brought a page back, without touching it: a read would do that for the kernel.
+#[track_caller]
+pub fn wait_brought_back(page: &Mapping) {
+    wait::until("the kernel to bring the page back", || {
+        page.swapped_or_present().1
+    });
+}
+
 /// A page that can be put out to a [`Swap::on_a_disk`] until nothing of it is in memory.
 pub struct PageOnDisk<'a> {
     page: &'a Mapping,
