@@ -328,7 +328,7 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     // Again and again. A handler is waited for no longer than 80 ms, in which a busy host may not let it run, and after
     // seconds only when that was in vain for long: so it is not said which times this sees, and changes begin anew.
     let mut asked = [0; PAGES];
-    wait::until("each page to be asked for twice", || {
+    let are_asked = wait::comes(|| {
         top.disable(&event.name);
         top.enable(&event.name);
         let start = Instant::now();
@@ -341,6 +341,7 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
         }
         asked.iter().all(|times| *times > 1)
     });
+    assert!(are_asked, "the pages are asked for so often: {asked:?}");
     guarded.faults.fill(at(PAGES - 1), 0);
     guarded.child.line.say("look");
     guarded.child.line.hear("seen");
@@ -489,8 +490,8 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
     let _swap = Swap::on_a_disk();
     let name = "st_guard_pause";
     let event = Event::new(&format!("{name} u32 a"));
-    let page = PageOnDisk::new(&event.page, name);
     let guarded = Guarded::new("st_guard_pauses", Guard::Missing);
+    let page = PageOnDisk::new(&event.page, name);
     let top = Tracer::top();
     top.enable("st_guard_pauses");
     let mut asked = Instant::now();

@@ -22,7 +22,7 @@ pub fn lacks_probes() -> Option<String> {
 /// How long one program holds it up. The kernel ends a program after 250 ms, so several do it one after the other where it
 /// is to last.
 const TIME: Duration = Duration::from_millis(240);
-const SEVERAL: usize = 4;
+const SEVERAL: usize = 8;
 
 /// The kprobe's name among the tracers' events.
 const NAME: &str = "st_held_up/at";
@@ -49,19 +49,19 @@ pub struct HeldUp {
 }
 
 impl HeldUp {
-    /// For a second. `thread` by its number in the first namespace.
+    /// For two seconds. `thread` by its number in the first namespace.
     #[track_caller]
     pub fn at(function: &str, thread: i32) -> HeldUp {
         HeldUp::by(&format!("p:{NAME} {function}"), thread, SEVERAL)
     }
 
-    /// For a quarter of that, at what is called often.
+    /// For an eighth of that, at what is called often.
     #[track_caller]
     pub fn shortly_at(function: &str, thread: i32) -> HeldUp {
         HeldUp::by(&format!("p:{NAME} {function}"), thread, 1)
     }
 
-    /// For a second, when the function returns.
+    /// For two seconds, when the function returns.
     #[track_caller]
     pub fn at_return(function: &str, thread: i32) -> HeldUp {
         HeldUp::by(&format!("r:{NAME} {function}"), thread, SEVERAL)

@@ -123,7 +123,8 @@ pub struct PageOnDisk<'a> {
 }
 
 impl PageOnDisk<'_> {
-    /// Takes a page, the contents of which are lost.
+    /// Takes a page, the contents of which are lost. A child that is forked after this shares it: then the
+    /// first of both that writes to it has a copy, which the group does not pay for.
     pub fn new<'a>(page: &'a Mapping, name: &str) -> PageOnDisk<'a> {
         let group = Cgroup::new(name);
         page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
@@ -138,11 +139,16 @@ impl PageOnDisk<'_> {
     pub fn put_out(&self) {
         put_out(self.page);
         // Written, it is still at hand until it is reclaimed.
-        wait::until("the page to be on the disk only", || {
+        let is_there = wait::comes(|| {
             list_all_pages();
             self.group.reclaim(PAGE);
             self.page.resident() == 0
         });
+        assert!(
+            is_there,
+            "it stays in memory, of which its group has {} bytes as copies of what is on the disk",
+            self.group.number("memory.stat", "swapcached"),
+        );
     }
 }
 

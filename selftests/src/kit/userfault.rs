@@ -40,6 +40,10 @@ pub enum Guard {
     Writes = 2,
 }
 
+/// The contents of a page.
+#[repr(align(4096))]
+struct Page([u32; PAGE / 4]);
+
 /// Faults of the address space that made it, waiting for an answer by the holder of this.
 pub struct Userfault {
     file: File,
@@ -119,13 +123,11 @@ impl Userfault {
 
     /// Answers the faults on a page that is missing: each of its words reads `word`.
     pub fn fill(&self, address: u64, word: u32) {
-        let page = Mapping::new(1);
-        for at in (0..PAGE).step_by(4) {
-            page.word(at)
-                .store(word, std::sync::atomic::Ordering::Relaxed);
-        }
+        // Not mapped for this: that would wait for a thread that holds the lock of the mm.
+        let page = Page([word; PAGE / 4]);
+        let source = (&raw const page).expose_provenance() as u64;
         let address = address & !(PAGE as u64 - 1);
-        let mut words = [address, page.address(), PAGE as u64, 0, 0];
+        let mut words = [address, source, PAGE as u64, 0, 0];
         self.command(UFFDIO_COPY, &mut words);
     }
 

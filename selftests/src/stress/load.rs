@@ -379,7 +379,7 @@ fn unused_persistent_events_go() {
 
 fn many_times() {
     // Some to warm up, and twice so many.
-    grows_by_nothing(8, machine::rounds(30), |round| {
+    grows_by_nothing(4, machine::rounds(24), |round| {
         module::load();
         if round % 10 == 0 {
             use_it_once();
