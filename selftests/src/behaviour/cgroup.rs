@@ -17,7 +17,7 @@ use crate::kit::{os, tasks, wait};
 use crate::tools::bpftrace;
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -27,6 +27,7 @@ tests!("cgroup":
     events_of_100_fields_are_charged.where_there_is(SIGN),
     a_set_that_is_copied_is_charged_to_the_process_that_changes_it.where_there_is(SIGN),
     what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
+    what_a_fork_takes_is_charged.where_there_is(SIGN),
     registering_without_end_harms_no_other.where_there_is(SIGN),
     what_is_added_to_threads_is_charged_to_their_process.where_there_is(SIGN).swapping(),
     no_worker_goes_on_for_the_group_of_a_process.where_there_is(bpftrace::TYPES).swapping(),
@@ -511,4 +512,30 @@ fn no_worker_goes_on_for_the_group_of_a_process() {
         "{}",
         output.text
     );
+}
+
+/// Much of it is free again when the child runs: the kernel tells of each object that is allocated.
+fn what_a_fork_takes_is_charged() {
+    const EVENT: &str = "events/kmem/kmalloc";
+    let _event = Event::new("st_cgroup_fork u32 a");
+    let tracer = Tracer::instance("st_cgroup_fork");
+    let name = fs::read_to_string("/proc/self/comm").expect("the name of this process");
+    let filter = format!("COMM == \"{}\"", name.trim_end());
+    tracer.control("options/stacktrace", "1");
+    tracer.control(&format!("{EVENT}/filter"), &filter);
+    tracer.control(&format!("{EVENT}/enable"), "1");
+    for _ in 0..3 {
+        child::fork(|_| ()).join();
+    }
+    tracer.control(&format!("{EVENT}/enable"), "0");
+    let text = tracer.text("trace");
+    // Each with the stack after it, which has the module's name in the names of its functions.
+    let allocated = text.split(" kmalloc: ").skip(1);
+    let ours: Vec<&str> = allocated
+        .filter(|entry| entry.contains("user_events"))
+        .collect();
+    assert!(ours.len() >= 3, "{text}");
+    let not_charged = |entry: &&&str| !entry.contains(" accounted=true");
+    let first = ours.iter().find(not_charged);
+    assert_eq!(first, None);
 }

@@ -114,13 +114,17 @@ fn a_child_has_them_before_its_first_instruction() {
 fn the_first_call_of_a_child_finds_them() {
     let event = Event::new("st_fork_call u32 a");
     let name = event.name.clone();
-    let toggler = child::fork(|_| {
+    let mut toggler = child::fork(|line| {
         let top = Tracer::top();
-        loop {
+        for times in 0.. {
             top.enable(&name);
             top.disable(&name);
+            if times == 10 {
+                line.say("toggling");
+            }
         }
     });
+    toggler.line.hear("toggling");
     for round in 0..60 {
         match os::fork().unwrap() {
             0 => {

@@ -2,6 +2,7 @@
 
 //! Processes that are frozen, by their control group or as the machine goes to sleep, with bits still to be written.
 
+use super::guarded::Guarded;
 use crate::harness::{tests, Test};
 use crate::kit::cgroup::{Cgroup, SIGN};
 use crate::kit::child::{self, Child};
@@ -12,6 +13,7 @@ use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::tracefs::Tracer;
+use crate::kit::userfault::Guard;
 use crate::kit::{abi, dynamic, machine, module, tasks, wait};
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
@@ -251,7 +253,18 @@ fn processes_go_on_when_the_machine_wakes() {
             tell("drop");
             event.page.advise(libc::MADV_DONTNEED).unwrap();
             top.enable(&event.name);
+            // This one's bit is due when all is frozen, and when it wakes.
+            let mut guarded = Guarded::new("st_nap_due", Guard::Missing);
+            top.enable("st_nap_due");
+            guarded.wait_for_fault();
+            assert!(is_due(guarded.child.pid), "nothing is due");
             nap(state, 1);
+            assert!(is_due(guarded.child.pid), "it is forgotten");
+            guarded.faults.fill(guarded.page, 0);
+            guarded.child.line.say("set");
+            guarded.child.line.hear("done");
+            top.disable("st_nap_due");
+            guarded.child.kill();
             event.wait_set();
             tell("set");
             top.disable(&event.name);

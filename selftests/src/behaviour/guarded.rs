@@ -102,10 +102,10 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// A process with a registered bit on a guarded page, and the means to answer its faults.
-struct Guarded {
-    child: Child,
-    faults: Userfault,
-    page: u64,
+pub(super) struct Guarded {
+    pub(super) child: Child,
+    pub(super) faults: Userfault,
+    pub(super) page: u64,
 }
 
 /// In a child: registers, guards the page, says so, and does what it is told.
@@ -127,7 +127,7 @@ fn guard(line: &mut Line, name: &str, guard: Guard) {
 }
 
 impl Guarded {
-    fn new(name: &str, kind: Guard) -> Guarded {
+    pub(super) fn new(name: &str, kind: Guard) -> Guarded {
         Guarded::of(child::fork(|line| guard(line, name, kind)))
     }
 
@@ -143,7 +143,7 @@ impl Guarded {
 
     /// Waits until the kernel waits for an answer.
     #[track_caller]
-    fn wait_for_fault(&self) {
+    pub(super) fn wait_for_fault(&self) {
         wait::until("a fault on the guarded page", || {
             let fault = self.faults.next_fault();
             assert!(fault.is_none_or(|at| at == self.page), "{fault:?}");
@@ -474,9 +474,11 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
     let mut children = vec![fork(&event)];
     child.line.say("register");
     wait::until("it to wait for its page", || faults.next_fault().is_some());
-    for _ in 0..3 {
-        toggle(&event, &mut children);
+    let mut toggles = Latencies::default();
+    for _ in 0..5 {
+        toggles.during(|| toggle(&event, &mut children));
     }
+    toggles.judge("others' bits, set and cleared", 100);
     end(children);
     child.kill();
     toggle(&event, &mut []);
@@ -552,11 +554,15 @@ fn a_fork_does_not_wait_for_its_parents_page() {
     wait::until("the parent's fault", || faults.next_fault().is_some());
     parent.line.say("fork");
     // It was forked while the event was on, without the page: it sees the next changes.
-    top.disable(&event.name);
-    top.enable(&event.name);
-    parent.line.hear("set");
-    top.disable(&event.name);
-    parent.line.hear("clear");
+    let mut until_seen = Latencies::default();
+    until_seen.during(|| {
+        top.disable(&event.name);
+        top.enable(&event.name);
+        parent.line.hear("set");
+        top.disable(&event.name);
+        parent.line.hear("clear");
+    });
+    until_seen.judge("the child's bit, set and cleared", 400);
     parent.kill();
 }
 

@@ -8,17 +8,18 @@
 
 use super::fork_stalled::have_own_set;
 use crate::harness::tests;
-use crate::kit::child;
-use crate::kit::event::{is_due, Event};
+use crate::kit::child::{self, Child};
+use crate::kit::event::{is_due, is_listed, Event};
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::held_up::{self, Waiting};
-use crate::kit::machine::LongSleep;
+use crate::kit::held_up::{self, HeldUp, Waiting};
+use crate::kit::machine::{self, LongSleep};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::Tracer;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::{Duration, Instant};
 
 tests!("locked_pages":
     a_bit_that_is_set_is_not_lost
@@ -26,6 +27,10 @@ tests!("locked_pages":
         .unless(held_up::lacks_probes)
         .limit(300),
     a_bit_that_is_cleared_does_not_come_back
+        .where_there_is(fuse::SIGN)
+        .unless(held_up::lacks_probes)
+        .limit(300),
+    a_task_that_waits_for_its_page_can_be_killed
         .where_there_is(fuse::SIGN)
         .unless(held_up::lacks_probes)
         .limit(300),
@@ -81,12 +86,7 @@ impl Word {
     /// Has a thread call `write`, which is held up when it has asked for the page for the `times`th time. Returns whether
     /// the page was locked by then.
     fn write_beside_a_lock(&self, server: &mut Server, write: fn(&Word), times: u64) -> bool {
-        server.drop_at_open();
-        server.hold(Request::Write);
-        let mut opener = child::fork(|line| {
-            line.hear("open");
-            drop(File::open(fuse::path(0)).expect("open a file"));
-        });
+        let mut opener = opener(server);
         // Else the thread asks for a page of the other bit, too, which it has in common with that process.
         have_own_set(&self.event);
         let this = std::process::id() as i32;
@@ -96,21 +96,37 @@ impl Word {
             // The thread may wait for an answer, and is waited for whatever happens here.
             let released = Released(server);
             let held_up = writing.held_up_at_return("pin_user_pages_remote", times);
-            os::start_writeback(&self.file);
-            opener.line.say("open");
-            let is_locked = || tasks::state(opener.pid, opener.pid) == Some('D');
-            wait::until("the page to be locked, or the thread to go on", || {
-                is_locked() || !held_up.is_now()
-            });
-            let was_locked = is_locked() && held_up.is_not_over();
-            wait::until("the thread to go on", || !held_up.is_now());
-            drop(held_up);
+            let was_locked = self.is_locked_beside(held_up, &mut opener);
             drop(released);
             was_locked
         });
         opener.join();
         was_locked
     }
+
+    /// Has the page locked by the opener while a thread is held up. Returns whether it was in time, when the thread goes on.
+    fn is_locked_beside(&self, held_up: HeldUp, opener: &mut Child) -> bool {
+        os::start_writeback(&self.file);
+        opener.line.say("open");
+        let is_locked = || tasks::state(opener.pid, opener.pid) == Some('D');
+        wait::until("the page to be locked, or the thread to go on", || {
+            is_locked() || !held_up.is_now()
+        });
+        let was_locked = is_locked() && held_up.is_not_over();
+        wait::until("the thread to go on", || !held_up.is_now());
+        was_locked
+    }
+}
+
+/// A process that opens the file when it is told to, and then has its page locked for as long as the server holds what is
+/// written to it: which it does from now on.
+fn opener(server: &mut Server) -> Child {
+    server.drop_at_open();
+    server.hold(Request::Write);
+    child::fork(|line| {
+        line.hear("open");
+        drop(File::open(fuse::path(0)).expect("open a file"));
+    })
 }
 
 /// A server that answers when this is dropped.
@@ -124,13 +140,11 @@ impl Drop for Released<'_> {
 
 /// Where the machine is slow, or the kernel writes the page back by itself, it takes some rounds until the page is locked
 /// in time.
-const ROUNDS: usize = 4;
-
 fn in_some_round(mut round: impl FnMut(&mut Server, &Word) -> bool) {
     let _long_sleep = LongSleep::allowed();
     let mut server = Server::start(1, PAGE);
     let word = Word::new();
-    let _ = (0..ROUNDS).any(|_| round(&mut server, &word));
+    held_up::in_some_round(|| round(&mut server, &word));
     Tracer::top().disable(&word.event.name);
 }
 
@@ -150,6 +164,41 @@ fn a_bit_that_is_cleared_does_not_come_back() {
         word.file.sync_all().expect("fsync");
         let was_locked = word.write_beside_a_lock(server, Word::drop_and_unregister, 2);
         assert!(!word.bit());
+        was_locked
+    });
+}
+
+/// One that unregisters waits for the page for ten seconds at most.
+fn a_task_that_waits_for_its_page_can_be_killed() {
+    in_some_round(|server, word| {
+        let mut user = child::fork(|line| {
+            word.register();
+            line.say("registered");
+            line.hear("unregister");
+            word.drop_and_unregister();
+        });
+        user.line.hear("registered");
+        word.file.sync_all().expect("fsync");
+        let mut opener = opener(server);
+        let released = Released(server);
+        let held_up = HeldUp::at_return("pin_user_pages_remote", user.pid);
+        user.line.say("unregister");
+        wait::until("the page to be asked for", || held_up.times() >= 2);
+        let was_locked = word.is_locked_beside(held_up, &mut opener);
+        // It has written to the page, and could not mark it; or is done.
+        wait::until("it to wait", || {
+            matches!(tasks::state(user.pid, user.pid), Some('D' | 'Z'))
+        });
+        let start = Instant::now();
+        os::kill(user.pid, libc::SIGKILL).expect("kill");
+        // Of the event that its parent has registered. It ends when the file is written, as the kernel has it wait for that.
+        wait::until("its registrations to go", || !is_listed(user.pid));
+        let took = start.elapsed();
+        let limit = Duration::from_secs(4) * machine::slowness();
+        assert!(!was_locked || took < limit, "they went after {took:?}");
+        drop(released);
+        user.kill_under_way();
+        opener.join();
         was_locked
     });
 }

@@ -4,11 +4,12 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
+use crate::kit::dynamic::Probe;
 use crate::kit::event::{is_due, Event};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::swap::{self, PageOnDisk, Swap};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::Tracer;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::tools::bpftrace::TYPES;
 use std::os::unix::fs::FileExt;
@@ -119,8 +120,8 @@ fn no_worker_waits_for_a_page_that_a_disk_brings_back() {
     let page = PageOnDisk::new(&event.page, &event.name);
     // `FAULT_FLAG_RETRY_NOWAIT`.
     const NO_WAIT: u32 = 1 << 3;
-    let probe = "p:st_page_probes/lock __folio_lock_or_retry flags=vmf->flags";
-    tracefs::append("kprobe_events", probe).expect("a kprobe");
+    let what = "__folio_lock_or_retry flags=vmf->flags";
+    let _probe = Probe::new('p', "st_page_probes/lock", what);
     let waits = Tracer::instance("st_page_probes");
     waits.control("options/stacktrace", "1");
     let filter = format!("!(flags & {NO_WAIT})");

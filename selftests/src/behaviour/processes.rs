@@ -156,14 +156,17 @@ fn toggling_while_processes_come_and_go() {
     let event = Event::new("st_proc_come u32 a");
     let name = event.name.clone();
     // A process that toggles all the time, while this one has others come and go.
-    let toggler = child::fork(|line| {
-        line.say("toggling");
+    let mut toggler = child::fork(|line| {
         let top = Tracer::top();
-        loop {
+        for times in 0.. {
             top.enable(&name);
             top.disable(&name);
+            if times == 10 {
+                line.say("toggling");
+            }
         }
     });
+    toggler.line.hear("toggling");
     for round in 0..30 {
         let mut child = child::fork(|line| {
             let page = Mapping::new(1);

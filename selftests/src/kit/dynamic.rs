@@ -4,7 +4,7 @@
 
 use crate::kit::errno::Result;
 use crate::kit::status::Status;
-use crate::kit::tracefs;
+use crate::kit::{tracefs, wait};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,26 @@ pub fn run(text: &str) -> Result<()> {
     let length = file.write(format!("{text}\n").as_bytes())?;
     assert_eq!(length, text.len() + 1, "took a part of {text:?}");
     Ok(())
+}
+
+/// A kprobe's event; deleted when dropped, once it is not used.
+pub struct Probe(String);
+
+impl Probe {
+    /// `kind` is `p` or `r`, `name` has a group and a name, and `what` is the function with what is to be recorded.
+    #[track_caller]
+    pub fn new(kind: char, name: &str, what: &str) -> Probe {
+        let line = format!("{kind}:{name} {what}");
+        tracefs::append("kprobe_events", &line).unwrap_or_else(|errno| panic!("{line}: {errno:?}"));
+        Probe(name.into())
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // The kernel lets go of a perf event a moment after it is closed.
+        wait::comes(|| run(&format!("-:{}", self.0)).is_ok());
+    }
 }
 
 /// Opens it as a shell's `>` does: that deletes all events.

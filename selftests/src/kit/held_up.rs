@@ -4,8 +4,10 @@
 //! for a while.
 
 use crate::kit::bpf::{self, Counters, Instruction, Link, Program};
+use crate::kit::dynamic::Probe;
 use crate::kit::perf::{Perf, ALL_PROCESSES};
-use crate::kit::{dynamic, os, tracefs, wait};
+use crate::kit::{machine, os, tracefs, wait};
+use std::iter;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
@@ -44,33 +46,34 @@ const fn skip_if(value: i32, count: i16) -> Instruction {
 
 /// Holds a thread up whenever it calls a function, until this is dropped. There is one at a time.
 pub struct HeldUp {
-    attached: Vec<(Link, Perf)>,
+    _attached: Vec<(Link, Perf)>,
     counters: Counters,
+    /// Deleted when the programs are gone.
+    _probe: Probe,
 }
 
 impl HeldUp {
     /// For two seconds. `thread` by its number in the first namespace.
     #[track_caller]
     pub fn at(function: &str, thread: i32) -> HeldUp {
-        HeldUp::by(&format!("p:{NAME} {function}"), thread, SEVERAL)
+        HeldUp::by('p', function, thread, SEVERAL)
     }
 
     /// For an eighth of that, at what is called often.
     #[track_caller]
     pub fn shortly_at(function: &str, thread: i32) -> HeldUp {
-        HeldUp::by(&format!("p:{NAME} {function}"), thread, 1)
+        HeldUp::by('p', function, thread, 1)
     }
 
     /// For two seconds, when the function returns.
     #[track_caller]
     pub fn at_return(function: &str, thread: i32) -> HeldUp {
-        HeldUp::by(&format!("r:{NAME} {function}"), thread, SEVERAL)
+        HeldUp::by('r', function, thread, SEVERAL)
     }
 
     #[track_caller]
-    fn by(probe: &str, thread: i32, programs: usize) -> HeldUp {
-        tracefs::append("kprobe_events", probe)
-            .unwrap_or_else(|errno| panic!("{probe}: {errno:?}"));
+    fn by(kind: char, function: &str, thread: i32, programs: usize) -> HeldUp {
+        let probe = Probe::new(kind, NAME, function);
         let counters = Counters::new(2);
         let counting = |counter: u32| {
             let numbers = [bpf::set(7, counter as i32), bpf::set(8, 1)];
@@ -118,8 +121,9 @@ impl HeldUp {
             (link, perf)
         };
         HeldUp {
-            attached: (0..programs).map(attach).collect(),
+            _attached: (0..programs).map(attach).collect(),
             counters,
+            _probe: probe,
         }
     }
 
@@ -143,12 +147,17 @@ impl HeldUp {
     }
 }
 
-impl Drop for HeldUp {
-    fn drop(&mut self) {
-        self.attached.clear();
-        // The kernel lets go of a perf event a moment after it is closed.
-        wait::comes(|| dynamic::run(&format!("-:{NAME}")).is_ok());
-    }
+/// How often something is tried.
+const ROUNDS: usize = 4;
+
+/// Does something until it was done in time, which `round` returns. Where everything is slow, it may never be.
+#[track_caller]
+pub fn in_some_round(round: impl FnMut() -> bool) {
+    let was_in_time = iter::repeat_with(round).take(ROUNDS).any(|is| is);
+    assert!(
+        was_in_time || machine::slowness() > 1,
+        "what was held up was over before it should, {ROUNDS} times"
+    );
 }
 
 /// A thread that waits until it is told to go.

@@ -158,6 +158,8 @@ pub fn other_pages() -> i64 {
 /// Pages of user memory that are pinned, as by a kernel that writes an enable bit. Of several
 /// counters that are read one by one, so it may be wrong while something is being pinned.
 pub fn pinned_pages() -> i64 {
+    // Each CPU adds what it has counted to them now, and not within the next seconds.
+    fs::read("/proc/sys/vm/stat_refresh").expect("stat_refresh");
     let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
     let count = |key: &str| -> i64 {
         let value = text.lines().find_map(|line| line.strip_prefix(key));

@@ -9,6 +9,7 @@ use crate::kit::child;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, toggle};
+use crate::kit::latency::Latencies;
 use crate::kit::max_events::Limit;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::status::Status;
@@ -180,19 +181,23 @@ pub fn arguments_that_never_come_hold_up_no_other() {
     });
     top.disable(&event.name);
     event.wait_clear();
-    for _ in 0..3 {
-        toggle(&event, &mut others);
-        let other = Event::new("st_evil_other u32 a");
-        toggle(&other, &mut []);
-        other.unregister().unwrap();
-        drop(other);
-        wait_gone("st_evil_other");
-        dynamic::run("u:st_evil_line u32 a").unwrap();
-        assert_eq!(Data::open().delete("st_evil_line"), Ok(()));
-        assert_eq!(Status::now().names(), [&event.name]);
-        fs::read_to_string(REGISTRATIONS).unwrap();
-        fs::read_to_string(PROFILE).unwrap();
+    let mut rounds = Latencies::default();
+    for _ in 0..5 {
+        rounds.during(|| {
+            toggle(&event, &mut others);
+            let other = Event::new("st_evil_other u32 a");
+            toggle(&other, &mut []);
+            other.unregister().unwrap();
+            drop(other);
+            wait_gone("st_evil_other");
+            dynamic::run("u:st_evil_line u32 a").unwrap();
+            assert_eq!(Data::open().delete("st_evil_line"), Ok(()));
+            assert_eq!(Status::now().names(), [&event.name]);
+            fs::read_to_string(REGISTRATIONS).unwrap();
+            fs::read_to_string(PROFILE).unwrap();
+        });
     }
+    rounds.judge("everything else, beside all calls that wait", 300);
     user.kill();
     toggle(&event, &mut others);
     end(others);
