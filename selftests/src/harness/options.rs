@@ -28,7 +28,7 @@ pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE
   --times N       so many rounds, or seconds, of what goes on and on
   --seed N        the seed of what is random in that (0)
   --first-failure end with the first test that fails
-  --wait SECONDS  how long anything is waited for (40), and a test at most eight
+  --wait SECONDS  how long anything is waited for (40), and a test at most six
                   times as long
 
 Runs the tests whose names contain one of the substrings, or all. Prints KTAP;
