@@ -41,7 +41,7 @@ const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--se
   --worker NUMBER      this one alone
   --rush               mostly steps that are quick and make no event, in long rows:
                        many more of them
-  --some               the seeds that are kept, and a new one, four times as long
+  --some               the seeds that are kept, and a new one, twice as long
   --against-c          the running kernel has the C implementation: take the same
                        steps, expect what it is known to do, and count the
                        differences";
@@ -159,7 +159,7 @@ fn runs(options: Options) -> Vec<Options> {
     }
     let new = Options {
         seed: new_one(),
-        operations: 4 * options.operations,
+        operations: 2 * options.operations,
         ..options.clone()
     };
     let kept = listed().into_iter().map(|seed| Options {
