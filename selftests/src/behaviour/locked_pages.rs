@@ -9,7 +9,7 @@
 use super::fork_stalled::have_own_set;
 use crate::harness::tests;
 use crate::kit::child::{self, Child};
-use crate::kit::event::{is_due, is_listed, Event};
+use crate::kit::event::{is_due, Event};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::held_up::{self, HeldUp, Waiting};
 use crate::kit::machine::{self, LongSleep};
@@ -186,16 +186,19 @@ fn a_task_that_waits_for_its_page_can_be_killed() {
         wait::until("the page to be asked for", || held_up.times() >= 2);
         let was_locked = word.is_locked_beside(held_up, &mut opener);
         // It has written to the page, and could not mark it; or is done.
+        let is_over = || matches!(tasks::state(user.pid, user.pid), None | Some('Z'));
         wait::until("it to wait", || {
-            matches!(tasks::state(user.pid, user.pid), Some('D' | 'Z'))
+            tasks::waits_in(user.pid, "[user_events]") || is_over()
         });
         let start = Instant::now();
         os::kill(user.pid, libc::SIGKILL).expect("kill");
-        // Of the event that its parent has registered. It ends when the file is written, as the kernel has it wait for that.
-        wait::until("its registrations to go", || !is_listed(user.pid));
+        // It ends when the file is written, as the kernel has it wait for that.
+        wait::until("it to leave the module", || {
+            tasks::waits_in(user.pid, "do_exit") || is_over()
+        });
         let took = start.elapsed();
         let limit = Duration::from_secs(4) * machine::slowness();
-        assert!(!was_locked || took < limit, "they went after {took:?}");
+        assert!(!was_locked || took < limit, "it waited for {took:?}");
         drop(released);
         user.kill_under_way();
         opener.join();
