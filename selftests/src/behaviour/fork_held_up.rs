@@ -7,12 +7,13 @@ use super::fork_stalled::{
     answer, clone_right, fork_right, is_given_up, is_set, register_many, stall_thread,
     unregister_many, with_enabled, RIGHT, WRONG_ERRNO,
 };
-use crate::harness::tests;
+use crate::harness::{tests, Test};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, Event};
 use crate::kit::held_up::{self, Waiting, SIGN};
 use crate::kit::memory::Mapping;
-use crate::kit::wait;
+use crate::kit::module::nothing_is_left;
+use crate::kit::{module, os, wait};
 use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -24,6 +25,12 @@ tests!("fork_held_up":
     a_child_waits_for_what_is_being_registered.where_there_is(SIGN),
     a_child_keeps_what_it_has_when_it_begins.where_there_is(SIGN),
 );
+
+pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
+    "fork_held_up::the_module_does_not_go_while_it_is_told_of_a_fork",
+    the_module_does_not_go_while_it_is_told_of_a_fork,
+)
+.where_there_is(SIGN)];
 
 /// Calls `meanwhile` beside a fork that is in no list of the kernel's any more, and of which the parent was not told
 /// yet. The child has given up the event. Returns whether the parent was not told before the end.
@@ -144,4 +151,20 @@ fn a_child_keeps_what_it_has_when_it_begins() {
             });
         });
     }
+}
+
+/// What it would use then is freed: the debug kernel finds that.
+fn the_module_does_not_go_while_it_is_told_of_a_fork() {
+    module::load();
+    thread::scope(|scope| {
+        let forking = Waiting::new(scope, || match os::fork().unwrap() {
+            0 => os::exit_now(0),
+            pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0))),
+        });
+        let held_up = forking.held_up_at("user_events:user_events_on_fork", 1);
+        module::unload_when_idle();
+        assert!(!held_up.is_now(), "it has gone beside a fork");
+        forking.thread.join().unwrap();
+    });
+    nothing_is_left();
 }

@@ -12,14 +12,13 @@ use crate::kit::child::{self, Child};
 use crate::kit::event::{is_due, Event};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::held_up::{self, HeldUp, Waiting};
-use crate::kit::machine::{self, LongSleep};
+use crate::kit::machine::LongSleep;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::Tracer;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
 
 tests!("locked_pages":
     a_bit_that_is_set_is_not_lost
@@ -27,10 +26,6 @@ tests!("locked_pages":
         .unless(held_up::lacks_probes)
         .limit(300),
     a_bit_that_is_cleared_does_not_come_back
-        .where_there_is(fuse::SIGN)
-        .unless(held_up::lacks_probes)
-        .limit(300),
-    a_task_that_waits_for_its_page_can_be_killed
         .where_there_is(fuse::SIGN)
         .unless(held_up::lacks_probes)
         .limit(300),
@@ -164,44 +159,6 @@ fn a_bit_that_is_cleared_does_not_come_back() {
         word.file.sync_all().expect("fsync");
         let was_locked = word.write_beside_a_lock(server, Word::drop_and_unregister, 2);
         assert!(!word.bit());
-        was_locked
-    });
-}
-
-/// One that unregisters waits for the page for ten seconds at most.
-fn a_task_that_waits_for_its_page_can_be_killed() {
-    in_some_round(|server, word| {
-        let mut user = child::fork(|line| {
-            word.register();
-            line.say("registered");
-            line.hear("unregister");
-            word.drop_and_unregister();
-        });
-        user.line.hear("registered");
-        word.file.sync_all().expect("fsync");
-        let mut opener = opener(server);
-        let released = Released(server);
-        let held_up = HeldUp::at_return("pin_user_pages_remote", user.pid);
-        user.line.say("unregister");
-        wait::until("the page to be asked for", || held_up.times() >= 2);
-        let was_locked = word.is_locked_beside(held_up, &mut opener);
-        // It has written to the page, and could not mark it; or is done.
-        let is_over = || matches!(tasks::state(user.pid, user.pid), None | Some('Z'));
-        wait::until("it to wait", || {
-            tasks::waits_in(user.pid, "[user_events]") || is_over()
-        });
-        let start = Instant::now();
-        os::kill(user.pid, libc::SIGKILL).expect("kill");
-        // It ends when the file is written, as the kernel has it wait for that.
-        wait::until("it to leave the module", || {
-            tasks::waits_in(user.pid, "do_exit") || is_over()
-        });
-        let took = start.elapsed();
-        let limit = Duration::from_secs(4) * machine::slowness();
-        assert!(!was_locked || took < limit, "it waited for {took:?}");
-        drop(released);
-        user.kill_under_way();
-        opener.join();
         was_locked
     });
 }

@@ -56,6 +56,7 @@ use crate::harness::Test;
 pub fn all() -> impl Iterator<Item = Test> {
     [
         instances::TESTS_OF_LOADING,
+        fork_held_up::TESTS_OF_LOADING,
         cpus::TESTS_OF_LOADING,
         freezer::TESTS_OF_LOADING,
         symbols::TESTS,

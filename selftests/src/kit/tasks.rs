@@ -191,12 +191,6 @@ pub fn state(pid: i32, thread: i32) -> Option<char> {
     state.chars().next()
 }
 
-/// Does the first thread of a process wait in a function of the kernel that has `part` in its line of a stack?
-pub fn waits_in(pid: i32, part: &str) -> bool {
-    let stack = std::fs::read_to_string(format!("/proc/{pid}/stack"));
-    stack.is_ok_and(|stack| stack.contains(part))
-}
-
 /// All processes, the kernel's own included.
 fn processes() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
