@@ -326,13 +326,16 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     let top = Tracer::top();
     top.enable(&event.name);
     // Again and again. A handler is waited for no longer than 80 ms, in which a busy host may not let it run, and after
-    // seconds only when that was in vain for long: so it is not said which times this sees, and changes begin anew.
+    // seconds only when that was in vain for long: so it is not said which times this sees, and changes begin anew. Each
+    // time later, or it would be the same page for which it is waited 10 ms only.
     let mut asked = [0; PAGES];
+    let mut time = Duration::from_secs(1);
     let are_asked = wait::comes(|| {
         top.disable(&event.name);
         top.enable(&event.name);
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(1) {
+        time += Duration::from_millis(300);
+        while start.elapsed() < time {
             let fault = guarded.faults.next_fault();
             for (page, times) in asked.iter_mut().enumerate() {
                 *times += i32::from(fault == Some(at(page)));
