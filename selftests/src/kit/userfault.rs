@@ -125,7 +125,7 @@ impl Userfault {
     pub fn fill(&self, address: u64, word: u32) {
         // Not mapped for this: that would wait for a thread that holds the lock of the mm.
         let page = Page([word; PAGE / 4]);
-        let source = (&raw const page).expose_provenance() as u64;
+        let source = page.0.as_ptr().expose_provenance() as u64;
         let address = address & !(PAGE as u64 - 1);
         let mut words = [address, source, PAGE as u64, 0, 0];
         self.command(UFFDIO_COPY, &mut words);
