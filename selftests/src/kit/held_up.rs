@@ -192,11 +192,6 @@ impl<'scope> Waiting<'scope> {
         self.go_until(HeldUp::shortly_at(function, self.number), times)
     }
 
-    /// The same for the returns from a function.
-    pub fn held_up_at_return(&self, function: &str, times: u64) -> HeldUp {
-        self.go_until(HeldUp::at_return(function, self.number), times)
-    }
-
     fn go_until(&self, held_up: HeldUp, times: u64) -> HeldUp {
         self.go.send(()).unwrap();
         wait::comes(|| held_up.times() >= times || self.thread.is_finished());
