@@ -6,7 +6,7 @@ use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
-use crate::kit::event::{wait_gone, Event};
+use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, Tracer};
@@ -113,18 +113,7 @@ fn a_child_has_them_before_its_first_instruction() {
 
 fn the_first_call_of_a_child_finds_them() {
     let event = Event::new("st_fork_call u32 a");
-    let name = event.name.clone();
-    let mut toggler = child::fork(|line| {
-        let top = Tracer::top();
-        for times in 0.. {
-            top.enable(&name);
-            top.disable(&name);
-            if times == 10 {
-                line.say("toggling");
-            }
-        }
-    });
-    toggler.line.hear("toggling");
+    let toggler = toggler(&event.name);
     for round in 0..60 {
         match os::fork().unwrap() {
             0 => {

@@ -125,7 +125,7 @@ type Look<'a> = &'a (dyn Fn(&Event) -> i32 + Sync);
 
 /// Has this process have its own set of registrations: as long as its parent, or a child, shares it, what changes
 /// for these changes here.
-pub(super) fn have_own_set(event: &Event) {
+fn have_own_set(event: &Event) {
     let text = format!("{} u32 a", event.name);
     let page = Mapping::new(1);
     let index = event.data.register_text(&text, page.address(), 0);

@@ -5,7 +5,7 @@
 use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Line};
-use crate::kit::event::{wait_gone, Event};
+use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::usage::grows_by_nothing;
@@ -154,19 +154,8 @@ fn one_process_ending_leaves_the_others_alone() {
 
 fn toggling_while_processes_come_and_go() {
     let event = Event::new("st_proc_come u32 a");
-    let name = event.name.clone();
-    // A process that toggles all the time, while this one has others come and go.
-    let mut toggler = child::fork(|line| {
-        let top = Tracer::top();
-        for times in 0.. {
-            top.enable(&name);
-            top.disable(&name);
-            if times == 10 {
-                line.say("toggling");
-            }
-        }
-    });
-    toggler.line.hear("toggling");
+    // Beside that this process has others come and go.
+    let toggler = toggler(&event.name);
     for round in 0..30 {
         let mut child = child::fork(|line| {
             let page = Mapping::new(1);

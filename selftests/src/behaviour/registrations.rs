@@ -5,7 +5,7 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, REGISTRATIONS};
 use crate::kit::child::{self, Child, Line};
-use crate::kit::event::{wait_gone, Event};
+use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::os;
 use crate::kit::random::Random;
@@ -556,15 +556,7 @@ fn count(event: &str, pid: i32) -> usize {
 
 fn is_correct_while_processes_come_and_go() {
     let event = Event::new("st_regs_stays u32 a");
-    let mut toggler = child::fork(|line| {
-        line.say("toggling");
-        let top = Tracer::top();
-        loop {
-            top.enable("st_regs_stays");
-            top.disable("st_regs_stays");
-        }
-    });
-    toggler.line.hear("toggling");
+    let toggler = toggler(&event.name);
     // Processes that begin and end all the time, each with something registered.
     let mut others: Vec<_> = (0..3)
         .map(|_| {

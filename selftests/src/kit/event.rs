@@ -3,6 +3,7 @@
 //! What most tests start from: one registered event, its bit and an open file.
 
 use crate::kit::abi::{Data, REGISTRATIONS};
+use crate::kit::child::Child;
 use crate::kit::errno::Result;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::Tracer;
@@ -66,6 +67,23 @@ impl Event {
     pub fn unregister(&self) -> Result<()> {
         self.data.unregister_bit(self.page.address(), 0)
     }
+}
+
+/// A process that switches an event on and off until it is killed. It has done so some times when this returns.
+#[track_caller]
+pub fn toggler(name: &str) -> Child {
+    let mut toggler = child::fork(|line| {
+        let top = Tracer::top();
+        for times in 0.. {
+            top.enable(name);
+            top.disable(name);
+            if times == 10 {
+                line.say("toggling");
+            }
+        }
+    });
+    toggler.line.hear("toggling");
+    toggler
 }
 
 /// The main job once, in a process of its own: registers an event of this name, attaches ftrace, writes and detaches it.
