@@ -521,24 +521,17 @@ fn what_a_fork_takes_is_charged() {
     let tracer = Tracer::instance("st_cgroup_fork");
     let name = fs::read_to_string("/proc/self/comm").expect("the name of this process");
     let filter = format!("COMM == \"{}\"", name.trim_end());
-    tracer.control("options/stacktrace", "1");
     tracer.control(&format!("{EVENT}/filter"), &filter);
     tracer.control(&format!("{EVENT}/enable"), "1");
     for _ in 0..3 {
         child::fork(|_| ()).join();
     }
     tracer.control(&format!("{EVENT}/enable"), "0");
-    let text = tracer.text("trace");
-    // Each with the stack after it, which has the module's name in the names of its functions.
-    let allocated = text.split(" kmalloc: ").skip(1);
-    // What the allocator takes itself meanwhile, for many objects, is the kernel's.
-    let of_allocator = ["__pcs_", "obj_exts", "refill_objects"];
-    let ours: Vec<&str> = allocated
-        .filter(|entry| entry.contains("user_events"))
-        .filter(|entry| !of_allocator.iter().any(|function| entry.contains(function)))
-        .collect();
-    assert!(ours.len() >= 3, "{text}");
-    let not_charged = |entry: &&&str| !entry.contains(" accounted=true");
+    // Each names its caller. What the allocator takes itself meanwhile, for many objects, is the kernel's.
+    let mut ours = tracer.lines("kmalloc");
+    ours.retain(|line| line.contains("[user_events]"));
+    assert!(ours.len() >= 3, "{ours:?}");
+    let not_charged = |line: &&String| !line.contains(" accounted=true");
     let first = ours.iter().find(not_charged);
     assert_eq!(first, None);
 }
