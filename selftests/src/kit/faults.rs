@@ -7,7 +7,7 @@
 use crate::kit::errno::{Errno, Result};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
@@ -67,8 +67,19 @@ fn set(file: &Path, value: &str) {
 /// Writes to a file of fault injection, which takes allocations and copies, too.
 #[track_caller]
 fn insist(mut write: impl FnMut() -> std::io::Result<()>) {
-    let written = (0..10_000).any(|_| write().is_ok());
-    assert!(written, "a setting of fault injection is refused");
+    let mut refused = None;
+    for _ in 0..10_000 {
+        match write() {
+            Ok(()) => return,
+            Err(error) => refused = Some(error),
+        }
+    }
+    panic!("a setting of fault injection is refused: {refused:?}");
+}
+
+/// Writes to an open file of fault injection, which knows no positions.
+fn write(mut file: &File, value: &str) -> std::io::Result<()> {
+    file.write_all(value.as_bytes())
 }
 
 /// Has the allocations of this process, and of the children that it forks, fail at random, or not.
@@ -127,7 +138,7 @@ impl Everywhere {
         }
         // From here on they fail.
         for (file, percent) in everywhere.probabilities.iter().zip(&percents) {
-            while file.write_all_at(percent.as_bytes(), 0).is_err() {}
+            insist(|| write(file, percent));
         }
         everywhere
     }
@@ -135,9 +146,9 @@ impl Everywhere {
     /// Ends it. Returns how many have failed.
     pub fn end(self) -> u64 {
         self.stop();
-        let failed = |file: &File| {
+        let failed = |mut file: &File| {
             let mut text = [0; 32];
-            let length = file.read_at(&mut text, 0).expect("how many failed");
+            let length = file.read(&mut text).expect("how many failed");
             let text = String::from_utf8_lossy(&text[..length]);
             MANY - text.trim().parse::<u64>().expect("a number")
         };
@@ -146,7 +157,7 @@ impl Everywhere {
 
     fn stop(&self) {
         for file in &self.probabilities {
-            while file.write_all_at(b"0", 0).is_err() {}
+            insist(|| write(file, "0"));
         }
     }
 }

@@ -58,7 +58,9 @@ impl Bits {
     /// Switches the event, where that may take memory that there is not.
     fn switch(&mut self, on: bool) {
         let value = if on { "1" } else { "0" };
-        while self.enable.write_all(value.as_bytes()).is_err() {}
+        wait::until("the event to be switched", || {
+            self.enable.write_all(value.as_bytes()).is_ok()
+        });
     }
 
     /// All bits come to say so, with no other change.
