@@ -37,7 +37,7 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
 
 /// A process that has a word in a file system, and others that have none. Whatever hangs, the end of the
 /// freeze lets it go: that is dropped first.
-struct Scene {
+struct Setup {
     frozen: Option<mounts::Frozen>,
     user: Child,
     bystanders: Option<Bystanders>,
@@ -45,9 +45,9 @@ struct Scene {
     _long_sleep: LongSleep,
 }
 
-impl Scene {
+impl Setup {
     /// The page of the word is in memory, but clean: the file system has to be asked before it is written.
-    fn new(kind: Kind) -> Scene {
+    fn new(kind: Kind) -> Setup {
         let long_sleep = LongSleep::allowed();
         let mounted = Mounted::new(kind);
         let bystanders = Bystanders::new(EVENT);
@@ -60,7 +60,7 @@ impl Scene {
             directory: mounts::DISK.into(),
         };
         let frozen = Some(disk.freeze());
-        Scene {
+        Setup {
             frozen,
             user,
             bystanders: Some(bystanders),
@@ -154,80 +154,80 @@ impl Scene {
 }
 
 fn beneath_a_freeze_a_sleeping_process_holds_up_nothing(kind: Kind) {
-    let mut scene = Scene::new(kind);
-    scene.switch_on();
-    scene.others_carry_on();
+    let mut setup = Setup::new(kind);
+    setup.switch_on();
+    setup.others_carry_on();
     // The last state is what counts when it can be written.
-    scene.switch_on();
-    scene.thaw();
-    scene.tell("is set");
-    scene.switch(false);
-    scene.end();
+    setup.switch_on();
+    setup.thaw();
+    setup.tell("is set");
+    setup.switch(false);
+    setup.end();
 }
 
 fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
-    let mut scene = Scene::new(kind);
-    scene.switch_on();
+    let mut setup = Setup::new(kind);
+    setup.switch_on();
     // On its way back it asks for its page, before it does anything.
-    scene.user.line.say("is set");
-    scene.wait_for(scene.user.pid);
-    scene.others_carry_on();
-    scene.switch_on();
-    scene.thaw();
-    scene.user.line.hear("is set");
-    scene.tell("set");
-    scene.switch(false);
-    scene.end();
+    setup.user.line.say("is set");
+    setup.wait_for(setup.user.pid);
+    setup.others_carry_on();
+    setup.switch_on();
+    setup.thaw();
+    setup.user.line.hear("is set");
+    setup.tell("set");
+    setup.switch(false);
+    setup.end();
 }
 
 fn beneath_a_freeze_a_registering_process_waits_alone(kind: Kind) {
-    let mut scene = Scene::new(kind);
-    let registering = tell_thread(&mut scene.user, "register second");
-    scene.wait_for(registering);
-    scene.others_carry_on();
-    scene.thaw();
-    scene.tell("join");
-    scene.switch(true);
-    scene.tell("second set");
-    scene.switch(false);
-    scene.end();
+    let mut setup = Setup::new(kind);
+    let registering = tell_thread(&mut setup.user, "register second");
+    setup.wait_for(registering);
+    setup.others_carry_on();
+    setup.thaw();
+    setup.tell("join");
+    setup.switch(true);
+    setup.tell("second set");
+    setup.switch(false);
+    setup.end();
 }
 
 fn beneath_a_freeze_an_unregistering_process_waits_alone(kind: Kind) {
-    let mut scene = Scene::new(kind);
-    let unregistering = tell_thread(&mut scene.user, "unregister");
-    scene.wait_for(unregistering);
-    scene.others_carry_on();
-    scene.thaw();
-    scene.tell("join");
+    let mut setup = Setup::new(kind);
+    let unregistering = tell_thread(&mut setup.user, "unregister");
+    setup.wait_for(unregistering);
+    setup.others_carry_on();
+    setup.thaw();
+    setup.tell("join");
     // It is done by then: what is registered again is new.
-    scene.tell("register");
-    scene.switch(true);
-    scene.switch(false);
-    scene.end();
+    setup.tell("register");
+    setup.switch(true);
+    setup.switch(false);
+    setup.end();
 }
 
 fn beneath_a_freeze_a_kill_ends_a_sleeping_process(kind: Kind) {
-    let mut scene = Scene::new(kind);
-    scene.switch_on();
-    scene.kill();
-    scene.is_gone();
-    scene.others_carry_on();
-    scene.end();
+    let mut setup = Setup::new(kind);
+    setup.switch_on();
+    setup.kill();
+    setup.is_gone();
+    setup.others_carry_on();
+    setup.end();
 }
 
 fn beneath_a_freeze_the_module_unloads() {
     module::load();
-    let mut scene = Scene::new(Kind::Ext4);
-    scene.switch_on();
-    scene.beside("unloading is refused", || {
+    let mut setup = Setup::new(Kind::Ext4);
+    setup.switch_on();
+    setup.beside("unloading is refused", || {
         assert_eq!(module::unload(), Err(Errno::EAGAIN));
     });
-    scene.kill();
-    scene.is_gone();
-    scene.beside("ftrace leaves", || Tracer::top().disable(EVENT));
-    scene.bystanders.take().unwrap().end();
+    setup.kill();
+    setup.is_gone();
+    setup.beside("ftrace leaves", || Tracer::top().disable(EVENT));
+    setup.bystanders.take().unwrap().end();
     wait_gone(EVENT);
     module::unload_when_idle();
-    assert!(scene.frozen.is_some());
+    assert!(setup.frozen.is_some());
 }

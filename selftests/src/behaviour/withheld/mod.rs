@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages of a FUSE file system whose server does not answer: what waits for them is what uses them.
+//!
+//! The server withholds the reply to a WRITE, and a page stays under writeback: in a shared mapping it
+//! cannot be written then, and the task that tries waits in `fuse_page_mkwrite()` with the mapping locked.
+//! Or it withholds the reply to a READ, and a page that was dropped does not come back. A task that waits
+//! for its own READ is beyond SIGKILL once the server has the request; one that waits for a page that is
+//! being read ahead is not. Where the process guards the mapping with a userfaultfd whose faults the kernel
+//! answers itself, it is the same, as the page is the server's still.
+
+mod setup;
+
+use self::setup::*;
+use crate::harness::Test;
+use crate::kit::abi::REGISTRATIONS;
+use crate::kit::bystanders::Bystanders;
+use crate::kit::child;
+use crate::kit::crowd::{self, Crowd, Memory, Op};
+use crate::kit::errno::Errno;
+use crate::kit::event::wait_gone;
+use crate::kit::fuse::{Request, Server, SIGN};
+use crate::kit::machine::LongSleep;
+use crate::kit::memory::PAGE;
+use crate::kit::tracefs::Tracer;
+use crate::kit::userfault::Userfault;
+use crate::kit::{machine, module, os, tasks, wait};
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const fn test(name: &'static str, run: fn()) -> Test {
+    Test::new(name, run).where_there_is(SIGN).limit(400)
+}
+
+const fn of_loading(name: &'static str, run: fn()) -> Test {
+    Test::of_loading(name, run).where_there_is(SIGN).limit(400)
+}
+
+/// Makes a test of each kind of pages.
+macro_rules! of_kinds {
+    ($($test:ident: $($kind:ident)*),* $(,)?) => {
+        &[$($(test(
+            concat!("withheld::", stringify!($test), "::", stringify!($kind)),
+            || $test($kind),
+        )),*),*]
+    };
+}
+
+pub const TESTS: &[Test] = &[
+    test(
+        "withheld::a_first_registration_beside_a_write_holds_up_itself_only",
+        a_first_registration_beside_a_write_holds_up_itself_only,
+    ),
+    test(
+        "withheld::an_address_space_locked_beside_a_write_holds_up_itself_only",
+        an_address_space_locked_beside_a_write_holds_up_itself_only,
+    ),
+    test(
+        "withheld::a_guarded_page_is_not_forgotten_while_its_address_space_is_locked",
+        a_guarded_page_is_not_forgotten_while_its_address_space_is_locked,
+    ),
+    test(
+        "withheld::a_private_copy_needs_no_reply_to_a_write",
+        a_private_copy_needs_no_reply_to_a_write,
+    ),
+    of_loading(
+        "withheld::the_module_unloads_when_the_server_is_gone",
+        the_module_unloads_when_the_server_is_gone,
+    ),
+];
+
+/// The same for each of several kinds of pages.
+pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
+    a_bit_of_a_sleeping_process_holds_up_nothing:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
+    a_process_that_uses_its_page_waits_alone:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
+    registering_such_a_page_waits_alone:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+    unregistering_such_a_page_waits_alone:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+    a_child_forked_meanwhile_holds_up_nothing:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+    a_kill_ends_a_sleeping_process:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
+    a_kill_ends_a_process_that_waits:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+    a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory:
+        WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+    a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory:
+        READ_SHARED READ_PRIVATE,
+    thousands_hold_up_nothing:
+        WRITE_SHARED READ_SHARED,
+);
+
+fn a_first_registration_beside_a_write_holds_up_itself_only() {
+    let mut setup = Setup::new(WRITE_SHARED);
+    setup.withhold();
+    let user = setup.tell_thread("use");
+    setup.wait_for(user);
+    let registering = setup.tell_thread("register own");
+    // It may wait for the other thread, or not.
+    wait::until("it to register or to wait", || {
+        matches!(setup.state(registering), None | Some('D'))
+    });
+    setup.others_carry_on();
+    setup.release();
+    setup.tell("join");
+    setup.follows("own set", "own clear");
+    setup.end();
+}
+
+fn an_address_space_locked_beside_a_write_holds_up_itself_only() {
+    let mut setup = Setup::new(WRITE_SHARED);
+    setup.tell("register own");
+    setup.withhold();
+    let user = setup.tell_thread("use");
+    setup.wait_for(user);
+    let changing = setup.tell_thread("change");
+    setup.wait_for(changing);
+    setup.switch_on();
+    setup.others_carry_on();
+    setup.release();
+    setup.tell("join");
+    setup.follows("own set", "own clear");
+    setup.end();
+}
+
+fn a_guarded_page_is_not_forgotten_while_its_address_space_is_locked() {
+    // The two queues of the module may help each other out.
+    for _ in 0..4 {
+        is_not_forgotten();
+    }
+}
+
+fn is_not_forgotten() {
+    let mut setup = Setup::new(WRITE_SHARED);
+    setup.tell("register own");
+    setup.user.line.say("guard own");
+    let (faults, own) = Userfault::of_child(&mut setup.user);
+    setup.withhold();
+    setup.switch_on();
+    wait::until("the handler to be asked", || {
+        faults.next_fault() == Some(own)
+    });
+    let user = setup.tell_thread("use");
+    setup.wait_for(user);
+    let changing = setup.tell_thread("change");
+    setup.wait_for(changing);
+    // So that the handler was to be asked again meanwhile. Else this would show less, and not fail.
+    thread::sleep(Duration::from_secs(1));
+    setup.release();
+    setup.tell("join");
+    faults.fill(own, 0);
+    setup.tell("own set");
+    setup.switch_off();
+    setup.tell("own clear");
+    setup.end();
+}
+
+fn a_private_copy_needs_no_reply_to_a_write() {
+    let mut setup = Setup::new(WRITE_SHARED);
+    setup.withhold();
+    let mut private = child::fork(|line| {
+        User::new(Kind {
+            sharing: libc::MAP_PRIVATE,
+            ..WRITE_SHARED
+        })
+        .run(line);
+    });
+    let mut tell = |word: &str| {
+        private.line.say(word);
+        private.line.hear(word);
+    };
+    tell("register");
+    for _ in 0..3 {
+        // The copy goes, and is made again from the page that is being written.
+        tell("forget");
+        setup.beside("ftrace attaches", || Tracer::top().enable(EVENT));
+        tell("set");
+        tell("forget");
+        setup.beside("ftrace leaves", || Tracer::top().disable(EVENT));
+        tell("clear");
+    }
+    tell("unregister");
+    setup.others_carry_on();
+    setup.release();
+    private.kill();
+    setup.end();
+}
+
+fn a_bit_of_a_sleeping_process_holds_up_nothing(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.withhold();
+    setup.switch_on();
+    setup.others_carry_on();
+    setup.switch_on();
+    setup.release();
+    setup.tell("set");
+    setup.switch_off();
+    setup.tell("clear");
+    setup.end();
+}
+
+fn a_process_that_uses_its_page_waits_alone(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.withhold();
+    setup.switch_on();
+    setup.tell_and_wait("use");
+    setup.others_carry_on();
+    setup.switch_on();
+    setup.release();
+    setup.user.line.hear("use");
+    setup.tell("set");
+    setup.switch_off();
+    setup.tell("clear");
+    setup.end();
+}
+
+fn registering_such_a_page_waits_alone(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.withhold();
+    let registering = setup.tell_thread("register");
+    setup.wait_for(registering);
+    setup.others_carry_on();
+    setup.release();
+    setup.tell("join");
+    setup.follows("set", "clear");
+    setup.end();
+}
+
+fn unregistering_such_a_page_waits_alone(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.withhold();
+    let unregistering = setup.tell_thread("unregister");
+    setup.wait_for(unregistering);
+    setup.others_carry_on();
+    setup.release();
+    setup.tell("join");
+    setup.tell("register");
+    setup.follows("set", "clear");
+    setup.end();
+}
+
+/// A child begins with its parent's bit on a page that cannot be had.
+fn a_child_forked_meanwhile_holds_up_nothing(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.withhold();
+    setup.tell("fork");
+    setup.switch_on();
+    setup.others_carry_on();
+    setup.release();
+    setup.follows("set", "clear");
+    setup.end();
+}
+
+/// It waits for nothing itself. What it has registered goes at once, and so does the process, unless the
+/// kernel has it wait at its end for what is being written: then its files are still open, and keep
+/// their events.
+fn a_kill_ends_a_sleeping_process(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.tell("register alone");
+    setup.withhold();
+    setup.switch_on();
+    setup.others_carry_on();
+    setup.switch_on();
+    setup.kill();
+    setup.beside("its registration goes", || {
+        wait::until("its registration to go", || {
+            let listing = fs::read_to_string(REGISTRATIONS).expect("read the listing");
+            !listing
+                .lines()
+                .any(|line| line.split(' ').next() == Some(ALONE))
+        });
+    });
+    if kind.request == Request::Read {
+        setup.beside("its event goes", || wait_gone(ALONE));
+        setup.is_gone();
+    }
+    setup.others_carry_on();
+    drop(setup.server.take());
+    setup.end();
+    wait_gone(ALONE);
+}
+
+/// It goes at once if the kernel lets it, or else with the server, and keeps nothing then.
+fn a_kill_ends_a_process_that_waits(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.tell("register alone");
+    setup.withhold();
+    setup.switch_on();
+    setup.tell_and_wait("use");
+    setup.kill();
+    setup.others_carry_on();
+    if kind.is_ahead {
+        setup.is_gone();
+        setup.beside("its event goes", || wait_gone(ALONE));
+    }
+    drop(setup.server.take());
+    setup.end();
+    wait_gone(ALONE);
+}
+
+/// Two processes with the same memory. One takes on the bit, waits for its page and is killed; the other, which
+/// was told of the bit as well, sleeps meanwhile. Nothing switches the event again, so the bit is listed once.
+fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.user.line.say("share");
+    let sharer = setup.user.line.listen().parse().expect("a process");
+    setup.withhold();
+    setup.switch_on();
+    setup.wait_for_task(sharer, sharer);
+    os::kill(sharer, libc::SIGKILL).expect("kill");
+    let ends = || {
+        wait::until("the killed process to end", || {
+            matches!(tasks::state(sharer, sharer), None | Some('Z'))
+        });
+    };
+    if kind.is_ahead {
+        ends();
+    }
+    setup.release();
+    ends();
+    setup.tell("set");
+    setup.switch_off();
+    setup.tell("clear");
+    setup.end();
+}
+
+/// A process was told of the bit while it sleeps in a vfork, and its child, which has the same memory, was not,
+/// as it began later. The parent is killed.
+fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.withhold();
+    setup.user.line.say("vfork");
+    let (faults, page) = Userfault::of_child(&mut setup.user);
+    wait::until("the vfork to be stalled", || faults.next_fault().is_some());
+    setup.switch_on();
+    // Time to be told, in which the child is not there yet.
+    thread::sleep(Duration::from_millis(500) * machine::slowness());
+    setup.release();
+    faults.fill(page, 0);
+    let child: i32 = setup.user.line.listen().parse().expect("a process");
+    setup.kill();
+    setup.is_gone();
+    setup.user.line.hear("seen");
+    assert_eq!(os::wait_for_end(child, wait::limit()), Ok(true));
+    setup.switch_off();
+    setup.end();
+}
+
+fn the_module_unloads_when_the_server_is_gone() {
+    for kind in [WRITE_SHARED, READ_SHARED, READ_PRIVATE] {
+        for waits in [false, true] {
+            module::load();
+            let mut setup = Setup::new(kind);
+            setup.tell("register");
+            setup.withhold();
+            setup.switch_on();
+            if waits {
+                setup.tell_and_wait("use");
+            }
+            setup.kill();
+            setup.beside("unloading is refused", || {
+                assert_eq!(module::unload(), Err(Errno::EAGAIN));
+            });
+            setup.switch_off();
+            drop(setup.server.take());
+            setup.end();
+            module::unload_when_idle();
+        }
+    }
+}
+
+/// Others carry on beside thousands of such processes, while these sleep, wait and are killed.
+fn thousands_hold_up_nothing(kind: Kind) {
+    let _long_sleep = LongSleep::allowed();
+    let count = crowd::thousands();
+    let mut server = Server::start(1, count * PAGE);
+    let mut bystanders = Bystanders::new(EVENT);
+    let start = Instant::now();
+    let mut crowd = Crowd::gather(TEXT, Memory::Served(kind.sharing), count);
+    println!(
+        "  # {count} processes in {} ms",
+        start.elapsed().as_millis()
+    );
+    match kind.request {
+        Request::Write => {
+            crowd.begin(Op::Use);
+            crowd.wait_done();
+            server.hold(Request::Write);
+            crowd.write_back();
+            server.wait_held(1);
+        }
+        Request::Read => {
+            crowd.begin(Op::Forget);
+            crowd.wait_done();
+            server.drop_pages();
+            server.hold(Request::Read);
+        }
+    }
+    // Whatever hangs, the end of the server lets it go.
+    let mut server = Some(server);
+    let beside = |bystanders: &mut Bystanders, server: &mut Option<Server>| {
+        bystanders.carry_on();
+        let attach = || Tracer::top().enable(EVENT);
+        bystanders.ops.has("ftrace attaches", attach);
+        bystanders.ops.judge(|| drop(server.take()));
+    };
+    beside(&mut bystanders, &mut server);
+    beside(&mut bystanders, &mut server);
+    crowd.begin(Op::Use);
+    match kind.request {
+        Request::Write => {
+            for pid in crowd.pids() {
+                wait::until("all to wait for the server", || {
+                    tasks::state(pid, pid) == Some('D')
+                });
+            }
+        }
+        Request::Read => server.as_mut().unwrap().wait_held(count),
+    }
+    beside(&mut bystanders, &mut server);
+    crowd.kill();
+    beside(&mut bystanders, &mut server);
+    Tracer::top().disable(EVENT);
+    drop(server.take());
+    crowd.reap();
+    // The machine has thousands to care for.
+    bystanders.end_within(4000);
+    wait_gone(EVENT);
+    println!("  # all in {} ms", start.elapsed().as_millis());
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A process that uses pages of a file whose server withholds its replies, and others beside it.
+
+use crate::kit::abi::Data;
+use crate::kit::bystanders::Bystanders;
+use crate::kit::child::{self, Child, Line};
+use crate::kit::event::{is_due, wait_gone};
+use crate::kit::fuse::{self, Request, Server};
+use crate::kit::machine::LongSleep;
+use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::tracefs::Tracer;
+use crate::kit::userfault::{Guard, Userfault};
+use crate::kit::{os, tasks, wait};
+use std::fs::File;
+use std::io::Read;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) const EVENT: &str = "st_held";
+pub(super) const TEXT: &str = "st_held u32 a";
+
+/// An event that one process alone has registered.
+pub(super) const ALONE: &str = "st_held_alone";
+
+/// As much as the kernel reads ahead.
+pub(super) const PAGES: usize = 32;
+
+/// What a page of a process waits for.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) request: Request,
+    /// MAP_SHARED or MAP_PRIVATE.
+    pub(super) sharing: i32,
+    /// Are pages read before a task asks for them, so that it can be killed while it waits?
+    pub(super) is_ahead: bool,
+    /// Are writes to the pages guarded, and allowed by the kernel?
+    pub(super) is_guarded: bool,
+}
+
+pub(super) const WRITE_SHARED: Kind = Kind {
+    request: Request::Write,
+    sharing: libc::MAP_SHARED,
+    is_ahead: false,
+    is_guarded: false,
+};
+pub(super) const READ_SHARED: Kind = Kind {
+    request: Request::Read,
+    ..WRITE_SHARED
+};
+pub(super) const READ_PRIVATE: Kind = Kind {
+    sharing: libc::MAP_PRIVATE,
+    ..READ_SHARED
+};
+pub(super) const AHEAD_SHARED: Kind = Kind {
+    is_ahead: true,
+    ..READ_SHARED
+};
+pub(super) const AHEAD_PRIVATE: Kind = Kind {
+    is_ahead: true,
+    ..READ_PRIVATE
+};
+pub(super) const WRITE_GUARDED: Kind = Kind {
+    is_guarded: true,
+    ..WRITE_SHARED
+};
+pub(super) const READ_GUARDED: Kind = Kind {
+    is_guarded: true,
+    ..READ_SHARED
+};
+
+/// In a process of its own: one that uses a page of the file system.
+pub(super) struct User {
+    file: File,
+    page: Mapping,
+    /// Memory of its own.
+    own: Mapping,
+    data: Data,
+}
+
+impl User {
+    pub(super) fn new(kind: Kind) -> User {
+        let file = File::options().read(true).write(true).open(fuse::path(0));
+        let file = file.expect("open a file");
+        let page = Mapping::of_file(&file, PAGES, READ_WRITE, kind.sharing).expect("mmap");
+        if !kind.is_ahead {
+            page.advise(libc::MADV_RANDOM).unwrap();
+        }
+        let (own, data) = (Mapping::kept(1), Data::open());
+        User {
+            file,
+            page,
+            own,
+            data,
+        }
+    }
+
+    fn obey(&self, word: &str) {
+        let (page, own) = (&self.page, &self.own);
+        let bit = |page: &Mapping| page.word(0).load(Relaxed) & 1 != 0;
+        let register = |address| {
+            self.data.register_text(TEXT, address, 0).expect("register");
+        };
+        match word {
+            "register" => register(page.address()),
+            "register own" => register(own.address()),
+            "register alone" => {
+                let text = format!("{ALONE} u32 a");
+                let result = self.data.register_text(&text, own.address() + 128, 0);
+                result.expect("register");
+            }
+            "unregister" => {
+                let result = self.data.unregister_bit(page.address(), 0);
+                result.expect("unregister");
+            }
+            "use" => page.word(64).store(1, Relaxed),
+            "write back" => os::start_writeback(&self.file),
+            "forget" => page.advise(libc::MADV_DONTNEED).unwrap(),
+            "guard" => {
+                let faults = Userfault::answered_by_the_kernel();
+                faults.guard(page, Guard::Writes);
+                // As long as it is open.
+                std::mem::forget(faults);
+            }
+            // Of the mapping, which is locked for that.
+            "change" => page.advise(libc::MADV_DONTDUMP).unwrap(),
+            "set" => wait::until("the bit to be set", || bit(page)),
+            "clear" => wait::until("the bit to be cleared", || !bit(page)),
+            "own set" => wait::until("the own bit to be set", || bit(own)),
+            "own clear" => wait::until("the own bit to be cleared", || !bit(own)),
+            "fork" => {
+                let (mut from_parent, to_child) = os::pipe().expect("pipe");
+                if os::fork().expect("fork") == 0 {
+                    drop(to_child);
+                    // Ends with its parent.
+                    let _ = from_parent.read(&mut [0]);
+                    os::exit_now(0);
+                }
+                std::mem::forget(to_child);
+            }
+            word => panic!("told to {word}"),
+        }
+    }
+
+    /// Has a child that shares this memory, and begins when the fault at a guarded page is answered. It ends
+    /// when it has seen the bit set; this process waits for that.
+    fn vfork(&self, line: &mut Line) {
+        let (faults, pidfd) = (Userfault::new(), Mapping::kept(1));
+        faults.guard(&pidfd, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), pidfd.address()));
+        let child = tasks::vfork_to(libc::CLONE_PIDFD, pidfd.address(), || {
+            line.say(&std::process::id().to_string());
+            self.obey("set");
+            line.say("seen");
+            0
+        });
+        child.expect("vfork");
+    }
+
+    /// Has the handler asked for the page of its own, which goes. Tells who is asked, and where.
+    fn guard_own(&self, line: &mut Line) {
+        let faults = Userfault::new();
+        faults.guard(&self.own, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), self.own.address()));
+        // As long as it is open.
+        std::mem::forget(faults);
+    }
+
+    /// Does as it is told, by itself or by a thread.
+    pub(super) fn run(self, line: &mut Line) {
+        let user: &'static User = Box::leak(Box::new(self));
+        let alone = |word: &str, line: &mut Line| {
+            match word {
+                "share" => line.say(&tasks::share_memory().expect("clone").to_string()),
+                "guard own" => user.guard_own(line),
+                "vfork" => {
+                    user.vfork(line);
+                    line.say(word);
+                }
+                _ => return false,
+            }
+            true
+        };
+        child::serve(line, |word| user.obey(word), alone)
+    }
+}
+
+/// A server, a process that uses its file, and others that do not. Dropped in this order: whatever
+/// hangs, the end of the server lets it go.
+pub(super) struct Setup {
+    pub(super) server: Option<Server>,
+    pub(super) user: Child,
+    bystanders: Option<Bystanders>,
+    kind: Kind,
+    _long_sleep: LongSleep,
+}
+
+impl Setup {
+    pub(super) fn new(kind: Kind) -> Setup {
+        let long_sleep = LongSleep::allowed();
+        let server = Server::start(1, PAGES * PAGE);
+        let bystanders = Bystanders::new(EVENT);
+        let user = child::fork(|line| User::new(kind).run(line));
+        Setup {
+            server: Some(server),
+            user,
+            bystanders: Some(bystanders),
+            kind,
+            _long_sleep: long_sleep,
+        }
+    }
+
+    pub(super) fn server(&mut self) -> &mut Server {
+        self.server.as_mut().expect("a server")
+    }
+
+    /// Has the process do something.
+    #[track_caller]
+    pub(super) fn tell(&mut self, word: &str) {
+        self.user.line.say(word);
+        self.user.line.hear(word);
+    }
+
+    /// Has the process do what it will wait at.
+    #[track_caller]
+    pub(super) fn tell_and_wait(&mut self, word: &str) {
+        self.user.line.say(word);
+        self.wait_for(self.user.pid);
+    }
+
+    /// Has a thread of the process do something, which may wait at that. Returns its number.
+    #[track_caller]
+    pub(super) fn tell_thread(&mut self, word: &str) -> i32 {
+        self.user.line.say(&format!("thread: {word}"));
+        self.user.line.listen().parse().expect("a thread")
+    }
+
+    pub(super) fn state(&self, thread: i32) -> Option<char> {
+        tasks::state(self.user.pid, thread)
+    }
+
+    /// Waits until a thread of the process waits for the server.
+    #[track_caller]
+    pub(super) fn wait_for(&mut self, thread: i32) {
+        self.wait_for_task(self.user.pid, thread);
+    }
+
+    /// The same for a thread of any process.
+    #[track_caller]
+    pub(super) fn wait_for_task(&mut self, pid: i32, thread: i32) {
+        // It sleeps as if a signal could end that when it has made the request itself.
+        if self.kind.request == Request::Read {
+            self.server().wait_held(1);
+        }
+        if self.kind.request == Request::Write || self.kind.is_ahead {
+            wait::until("the task to wait for the server", || {
+                tasks::state(pid, thread) == Some('D')
+            });
+        }
+    }
+
+    /// The page of the process is there and was used. From now on it cannot be had or written until
+    /// the server answers.
+    #[track_caller]
+    pub(super) fn withhold(&mut self) {
+        match self.kind.request {
+            Request::Write => {
+                self.tell("use");
+                self.server().hold(Request::Write);
+                self.tell("write back");
+                self.server().wait_held(1);
+            }
+            Request::Read => {
+                self.tell("forget");
+                self.server().drop_pages();
+                self.server().hold(Request::Read);
+            }
+        }
+        if self.kind.is_guarded {
+            self.tell("guard");
+        }
+    }
+
+    /// Does something beside the process that waits.
+    #[track_caller]
+    pub(super) fn beside(&mut self, op: &str, run: impl FnOnce()) {
+        self.bystanders.as_mut().unwrap().ops.has(op, run);
+        self.nothing_is_late();
+    }
+
+    /// Everything that others do can be done, and no worker of the kernel waits for a page.
+    #[track_caller]
+    pub(super) fn others_carry_on(&mut self) {
+        self.bystanders.as_mut().unwrap().carry_on();
+        self.nothing_is_late();
+        self.beside("no worker of the module waits for memory", || {
+            wait::until("the end of their waits", || {
+                tasks::waiting_workers("user_events").is_empty()
+            });
+        });
+    }
+
+    #[track_caller]
+    fn nothing_is_late(&mut self) {
+        let ops = &self.bystanders.as_ref().unwrap().ops;
+        ops.judge(|| drop(self.server.take()));
+    }
+
+    /// The event is switched, which the process's bit cannot follow.
+    #[track_caller]
+    pub(super) fn switch_on(&mut self) {
+        self.beside("ftrace attaches", || Tracer::top().enable(EVENT));
+        let pid = self.user.pid;
+        self.beside("the bit is listed as due", || {
+            wait::until("the bit to be due", || is_due(pid));
+        });
+    }
+
+    #[track_caller]
+    pub(super) fn switch_off(&mut self) {
+        self.beside("ftrace leaves", || Tracer::top().disable(EVENT));
+    }
+
+    /// The server answers.
+    pub(super) fn release(&mut self) {
+        self.server().release();
+    }
+
+    /// The process's bit follows the event.
+    #[track_caller]
+    pub(super) fn follows(&mut self, set: &str, clear: &str) {
+        self.beside("ftrace attaches", || Tracer::top().enable(EVENT));
+        self.tell(set);
+        self.switch_off();
+        self.tell(clear);
+    }
+
+    /// Ends all, in any order.
+    #[track_caller]
+    pub(super) fn end(mut self) {
+        self.user.kill();
+        let bystanders = self.bystanders.take().unwrap();
+        bystanders.end();
+        wait_gone(EVENT);
+    }
+
+    /// The process has been killed, and goes while the server answers nothing.
+    #[track_caller]
+    pub(super) fn is_gone(&mut self) {
+        let ended = os::wait_for_end(self.user.pid, wait::limit()).expect("wait for the end");
+        if !ended {
+            drop(self.server.take());
+            panic!("a killed process stayed");
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        os::kill(self.user.pid, libc::SIGKILL).expect("kill");
+    }
+}
