@@ -3,7 +3,7 @@
 //! Forks beside calls, where the kernel holds up one of the two in a function that is chosen: what lasts no longer
 //! than some instructions, lasts. Where the other is not done in that time, it is tried again.
 
-use super::fork_stalled::{
+use super::fork_stalled::setup::{
     answer, clone_right, fork_right, is_given_up, is_set, register_many, stall_thread,
     unregister_many, with_enabled, RIGHT, WRONG_ERRNO,
 };

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Forks that a program stalls between the copying of the memory and the start of the child, as long as it
+//! likes: what is toggled, registered and unregistered meanwhile is right in the child.
+//!
+//! The stall is the storing of the child's pidfd, to a page whose faults the test answers.
+
+pub mod setup;
+pub mod unregistered;
+
+use self::setup::*;
+use crate::harness::tests;
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::swap::{put_out, Swap};
+use crate::kit::tracefs::Tracer;
+use crate::kit::userfault::{Guard, Userfault, SIGN};
+use crate::kit::{os, tasks, wait};
+use std::sync::atomic::Ordering;
+use std::thread;
+
+tests!("fork_stalled":
+    a_change_meanwhile_is_in_the_child.where_there_is(SIGN),
+    a_change_meanwhile_of_another_bit_is_in_the_child.where_there_is(SIGN),
+    a_change_of_a_page_of_its_own_is_in_the_child.where_there_is(SIGN),
+    a_change_before_another_task_forks_is_in_the_child.where_there_is(SIGN),
+    a_fork_that_failed_has_no_part_in_the_next_one.where_there_is(SIGN),
+    very_many_forks_at_once_are_over_some_time.where_there_is(SIGN),
+    more_forks_than_can_be_noted_are_over_some_time.where_there_is(SIGN),
+    a_child_does_not_copy_a_repair_that_is_pending.where_there_is(SIGN),
+    a_child_that_was_killed_has_looked_for_no_other.where_there_is(SIGN),
+    a_repair_meanwhile_is_in_the_child.where_there_is(SIGN),
+    a_change_of_a_page_that_is_swapped_out_is_in_the_child.where_there_is(SIGN).swapping(),
+);
+
+/// Enables the event, and disables it, each while a fork is stalled, and waits until this process sees it by a look; `before`
+/// and `after` are called just before that, and with the look after it. The child sees it, too.
+fn is_in_the_child(
+    event: &Event,
+    [is_set, is_clear]: [Look<'_>; 2],
+    before: impl Fn(),
+    after: impl Fn(Look<'_>),
+) {
+    let top = Tracer::top();
+    for _ in 0..2 {
+        let enable = || {
+            before();
+            top.enable(&event.name);
+            wait::until("the bit to be set", || is_set(event) == RIGHT);
+            after(is_set);
+        };
+        let disable = || {
+            before();
+            top.disable(&event.name);
+            wait::until("the bit to be cleared", || is_clear(event) == RIGHT);
+            after(is_clear);
+        };
+        stall(enable, is_clear, is_set, event);
+        stall(disable, is_set, is_clear, event);
+    }
+}
+
+fn a_change_meanwhile_is_in_the_child() {
+    let event = Event::new("st_stalled_change u32 a");
+    is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
+}
+
+/// It is alone on its page, and not the first bit of its word.
+fn a_change_meanwhile_of_another_bit_is_in_the_child() {
+    const BIT: u8 = 5;
+    let event = Event::new("st_stalled_other u32 a");
+    let text = format!("{} u32 a", event.name);
+    let page = Mapping::kept(1);
+    let index = event.data.register_text(&text, page.address(), BIT);
+    assert_eq!(index, Ok(event.index));
+    let bit = || page.word(0).load(Ordering::Relaxed) & (1 << BIT) != 0;
+    let is_set = |_: &Event| if bit() { RIGHT } else { BIT_IS_CLEAR };
+    let is_clear = |_: &Event| if bit() { BIT_IS_SET } else { RIGHT };
+    is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
+}
+
+/// The page is the process's own since the fork, so that its bit is written at once.
+fn a_change_of_a_page_of_its_own_is_in_the_child() {
+    let event = Event::new("st_stalled_at_once u32 a");
+    let touch = || event.page.word(64).store(1, Ordering::Relaxed);
+    is_in_the_child(&event, [&is_set, &is_clear], touch, |_| ());
+}
+
+/// What one task has in the copy that it makes says nothing of the copy that another made before.
+fn a_change_before_another_task_forks_is_in_the_child() {
+    let event = Event::new("st_stalled_tasks u32 a");
+    let fork = |look: Look<'_>| fork_right(look, &event);
+    is_in_the_child(&event, [&is_set, &is_clear], || (), fork);
+}
+
+fn a_fork_that_failed_has_no_part_in_the_next_one() {
+    with_enabled("st_stalled_failed", |event| {
+        let fail = |address| {
+            let result = tasks::clone_to(libc::CLONE_PIDFD, address);
+            if result == Ok(0) {
+                os::exit_now(WRONG_ERRNO);
+            }
+            assert_eq!(result, Err(Errno::EFAULT));
+        };
+        let reuse = || {
+            assert_eq!(event.unregister(), Ok(()));
+            event.page.word(0).store(DATA, Ordering::Relaxed);
+        };
+        // The page comes, and cannot be written to by then.
+        let refuse = |faults: &Userfault, pidfd: &Mapping| {
+            pidfd.protect(libc::PROT_NONE);
+            answer(faults, pidfd);
+        };
+        stall_thread(fail, reuse, refuse, || fork_right(is_data, event));
+    });
+}
+
+/// A few, and more than the kernel is asked for at once: all of their children clear the bit, and later ones do not.
+fn very_many_forks_at_once_are_over_some_time() {
+    many_forks_are_over(3);
+    many_forks_are_over(40);
+}
+
+fn many_forks_are_over(forks: usize) {
+    with_enabled("st_stalled_crowd", |event| {
+        let faults = Userfault::new();
+        let pidfds = Mapping::kept(forks);
+        faults.guard(&pidfds, Guard::Missing);
+        let page = |fork| pidfds.address() + (fork * PAGE) as u64;
+        thread::scope(|scope| {
+            for fork in 0..forks {
+                scope.spawn(move || {
+                    clone_right(libc::CLONE_PIDFD, page(fork), is_given_up, event);
+                });
+                wait::until("a fork to be stalled", || faults.next_fault().is_some());
+            }
+            assert_eq!(event.unregister(), Ok(()));
+            (0..forks).for_each(|fork| faults.fill(page(fork), 0));
+        });
+        // The first fork after them finds that they are over.
+        fork_right(is_given_up, event);
+        event.page.word(0).store(DATA, Ordering::Relaxed);
+        fork_right(is_data, event);
+    });
+}
+
+/// Each is noted until its thread is back in the program, and 64 can be: of no more than 32 of them the parent has not
+/// been told at a time, as many as are looked for.
+fn more_forks_than_can_be_noted_are_over_some_time() {
+    const GROUPS: [std::ops::Range<usize>; 3] = [0..32, 32..64, 64..65];
+    with_enabled("st_stalled_noted", |event| {
+        let faults = Userfault::new();
+        let (pidfds, tids) = (Mapping::kept(65), Mapping::kept(65));
+        faults.guard(&pidfds, Guard::Missing);
+        faults.guard(&tids, Guard::Missing);
+        let at = |pages: &Mapping, fork| pages.address() + (fork * PAGE) as u64;
+        let wait_for_one = || {
+            wait::until("a fork to be stalled", || faults.next_fault().is_some());
+        };
+        thread::scope(|scope| {
+            for group in GROUPS {
+                let is_last = group.len() == 1;
+                for fork in group.clone() {
+                    let (pidfd, tid) = (at(&pidfds, fork), at(&tids, fork));
+                    scope.spawn(move || {
+                        let pid = tasks::clone_to_both(pidfd, tid).unwrap();
+                        if pid == 0 {
+                            let is_right = !is_last || is_given_up(event) == RIGHT;
+                            os::exit_now(i32::from(!is_right));
+                        }
+                        assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
+                    });
+                    wait_for_one();
+                }
+                match is_last {
+                    true => assert_eq!(event.unregister(), Ok(())),
+                    false => have_own_set(event),
+                }
+                for fork in group {
+                    faults.fill(at(&pidfds, fork), 0);
+                    wait_for_one();
+                }
+            }
+            (0..65).for_each(|fork| faults.fill(at(&tids, fork), 0));
+        });
+        fork_right(is_given_up, event);
+    });
+}
+
+fn a_child_does_not_copy_a_repair_that_is_pending() {
+    let event = Event::new("st_stalled_repair u32 a");
+    let top = Tracer::top();
+    let mut process = child::fork(|line| {
+        let faults = Userfault::new();
+        faults.guard(&event.page, Guard::Writes);
+        line.say("guarded");
+        wait::until("the kernel's fault", || faults.next_fault().is_some());
+        // The page is there, with the bit as it was, and may not be written: not in this process.
+        assert!(!event.bit());
+        for _ in 0..3 {
+            fork_right(is_set, &event);
+        }
+        assert!(!event.bit());
+        line.say("done");
+    });
+    process.line.hear("guarded");
+    top.enable(&event.name);
+    done(process);
+    top.disable(&event.name);
+}
+
+/// Runs a process whose event is switched while its page, which is guarded, keeps it from being written. A thread forks a
+/// child, which is killed before it runs, so that it does not look at its bits; and then does `then`.
+fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
+    let event = Event::new(&format!("{name} u32 a"));
+    let top = Tracer::top();
+    let mut process = child::fork(|line| {
+        have_own_set(&event);
+        let faults = Userfault::new();
+        let tid = Mapping::kept(1);
+        faults.guard(&tid, Guard::Missing);
+        faults.guard(&event.page, Guard::Writes);
+        line.say("guarded");
+        wait::until("the kernel's fault", || faults.next_fault().is_some());
+        thread::scope(|scope| {
+            let forking = scope.spawn(|| {
+                let pid = tasks::clone_to(libc::CLONE_PARENT_SETTID, tid.address()).unwrap();
+                if pid == 0 {
+                    os::exit_now(RIGHT);
+                }
+                assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
+                then(&event, &faults);
+            });
+            wait::until("the fork to be stalled", || {
+                assert!(!forking.is_finished(), "the fork is not stalled");
+                faults.next_fault() == Some(tid.address())
+            });
+            let child = tasks::a_child_of(std::process::id() as i32).expect("a child");
+            os::kill(child, libc::SIGKILL).expect("kill the child");
+            faults.fill(tid.address(), 0);
+            forking.join().unwrap();
+        });
+        line.say("done");
+    });
+    process.line.hear("guarded");
+    top.enable(&event.name);
+    done(process);
+    top.disable(&event.name);
+}
+
+/// Its bits still differ from what they are to be: the next one of the same task has to look, though nothing changed
+/// between the two.
+fn a_child_that_was_killed_has_looked_for_no_other() {
+    with_one_killed("st_stalled_killed", |event, _| {
+        fork_right(is_set, event);
+        assert!(!event.bit());
+    });
+}
+
+/// What is written late changes what a child has copied before, as a change of the event does.
+fn a_repair_meanwhile_is_in_the_child() {
+    with_one_killed("st_stalled_repaired", |event, faults| {
+        let other = Userfault::new();
+        let pidfd = Mapping::kept(1);
+        other.guard(&pidfd, Guard::Missing);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                wait::until("the fork to be stalled", || other.next_fault().is_some());
+                faults.allow_writes(event.page.address());
+                event.wait_set();
+                other.fill(pidfd.address(), 0);
+            });
+            clone_right(libc::CLONE_PIDFD, pidfd.address(), is_set, event);
+        });
+    });
+}
+
+/// The child's copy of it is on the swap, too, and has the bit as it was.
+fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
+    let _swap = Swap::new();
+    let event = Event::new("st_stalled_swapped u32 a");
+    event.page.put(8, b"contents");
+    let top = Tracer::top();
+    let process = child::fork(|line| {
+        have_own_set(&event);
+        event.page.put(8, b"contents");
+        let fork = |address| {
+            fork_right(is_clear, &event);
+            put_out(&event.page);
+            clone_right(libc::CLONE_PIDFD, address, is_set, &event);
+        };
+        let enable = || {
+            top.enable(&event.name);
+            event.wait_set();
+        };
+        stall_thread(fork, enable, answer, || ());
+        line.say("done");
+    });
+    done(process);
+    top.disable(&event.name);
+}
