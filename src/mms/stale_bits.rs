@@ -40,6 +40,7 @@ use kernel::rbtree::{
     RBTreeNode,
     RBTreeNodeReservation, //
 };
+use kernel::static_lock_class;
 use kernel::sync::{
     Arc,
     SpinLock, //
@@ -152,7 +153,7 @@ impl StaleBits {
         Arc::pin_init(
             pin_init!(Self {
                 bits <- new_spinlock!(bits, "StaleBits::bits"),
-                forks <- AppendVec::new(()),
+                forks <- AppendVec::new((), c"StaleBits::forks", static_lock_class!()),
             }),
             GFP_KERNEL_ACCOUNT,
         )

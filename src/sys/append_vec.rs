@@ -9,7 +9,6 @@ use core::ops::{
     DerefMut, //
 };
 use core::ptr;
-use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
@@ -18,6 +17,7 @@ use kernel::sync::atomic::{
     Release, //
 };
 use kernel::sync::{
+    LockClassKey,
     Mutex,
     MutexGuard, //
 };
@@ -74,13 +74,18 @@ fn slots(chunk: usize) -> usize {
 }
 
 impl<T, S> AppendVec<T, S> {
-    /// No values.
-    pub(crate) fn new(state: S) -> impl PinInit<Self> {
+    /// No values. `name` and `class` are the lock's, one for each kind of values: made here, they would be one class for
+    /// all, with a name for each, of which lockdep warns.
+    pub(crate) fn new(
+        state: S,
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self> {
         // INVARIANT: There is no value.
         pin_init!(Self {
             len: Atomic::new(0),
             chunks: UnsafeCell::new([ptr::null_mut(); CHUNKS]),
-            appending <- new_mutex!(state, "AppendVec::appending"),
+            appending <- Mutex::new(state, name, class),
         })
     }
 

@@ -6,6 +6,7 @@ use super::event_index::EventIndex;
 use crate::events::EventRef;
 use crate::sys::append_vec::AppendVec;
 use kernel::prelude::*;
+use kernel::static_lock_class;
 
 /// The events that were registered through one open file.
 ///
@@ -20,7 +21,7 @@ impl EventTable {
     /// A table without events.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            events <- AppendVec::new(EventIndex::new()),
+            events <- AppendVec::new(EventIndex::new(), c"EventTable::events", static_lock_class!()),
         })
     }
 

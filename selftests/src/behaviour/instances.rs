@@ -4,6 +4,8 @@
 //! writer's are in order, and the bit says whether anything is attached.
 
 use crate::harness::{tests, Test};
+use crate::kit::event::{values, write, Event};
+use crate::kit::held_up::{self, Waiting};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::tracefs::{self, Tracer};
@@ -20,6 +22,7 @@ tests!("instances":
     their_sub_buffers_are_resized_beside_writers.where_there_is(SUB_BUFFERS),
     their_buffers_are_cleared_beside_writers,
     their_buffers_are_swapped_beside_writers.where_there_is(SNAPSHOT),
+    the_next_one_is_detached_beside_a_writer.unless(held_up::lacks_probes),
     a_waiting_reader_is_woken.where_there_is(PERCENT),
 );
 
@@ -285,6 +288,29 @@ fn a_waiting_reader_is_woken() {
         tracer.disable(&event.name);
         event.wait_clear();
     }
+}
+
+/// A writer is held up as it stores its record in one, and has seen which one is the next.
+fn the_next_one_is_detached_beside_a_writer() {
+    let event = Event::new("st_inst_next u32 a");
+    held_up::in_some_round(|| {
+        let tracers = ["st_inst_next1", "st_inst_next0"].map(Tracer::instance);
+        tracers.iter().for_each(|tracer| tracer.enable(&event.name));
+        event.wait_set();
+        let was_in_time = thread::scope(|scope| {
+            let writer = Waiting::new(scope, || write(&event, [1]));
+            let held_up = writer.held_up_at("trace_event_buffer_reserve", 1);
+            // What was attached last comes first.
+            tracers[0].disable(&event.name);
+            let was_in_time = held_up.is_not_over();
+            writer.thread.join().unwrap();
+            was_in_time
+        });
+        assert_eq!(values(&tracers[1], &event), [1]);
+        tracers[1].disable(&event.name);
+        event.wait_clear();
+        was_in_time
+    });
 }
 
 fn the_module_goes_when_all_was_done_to_them() {

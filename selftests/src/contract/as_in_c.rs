@@ -17,7 +17,7 @@ pub struct Field {
 const COMMON: u32 = 8;
 
 /// What the kernel takes for white space: the last one is a space that does not break lines.
-const WHITE: [char; 7] = [' ', '\t', '\n', '\x0b', '\x0c', '\r', '\u{a0}'];
+pub const WHITE: [char; 7] = [' ', '\t', '\n', '\x0b', '\x0c', '\r', '\u{a0}'];
 
 /// Reads a description, a `char` for each byte.
 pub fn parse(text: &str) -> Result<(String, Vec<Field>)> {
