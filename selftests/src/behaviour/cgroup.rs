@@ -304,7 +304,7 @@ fn registering_without_end_harms_no_other() {
     let event = Event::new("st_cgroup_limit u32 a");
     let mut others = vec![fork(&event)];
     let group = Cgroup::new("st_cgroup_limit");
-    group.set("memory.max", "8M");
+    group.set("memory.max", "4M");
     let count = Mapping::shared(1);
     let mut child = child::fork(|_| {
         group.enter();

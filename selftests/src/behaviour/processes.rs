@@ -239,7 +239,7 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
 /// What both have registered is there for either, and is all that there is. They are seldom at once.
 fn threads_that_are_the_first_to_register_at_once_are_of_one_process() {
     const PROCESSES: usize = 10;
-    grows_by_nothing(2, machine::rounds(30), |_| {
+    grows_by_nothing(2, machine::rounds(16), |_| {
         for _ in 0..PROCESSES {
             child::fork(|_| register_at_once()).join();
         }

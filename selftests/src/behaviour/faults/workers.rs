@@ -9,6 +9,7 @@ use crate::kit::faults::{self, SIGN};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::{self, Tracer};
+use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{abi, child, wait};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -20,6 +21,7 @@ tests!("faults::workers":
     no_bit_is_lost_while_there_is_hardly_a_page.where_there_is(SIGN).limit(900),
     no_bit_is_lost_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
     no_event_is_lost_or_left_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
+    no_process_is_forgotten_that_there_was_no_memory_to_tell.where_there_is(SIGN).limit(900),
 );
 
 const PAGES: usize = 32;
@@ -158,4 +160,44 @@ fn no_event_is_lost_or_left_while_allocations_fail_at_random() {
     let listing = std::fs::read_to_string(abi::REGISTRATIONS).expect("the listing");
     assert!(!listing.contains(NAME), "{listing}");
     toggle(&stays, &mut []);
+}
+
+/// A bit whose page is guarded is its process's to write, which is told of it by what takes memory, in a worker.
+fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
+    const NAME: &str = "st_failing_told";
+    let mut bits = Bits::new(NAME);
+    let mut user = child::fork(|line| {
+        let event = Event::new(&format!("{NAME} u32 a"));
+        let guard = Userfault::new();
+        guard.guard(&event.page, Guard::Missing);
+        line.say(&format!("{} {}", guard.number(), event.page.address()));
+        let obey = move |word: &str| match word {
+            "drop" => event.page.advise(libc::MADV_DONTNEED).unwrap(),
+            "set" => event.wait_set(),
+            "clear" => event.wait_clear(),
+            word => panic!("told to {word}"),
+        };
+        child::serve(line, obey, |_, _| false)
+    });
+    let (handler, page) = Userfault::of_child(&mut user);
+    let mut met = 0;
+    for round in 0..8 {
+        let on = round % 2 == 0;
+        user.line.say("drop");
+        user.line.hear("drop");
+        let failing = faults::Everywhere::fail(&[("failslab", 80)]);
+        bits.switch(on);
+        sleep(Duration::from_millis(300));
+        met += failing.end();
+        wait::until("the process to ask for its page", || {
+            handler.next_fault() == Some(page)
+        });
+        handler.fill(page, if on { 0 } else { u32::MAX });
+        let word = if on { "set" } else { "clear" };
+        user.line.say(word);
+        user.line.hear(word);
+    }
+    user.kill();
+    println!("  # {met} allocations failed");
+    assert!(met > 0, "nothing failed");
 }
