@@ -4,13 +4,14 @@
 //! fault of a thread shows ([`calls`](super::calls)) never reaches a worker.
 
 use crate::harness::tests;
+use crate::kit::child::{self, Child};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::faults::{self, SIGN};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::userfault::{Guard, Userfault};
-use crate::kit::{abi, child, wait};
+use crate::kit::{abi, wait};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,7 @@ tests!("faults::workers":
     no_bit_is_lost_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
     no_event_is_lost_or_left_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
     no_process_is_forgotten_that_there_was_no_memory_to_tell.where_there_is(SIGN).limit(900),
+    no_bit_is_lost_for_which_its_process_had_no_memory.where_there_is(SIGN).limit(900),
 );
 
 const PAGES: usize = 32;
@@ -162,15 +164,16 @@ fn no_event_is_lost_or_left_while_allocations_fail_at_random() {
     toggle(&stays, &mut []);
 }
 
-/// A bit whose page is guarded is its process's to write, which is told of it by what takes memory, in a worker.
-fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
-    const NAME: &str = "st_failing_told";
-    let mut bits = Bits::new(NAME);
+/// A process with an event of this name, whose page is guarded, and who answers for the page, which lies there. It does what
+/// it is told.
+fn guarded(name: &str, guard: Guard) -> (Child, Userfault, u64) {
     let mut user = child::fork(|line| {
-        let event = Event::new(&format!("{NAME} u32 a"));
-        let guard = Userfault::new();
-        guard.guard(&event.page, Guard::Missing);
-        line.say(&format!("{} {}", guard.number(), event.page.address()));
+        let event = Event::new(&format!("{name} u32 a"));
+        // A child has the page, too: to write to it takes another one.
+        let _child = child::fork(|line| drop(line.listen()));
+        let faults = Userfault::new();
+        faults.guard(&event.page, guard);
+        line.say(&format!("{} {}", faults.number(), event.page.address()));
         let obey = move |word: &str| match word {
             "drop" => event.page.advise(libc::MADV_DONTNEED).unwrap(),
             "set" => event.wait_set(),
@@ -180,11 +183,24 @@ fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
         child::serve(line, obey, |_, _| false)
     });
     let (handler, page) = Userfault::of_child(&mut user);
+    (user, handler, page)
+}
+
+#[track_caller]
+fn does(user: &mut Child, word: &str) {
+    user.line.say(word);
+    user.line.hear(word);
+}
+
+/// A bit whose page is guarded is its process's to write, which is told of it by what takes memory, in a worker.
+fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
+    const NAME: &str = "st_failing_told";
+    let mut bits = Bits::new(NAME);
+    let (mut user, handler, page) = guarded(NAME, Guard::Missing);
     let mut met = 0;
     for round in 0..8 {
         let on = round % 2 == 0;
-        user.line.say("drop");
-        user.line.hear("drop");
+        does(&mut user, "drop");
         let failing = faults::Everywhere::fail(&[("failslab", 80)]);
         bits.switch(on);
         sleep(Duration::from_millis(300));
@@ -193,11 +209,33 @@ fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
             handler.next_fault() == Some(page)
         });
         handler.fill(page, if on { 0 } else { u32::MAX });
-        let word = if on { "set" } else { "clear" };
-        user.line.say(word);
-        user.line.hear(word);
+        does(&mut user, if on { "set" } else { "clear" });
     }
     user.kill();
+    println!("  # {met} allocations failed");
+    assert!(met > 0, "nothing failed");
+}
+
+/// The process may write to its page now, which takes memory that there is later only.
+fn no_bit_is_lost_for_which_its_process_had_no_memory() {
+    const NAME: &str = "st_failing_own";
+    let mut bits = Bits::new(NAME);
+    let mut met = 0;
+    for _ in 0..6 {
+        let (mut user, handler, page) = guarded(NAME, Guard::Writes);
+        let failing = faults::Everywhere::fail(&[("fail_page_alloc", 90)]);
+        bits.switch(true);
+        wait::until("the process to ask for its page", || {
+            handler.next_fault() == Some(page)
+        });
+        handler.allow_writes(page);
+        sleep(Duration::from_millis(300));
+        met += failing.end();
+        does(&mut user, "set");
+        bits.switch(false);
+        does(&mut user, "clear");
+        user.kill();
+    }
     println!("  # {met} allocations failed");
     assert!(met > 0, "nothing failed");
 }
