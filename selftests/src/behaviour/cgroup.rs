@@ -447,6 +447,10 @@ fn sleeping_threads(device: &Device, group: Option<&Cgroup>) -> Child {
         });
     });
     child.line.hear("sleeping");
+    // One that does not sleep yet would write the bit.
+    wait::until("all its threads to sleep", || {
+        tasks::all_sleep(child.pid, THREADS + 1)
+    });
     child
 }
 

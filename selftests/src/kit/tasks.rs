@@ -197,6 +197,18 @@ fn processes() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
+/// Do so many threads of a process sleep, and no other run?
+pub fn all_sleep(pid: i32, count: usize) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    let states = threads.map(|thread| {
+        let name = thread.expect("a thread").file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        state(pid, number.expect("a number"))
+    });
+    let states: Vec<_> = states.collect();
+    states.len() == count && states.iter().all(|state| *state == Some('S'))
+}
+
 /// A child that a process has, also one that has not run yet.
 pub fn a_child_of(parent: i32) -> Option<i32> {
     processes().find(|pid| {
