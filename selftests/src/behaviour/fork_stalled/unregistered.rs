@@ -5,9 +5,8 @@
 
 use super::setup::*;
 use crate::harness::tests;
-use crate::kit::child;
 use crate::kit::errno::Errno;
-use crate::kit::event::{wait_gone, Event};
+use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::Tracer;
 use crate::kit::userfault::{Guard, Userfault, SIGN};
@@ -91,11 +90,7 @@ fn what_is_registered_meanwhile_is_the_childs_too_or_clear() {
 
 /// A thread waits for the page of a bit that it has given up, and another one forks.
 fn what_is_given_up_and_not_clear_yet_is_clear_in_each_child() {
-    const NAME: &str = "st_stalled_clear";
-    let mut process = child::fork(|line| {
-        let event = Event::new(&format!("{NAME} u32 a"));
-        line.say("registered");
-        event.wait_set();
+    with_enabled("st_stalled_clear", |event| {
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Writes);
         thread::scope(|scope| {
@@ -104,7 +99,7 @@ fn what_is_given_up_and_not_clear_yet_is_clear_in_each_child() {
             let statuses = [(); 3].map(|()| {
                 let pid = os::fork().unwrap();
                 if pid == 0 {
-                    os::exit_now(is_given_up(&event));
+                    os::exit_now(is_given_up(event));
                 }
                 os::wait(pid, 0).unwrap().1 >> 8
             });
@@ -112,14 +107,7 @@ fn what_is_given_up_and_not_clear_yet_is_clear_in_each_child() {
             assert_eq!(giving_up.join().unwrap(), Ok(()));
             assert_eq!(statuses, [RIGHT; 3]);
         });
-        line.say("done");
     });
-    process.line.hear("registered");
-    let top = Tracer::top();
-    top.enable(NAME);
-    done(process);
-    top.disable(NAME);
-    wait_gone(NAME);
 }
 
 /// Unregistered beside other threads, a word is the program's again: whichever thread forks then, the first time
