@@ -55,15 +55,25 @@ kernel_log() {
 	in_root /build/target/release/kernel-log "$@"
 }
 
-# host_installs PACKAGE...: what the host lacks.
-host_installs() {
+# host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another run may be installing
+# the same, and apt-get does not wait for the lists that another one brings up to date.
+host_installs() (
+	local test=$1 fd
+	shift
 	command -v apt-get >/dev/null || die "this host lacks something of $*: install that with its package manager."
+	mkdir -p "$CACHE/locks"
+	exec {fd}>>"$CACHE/locks/host"
+	flock "$fd"
+	! "$test" || return 0
 	say "  installing on this host with apt-get: $*"
 	{
 		apt-get -qq -o DPkg::Lock::Timeout=300 update &&
 			DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
 	} >/dev/null || die "apt-get could not install $*: install by hand what is missing of it."
-}
+)
+
+has_bwrap() { command -v bwrap >/dev/null; }
+has_mmdebstrap() { command -v mmdebstrap >/dev/null && [[ -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; }
 
 # host_can_run: what the host must have for all that runs inside the Debian root.
 host_can_run() {
@@ -71,7 +81,7 @@ host_can_run() {
 		die "this host is $(uname -m), but the machine is built for x86_64 only: use an x86_64 host, or build against your own kernel with 'make modules KDIR=...'."
 	[[ $(id -u) -eq 0 ]] ||
 		die "root is needed to set up the Debian root (chroot, mounts): run the same command with sudo."
-	command -v bwrap >/dev/null || host_installs bubblewrap
+	has_bwrap || host_installs has_bwrap bubblewrap
 	bwrap --unshare-pid --ro-bind / / --dev /dev --proc /proc true 2>/dev/null ||
 		die "this host does not let root make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
 }
@@ -101,9 +111,7 @@ make_root() { # DIR
 	free_kib=$(df -Pk "$CACHE" | awk 'NR == 2 { print $4 }')
 	((free_kib >= 8 * 1024 * 1024)) ||
 		die "too little disk space in $CACHE: 8 GiB are needed, $((free_kib / 1024 / 1024)) GiB are free; make room or set USER_EVENTS_CACHE to a directory on a larger disk."
-	if ! command -v mmdebstrap >/dev/null || [[ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; then
-		host_installs mmdebstrap debian-archive-keyring
-	fi
+	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
 	chmod 755 "$1"
 	step "Debian $SUITE with compilers, emulator and tracing tools" "$LOGS/root" debian_root "$SUITE" "$1" "$(packages | paste -sd,)" ||
 		die "the Debian root could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
