@@ -220,8 +220,7 @@ fn shared_memory_outlives_the_process_that_registered() {
     toggle(&mut child);
     tell(std::slice::from_mut(&mut child), "drop");
     toggle(&mut child);
-    child.line.say("end");
-    child.line.hear("end");
+    child.tell("end");
     wait_gone("st_exec_outlives");
 }
 

@@ -194,8 +194,7 @@ fn a_child_whose_parent_has_ended_keeps_them() {
     toggle();
     event.unregister().unwrap();
     toggle();
-    orphan.line.say("end");
-    orphan.line.hear("end");
+    orphan.tell("end");
     drop(event);
     wait_gone("st_fork_orphan");
 }

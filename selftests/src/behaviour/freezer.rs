@@ -86,8 +86,7 @@ fn a_frozen_process_gets_its_bit() {
     let address = event.page.address();
     for _ in 0..3 {
         frozen.thaw();
-        frozen.child.line.say("drop");
-        frozen.child.line.hear("drop");
+        frozen.child.tell("drop");
         frozen.freeze();
         assert!(!event.page.is_present_in(pid));
         promptly("attaching", || top.enable(&event.name));
@@ -102,8 +101,7 @@ fn a_frozen_process_gets_its_bit() {
         assert!(frozen.is_frozen(), "it has run meanwhile");
     }
     frozen.thaw();
-    frozen.child.line.say("end");
-    frozen.child.line.hear("end");
+    frozen.child.tell("end");
     frozen.child.join();
 }
 
@@ -162,14 +160,11 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
         });
         assert!(frozen.is_frozen() && is_due(pid), "it has run meanwhile");
         frozen.thaw();
-        frozen.child.line.say("set");
-        frozen.child.line.hear("set");
+        frozen.child.tell("set");
         wait::until("nothing to be due", || !is_due(pid));
         top.disable(NAME);
-        frozen.child.line.say("clear");
-        frozen.child.line.hear("clear");
-        frozen.child.line.say("drop");
-        frozen.child.line.hear("drop");
+        frozen.child.tell("clear");
+        frozen.child.tell("drop");
         server.drop_pages();
         frozen.freeze();
     }
@@ -237,8 +232,7 @@ fn processes_go_on_when_the_machine_wakes() {
     let event = Event::new("st_nap_bits u32 a");
     let mut child = child::fork(|line| serve(line, &event));
     let mut tell = |word: &str| {
-        child.line.say(word);
-        child.line.hear(word);
+        child.tell(word);
     };
     let numbered = Numbered::new("st_nap_records", 2);
     let name = &numbered.event.name;

@@ -132,8 +132,7 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
     let address = event.page.address();
     let mut others = vec![fork(&event)];
     let mut stopped = fork(&event);
-    stopped.line.say("drop");
-    stopped.line.hear("drop");
+    stopped.tell("drop");
     tasks::stop(stopped.pid);
     let top = Tracer::top();
     let is = |bit: u32| {

@@ -64,8 +64,7 @@ fn a_filter_gives_its_errno_and_the_bit_goes_on() {
                 "clear" => tracer.disable("st_filter_errno"),
                 _ => {}
             }
-            child.line.say(word);
-            child.line.hear(word);
+            child.tell(word);
         }
     }
     child.line.say("end");
@@ -134,8 +133,7 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
     child.line.hear("killed");
     let tracer = Tracer::instance("st_filter_thread");
     let mut tell = |word: &str| {
-        child.line.say(word);
-        child.line.hear(word);
+        child.tell(word);
     };
     tell("drop");
     tracer.enable("st_filter_thread");

@@ -112,8 +112,7 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     let mut child = group.fork(&event);
     let pid = child.pid;
     let mut tell = |word: &str| {
-        child.line.say(word);
-        child.line.hear(word);
+        child.tell(word);
     };
     let top = Tracer::top();
     let queued = Queued::new(&event.name);
@@ -205,11 +204,9 @@ fn a_process_that_shares_the_memory_is_not_looked_for_without_end() {
     let top = Tracer::top();
     for _ in 0..2 {
         top.enable(NAME);
-        child.line.say("set");
-        child.line.hear("set");
+        child.tell("set");
         top.disable(NAME);
-        child.line.say("clear");
-        child.line.hear("clear");
+        child.tell("clear");
     }
     child.line.say("end");
     wait_gone(NAME);

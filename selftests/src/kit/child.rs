@@ -129,6 +129,20 @@ pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child 
 }
 
 impl Child {
+    /// Tells it a word of those that it [serves](serve), and waits until it has done it.
+    #[track_caller]
+    pub fn tell(&mut self, word: &str) {
+        self.line.say(word);
+        self.line.hear(word);
+    }
+
+    /// Has a thread of it do what the word says, which may wait at that. Returns the thread's number.
+    #[track_caller]
+    pub fn tell_thread(&mut self, word: &str) -> i32 {
+        self.line.say(&format!("thread: {word}"));
+        self.line.listen().parse().expect("a thread")
+    }
+
     /// Waits for it to end well.
     #[track_caller]
     pub fn join(mut self) {

@@ -180,8 +180,7 @@ impl Crowd {
 
     #[track_caller]
     fn tell(&mut self, word: &str) {
-        self.parent.line.say(word);
-        self.parent.line.hear(word);
+        self.parent.tell(word);
     }
 
     /// Has the pages that are dirty written back.

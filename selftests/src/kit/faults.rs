@@ -5,17 +5,20 @@
 //! Only kernels made for testing have them; on others the tests with [`SIGN`] are left out.
 
 use crate::kit::errno::{Errno, Result};
+use crate::kit::{module, wait};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A number n: the nth thing that may fail, from now on, does so, in this thread only.
 pub const SIGN: &str = "/proc/self/fail-nth";
 /// Not 0: things may fail at random for this process, and for the children that it forks.
 const AT_RANDOM: &str = "/proc/self/make-it-fail";
+const DEBUGFS: &str = "/sys/kernel/debug";
 const PAGES: &str = "fail_page_alloc";
 const USERCOPY: &str = "fail_usercopy";
 const KINDS: [&str; 3] = ["failslab", PAGES, USERCOPY];
@@ -31,7 +34,7 @@ pub fn are_known() -> bool {
 /// Lets all kinds of allocations and copies fail: when a thread asks for it, and the allocations so
 /// many times in a hundred where [`at_random`] is asked for.
 pub fn allow(percent: u32) {
-    let debug = Path::new("/sys/kernel/debug");
+    let debug = Path::new(DEBUGFS);
     if !debug.join(KINDS[0]).exists() {
         let mounted = Command::new("mount")
             .args(["-t", "debugfs", "none"])
@@ -42,6 +45,7 @@ pub fn allow(percent: u32) {
     for kind in KINDS {
         let set = |file: &str, value: &str| set(&debug.join(kind).join(file), value);
         let percent = if kind == USERCOPY { 0 } else { percent };
+        require(&debug.join(kind), &(0..u64::MAX));
         set("task-filter", "Y");
         set("times", "-1");
         set("verbose", "0");
@@ -77,11 +81,6 @@ fn insist(mut write: impl FnMut() -> std::io::Result<()>) {
     panic!("a setting of fault injection is refused: {refused:?}");
 }
 
-/// Writes to an open file of fault injection, which knows no positions.
-fn write(mut file: &File, value: &str) -> std::io::Result<()> {
-    file.write_all(value.as_bytes())
-}
-
 /// Has the allocations of this process, and of the children that it forks, fail at random, or not.
 pub fn at_random(fail: bool) {
     insist(|| fs::write(AT_RANDOM, if fail { "1" } else { "0" }));
@@ -92,82 +91,78 @@ pub fn ask(number: u32) {
     insist(|| fs::write(SIGN, number.to_string()));
 }
 
-/// Allocations of the whole machine, in whatever task or interrupt, fail until this ends.
-///
-/// That meets what the caller does, too: so it opens before what it will need.
-pub struct Everywhere {
-    /// Where it is said how many times in a hundred.
-    probabilities: Vec<File>,
-    /// How many may fail still.
-    left: Vec<File>,
+/// Allocations that the module has asked for, or that are made for what it called, fail until this ends: in whatever task,
+/// worker or interrupt. All others are left alone, and with them the process that asked for it.
+pub struct InModule {
+    dirs: Vec<PathBuf>,
 }
 
 /// More than will fail.
 const MANY: u64 = 1_000_000_000;
 
-impl Everywhere {
+impl InModule {
     /// Has allocations of some kinds fail so many times in a hundred.
-    pub fn fail(kinds: &[(&str, u32)]) -> Everywhere {
+    pub fn fail(kinds: &[(&str, u32)]) -> InModule {
         allow(0);
-        let mut everywhere = Everywhere {
-            probabilities: Vec::new(),
-            left: Vec::new(),
+        let code = module::code();
+        let dir = |kind: &&str| {
+            assert!(KINDS.contains(kind), "{kind}");
+            Path::new(DEBUGFS).join(kind)
         };
-        let dirs = kinds.iter().map(|&(kind, percent)| {
-            assert!(KINDS.contains(&kind), "{kind}");
-            (Path::new("/sys/kernel/debug").join(kind), percent)
-        });
-        let mut percents = Vec::new();
-        for (dir, percent) in dirs {
+        let in_module = InModule {
+            dirs: kinds.iter().map(|(kind, _)| dir(kind)).collect(),
+        };
+        for (dir, (kind, percent)) in in_module.dirs.iter().zip(kinds) {
             set(&dir.join("task-filter"), "N");
             set(&dir.join("times"), &MANY.to_string());
             // Pages of user memory, too.
-            if dir.ends_with(PAGES) {
+            if *kind == PAGES {
                 set(&dir.join("ignore-gfp-highmem"), "N");
             }
-            let open = |file| {
-                let file = OpenOptions::new()
-                    .read(true)
-                    .write(true)
-                    .open(dir.join(file));
-                file.expect("a file of fault injection")
-            };
-            everywhere.probabilities.push(open("probability"));
-            everywhere.left.push(open("times"));
-            percents.push(percent.to_string());
+            require(dir, &code);
+            set(&dir.join("probability"), &percent.to_string());
         }
-        // From here on they fail.
-        for (file, percent) in everywhere.probabilities.iter().zip(&percents) {
-            insist(|| write(file, percent));
-        }
-        everywhere
+        in_module
+    }
+
+    /// How many have failed.
+    pub fn met(&self) -> u64 {
+        let left = |dir: &PathBuf| {
+            let left = fs::read_to_string(dir.join("times")).expect("how many may fail still");
+            MANY - left.trim().parse::<u64>().expect("a number")
+        };
+        self.dirs.iter().map(left).sum()
+    }
+
+    /// Waits until so many have failed.
+    #[track_caller]
+    pub fn wait_for(&self, count: u64) {
+        wait::until("allocations of the module to fail", || self.met() >= count);
     }
 
     /// Ends it. Returns how many have failed.
     pub fn end(self) -> u64 {
-        self.stop();
-        let failed = |mut file: &File| {
-            let mut text = [0; 32];
-            let length = file.read(&mut text).expect("how many failed");
-            let text = String::from_utf8_lossy(&text[..length]);
-            MANY - text.trim().parse::<u64>().expect("a number")
-        };
-        self.left.iter().map(failed).sum()
-    }
-
-    fn stop(&self) {
-        for file in &self.probabilities {
-            insist(|| write(file, "0"));
+        for dir in &self.dirs {
+            set(&dir.join("probability"), "0");
         }
+        self.met()
     }
 }
 
-impl Drop for Everywhere {
+impl Drop for InModule {
     fn drop(&mut self) {
-        self.stop();
-        // As `allow` leaves it.
         allow(0);
     }
+}
+
+/// What fails must have an address of this range among its callers.
+#[track_caller]
+fn require(dir: &Path, range: &Range<u64>) {
+    set(
+        &dir.join("require-start"),
+        &format!("{:#018x}", range.start),
+    );
+    set(&dir.join("require-end"), &format!("{:#018x}", range.end));
 }
 
 /// The fault of one round of [`walk`].

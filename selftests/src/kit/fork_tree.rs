@@ -51,8 +51,7 @@ pub fn serve(line: &mut Line, event: &Event) {
     loop {
         let word = line.listen();
         if let Some(next) = &mut next {
-            next.line.say(&word);
-            next.line.hear(&word);
+            next.tell(&word);
         }
         match word.as_str() {
             "fork" if next.is_none() => next = Some(child::fork(|line| serve(line, event))),

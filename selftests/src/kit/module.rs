@@ -7,6 +7,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::{dynamic, machine, os, tracefs, wait};
 use std::ffi::CString;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -56,6 +57,20 @@ pub fn failing_path() -> &'static str {
 /// Was a module given?
 pub fn is_given() -> bool {
     PATH.get().is_some()
+}
+
+/// Where its code lies in memory, and nothing of the kernel's or of another module's does.
+pub fn code() -> Range<u64> {
+    let modules = fs::read_to_string("/proc/modules").expect("the list of modules");
+    let mut lines = modules.lines().map(|line| line.split(' '));
+    // user_events 135168 0 - Live 0xffffffffc0200000
+    let mut words = lines.find_map(|mut words| (words.next() == Some(NAME)).then_some(words));
+    let words = words.as_mut().expect("the module in the list");
+    let size = words.next().expect("its size");
+    let start = words.nth(3).and_then(|word| word.strip_prefix("0x"));
+    let start = u64::from_str_radix(start.expect("its address"), 16).expect("a number");
+    // The size is of all parts, of which the code is the first.
+    start..start + size.parse::<u64>().expect("a number")
 }
 
 /// Loads the module, with parameters as insmod takes them.

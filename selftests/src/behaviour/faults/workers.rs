@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocations of the whole machine fail while workers write bits: in none of these may a bit be lost. What the nth
-//! fault of a thread shows ([`calls`](super::calls)) never reaches a worker.
+//! Allocations of the module fail in whatever worker makes them while bits are written: in none of these may a bit be lost.
+//! What the nth fault of a thread shows ([`calls`](super::calls)) never reaches a worker.
 
 use crate::harness::tests;
 use crate::kit::child::{self, Child};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::faults::{self, SIGN};
+use crate::kit::faults::{InModule, SIGN};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{abi, wait};
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::sync::atomic::Ordering;
-use std::thread::sleep;
-use std::time::Duration;
 
 tests!("faults::workers":
     no_bit_is_lost_while_there_is_hardly_a_page.where_there_is(SIGN).limit(900),
@@ -32,8 +29,6 @@ const PAGES: usize = 32;
 struct Bits {
     event: Event,
     pages: Mapping,
-    /// Open before anything fails.
-    enable: File,
 }
 
 impl Bits {
@@ -45,13 +40,7 @@ impl Bits {
         event
             .data
             .register_pages(&format!("{name} u32 a"), &pages, 3);
-        let path = Tracer::top().file(name, "enable");
-        let enable = OpenOptions::new().write(true).open(path);
-        Bits {
-            event,
-            pages,
-            enable: enable.expect("open"),
-        }
+        Bits { event, pages }
     }
 
     fn drop_pages(&self) {
@@ -60,10 +49,10 @@ impl Bits {
     }
 
     /// Switches the event, where that may take memory that there is not.
-    fn switch(&mut self, on: bool) {
-        let value = if on { "1" } else { "0" };
+    fn switch(&self, on: bool) {
+        let path = Tracer::top().file(&self.event.name, "enable");
         wait::until("the event to be switched", || {
-            self.enable.write_all(value.as_bytes()).is_ok()
+            fs::write(&path, if on { "1" } else { "0" }).is_ok()
         });
     }
 
@@ -90,16 +79,16 @@ impl Drop for Bits {
 /// With hardly a page to be had, most tries of a worker fail. What it tried for comes when there are pages again. Not all
 /// fail: attaching may need one.
 fn no_bit_is_lost_while_there_is_hardly_a_page() {
-    let mut bits = Bits::new("st_failing_pages");
+    let bits = Bits::new("st_failing_pages");
     for round in 0..4 {
         let on = round % 2 == 0;
         // The pages must have been there, or clearing the bit of none is nothing to be done.
         bits.drop_pages();
-        let failing = faults::Everywhere::fail(&[("fail_page_alloc", 90)]);
+        let failing = InModule::fail(&[("fail_page_alloc", 90)]);
         bits.switch(on);
-        sleep(Duration::from_millis(500));
+        // More than are made to attach, and one for each page.
+        failing.wait_for(2 * PAGES as u64);
         let met = failing.end();
-        assert!(met > 0, "round {round}: nothing failed");
         bits.come_to_be(on);
         println!("  # round {round}: {met} allocations failed");
     }
@@ -108,25 +97,24 @@ fn no_bit_is_lost_while_there_is_hardly_a_page() {
 
 fn no_bit_is_lost_while_allocations_fail_at_random() {
     const ROUNDS: usize = 12;
-    let mut bits = Bits::new("st_failing_random");
+    let bits = Bits::new("st_failing_random");
     let mut children = vec![fork(&bits.event), fork(&bits.event)];
     let mut met = 0;
     for round in 0..ROUNDS {
         tell(&mut children, "drop");
         bits.drop_pages();
-        let failing = faults::Everywhere::fail(&[("failslab", 20), ("fail_page_alloc", 50)]);
+        let failing = InModule::fail(&[("failslab", 20), ("fail_page_alloc", 50)]);
         // The last change counts.
         for change in 0..6 {
             bits.switch((round + change) % 2 != 0);
         }
-        sleep(Duration::from_millis(200));
+        failing.wait_for(10);
         met += failing.end();
         let on = (round + 5) % 2 != 0;
         bits.come_to_be(on);
         tell(&mut children, if on { "set" } else { "clear" });
     }
     println!("  # {met} allocations failed");
-    assert!(met > 10 * ROUNDS as u64, "only {met} allocations failed");
     bits.switch(false);
     bits.event.wait_clear();
     toggle(&bits.event, &mut children);
@@ -150,11 +138,10 @@ fn no_event_is_lost_or_left_while_allocations_fail_at_random() {
             drop((event, other));
         });
         user.line.hear("registered");
-        let failing = faults::Everywhere::fail(&[("failslab", 20), ("fail_page_alloc", 20)]);
+        let failing = InModule::fail(&[("failslab", 20), ("fail_page_alloc", 20)]);
         user.kill();
-        sleep(Duration::from_millis(50));
-        met += failing.end();
         wait_gone(NAME);
+        met += failing.end();
         assert!(tracefs::event_exists(&stays.name), "round {round}");
     }
     println!("  # {met} allocations failed");
@@ -186,54 +173,48 @@ fn guarded(name: &str, guard: Guard) -> (Child, Userfault, u64) {
     (user, handler, page)
 }
 
-#[track_caller]
-fn does(user: &mut Child, word: &str) {
-    user.line.say(word);
-    user.line.hear(word);
-}
-
 /// A bit whose page is guarded is its process's to write, which is told of it by what takes memory, in a worker.
 fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
     const NAME: &str = "st_failing_told";
-    let mut bits = Bits::new(NAME);
+    let bits = Bits::new(NAME);
     let (mut user, handler, page) = guarded(NAME, Guard::Missing);
     let mut met = 0;
     for round in 0..8 {
         let on = round % 2 == 0;
-        does(&mut user, "drop");
-        let failing = faults::Everywhere::fail(&[("failslab", 80)]);
+        user.tell("drop");
+        let failing = InModule::fail(&[("failslab", 80)]);
         bits.switch(on);
-        sleep(Duration::from_millis(300));
-        met += failing.end();
         wait::until("the process to ask for its page", || {
             handler.next_fault() == Some(page)
         });
+        met += failing.end();
         handler.fill(page, if on { 0 } else { u32::MAX });
-        does(&mut user, if on { "set" } else { "clear" });
+        user.tell(if on { "set" } else { "clear" });
     }
     user.kill();
     println!("  # {met} allocations failed");
-    assert!(met > 0, "nothing failed");
+    assert!(met > 8, "only {met} allocations failed");
 }
 
 /// The process may write to its page now, which takes memory that there is later only.
 fn no_bit_is_lost_for_which_its_process_had_no_memory() {
     const NAME: &str = "st_failing_own";
-    let mut bits = Bits::new(NAME);
+    let bits = Bits::new(NAME);
     let mut met = 0;
     for _ in 0..6 {
         let (mut user, handler, page) = guarded(NAME, Guard::Writes);
-        let failing = faults::Everywhere::fail(&[("fail_page_alloc", 90)]);
         bits.switch(true);
         wait::until("the process to ask for its page", || {
             handler.next_fault() == Some(page)
         });
+        // All from here on: the first that needs a page is the process that writes.
+        let failing = InModule::fail(&[("fail_page_alloc", 100)]);
         handler.allow_writes(page);
-        sleep(Duration::from_millis(300));
+        failing.wait_for(2);
         met += failing.end();
-        does(&mut user, "set");
+        user.tell("set");
         bits.switch(false);
-        does(&mut user, "clear");
+        user.tell("clear");
         user.kill();
     }
     println!("  # {met} allocations failed");

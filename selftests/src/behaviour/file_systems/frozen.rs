@@ -2,7 +2,7 @@
 
 //! Beneath a freeze a task that writes to a page of a file waits for the thaw, and no signal ends that.
 
-use super::{sleeps, switch, tell, tell_thread, user, EVENT};
+use super::{sleeps, switch, user, EVENT};
 use crate::harness::Test;
 use crate::kit::abi::REGISTRATIONS;
 use crate::kit::bystanders::Bystanders;
@@ -52,8 +52,8 @@ impl Setup {
         let mounted = Mounted::new(kind);
         let bystanders = Bystanders::new(EVENT);
         let mut user = user(&mounted);
-        tell(&mut user, "register");
-        tell(&mut user, "sync");
+        user.tell("register");
+        user.tell("sync");
         sleeps(&user);
         // An overlay passes a freeze on to nothing below it.
         let disk = Mounted {
@@ -109,7 +109,7 @@ impl Setup {
 
     #[track_caller]
     fn tell(&mut self, word: &str) {
-        tell(&mut self.user, word);
+        self.user.tell(word);
     }
 
     #[track_caller]
@@ -182,7 +182,7 @@ fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
 
 fn beneath_a_freeze_a_registering_process_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
-    let registering = tell_thread(&mut setup.user, "register second");
+    let registering = setup.user.tell_thread("register second");
     setup.wait_for(registering);
     setup.others_carry_on();
     setup.thaw();
@@ -195,7 +195,7 @@ fn beneath_a_freeze_a_registering_process_waits_alone(kind: Kind) {
 
 fn beneath_a_freeze_an_unregistering_process_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
-    let unregistering = tell_thread(&mut setup.user, "unregister");
+    let unregistering = setup.user.tell_thread("unregister");
     setup.wait_for(unregistering);
     setup.others_carry_on();
     setup.thaw();

@@ -137,27 +137,14 @@ fn user(mounted: &Mounted) -> Child {
     child::fork(|line| User::new(mounted).run(line))
 }
 
-#[track_caller]
-fn tell(user: &mut Child, word: &str) {
-    user.line.say(word);
-    user.line.hear(word);
-}
-
 /// Waits until nothing is to be written to the process. What only its own thread can bring in is due until that next
 /// returns to user space.
 #[track_caller]
 fn settle(user: &mut Child) {
     wait::until("nothing to be due", || {
-        tell(user, "look");
+        user.tell("look");
         !is_due(user.pid)
     });
-}
-
-/// Has a thread of the process do something, which may wait at that. Returns its number.
-#[track_caller]
-fn tell_thread(user: &mut Child, word: &str) -> i32 {
-    user.line.say(&format!("thread: {word}"));
-    user.line.listen().parse().expect("a thread")
 }
 
 /// Switches the event, and has the process see it.
@@ -166,10 +153,10 @@ fn switch(user: &mut Child, on: bool) {
     let top = Tracer::top();
     if on {
         top.enable(EVENT);
-        tell(user, "set");
+        user.tell("set");
     } else {
         top.disable(EVENT);
-        tell(user, "clear");
+        user.tell("clear");
     }
 }
 
@@ -191,17 +178,17 @@ fn has_holes(kind: Kind) -> bool {
 fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
-    tell(&mut user, "register");
-    tell(&mut user, "fill");
+    user.tell("register");
+    user.tell("fill");
     for state in ["write", "sync", "unmap", "forget"] {
         for on in [true, false] {
-            tell(&mut user, state);
+            user.tell(state);
             switch(&mut user, on);
-            tell(&mut user, "filled");
+            user.tell("filled");
             // It is stored with the page, and comes back with it.
-            tell(&mut user, "forget");
+            user.tell("forget");
             assert_eq!(stored(&mounted), REST | u32::from(on), "after {state}");
-            tell(&mut user, if on { "is set" } else { "is clear" });
+            user.tell(if on { "is set" } else { "is clear" });
         }
     }
     let holes: &[&str] = if has_holes(kind) {
@@ -214,34 +201,34 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
             // What is still due would write to the page that follows. A look that comes later writes what the event is
             // then, which is no harm: while it is on, the bit may be set again.
             settle(&mut user);
-            tell(&mut user, hole);
-            tell(&mut user, if on { "is clear" } else { "look" });
+            user.tell(hole);
+            user.tell(if on { "is clear" } else { "look" });
             switch(&mut user, on);
             assert_eq!(stored(&mounted), u32::from(on), "after {hole}");
         }
         // What is lost with the page is told by the next change, and not by an older one.
         switch(&mut user, true);
         settle(&mut user);
-        tell(&mut user, hole);
+        user.tell(hole);
         switch(&mut user, false);
     }
     // Behind the end of its file a page cannot be had: that ends nothing, and waits for the next change.
-    tell(&mut user, "truncate");
+    user.tell("truncate");
     let top = Tracer::top();
     for _ in 0..2 {
         top.enable(EVENT);
-        tell(&mut user, "sync");
+        user.tell("sync");
         top.disable(EVENT);
-        tell(&mut user, "sync");
+        user.tell("sync");
     }
     settle(&mut user);
-    tell(&mut user, "extend");
-    tell(&mut user, "is clear");
+    user.tell("extend");
+    user.tell("is clear");
     for _ in 0..2 {
         switch(&mut user, true);
         switch(&mut user, false);
     }
-    tell(&mut user, "unregister");
+    user.tell("unregister");
     user.kill();
     wait_gone(EVENT);
 }
@@ -250,11 +237,11 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
 fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
-    tell(&mut user, "register");
+    user.tell("register");
     let top = Tracer::top();
     for state in ["sync", "forget"] {
         for on in [true, false] {
-            tell(&mut user, state);
+            user.tell(state);
             sleeps(&user);
             if on {
                 top.enable(EVENT);
@@ -262,7 +249,7 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
                 top.disable(EVENT);
             }
             stays_due(&user);
-            tell(&mut user, if on { "is set" } else { "is clear" });
+            user.tell(if on { "is set" } else { "is clear" });
             settle(&mut user);
         }
     }
@@ -335,18 +322,18 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
 fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
-    tell(&mut user, "register");
+    user.tell("register");
     // The block that the hole gives back is taken by others.
-    tell(&mut user, "punch");
-    tell(&mut user, "sync");
+    user.tell("punch");
+    user.tell("sync");
     let filled = mounted.fill();
     let top = Tracer::top();
     for _ in 0..2 {
         top.enable(EVENT);
         // The process is not killed by it, and finds the bit where it was.
-        tell(&mut user, "is clear");
+        user.tell("is clear");
         top.disable(EVENT);
-        tell(&mut user, "is clear");
+        user.tell("is clear");
     }
     settle(&mut user);
     let mut other = child::fork(|line| {
@@ -360,7 +347,7 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
     other.line.hear("refused");
     drop(filled);
     // Room is given back with a transaction.
-    tell(&mut user, "sync");
+    user.tell("sync");
     other.line.say("again");
     other.join();
     for _ in 0..2 {

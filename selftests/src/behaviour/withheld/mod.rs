@@ -170,8 +170,7 @@ fn a_private_copy_needs_no_reply_to_a_write() {
         .run(line);
     });
     let mut tell = |word: &str| {
-        private.line.say(word);
-        private.line.hear(word);
+        private.tell(word);
     };
     tell("register");
     for _ in 0..3 {

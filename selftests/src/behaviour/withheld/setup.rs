@@ -216,8 +216,7 @@ impl Setup {
     /// Has the process do something.
     #[track_caller]
     pub(super) fn tell(&mut self, word: &str) {
-        self.user.line.say(word);
-        self.user.line.hear(word);
+        self.user.tell(word);
     }
 
     /// Has the process do what it will wait at.
@@ -230,8 +229,7 @@ impl Setup {
     /// Has a thread of the process do something, which may wait at that. Returns its number.
     #[track_caller]
     pub(super) fn tell_thread(&mut self, word: &str) -> i32 {
-        self.user.line.say(&format!("thread: {word}"));
-        self.user.line.listen().parse().expect("a thread")
+        self.user.tell_thread(word)
     }
 
     pub(super) fn state(&self, thread: i32) -> Option<char> {
