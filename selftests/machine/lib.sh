@@ -112,13 +112,6 @@ building() (
 # cache_key: a key made of standard input.
 cache_key() { sha256sum | cut -c1-16; }
 
-# cache_lock -s|-x FD NAME: lock, and say so if that takes waiting.
-cache_lock() {
-	flock -n "$1" "$2" && return
-	say "  another run is preparing $3: waiting for it"
-	flock "$1" "$2"
-}
-
 # cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held for use as long as
 # this shell and its children live. If there is none, COMMAND makes it, given a directory to fill.
 cache_entry() {
@@ -129,10 +122,18 @@ cache_entry() {
 	CACHE_ENTRY=$CACHE/$name
 	exec {fd}>>"$CACHE/locks/$name"
 	while :; do
-		cache_lock -s "$fd" "$name"
-		[[ -d $CACHE_ENTRY ]] && return
-		cache_lock -x "$fd" "$name"
-		[[ -d $CACHE_ENTRY ]] && continue
+		flock -n -s "$fd" || {
+			say "  another run is preparing $name: waiting for it"
+			flock -s "$fd"
+		}
+		[[ ! -d $CACHE_ENTRY ]] || return 0
+		# It is not waited for to be alone: those that use what another run has made by then may do so for long. Of two that
+		# try at once one succeeds, as to try gives up what is held.
+		flock -n -x "$fd" || {
+			pause 0.5
+			continue
+		}
+		[[ ! -d $CACHE_ENTRY ]] || continue
 		cache_delete "$CACHE/new-$name"
 		mkdir "$CACHE/new-$name"
 		"$@" "$CACHE/new-$name"
