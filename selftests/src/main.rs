@@ -129,6 +129,11 @@ fn main() -> ExitCode {
         eprintln!("selftests: {unknown}");
         return ExitCode::from(2);
     }
+    let mut names = tests.iter().map(|test| test.name);
+    if let Some(name) = contract::first_without_a_row(&mut names, &checks) {
+        eprintln!("selftests: {name} claims a row of which the contract has no case");
+        return ExitCode::from(2);
+    }
     let (of_loading, of_events): (Vec<Test>, Vec<Test>) = tests
         .into_iter()
         .filter(|test| !is_c && options.wants(test.name))

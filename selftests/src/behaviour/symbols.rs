@@ -23,6 +23,10 @@ pub const TESTS: &[Test] = &[
         each_by_which_structures_are_known_is_needed,
     ),
     Test::of_loading(
+        "symbols::each_structure_is_looked_at",
+        each_structure_is_looked_at,
+    ),
+    Test::of_loading(
         "symbols::each_tracepoint_is_needed",
         each_tracepoint_is_needed,
     ),
@@ -77,30 +81,57 @@ impl Module {
         Module(fs::read(module::path()).expect("read the module"))
     }
 
-    /// The file, in which a name that is looked for ends in another letter. Returns that name, too.
-    fn looking_for_another(&self, name: &str) -> (File, String) {
+    /// The file, in which a text is another one, which is as long or shorter.
+    fn with(&self, name: &str, other: &str) -> File {
         let mut bytes = self.0.clone();
         let text = [b"\0", name.as_bytes(), b"\0"].concat();
         let data = section(&bytes, b".rodata");
         let found: Vec<usize> = data.filter(|at| bytes[*at..].starts_with(&text)).collect();
         assert_eq!(found.len(), 1, "places with {name}: {found:?}");
-        bytes[found[0] + name.len()] = b'#';
+        let place = &mut bytes[found[0] + 1..][..name.len()];
+        place.fill(0);
+        place[..other.len()].copy_from_slice(other.as_bytes());
         let mut changed = os::memory_file(0);
         changed.write_all(&bytes).expect("write the module");
-        (changed, format!("{}#", &name[..name.len() - 1]))
+        changed
+    }
+
+    /// The file, in which a name that is looked for ends in another letter. Returns that name, too.
+    fn looking_for_another(&self, name: &str) -> (File, String) {
+        let other = format!("{}#", &name[..name.len() - 1]);
+        (self.with(name, &other), other)
     }
 
     /// Without this loading fails with this error, and these are all the lines that it says. `{}` is the changed name.
     #[track_caller]
     fn fails_without(&self, name: &str, errno: Errno, lines: &[&str]) {
         let (file, other) = self.looking_for_another(name);
-        let mut log = Log::from_now();
-        assert_eq!(module::load_file(&file, ""), Err(errno), "without {name}");
-        let with_name = |line: &&str| format!("{}: {}", module::NAME, line.replace("{}", &other));
+        let with_name = |line: &&str| line.replace("{}", &other);
         let lines: Vec<String> = lines.iter().map(with_name).collect();
-        assert_eq!(module::said(log.take()), lines, "without {name}");
-        nothing_is_left();
+        fails(&file, &format!("without {name}"), errno, &lines);
     }
+
+    /// With another text it finds this structure of the kernel's to be another one.
+    #[track_caller]
+    fn knows_not(&self, structure: &str, name: &str, other: &str) {
+        let lines = [
+            format!("this kernel has another layout of {structure}"),
+            "cannot load: cannot use this kernel's structures: error -19".into(),
+        ];
+        let what = format!("{other} instead of {name}");
+        fails(&self.with(name, other), &what, Errno::ENODEV, &lines);
+    }
+}
+
+/// Loading fails with this error, and these are all the lines that the module says.
+#[track_caller]
+fn fails(file: &File, what: &str, errno: Errno, lines: &[String]) {
+    let mut log = Log::from_now();
+    assert_eq!(module::load_file(file, ""), Err(errno), "{what}");
+    let line = |line: &String| format!("{}: {line}", module::NAME);
+    let lines: Vec<String> = lines.iter().map(line).collect();
+    assert_eq!(module::said(log.take()), lines, "{what}");
+    nothing_is_left();
 }
 
 fn each_that_is_missing_is_named_and_nothing_is_loaded() {
@@ -134,6 +165,23 @@ fn each_by_which_structures_are_known_is_needed() {
             "cannot load: cannot use this kernel's structures: error -19",
         ];
         module.fails_without(name, Errno::ENODEV, &lines);
+    }
+}
+
+/// A kernel whose structures are others is not to be had: so the module looks at another list, event or field.
+fn each_structure_is_looked_at() {
+    let module = Module::new();
+    for (structure, name, other) in [
+        ("struct dyn_event", "dyn_event_list", "modules"),
+        (
+            "struct trace_array, or ftrace_trace_arrays",
+            "sched_switch",
+            "sched_swatch",
+        ),
+        ("struct ftrace_event_field", "prev_comm", "prev_cosm"),
+        ("struct ftrace_event_field", "prev_pid", "prev_pin"),
+    ] {
+        module.knows_not(structure, name, other);
     }
 }
 

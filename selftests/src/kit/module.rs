@@ -59,7 +59,7 @@ pub fn is_given() -> bool {
     PATH.get().is_some()
 }
 
-/// Where its code lies in memory, and nothing of the kernel's or of another module's does.
+/// Where its code lies in memory, and nothing of the kernel's own does.
 pub fn code() -> Range<u64> {
     let modules = fs::read_to_string("/proc/modules").expect("the list of modules");
     let mut lines = modules.lines().map(|line| line.split(' '));
@@ -69,7 +69,7 @@ pub fn code() -> Range<u64> {
     let size = words.next().expect("its size");
     let start = words.nth(3).and_then(|word| word.strip_prefix("0x"));
     let start = u64::from_str_radix(start.expect("its address"), 16).expect("a number");
-    // The size is of all parts, of which the code is the first.
+    // The size is of all parts, and only the code lies there: it ends before, and another module's may begin.
     start..start + size.parse::<u64>().expect("a number")
 }
 

@@ -184,16 +184,18 @@ fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
         user.tell("drop");
         let failing = InModule::fail(&[("failslab", 80)]);
         bits.switch(on);
+        // What failed until here may have been asked for to attach.
+        let before = failing.met();
         wait::until("the process to ask for its page", || {
             handler.next_fault() == Some(page)
         });
-        met += failing.end();
+        met += failing.end() - before;
         handler.fill(page, if on { 0 } else { u32::MAX });
         user.tell(if on { "set" } else { "clear" });
     }
     user.kill();
     println!("  # {met} allocations failed");
-    assert!(met > 8, "only {met} allocations failed");
+    assert!(met > 4, "only {met} allocations of workers failed");
 }
 
 /// The process may write to its page now, which takes memory that there is later only.
