@@ -288,7 +288,6 @@ pub const ROWS: &[Row] = &[
         "toggle.alone",
         "enable and disable an event of one process",
     )
-    .above(&["core.toggle"])
     .at_most(&[OfC(1.0)])
     .quoted(),
     row(
@@ -297,7 +296,6 @@ pub const ROWS: &[Row] = &[
         "toggle.beside",
         "... beside 200 processes x 500 registrations",
     )
-    .above(&["core.toggle"])
     .at_most(&[OfOurs("toggle.alone", 1.1)])
     .quoted(),
     row(
@@ -306,7 +304,6 @@ pub const ROWS: &[Row] = &[
         "toggle.shared",
         "... the event shared by these 200",
     )
-    .above(&["core.toggle"])
     .at_most(&[OfC(0.5)]),
     row(
         "toggle",
@@ -314,7 +311,6 @@ pub const ROWS: &[Row] = &[
         "toggle.page",
         "... an event with 1000 bits in one page",
     )
-    .above(&["core.toggle"])
     .at_most(&[OfC(0.2)]),
     row(
         "toggle",
