@@ -474,7 +474,7 @@ fn sets_without_processes_are_passed_few_at_once() {
     process.join();
 }
 
-/// With `--long` a hundred thousand bits in a thousand processes.
+/// With `--long` a hundred thousand bits, each in a thousand processes.
 fn what_is_not_written_yet_is_shown_as_due() {
     let (words, processes) = if harness::is_long() {
         (3125, 1000)
