@@ -12,8 +12,8 @@
 //! - [`write`]: the hot path, from a write index to the consumers of its event.
 //! - [`uapi`]: the files in tracefs, the ioctls, and our lines in `dynamic_events`.
 //!
-//! `uapi` imports from `write`, `mms` and `events`, `write` and `mms` from `events`, all of them from `schema` and
-//! `sys`. One import goes back: an event lists its enablers.
+//! This file makes the table of events, that of mms, and the files. `uapi` imports from `write`, `mms` and `events`,
+//! `write` and `mms` from `events`, all of them from `schema` and `sys`. One import goes back: an event lists its enablers.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;

@@ -194,7 +194,7 @@ impl UserMm {
     }
 
     /// Are there so few enablers, and so few bits noted for children, that they can be given up in a short
-    /// time? Any context.
+    /// time? Task context; does not sleep.
     pub(super) fn is_short(&self) -> bool {
         let state = self.state.lock();
         let (set, stale_bits) = (&state.set, &state.stale_bits);

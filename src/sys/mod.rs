@@ -2,7 +2,8 @@
 
 //! One safe type per kernel facility that the `kernel` crate lacks.
 //!
-//! This is the only place with `unsafe` code. Nothing here knows what a user event is. From
+//! This is the only place with `unsafe` code. Nothing here knows what a user event is, but for the line
+//! that [`fork`] logs and the question of [`symbols`] whether the kernel has them built in. From
 //! [`schema`](crate::schema) come the fields that the trace core is told of, and the check of a record by
 //! them, which keeps the kernel from reading beyond it.
 //!
