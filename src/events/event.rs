@@ -3,7 +3,7 @@
 //! One event: its texts, its trace event, and the references to it. C: `struct user_event`.
 //!
 //! An [`EventRef`] is held by an entry of an open file's table, by an enabler, and by the event itself while a
-//! tracer is attached. The event is retired when the last is dropped, unless it is persistent. The holders keep
+//! consumer is attached. The event is retired when the last is dropped, unless it is persistent. The holders keep
 //! the module loaded.
 
 use super::enablers::Enablers;
@@ -55,8 +55,8 @@ pub(crate) struct UserEvent {
     persistent: bool,
     misses: Misses,
     registry: Arc<Registry>,
-    /// What the tracers hold, while any is attached.
-    tracers: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
+    /// What the consumers hold, while any is attached.
+    held_by_consumers: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
     /// The bits that show the event's state, in the memory of all mms.
     #[pin]
     pub(super) enablers: Mutex<Enablers>,
@@ -133,7 +133,7 @@ impl UserEvent {
             persistent,
             misses: Misses::new(),
             registry: registry.clone(),
-            tracers: EventMutexLocked::new(None),
+            held_by_consumers: EventMutexLocked::new(None),
             enablers <- new_mutex!(Enablers::new(), "UserEvent::enablers"),
         }? Error);
         TraceEvent::new_unregistered(naming.class(), name, listing, &print_fmt.0, fields, event)
@@ -191,7 +191,7 @@ impl TraceEventOwner for UserEvent {
     fn first_attaches(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
         let module = ModuleRef::get()?;
         let first = EventRef::get_locked(event, held);
-        *event.tracers.get_mut(held) = Some((first, module));
+        *event.held_by_consumers.get_mut(held) = Some((first, module));
         Ok(())
     }
 
@@ -204,8 +204,8 @@ impl TraceEventOwner for UserEvent {
     }
 
     fn last_detached(event: &Event, held: &mut EventMutexHeld) {
-        let tracers = event.tracers.get_mut(held).take();
-        drop(tracers);
+        let references = event.held_by_consumers.get_mut(held).take();
+        drop(references);
     }
 
     fn last_put(event: Arc<Event>) {

@@ -166,7 +166,7 @@ fn knows_dyn_events(found: &Found) -> bool {
     })
 }
 
-/// The file of an event that every kernel has, `sched_switch`, in the top tracer. C:
+/// The file of an event that every kernel has, `sched_switch`, in the top instance. C:
 /// `trace_get_event_file()` (linux/trace_events.h).
 ///
 /// # Invariants
@@ -179,7 +179,7 @@ impl SchedSwitch {
     const NAME: &'static CStr = c"sched_switch";
 
     fn get() -> Option<Self> {
-        // SAFETY: Both are strings; no name of an instance means the top tracer.
+        // SAFETY: Both are strings; no name of an instance means the top instance.
         let file = unsafe {
             bindings::trace_get_event_file(
                 ptr::null(),
@@ -200,8 +200,8 @@ impl Drop for SchedSwitch {
     }
 }
 
-/// Is the last of `ftrace_trace_arrays` the top tracer? The trace core says of an event's file which
-/// tracer it is of.
+/// Is the last of `ftrace_trace_arrays` the top instance (C: `global_trace`)? The trace core says of an event's
+/// file which instance it is of.
 fn knows_top_trace_array(_found: &Found) -> bool {
     let Some(file) = SchedSwitch::get() else {
         return false;
@@ -215,7 +215,7 @@ fn knows_top_trace_array(_found: &Found) -> bool {
     // SAFETY: It was found.
     let _lock = unsafe { MutexGuard::lock(symbols::event_mutex()) };
     // SAFETY: The function was found, and is of the type that its call was compiled for; its lock is
-    // held. The tracer is one, as the trace core says.
+    // held. `tr` is an instance, as the trace core says.
     let same = unsafe {
         bindings::user_events_find_event_file(
             tr,

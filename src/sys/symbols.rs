@@ -290,7 +290,7 @@ pub(super) fn def_chr_fops() -> *const file_operations {
     DEF_CHR_FOPS.get()
 }
 
-/// The tracer that is there always. It is the last of the list `ftrace_trace_arrays`, and begins with its
+/// The top instance, which is there always. C: `global_trace`. It is the last of the list `ftrace_trace_arrays`, and begins with its
 /// place there.
 ///
 /// # Safety

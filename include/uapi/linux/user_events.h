@@ -9,7 +9,7 @@
  *   - drops registrations with DIAG_IOCSUNREG, deletes events with DIAG_IOCSDEL.
  *
  * With each registration it names one bit of its own memory. The kernel sets
- * the bit while a tracer is attached to the event and clears it when the last
+ * the bit while a consumer is attached to the event and clears it when the last
  * one detaches, so a program that is not traced pays for a load from its own
  * memory and nothing else.
  */

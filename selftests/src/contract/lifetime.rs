@@ -15,7 +15,7 @@ use std::fs::File;
 
 const LIVES: Row = Row::new(
     "lifetime",
-    "An event lives while a file, a registration (of any process) or a tracer uses it. Without PERSIST \
+    "An event lives while a file, a registration (of any process) or a consumer uses it. Without PERSIST \
      it then disappears by itself",
 );
 const BUSY: Row = Row::new("delete", "DIAG_IOCSDEL: in use → EBUSY");

@@ -9,6 +9,6 @@
 
 #include "layouts.h"
 
-/* The last entry of the list is taken for the top tracer. */
+/* The last entry of the list is taken for the top instance. */
 static_assert(offsetof(struct trace_array, list) == 0,
 	      "struct trace_array has list at another offset");

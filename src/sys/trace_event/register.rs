@@ -89,7 +89,7 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
         ret
     }
 
-    /// Has the top tracer made the event's directory? Not so when it ran out of memory there, of which it
+    /// Has the top instance made the event's directory? Not so when it ran out of memory there, of which it
     /// returns no error. Cheap for an event that is new: it is the first that the trace core comes upon.
     ///
     /// # Safety
