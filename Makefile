@@ -16,13 +16,13 @@ help: ## this text
 	@echo "Variables:"
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
-	@echo "  KERNEL=NAME the machine's kernel (test, fuzz, shell): stock, custom, debug, kcsan or c"
-	@echo "  SEED=N, OPERATIONS=N, LANES=N, LANE=N, RUSH=1  what is drawn, how much, in how many lanes, in which alone, what is quick (fuzz, fuzz-c)"
+	@echo "  KERNEL=NAME the machine's kernel (test, fuzz, mutants, shell): stock, custom, debug, kcsan; c for fuzz and shell"
+	@echo "  SEED=N, OPERATIONS=N, LANES=N, LANE=N, RUSH=1  the seed of the random choices, how much, in how many lanes, in which alone, what is quick (fuzz, fuzz-c)"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  MUTANTS='PART...', SAMPLE=N, LANES=N, AGAIN=1  which faults, how many of them, how many machines (2), also those with kept results (mutants)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  COVERAGE_OF=LOG...  the logs of an earlier run instead of a new one, KEEP=1 into Documentation (coverage)"
-	@echo "  ROUNDS=N, SEED=N  how many rounds (10000), and what is drawn (test-unloading; SEED for soak, too)"
+	@echo "  ROUNDS=N, SEED=N  how many rounds (10000), and the seed of the random choices (test-unloading; SEED for soak, too)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of the usual one"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
 	@echo "All but modules, install and clean set up a Debian root of their own: root is needed, and 8 GB on the disk."
@@ -51,7 +51,7 @@ test-kcsan-some: ## some of them, which go through most of the module
 test-long: ## a million observations of bits while processes come and go
 	@selftests/machine/test long storm
 
-test-unloading: ## ROUNDS (10000) of loading and unloading under fire
+test-unloading: ## ROUNDS (10000) of loading and unloading beside users
 	@selftests/machine/test long unloading $(ROUNDS)
 
 soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
@@ -84,11 +84,11 @@ bench: ## what the operations cost, the C implementation and the module side by 
 bench-check: ## the same, and fail if the module's own part is worse than in the figures that were kept
 	@CHECK=1 selftests/machine/bench
 
-coverage: ## what of the module the machine's tests execute, as a table by file (COVERAGE_OF=, KEEP=1)
-	@selftests/machine/coverage
-
 bench-check-counts: ## the same of the rows that are counted quickly: four minutes
 	@CHECK=1 selftests/machine/bench $(COUNTS)
+
+coverage: ## what of the module the machine's tests execute, as a table by file (COVERAGE_OF=, KEEP=1)
+	@selftests/machine/coverage
 
 kernels: ## build all kernels of our own, two at a time
 	@selftests/machine/build kernels

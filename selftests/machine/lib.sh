@@ -10,7 +10,7 @@ LOGS=$CLONE/build/log
 CACHE=${USER_EVENTS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/user-events}
 cd "$CLONE"
 
-# say TEXT...: one line of the story.
+# say TEXT...: a line for the person who runs this.
 say() { printf '%s\n' "$*"; }
 
 # die TEXT...: the one sentence that says what is missing and how to get it.

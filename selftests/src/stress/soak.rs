@@ -272,7 +272,7 @@ fn each_kind_of_use_leaves_nothing() {
         true => USES_IF_LONG,
         false => machine::rounds(USES as usize) as u64,
     };
-    let tracer = Tracer::instance("st_fire");
+    let tracer = Tracer::instance("st_stress_users");
     tracer.control("buffer_size_kb", "64");
     let users = StressUsers::new(&tracer);
     dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
@@ -329,7 +329,7 @@ fn memory_is_flat_and_counters_agree() {
     let seconds = harness::times(SECONDS, SECONDS_IF_LONG) as u64;
     let length = Duration::from_secs(seconds);
     let each = Duration::from_millis((seconds * 1000 / PARTS).max(1500));
-    let tracer = Tracer::instance("st_fire");
+    let tracer = Tracer::instance("st_stress_users");
     tracer.control("buffer_size_kb", "64");
     let users = StressUsers::new(&tracer);
     dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();

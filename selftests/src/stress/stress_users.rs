@@ -23,8 +23,8 @@ use std::thread;
 use std::time::Duration;
 
 /// The event that all kinds use. The test makes it.
-pub const EVENT: &str = "st_fire";
-pub const DESCRIPTION: &str = "st_fire u32 a";
+pub const EVENT: &str = "st_stress_users";
+pub const DESCRIPTION: &str = "st_stress_users u32 a";
 
 /// Uses user_events once. It fails if they are not there, or go meanwhile.
 type Use = fn(&mut User) -> Result<()>;
@@ -385,13 +385,13 @@ impl<'a> User<'a> {
 
     fn dynamic(&mut self) -> Result<()> {
         // What is no line of any kind of events.
-        dynamic::run("u:st_fire_line u32 a").map_err(|errno| match errno {
+        dynamic::run("u:st_stress_line u32 a").map_err(|errno| match errno {
             Errno::EINVAL => Errno::ENODEV,
             errno => errno,
         })?;
         self.hold();
         // It may be gone with the module, which it does not hold, and may be enabled with its group.
-        match dynamic::run("-:st_fire_line") {
+        match dynamic::run("-:st_stress_line") {
             Ok(()) | Err(Errno::EBUSY) => Ok(()),
             Err(errno) => Err(errno),
         }
@@ -399,14 +399,14 @@ impl<'a> User<'a> {
 
     fn delete(&mut self) -> Result<()> {
         let data = Data::try_open()?;
-        let registered = data.register_text("st_fire_brief u32 a", self.page.address(), 1);
+        let registered = data.register_text("st_stress_brief u32 a", self.page.address(), 1);
         assert_eq!(registered, Ok(0), "register on an open file");
         let ended = data.unregister_bit(self.page.address(), 1);
         assert_eq!(ended, Ok(()), "unregister");
-        assert_eq!(data.delete("st_fire_brief"), Err(Errno::EBUSY));
+        assert_eq!(data.delete("st_stress_brief"), Err(Errno::EBUSY));
         drop(data);
         // It may be gone by itself, and may be enabled with its group.
-        match Data::try_open()?.delete("st_fire_brief") {
+        match Data::try_open()?.delete("st_stress_brief") {
             Ok(()) | Err(Errno::ENOENT | Errno::EBUSY) => Ok(()),
             Err(errno) => panic!("delete: {errno:?}"),
         }

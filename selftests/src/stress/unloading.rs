@@ -256,7 +256,7 @@ impl Attack {
 fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
     let rounds = harness::times(machine::rounds(ROUNDS).max(FAILING_OF), ROUNDS_IF_LONG);
     nothing_is_left();
-    let tracer = Tracer::instance("st_fire");
+    let tracer = Tracer::instance("st_stress_users");
     let users = StressUsers::new(&tracer);
     // Among so many, the test must get its turn.
     tasks::be_nice(-20);

@@ -160,7 +160,7 @@ fn what_is_nearly_trouble_is_clean() {
         "BUGS: nothing",
         "a_BUG nothing",
         "BUG2 nothing",
-        "event trace: Could not enable event st_fire",
+        "event trace: Could not enable event st_stress_users",
         "9p: could not create a thing",
         "Kernel command line: kasan_multi_shot BUG WARNING:",
         "oom-killer: nothing",
