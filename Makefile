@@ -17,9 +17,9 @@ help: ## this text
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
 	@echo "  KERNEL=NAME the machine's kernel (test, fuzz, mutants, shell): stock, custom, debug, kcsan; c for fuzz and shell"
-	@echo "  SEED=N, OPERATIONS=N, LANES=N, LANE=N, RUSH=1  the seed of the random choices, how much, in how many lanes, in which alone, what is quick (fuzz, fuzz-c)"
+	@echo "  SEED=N, OPERATIONS=N, WORKERS=N, WORKER=N, RUSH=1  the seed of the random choices, how many steps, by how many workers, by which alone, what is quick (fuzz, fuzz-c)"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
-	@echo "  MUTANTS='PART...', SAMPLE=N, LANES=N, AGAIN=1  which faults, how many of them, how many machines (2), also those with kept results (mutants)"
+	@echo "  MUTANTS='PART...', SAMPLE=N, MACHINES=N, AGAIN=1  which faults, how many of them, how many machines (2), also those with kept results (mutants)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  COVERAGE_OF=LOG...  the logs of an earlier run instead of a new one, KEEP=1 into Documentation (coverage)"
 	@echo "  ROUNDS=N, SEED=N  how many rounds (10000), and the seed of the random choices (test-unloading; SEED for soak, too)"
@@ -57,7 +57,7 @@ test-unloading: ## ROUNDS (10000) of loading and unloading beside users
 soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
 	@selftests/machine/test long soak $(SECONDS)
 
-fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, LANES=, RUSH=1)
+fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, WORKERS=, RUSH=1)
 	@selftests/machine/fuzz calls
 
 fuzz-some: ## those from the seeds that are kept, and from a new one: a minute

@@ -82,9 +82,8 @@ fn options(words: &[String]) -> Result<Options, String> {
         match word.as_str() {
             "--seed" => options.seed = number()?,
             "--operations" => options.operations = number()?,
-            // The second name is what scripts say.
-            "--workers" | "--lanes" => options.workers = 0..number()? as u32,
-            "--worker" | "--lane" => {
+            "--workers" => options.workers = 0..number()? as u32,
+            "--worker" => {
                 let worker = number()? as u32;
                 options.workers = worker..worker + 1;
             }

@@ -39,7 +39,7 @@ pub fn keep(options: &Options, failures: &[String]) {
     };
     let rush = if options.rush { " RUSH=1" } else { "" };
     let again = format!(
-        "make {target} SEED={:#x} OPERATIONS={} LANES={}{rush}",
+        "make {target} SEED={:#x} OPERATIONS={} WORKERS={}{rush}",
         options.seed, options.operations, options.workers.end
     );
     println!("  again: {again}");
