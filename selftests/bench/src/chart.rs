@@ -45,10 +45,11 @@ pub fn ratios(rows: &[(&str, f64)]) -> String {
     const WIDTH: f64 = 480.0;
     const TOP: f64 = 60.0;
     const STEP: f64 = 18.0;
-    const LEAST: f64 = 0.02;
-    const MOST: f64 = 5.0;
+    const MIN_RATIO: f64 = 0.02;
+    const MAX_RATIO: f64 = 5.0;
     let at = |ratio: f64| {
-        let part = (ratio.clamp(LEAST, MOST) / LEAST).ln() / (MOST / LEAST).ln();
+        let part =
+            (ratio.clamp(MIN_RATIO, MAX_RATIO) / MIN_RATIO).ln() / (MAX_RATIO / MIN_RATIO).ln();
         LEFT + WIDTH * part
     };
     let bottom = TOP + STEP * rows.len() as f64;

@@ -278,7 +278,7 @@ fn the_last_of_many_changes_counts() {
 const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 
 /// How long it is kept from them at most: a page of a program may have to be read, which others do.
-const LONGEST_REST: Duration = Duration::from_secs(10);
+const MAX_REST: Duration = Duration::from_secs(10);
 
 /// Has the work queue rest: tasks of a higher class keep these processors busy until this is dropped, and the
 /// caller's own children are of that class on the one that is left.
@@ -307,7 +307,7 @@ impl Rest {
                 os::run_on(cpu);
                 count.fetch_add(1, Ordering::Relaxed);
                 let start = Instant::now();
-                while !is_over.load(Ordering::Relaxed) && start.elapsed() < LONGEST_REST {
+                while !is_over.load(Ordering::Relaxed) && start.elapsed() < MAX_REST {
                     std::hint::spin_loop();
                 }
             })
@@ -339,7 +339,7 @@ impl Drop for Rest {
 /// In so many rounds writing must have stopped until all had forked.
 const STOPPED: usize = 8;
 /// Where the scheduler keeps time for others, and where all tests' tasks wait at once, the work queue comes to run.
-const MOST_ROUNDS: usize = 200;
+const MAX_ROUNDS: usize = 200;
 
 /// Writing stops and goes on where it stopped, by the address of the processes' memory. A child that comes in
 /// between, below that place, has the bits as its parent had them, to which the kernel may not have come yet.
@@ -351,7 +351,7 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     // Twice as many as are written to at once.
     let mut crowd = Crowd::new("st_deferred_young", 1, 2 * PINS_AT_ONCE);
     let mut stopped = 0;
-    for round in 0..MOST_ROUNDS {
+    for round in 0..MAX_ROUNDS {
         touch(&crowd.words);
         let (word, value, enable) = [("set", u32::MAX, "1"), ("clear", 0, "0")][round % 2];
         let rest = Rest::of(&cpus[1..]);
@@ -377,7 +377,7 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
             return;
         }
     }
-    panic!("in {stopped} rounds of {MOST_ROUNDS} writing had stopped until all had forked");
+    panic!("in {stopped} rounds of {MAX_ROUNDS} writing had stopped until all had forked");
 }
 
 /// While the work queue rests, the listing shows each bit as set or as due.
@@ -387,7 +387,7 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
     tasks::be_first();
     let mut crowd = Crowd::new("st_deferred_shown", 1, 2 * PINS_AT_ONCE);
     let top = Tracer::top();
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         touch(&crowd.words);
         let rest = Rest::of(&cpus[1..]);
         top.set(&crowd.event.name, "enable", "1").unwrap();
@@ -414,7 +414,7 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
             return;
         }
     }
-    panic!("in {MOST_ROUNDS} rounds all was written before it was looked at");
+    panic!("in {MAX_ROUNDS} rounds all was written before it was looked at");
 }
 
 /// How many sets without processes a task may lock while it holds the trace core's locks: of 512 units, each

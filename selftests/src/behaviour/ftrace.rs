@@ -378,14 +378,14 @@ fn records_tell_their_writer() {
 /// A sub-buffer has 128 pages of 4096 bytes at most. Of that go 16 bytes for itself, and of the record 8 for its header and
 /// length and 8 for the common fields.
 fn the_longest_record_of_the_largest_buffer() {
-    const LONGEST: usize = 128 * 4096 - 16 - 8 - 8;
+    const MAX_PAYLOAD: usize = 128 * 4096 - 16 - 8 - 8;
     let event = Event::new("st_ft_longest u32 a");
     let tracer = Tracer::instance("st_ft_longest");
     tracer.control("buffer_subbuf_size_kb", "512");
     tracer.enable(&event.name);
-    let mut payload = vec![0; LONGEST + 1];
+    let mut payload = vec![0; MAX_PAYLOAD + 1];
     payload[0] = 7;
-    assert_eq!(event.write(&payload[..LONGEST]), Ok(LONGEST + 4));
+    assert_eq!(event.write(&payload[..MAX_PAYLOAD]), Ok(MAX_PAYLOAD + 4));
     assert_eq!(event.write(&payload), Err(Errno::E2BIG));
     tracer.disable(&event.name);
     assert_eq!(tracer.lines(&event.name), ["st_ft_longest: a=0x7 (7)"]);

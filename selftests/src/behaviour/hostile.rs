@@ -23,8 +23,8 @@ tests!("hostile":
 );
 
 /// How many milliseconds it usually may take to attach, and until the bits of all others are set.
-const MOST_OF_ATTACHING: u64 = 200;
-const MOST_UNTIL_SET: u64 = 400;
+const MAX_ATTACH_MS: u64 = 200;
+const MAX_UNTIL_SET_MS: u64 = 400;
 
 /// Has children that do `bad` for ever, each round of which is counted, and changes the event
 /// meanwhile: the bits of all others follow, those on dropped pages too.
@@ -66,7 +66,7 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
             tell(&mut others, "clear");
         });
     }
-    times.judge(MOST_OF_ATTACHING, MOST_UNTIL_SET);
+    times.judge(MAX_ATTACH_MS, MAX_UNTIL_SET_MS);
     for one in hostile {
         one.kill();
     }
@@ -152,7 +152,7 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
         tell(&mut others, "clear");
         wait::until("the bit of the stopped process to be cleared", is(0));
     }
-    until_set.judge("until all other bits were set", MOST_UNTIL_SET);
+    until_set.judge("until all other bits were set", MAX_UNTIL_SET_MS);
     os::kill(stopped.pid, libc::SIGCONT).unwrap();
     others.push(stopped);
     toggle(&event, &mut others);

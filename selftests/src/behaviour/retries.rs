@@ -90,13 +90,13 @@ impl Queued {
 }
 
 /// The longest pause between two tries.
-const LONGEST: f64 = 1.28;
+const MAX_PAUSE: f64 = 1.28;
 
 /// For longer than the longest pause nothing is tried, and the bit of memory that can be written again is left alone.
 #[track_caller]
 fn stays_given_up(event: &Event, queued: &Queued) {
     let before = queued.count();
-    sleep(Duration::from_secs_f64(2.0 * LONGEST) * machine::slowness());
+    sleep(Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness());
     assert_eq!(queued.count(), before, "tries after it was given up");
     assert!(!is_due(std::process::id() as i32), "due again");
     assert!(!event.bit(), "written without a change");
@@ -140,12 +140,12 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     // 10 ms, 20 ms, ... 1.28 s, and so on. Whatever the machine does, they are not shorter.
     let start = Instant::now();
     wait::until("the pauses to be the longest", || {
-        let longest = |pause: &&f64| **pause > 0.9 * LONGEST;
+        let longest = |pause: &&f64| **pause > 0.9 * MAX_PAUSE;
         queued.pauses().iter().filter(longest).count() >= 2
     });
     let (pauses, seconds) = (queued.pauses(), start.elapsed().as_secs_f64());
-    let most = 8.0 + seconds / LONGEST;
-    let short = pauses.iter().filter(|pause| **pause < 0.5 * LONGEST);
+    let most = 8.0 + seconds / MAX_PAUSE;
+    let short = pauses.iter().filter(|pause| **pause < 0.5 * MAX_PAUSE);
     assert!(short.count() <= 8, "{pauses:?}");
     assert!((pauses.len() as f64) <= most + 2.0, "{pauses:?}");
     assert!(is_due(pid), "given up");
@@ -193,7 +193,7 @@ fn a_process_that_shares_the_memory_is_not_looked_for_without_end() {
     os::kill(child.pid, libc::SIGKILL).expect("kill it");
     wait::until("it to be looked at", || queued.count() > 0);
     // Longer than the longest pause.
-    let quiet = Duration::from_secs_f64(2.0 * LONGEST) * machine::slowness();
+    let quiet = Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness();
     wait::until("it to be left alone", || {
         let before = queued.count();
         sleep(quiet);

@@ -190,7 +190,7 @@ fn agree(c: &Outcome, contract: &Outcome) -> bool {
 
 /// The differences that show in a description.
 fn differences(text: &str) -> BTreeSet<&'static str> {
-    const LARGEST: i64 = 524_256;
+    const MAX_FIXED: i64 = 524_256;
     let mut found = BTreeSet::new();
     let name = text.split(' ').next().unwrap_or_default();
     let odd = |c: char| c <= ' ' || c == '\x7f';
@@ -262,7 +262,7 @@ fn differences(text: &str) -> BTreeSet<&'static str> {
         {
             found.insert("array");
         }
-        if i64::from(*size) > LARGEST {
+        if i64::from(*size) > MAX_FIXED {
             found.insert("size");
         }
     }
@@ -270,7 +270,7 @@ fn differences(text: &str) -> BTreeSet<&'static str> {
         .iter()
         .map(|field| i64::from(field.size))
         .sum::<i64>()
-        > LARGEST
+        > MAX_FIXED
     {
         found.insert("size");
     }

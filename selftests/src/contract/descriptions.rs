@@ -52,7 +52,7 @@ const MISREAD: Row = Row::better_than_c(
      \", %, \\, [, ] or * → EINVAL",
     "got Ok(0)",
 );
-const LARGEST: Row = Row::new("fields", "a fixed part that a buffer can hold is taken");
+const MAX_FIXED_PART: Row = Row::new("fields", "a fixed part that a buffer can hold is taken");
 const TOO_LARGE: Row = Row::better_than_c(
     7,
     "fields",
@@ -427,7 +427,7 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ),
             ],
         ),
-        LARGEST.cases(
+        MAX_FIXED_PART.cases(
             shown,
             &[
                 (

@@ -27,10 +27,10 @@ fn limit() -> Duration {
 }
 
 /// How many milliseconds half of the ops may take beside a few processes that wait for their memory.
-const MOST_OF_A_DEED: u64 = 700;
+const MAX_OP_MS: u64 = 700;
 
 /// The same for an op of each kind, as a multiple of that.
-const MOST_OF_A_KIND: u64 = 4;
+const MAX_OF_A_KIND: u64 = 4;
 
 /// What was done, and what was not.
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl Ops {
         let what = format!("{} ops beside it, the longest: {longest}", all.count());
         all.judge(&what, most);
         // An op that takes longer than its limit has no time.
-        let most = Duration::from_millis(most * MOST_OF_A_KIND) * machine::slowness();
+        let most = Duration::from_millis(most * MAX_OF_A_KIND) * machine::slowness();
         let most = most.min(limit() / 2);
         for (op, times) in &self.times {
             let median = times.median();
@@ -280,6 +280,6 @@ impl Bystanders {
     /// The same, beside a few.
     #[track_caller]
     pub fn end(self) {
-        self.end_within(MOST_OF_A_DEED);
+        self.end_within(MAX_OP_MS);
     }
 }

@@ -9,7 +9,7 @@ use crate::kit::machine;
 use std::time::{Duration, Instant};
 
 /// No time may be longer than this.
-const LONGEST: Duration = Duration::from_secs(20);
+const MAX_TIME: Duration = Duration::from_secs(20);
 
 /// How long the same thing took, each time.
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Latencies {
             median <= most,
             "{what}: took {median:?}, and was to take {most:?}"
         );
-        let most = LONGEST * machine::slowness();
+        let most = MAX_TIME * machine::slowness();
         assert!(longest <= most, "{what}: took {longest:?} once");
     }
 }

@@ -65,7 +65,7 @@ const BOUNDS: Bounds = Bounds {
     pages: 512,
 };
 /// Of objects, fewer where the kind of use that was met least was met less than twice as often: but not less than this.
-const LEAST_OBJECTS: i64 = 100;
+const MIN_OBJECTS: i64 = 100;
 
 /// What became of the records of one part.
 #[derive(Default)]
@@ -365,7 +365,7 @@ fn memory_is_flat_and_counters_agree() {
             let since = (0..COUNT).map(|kind| users.done(kind) - uses_at_first[kind]);
             let half = since.min().unwrap_or(0) as i64 / 2;
             let bounds = Bounds {
-                objects: half.clamp(LEAST_OBJECTS, BOUNDS.objects),
+                objects: half.clamp(MIN_OBJECTS, BOUNDS.objects),
                 ..BOUNDS
             };
             bounds.hold(first, &usage);

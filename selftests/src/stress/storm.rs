@@ -31,7 +31,7 @@ const OBSERVATIONS_IF_SLOW: u64 = 1_000;
 const OBSERVATIONS_IF_LONG: u64 = 1_000_000;
 /// How often each of the [`OPS`] is done at least, how often workers have looked at their bits
 /// themselves, and how many processes have ended. With less it is quiet, and shows little.
-const EACH_DEED: u64 = 3;
+const MIN_OF_EACH_OP: u64 = 3;
 const LOOKS: u64 = 100;
 const ENDED: usize = 60;
 const EVENTS: [&str; 2] = ["st_storm_a", "st_storm_b"];
@@ -337,7 +337,7 @@ fn every_living_process_sees_every_change() {
     let (mut toggles, mut ended, mut want) = (0u64, 0, 0u32);
     let (start, mut longest) = (Instant::now(), Duration::ZERO);
     let is_quiet = |ended: usize| {
-        let rare = |op| board.done(op).load(SeqCst) < EACH_DEED;
+        let rare = |op| board.done(op).load(SeqCst) < MIN_OF_EACH_OP;
         (0..OPS.len()).any(rare) || board.seen().load(SeqCst) < LOOKS || ended < ENDED
     };
     while observed.iter().sum::<u64>() < goal || is_quiet(ended) {

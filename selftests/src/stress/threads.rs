@@ -191,7 +191,7 @@ fn writing_through_one_file_while_registering() {
     // The table of a file's events grows under its writers.
     const WRITERS: u32 = 2;
     /// How many each writes at most for each event that comes: there is room for so many.
-    const MOST: u32 = 150;
+    const MAX_AHEAD: u32 = 150;
     let event = Event::new(&format!("st_stress_grow {FIELDS}"));
     let tracer = Tracer::instance("st_stress_grow");
     tracer.control("buffer_size_kb", "8192");
@@ -206,7 +206,7 @@ fn writing_through_one_file_while_registering() {
             let registered = &registered;
             scope.spawn(move || {
                 for n in 0.. {
-                    while n >= MOST * registered.load(Ordering::Relaxed) {
+                    while n >= MAX_AHEAD * registered.load(Ordering::Relaxed) {
                         if done.load(Ordering::Relaxed) {
                             return;
                         }

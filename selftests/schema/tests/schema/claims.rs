@@ -229,7 +229,7 @@ pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
         Verdict::Short => assert_eq!(got, Err(Error::PayloadShort)),
         Verdict::Outside => assert_eq!(got, Err(Error::LocationOutOfBounds)),
         Verdict::NoNul => assert_eq!(got, Err(Error::MissingNul)),
-        Verdict::Good => {
+        Verdict::Valid => {
             // Reading an empty string up to its NUL ends in the record, ...
             let mut record = [&[0xaa; 8], payload].concat();
             if got == Ok(Ending::NeedsNul) {
@@ -250,7 +250,7 @@ pub fn payload(text: &[u8], fields: &[ModelField], payload: &[u8]) {
             assert_eq!(got, Ok(ending));
         }
     }
-    if expected != Verdict::Good {
+    if expected != Verdict::Valid {
         assert_eq!(
             errno(got.unwrap_err()),
             match expected {

@@ -333,7 +333,7 @@ pub fn seen_as(type_text: &[u8], size: u32) -> Seen {
 /// What the ABI says of a payload.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Good,
+    Valid,
     Short,
     Outside,
     NoNul,
@@ -383,5 +383,5 @@ pub fn check(fields: &[ModelField], payload: &[u8]) -> (Verdict, Vec<i128>) {
         }
         at = field_end;
     }
-    (Verdict::Good, empty_strings)
+    (Verdict::Valid, empty_strings)
 }

@@ -73,9 +73,9 @@ pub fn exhausts_no_memory_but_its_own() {
 }
 
 pub fn fills_the_table_and_loses_it_with_its_process() {
-    const MOST: usize = 300;
+    const MAX_EVENTS: usize = 300;
     let _access = Access::given();
-    let limit = Limit::new(MOST as u32);
+    let limit = Limit::new(MAX_EVENTS as u32);
     let event = Event::new("st_evil_roots u32 a");
     let mut others = vec![fork(&event)];
     let mut user = fork_unprivileged(|line| {
@@ -95,7 +95,7 @@ pub fn fills_the_table_and_loses_it_with_its_process() {
                 }
             }
         });
-        assert_eq!(made, Some(MOST as u64 - 1));
+        assert_eq!(made, Some(MAX_EVENTS as u64 - 1));
         line.say("full");
         line.hear("end");
     });
@@ -111,8 +111,8 @@ pub fn fills_the_table_and_loses_it_with_its_process() {
         .lines()
         .filter(|line| line.split(' ').nth(1) == Some(&pid));
     // With the one that it has from its parent.
-    assert_eq!(its.count(), MOST);
-    limit.set(MOST as u32 + 1);
+    assert_eq!(its.count(), MAX_EVENTS);
+    limit.set(MAX_EVENTS as u32 + 1);
     assert_eq!(dynamic::run("u:st_evil_new u32 a"), Ok(()));
     user.kill();
     wait::until("its events to go", || Status::now().active == 2);

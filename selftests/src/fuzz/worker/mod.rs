@@ -146,7 +146,7 @@ impl Worker {
                 true => self.op(),
                 false => self.burst(),
             }
-            if self.model().recorded.len() > records::MOST {
+            if self.model().recorded.len() > records::MAX_KEPT {
                 self.records();
             }
             each(self);

@@ -37,7 +37,7 @@ impl Emptied {
 }
 
 /// So many records are compared at once, at most: the buffer has room for them.
-pub const MOST: usize = 2000;
+pub const MAX_KEPT: usize = 2000;
 
 impl Worker {
     /// Compares the records that the instance took, and takes them out.
