@@ -21,7 +21,7 @@ pub struct Row {
     pub better: Option<Better>,
 }
 
-/// A row of "Better than C".
+/// A row of "Differences from the built-in implementation" (Documentation/user_events.rst), by its number.
 #[derive(Clone, Copy)]
 pub struct Better {
     pub number: u8,
@@ -60,7 +60,7 @@ impl Row {
         }
     }
 
-    /// Row `number` of "Better than C", where what a check says ends with `on_c`: see [`Better`].
+    /// Row `number` of the differences, where what a check says ends with `on_c`: see [`Better`].
     pub const fn better_than_c(
         number: u8,
         section: &'static str,

@@ -31,7 +31,7 @@ const CORPUS: Row = Row::new(
     "NAME[ FIELD[;FIELD…]], at most 511 bytes; fields, types and print fmt",
 );
 
-/// What the C implementation takes or shows otherwise, and which row of "Better than C" that is.
+/// What the C implementation takes or shows otherwise, and which row of the differences that is.
 const DIFFERENCES: [(&str, &str); 8] = [
     (
         "name",
@@ -179,7 +179,7 @@ fn fits(mut text: &str, should: &str) -> bool {
     text.is_empty()
 }
 
-/// Is what C does what the contract says? Lengths of arrays (row 8) are open there.
+/// Is what C does what the manual says? Lengths of arrays (row 8) are open there.
 fn agree(c: &Outcome, contract: &Outcome) -> bool {
     match (c, contract) {
         (Taken(shown), Taken(should)) => fits(should, shown),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The whole contract as tables: every rule and every error, each case with the row it checks.
+//! The manual (Documentation/user_events.rst) as tables: every rule and every error, each case with the row it checks.
 //!
-//! Cases whose row is one of "Better than C" carry that row's number. The C implementation must fail
+//! Cases whose row is one of the differences carry that row's number. The C implementation must fail
 //! exactly these, each as its row says, and pass all others: `selftests --against-c` says whether it does.
 //!
-//! What of the contract is checked elsewhere:
+//! What of the manual is checked elsewhere:
 //!
 //! | rule | where |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | 11: no registration is lost at a fork | `behaviour/fork.rs`, for what needs no lack of memory |
 //! | 12: 32-bit programs | `behaviour/compat.rs` |
 //! | 13: eBPF programs run wherever the write does | `behaviour/bpf.rs` |
-//! | 15, 16: probe lists, loading and unloading | `stress/threads.rs`, `stress/load.rs` |
+//! | probe lists, loading and unloading | `stress/threads.rs`, `stress/load.rs` |
 
 mod address_space;
 mod as_in_c;
@@ -42,7 +42,7 @@ mod write;
 
 pub use check::Check;
 
-/// The first of these tests whose name claims a row of "Better than C" of which there is no case here: nothing would show
+/// The first of these tests whose name claims a row of the differences of which there is no case here: nothing would show
 /// that C does something else.
 pub fn first_without_a_row<'a>(
     tests: impl Iterator<Item = &'a str>,
@@ -61,7 +61,7 @@ pub fn first_without_a_row<'a>(
         .map(|(name, _)| name)
 }
 
-/// Every check, in the order of the contract.
+/// Every check, in the order of the manual.
 pub fn all() -> Vec<Check> {
     let sections = [
         files::checks(),

@@ -296,7 +296,7 @@ pub struct Fields {
     /// Bytes that the fields take.
     pub fixed: usize,
     pub location: Option<Location>,
-    /// The C implementation takes them, and ours does not: the row of "Better than C" that says so.
+    /// The C implementation takes them, and ours does not: the row of the differences that says so.
     pub only_in_c: Option<u8>,
 }
 

@@ -36,7 +36,7 @@ fn every_type() {
     let chars = |len| Kind::Chars { len };
     let data = |string| Kind::DataLoc { string };
     let rel = |string| Kind::RelLoc { string };
-    // type, size, signed, kind, length of the array in `format` (row 8 of "Better than C")
+    // type, size, signed, kind, length of the array in `format` (row 8 of the differences)
     let table: &[(&str, u32, bool, Kind, u32)] = &[
         ("s8", 1, true, Kind::Integer, 0),
         ("u8", 1, false, Kind::Integer, 0),
@@ -207,7 +207,7 @@ fn refused_fields() {
         ("char[ 4] a", Error::FieldSyntax),
         ("char[0000001] a", Error::ArrayLength),
         ("char[0x0000000000001] a", Error::ArrayLength),
-        // "Better than C", row 6: `char[4][4]`
+        // Row 6 of the differences: `char[4][4]`
         ("char[4][4] a", Error::ArrayLength),
         ("unsigned char[4][4] a", Error::ArrayLength),
         ("char[4]x a", Error::ArrayLength),
@@ -222,7 +222,7 @@ fn refused_fields() {
         ("struct x a \n", Error::StructSize),
         ("struct x a 4\n\n", Error::StructSize),
         ("struct x a\t4", Error::StructSize),
-        // "Better than C", row 6: names of fields
+        // Row 6 of the differences: names of fields
         ("u32 common_type", Error::ReservedFieldName),
         ("u32 common_flags", Error::ReservedFieldName),
         ("u32 common_preempt_count", Error::ReservedFieldName),
@@ -345,7 +345,7 @@ fn offsets() {
     assert_eq!(locations(&description).len(), 1);
 }
 
-/// "Better than C", row 7: what no buffer can ever hold.
+/// Row 7 of the differences: what no buffer can ever hold.
 #[test]
 fn too_large() {
     assert_eq!(COMMON_SIZE, 8);

@@ -23,7 +23,7 @@ fn made(text: &[u8]) -> Result<String, Error> {
     Ok(String::from_utf8(listing(&description)).unwrap())
 }
 
-/// "Better than C", row 4: the group may be named, and it must be ours.
+/// Row 4 of the differences: the group may be named, and it must be ours.
 #[test]
 fn lines_that_make_events() {
     let table: &[(&[u8], Result<&str, Error>)] = &[
@@ -57,7 +57,7 @@ fn means(event: &str, rest: &str) -> bool {
     description.fields_are(rest.split_ascii_whitespace().map(str::as_bytes))
 }
 
-/// "Better than C", row 5: the name is enough; fields, if given, must match.
+/// Row 5 of the differences: the name is enough; fields, if given, must match.
 #[test]
 fn fields_in_lines_that_delete() {
     let event = "x u32 a; unsigned char[4] b;struct tag c 20; __rel_loc unsigned char[] d";

@@ -18,7 +18,7 @@ fn error_of(text: &[u8]) -> Option<Error> {
     Description::parse(text).err()
 }
 
-/// "Better than C", row 3; what is not named there is a good name.
+/// Row 3 of the differences; what is not named there is a good name.
 #[test]
 fn good_names() {
     let longest = [b'n'; 255];
@@ -46,7 +46,7 @@ fn good_names() {
     }
 }
 
-/// "Better than C", row 3; flags: "Event descriptions".
+/// Row 3 of the differences; flags: "Event descriptions".
 #[test]
 fn bad_names() {
     let too_long = [b'n'; 256];

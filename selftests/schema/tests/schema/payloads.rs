@@ -108,8 +108,8 @@ fn relative() {
 }
 
 /// "Writing": the offset of `__data_loc` counts from the start of the record, so 8 is the first
-/// byte of the payload, here the location itself, and 12 the first one behind it. "Better than C",
-/// row 9: it may not point into the common header.
+/// byte of the payload, here the location itself, and 12 the first one behind it. Row 9 of the
+/// differences: it may not point into the common header.
 #[test]
 fn absolute() {
     let table: &[(u32, u32, &[u8], Answer)] = &[
@@ -143,7 +143,7 @@ fn absolute() {
     }
 }
 
-/// "Better than C", row 9: zero length is an empty value, checked for bounds only. An empty string
+/// Row 9 of the differences: zero length is an empty value, checked for bounds only. An empty string
 /// needs a NUL that ends it, and gets one when the record has none.
 #[test]
 fn empty() {
