@@ -14,6 +14,8 @@ use super::bindings::{
     trace_event_file, //
 };
 use super::c_list::Entries;
+use super::owner::TASK_COMM_LEN;
+use super::ring_buffer::HEADER;
 use super::symbols::{
     self,
     Address,
@@ -32,12 +34,6 @@ use core::ptr::{
 use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::str::CStr;
-
-/// Bytes in front of an event's own fields.
-const HEADER: usize = size_of::<bindings::trace_entry>();
-
-/// Bytes of a command name, its NUL included.
-const TASK_COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
 /// Is everything as it is known? May sleep.
 ///

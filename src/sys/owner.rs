@@ -11,13 +11,13 @@ use kernel::sync::rcu;
 use kernel::task::Task;
 
 /// Bytes of a command name, its NUL included.
-const NAME_LEN: usize = bindings::TASK_COMM_LEN as usize;
+pub(super) const TASK_COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
 /// A process, as it was when it was looked for.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner {
     pid: i32,
-    name: [u8; NAME_LEN],
+    name: [u8; TASK_COMM_LEN],
 }
 
 /// The leader of the process that an address space belongs to. It is not freed while `_reader` lives.
@@ -52,9 +52,9 @@ impl Owner {
         // SAFETY: A task that is not freed while `reader` lives.
         let task = unsafe { &*leader.as_ptr().cast::<Task>() };
         let pid = task.tgid_nr_ns(current!().active_pid_ns());
-        let mut name = [0; NAME_LEN];
+        let mut name = [0; TASK_COMM_LEN];
         // The last byte stays a NUL.
-        for (at, byte) in name.iter_mut().take(NAME_LEN - 1).enumerate() {
+        for (at, byte) in name.iter_mut().take(TASK_COMM_LEN - 1).enumerate() {
             // SAFETY: The name has as many bytes. The task may change it just now, hence the volatile
             // reads: each byte is one of the old name or of the new one.
             let read = unsafe {
@@ -79,7 +79,7 @@ impl Owner {
     pub(crate) fn name(&self) -> &[u8] {
         let length = self.name.iter().position(|byte| *byte == 0);
         self.name
-            .get(..length.unwrap_or(NAME_LEN))
+            .get(..length.unwrap_or(TASK_COMM_LEN))
             .unwrap_or_default()
     }
 }

@@ -13,7 +13,7 @@ use kernel::uaccess::{
 };
 
 /// Bytes of the index in front of a payload.
-const INDEX: usize = 4;
+pub(crate) const INDEX_SIZE: usize = 4;
 
 /// A write index and a payload behind it, most often in user memory, which may change meanwhile: each
 /// is read once.
@@ -123,7 +123,7 @@ unsafe impl Source for UserBytes {
 
     #[inline]
     fn read_index(&mut self) -> Result<u32> {
-        if self.len < INDEX {
+        if self.len < INDEX_SIZE {
             return Err(EFAULT);
         }
         read_index(self.from)
@@ -131,7 +131,7 @@ unsafe impl Source for UserBytes {
 
     #[inline]
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
-        read_user(self.from.wrapping_add(INDEX), out)
+        read_user(self.from.wrapping_add(INDEX_SIZE), out)
     }
 }
 
@@ -227,11 +227,11 @@ unsafe fn read_across(
 /// The index at the start of what is not in user memory, or not in one piece.
 #[cold]
 fn copy_index(iter: &mut IovIterSource<'_>) -> Result<u32> {
-    let mut index = [0; INDEX];
+    let mut index = [0; INDEX_SIZE];
     let copied = iter.copy_from_iter(&mut index);
     // SAFETY: It was advanced by so many bytes.
     unsafe { iter.revert(copied) };
-    if copied < INDEX {
+    if copied < INDEX_SIZE {
         return Err(EFAULT);
     }
     Ok(u32::from_ne_bytes(index))
@@ -248,7 +248,7 @@ unsafe impl Source for &mut IovIterSource<'_> {
     #[inline]
     fn read_index(&mut self) -> Result<u32> {
         // What has no bytes may have no part that could be looked at.
-        if IovIterSource::len(self) < INDEX {
+        if IovIterSource::len(self) < INDEX_SIZE {
             return Err(EFAULT);
         }
         match user_memory(self) {
@@ -256,7 +256,7 @@ unsafe impl Source for &mut IovIterSource<'_> {
             Some(UserMemory::Parts(part, skip)) => {
                 // SAFETY: The iterator has bytes, so it has a part.
                 let (base, len) = unsafe { ((*part).iov_base.cast::<u8>(), (*part).iov_len) };
-                if len.wrapping_sub(skip) >= INDEX {
+                if len.wrapping_sub(skip) >= INDEX_SIZE {
                     return read_index(base.wrapping_add(skip));
                 }
             }
@@ -269,18 +269,18 @@ unsafe impl Source for &mut IovIterSource<'_> {
     /// written: where that takes time, it is not.
     #[inline]
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
-        if out.len() > IovIterSource::len(self).saturating_sub(INDEX) {
+        if out.len() > IovIterSource::len(self).saturating_sub(INDEX_SIZE) {
             return Err(EFAULT);
         }
         match user_memory(self) {
-            Some(UserMemory::Buffer(at)) => read_user(at.wrapping_add(INDEX), out),
+            Some(UserMemory::Buffer(at)) => read_user(at.wrapping_add(INDEX_SIZE), out),
             // SAFETY: The iterator holds that much behind an index, as was just asked.
             Some(UserMemory::Parts(part, skip)) => unsafe {
-                read_parts(part, skip.wrapping_add(INDEX), out)
+                read_parts(part, skip.wrapping_add(INDEX_SIZE), out)
             },
             None => {
                 let len = out.len();
-                self.advance(INDEX);
+                self.advance(INDEX_SIZE);
                 let copied = self.copy_from_iter_raw(out).len();
                 (copied == len).then_some(()).ok_or(EFAULT)
             }

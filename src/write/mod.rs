@@ -19,12 +19,12 @@ use crate::schema::{
     self,
     MAX_FIXED, //
 };
-use crate::sys::source::Source;
+use crate::sys::source::{
+    Source,
+    INDEX_SIZE, //
+};
 use core::mem::MaybeUninit;
 use kernel::prelude::*;
-
-/// Bytes of the index in front of a payload.
-const INDEX_SIZE: usize = 4;
 
 /// The longest payload that is copied to the stack.
 const MAX_ON_STACK: usize = 1024;
