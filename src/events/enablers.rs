@@ -46,7 +46,7 @@ struct Deferred {
 
 /// The enablers of an event, locked: `UserEvent::enablers`. The state that they show does not change unnoticed
 /// while this exists.
-pub(crate) struct EnablersGuard<'a> {
+pub(crate) struct EventEnablersGuard<'a> {
     event: &'a Event,
     enablers: MutexGuard<'a, Enablers>,
 }
@@ -99,7 +99,7 @@ impl Enablers {
     }
 }
 
-impl EnablersGuard<'_> {
+impl EventEnablersGuard<'_> {
     /// What the bits are to be. When that changes after it was read here, they are all written after that.
     pub(crate) fn value(&self) -> bool {
         !self.event.consumers().is_none()
@@ -146,15 +146,15 @@ impl EnablersGuard<'_> {
 impl Event {
     /// Locks the enablers. May sleep. Holders of `event_mutex` may wait for this lock, so memory is not waited for
     /// with it. Inside of the lock of a set, outside of the one of its members.
-    pub(crate) fn lock_enablers(&self) -> EnablersGuard<'_> {
-        EnablersGuard {
+    pub(crate) fn lock_enablers(&self) -> EventEnablersGuard<'_> {
+        EventEnablersGuard {
             event: self,
             enablers: self.enablers.lock(),
         }
     }
 
     /// Writes bits that are deferred, as many as the budget allows, and has the others written later.
-    fn write_deferred(self: &Arc<Self>, mut guard: EnablersGuard<'_>, budget: Budget) {
+    fn write_deferred(self: &Arc<Self>, mut guard: EventEnablersGuard<'_>, budget: Budget) {
         let value = guard.value();
         guard.enablers.write_deferred(value, budget);
         let is_deferred = guard.enablers.deferred.is_some();

@@ -82,7 +82,7 @@ const MAX_EVENTS: u32 = 32768;
 
 /// How long to wait before looking again whether the trace core still refers to an unused event.
 /// It does not tell when it stops.
-const RETRY_AFTER: Delta = Delta::from_millis(100);
+const REFERENCE_POLL: Delta = Delta::from_millis(100);
 
 /// All events of the system.
 ///
@@ -293,7 +293,7 @@ impl Registry {
                 }
                 None if is_closing || referenced.is_empty() => break,
                 None => {
-                    fsleep(RETRY_AFTER);
+                    fsleep(REFERENCE_POLL);
                     batch.push_all_back(&mut referenced);
                 }
             }
@@ -359,7 +359,7 @@ impl Registry {
                     "unloading waits for event probes and triggers that refer to its events\n"
                 );
             }
-            fsleep(RETRY_AFTER);
+            fsleep(REFERENCE_POLL);
         }
         self.queue.drain();
     }

@@ -72,9 +72,9 @@ struct ModuleHold {
 
 /// The enablers of a set, locked: `EnablerSet::by_addr`. A child that is forked meanwhile does not run in user
 /// space before this is dropped.
-pub(crate) struct EnablersGuard<'a>(MutexGuard<'a, SortedArcs<Enabler, ByAddr>>);
+pub(crate) struct EnablerSetGuard<'a>(MutexGuard<'a, SortedArcs<Enabler, ByAddr>>);
 
-impl EnablersGuard<'_> {
+impl EnablerSetGuard<'_> {
     /// Adds an enabler for whose bit there is none. It is taken out again if the result is dropped instead of
     /// kept. Does not allocate.
     ///
@@ -132,8 +132,8 @@ impl ListMemory {
 
 impl EnablerSet {
     /// Locks the enablers. May sleep. Inside of an mmap lock, outside of the locks of events.
-    pub(super) fn lock(&self) -> EnablersGuard<'_> {
-        EnablersGuard(self.by_addr.lock())
+    pub(super) fn lock(&self) -> EnablerSetGuard<'_> {
+        EnablerSetGuard(self.by_addr.lock())
     }
 
     /// Are there so few enablers, with none being added or removed, that all can be given up in a short time?

@@ -15,7 +15,7 @@ use super::fault_in::clear_bit;
 use super::mm::{
     key,
     UserMm,
-    RETRY_AFTER, //
+    ALLOC_RETRY, //
 };
 use super::stale_bits::{
     InheritedBits,
@@ -94,7 +94,7 @@ impl UserMm {
                 && tries.next().is_some()
                 && !task_work::is_dying()
             {
-                fsleep(RETRY_AFTER);
+                fsleep(ALLOC_RETRY);
             }
         });
     }
@@ -124,7 +124,7 @@ impl ForkListener for UserMms {
                 }
                 return;
             }
-            fsleep(RETRY_AFTER);
+            fsleep(ALLOC_RETRY);
         }
     }
 }

@@ -7,7 +7,7 @@
 //! fork, until a task work runs in it.
 
 use super::members::last_change;
-use super::mm::RETRY_AFTER;
+use super::mm::ALLOC_RETRY;
 use super::stale_bits::StaleBits;
 use crate::sys::process_list::for_each_forking;
 use crate::sys::task_work::{
@@ -27,7 +27,7 @@ use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 
 /// So many tasks can be noted to be in a fork.
-const MAX_FORKS: u32 = 64;
+const MAX_NOTED: u32 = 64;
 
 /// A task that was found in a fork.
 pub(super) struct ForkInProgress {
@@ -78,7 +78,7 @@ impl StaleBits {
         if let Some((number, _)) = self.forks().find(free) {
             return Ok(number);
         }
-        if self.forks.get(MAX_FORKS - 1).is_some() {
+        if self.forks.get(MAX_NOTED - 1).is_some() {
             return Err(EMFILE);
         }
         self.forks.lock().push(ForkInProgress {
@@ -120,7 +120,7 @@ impl StaleBits {
             }
             match self.reserve_forks(&mut reserved, missing) {
                 Err(error) if error == EMFILE || task_work::is_dying() => return false,
-                Err(_) => fsleep(RETRY_AFTER),
+                Err(_) => fsleep(ALLOC_RETRY),
                 Ok(()) => {}
             }
         }

@@ -63,7 +63,7 @@ use kernel::{
 };
 
 /// How long to wait before memory is asked for again.
-pub(crate) const RETRY_AFTER: Delta = Delta::from_millis(10);
+pub(crate) const ALLOC_RETRY: Delta = Delta::from_millis(10);
 
 /// An mm, and its reference to a set of enablers.
 #[pin_data]

@@ -42,7 +42,7 @@ pub(crate) use members::{
 };
 pub(crate) use mm::{
     UserMm,
-    RETRY_AFTER, //
+    ALLOC_RETRY, //
 };
 
 use crate::sys::process_list;
@@ -239,7 +239,7 @@ impl WorkItem for UserMms {
             listed.for_each_thread(|thread| is_complete &= user_mm.notify_thread(thread).is_ok());
         });
         if !is_complete {
-            fsleep(RETRY_AFTER);
+            fsleep(ALLOC_RETRY);
             this.notify_tasks();
         }
     }

@@ -16,7 +16,7 @@ use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 
 /// The longest pause before a handler is asked again is so many doublings longer than the first: 10.24 s.
-const MAX_DOUBLINGS: u32 = 10;
+const MAX_PAUSE_DOUBLINGS: u32 = 10;
 
 /// How long a handler is waited for at first, in milliseconds, and how many doublings longer at most: 80 ms.
 const FIRST_WAIT: u32 = 10;
@@ -78,7 +78,7 @@ impl UserMm {
             self.enqueue();
         }
         if !again.is_empty() {
-            self.pause(pause, MAX_DOUBLINGS);
+            self.pause(pause, MAX_PAUSE_DOUBLINGS);
         }
     }
 }

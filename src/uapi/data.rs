@@ -12,7 +12,7 @@ use crate::mms::{
     EnableAddr,
     UserMm,
     UserMms,
-    RETRY_AFTER, //
+    ALLOC_RETRY, //
 };
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
@@ -116,7 +116,7 @@ fn take_back(user_mm: &Arc<UserMm>, mm: &MmWithUser, bit: &UserBit) {
         if task_work::is_dying() {
             return;
         }
-        fsleep(RETRY_AFTER);
+        fsleep(ALLOC_RETRY);
     }
 }
 

@@ -29,7 +29,7 @@ use kernel::sync::rcu;
 use kernel::types::NotThreadSafe;
 
 /// So many forks of one process are looked at, in one pass over its threads.
-const MAX_FORKS: usize = 32;
+const MAX_LISTED_FORKS: usize = 32;
 
 /// Bytes of a task's stack.
 const THREAD_SIZE: usize = bindings::USER_EVENTS_THREAD_SIZE;
@@ -93,7 +93,7 @@ impl ListedProcess<'_> {
         _lock: &SighandGuard,
         each: &mut impl FnMut(&ListedThread<'_>),
     ) -> bool {
-        let mut entries = [0; MAX_FORKS];
+        let mut entries = [0; MAX_LISTED_FORKS];
         let mut count = 0;
         // SAFETY: As for `signal`. The list is protected by the lock that is held.
         let mut entry = unsafe { (*self.signal()).multiprocess.first };
