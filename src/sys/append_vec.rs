@@ -159,10 +159,10 @@ impl<T, S> AppendGuard<'_, T, S> {
         // SAFETY: As above.
         unsafe {
             if (*chunk_at).is_null() {
-                let room =
+                let new_chunk =
                     KVVec::<MaybeUninit<T>>::with_capacity(slots(chunk), GFP_KERNEL_ACCOUNT)?;
-                let (room, _, _) = room.into_raw_parts();
-                *chunk_at = room;
+                let (new_chunk, _, _) = new_chunk.into_raw_parts();
+                *chunk_at = new_chunk;
             }
         }
         // SAFETY: The chunk has that slot, and nothing looks at it as long as `len` does not tell of it.

@@ -127,7 +127,7 @@ impl<L: ForkListener> ForkProbe<L> {
             return;
         }
         // Before the inheritance is taken: what must not sleep must not have to drop it.
-        let Ok(room) = Reservation::<ChildWork<L>>::for_sure() else {
+        let Ok(reservation) = Reservation::<ChildWork<L>>::for_sure() else {
             // It never runs without what it was to get, and its parent learns of it.
             // SAFETY: As above.
             unsafe { kill_child_without_enablers(child) };
@@ -144,7 +144,7 @@ impl<L: ForkListener> ForkProbe<L> {
         // It fails for a task that is exiting, which one that has not run cannot be, and when the
         // module is being unloaded: then nothing is registered.
         // SAFETY: As above.
-        drop(unsafe { room.add(child, work) });
+        drop(unsafe { reservation.add(child, work) });
     }
 }
 

@@ -50,16 +50,17 @@ pub(super) unsafe fn record(
         return Err(NotRecorded::Unwanted);
     }
     // The buffer is handed out in whole u64s, and the limit is one of these.
-    let room = size.next_multiple_of(8);
+    let alloc_size = size.next_multiple_of(8);
     let (mut regs, mut context) = (ptr::null_mut(), 0);
-    // SAFETY: Preemption is off, `room` is within the limit, and perf is attached: the per-CPU
+    // SAFETY: Preemption is off, `alloc_size` is within the limit, and perf is attached: the per-CPU
     // buffers exist.
-    let entry = unsafe { bindings::perf_trace_buf_alloc(room as i32, &mut regs, &mut context) };
+    let entry =
+        unsafe { bindings::perf_trace_buf_alloc(alloc_size as i32, &mut regs, &mut context) };
     let Some(entry) = NonNull::new(entry) else {
         return Err(NotRecorded::Missed);
     };
-    // SAFETY: The allocation gave us this CPU's registers and `room` bytes for the record at this
-    // recursion level, until they are submitted. `HEADER + payload.len() <= room`. The submission
+    // SAFETY: The allocation gave us this CPU's registers and `alloc_size` bytes for the record at this
+    // recursion level, until they are submitted. `HEADER + payload.len() <= alloc_size`. The submission
     // fills in the common fields.
     unsafe {
         bindings::user_events_perf_fetch_caller_regs(regs);

@@ -68,7 +68,7 @@ impl<W: TaskWork> Reservation<W> {
         }
         let flags = kernel::bindings::GFP_KERNEL_ACCOUNT | bindings::USER_EVENTS_GFP_NOFAIL;
         // SAFETY: No memory is to be resized, and sleeping is allowed, as just asked.
-        let room = unsafe {
+        let node = unsafe {
             kernel::bindings::krealloc_node_align(
                 ptr::null(),
                 size_of::<Node<W>>(),
@@ -77,12 +77,12 @@ impl<W: TaskWork> Reservation<W> {
                 kernel::bindings::NUMA_NO_NODE,
             )
         };
-        if room.is_null() {
+        if node.is_null() {
             return Err(AllocError);
         }
         // SAFETY: That is the allocator of `KBox`, which was asked for that size and alignment. The memory
         // is ours alone and need not be initialized.
-        Ok(Self(unsafe { KBox::from_raw(room.cast()) }))
+        Ok(Self(unsafe { KBox::from_raw(node.cast()) }))
     }
 
     /// Has a task do `work`. Does not sleep.

@@ -136,9 +136,13 @@ impl ListedThread<'_> {
     /// # Errors
     ///
     /// The work, if the thread does none any more, or the module is being unloaded.
-    pub(crate) fn add_work<W: TaskWork>(&self, room: Reservation<W>, work: W) -> Result<(), W> {
+    pub(crate) fn add_work<W: TaskWork>(
+        &self,
+        reservation: Reservation<W>,
+        work: W,
+    ) -> Result<(), W> {
         // SAFETY: By the invariant the thread is not freed yet.
-        unsafe { room.add(self.thread.as_ptr(), work) }
+        unsafe { reservation.add(self.thread.as_ptr(), work) }
     }
 }
 
