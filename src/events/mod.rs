@@ -315,13 +315,13 @@ impl Registry {
         Ok(())
     }
 
-    /// Calls `look` for the first event with this number or a higher one, with `event_mutex` held,
+    /// Calls `show` for the first event with this number or a higher one, with `event_mutex` held,
     /// and returns what it returns; `None` if there is no such event. May sleep.
-    pub(crate) fn look_from<T>(&self, id: u64, look: impl FnOnce(&Event) -> T) -> Option<T> {
+    pub(crate) fn with_event_from<T>(&self, id: u64, show: impl FnOnce(&Event) -> T) -> Option<T> {
         let held = EventMutexGuard::lock(self.symbols);
         let by_id = &self.events.get(&held).by_id;
         let event = by_id.get_from(|event| event.id().cmp(&id))?;
-        Some(look(event))
+        Some(show(event))
     }
 
     /// The number that the next event gets. May sleep.

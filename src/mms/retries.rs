@@ -183,7 +183,7 @@ impl<T: Retry> Retries<T> {
     }
 
     /// Has those looked at that are due, and keeps the others.
-    fn look(&self) {
+    fn run_due(&self) {
         let mut waiting = self.waiting.lock();
         waiting.next = NEVER;
         let mut items = mem::replace(&mut waiting.items, List::new());
@@ -248,7 +248,7 @@ impl<T: Retry> WorkItem for Retries<T> {
 
     fn run(this: Arc<Self>) {
         while this.wait() {
-            this.look();
+            this.run_due();
         }
     }
 }

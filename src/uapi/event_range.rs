@@ -25,18 +25,18 @@ impl EventRange {
         }
     }
 
-    /// Calls `look` for the first that is still there, with `event_mutex` held. Returns those behind
-    /// it, and what `look` returns; `None` if there is none.
+    /// Calls `show` for the first that is still there, with `event_mutex` held. Returns those behind
+    /// it, and what `show` returns; `None` if there is none.
     pub(crate) fn with_first<T>(
         self,
         registry: &Registry,
-        look: impl FnOnce(&Event) -> T,
+        show: impl FnOnce(&Event) -> T,
     ) -> Option<(Self, T)> {
         let end = self.end;
-        let looked = registry.look_from(self.from, |event| {
+        let shown = registry.with_event_from(self.from, |event| {
             let from = event.id() + 1;
-            (from <= end).then(|| (Self { from, end }, look(event)))
+            (from <= end).then(|| (Self { from, end }, show(event)))
         });
-        looked.flatten()
+        shown.flatten()
     }
 }
