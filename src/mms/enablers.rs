@@ -137,7 +137,7 @@ impl EnablerSet {
     }
 
     /// Are there so few enablers, with none being added or removed, that all can be given up in a short time?
-    pub(super) fn is_short(&self) -> bool {
+    pub(super) fn is_cheap_to_drop(&self) -> bool {
         let by_addr = self.by_addr.try_lock();
         by_addr.is_some_and(|by_addr| by_addr.is_short())
     }

@@ -103,8 +103,8 @@ impl UserMm {
 impl ForkListener for UserMms {
     type Inheritance = Inheritance;
 
-    fn knows(&self, parent: &MmWithUser) -> bool {
-        self.may_know(key(parent))
+    fn may_inherit(&self, parent: &MmWithUser) -> bool {
+        self.may_have_enablers(key(parent))
     }
 
     fn forked(&self, parent: &MmWithUser) -> Option<Inheritance> {

@@ -195,11 +195,13 @@ impl UserMm {
 
     /// Are there so few enablers, and so few bits noted for children, that they can be given up in a short
     /// time? Task context; does not sleep.
-    pub(super) fn is_short(&self) -> bool {
+    pub(super) fn is_cheap_to_drop(&self) -> bool {
         let state = self.state.lock();
         let (set, stale_bits) = (&state.set, &state.stale_bits);
-        stale_bits.as_ref().is_none_or(|bits| bits.is_short())
-            && set.as_ref().is_none_or(|set| set.is_short())
+        stale_bits
+            .as_ref()
+            .is_none_or(|bits| bits.is_cheap_to_drop())
+            && set.as_ref().is_none_or(|set| set.is_cheap_to_drop())
     }
 
     /// Is this the mm's set? Any context.

@@ -49,7 +49,7 @@ impl UserMm {
     /// for all of them.
     fn end(self: &Arc<Self>) {
         self.repairs.lock().has_ended = true;
-        if self.is_short() && task_work::may_sleep() {
+        if self.is_cheap_to_drop() && task_work::may_sleep() {
             self.leave_set();
         } else {
             self.enqueue();
@@ -74,7 +74,7 @@ impl UserMm {
         repairs.may_have_ended = !is_last_try;
         repairs.tries = tries.saturating_add(1);
         drop(repairs);
-        if is_last_try && !process_list::is_to_be_left(&self.mm) {
+        if is_last_try && !process_list::will_report_exit(&self.mm) {
             self.repairs.lock().may_have_ended = true;
         } else if is_last_try {
             return false;

@@ -136,7 +136,7 @@ impl UserMms {
     }
 
     /// May the mm with this key have enablers? One look, and no lock. Any context.
-    fn may_know(&self, key: usize) -> bool {
+    fn may_have_enablers(&self, key: usize) -> bool {
         self.filter.may_have(key)
     }
 
@@ -146,7 +146,7 @@ impl UserMms {
     }
 
     fn find_key(&self, key: usize) -> Option<Arc<UserMm>> {
-        if !self.may_know(key) {
+        if !self.may_have_enablers(key) {
             return None;
         }
         self.table.lock().get(key).cloned()

@@ -41,7 +41,7 @@ enum NotConnected {
     /// A list has no room.
     NoRoom(ListShortfall),
     /// The bit could not be written.
-    NotWritten(BitWriteError),
+    BitNotWritten(BitWriteError),
 }
 
 impl From<ListShortfall> for NotConnected {
@@ -92,7 +92,7 @@ impl UserMm {
                     }
                     Err(NotConnected::SetShared) => break,
                     Err(NotConnected::NoRoom(shortfall)) => memory.fill(shortfall)?,
-                    Err(NotConnected::NotWritten(error)) => tries.prepare_next(error)?,
+                    Err(NotConnected::BitNotWritten(error)) => tries.prepare_next(error)?,
                 }
             }
             event = enabler.event().get();
@@ -124,7 +124,7 @@ impl UserMm {
         let connected = match write_bit(&locked_mm, enabler.bit(), value) {
             Ok(()) => Connected::Written,
             Err(BitWriteError::Busy) => Connected::MayBeLost,
-            Err(error) => return Err(NotConnected::NotWritten(error)),
+            Err(error) => return Err(NotConnected::BitNotWritten(error)),
         };
         in_event.keep();
         in_set.keep();

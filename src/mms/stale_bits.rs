@@ -194,7 +194,7 @@ impl StaleBits {
     }
 
     /// Are there so few bits that they can be freed in a short time? Any context.
-    pub(super) fn is_short(&self) -> bool {
+    pub(super) fn is_cheap_to_drop(&self) -> bool {
         self.bits.lock().count <= MIN_KEPT
     }
 

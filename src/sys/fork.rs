@@ -44,7 +44,7 @@ pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
     type Inheritance: Send + 'static;
 
     /// Does a child of the task with this address space get anything? Must not sleep.
-    fn knows(&self, parent: &MmWithUser) -> bool;
+    fn may_inherit(&self, parent: &MmWithUser) -> bool;
 
     /// The current task, whose address space is `parent`, has forked a child with an address space
     /// of its own. `None`: the child gets nothing. Must not sleep.
@@ -123,11 +123,11 @@ impl<L: ForkListener> ForkProbe<L> {
             return;
         };
         // Not a thread, nor a child that shares the memory.
-        if child_mm.is_null() || child_mm == parent.as_raw() || !data.listener.knows(parent) {
+        if child_mm.is_null() || child_mm == parent.as_raw() || !data.listener.may_inherit(parent) {
             return;
         }
         // Before the inheritance is taken: what must not sleep must not have to drop it.
-        let Ok(reservation) = Reservation::<ChildWork<L>>::for_sure() else {
+        let Ok(reservation) = Reservation::<ChildWork<L>>::new_nofail() else {
             // It never runs without what it was to get, and its parent learns of it.
             // SAFETY: As above.
             unsafe { kill_child_without_enablers(child) };

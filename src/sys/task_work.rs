@@ -57,12 +57,12 @@ impl<W: TaskWork> Reservation<W> {
         Ok(Self(KBox::new_uninit(flags)?))
     }
 
-    /// As [`Self::new`], and never fails where the current context may sleep.
+    /// As [`Self::new`], and never fails where the current context may sleep. C: `__GFP_NOFAIL`.
     ///
     /// # Errors
     ///
     /// There is no memory, and no sleeping.
-    pub(crate) fn for_sure() -> Result<Self, AllocError> {
+    pub(crate) fn new_nofail() -> Result<Self, AllocError> {
         if !may_sleep() {
             return Self::new(GFP_ATOMIC);
         }

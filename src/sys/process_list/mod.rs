@@ -92,7 +92,7 @@ impl<'a> ListedProcess<'a> {
     /// process that it leaves its address space? `false` as well when that cannot be told, because one
     /// of its threads is in an exec: it may have passed `sched_prepare_exec`, and has its old address
     /// space for a while after that.
-    pub(crate) fn is_to_leave(&self) -> bool {
+    pub(crate) fn reports_exit(&self) -> bool {
         self.live() != 0 && !self.threads().any(|thread| thread.is_in_exec())
     }
 
@@ -192,11 +192,11 @@ pub(super) fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<NonNull<task_struct>
 
 /// Is there a process in this address space of which [`ExitProbe`](super::exit_probe::ExitProbe) will
 /// still tell that it leaves? Looks at all processes. Process context.
-pub(crate) fn is_to_be_left(mm: &Mm) -> bool {
+pub(crate) fn will_report_exit(mm: &Mm) -> bool {
     let key = mm.as_raw() as usize;
     let mut found = false;
     for_each_while(|process| {
-        found = process.mm() == key && process.is_to_leave();
+        found = process.mm() == key && process.reports_exit();
         !found
     });
     found
