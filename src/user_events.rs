@@ -141,10 +141,7 @@ impl Load for UserEvents {
             true => Err(EBUSY),
             false => Ok(()),
         };
-        step(
-            "stand beside user_events that the kernel has built in",
-            is_alone,
-        )?;
+        step("be used on a kernel with CONFIG_USER_EVENTS", is_alone)?;
         let symbols = step("use this kernel's structures", found.check_layouts())?;
         let queue = OwnedQueue::new().and_then(|queue| Ok(Arc::new(queue, GFP_KERNEL)?));
         let queue = step("make the work queue", queue)?;
@@ -164,14 +161,20 @@ impl Load for UserEvents {
             "create user_events_registrations in tracefs",
             TracefsFile::create::<Listed<RegistrationsFile>>(symbols, context),
         )?;
-        let exits = step("watch exits", ExitProbe::new(context.mms.clone()))?;
-        let forks = step("watch forks", ForkProbe::new(context.mms.clone()))?;
+        let exits = step(
+            "probe sched_process_exit and sched_prepare_exec",
+            ExitProbe::new(context.mms.clone()),
+        )?;
+        let forks = step(
+            "probe sched_process_fork",
+            ForkProbe::new(context.mms.clone()),
+        )?;
         let data = step(
             "create user_events_data in tracefs",
             TracefsFile::create::<Control<DataFile>>(symbols, context),
         )?;
         let dynamic_events = step(
-            "join dynamic_events",
+            "register with dynamic_events",
             DynEvents::new(symbols, context.registry.clone()),
         )?;
         Ok(Self {

@@ -188,9 +188,15 @@ fn each_structure_is_looked_at() {
 fn each_tracepoint_is_needed() {
     let module = Module::new();
     for (name, what) in [
-        ("sched_process_fork", "watch forks"),
-        ("sched_process_exit", "watch exits"),
-        ("sched_prepare_exec", "watch exits"),
+        ("sched_process_fork", "probe sched_process_fork"),
+        (
+            "sched_process_exit",
+            "probe sched_process_exit and sched_prepare_exec",
+        ),
+        (
+            "sched_prepare_exec",
+            "probe sched_process_exit and sched_prepare_exec",
+        ),
     ] {
         let line = format!("cannot load: cannot {what}: error -2");
         module.fails_without(name, Errno::ENOENT, &[&line]);

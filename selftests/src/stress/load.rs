@@ -184,7 +184,7 @@ fn is_refused_where_the_kernel_has_its_own() {
     for _ in 0..3 {
         assert_eq!(module::load_with(""), Err(Errno::EBUSY));
         assert!(!module::is_loaded());
-        let reason = "cannot stand beside user_events that the kernel has built in";
+        let reason = "cannot be used on a kernel with CONFIG_USER_EVENTS";
         let line = format!("{}: cannot load: {reason}: error -16", module::NAME);
         assert_eq!(module::said(log.take()), [line]);
     }
