@@ -11,7 +11,10 @@ use super::bindings::{
     dyn_event_operations, //
 };
 use super::c_list;
-use super::event_mutex::EventMutexHeld;
+use super::event_mutex::{
+    EventMutexGuard,
+    EventMutexHeld, //
+};
 use super::loading::Publishing;
 use super::symbols::{
     self,
@@ -21,7 +24,8 @@ use super::symbols::{
 use super::trace_event::{
     Removal,
     TraceEvent,
-    TraceEventOwner, //
+    TraceEventOwner,
+    UnregisteredEvent, //
 };
 use super::tracefs::Listing;
 use core::mem::ManuallyDrop;
@@ -110,7 +114,7 @@ unsafe impl<O: DynEventOwner> Sync for DynEvents<O> {}
 impl<O: DynEventOwner> DynEvents<O> {
     /// The operations. An event's entry leads here; the trace core's list of kinds has a copy,
     /// since it links its entries.
-    pub(super) const OPERATIONS: &'static dyn_event_operations = &dyn_event_operations {
+    const OPERATIONS: &'static dyn_event_operations = &dyn_event_operations {
         list: bindings::list_head {
             next: ptr::null_mut(),
             prev: ptr::null_mut(),
@@ -245,6 +249,20 @@ impl<O: DynEventOwner> DynEvents<O> {
             _ => &[],
         };
         O::matches(&event, group, name, Words(words.iter()))
+    }
+}
+
+impl<O: DynEventOwner> UnregisteredEvent<O> {
+    /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
+    /// lists it, and consumers can attach. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
+    /// with.
+    pub(crate) fn register(self, held: &mut EventMutexGuard) -> Result {
+        // SAFETY: The operations are for entries of these events.
+        unsafe { self.register_as(DynEvents::<O>::OPERATIONS, held) }
     }
 }
 

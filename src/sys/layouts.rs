@@ -20,7 +20,8 @@ use super::symbols::{
     self,
     Address,
     Found,
-    MutexGuard, //
+    MutexGuard,
+    Symbols, //
 };
 use core::ffi::c_void;
 use core::mem::{
@@ -35,6 +36,23 @@ use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
+impl Found {
+    /// Looks whether the structures that no header of the kernel declares are as this module knows
+    /// them. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` after a line in the log that names the structure that is not.
+    pub(crate) fn check_layouts(self) -> Result<Symbols> {
+        if let Err(other) = check(&self) {
+            pr_err!("this kernel has another layout of {other}\n");
+            return Err(ENODEV);
+        }
+        // SAFETY: Just looked at.
+        Ok(unsafe { self.with_known_layouts() })
+    }
+}
+
 /// Is everything as it is known? May sleep.
 ///
 /// What is relied on besides cannot be seen from here: that the kernel gives back a character device
@@ -44,7 +62,7 @@ use kernel::str::CStr;
 /// # Errors
 ///
 /// What is not.
-pub(super) fn check(found: &Found) -> Result<(), &'static str> {
+fn check(found: &Found) -> Result<(), &'static str> {
     if !knows_kinds(found) {
         return Err("struct dyn_event_operations");
     }

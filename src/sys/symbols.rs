@@ -17,7 +17,6 @@ use super::bindings::{
     mutex,
     trace_array, //
 };
-use super::layouts;
 use core::ffi::c_void;
 use core::ptr::{
     self,
@@ -54,7 +53,7 @@ static FTRACE_TRACE_ARRAYS: Address = Address::new();
 static DEF_CHR_FOPS: Address = Address::new();
 static USER_EVENT_MM_DUP: Address = Address::new();
 
-/// By these the structures are known: see [`layouts`].
+/// By these the structures are known: see [`layouts`](super::layouts).
 pub(super) static STEXT: Address = Address::new();
 pub(super) static ETEXT: Address = Address::new();
 pub(super) static EPROBE_CREATE: Address = Address::new();
@@ -164,8 +163,8 @@ static SYMBOLS: [Symbol; 19] = [
 ///
 /// # Invariants
 ///
-/// Exists only after [`Symbols::resolve`] has found all that may not miss, and [`layouts::check`]
-/// nothing that is otherwise.
+/// Exists only after [`Symbols::resolve`] has found all that may not miss, and
+/// [`Found::check_layouts`] nothing that is otherwise.
 #[derive(Clone, Copy)]
 pub(crate) struct Symbols(());
 
@@ -248,19 +247,14 @@ impl Found {
         !USER_EVENT_MM_DUP.get::<c_void>().is_null()
     }
 
-    /// Looks whether the structures that no header of the kernel declares are as this module knows
-    /// them. May sleep.
+    /// The proof that the structures are as this module knows them, too.
     ///
-    /// # Errors
+    /// # Safety
     ///
-    /// `ENODEV` after a line in the log that names the structure that is not.
-    pub(crate) fn check_layouts(self) -> Result<Symbols> {
-        if let Err(other) = layouts::check(&self) {
-            pr_err!("this kernel has another layout of {other}\n");
-            return Err(ENODEV);
-        }
-        // INVARIANT: Both have succeeded.
-        Ok(Symbols(()))
+    /// They must be: see [`layouts`](super::layouts).
+    pub(super) unsafe fn with_known_layouts(self) -> Symbols {
+        // INVARIANT: All was found, as `self` shows; the rest the caller promises.
+        Symbols(())
     }
 }
 

@@ -4,10 +4,6 @@
 
 use super::super::bindings;
 use super::super::c_list;
-use super::super::dyn_event::{
-    DynEventOwner,
-    DynEvents, //
-};
 use super::super::event_mutex::{
     EventMutexGuard,
     EventMutexHeld, //
@@ -16,6 +12,7 @@ use super::super::symbols;
 use super::super::task_work::current_task;
 use super::{
     TraceEvent,
+    TraceEventOwner,
     UnregisteredEvent,
     REMOVER, //
 };
@@ -30,20 +27,27 @@ use kernel::sync::atomic::{
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-impl<O: DynEventOwner> UnregisteredEvent<O> {
+impl<O: TraceEventOwner> UnregisteredEvent<O> {
     /// The event.
     pub(crate) fn event(&self) -> &Arc<TraceEvent<O>> {
         &self.event
     }
 
-    /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
-    /// lists it, and consumers can attach. May sleep.
+    /// Makes the event known to the trace core, which lists it in `dynamic_events` by these operations. May
+    /// sleep. [`Self::register`] is what is called from outside.
     ///
     /// # Errors
     ///
-    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
-    /// with.
-    pub(crate) fn register(self, held: &mut EventMutexGuard) -> Result {
+    /// As of [`Self::register`].
+    ///
+    /// # Safety
+    ///
+    /// The operations must be for entries of events of `O`.
+    pub(in super::super) unsafe fn register_as(
+        self,
+        operations: &'static bindings::dyn_event_operations,
+        held: &mut EventMutexGuard,
+    ) -> Result {
         let event = self.event;
         // INVARIANT: The reference that the trace core gets with the pointers below, from which it leads
         // us back to the event: they are made of the one to the whole.
@@ -82,7 +86,7 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
             // that is not written to. The list was found, as there is a guard of its lock, which
             // is held.
             unsafe {
-                (*entry).ops = ptr::from_ref(DynEvents::<O>::OPERATIONS).cast_mut();
+                (*entry).ops = ptr::from_ref(operations).cast_mut();
                 c_list::add_tail(&raw mut (*entry).list, symbols::dyn_event_list());
             }
         }
@@ -112,7 +116,7 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
     }
 }
 
-impl<O: DynEventOwner> TraceEvent<O> {
+impl<O: TraceEventOwner> TraceEvent<O> {
     /// Has the trace core remove the call, which also takes away its number.
     ///
     /// # Errors
@@ -162,7 +166,7 @@ impl<O: DynEventOwner> TraceEvent<O> {
     ///
     /// # Safety
     ///
-    /// `entry` must be what `register` put into the list for a `TraceEvent<O>` that is alive.
+    /// `entry` must be what `register_as` put into the list for a `TraceEvent<O>` that is alive.
     pub(in super::super) unsafe fn of_dyn_event(entry: *mut bindings::dyn_event) -> *const Self {
         let entry = Opaque::cast_from(entry.cast_const());
         // SAFETY: Promised by the caller.
@@ -177,12 +181,12 @@ impl<O: DynEventOwner> TraceEvent<O> {
 ///
 /// The trace core is not at work on the event, nor with the lists that lead to it, but for the one of
 /// dynamic events: there it does not come back to the event's entry.
-pub(crate) struct Removal<'a, O: DynEventOwner> {
+pub(crate) struct Removal<'a, O: TraceEventOwner> {
     event: &'a Arc<TraceEvent<O>>,
     held: &'a mut EventMutexHeld,
 }
 
-impl<'a, O: DynEventOwner> Removal<'a, O> {
+impl<'a, O: TraceEventOwner> Removal<'a, O> {
     /// For the trace core's call to delete a dynamic event.
     ///
     /// # Safety
@@ -220,10 +224,10 @@ impl<'a, O: DynEventOwner> Removal<'a, O> {
         // are detached.
         unsafe { event.remove_call(held) }?;
         *event.registered.get_mut(held) = false;
-        // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant the
+        // SAFETY: `register_as` put the entry into the list; `event_mutex` is held. By the invariant the
         // trace core does not look for the next entry from here.
         unsafe { c_list::del(&raw mut (*event.dyn_event.get()).list) };
-        // SAFETY: The reference count that `register` gave away by `Arc::into_raw`, given back.
+        // SAFETY: The reference count that `register_as` gave away by `Arc::into_raw`, given back.
         drop(unsafe { Arc::from_raw(Arc::as_ptr(event)) });
         Ok((event, held))
     }
