@@ -69,7 +69,7 @@ impl UserMm {
         if !is_in_doubt {
             return false;
         }
-        // Before it is looked: a task that leaves from here on raises it again.
+        // Cleared before the check: a task that exits from here on sets it again.
         let is_last_try = tries >= MAX_DOUBLINGS;
         repairs.may_have_ended = !is_last_try;
         repairs.tries = tries.saturating_add(1);

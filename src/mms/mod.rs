@@ -212,16 +212,11 @@ impl UserMms {
             self.forget(&user_mm);
             user_mm.leave_set();
         }
-        // Work of either queue may still queue on the other. It does so for bits that it has found registered, and
-        // for mms in the table; and those that are to be looked at later are forgotten. So what starts from here on
-        // queues nothing, and what has started may queue that once more. A queue that is drained would refuse, and
-        // lose, what the other's work queues on it.
-        //
-        // Nothing that started before this runs on the first queue then;
+        // Each queue's work may queue on the other. After the table is empty, running work may still do so once,
+        // and new work does not. Draining one queue would refuse, and lose, what the other queues on it; so flush
+        // the first, the second, and the first again.
         self.queue().flush();
-        // nor on the second, nor is anything left there, as the first has only what queues nothing;
         self.userfaultfd_queue.flush();
-        // nor is anything left on the first of what the second queued.
         self.queue().flush();
     }
 }

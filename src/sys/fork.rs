@@ -126,7 +126,7 @@ impl<L: ForkListener> ForkProbe<L> {
         if child_mm.is_null() || child_mm == parent.as_raw() || !data.listener.may_inherit(parent) {
             return;
         }
-        // Before the inheritance is taken: what must not sleep must not have to drop it.
+        // Allocated first: dropping an inheritance may sleep, which is not allowed here.
         let Ok(reservation) = Reservation::<ChildWork<L>>::new_nofail() else {
             // It never runs without what it was to get, and its parent learns of it.
             // SAFETY: As above.

@@ -282,8 +282,8 @@ fn knows_field(field: &ftrace_event_field) -> bool {
 }
 
 /// Are the fields of events laid out as `ftrace_event_field`? Two of sched_switch are compared, and the
-/// size with that of the objects in the trace core's cache: of a member more it would look at what lies
-/// behind ours.
+/// size with that of the objects in the trace core's cache: if the kernel's structure had one member more, it
+/// would read beyond ours.
 fn knows_fields(_found: &Found) -> bool {
     const { assert!(offset_of!(ftrace_event_field, link) == 0) };
     const SIZE: usize = size_of::<ftrace_event_field>();

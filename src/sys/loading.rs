@@ -15,7 +15,7 @@
 //! | the call | is waited for by |
 //! |---|---|
 //! | of a file in tracefs | the VFS holds the module until the call has returned |
-//! | of a number in sysctl | the kernel's own function; the drop of `SysctlU32` waits for it |
+//! | of a sysctl file's handler | the kernel's own function; the drop of `SysctlU32` waits for it |
 //! | of a trace event, by the trace core | `event_mutex` or the lock over the printing functions, which are taken to unregister the event |
 //! | of our kind of dynamic event | the lock over the kinds, or `event_mutex`; the drop of `DynEvents` takes the one, unregistering the events the other |
 //! | of work | the drop of `OwnedQueue` |

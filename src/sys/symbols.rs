@@ -53,7 +53,7 @@ static FTRACE_TRACE_ARRAYS: Address = Address::new();
 static DEF_CHR_FOPS: Address = Address::new();
 static USER_EVENT_MM_DUP: Address = Address::new();
 
-/// By these the structures are known: see [`layouts`](super::layouts).
+/// Used by [`layouts`](super::layouts) to check the structures.
 pub(super) static STEXT: Address = Address::new();
 pub(super) static ETEXT: Address = Address::new();
 pub(super) static EPROBE_CREATE: Address = Address::new();
@@ -69,7 +69,7 @@ enum Target {
     Data(&'static Address),
     /// A function: the call in `bindings/symbols.c` is linked to it.
     Function(unsafe extern "C" fn(*mut c_void)),
-    /// What may miss.
+    /// A symbol that the kernel may lack.
     Optional(&'static Address),
 }
 

@@ -49,7 +49,7 @@ impl OwnedQueue {
         queue.enqueue(work)
     }
 
-    /// Waits for what is queued or runs now. What is queued from now on, by whatever, is not waited for. May
+    /// Waits for what is queued or runs now. Work that is queued after this call is not waited for. May
     /// sleep; work of this queue would wait for itself.
     pub(crate) fn flush(&self) {
         // SAFETY: By the invariant the queue is valid.

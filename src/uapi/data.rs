@@ -105,13 +105,13 @@ impl ControlFile for DataFile {
     }
 }
 
-/// Ends a registration of which the caller does not learn. Whether the bit could be cleared does not change the
-/// answer.
+/// Undoes a registration that the caller is not told of. Whether the bit could be cleared does not change the
+/// result.
 fn take_back(user_mm: &Arc<UserMm>, mm: &MmWithUser, bit: &UserBit) {
-    // To end it takes memory: for an exclusive set, if a child shares it by now, or for a note of
-    // the bit, if another thread may be forking. There may be none, and there will be. The call cannot fail instead,
-    // as the program would take the bit for its own. A task that is killed does not wait: if other tasks share its
-    // mm, they find a registration there that they can end, and that ends with that mm.
+    // Unregistering allocates (a set of its own, if a child shares it by now; a note of the bit, if another thread
+    // may be forking) and may fail with ENOMEM. It is retried, since the program takes the word for its own after an
+    // error. A task that is killed does not retry: if other tasks share its mm, they find a registration there that
+    // they can end, and that ends with that mm.
     while user_mm.unregister(mm, EnableAddr::of(bit)) == Err(ENOMEM) {
         if task_work::is_dying() {
             return;

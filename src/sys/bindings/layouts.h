@@ -45,7 +45,7 @@ USER_EVENTS_AT(dyn_event, ops, 2 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event, ops, struct dyn_event_operations *);
 USER_EVENTS_SIZE(dyn_event, 3 * USER_EVENTS_WORD);
 
-/* Of the two bits the load looks at the values. */
+/* The two bit fields have no offset: sys/layouts.rs checks their values at load. */
 USER_EVENTS_AT(ftrace_event_field, link, 0);
 USER_EVENTS_IS(ftrace_event_field, link, struct list_head);
 USER_EVENTS_AT(ftrace_event_field, name, 2 * USER_EVENTS_WORD);

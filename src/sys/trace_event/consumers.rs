@@ -110,8 +110,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 event.detach(event.consumers().0 & !Consumers::PERF, &mut held());
                 Ok(())
             }
-            // Opening, closing and scheduling a perf event, the last of them without the mutex: the
-            // trace core's own way will do.
+            // Opening, closing and scheduling a perf event, the last of them without the mutex:
+            // nothing to do.
             _ => Ok(()),
         };
         from_result(|| result.map(|()| 0))

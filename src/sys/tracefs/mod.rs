@@ -156,7 +156,7 @@ impl<C> Drop for TracefsFile<C> {
         // SAFETY: Held above.
         unsafe { kernel::bindings::iput(inode) };
         if state == kernel::bindings::module_state_MODULE_STATE_LIVE {
-            // Neither: nothing tells when the context is used no more, so it stays.
+            // Neither loading nor unloading: files may be open, so the context is leaked.
             core::mem::forget(self.context.clone());
         }
     }
