@@ -108,7 +108,7 @@ shell: ## a terminal in the machine, with the module loaded
 htmldocs: ## the documentation as HTML, in build/htmldocs
 	@selftests/machine/lint htmldocs
 
-lint: ## check format, lints and the house rules
+lint: ## check format, lints and the project rules
 	@selftests/machine/lint
 
 fmt: ## format the Rust sources
