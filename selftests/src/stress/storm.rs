@@ -97,6 +97,9 @@ const OPS: [&str; 8] = [
     "looks",
 ];
 
+/// How a child ends that has done what it was forked for.
+const HAS_RUN: i32 = 70;
+
 struct Worker<'a> {
     board: &'a Board,
     number: usize,
@@ -177,21 +180,20 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Forks a child that runs `run`, and waits for its end.
+    /// Forks a child that runs `run`, and waits for its end; or kills it under way.
     fn with_child(&self, run: impl FnOnce(), kill: bool) {
         match os::fork().expect("fork") {
             0 => {
                 run();
-                os::exit_now(0);
+                os::exit_now(HAS_RUN);
             }
             pid => {
-                let mut want = 0;
+                let mut want = HAS_RUN << 8;
                 if kill {
                     os::kill(pid, libc::SIGKILL).expect("kill");
                     want = libc::SIGKILL;
                 }
-                let (_, status) = os::wait(pid, 0).expect("wait");
-                assert!(status == want || status == 0, "a child's status {status}");
+                assert_eq!(os::wait(pid, 0), Ok((pid, want)), "the end of a child");
             }
         }
     }
@@ -236,7 +238,7 @@ impl<'a> Worker<'a> {
                     },
                     false,
                 ),
-                4 => self.with_child(|| thread::sleep(Duration::from_millis(1)), true),
+                4 => self.with_child(|| thread::sleep(wait::limit()), true),
                 5 => {
                     // Of the shared page, what it holds stays; of the own one, the bits go, and come
                     // with their next change or registration.
