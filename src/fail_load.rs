@@ -2,7 +2,7 @@
 
 //! Letting a step of loading fail, for the tests. Only in a module that is built for them.
 
-use kernel::prelude::*;
+use crate::sys::kernel_crate::prelude::*;
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //

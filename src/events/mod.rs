@@ -40,6 +40,7 @@ use crate::sys::event_mutex::{
     EventMutexGuard,
     EventMutexLocked, //
 };
+use crate::sys::kernel_crate::prelude::*;
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::SysctlU32;
 use crate::sys::trace_event::Removal;
@@ -52,7 +53,6 @@ use kernel::list::{
     List,
     ListArc, //
 };
-use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
     Atomic,

@@ -24,6 +24,7 @@ use super::stale_bits::{
     StaleBits, //
 };
 use crate::events::EventRef;
+use crate::sys::kernel_crate::prelude::*;
 use crate::sys::mm_users;
 use crate::sys::user_bit::{
     BitWriteError,
@@ -31,7 +32,6 @@ use crate::sys::user_bit::{
     UserBit, //
 };
 use kernel::mm::MmWithUser;
-use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// Why an enabler was not connected. It is in no list then.

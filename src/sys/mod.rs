@@ -24,6 +24,7 @@ pub(crate) mod event_files;
 pub(crate) mod event_mutex;
 pub(crate) mod exit_probe;
 pub(crate) mod fork;
+pub(crate) mod kernel_crate;
 pub(crate) mod loading;
 pub(crate) mod mm_users;
 pub(crate) mod module_ref;

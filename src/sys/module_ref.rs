@@ -2,6 +2,7 @@
 
 //! References that keep this module loaded.
 
+use super::kernel_crate;
 use kernel::bindings::{
     self,
     module, //
@@ -9,8 +10,8 @@ use kernel::bindings::{
 use kernel::prelude::*;
 
 /// This module. C: `THIS_MODULE`.
-pub(super) fn this_module() -> *mut module {
-    kernel::module::this_module::<crate::LocalModule>().as_ptr()
+pub(super) const fn this_module() -> *mut module {
+    kernel_crate::this_module::<crate::LocalModule>().as_ptr()
 }
 
 /// Keeps the module from being unloaded until dropped. C: `try_module_get()`, `module_put()`.

@@ -16,6 +16,7 @@ use crate::mms::{
 };
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
+use crate::sys::kernel_crate::prelude::*;
 use crate::sys::source::Source;
 use crate::sys::task_work;
 use crate::sys::tracefs::ControlFile;
@@ -34,7 +35,6 @@ use kernel::ioctl::{
     _IOWR, //
 };
 use kernel::mm::MmWithUser;
-use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;

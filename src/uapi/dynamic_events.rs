@@ -16,10 +16,10 @@ use crate::sys::dyn_event::{
     Words, //
 };
 use crate::sys::event_mutex::EventMutexHeld;
+use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::trace_event::Removal;
 use crate::sys::tracefs::Listing;
-use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 

@@ -5,6 +5,7 @@
 //! C: `struct file_operations` (linux/fs.h).
 
 use super::super::bindings;
+use super::super::module_ref::this_module;
 use super::super::source::{
     Source,
     UserBytes, //
@@ -48,7 +49,7 @@ unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
     const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
-        owner: kernel::module::this_module::<crate::LocalModule>().as_ptr(),
+        owner: this_module(),
         open: Some(Self::open),
         write: Some(Self::write),
         write_iter: Some(Self::write_iter),

@@ -5,6 +5,7 @@
 //! C: `struct seq_operations` (linux/seq_file.h).
 
 use super::super::bindings;
+use super::super::module_ref::this_module;
 use super::{
     opened,
     FileKind, //
@@ -60,7 +61,7 @@ unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
     const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
-        owner: kernel::module::this_module::<crate::LocalModule>().as_ptr(),
+        owner: this_module(),
         open: Some(Self::open),
         read: Some(bindings::seq_read),
         // A place is looked for when it is read from: seq_lseek() forgets where it was when it is
