@@ -18,6 +18,8 @@
     unreachable_pub,
     unsafe_op_in_unsafe_fn
 )]
+// What bindgen makes of bitfields, a newer rustc has a lint for, which an older one does not know.
+#![allow(unknown_lints, unnecessary_transmutes)]
 
 // Types that the kernel crate has already: both sets of functions share them.
 pub use kernel::bindings::{
