@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The kernels: Debian's stock one and those of our own. Sourced by ready.sh. What a cache entry of a kernel has:
+# The kernels: Debian's stock one, which is the newest it has, and those of our own. Sourced by ready.sh. What a cache entry
+# of a kernel has:
 #   stock/      the image, modules and headers, as Debian's packages have them
 #   tree/       an output directory in which modules for it can be built
 #   source/     the source, and selftests/, the kernel's own of user_events, built unmodified: in the stock kernel's entry
@@ -125,7 +126,7 @@ own_kernel() {
 		kind=$1 names=("$1") fragments=(small debug "${1/debug/kasan}") recipe=(debug_kernel "$1" "${1/debug/kasan}")
 		title="Building the debug kernel with ${fragments[2]^^} (once; 15 to 45 minutes)"
 		;;
-	*) die "there is no kernel '$1': stock, c, custom, debug or kcsan." ;;
+	*) die "there is no kernel '$1': stock, c, custom, debug, kcsan, or one that 'selftests/machine/kernels list' shows." ;;
 	esac
 	text=$(declare -f kernel_make kernel_configure kernel_finish kernel_keep_tree kernel_edit "${recipe[0]}")
 	key=$({
@@ -133,7 +134,7 @@ own_kernel() {
 		echo "${recipe[*]} $text"
 		(cd "$MACHINE" && grep -hE '^(CONFIG_|# CONFIG_.* is not set)' "${fragments[@]/%/.config}")
 	} | cache_key)
-	cache_entry "$kind" "$(cat "$USER_EVENTS_STOCK/version")-$key" make_own_kernel
+	cache_entry "$kind" "$(cat "$USER_EVENTS_SOURCE/version")-$key" make_own_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
 }
 

@@ -64,7 +64,7 @@ step() {
 		printf '  %s: done in %d s\n' "$text" $((SECONDS - start))
 	else
 		printf '  %s: FAILED after %d s; the end of %s:\n' "$text" $((SECONDS - start)) "$log"
-		tail -n 40 "$log" | sed 's/^/    | /'
+		tail -n 40 "$log" | cut -c -300 | sed 's/^/    | /'
 	fi
 	return "$status"
 }
@@ -142,20 +142,24 @@ cache_entry() {
 	done
 }
 
-# cache_prune KIND NAME: remove the entries of KIND other than NAME that are not in use. Some disks take minutes for
-# that, so it is not waited for; what is not finished, the next time finishes.
+# cache_prune KIND NAME: remove the entries of KIND other than NAME that are not in use.
 cache_prune() {
 	local path name
 	for path in "$CACHE/$1"-* "$CACHE/new-$1"-*; do
 		[[ -d $path ]] || continue
 		name=${path##*/}
 		name=${name#new-}
-		[[ $name == "$2" ]] && continue
-		(
-			flock -n -x 9 || exit 0
-			cache_delete "$path"
-		) 9>>"$CACHE/locks/$name" </dev/null &>/dev/null &
+		[[ $name == "$2" ]] || cache_drop "$path" "$name"
 	done
+}
+
+# cache_drop DIR NAME: remove what there is of the entry NAME if that is not in use. Some disks take minutes for that, so it
+# is not waited for; what is not finished, the next time finishes.
+cache_drop() {
+	(
+		flock -n -x 9 || exit 0
+		cache_delete "$1"
+	) 9>>"$CACHE/locks/$2" </dev/null &>/dev/null &
 }
 
 # cache_delete DIR: mounts are only ever made in private namespaces, so none can be below DIR here;

@@ -7,28 +7,40 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=selftests/machine/kernel.sh
 . "$MACHINE/kernel.sh"
+# shellcheck source=selftests/machine/archive.sh
+. "$MACHINE/archive.sh"
 
 SUITE=trixie
 
 # ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that in-root mounts. A child of a
-# process that did this already uses the same ones. KERNEL is stock, or what own_kernel knows.
+# process that did this already uses the same ones. KERNEL is stock, what own_kernel knows, or the name that uname -r has
+# for a kernel of Debian's archive, such as 7.2.12+deb14-amd64.
 # A key is of what is run and given to it, so that it stays when a script's other parts and its comments change.
 ready() {
 	local key
-	# Whose end is the end of all that runs inside.
-	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
 	[[ -z ${USER_EVENTS_ROOT:-} || -z ${USER_EVENTS_KERNEL+set} ]] || return 0
-	host_can_run
-	mkdir -p "$LOGS"
-	key=$({ uname -m && echo "$SUITE" && packages && declare -f debian_root; } | cache_key)
-	cache_entry root "$key" make_root
-	export USER_EVENTS_ROOT=$CACHE_ENTRY
+	ready_root
+	key=${USER_EVENTS_ROOT##*/root-}
 	newest_kernel "$key"
+	if [[ ${1:-stock} == [0-9]* && $1 != "$VERSION" ]]; then
+		archive_kernel "$1"
+		return
+	fi
 	key=$({ echo "$key" && declare -f stock_kernel; } | cache_key)
 	cache_entry kernel "$VERSION-$key" make_stock_kernel
-	# Whichever kernel is used, the source and the kernel's own selftests are those of the stock one.
-	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_STOCK=$CACHE_ENTRY
-	[[ ${1:-stock} == stock ]] || own_kernel "$1"
+	# For kernels of our own the source and the kernel's own selftests are those of the stock one.
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_SOURCE=$CACHE_ENTRY
+	[[ ${1:-stock} == @(stock|"$VERSION") ]] || own_kernel "$1"
+}
+
+# ready_root: the root alone.
+ready_root() {
+	# Whose end is the end of all that runs inside.
+	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
+	host_can_run
+	mkdir -p "$LOGS"
+	cache_entry root "$({ uname -m && echo "$SUITE" && packages && declare -f debian_root; } | cache_key)" make_root
+	export USER_EVENTS_ROOT=$CACHE_ENTRY
 }
 
 # in_root COMMAND...: see there.

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The kernels of Debian's archive, by the names that uname -r has for them. Sourced by ready.sh. The stock one of kernel.sh
+# is one of them. For each other one that is asked for, the cache has
+#   debian-RELEASE-KEY/RELEASE   what kernel.sh says of a kernel, but the source
+#   source-VERSION-KEY           source/: of that version's source what preparing a tree takes; all flavours share it
+#   compilers-SUITE-ARCH-KEY     a root with the compilers that built it, where the machine's own root does not have them
+
+# archive_list: set ARCHIVE to the list of the archive's kernels, which is asked once a day. Its lines, with tabs:
+#   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS is the suite that has these compilers
+#   package NAME VERSION FILE SHA256
+# where - stands for none.
+archive_list() {
+	local new
+	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && declare -f archive_kernels; } | cache_key)
+	[[ ! -s $ARCHIVE || -n $(find "$ARCHIVE" -mmin +1440) ]] || return 0
+	say "  asking the Debian archive for its kernels with Rust"
+	touch -a "$ARCHIVE"
+	new=$(mktemp "$LOGS/archive.XXXXXX")
+	# shellcheck disable=SC2153 # of ready.sh
+	if NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f archive_kernels)" archive_kernels "$SUITE" \
+		<"$ARCHIVE" >"$new" 2>"$LOGS/archive"; then
+		mv "$new" "$ARCHIVE"
+		archive_prune
+		return
+	fi
+	rm "$new"
+	[[ -s $ARCHIVE ]] || {
+		tail -n 20 "$LOGS/archive" >&2
+		die "the Debian archive does not say which kernels it has (see above): check the network, or name another mirror with MIRROR=..."
+	}
+	say "  the archive does not answer: staying with what it had before"
+}
+
+# archive_kernels SUITE: inside the root of SUITE, make the list of all 7.x kernels of which everything is there. On standard
+# input is the one from before: what was asked of a package then is not asked again.
+archive_kernels() {
+	local own=$1 suites=("$1-backports" forky sid experimental) uri suite other package pattern name
+	local release flavour arch version compilers rustc cc
+	declare -A asked=() rustc_of=()
+	cd /tmp || return
+	cat >before
+	while IFS=$'\t' read -r _ _ _ _ arch version _ rustc cc; do
+		asked[$version/$arch]=$rustc$'\t'$cc
+	done < <(grep '^kernel' before)
+
+	uri=$(grep -o '[^ ]*://[^ ]*' /etc/apt/sources.list | head -n 1)
+	# The day until which a suite is said to be up to date may be over.
+	for suite in "${suites[@]}"; do echo "deb [check-valid-until=no] $uri $suite main"; done >sources.list
+	printf '%s\n' 'Dir::Etc::SourceList "/tmp/sources.list";' 'Dir::Etc::SourceParts "-";' 'Acquire::Languages "none";' \
+		'APT::Architectures { "amd64"; "arm64"; };' >apt.conf
+	export APT_CONFIG=/tmp/apt.conf
+	apt-get -qq update >&2
+	apt-cache pkgnames linux- >names
+	# The suites may have the same one: it is taken from the first. Of "NAME | VERSION | URI SUITE/main ARCH Packages".
+	pattern='^linux-headers-\(7\.[0-9.]*\(+[^-]*\)\?\)-\(\(cloud-\|rt-\)\?amd64\|arm64\)$'
+	sed -n "/$pattern/p" names | xargs -r apt-cache madison | awk -v suites="${suites[*]}" '
+		BEGIN { n = split(suites, of); for (i = 1; i <= n; i++) rank[of[i] "/main"] = i }
+		{
+			sub(/:.*/, "", $1)
+			if (!($1 in best) || rank[$6] < best[$1]) { best[$1] = rank[$6]; version[$1] = $3 }
+		}
+		END { for (name in best) print name, best[name], of[best[name]], version[name] }' | sort -k2,2n -k4,4V -k1,1 >found
+	for suite in forky sid; do
+		rustc_of[$suite]=$(apt-cache madison rustc | awk -v suite="$suite/main" '$6 == suite { sub(/[^0-9.].*/, "", $3); print "rustc", $3; exit }')
+	done
+	rustc_of[$own]=$(rustc --version)
+	while read -r package _ suite version; do
+		release=${package#linux-headers-}
+		# shellcheck disable=SC2001 # a pattern
+		flavour=$(sed "s/$pattern/\3/" <<<"$package")
+		arch=${flavour##*-}
+		for name in "linux-binary-unsigned-$release" "linux-modules-$release"; do
+			grep -qxF -e "$name" names || continue 2
+		done
+		# All flavours of a version are built by the same compilers.
+		if [[ -z ${asked[$version/$arch]:-} ]]; then
+			rm -f ./*.deb
+			apt-get -qq download "$package:$arch=$version" >&2
+			# All of the archive is read, else dpkg-deb complains of a closed pipe.
+			dpkg-deb --fsys-tarfile ./*.deb | tar -xO "./usr/src/$package/.config" >config
+			asked[$version/$arch]=$(awk -F '"' '
+				/^CONFIG_RUST=y/ { has = 1 }
+				/^CONFIG_RUSTC_VERSION_TEXT=/ { rustc = $2 }
+				/^CONFIG_CC_VERSION_TEXT=/ { cc = $2 }
+				END { printf "%s\t%s\n", has && rustc ? rustc : "-", cc ? cc : "-" }' config)
+		fi
+		IFS=$'\t' read -r rustc cc <<<"${asked[$version/$arch]}"
+		compilers=-
+		for other in sid forky "$own"; do
+			[[ "$rustc " != "${rustc_of[$other]} "* ]] || compilers=$other
+		done
+		printf 'kernel\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$release" "$suite" "$flavour" "$arch" "$version" "$compilers" "$rustc" "$cc"
+		[[ $rustc == - ]] ||
+			printf '%s\n' "$package:$arch=$version" linux-{binary-unsigned,modules}-"$release:$arch=$version" \
+				"linux-source-$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")=$version" >>wanted
+	done <found
+	sort -u wanted | xargs apt-cache show | awk '
+		/^Package:/ { name = $2 }
+		/^Version:/ { version = $2 }
+		/^Filename:/ { file = $2 }
+		/^SHA256:/ { printf "package\t%s\t%s\t%s\t%s\n", name, version, file, $2 }' | sort -u
+}
+
+# archive_prune: remove from the cache what it has of kernels that left the archive.
+archive_prune() {
+	local path name left
+	for path in "$CACHE"/{,new-}{debian,source}-*; do
+		[[ -d $path ]] || continue
+		name=${path##*/}
+		left=${name#new-}
+		left=${left#*-}
+		left=${left%-*}
+		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path" "${name#new-}"
+	done
+}
+
+# archive_package NAME VERSION: where it lies in the archive, and its SHA-256.
+archive_package() {
+	awk -F '\t' -v name="$1" -v version="$2" '$1 == "package" && $2 == name && $3 == version { print $4, $5; found = 1; exit }
+		END { exit !found }' "$ARCHIVE"
+}
+
+# archive_kernel RELEASE: use that kernel instead of the stock one.
+archive_kernel() {
+	local release=$1 suite arch version compilers rustc key files
+	archive_list
+	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$1" '
+		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
+		die "the Debian archive has no kernel '$release' built with Rust: 'selftests/machine/kernels list' shows those it has."
+	[[ $compilers != - ]] || die "$release was built by $rustc, which no suite of the archive has any more."
+	export USER_EVENTS_COMPILERS=$USER_EVENTS_ROOT
+	if [[ $compilers/$arch != "$SUITE/amd64" ]]; then
+		key=$({ echo "$rustc" && declare -f compilers_root; } | cache_key)
+		cache_entry "compilers-$compilers-$arch" "$key" make_compilers
+		USER_EVENTS_COMPILERS=$CACHE_ENTRY
+	fi
+	key=$(declare -f archive_fetch archive_source | cache_key)
+	cache_entry "source-${version%%~bpo*}" "$key" make_archive_source
+	export USER_EVENTS_SOURCE=$CACHE_ENTRY
+	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" && declare -f archive_fetch archive_tree; } | cache_key)
+	cache_entry "debian-$release" "$key" make_archive_kernel
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$release
+}
+
+# The next three are given DIR, with what archive_kernel has found.
+make_compilers() {
+	say "Making a root with the compilers of Debian $compilers for $arch (once; about two minutes)"
+	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
+	chmod 755 "$1"
+	step "the compilers of Debian $compilers" "$LOGS/compilers-$compilers-$arch" compilers_root "$compilers" "$arch" "$1" ||
+		die "the root could not be made: the log above says why."
+}
+
+make_archive_source() {
+	local series
+	series=$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")
+	files=$(archive_package "linux-source-$series" "$version") || die "the archive has no source of $release, $version."
+	chmod 755 "$1"
+	# shellcheck disable=SC2086 # two words
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 \
+		step "download and unpack the source of $version" "$LOGS/source-$version" \
+		inside "$(declare -f archive_fetch archive_source)" archive_source "$series" $files ||
+		die "the source of $version could not be had: the log above says why."
+}
+
+make_archive_kernel() {
+	local name
+	files=$(for name in headers binary-unsigned modules; do archive_package "linux-$name-$release" "$version"; done) ||
+		die "the archive's $suite has not all packages of $release, $version."
+	chmod 755 "$1"
+	# Where in-root mounts the source.
+	mkdir -p "$1/$release/"{source,selftests}
+	# shellcheck disable=SC2086 # several words
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$release step "download and prepare $release" "$LOGS/kernel-$release" \
+		inside_compilers "$(declare -f archive_fetch archive_tree)" archive_tree "$release" "$arch" $files ||
+		die "the tree of $release could not be prepared: the log above says why."
+}
+
+# in_compilers COMMAND..., inside_compilers TEXT COMMAND...: in_root and inside, but in the root with the compilers of the kernel.
+in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} in_root "$@"; }
+inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} inside "$@"; }
+
+# make_options: what make must be told to build for the kernel that is used, one a line.
+make_options() {
+	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-arm64 ]] || printf '%s\n' ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-
+}
+
+# compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and building a module takes,
+# nor what nothing of that reads.
+compilers_root() {
+	local packages=rustc,rust-src,rustfmt,bindgen,gcc,libc6-dev,make,bc,bison,flex,libelf-dev,libdw-dev,libssl-dev,pahole,python3,rsync,cpio,kmod,zstd,xz-utils,ca-certificates
+	local apt=('APT::Sandbox::User "root"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Check-Valid-Until "false"' 'Acquire::Languages "none"')
+	[[ $2 != arm64 ]] || packages+=,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross
+	# shellcheck disable=SC2016 # by the hook's shell
+	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
+		mmdebstrap --mode=root --variant=minbase --format=directory --include="$packages" \
+		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
+		--dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
+		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+		--customize-hook='rm -r "$1"/usr/src/rustc-*/src "$1"/usr/src/rustc-*/compiler "$1"/usr/lib/llvm-*/include "$1"/usr/lib/llvm-*/lib/*.a' \
+		--customize-hook='cd "$1" && mkdir -p src build kernel usr/lib/modules && rm -f etc/resolv.conf && touch etc/resolv.conf' \
+		"$1" "$3" ${MIRROR:+"$MIRROR"}
+}
+
+# archive_fetch FILE SHA256: inside a root, get a file of the archive into this directory.
+archive_fetch() {
+	local uri
+	uri=$(grep -o '[^ ]*://[^ ]*' /etc/apt/sources.list | head -n 1)
+	/usr/lib/apt/apt-helper download-file "${uri%/}/$1" "${1##*/}" "SHA256:$2"
+}
+
+# archive_source SERIES FILE SHA256: inside a root, fill /kernel/source with what preparing a tree and the kernel's own
+# selftests of user_events take: a sixth of all.
+archive_source() {
+	local left_out=() pattern
+	for pattern in 'drivers/*.[cS]' 'drivers/*.rs' 'drivers/gpu/drm/*.h' 'sound/*.[ch]' 'fs/*.[ch]' 'net/*.[ch]' \
+		'arch/[b-w]*.[chS]' 'arch/*.dts*' 'Documentation/[a-z]*' 'tools/perf/*' 'tools/testing/selftests/[a-jm-tv-z]*'; do
+		left_out+=(--exclude="linux-source-$1/$pattern")
+	done
+	cd /tmp || return
+	archive_fetch "$2" "$3"
+	mkdir /kernel/source
+	dpkg-deb --fsys-tarfile ./*.deb | tar -xO "./usr/src/linux-source-$1.tar.xz" | xz -dc -T0 |
+		tar -xC /kernel/source --strip-components=1 --anchored --wildcards "${left_out[@]}"
+}
+
+# archive_tree RELEASE ARCH [FILE SHA256]...: inside the root of its compilers, fill /kernel.
+archive_tree() {
+	local release=$1 arch=$2 options=(O=/kernel/tree) headers deb built found cc
+	[[ $arch != arm64 ]] || options+=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+	shift 2
+	echo "== download"
+	cd /tmp || return
+	while (($# > 0)); do
+		archive_fetch "$1" "$2"
+		shift 2
+	done
+
+	echo "== unpack"
+	mkdir /kernel/stock /kernel/tree
+	for deb in ./*.deb; do
+		dpkg-deb -x "$deb" /kernel/stock
+		rm "$deb"
+	done
+	depmod -b /kernel/stock/usr "$release" 2>/dev/null || depmod -b /kernel/stock "$release"
+
+	echo "== prepare"
+	headers=/kernel/stock/usr/src/linux-headers-$release
+	built=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$headers/.config") found=$(rustc --version)
+	if [[ $built != "$found" ]]; then
+		echo "error: the kernel was built by $built, and this root has $found"
+		return 1
+	fi
+	cp "$headers/.config" /kernel/tree/.config
+	cd /kernel/source || return
+	make -s "${options[@]}" olddefconfig
+	# What may differ: which update of a compiler it was, and keys that only Debian's builders have.
+	options() {
+		grep -E '^(# )?CONFIG_' "$1" |
+			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION)'
+	}
+	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
+		echo "error: the configuration differs from the stock kernel's as shown above"
+		return 1
+	fi
+	make -j"$(nproc)" "${options[@]}" modules_prepare
+	find /kernel/tree/{rust,tools} \( -name '*.o' -o -name '*.a' -o -name '*.rlib' \) -delete
+	cp "$headers/Module.symvers" /kernel/tree/
+	cp "$headers/include/config/kernel.release" /kernel/tree/include/config/
+	cp "$headers/include/generated/utsrelease.h" /kernel/tree/include/generated/
+
+	echo "== the kernel's own selftests"
+	make -s "${options[@]}" headers_install INSTALL_HDR_PATH=/tmp/headers
+	make -C tools/testing/selftests/user_events OUTPUT=/kernel/selftests "${options[@]:1}" \
+		CFLAGS="-static -O2 -isystem /tmp/headers/include -I.." \
+		/kernel/selftests/{ftrace,dyn,perf,abi}_test
+	echo "$release" >/kernel/version
+}
