@@ -6,6 +6,7 @@
 #   debian-RELEASE-KEY/RELEASE   what kernel.sh says of a kernel, but the source
 #   source-VERSION-KEY           source/: of that version's source what preparing a tree takes; all flavours share it
 #   compilers-SUITE-ARCH-KEY     a root with the compilers that built it, where the machine's own root does not have them
+#   virtiofsd-KEY                virtiofsd, for clouds' kernels: they have no 9p, by which the machine's files come else
 
 # archive_list: set ARCHIVE to the list of the archive's kernels, which is asked once a day. Its lines, with tabs:
 #   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS is the suite that has these compilers
@@ -124,7 +125,7 @@ archive_package() {
 
 # archive_kernel RELEASE: use that kernel instead of the stock one.
 archive_kernel() {
-	local release=$1 suite arch version compilers rustc key files
+	local release=$1 suite arch version compilers rustc key files virtiofsd=
 	archive_list
 	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$1" '
 		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
@@ -139,12 +140,17 @@ archive_kernel() {
 	key=$(declare -f archive_fetch archive_source | cache_key)
 	cache_entry "source-${version%%~bpo*}" "$key" make_archive_source
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
+	if [[ $release == *-cloud-* ]]; then
+		key=$({ basename "$USER_EVENTS_ROOT" && declare -f archive_virtiofsd; } | cache_key)
+		cache_entry virtiofsd "$key" make_virtiofsd
+		virtiofsd=$CACHE_ENTRY/virtiofsd
+	fi
 	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" && declare -f archive_fetch archive_tree; } | cache_key)
 	cache_entry "debian-$release" "$key" make_archive_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$release
 }
 
-# The next three are given DIR, with what archive_kernel has found.
+# The next four are given DIR, with what archive_kernel has found.
 make_compilers() {
 	say "Making a root with the compilers of Debian $compilers for $arch (once; about two minutes)"
 	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
@@ -165,6 +171,12 @@ make_archive_source() {
 		die "the source of $version could not be had: the log above says why."
 }
 
+make_virtiofsd() {
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 step "download virtiofsd" "$LOGS/virtiofsd" \
+		inside "$(declare -f archive_virtiofsd)" archive_virtiofsd ||
+		die "virtiofsd could not be had: the log above says why."
+}
+
 make_archive_kernel() {
 	local name
 	files=$(for name in headers binary-unsigned modules; do archive_package "linux-$name-$release" "$version"; done) ||
@@ -176,6 +188,7 @@ make_archive_kernel() {
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$release step "download and prepare $release" "$LOGS/kernel-$release" \
 		inside_compilers "$(declare -f archive_fetch archive_tree)" archive_tree "$release" "$arch" $files ||
 		die "the tree of $release could not be prepared: the log above says why."
+	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$release/"
 }
 
 # in_compilers COMMAND..., inside_compilers TEXT COMMAND...: in_root and inside, but in the root with the compilers of the kernel.
@@ -224,6 +237,15 @@ archive_source() {
 	mkdir /kernel/source
 	dpkg-deb --fsys-tarfile ./*.deb | tar -xO "./usr/src/linux-source-$1.tar.xz" | xz -dc -T0 |
 		tar -xC /kernel/source --strip-components=1 --anchored --wildcards "${left_out[@]}"
+}
+
+# archive_virtiofsd: inside the machine's root, put it into /kernel.
+archive_virtiofsd() {
+	cd /tmp || return
+	apt-get -qq update
+	apt-get -qq download virtiofsd
+	dpkg-deb -x ./*.deb .
+	cp usr/libexec/virtiofsd /kernel/
 }
 
 # archive_tree RELEASE ARCH [FILE SHA256]...: inside the root of its compilers, fill /kernel.
