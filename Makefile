@@ -49,7 +49,7 @@ test-kcsan: ## the machine's tests on a kernel that watches for races
 test-kcsan-some: ## some of them, which go through most of the module
 	@SOME=1 KERNEL=kcsan selftests/machine/test
 
-test-kernels: ## what each kernel of Debian's archive with Rust must stand, as a table (KERNELS=, LANES=, KEEP=1)
+test-kernels: ## what each kernel of Debian's archive with Rust must stand, as a table (KERNELS=, MACHINES=, KEEP=1)
 	@selftests/machine/kernels
 
 test-long: ## a million observations of bits while processes come and go
