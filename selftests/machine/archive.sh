@@ -278,10 +278,11 @@ archive_tree() {
 	cp "$headers/.config" /kernel/tree/.config
 	cd /kernel/source || return
 	make -s "${options[@]}" olddefconfig
-	# What may differ: which update of a compiler it was, and keys that only Debian's builders have.
+	# What may differ: which update of a compiler it was, keys that only Debian's builders have, and arm64's vDSO for 32-bit
+	# programs, which takes a third compiler.
 	options() {
 		grep -E '^(# )?CONFIG_' "$1" |
-			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION)'
+			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|(THUMB2_)?COMPAT_VDSO)'
 	}
 	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
 		echo "error: the configuration differs from the stock kernel's as shown above"
