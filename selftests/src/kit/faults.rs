@@ -45,6 +45,8 @@ pub fn allow(percent: u32) {
     for kind in KINDS {
         let set = |file: &str, value: &str| set(&debug.join(kind).join(file), value);
         let percent = if kind == USERCOPY { 0 } else { percent };
+        // First: what is let fail from here on is not what was.
+        set("probability", "0");
         require(&debug.join(kind), &(0..u64::MAX));
         set("task-filter", "Y");
         set("times", "-1");
