@@ -69,8 +69,6 @@ impl Ktap {
             skipped,
         } = self;
         println!("# Totals: pass:{passed} fail:{failed} xfail:0 xpass:0 skip:{skipped} error:0");
-        // For those who run it by hand, and as the last line of what .ci/run adds up.
-        println!("{passed} passed, {failed} failed");
         match failed == 0 && passed > 0 && passed + skipped == planned {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
