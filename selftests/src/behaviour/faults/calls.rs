@@ -26,6 +26,7 @@ tests!("faults::calls":
     registering_to_stay.where_there_is(SIGN).limit(900),
     registering_one_of_many_formats.where_there_is(SIGN).limit(900),
     registering_one_of_many_to_stay.where_there_is(SIGN).limit(900),
+    registering_a_second_event.where_there_is(SIGN).limit(900),
     registering_again_at_once.where_there_is(SIGN).limit(900),
     registering_what_is_taken_back_at_random.where_there_is(SIGN).limit(900),
     unregistering.where_there_is(SIGN).limit(900),
@@ -108,6 +109,30 @@ fn registering_one_of_many_to_stay() {
     registers("st_faults_both", PERSIST | MULTI_FORMAT);
 }
 
+/// The tables of all events take memory for the second one, so that each of them may lack it: the other one then does not
+/// have the event, either.
+fn registering_a_second_event() {
+    const NAMES: [&str; 2] = ["st_faults_first", "st_faults_second"];
+    faults::allow(0);
+    let page = Mapping::kept(1);
+    walk(NAMES[1], |fault| {
+        let data = Data::open();
+        assert_eq!(data.register_text(NAMES[0], page.address(), 0), Ok(0));
+        let register = || data.register_text(NAMES[1], page.address(), 1);
+        if fault.fails(EITHER, register).is_err() {
+            assert_eq!(register(), Ok(1));
+        }
+        assert_eq!(Status::now().names(), NAMES, "after {}", fault.number);
+        assert!(exists(NAMES[1]), "after {}", fault.number);
+        for bit in 0..2 {
+            assert_eq!(data.unregister_bit(page.address(), bit), Ok(()));
+        }
+        drop(data);
+        wait::until("the events to go", || !NAMES.into_iter().any(exists));
+    })
+    .include(EITHER);
+}
+
 /// The work queue looks at one that failed, too, but only when it has seen to those before it, and the
 /// next is there by then. That one stays what it is.
 fn registering_again_at_once() {
@@ -129,6 +154,8 @@ fn registering_again_at_once() {
         let text = format!("{NAME} u32 a");
         let register = || data.register_text(&text, page.address(), 0);
         if fault.fails(EITHER, register).is_err() {
+            let status = Status::now();
+            assert!(!status.names().contains(&NAME), "after {}", fault.number);
             assert_eq!(register(), Ok(0));
         }
         wait::until("the others to go", || Status::now().active <= 1);
