@@ -107,6 +107,10 @@ impl UserMm {
         enabler: &Arc<Enabler>,
         memory: &mut ListMemory,
     ) -> Result<Connected, NotConnected> {
+        // Asked before the set is looked at: of a thread that has exited by then, each fork has its reference to the
+        // set. After the bit was written it would be too late: a thread could take one, and exit, in between, and its
+        // child not learn of the change.
+        let may_be_forking = mm_users::is_shared(mm);
         let locked_mm = LockedMm::lock(mm);
         let mut of_set = enabler.set().lock();
         // A task that forks from here on has a child that waits for the set before it runs.
@@ -130,7 +134,7 @@ impl UserMm {
         in_set.keep();
         drop(of_event);
         // Another thread may be forking, and its child's memory have been copied before the bit was written.
-        if mm_users::is_shared(mm) {
+        if may_be_forking {
             drop(enabler.set().members.change());
         }
         Ok(connected)
