@@ -32,6 +32,7 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::atomic::{
+    Acquire,
     Atomic,
     Full,
     Relaxed, //
@@ -333,9 +334,11 @@ impl EnablerSetRef {
         Self(self.0.clone())
     }
 
-    /// Is this the only reference, so that the set may be changed?
+    /// Is this the only reference, so that the set may be changed? If so, what others did to the set before they
+    /// dropped theirs is done.
     pub(super) fn is_exclusive(&self) -> bool {
-        self.0.refs.load(Relaxed) == 1
+        // Pairs with the full barrier of the drop.
+        self.0.refs.load(Acquire) == 1
     }
 }
 
