@@ -145,6 +145,10 @@ impl ListedThread<'_> {
 /// `each` must not sleep, and take no lock that is not taken with interrupts off everywhere. Process
 /// context.
 pub(crate) fn for_each_forking(mm: &MmWithUser, mut each: impl FnMut(&ListedThread<'_>)) -> bool {
+    // What the caller has written to the address space is written before it is read which tasks use it. Pairs with
+    // the barrier after which a new task runs: one that is not found here, and forks, copies what was written.
+    // SAFETY: A barrier only.
+    unsafe { kernel::bindings::smp_mb() };
     let _reader = rcu::read_lock();
     let task = current!().as_ptr();
     let Some(leader) = NonNull::new(task) else {
