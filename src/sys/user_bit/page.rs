@@ -19,7 +19,7 @@ use kernel::types::NotThreadSafe;
 /// A page of user memory, while it is held.
 ///
 /// The words are user memory, changed concurrently by user programs with the atomics of their own
-/// languages, hence Rust's own here, whose model is the same. No reference to plain data is made.
+/// languages, hence Rust's own here, whose model is the same, or the kernel's. No reference to plain data is made.
 ///
 /// # Invariants
 ///
@@ -107,14 +107,17 @@ impl WritablePage<'_> {
         unsafe { unpin_written(page) }
     }
 
-    /// Sets or clears a bit, atomically. Does nothing for one that does not lie in this page.
+    /// Sets or clears a bit, atomically, and after all that was read and written before: a task that finds it set
+    /// finds the consumer. Does nothing for one that does not lie in this page.
     pub(crate) fn store(&self, bit: &UserBit, on: bool) {
         let Some(word) = self.0.word(bit) else {
             return;
         };
         // SAFETY: By the invariants the word lies in the mapped page, which is pinned for writing, and is aligned.
         unsafe {
-            if bit.is_wide() {
+            if cfg!(CONFIG_ARM64) {
+                store_by_kernel(word, bit, on);
+            } else if bit.is_wide() {
                 let word = AtomicU64::from_ptr(word.cast());
                 let mask = 1u64 << bit.bit();
                 if on {
@@ -135,12 +138,47 @@ impl WritablePage<'_> {
     }
 }
 
+/// [`WritablePage::store`], by the kernel's own atomic operations. On arm64 these are single instructions where the
+/// processor has them (LSE). Those that the compiler makes are loops there, which a program that changes the word
+/// all the time could keep from coming to an end, with the trace core's locks held.
+///
+/// # Safety
+///
+/// `word` must be the word of `bit`, in a page that is mapped and pinned for writing.
+unsafe fn store_by_kernel(word: *mut u8, bit: &UserBit, on: bool) {
+    use kernel::bindings::{
+        atomic64_fetch_andnot_release,
+        atomic64_fetch_or_release,
+        atomic_fetch_andnot_release,
+        atomic_fetch_or_release, //
+    };
+    let (number, is_wide) = (u32::from(bit.bit()), bit.is_wide());
+    // SAFETY: Promised by the caller. The word is aligned, and an `atomic_t` or `atomic64_t` is a number and no more.
+    unsafe {
+        if is_wide {
+            let (mask, word) = (1_i64.wrapping_shl(number), word.cast());
+            if on {
+                atomic64_fetch_or_release(mask, word);
+            } else {
+                atomic64_fetch_andnot_release(mask, word);
+            }
+        } else {
+            let (mask, word) = (1_i32.wrapping_shl(number), word.cast());
+            if on {
+                atomic_fetch_or_release(mask, word);
+            } else {
+                atomic_fetch_andnot_release(mask, word);
+            }
+        }
+    }
+}
+
 /// Ends the pinning of a page that was just written to. Returns `false` if the page could not be marked as
 /// written to without waiting for a task that has locked it.
 ///
 /// A page that is dirty now is written back after now, with what was written: writeback clears the mark,
-/// with a full barrier, before it reads the page. The atomic operations of arm64 do not order what was
-/// written before a later read by themselves.
+/// with a full barrier, before it reads the page. The atomic operations of arm64 do not order what they
+/// have written before a later read by themselves.
 ///
 /// # Safety
 ///
