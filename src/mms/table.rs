@@ -138,6 +138,8 @@ impl KeyFilter {
     /// An mm is about to be in the table. Any context.
     pub(super) fn add(&self, key: usize) {
         if let Some(count) = self.count(key) {
+            // A full barrier, as the last thread of a process has when it exits: that thread finds this, or the poll
+            // that is the last finds no live thread (`Documentation/litmus/exit-filter.litmus`).
             count.fetch_add(1, Full);
         }
     }
