@@ -142,6 +142,9 @@ impl WritablePage<'_> {
 /// processor has them (LSE). Those that the compiler makes are loops there, which a program that changes the word
 /// all the time could keep from coming to an end, with the trace core's locks held.
 ///
+/// On x86 it is the other way round: the compiler's are single instructions, as it is not asked for the old value, and the
+/// kernel's are loops.
+///
 /// # Safety
 ///
 /// `word` must be the word of `bit`, in a page that is mapped and pinned for writing.
