@@ -134,14 +134,15 @@ pub fn large_object_pages() -> i64 {
     meminfo("Slab") / 4 - of_caches.sum::<i64>()
 }
 
-/// Pages in use that the kernel does not count as something else, such as those that it has asked for one by one.
+/// Pages in use that the kernel does not count as something else: those that it has asked for one by one, and those of user
+/// memory and of files that are in no mapping, or no file, any more, and were not freed.
 pub fn other_pages() -> i64 {
     let _ = fs::read("/proc/sys/vm/stat_refresh");
     let used = meminfo("MemTotal") - meminfo("MemFree");
     let counted = [
-        "Active",
-        "Inactive",
-        "Unevictable",
+        "AnonPages",
+        "Cached",
+        "Buffers",
         "Slab",
         "PageTables",
         "Percpu",

@@ -242,6 +242,8 @@ impl<'a> User<'a> {
     fn register(&mut self) -> Result<()> {
         let mut data = Data::try_open()?;
         self.use_event(&data);
+        // For which the kernel reads the bit.
+        fs::read_to_string(REGISTRATIONS).expect("read a listing");
         if self.random.below(2) == 0 {
             // The registration alone keeps it.
             drop(data);
@@ -253,6 +255,8 @@ impl<'a> User<'a> {
         let ended = data.unregister_bit(self.page.address(), 0);
         assert_eq!(ended, Ok(()), "unregister");
         assert_eq!(self.page.word(0).load(SeqCst), 0, "set after unregistering");
+        // The next use has another page.
+        self.page.advise(libc::MADV_DONTNEED)?;
         Ok(())
     }
 
