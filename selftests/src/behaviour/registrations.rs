@@ -11,6 +11,7 @@ use crate::kit::os;
 use crate::kit::random::Random;
 use crate::kit::tasks;
 use crate::kit::tracefs::Tracer;
+use crate::kit::usage::Usage;
 use crate::kit::wait::{self, SetOnDrop};
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -28,6 +29,7 @@ tests!("registrations":
     of_bits_of_both_widths,
     tells_whether_the_bit_is_set,
     a_page_that_is_not_there_tells_nothing,
+    a_page_that_was_looked_at_is_freed,
     a_bit_that_waits_for_its_page_is_under_repair,
     a_file_or_a_tracer_alone_registers_nothing,
     of_a_thread_names_the_process,
@@ -307,6 +309,19 @@ fn a_page_that_is_not_there_tells_nothing() {
         listing() == [line_of(&event, "set")]
     });
     tracer.disable(&event.name);
+}
+
+fn a_page_that_was_looked_at_is_freed() {
+    const LOOKS: i64 = 400;
+    let event = Event::new("st_regs_freed u32 a");
+    let before = Usage::least();
+    for _ in 0..LOOKS {
+        event.page.word(0).store(0, Ordering::SeqCst);
+        assert_eq!(listing(), [line_of(&event, "clear")]);
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+    }
+    let grown = Usage::least().grew(&before, LOOKS / 2);
+    assert!(grown.is_empty(), "{grown:?}");
 }
 
 /// Lets page faults on a mapping wait until the file is closed.

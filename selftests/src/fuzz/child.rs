@@ -383,6 +383,10 @@ impl<'a> Child<'a> {
         let record = [&index[..], &payload].concat();
         let at = record.as_ptr() as u64;
         let length = record.len();
+        // Half of an index, and behind it what is no part of the record: not the other half.
+        let half = [index[0], index[1], 0xff, 0xff];
+        let rest = [&index[2..], &payload[..]].concat();
+        let address = |part: &[u8]| part.as_ptr() as u64;
         let whole = match step.twist {
             PART_OF_AN_INDEX => os::write_from(file, at, usize::from(step.bit) % 3 + 1),
             ALL_UNREADABLE => os::write_from(file, EDGE, length),
@@ -392,8 +396,14 @@ impl<'a> Child<'a> {
             }
             _ => match step.bit % 4 {
                 0 => os::write_from(file, at, length),
-                1 => os::writev_from(file, &[(at, 4), (at + 4, length - 4)]),
-                2 => os::writev_from(file, &[(at, 0), (at, 2), (at + 2, length - 2)]),
+                1 => {
+                    let parts = [(address(&index), 4), (address(&payload), length - 4)];
+                    os::writev_from(file, &parts)
+                }
+                2 => {
+                    let parts = [(at, 0), (address(&half), 2), (address(&rest), length - 2)];
+                    os::writev_from(file, &parts)
+                }
                 _ => {
                     let cut = 4 + payload.len() / 2;
                     let rest = at + cut as u64;
