@@ -401,7 +401,11 @@ impl<'a> Child<'a> {
                     os::writev_from(file, &parts)
                 }
                 2 => {
-                    let parts = [(at, 0), (address(&half), 2), (address(&rest), length - 2)];
+                    let (half, rest) = ((address(&half), 2), (address(&rest), length - 2));
+                    let parts = match step.bit % 8 {
+                        2 => [(at, 0), half, rest],
+                        _ => [half, (at, 0), rest],
+                    };
                     os::writev_from(file, &parts)
                 }
                 _ => {
