@@ -4,7 +4,7 @@
 //!
 //! Most of a row is what both kernels do anyway, so what grows is compared with the part that is our own. C's
 //! figure makes nothing fail that is compared with what was kept: some of its rows change by a fifth by themselves.
-//! Only where the kernel is another one, whose own part may have grown, does a ratio pardon a count.
+//! Only where the kernel is another one, whose own part may have grown, does a ratio allow for a count.
 
 #[cfg(test)]
 mod tests;
@@ -206,7 +206,7 @@ fn shown(figure: &Figure) -> String {
     }
 }
 
-/// Judges one row by what was kept. Where C does something else, its figure pardons nothing.
+/// Judges one row by what was kept. Where C does something else, its figure allows nothing.
 fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Option<String> {
     let judged = row.map_or(ALONE_JUDGED, |row| row.judged);
     let is_unlike = row.is_some_and(|row| row.unlike.is_some());
@@ -255,7 +255,9 @@ pub fn check(now: &str, kept: Option<&str>) -> Result<(), String> {
     if let Some(kept) = kept {
         let kept = Table::read(kept)?;
         if !now.is_of_the_kernel_of(&kept) {
-            println!("The figures that were kept are of other kernels: a ratio pardons a count.");
+            println!(
+                "The figures that were kept are of other kernels: a ratio allows for a count."
+            );
         }
         verdicts.push(by_kept(&now, &kept, ROWS));
     }

@@ -4,18 +4,18 @@
 
 use crate::{
     lists::{
+        EXPECTED, //
         OF_FAULTS,
-        TROUBLE,
-        WELCOME, //
+        REPORTS,
     },
     module,
     race, //
 };
 
-/// Stands in a log for lines that were overwritten before they were read. It is trouble wherever it stands.
+/// Stands in a log for lines that were overwritten before they were read. It is a report wherever it stands.
 pub const LOST: &str = "(lines lost)";
 
-/// What is pardoned besides.
+/// What is allowed besides.
 #[derive(Clone, Copy, Default)]
 pub struct Allowed {
     /// Allocations were made to fail, and the kernel may say so.
@@ -40,7 +40,7 @@ const TOO_LONG: &str = " at perf_trace_buf_alloc+";
 
 /// The positions of the lines that say that something is wrong, of a report of a race that of its title. The lines have
 /// neither time nor task before them. What is still to come of a report of a race when they end is not judged.
-pub fn unwelcome<L: AsRef<str>>(lines: &[L], allowed: Allowed) -> Vec<usize> {
+pub fn unexpected<L: AsRef<str>>(lines: &[L], allowed: Allowed) -> Vec<usize> {
     let mut judge = Judge::new(allowed);
     for (at, line) in lines.iter().enumerate() {
         judge.add(at, line.as_ref());
@@ -52,7 +52,7 @@ struct Judge {
     allowed: Allowed,
     /// The report of a race that is being read, and where its title stands.
     race: Option<(usize, race::Report)>,
-    /// The next stack that the kernel shows belongs to a line that is pardoned.
+    /// The next stack that the kernel shows belongs to a line that is allowed.
     is_stack_explained: bool,
     found: Vec<usize>,
 }
@@ -80,7 +80,7 @@ impl Judge {
             self.is_stack_explained = true;
         } else if self.is_stack_explained && line.contains("Call Trace:") {
             self.is_stack_explained = false;
-        } else if is_refused || !is_welcome(line, self.allowed) {
+        } else if is_refused || !is_expected(line, self.allowed) {
             self.found.push(at);
         }
     }
@@ -99,13 +99,13 @@ impl Judge {
 
     fn end_race(&mut self) {
         if let Some((at, report)) = self.race.take() {
-            if report.is_trouble() {
+            if report.is_relevant() {
                 self.found.push(at);
             }
         }
     }
 
-    /// Is this line pardoned, and the stack after it as well?
+    /// Is this line allowed, and the stack after it as well?
     fn explains_stack(&self, line: &str, is_refused: bool) -> bool {
         line.contains(LIMIT)
             || (self.allowed.injected_faults && (is_refused || warns(line, UNDEFINED)))
@@ -125,15 +125,15 @@ fn warns(line: &str, place: &str) -> bool {
     warning.is_some_and(|(_, rest)| rest.contains(place))
 }
 
-fn is_welcome(line: &str, allowed: Allowed) -> bool {
-    if WELCOME.matches(line) {
+fn is_expected(line: &str, allowed: Allowed) -> bool {
+    if EXPECTED.matches(line) {
         return true;
     }
     if let Some(message) = module::message(line) {
         return module::is_usual(message, allowed.c_implementation);
     }
-    let is_trouble = TROUBLE.matches(line) || has_word(line, "BUG");
-    !is_trouble || (allowed.injected_faults && OF_FAULTS.matches(line))
+    let is_report = REPORTS.matches(line) || has_word(line, "BUG");
+    !is_report || (allowed.injected_faults && OF_FAULTS.matches(line))
 }
 
 /// Is the word in the line, with no ASCII letter, digit or `_` beside it?

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Judges a kernel's log: is it free of reports of trouble, and of messages of the module besides those of loading and
+//! Judges a kernel's log: is it free of reports, and of messages of the module besides those of loading and
 //! unloading?
 //!
-//! The selftests judge with [`unwelcome`] what each test brings about. The program `kernel-log` judges with [`check`]
-//! the log of a whole run, and with [`emulator_fault()`] the console of a machine that died. What is trouble, and what
-//! is pardoned, stands in `lists/`, with a comment for each entry.
+//! The selftests judge with [`unexpected`] what each test brings about. The program `kernel-log` judges with [`check`]
+//! the log of a whole run, and with [`emulator_fault()`] the console of a machine that died. What is a report, and what
+//! is allowed, stands in `lists/`, with a comment for each entry.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ pub use check::{
 };
 pub use emulator_fault::emulator_fault;
 pub use judge::{
-    unwelcome,
+    unexpected,
     Allowed,
     LOST, //
 };

@@ -18,8 +18,8 @@ use std::{
 const USAGE: &str = "usage: kernel-log check [--with-faults] [--of-c] [--part] FILE...
        kernel-log emulator-fault FILE
 
-check: is each of these logs of a kernel free of trouble, and of messages of
-user_events besides loading and unloading? Shows each line that is not welcome.
+check: is each of these logs of a kernel free of reports, and of messages of
+user_events besides loading and unloading? Shows each line that is not expected.
 A load that is made to fail may say so, also for want of a symbol that no kernel
 has (it ends in \"#\"), an unloading that root has wait may say for what, and a
 cgroup at its limit may have a process killed.
@@ -64,7 +64,7 @@ fn read(file: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Shows what is not welcome. `Ok(false)` if there is such a line, or no log.
+/// Shows what is not expected. `Ok(false)` if there is such a line, or no log.
 fn check_logs(words: &[&str]) -> Result<bool, String> {
     let mut allowed = Allowed::default();
     let mut extent = Extent::FromStart;
@@ -92,7 +92,7 @@ fn check_logs(words: &[&str]) -> Result<bool, String> {
         }
         let findings = check(&log, allowed, extent);
         if !findings.is_empty() {
-            println!("  unwelcome in the kernel's log ({file}):");
+            println!("  unexpected in the kernel's log ({file}):");
             all_are_clean = false;
         }
         for finding in findings {

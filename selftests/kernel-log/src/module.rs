@@ -27,7 +27,7 @@ pub(crate) fn message(line: &str) -> Option<&str> {
     line.strip_prefix(BEFORE_MESSAGE)
 }
 
-/// Is this message welcome? The kernel may have the C implementation.
+/// Is this message expected? The kernel may have the C implementation.
 pub(crate) fn is_usual(message: &str, c_implementation: bool) -> bool {
     USUAL.contains(&message)
         || USUAL_BEGIN.iter().any(|start| message.starts_with(start))

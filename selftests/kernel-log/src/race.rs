@@ -51,7 +51,7 @@ impl Report {
 
     /// Is it of the module, now that it is over? So it is if the module is on one of the two stacks, with no interrupt
     /// and no page fault in between, and the title is not known.
-    pub(crate) fn is_trouble(&self) -> bool {
+    pub(crate) fn is_relevant(&self) -> bool {
         self.has_module && !self.is_known
     }
 }

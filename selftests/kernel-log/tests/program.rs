@@ -36,13 +36,13 @@ fn a_clean_log_is_status_0_and_silence() {
 /// The test of faults looks for the lines with `|` before them.
 #[test]
 fn trouble_is_status_1_and_shown_with_its_line() {
-    let clean = file("clean-beside-trouble", CLEAN.as_bytes());
+    let clean = file("clean-beside-reports", CLEAN.as_bytes());
     let log = file(
-        "trouble",
+        "reports",
         format!("{CLEAN}[    2.000000] Oops: one\n").as_bytes(),
     );
     let (clean, log) = (clean.to_str().unwrap(), log.to_str().unwrap());
-    let shown = format!("  unwelcome in the kernel's log ({log}):\n    | 3:Oops: one\n");
+    let shown = format!("  unexpected in the kernel's log ({log}):\n    | 3:Oops: one\n");
     assert_eq!(run(&["check", log]), (Some(1), shown.clone()));
     assert_eq!(run(&["check", log, clean]), (Some(1), shown.clone()));
     assert_eq!(run(&["check", clean, log]), (Some(1), shown));
@@ -60,7 +60,7 @@ fn a_log_that_is_missing_or_empty_is_status_1() {
 }
 
 #[test]
-fn each_option_pardons_what_it_is_for() {
+fn each_option_allows_what_it_is_for() {
     let faults = format!("{CLEAN}Could not create directory for event one\n");
     let of_c = format!("{CLEAN}user_events: Fault for mm: 0x1 @ 0x2 event: one\n");
     let logs = [

@@ -59,7 +59,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// Processes with the same bits of one event, 32 in each word: this one, and children of it.
-struct Crowd {
+struct ManyProcesses {
     event: Event,
     words: Mapping,
     count: usize,
@@ -98,8 +98,8 @@ fn fork_again(run: impl Fn()) -> i32 {
     fork(&run)
 }
 
-impl Crowd {
-    fn new(name: &str, count: usize, processes: usize) -> Crowd {
+impl ManyProcesses {
+    fn new(name: &str, count: usize, processes: usize) -> ManyProcesses {
         os::allow_open_files(4 * processes as u64 + 100);
         let text = format!("{name} u32 a");
         let event = Event::new(&text);
@@ -110,14 +110,14 @@ impl Crowd {
                 assert_eq!(event.data.register_text(&text, at, bit), Ok(event.index));
             }
         }
-        let mut crowd = Crowd {
+        let mut many = ManyProcesses {
             event,
             words,
             count,
             children: Vec::new(),
         };
         for _ in 1..processes {
-            let words = &crowd.words;
+            let words = &many.words;
             let child = child::fork(|line| {
                 let sees = |value| {
                     wait::until("all words of a child", || all_are(words, count, value));
@@ -143,9 +143,9 @@ impl Crowd {
                     line.say(if young == 0 { "seen" } else { "forked" });
                 }
             });
-            crowd.children.push(child);
+            many.children.push(child);
         }
-        crowd
+        many
     }
 
     /// Does the last word, to which the kernel comes last, still say what it did?
@@ -167,21 +167,21 @@ impl Crowd {
     }
 }
 
-/// Switches the event of a crowd on, and another event on and off. Returns whether that was done before all
+/// Switches the event of many processes on, and another event on and off. Returns whether that was done before all
 /// bits of the first were written. Where a toggle takes longer than to write them, whether they were still to
 /// be written when the first one was done.
-fn switch_beside(crowd: &mut Crowd, other: &Event) -> bool {
+fn switch_beside(many: &mut ManyProcesses, other: &Event) -> bool {
     let top = Tracer::top();
-    top.enable(&crowd.event.name);
-    let is_left = crowd.last_is(0);
+    top.enable(&many.event.name);
+    let is_left = many.last_is(0);
     top.enable(&other.name);
     assert!(other.bit(), "a bit alone is written at once");
     top.disable(&other.name);
     assert!(!other.bit());
-    let was_first = crowd.last_is(0);
-    crowd.all_see("set");
-    top.disable(&crowd.event.name);
-    crowd.all_see("clear");
+    let was_first = many.last_is(0);
+    many.all_see("set");
+    top.disable(&many.event.name);
+    many.all_see("clear");
     match machine::slowness() {
         1 => was_first,
         _ => is_left,
@@ -192,14 +192,14 @@ fn switch_beside(crowd: &mut Crowd, other: &Event) -> bool {
 /// units, as many as a pin costs and one for each bit.
 const PINS_AT_ONCE: usize = 512 / (32 + 32);
 
-/// The functions among these that this task calls, in their order, when it enables the event of a crowd; by the function
+/// The functions among these that this task calls, in their order, when it enables the event of many processes; by the function
 /// tracer.
-fn called_by_enabling(crowd: &Crowd, functions: &str) -> Vec<String> {
+fn called_by_enabling(many: &ManyProcesses, functions: &str) -> Vec<String> {
     let tracer = Tracer::instance("st_deferred_tracer");
     tracer.control("set_ftrace_filter", functions);
     tracer.control("set_ftrace_pid", &std::process::id().to_string());
     tracer.control("current_tracer", "function");
-    Tracer::top().enable(&crowd.event.name);
+    Tracer::top().enable(&many.event.name);
     // To read calls some of them, too.
     tracer.control("tracing_on", "0");
     let trace = tracer.text("trace");
@@ -215,16 +215,16 @@ const PIN: &str = "pin_user_pages_remote";
 
 /// Counts how often this task pins a page.
 fn a_change_pins_few_pages_at_once() {
-    let mut crowd = Crowd::new("st_deferred_pins", 1, 120);
-    let pins = called_by_enabling(&crowd, PIN).len();
+    let mut many = ManyProcesses::new("st_deferred_pins", 1, 120);
+    let pins = called_by_enabling(&many, PIN).len();
     // None at all: a tracer that sees nothing.
     assert!(
         (1..=PINS_AT_ONCE).contains(&pins),
         "{pins} pages were pinned"
     );
-    crowd.all_see("set");
-    Tracer::top().disable(&crowd.event.name);
-    crowd.all_see("clear");
+    many.all_see("set");
+    Tracer::top().disable(&many.event.name);
+    many.all_see("clear");
 }
 
 /// How many pages a task may pin while it holds the lock of a set: of 128 units.
@@ -232,16 +232,16 @@ const PINS_IN_SET: usize = 128 / (32 + 32);
 
 /// Counts how often this task pins a page before it unlocks something.
 fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
-    let mut crowd = Crowd::new("st_deferred_set", 1, 60);
+    let mut many = ManyProcesses::new("st_deferred_set", 1, 60);
     let (mut pins, mut most) = (0, 0);
-    for function in called_by_enabling(&crowd, &format!("{PIN} mutex_unlock")) {
+    for function in called_by_enabling(&many, &format!("{PIN} mutex_unlock")) {
         pins = if function == PIN { pins + 1 } else { 0 };
         most = most.max(pins);
     }
     assert_eq!(most, PINS_IN_SET);
-    crowd.all_see("set");
-    Tracer::top().disable(&crowd.event.name);
-    crowd.all_see("clear");
+    many.all_see("set");
+    Tracer::top().disable(&many.event.name);
+    many.all_see("clear");
 }
 
 /// More processes than the work queue writes 32 bits to in one turn, which has 16 times as much to spend: it stops
@@ -249,29 +249,29 @@ fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
 const MORE_THAN_A_TURN: usize = 16 * PINS_AT_ONCE + 12;
 
 fn another_event_does_not_wait_for_many_bits() {
-    let mut crowd = Crowd::new("st_deferred_many", machine::rounds(500), MORE_THAN_A_TURN);
+    let mut many = ManyProcesses::new("st_deferred_many", machine::rounds(500), MORE_THAN_A_TURN);
     // Its page is this process's alone, so that its bit can be written at once.
     let other = Event::new("st_deferred_other u32 a");
     // A machine that was given no time may have done all in between, once.
-    let was_first = (0..5).any(|_| switch_beside(&mut crowd, &other));
+    let was_first = (0..5).any(|_| switch_beside(&mut many, &other));
     assert!(was_first, "another event waited for all bits of this one");
 }
 
 fn the_last_of_many_changes_counts() {
-    let mut crowd = Crowd::new("st_deferred_last", 120, 60);
+    let mut many = ManyProcesses::new("st_deferred_last", 120, 60);
     let top = Tracer::top();
     for round in 0..12 {
         // Most of them come while the bits of the one before are written.
         for _ in 0..round {
-            top.enable(&crowd.event.name);
-            top.disable(&crowd.event.name);
+            top.enable(&many.event.name);
+            top.disable(&many.event.name);
         }
-        crowd.all_see("clear");
-        top.enable(&crowd.event.name);
-        crowd.all_see("set");
-        top.disable(&crowd.event.name);
+        many.all_see("clear");
+        top.enable(&many.event.name);
+        many.all_see("set");
+        top.disable(&many.event.name);
     }
-    crowd.all_see("clear");
+    many.all_see("clear");
 }
 
 /// What the scheduler keeps of each second for tasks of the usual class, by processor.
@@ -349,29 +349,29 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     os::run_on(cpus[0]);
     tasks::be_first();
     // Twice as many as are written to at once.
-    let mut crowd = Crowd::new("st_deferred_young", 1, 2 * PINS_AT_ONCE);
+    let mut many = ManyProcesses::new("st_deferred_young", 1, 2 * PINS_AT_ONCE);
     let mut stopped = 0;
     for round in 0..MAX_ROUNDS {
-        touch(&crowd.words);
+        touch(&many.words);
         let (word, value, enable) = [("set", u32::MAX, "1"), ("clear", 0, "0")][round % 2];
         let rest = Rest::of(&cpus[1..]);
         Tracer::top()
-            .set(&crowd.event.name, "enable", enable)
+            .set(&many.event.name, "enable", enable)
             .unwrap();
-        for child in &mut crowd.children {
+        for child in &mut many.children {
             child.line.say(&format!("fork {word}"));
             child.line.hear("forked");
         }
-        let address = crowd.words.address();
+        let address = many.words.address();
         let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(value);
-        let written = crowd.children.iter().filter(is_written).count();
+        let written = many.children.iter().filter(is_written).count();
         drop(rest);
-        for child in &mut crowd.children {
+        for child in &mut many.children {
             child.line.say("join");
             child.line.hear("joined");
         }
-        crowd.all_see(word);
-        stopped += usize::from((1..crowd.children.len()).contains(&written));
+        many.all_see(word);
+        stopped += usize::from((1..many.children.len()).contains(&written));
         if stopped >= STOPPED && word == "clear" {
             println!("  # {stopped} of {} rounds", round + 1);
             return;
@@ -385,12 +385,12 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
     let cpus = os::cpus();
     os::run_on(cpus[0]);
     tasks::be_first();
-    let mut crowd = Crowd::new("st_deferred_shown", 1, 2 * PINS_AT_ONCE);
+    let mut many = ManyProcesses::new("st_deferred_shown", 1, 2 * PINS_AT_ONCE);
     let top = Tracer::top();
     for _ in 0..MAX_ROUNDS {
-        touch(&crowd.words);
+        touch(&many.words);
         let rest = Rest::of(&cpus[1..]);
-        top.set(&crowd.event.name, "enable", "1").unwrap();
+        top.set(&many.event.name, "enable", "1").unwrap();
         let listing = fs::read_to_string(REGISTRATIONS).unwrap();
         drop(rest);
         let lines = || {
@@ -406,11 +406,11 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
         let other =
             lines().find(|line| !line.ends_with(" set") && !line.ends_with(" clear repair"));
         assert_eq!(other, None, "neither written nor due");
-        crowd.all_see("set");
-        top.disable(&crowd.event.name);
-        crowd.all_see("clear");
+        many.all_see("set");
+        top.disable(&many.event.name);
+        many.all_see("clear");
         // More than the bits of pages that are still shared since a fork.
-        if set > 0 && due > 2 * crowd.children.len() {
+        if set > 0 && due > 2 * many.children.len() {
             return;
         }
     }
@@ -481,7 +481,7 @@ fn what_is_not_written_yet_is_shown_as_due() {
     } else {
         (250, 100)
     };
-    let mut crowd = Crowd::new("st_deferred_crowd", words, processes);
+    let mut many = ManyProcesses::new("st_deferred_crowd", words, processes);
     let is_due = |line: &str| line.starts_with("st_deferred_crowd ") && line.ends_with(" repair");
     // Those of this process, at least.
     let shows_due = || {
@@ -489,7 +489,7 @@ fn what_is_not_written_yet_is_shown_as_due() {
         let mut lines = listing.lines().take(32 * words + 100);
         lines.any(|line| is_due(&line.unwrap()))
     };
-    let name = crowd.event.name.clone();
+    let name = many.event.name.clone();
     let toggler = child::fork(|_| {
         let top = Tracer::top();
         loop {
@@ -499,10 +499,10 @@ fn what_is_not_written_yet_is_shown_as_due() {
     });
     wait::until("a bit to be shown as due", shows_due);
     toggler.kill();
-    Tracer::top().disable(&crowd.event.name);
-    crowd.all_see("clear");
+    Tracer::top().disable(&many.event.name);
+    many.all_see("clear");
     // Made when no other child is forked any more: its page is this process's alone.
     let other = Event::new("st_deferred_beside u32 a");
-    assert!((0..5).any(|_| switch_beside(&mut crowd, &other)));
+    assert!((0..5).any(|_| switch_beside(&mut many, &other)));
     assert!(!shows_due(), "all is written, and shown as due");
 }

@@ -140,7 +140,7 @@ fn of_a_file(name: &str, server: &mut Server) -> Child {
 fn a_page_of_a_file_is_written_at_the_thaw() {
     const NAME: &str = "st_frozen_file";
     let mut server = Server::start(1, PAGE);
-    let bystander = Event::new(&format!("{NAME} u32 a"));
+    let other = Event::new(&format!("{NAME} u32 a"));
     let child = of_a_file(NAME, &mut server);
     let mut frozen = Frozen::new(NAME, child);
     let pid = frozen.child.pid;
@@ -148,9 +148,9 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
     for _ in 0..3 {
         for _ in 0..3 {
             promptly("attaching", || top.enable(NAME));
-            bystander.wait_set();
+            other.wait_set();
             promptly("detaching", || top.disable(NAME));
-            bystander.wait_clear();
+            other.wait_clear();
         }
         top.enable(NAME);
         wait::until("the bit to be due", || is_due(pid));

@@ -4,14 +4,14 @@
 
 use crate::harness::Test;
 use crate::kit::abi::Data;
-use crate::kit::bystanders::Bystanders;
 use crate::kit::child::{self, Child, Line};
-use crate::kit::crowd::{self, Crowd, Memory, Op};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
 use crate::kit::latency::{Latencies, SwitchTimes};
+use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::module;
+use crate::kit::other_tasks::OtherTasks;
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::{self, Tracer};
 use crate::kit::userfault::{Guard, Userfault, SIGN};
@@ -571,7 +571,7 @@ fn a_fork_does_not_wait_for_its_parents_page() {
 
 fn others_carry_on_beside_a_fault_that_is_never_answered() {
     const EVENT: &str = "st_guard_beside";
-    let mut bystanders = Bystanders::new(EVENT);
+    let mut other_tasks = OtherTasks::new(EVENT);
     for kind in [Guard::Missing, Guard::Writes] {
         let mut guarded = Guarded::new(EVENT, kind);
         Tracer::top().enable(EVENT);
@@ -581,39 +581,39 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
             if round == 1 {
                 guarded.child.line.say("set");
             }
-            bystanders.carry_on();
-            bystanders.ops.judge(|| {});
+            other_tasks.carry_on();
+            other_tasks.ops.judge(|| {});
         }
         guarded.child.kill();
     }
-    bystanders.end();
+    other_tasks.end();
     wait_gone(EVENT);
 }
 
 fn others_carry_on_beside_thousands_of_such_faults() {
     const EVENT: &str = "st_guard_crowd";
-    let count = crowd::thousands();
-    let mut bystanders = Bystanders::new(EVENT);
+    let count = many_processes::thousands();
+    let mut other_tasks = OtherTasks::new(EVENT);
     let start = Instant::now();
-    let mut crowd = Crowd::gather(&format!("{EVENT} u32 a"), Memory::Guarded, count);
+    let mut many = ManyProcesses::gather(&format!("{EVENT} u32 a"), Memory::Guarded, count);
     tell_time(&format!("until there were {count}"), start.elapsed());
     let mut beside = || {
-        bystanders.carry_on();
+        other_tasks.carry_on();
         let attach = || Tracer::top().enable(EVENT);
-        bystanders.ops.has("ftrace attaches", attach);
-        bystanders.ops.judge(|| {});
+        other_tasks.ops.has("ftrace attaches", attach);
+        other_tasks.ops.judge(|| {});
     };
     beside();
     beside();
-    crowd.begin(Op::Use);
-    crowd.wait_done();
+    many.begin(Op::Use);
+    many.wait_done();
     beside();
-    crowd.kill();
+    many.kill();
     beside();
     Tracer::top().disable(EVENT);
-    crowd.reap();
+    many.reap();
     // The machine has thousands to care for.
-    bystanders.end_within(4000);
+    other_tasks.end_within(4000);
     wait_gone(EVENT);
     tell_time("until all were gone", start.elapsed());
 }

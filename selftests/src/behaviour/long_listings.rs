@@ -29,21 +29,21 @@ tests!("long_listings":
     readers_do_not_disturb_each_other,
 );
 
-/// Bits of one event in one page, in all processes of a crowd.
+/// Bits of one event in one page, in all processes.
 const BITS: u64 = 1000;
 
 /// This process and children of it, which share their registrations.
-struct Crowd {
+struct ManyProcesses {
     _data: Data,
     page: Mapping,
     children: Vec<i32>,
 }
 
-impl Crowd {
+impl ManyProcesses {
     const NAME: &'static str = "st_long";
 
     /// So many children, which do nothing.
-    fn of(children: usize) -> Crowd {
+    fn of(children: usize) -> ManyProcesses {
         let data = Data::open();
         let page = Mapping::kept(1);
         for i in 0..BITS {
@@ -57,7 +57,7 @@ impl Crowd {
             },
             pid => pid,
         };
-        Crowd {
+        ManyProcesses {
             _data: data,
             page,
             children: (0..children).map(fork).collect(),
@@ -65,7 +65,7 @@ impl Crowd {
     }
 }
 
-impl Drop for Crowd {
+impl Drop for ManyProcesses {
     fn drop(&mut self) {
         for pid in &self.children {
             let _ = os::kill(*pid, libc::SIGKILL);
@@ -74,9 +74,9 @@ impl Drop for Crowd {
     }
 }
 
-/// Counts the lines of each process of a crowd, and sees to it that they are in order.
+/// Counts the lines of each of many processes, and sees to it that they are in order.
 struct Counter<'a> {
-    crowd: &'a Crowd,
+    many: &'a ManyProcesses,
     /// By process.
     lines: BTreeMap<i32, u64>,
     /// A line that is not whole yet.
@@ -108,8 +108,8 @@ impl Counter<'_> {
             // A process that comes and goes.
             return;
         };
-        if words[0] == Crowd::NAME {
-            let address = self.crowd.page.address() + 4 * *lines;
+        if words[0] == ManyProcesses::NAME {
+            let address = self.many.page.address() + 4 * *lines;
             assert_eq!(words[3], format!("{address:#x}"), "{line:?}");
             *lines += 1;
         }
@@ -124,7 +124,7 @@ fn memory() -> i64 {
 
 fn many_lines_in_little_memory_while_processes_come_and_go() {
     // A million lines if there is time.
-    let crowd = Crowd::of(harness::times(machine::rounds(100), 999));
+    let many = ManyProcesses::of(harness::times(machine::rounds(100), 999));
     let others: Vec<_> = (0..2)
         .map(|_| {
             child::fork(|_| loop {
@@ -136,10 +136,10 @@ fn many_lines_in_little_memory_while_processes_come_and_go() {
             })
         })
         .collect();
-    let pids = crowd.children.iter().copied();
+    let pids = many.children.iter().copied();
     let pids = pids.chain([process::id() as i32]);
     let mut counter = Counter {
-        crowd: &crowd,
+        many: &many,
         lines: pids.map(|pid| (pid, 0)).collect(),
         rest: Vec::new(),
     };
@@ -169,14 +169,14 @@ fn many_lines_in_little_memory_while_processes_come_and_go() {
         assert_eq!(*lines, BITS, "lines of {pid}");
     }
     assert!(most < 3 << 10, "{most} kB more in use");
-    drop(crowd);
+    drop(many);
 }
 
 /// Far behind the end of any listing: all of it is gone through to find that place.
 const FAR: u64 = 1 << 40;
 
 fn a_signal_interrupts_a_read() {
-    let crowd = Crowd::of(50);
+    let many = ManyProcesses::of(50);
     let file = File::open(REGISTRATIONS).unwrap();
     os::do_nothing_at(libc::SIGALRM, 0);
     let mut byte = [0];
@@ -191,7 +191,7 @@ fn a_signal_interrupts_a_read() {
     assert_eq!(interrupted, 5);
     // Nothing of it is lost by that.
     let mut counter = Counter {
-        crowd: &crowd,
+        many: &many,
         lines: [(process::id() as i32, 0)].into(),
         rest: Vec::new(),
     };
@@ -206,7 +206,7 @@ fn a_signal_interrupts_a_read() {
 }
 
 fn a_reader_that_is_killed_ends() {
-    let _crowd = Crowd::of(100);
+    let _many = ManyProcesses::of(100);
     let start = Instant::now();
     let file = File::open(REGISTRATIONS).unwrap();
     assert_eq!(file.read_at(&mut [0], FAR).unwrap(), 0);

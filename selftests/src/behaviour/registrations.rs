@@ -98,7 +98,7 @@ fn of_nothing() {
 }
 
 /// Bits of one event in a kilobyte, and which of them are registered, by the test's own account.
-struct Crowd {
+struct ManyProcesses {
     data: Data,
     page: Mapping,
     tracer: Tracer,
@@ -106,7 +106,7 @@ struct Crowd {
     there: BTreeSet<(u64, u8)>,
 }
 
-impl Crowd {
+impl ManyProcesses {
     const NAME: &'static str = "st_regs_crowd";
     const WORDS: u64 = 256;
 
@@ -225,21 +225,21 @@ fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
 }
 
 fn thousands_come_and_go_in_any_order() {
-    let mut crowd = Crowd {
+    let mut many = ManyProcesses {
         data: Data::open(),
         page: Mapping::kept(1),
         tracer: Tracer::instance("st_regs_crowd"),
         random: Random::new(5),
         there: BTreeSet::new(),
     };
-    crowd.change(4000, 8);
-    crowd.check();
-    crowd.change(4000, 1);
-    crowd.check();
-    crowd.shrink();
-    crowd.check();
-    crowd.change(1000, 1);
-    crowd.check();
+    many.change(4000, 8);
+    many.check();
+    many.change(4000, 1);
+    many.check();
+    many.shrink();
+    many.check();
+    many.change(1000, 1);
+    many.check();
 }
 
 fn of_bits_of_both_widths() {

@@ -3,8 +3,8 @@
 //! Runs tests, each in a process of its own, and tells what came of them.
 
 mod ktap;
+pub mod log;
 mod options;
-pub mod trouble;
 
 use crate::contract::Check;
 use crate::kit::machine::Log;
@@ -368,7 +368,7 @@ fn settle_module() -> Result<(), String> {
 /// The kernel must have had nothing to say, but for load and unload. When an address space with
 /// wrong counters of its pages ends, it says "BUG: Bad rss-counter state".
 fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
-    if let Some(line) = trouble::first(&lines) {
+    if let Some(line) = log::first(&lines) {
         return Err(format!("the kernel said: {line}"));
     }
     if module::is_given() && !implementation::is_c() && needs != Needs::UnloadedModule {

@@ -4,10 +4,8 @@
 
 pub mod abi;
 pub mod bpf;
-pub mod bystanders;
 pub mod cgroup;
 pub mod child;
-pub mod crowd;
 pub mod dynamic;
 pub mod errno;
 pub mod event;
@@ -18,12 +16,14 @@ pub mod held_up;
 pub mod implementation;
 pub mod latency;
 pub mod machine;
+pub mod many_processes;
 pub mod max_events;
 pub mod memory;
 pub mod module;
 pub mod mounts;
 pub mod numbered;
 pub mod os;
+pub mod other_tasks;
 pub mod payload;
 pub mod perf;
 pub mod processors;

@@ -4,7 +4,7 @@
 //! files, hold perf and eBPF, fork and die, the module says that it is in use, or goes and leaves
 //! nothing behind.
 
-use crate::harness::trouble;
+use crate::harness::log;
 use crate::harness::{self, Test};
 use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::errno::Errno;
@@ -243,7 +243,7 @@ impl Attack {
     /// The kernel has nothing to say, nor the module, but that it comes and goes.
     fn judge_log(&mut self) {
         let lines = self.log.take();
-        assert_eq!(trouble::first(&lines), None);
+        assert_eq!(log::first(&lines), None);
         let usual = ["loaded", "unloaded", "cannot load: "];
         let said = module::said(lines).into_iter().find(|line| {
             let text = &line[module::NAME.len() + 2..];

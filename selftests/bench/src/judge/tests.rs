@@ -158,7 +158,7 @@ fn what_cs_own_count_does_makes_nothing_fail() {
 }
 
 #[test]
-fn what_cs_own_count_does_pardons_nothing() {
+fn what_cs_own_count_does_allows_nothing() {
     // 1.4 % of the whole are 24 % of our own.
     let table = with(
         r#""c": 2539358, "ours": 401296"#,
@@ -198,7 +198,7 @@ fn another_kernel_is_judged_by_what_is_above_its_floor() {
 }
 
 #[test]
-fn on_another_kernel_c_pardons_nothing_where_it_does_something_else() {
+fn on_another_kernel_c_allows_nothing_where_it_does_something_else() {
     let row = ROWS.iter().find(|row| row.key == "bpf.write");
     let row = row.expect("a row that is unlike C's");
     let table = |kernel: &str, c: u64, ours: u64| {

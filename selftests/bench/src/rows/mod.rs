@@ -27,7 +27,7 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("instead", writing::instead),
     ("many", registering::first_and_last),
     ("last", registering::close_of_the_last_user),
-    ("toggle", toggling::alone_and_in_a_crowd),
+    ("toggle", toggling::alone_and_beside_others),
     ("far", registering::the_last_of_very_many),
 ];
 

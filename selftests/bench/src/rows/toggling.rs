@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Enabling and disabling an event, alone and in a crowd.
+//! Enabling and disabling an event, alone and beside others.
 
 use super::{floor, tell};
 use crate::events::{described, Request, Switch, Words};
@@ -76,7 +76,7 @@ fn in_one_page() {
     }
 }
 
-/// To switch an event on, and what that takes while another process switches one that a crowd has.
+/// To switch an event on, and what that takes while another process switches one that all of them have.
 fn beside_a_toggle() {
     const TIMES: usize = 60;
     let switch = Switch::new("bench_own");
@@ -109,8 +109,8 @@ fn beside_a_toggle() {
     tell("enable.beside", count::mean(&beside));
 }
 
-/// One of the crowd registers, and keeps what it needs for that.
-fn join_the_crowd() -> (Words, File) {
+/// One of the others registers, and keeps what it needs for that.
+fn join_the_others() -> (Words, File) {
     let words = Words::new(REGISTRATIONS + 1);
     let file = events::data();
     for at in 0..=REGISTRATIONS {
@@ -119,20 +119,20 @@ fn join_the_crowd() -> (Words, File) {
             at => format!("bench_crowd_{at}"),
         };
         let mut request = Request::new(&described(&name), &words, at);
-        assert_eq!(request.register(&file), 0, "register in the crowd");
+        assert_eq!(request.register(&file), 0, "register beside others");
     }
     (words, file)
 }
 
 /// The three costs of the same switch.
-pub fn alone_and_in_a_crowd() {
+pub fn alone_and_beside_others() {
     floor::toggle();
     let words = Words::new(2);
     let file = events::data();
     let mut own = Request::new(&described("bench_own"), &words, 0);
     assert_eq!(own.register(&file), 0, "register");
     tell("toggle.alone", toggle("bench_own", &words, 0));
-    // The crowd is not to inherit it.
+    // The others are not to inherit it.
     assert_eq!(own.unregister(&file), 0, "unregister");
     in_one_page();
 
@@ -140,15 +140,15 @@ pub fn alone_and_in_a_crowd() {
     let pids: Vec<i32> = (0..PROCESSES)
         .map(|_| {
             let pid = sys::fork(|| {
-                let joined = std::panic::catch_unwind(join_the_crowd);
+                let joined = std::panic::catch_unwind(join_the_others);
                 sys::write(&say_ready, &[u8::from(joined.is_ok())]);
                 sys::pause();
             });
             let mut is_ready = [0];
             ready
                 .read_exact(&mut is_ready)
-                .expect("read from the crowd");
-            assert_eq!(is_ready, [1], "one of the crowd failed");
+                .expect("read from the others");
+            assert_eq!(is_ready, [1], "one of the others failed");
             pid
         })
         .collect();

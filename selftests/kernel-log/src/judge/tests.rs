@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is trouble in a log, and what is only nearly so.
+//! What is a report in a log, and what is only nearly so.
 
 use super::*;
 use crate::{
@@ -180,19 +180,19 @@ fn changed(text: &str) -> String {
 
 #[test]
 fn each_entry_of_trouble_is_found_and_its_neighbour_is_not() {
-    for entry in TROUBLE.entries() {
+    for entry in REPORTS.entries() {
         assert_trouble(&format!("one {entry} two"), NOTHING);
         assert_trouble(&format!("one {entry}"), OF_C);
         let neighbour = changed(entry);
-        if !TROUBLE.matches(&neighbour) {
+        if !REPORTS.matches(&neighbour) {
             assert_clean(&format!("one {neighbour} two"), NOTHING);
         }
     }
 }
 
 #[test]
-fn each_entry_of_welcome_pardons_a_line_and_its_neighbour_does_not() {
-    for entry in WELCOME.entries() {
+fn each_entry_of_expected_allows_a_line_and_its_neighbour_does_not() {
+    for entry in EXPECTED.entries() {
         for allowed in [NOTHING, OF_C] {
             assert_clean(&format!("one {entry} BUG two"), allowed);
             assert_trouble(&format!("one {} BUG two", changed(entry)), allowed);
@@ -201,14 +201,14 @@ fn each_entry_of_welcome_pardons_a_line_and_its_neighbour_does_not() {
 }
 
 #[test]
-fn each_entry_of_faults_is_pardoned_with_faults_only() {
+fn each_entry_of_faults_is_allowed_with_faults_only() {
     for entry in OF_FAULTS.entries() {
         let text = format!("one {entry} two");
         assert_trouble(&text, NOTHING);
         assert_trouble(&text, OF_C);
         assert_clean(&text, FAULTS);
     }
-    for entry in TROUBLE.entries() {
+    for entry in REPORTS.entries() {
         if !OF_FAULTS.matches(entry) {
             assert_trouble(entry, FAULTS);
         }
@@ -216,7 +216,7 @@ fn each_entry_of_faults_is_pardoned_with_faults_only() {
 }
 
 #[test]
-fn the_word_bug_is_trouble() {
+fn the_word_bug_is_report() {
     for text in [
         "BUG",
         "BUG:",
@@ -287,11 +287,11 @@ fn an_empty_log_is_not_clean() {
 #[test]
 fn lost_lines_are_trouble() {
     for allowed in each_allowed() {
-        assert_eq!(unwelcome(&["one", LOST, "two"], allowed), [1]);
+        assert_eq!(unexpected(&["one", LOST, "two"], allowed), [1]);
     }
     // In a report, too.
     let report = ["BUG: KCSAN: data-race in one / other", LOST, "=========="];
-    assert_eq!(unwelcome(&report, NOTHING), [1]);
+    assert_eq!(unexpected(&report, NOTHING), [1]);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_stack_is_explained_once() {
 }
 
 #[test]
-fn what_only_faults_bring_about_is_pardoned_with_faults_only() {
+fn what_only_faults_bring_about_is_allowed_with_faults_only() {
     assert_eq!(found(OF_INJECTED_FAULTS, FAULTS), [""; 0]);
     for allowed in [NOTHING, OF_C] {
         assert_eq!(found(OF_INJECTED_FAULTS, allowed).len(), 7);
@@ -328,7 +328,7 @@ fn what_only_faults_bring_about_is_pardoned_with_faults_only() {
 }
 
 #[test]
-fn what_only_the_c_implementation_says_is_pardoned_with_it_only() {
+fn what_only_the_c_implementation_says_is_allowed_with_it_only() {
     assert_eq!(found(OF_C_IMPLEMENTATION, OF_C), [""; 0]);
     for allowed in [NOTHING, FAULTS] {
         assert_eq!(found(OF_C_IMPLEMENTATION, allowed).len(), 4);
@@ -371,7 +371,7 @@ fn race(title: &str, first: &[&str], second: &[&str]) -> String {
 const OURS: &str = "two+0x1/0x2 [user_events]";
 
 #[test]
-fn a_race_of_the_module_is_trouble() {
+fn a_race_of_the_module_is_report() {
     for (first, second) in [(&[OURS][..], &[][..]), (&[], &[OURS]), (&[OURS], &[OURS])] {
         assert_eq!(found(&race(TITLE, first, second), NOTHING), [TITLE]);
     }
@@ -402,7 +402,7 @@ fn the_lines_of_a_report_are_no_trouble() {
 }
 
 #[test]
-fn a_report_of_kcsan_that_is_of_no_race_is_trouble() {
+fn a_report_of_kcsan_that_is_of_no_race_is_report() {
     assert_trouble("KCSAN: one", NOTHING);
 }
 
@@ -412,7 +412,7 @@ fn title(race: &str) -> String {
 }
 
 #[test]
-fn known_races_are_pardoned() {
+fn known_races_are_allowed() {
     for known in [
         "__hrtimer_run_queues / hrtimer_active",
         "osq_lock / osq_unlock",
@@ -532,7 +532,7 @@ fn a_report_may_end_with_the_log() {
     assert_eq!(found(part, NOTHING), [""; 0]);
 }
 
-/// A pardon for one kernel is none for races.
+/// What is allowed of one kernel is not of races.
 #[test]
 fn races_are_judged_alike_everywhere() {
     for allowed in each_allowed() {
@@ -547,7 +547,7 @@ fn no_entry_of_trouble_is_hidden_by_another() {
         let others = list.entries().filter(|other| *other != entry);
         others.into_iter().any(|other| entry.contains(other))
     };
-    for entry in TROUBLE.entries() {
-        assert!(!hides(TROUBLE, entry), "{entry}");
+    for entry in REPORTS.entries() {
+        assert!(!hides(REPORTS, entry), "{entry}");
     }
 }

@@ -5,12 +5,12 @@
 use super::{sleeps, switch, user, EVENT};
 use crate::harness::Test;
 use crate::kit::abi::REGISTRATIONS;
-use crate::kit::bystanders::Bystanders;
 use crate::kit::child::Child;
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_due, wait_gone};
 use crate::kit::machine::LongSleep;
 use crate::kit::mounts::{self, Kind, Mounted};
+use crate::kit::other_tasks::OtherTasks;
 use crate::kit::tracefs::Tracer;
 use crate::kit::{module, os, tasks, wait};
 use std::fs;
@@ -40,7 +40,7 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
 struct Setup {
     frozen: Option<mounts::Frozen>,
     user: Child,
-    bystanders: Option<Bystanders>,
+    other_tasks: Option<OtherTasks>,
     _mounted: Mounted,
     _long_sleep: LongSleep,
 }
@@ -50,7 +50,7 @@ impl Setup {
     fn new(kind: Kind) -> Setup {
         let long_sleep = LongSleep::allowed();
         let mounted = Mounted::new(kind);
-        let bystanders = Bystanders::new(EVENT);
+        let other_tasks = OtherTasks::new(EVENT);
         let mut user = user(&mounted);
         user.tell("register");
         user.tell("sync");
@@ -63,7 +63,7 @@ impl Setup {
         Setup {
             frozen,
             user,
-            bystanders: Some(bystanders),
+            other_tasks: Some(other_tasks),
             _mounted: mounted,
             _long_sleep: long_sleep,
         }
@@ -71,7 +71,7 @@ impl Setup {
 
     #[track_caller]
     fn beside(&mut self, op: &str, run: impl FnOnce()) {
-        let ops = &mut self.bystanders.as_mut().unwrap().ops;
+        let ops = &mut self.other_tasks.as_mut().unwrap().ops;
         ops.has(op, run);
         ops.judge(|| drop(self.frozen.take()));
     }
@@ -79,9 +79,9 @@ impl Setup {
     /// Everything that others do can be done, and no worker of the kernel waits for a page.
     #[track_caller]
     fn others_carry_on(&mut self) {
-        let bystanders = self.bystanders.as_mut().unwrap();
-        bystanders.carry_on();
-        bystanders.ops.judge(|| drop(self.frozen.take()));
+        let other_tasks = self.other_tasks.as_mut().unwrap();
+        other_tasks.carry_on();
+        other_tasks.ops.judge(|| drop(self.frozen.take()));
         self.beside("no worker of the module waits for memory", || {
             wait::until("the end of their waits", || {
                 tasks::waiting_workers("user_events").is_empty()
@@ -148,7 +148,7 @@ impl Setup {
     fn end(mut self) {
         self.thaw();
         self.user.kill();
-        self.bystanders.take().unwrap().end();
+        self.other_tasks.take().unwrap().end();
         wait_gone(EVENT);
     }
 }
@@ -226,7 +226,7 @@ fn beneath_a_freeze_the_module_unloads() {
     setup.kill();
     setup.is_gone();
     setup.beside("ftrace leaves", || Tracer::top().disable(EVENT));
-    setup.bystanders.take().unwrap().end();
+    setup.other_tasks.take().unwrap().end();
     wait_gone(EVENT);
     module::unload_when_idle();
     assert!(setup.frozen.is_some());

@@ -14,14 +14,14 @@ mod setup;
 use self::setup::*;
 use crate::harness::Test;
 use crate::kit::abi::REGISTRATIONS;
-use crate::kit::bystanders::Bystanders;
 use crate::kit::child;
-use crate::kit::crowd::{self, Crowd, Memory, Op};
 use crate::kit::errno::Errno;
 use crate::kit::event::wait_gone;
 use crate::kit::fuse::{Request, Server, SIGN};
 use crate::kit::machine::LongSleep;
+use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
 use crate::kit::memory::PAGE;
+use crate::kit::other_tasks::OtherTasks;
 use crate::kit::tracefs::Tracer;
 use crate::kit::userfault::Userfault;
 use crate::kit::{machine, module, os, tasks, wait};
@@ -383,44 +383,44 @@ fn the_module_unloads_when_the_server_is_gone() {
 /// Others carry on beside thousands of such processes, while these sleep, wait and are killed.
 fn thousands_hold_up_nothing(kind: Kind) {
     let _long_sleep = LongSleep::allowed();
-    let count = crowd::thousands();
+    let count = many_processes::thousands();
     let mut server = Server::start(1, count * PAGE);
-    let mut bystanders = Bystanders::new(EVENT);
+    let mut other_tasks = OtherTasks::new(EVENT);
     let start = Instant::now();
-    let mut crowd = Crowd::gather(TEXT, Memory::Served(kind.sharing), count);
+    let mut many = ManyProcesses::gather(TEXT, Memory::Served(kind.sharing), count);
     println!(
         "  # {count} processes in {} ms",
         start.elapsed().as_millis()
     );
     match kind.request {
         Request::Write => {
-            crowd.begin(Op::Use);
-            crowd.wait_done();
+            many.begin(Op::Use);
+            many.wait_done();
             server.hold(Request::Write);
-            crowd.write_back();
+            many.write_back();
             server.wait_held(1);
         }
         Request::Read => {
-            crowd.begin(Op::Forget);
-            crowd.wait_done();
+            many.begin(Op::Forget);
+            many.wait_done();
             server.drop_pages();
             server.hold(Request::Read);
         }
     }
     // Whatever hangs, the end of the server lets it go.
     let mut server = Some(server);
-    let beside = |bystanders: &mut Bystanders, server: &mut Option<Server>| {
-        bystanders.carry_on();
+    let beside = |other_tasks: &mut OtherTasks, server: &mut Option<Server>| {
+        other_tasks.carry_on();
         let attach = || Tracer::top().enable(EVENT);
-        bystanders.ops.has("ftrace attaches", attach);
-        bystanders.ops.judge(|| drop(server.take()));
+        other_tasks.ops.has("ftrace attaches", attach);
+        other_tasks.ops.judge(|| drop(server.take()));
     };
-    beside(&mut bystanders, &mut server);
-    beside(&mut bystanders, &mut server);
-    crowd.begin(Op::Use);
+    beside(&mut other_tasks, &mut server);
+    beside(&mut other_tasks, &mut server);
+    many.begin(Op::Use);
     match kind.request {
         Request::Write => {
-            for pid in crowd.pids() {
+            for pid in many.pids() {
                 wait::until("all to wait for the server", || {
                     tasks::state(pid, pid) == Some('D')
                 });
@@ -428,14 +428,14 @@ fn thousands_hold_up_nothing(kind: Kind) {
         }
         Request::Read => server.as_mut().unwrap().wait_held(count),
     }
-    beside(&mut bystanders, &mut server);
-    crowd.kill();
-    beside(&mut bystanders, &mut server);
+    beside(&mut other_tasks, &mut server);
+    many.kill();
+    beside(&mut other_tasks, &mut server);
     Tracer::top().disable(EVENT);
     drop(server.take());
-    crowd.reap();
+    many.reap();
     // The machine has thousands to care for.
-    bystanders.end_within(4000);
+    other_tasks.end_within(4000);
     wait_gone(EVENT);
     println!("  # all in {} ms", start.elapsed().as_millis());
 }

@@ -3,12 +3,12 @@
 //! A process that uses pages of a file whose server withholds its replies, and others beside it.
 
 use crate::kit::abi::Data;
-use crate::kit::bystanders::Bystanders;
 use crate::kit::child::{self, Child, Line};
 use crate::kit::event::{is_due, wait_gone};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::machine::LongSleep;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::other_tasks::OtherTasks;
 use crate::kit::tracefs::Tracer;
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{os, tasks, wait};
@@ -189,7 +189,7 @@ impl User {
 pub(super) struct Setup {
     pub(super) server: Option<Server>,
     pub(super) user: Child,
-    bystanders: Option<Bystanders>,
+    other_tasks: Option<OtherTasks>,
     kind: Kind,
     _long_sleep: LongSleep,
 }
@@ -198,12 +198,12 @@ impl Setup {
     pub(super) fn new(kind: Kind) -> Setup {
         let long_sleep = LongSleep::allowed();
         let server = Server::start(1, PAGES * PAGE);
-        let bystanders = Bystanders::new(EVENT);
+        let other_tasks = OtherTasks::new(EVENT);
         let user = child::fork(|line| User::new(kind).run(line));
         Setup {
             server: Some(server),
             user,
-            bystanders: Some(bystanders),
+            other_tasks: Some(other_tasks),
             kind,
             _long_sleep: long_sleep,
         }
@@ -281,14 +281,14 @@ impl Setup {
     /// Does something beside the process that waits.
     #[track_caller]
     pub(super) fn beside(&mut self, op: &str, run: impl FnOnce()) {
-        self.bystanders.as_mut().unwrap().ops.has(op, run);
+        self.other_tasks.as_mut().unwrap().ops.has(op, run);
         self.nothing_is_late();
     }
 
     /// Everything that others do can be done, and no worker of the kernel waits for a page.
     #[track_caller]
     pub(super) fn others_carry_on(&mut self) {
-        self.bystanders.as_mut().unwrap().carry_on();
+        self.other_tasks.as_mut().unwrap().carry_on();
         self.nothing_is_late();
         self.beside("no worker of the module waits for memory", || {
             wait::until("the end of their waits", || {
@@ -299,7 +299,7 @@ impl Setup {
 
     #[track_caller]
     fn nothing_is_late(&mut self) {
-        let ops = &self.bystanders.as_ref().unwrap().ops;
+        let ops = &self.other_tasks.as_ref().unwrap().ops;
         ops.judge(|| drop(self.server.take()));
     }
 
@@ -336,8 +336,8 @@ impl Setup {
     #[track_caller]
     pub(super) fn end(mut self) {
         self.user.kill();
-        let bystanders = self.bystanders.take().unwrap();
-        bystanders.end();
+        let other_tasks = self.other_tasks.take().unwrap();
+        other_tasks.end();
         wait_gone(EVENT);
     }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What in the kernel's log is trouble beside a test. `kernel-log` has the rules, by which the log of a whole run is judged,
+//! What in the kernel's log is a report beside a test. `kernel-log` has the rules, by which the log of a whole run is judged,
 //! too.
 
 use crate::kit::{faults, implementation, module};
 use kernel_log::Allowed;
 
-/// What is pardoned beside a test on the running kernel.
+/// What is allowed beside a test on the running kernel.
 fn allowed() -> Allowed {
     Allowed {
         injected_faults: faults::are_known(),
@@ -17,6 +17,6 @@ fn allowed() -> Allowed {
 /// The first line that says that something is wrong, of those that a test brought about. What is still to come of a
 /// report of a race, the check of the whole log sees.
 pub fn first(lines: &[String]) -> Option<&String> {
-    let found = kernel_log::unwelcome(lines, allowed());
+    let found = kernel_log::unexpected(lines, allowed());
     found.first().and_then(|&at| lines.get(at))
 }

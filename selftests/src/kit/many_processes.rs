@@ -12,7 +12,7 @@ use std::fs::File;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// How many processes a crowd has, unless the user says how many: more than a work queue of the kernel
+/// How many processes there are, unless the user says how many: more than a work queue of the kernel
 /// has workers.
 pub fn thousands() -> usize {
     harness::times(1200, 2000) / machine::slowness() as usize
@@ -38,7 +38,7 @@ pub enum Op {
 }
 
 /// The processes, forked by one that does nothing else.
-pub struct Crowd {
+pub struct ManyProcesses {
     parent: Child,
     board: Mapping,
     count: usize,
@@ -142,19 +142,19 @@ fn be_parent(line: &mut Line, board: &Mapping, text: &str, memory: Memory, count
     }
 }
 
-impl Crowd {
+impl ManyProcesses {
     /// Has so many processes register an event, with the first word of their page each. The caller
     /// must have registered nothing.
-    pub fn gather(text: &str, memory: Memory, count: usize) -> Crowd {
+    pub fn gather(text: &str, memory: Memory, count: usize) -> ManyProcesses {
         let board = Mapping::shared(1);
         let parent = child::fork(|line| be_parent(line, &board, text, memory, count));
-        let crowd = Crowd {
+        let many = ManyProcesses {
             parent,
             board,
             count,
         };
-        crowd.wait_done();
-        crowd
+        many.wait_done();
+        many
     }
 
     /// Waits until all have done what they were told to do last, or begun.
@@ -164,7 +164,7 @@ impl Crowd {
         // So many take their time: it is too long if nothing happens meanwhile.
         let mut last = now();
         while last != self.count as u32 {
-            wait::until("one more process of a crowd", || now() != last);
+            wait::until("one more process", || now() != last);
             last = now();
         }
     }

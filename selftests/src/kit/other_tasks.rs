@@ -49,7 +49,7 @@ impl Ops {
             let result = catch_unwind(AssertUnwindSafe(run));
             os::exit_now(if result.is_ok() { 0 } else { 1 });
         }
-        if !os::wait_for_end(pid, limit()).expect("wait for a bystander") {
+        if !os::wait_for_end(pid, limit()).expect("wait for another task") {
             self.late.push(op.into());
             let _ = os::kill(pid, libc::SIGKILL);
             return;
@@ -58,7 +58,7 @@ impl Ops {
             .entry(op.into())
             .or_default()
             .add(start.elapsed());
-        let (_, status) = os::wait(pid, 0).expect("wait for a bystander");
+        let (_, status) = os::wait(pid, 0).expect("wait for another task");
         if status != 0 {
             self.late.push(format!("{op} (status {status})"));
         }
@@ -96,7 +96,7 @@ impl Ops {
 }
 
 /// Processes that have registered what they use before others begin to wait.
-pub struct Bystanders {
+pub struct OtherTasks {
     /// What they share with the processes that wait.
     event: String,
     children: Vec<Child>,
@@ -140,13 +140,13 @@ fn leaving(how: &str) -> Child {
     child
 }
 
-impl Bystanders {
+impl OtherTasks {
     /// Of processes that wait for their memory and have registered `event`.
     ///
     /// The caller must have registered nothing, and have no memory mapped that is waited for: its
     /// children do the ops.
-    pub fn new(event: &str) -> Bystanders {
-        Bystanders {
+    pub fn new(event: &str) -> OtherTasks {
+        OtherTasks {
             event: event.into(),
             children: vec![serving(event), serving(event)],
             parent: serving(event),
@@ -159,7 +159,7 @@ impl Bystanders {
 
     /// Does everything. How that went, [`Ops::judge`] tells. Leaves the event disabled.
     pub fn carry_on(&mut self) {
-        let Bystanders {
+        let OtherTasks {
             event,
             children,
             parent,
@@ -261,7 +261,7 @@ impl Bystanders {
     }
 }
 
-impl Bystanders {
+impl OtherTasks {
     /// Says how long it took, and ends all processes. Nothing is waited for any more by now. Half of
     /// the ops must have been done within `most` milliseconds, and half of each kind within four times as much, or half of what an op
     /// may take.
