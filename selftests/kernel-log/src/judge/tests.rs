@@ -216,7 +216,7 @@ fn each_entry_of_faults_is_allowed_with_faults_only() {
 }
 
 #[test]
-fn the_word_bug_is_report() {
+fn the_word_bug_is_a_report() {
     for text in [
         "BUG",
         "BUG:",
@@ -371,7 +371,7 @@ fn race(title: &str, first: &[&str], second: &[&str]) -> String {
 const OURS: &str = "two+0x1/0x2 [user_events]";
 
 #[test]
-fn a_race_of_the_module_is_report() {
+fn a_race_of_the_module_is_a_report() {
     for (first, second) in [(&[OURS][..], &[][..]), (&[], &[OURS]), (&[OURS], &[OURS])] {
         assert_eq!(found(&race(TITLE, first, second), NOTHING), [TITLE]);
     }
@@ -402,7 +402,7 @@ fn the_lines_of_a_report_are_no_trouble() {
 }
 
 #[test]
-fn a_report_of_kcsan_that_is_of_no_race_is_report() {
+fn a_report_of_kcsan_that_is_of_no_race_is_a_report() {
     assert_trouble("KCSAN: one", NOTHING);
 }
 
