@@ -4,9 +4,9 @@
 
 use crate::{
     lists::{
-        EXPECTED, //
+        EXPECTED,
         OF_FAULTS,
-        REPORTS,
+        REPORTS, //
     },
     module,
     race, //

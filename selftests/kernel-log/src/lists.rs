@@ -87,7 +87,7 @@ mod tests {
 
     /// What is no report anyway need not be allowed.
     #[test]
-    fn what_comes_of_faults_is_report_elsewhere() {
+    fn what_comes_of_faults_is_a_report_elsewhere() {
         for entry in OF_FAULTS.entries() {
             assert!(REPORTS.matches(entry), "{entry}");
         }

@@ -35,7 +35,7 @@ fn a_clean_log_is_status_0_and_silence() {
 
 /// The test of faults looks for the lines with `|` before them.
 #[test]
-fn trouble_is_status_1_and_shown_with_its_line() {
+fn a_report_is_status_1_and_shown_with_its_line() {
     let clean = file("clean-beside-reports", CLEAN.as_bytes());
     let log = file(
         "reports",

@@ -252,15 +252,15 @@ fn a_page_that_may_not_be_written_waits_for_the_next_change() {
 
 fn a_protected_page_waits_for_the_next_change() {
     let event = Event::new("st_page_none u32 a");
-    let other = Mapping::new(1);
+    let neighbour = Mapping::new(1);
     event
         .data
-        .register_text("st_page_none u32 a", other.address(), 0)
+        .register_text("st_page_none u32 a", neighbour.address(), 0)
         .unwrap();
     let top = Tracer::top();
     event.page.protect(libc::PROT_NONE);
     enable_promptly(&top, &event.name);
-    let other = || other.word(0).load(Ordering::Relaxed);
+    let other = || neighbour.word(0).load(Ordering::Relaxed);
     wait::until("the other bit to be set", || other() == 1);
     top.disable(&event.name);
     wait::until("the other bit to be cleared", || other() == 0);
@@ -273,12 +273,12 @@ fn a_protected_page_waits_for_the_next_change() {
 
 fn an_unmapped_page_stalls_no_other_and_waits_for_the_next_change() {
     let mut event = Event::new("st_page_gone u32 a");
-    let other = Mapping::new(1);
+    let neighbour = Mapping::new(1);
     event
         .data
-        .register_text("st_page_gone u32 a", other.address(), 0)
+        .register_text("st_page_gone u32 a", neighbour.address(), 0)
         .unwrap();
-    let other = || other.word(0).load(Ordering::Relaxed);
+    let other = || neighbour.word(0).load(Ordering::Relaxed);
     let top = Tracer::top();
     event.page.unmap();
     for _ in 0..3 {

@@ -78,7 +78,7 @@ fn found_of(text: &str, allowed: Allowed) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_trouble(text: &str, allowed: Allowed) {
+fn assert_report(text: &str, allowed: Allowed) {
     assert_eq!(found_of(text, allowed), [text]);
 }
 
@@ -106,7 +106,7 @@ fn a_clean_log_is_clean() {
 }
 
 #[test]
-fn trouble_is_found() {
+fn reports_are_found() {
     for text in [
         "WARNING: CPU: 0 PID: 1 at kernel/trace/trace.c:1",
         "WARNING: possible circular locking dependency detected",
@@ -149,12 +149,12 @@ fn trouble_is_found() {
         "selftests: page allocation failure: order:0, mode:0xcc0(GFP_KERNEL)",
         "selftests: vmalloc error: size 4096, failed to allocate pages",
     ] {
-        assert_trouble(text, NOTHING);
+        assert_report(text, NOTHING);
     }
 }
 
 #[test]
-fn what_is_nearly_trouble_is_clean() {
+fn what_is_nearly_a_report_is_clean() {
     for text in [
         "DEBUG: nothing",
         "BUGS: nothing",
@@ -179,10 +179,10 @@ fn changed(text: &str) -> String {
 }
 
 #[test]
-fn each_entry_of_trouble_is_found_and_its_neighbour_is_not() {
+fn each_entry_of_reports_is_found_and_its_neighbour_is_not() {
     for entry in REPORTS.entries() {
-        assert_trouble(&format!("one {entry} two"), NOTHING);
-        assert_trouble(&format!("one {entry}"), OF_C);
+        assert_report(&format!("one {entry} two"), NOTHING);
+        assert_report(&format!("one {entry}"), OF_C);
         let neighbour = changed(entry);
         if !REPORTS.matches(&neighbour) {
             assert_clean(&format!("one {neighbour} two"), NOTHING);
@@ -195,7 +195,7 @@ fn each_entry_of_expected_allows_a_line_and_its_neighbour_does_not() {
     for entry in EXPECTED.entries() {
         for allowed in [NOTHING, OF_C] {
             assert_clean(&format!("one {entry} BUG two"), allowed);
-            assert_trouble(&format!("one {} BUG two", changed(entry)), allowed);
+            assert_report(&format!("one {} BUG two", changed(entry)), allowed);
         }
     }
 }
@@ -204,13 +204,13 @@ fn each_entry_of_expected_allows_a_line_and_its_neighbour_does_not() {
 fn each_entry_of_faults_is_allowed_with_faults_only() {
     for entry in OF_FAULTS.entries() {
         let text = format!("one {entry} two");
-        assert_trouble(&text, NOTHING);
-        assert_trouble(&text, OF_C);
+        assert_report(&text, NOTHING);
+        assert_report(&text, OF_C);
         assert_clean(&text, FAULTS);
     }
     for entry in REPORTS.entries() {
         if !OF_FAULTS.matches(entry) {
-            assert_trouble(entry, FAULTS);
+            assert_report(entry, FAULTS);
         }
     }
 }
@@ -227,7 +227,7 @@ fn the_word_bug_is_a_report() {
         "BUGé",
         "BUG-2",
     ] {
-        assert_trouble(text, NOTHING);
+        assert_report(text, NOTHING);
     }
 }
 
@@ -285,7 +285,7 @@ fn an_empty_log_is_not_clean() {
 }
 
 #[test]
-fn lost_lines_are_trouble() {
+fn lost_lines_are_a_report() {
     for allowed in each_allowed() {
         assert_eq!(unexpected(&["one", LOST, "two"], allowed), [1]);
     }
@@ -323,7 +323,7 @@ fn what_only_faults_bring_about_is_allowed_with_faults_only() {
         "WARNING: kernel/trace/trace_events.c:1 at event_define_fields_too+0x1/0x2",
         "WARNING: kernel/trace/trace_event_perf.c:405 at perf_trace_buf_alloc+0x6e/0x90",
     ] {
-        assert_trouble(text, FAULTS);
+        assert_report(text, FAULTS);
     }
 }
 
@@ -340,7 +340,7 @@ fn what_only_the_c_implementation_says_is_allowed_with_it_only() {
         "WARNING: kernel/trace/trace_events.c:1 at event_define_fields+0x1/0x2",
         " at perf_trace_buf_alloc+0x6e/0x90 WARNING: one",
     ] {
-        assert_trouble(text, OF_C);
+        assert_report(text, OF_C);
     }
 }
 
@@ -393,7 +393,7 @@ fn a_race_of_the_kernels_own_is_not() {
 
 /// Lines in a report are judged by it alone: they name functions and their arguments.
 #[test]
-fn the_lines_of_a_report_are_no_trouble() {
+fn the_lines_of_a_report_are_no_reports() {
     let report = race(TITLE, &["BUG", "Call Trace:"], &["refcount_t"]);
     assert_eq!(found(&report, NOTHING), [""; 0]);
     // After it they are.
@@ -403,7 +403,7 @@ fn the_lines_of_a_report_are_no_trouble() {
 
 #[test]
 fn a_report_of_kcsan_that_is_of_no_race_is_a_report() {
-    assert_trouble("KCSAN: one", NOTHING);
+    assert_report("KCSAN: one", NOTHING);
 }
 
 /// A title with this in place of what it says of the race.
@@ -542,7 +542,7 @@ fn races_are_judged_alike_everywhere() {
 }
 
 #[test]
-fn no_entry_of_trouble_is_hidden_by_another() {
+fn no_entry_of_reports_is_hidden_by_another() {
     let hides = |list: List, entry: &str| {
         let others = list.entries().filter(|other| *other != entry);
         others.into_iter().any(|other| entry.contains(other))
