@@ -74,6 +74,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         withheld::TESTS_OF_KINDS,
         locked_pages::TESTS,
         file_systems::TESTS,
+        file_systems::TESTS_OF_CLEAN_PAGES,
         file_systems::TESTS_OF_FROZEN,
         mappings::TESTS,
         processes::TESTS,

@@ -187,6 +187,11 @@ impl<'scope> Waiting<'scope> {
         self.go_until(HeldUp::at(function, self.number), times)
     }
 
+    /// The same when the function returns.
+    pub fn held_up_at_return(&self, function: &str, times: u64) -> HeldUp {
+        self.go_until(HeldUp::at_return(function, self.number), times)
+    }
+
     /// The same for a function that it calls often.
     pub fn held_up_shortly_at(&self, function: &str, times: u64) -> HeldUp {
         self.go_until(HeldUp::shortly_at(function, self.number), times)

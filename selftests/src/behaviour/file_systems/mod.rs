@@ -33,8 +33,10 @@ macro_rules! of_kinds {
     };
 }
 
+mod clean_page;
 mod frozen;
 
+pub use clean_page::TESTS as TESTS_OF_CLEAN_PAGES;
 pub use frozen::{TESTS as TESTS_OF_FROZEN, TESTS_OF_LOADING};
 
 pub const TESTS: &[Test] = of_kinds!(

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A page of a file that has become clean when its bit is written: the bit itself must make it dirty.
+
+use super::{stored, User, EVENT, REST, TEXT};
+use crate::harness::Test;
+use crate::kit::event::Event;
+use crate::kit::held_up::{self, Waiting};
+use crate::kit::mounts::{self, Kind, Mounted};
+use crate::kit::tracefs::Tracer;
+use std::thread;
+
+pub const TESTS: &[Test] = &[
+    Test::new(
+        "file_systems::a_bit_is_stored_if_its_page_was_written_back_before::Ext4",
+        || a_bit_is_stored_if_its_page_was_written_back_before(Kind::Ext4),
+    )
+    .limit(400)
+    .unless(|| mounts::obstacle(Kind::Ext4).or_else(held_up::lacks_probes)),
+    Test::new(
+        "file_systems::a_bit_is_stored_if_its_page_was_written_back_before::NineP",
+        || a_bit_is_stored_if_its_page_was_written_back_before(Kind::NineP),
+    )
+    .limit(400)
+    .unless(|| mounts::obstacle(Kind::NineP).or_else(held_up::lacks_probes)),
+];
+
+/// The module has asked for the page, to write to it, and by that it is dirty. It is written back while the task is held up
+/// there, and the task writes the bit then.
+fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
+    let mounted = Mounted::new(kind);
+    let user = User::new(&mounted);
+    let _event = Event::new(TEXT);
+    let top = Tracer::top();
+    top.enable(EVENT);
+    user.obey("fill");
+    held_up::in_some_round(|| {
+        let was_in_time = thread::scope(|scope| {
+            let registering = Waiting::new(scope, || user.obey("register"));
+            let held_up = registering.held_up_at_return("pin_user_pages_remote", 1);
+            user.obey("sync");
+            held_up.is_not_over()
+        });
+        user.obey("forget");
+        assert_eq!(stored(&mounted), REST | 1, "in the file");
+        user.obey("unregister");
+        was_in_time
+    });
+    top.disable(EVENT);
+}
