@@ -3,6 +3,7 @@
 //! The end of memory that other contexts hold beyond the end of its process: no task tells of it.
 
 use crate::harness::{tests, Test};
+use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{self, Child};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fuse::{self, Request, Server};
@@ -11,7 +12,7 @@ use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{module, tasks, tracefs, wait};
-use std::fs::File;
+use std::fs::{self, File};
 use std::thread;
 use std::time::Duration;
 
@@ -74,6 +75,9 @@ fn is_found_though_a_reader_of_the_memory_goes_last() {
     let reader = Reader::new();
     thread::sleep(LOOKED_FOR);
     assert!(tracefs::event_exists(EVENT), "its memory is still in use");
+    // It is of no process any more.
+    let listed = fs::read_to_string(REGISTRATIONS).expect("read the listing");
+    assert_eq!(listed.lines().find(|line| line.starts_with(EVENT)), None);
     reader.child.kill();
     wait_gone(EVENT);
 }

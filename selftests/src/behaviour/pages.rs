@@ -4,8 +4,10 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
+use crate::kit::child;
 use crate::kit::dynamic::Probe;
 use crate::kit::event::{is_due, Event};
+use crate::kit::held_up::{self, HeldUp};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::swap::{self, PageOnDisk, Swap};
@@ -28,6 +30,7 @@ tests!("pages":
     many_dropped_pages_all_get_their_bits,
     a_dropped_page_gets_the_latest_state,
     a_process_busy_with_its_mappings_gets_its_bit,
+    a_process_that_changes_its_mappings_is_not_waited_for.unless(held_up::lacks_probes),
     a_page_that_may_not_be_written_waits_for_the_next_change,
     a_protected_page_waits_for_the_next_change,
     an_unmapped_page_stalls_no_other_and_waits_for_the_next_change,
@@ -209,6 +212,49 @@ fn a_process_busy_with_its_mappings_gets_its_bit() {
             event.wait_clear();
         }
     });
+}
+
+/// It is held up with the lock of its address space.
+fn a_process_that_changes_its_mappings_is_not_waited_for() {
+    let mut user = child::fork(|line| {
+        let event = Event::new("st_page_locked u32 a");
+        let other = Mapping::new(1);
+        line.say("registered");
+        loop {
+            let protection = match line.listen().as_str() {
+                "set" => READ,
+                "clear" => READ_WRITE,
+                _ => return,
+            };
+            other.protect(protection);
+            if protection == READ {
+                event.wait_set();
+            } else {
+                event.wait_clear();
+            }
+            line.say("seen");
+        }
+    });
+    user.line.hear("registered");
+    let top = Tracer::top();
+    held_up::in_some_round(|| {
+        let were_held_up = ["set", "clear"].map(|what| {
+            let held_up = HeldUp::at("mprotect_fixup", user.pid);
+            user.line.say(what);
+            wait::until("the lock to be held", || held_up.times() > 0);
+            if what == "set" {
+                top.enable("st_page_locked");
+            } else {
+                top.disable("st_page_locked");
+            }
+            let is_held_up = held_up.is_not_over();
+            user.line.hear("seen");
+            is_held_up
+        });
+        were_held_up == [true; 2]
+    });
+    user.line.say("end");
+    user.join();
 }
 
 fn a_dropped_page_gets_the_latest_state() {
