@@ -3,7 +3,7 @@
  * A service that serves requests, and writes a record of each for its consumers.
  *
  * It registers the event "requests" once, at start. From then on a request
- * costs one look at a bit in the program's own memory; only while a tracer
+ * costs one look at a bit in the program's own memory; only while a consumer
  * (ftrace, perf, eBPF) is attached to the event does it write a record. Where
  * the kernel has no user events, or does not let the service use them, it says
  * so once and serves all the same.
@@ -31,7 +31,7 @@
 
 #define TRACEFS "/sys/kernel/tracing"
 
-/* After so many tests of the bit the service says once that no tracer is attached. */
+/* After so many tests of the bit the service says once that no consumer is attached. */
 #define CHECKS_PER_MESSAGE 100
 
 #define MAX_THREADS 64
@@ -46,7 +46,7 @@ static atomic_bool ending;
 
 static atomic_ulong served, written, lost;
 
-/* Has a thread said that no tracer is attached? */
+/* Has a thread said that no consumer is attached? */
 static atomic_flag said_idle = ATOMIC_FLAG_INIT;
 
 extern char **environ;
@@ -57,11 +57,11 @@ static void usage(FILE *out)
 	      "       requests --hold [--seconds S] [--data FILE] [COMMAND ARGUMENT...]\n"
 	      "\n"
 	      "Serves made-up requests, about a hundred a second in each thread, and writes one\n"
-	      "record of the event user_events:requests for each while a tracer is attached to it.\n"
+	      "record of the event user_events:requests for each while a consumer is attached to it.\n"
 	      "\n"
 	      "  --records N    end after N records\n"
 	      "  --until-left   with --records: write no more than N records, and end when the\n"
-	      "                 tracer has left\n"
+	      "                 consumer has left\n"
 	      "  --seconds S    end after S seconds in any case\n"
 	      "  --threads T    serve in so many threads (1)\n"
 	      "  --hold         only keep the event alive: while COMMAND runs, or until a\n"
@@ -117,7 +117,7 @@ static void explain(int error)
 	}
 }
 
-/* Says when tracers attach and leave: whichever thread notices first. */
+/* Says when consumers attach and leave: whichever thread notices first. */
 static void say_traced(bool traced)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -125,7 +125,7 @@ static void say_traced(bool traced)
 
 	pthread_mutex_lock(&lock);
 	if (said != traced)
-		puts(traced ? "requests: a tracer attached" : "requests: the tracer left");
+		puts(traced ? "requests: a consumer attached" : "requests: the consumer left");
 	said = traced;
 	pthread_mutex_unlock(&lock);
 }
@@ -189,7 +189,7 @@ static void *serve_requests(void *unused)
 		}
 		if (!traced && ++checks == CHECKS_PER_MESSAGE &&
 		    !atomic_flag_test_and_set(&said_idle))
-			printf("requests: no tracer, %lu checks cost no system call\n",
+			printf("requests: no consumer, %lu checks cost no system call\n",
 			       checks);
 		if (records && atomic_load(&written) == records &&
 		    (!until_left || (was_traced && !traced)))
