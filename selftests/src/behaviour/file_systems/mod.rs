@@ -10,7 +10,7 @@ use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_due, wait_gone};
-use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::mounts::{self, forget_pages, Kind, Mounted, LENGTH};
 use crate::kit::tracefs::Tracer;
 use crate::kit::wait::SetOnDrop;
@@ -114,6 +114,7 @@ impl User {
             "write" => self.pages.word(AT + 64).store(1, Relaxed),
             "sync" => self.file.sync_all().expect("fsync"),
             "unmap" => self.pages.advise(libc::MADV_DONTNEED).unwrap(),
+            "forbid" => self.pages.protect(READ),
             "forget" => self.forget(),
             // It has no place in the file system any more.
             "punch" => os::punch_hole(&self.file, AT as i64, PAGE as i64).expect("punch a hole"),
@@ -255,6 +256,12 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
             settle(&mut user);
         }
     }
+    // What cannot be written any more is given up: nothing is due then.
+    user.tell("forbid");
+    top.enable(EVENT);
+    settle(&mut user);
+    user.tell("is clear");
+    top.disable(EVENT);
     user.kill();
 }
 
