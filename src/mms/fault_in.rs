@@ -65,7 +65,7 @@ impl<'a> WriteTries<'a> {
             }
             BitWriteError::NoMemory => return Err(ENOMEM),
             BitWriteError::Busy | BitWriteError::NotYet => {
-                if task_work::is_dying() {
+                if task_work::fatal_signal_pending() {
                     return Err(EINTR);
                 }
                 self.waits_left = self.waits_left.saturating_sub(1);

@@ -92,7 +92,7 @@ impl UserMm {
             let mut tries = 0..MAX_TRIES;
             while clear_bit(mm, bit) == Err(ENOMEM)
                 && tries.next().is_some()
-                && !task_work::is_dying()
+                && !task_work::fatal_signal_pending()
             {
                 fsleep(ALLOC_RETRY);
             }
@@ -113,7 +113,7 @@ impl ForkListener for UserMms {
 
     fn inherit(self: &Arc<Self>, child: &MmWithUser, mut inheritance: Inheritance) {
         // The child has not run yet, and it must not run without its enablers.
-        while !task_work::is_dying() {
+        while !task_work::fatal_signal_pending() {
             if let Ok(user_mm) = self.add(child, inheritance.set.clone_for_child()) {
                 inheritance.set.settle();
                 if let Some(bits) = inheritance.stale_bits.take() {

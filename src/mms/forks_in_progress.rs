@@ -119,7 +119,7 @@ impl StaleBits {
                 return are_all;
             }
             match self.reserve_forks(&mut reserved, missing) {
-                Err(error) if error == EMFILE || task_work::is_dying() => return false,
+                Err(error) if error == EMFILE || task_work::fatal_signal_pending() => return false,
                 Err(_) => fsleep(ALLOC_RETRY),
                 Ok(()) => {}
             }

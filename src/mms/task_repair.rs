@@ -106,7 +106,7 @@ impl TaskWork for TaskRepair {
         self.forget(task_work::current_task());
         let user_mm = &self.0;
         let own = mm.filter(|mm| key(mm) == user_mm.key());
-        match own.filter(|_| !task_work::is_dying()) {
+        match own.filter(|_| !task_work::fatal_signal_pending()) {
             Some(mm) => user_mm.repair_current(mm),
             None => user_mm.requeue(),
         }

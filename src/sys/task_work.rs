@@ -143,7 +143,7 @@ pub(crate) fn may_sleep() -> bool {
 }
 
 /// Is the current task about to die of a signal?
-pub(crate) fn is_dying() -> bool {
+pub(crate) fn fatal_signal_pending() -> bool {
     let task = kernel::current!().as_ptr();
     // SAFETY: The current task is alive.
     unsafe { bindings::user_events_fatal_signal_pending(task) }

@@ -113,7 +113,7 @@ fn take_back(user_mm: &Arc<UserMm>, mm: &MmWithUser, bit: &UserBit) {
     // error. A task that is killed does not retry: if other tasks share its mm, they find a registration there that
     // they can end, and that ends with that mm.
     while user_mm.unregister(mm, EnableAddr::of(bit)) == Err(ENOMEM) {
-        if task_work::is_dying() {
+        if task_work::fatal_signal_pending() {
             return;
         }
         fsleep(ALLOC_RETRY);
