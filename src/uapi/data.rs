@@ -21,7 +21,7 @@ use crate::sys::source::Source;
 use crate::sys::task_work;
 use crate::sys::tracefs::ControlFile;
 use crate::sys::user_bit::{
-    untagged,
+    untagged_addr,
     UserBit, //
 };
 use crate::write::{
@@ -162,7 +162,7 @@ impl DataFile {
         let unreg = UserUnreg::read(argument)?;
         let addr = usize::try_from(unreg.address).map_err(|_| ENOENT)?;
         let addr = EnableAddr {
-            addr: untagged(addr),
+            addr: untagged_addr(addr),
             bit: unreg.bit,
         };
         let task = current!();

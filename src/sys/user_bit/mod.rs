@@ -47,7 +47,7 @@ const IS_WIDE: u64 = 1 << 6;
 
 /// An address without the tag that the current task may give it (arm64's top byte, x86's LAM). C:
 /// `untagged_addr()`.
-pub(crate) fn untagged(address: usize) -> usize {
+pub(crate) fn untagged_addr(address: usize) -> usize {
     // SAFETY: Computes with numbers only.
     unsafe { bindings::user_events_untagged_addr(address) }
 }
@@ -74,7 +74,7 @@ impl UserBit {
             return Err(EFAULT);
         }
         // Upper bits that are not clear come in below.
-        let place = (untagged(address) as u64).rotate_left(ADDRESS_SHIFT);
+        let place = (untagged_addr(address) as u64).rotate_left(ADDRESS_SHIFT);
         if place & (IS_WIDE | BIT) != 0 {
             return Err(EFAULT);
         }
