@@ -63,16 +63,16 @@ impl Found {
 ///
 /// What is not.
 fn check(found: &Found) -> Result<(), &'static str> {
-    if !knows_kinds(found) {
+    if !has_known_dyn_event_operations(found) {
         return Err("struct dyn_event_operations");
     }
-    if !knows_dyn_events(found) {
+    if !has_known_dyn_events(found) {
         return Err("struct dyn_event");
     }
-    if !knows_top_trace_array(found) {
+    if !has_known_trace_arrays(found) {
         return Err("struct trace_array, or ftrace_trace_arrays");
     }
-    if !knows_fields(found) {
+    if !has_known_fields(found) {
         return Err("struct ftrace_event_field");
     }
     Ok(())
@@ -144,7 +144,7 @@ fn with_kinds<T>(_found: &Found, look: impl FnOnce(Entries) -> T) -> T {
 }
 
 /// Are the kinds of dynamic events laid out as `dyn_event_operations`?
-fn knows_kinds(found: &Found) -> bool {
+fn has_known_dyn_event_operations(found: &Found) -> bool {
     const { assert!(offset_of!(dyn_event_operations, list) == 0) };
     with_kinds(found, |kinds| {
         let mut count = 0;
@@ -161,7 +161,7 @@ fn knows_kinds(found: &Found) -> bool {
 }
 
 /// Are the dynamic events, if there are any, laid out as `dyn_event`: does the first lead to a kind?
-fn knows_dyn_events(found: &Found) -> bool {
+fn has_known_dyn_events(found: &Found) -> bool {
     const { assert!(offset_of!(dyn_event, list) == 0) };
     let first = {
         // SAFETY: It was found.
@@ -216,7 +216,7 @@ impl Drop for SchedSwitch {
 
 /// Is the last of `ftrace_trace_arrays` the top instance (C: `global_trace`)? The trace core says of an event's
 /// file which instance it is of.
-fn knows_top_trace_array(_found: &Found) -> bool {
+fn has_known_trace_arrays(_found: &Found) -> bool {
     let Some(file) = SchedSwitch::get() else {
         return false;
     };
@@ -255,7 +255,7 @@ fn begins_with(address: *const c_char, prefix: &CStr) -> bool {
 }
 
 /// Is it one of the fields that every kernel has in this event?
-fn knows_field(field: &ftrace_event_field) -> bool {
+fn is_known_field(field: &ftrace_event_field) -> bool {
     let (offset, size, len) = (
         field.offset as usize,
         field.size as usize,
@@ -284,7 +284,7 @@ fn knows_field(field: &ftrace_event_field) -> bool {
 /// Are the fields of events laid out as `ftrace_event_field`? Two of sched_switch are compared, and the
 /// size with that of the objects in the trace core's cache: if the kernel's structure had one member more, it
 /// would read beyond ours.
-fn knows_fields(_found: &Found) -> bool {
+fn has_known_fields(_found: &Found) -> bool {
     const { assert!(offset_of!(ftrace_event_field, link) == 0) };
     const SIZE: usize = size_of::<ftrace_event_field>();
     let cache = symbols::FIELD_CACHEP.get::<*mut bindings::kmem_cache>();
@@ -310,6 +310,6 @@ fn knows_fields(_found: &Found) -> bool {
     };
     // SAFETY: Of a field as many bytes can be read, as the cache's objects are as long. Members are
     // numbers, or addresses that are not followed.
-    let known = fields.filter(|field| knows_field(unsafe { &*field.cast() }));
+    let known = fields.filter(|field| is_known_field(unsafe { &*field.cast() }));
     known.count() == 2
 }
