@@ -63,7 +63,7 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
     }
     let event = events.get(index).ok_or(ENOENT)?;
     schema::check_len(payload_len, event.fixed_size())?;
-    if event.seems_unwanted() {
+    if event.seems_without_consumers() {
         return Err(EBADF);
     }
     Ok(event)

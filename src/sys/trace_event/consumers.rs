@@ -59,7 +59,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// Is there no consumer, as far as can be told without looking closely? The delivery of a record
     /// looks again.
     #[inline]
-    pub(crate) fn seems_unwanted(&self) -> bool {
+    pub(crate) fn seems_without_consumers(&self) -> bool {
         // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read
         // here orders nothing: that needs no more than one access, which is what a volatile read is.
         let consumers = unsafe { self.consumers.as_ptr().read_volatile() };
