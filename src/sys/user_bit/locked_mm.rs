@@ -219,9 +219,9 @@ impl<'a> LockedMm<'a> {
             )
         };
         drop(timer);
-        const LET_GO: u32 =
+        const MMAP_LOCK_RELEASED: u32 =
             bindings::vm_fault_reason_VM_FAULT_RETRY | bindings::vm_fault_reason_VM_FAULT_COMPLETED;
-        if result & LET_GO != 0 {
+        if result & MMAP_LOCK_RELEASED != 0 {
             // The fault has let the mmap lock go.
             mem::forget(self);
         }
