@@ -47,14 +47,14 @@ use kernel::types::Opaque;
 /// says so.
 pub(crate) trait DynEventOwner: TraceEventOwner {
     /// What makes events.
-    type Maker: Send + Sync + 'static;
+    type CreateData: Send + Sync + 'static;
 
     /// A task wrote this line, and it is not about deleting. `event_mutex` is not held.
     ///
     /// # Errors
     ///
     /// `ECANCELED` when the line is for another kind of event; anything else is for the task that wrote it.
-    fn create(maker: &Arc<Self::Maker>, line: &CStr) -> Result;
+    fn create(create_data: &Arc<Self::CreateData>, line: &CStr) -> Result;
 
     /// Writes the line that would make the event.
     fn show(event: &TraceEvent<Self>, out: &Listing<'_>);
@@ -88,21 +88,21 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// The one maker that `create`, which is given nothing but the line, finds here. Set while a
+/// The one create_data that `create`, which is given nothing but the line, finds here. Set while a
 /// [`DynEvents`] exists.
-static MAKER: Atomic<*mut core::ffi::c_void> = Atomic::new(ptr::null_mut());
+static CREATE_DATA: Atomic<*mut core::ffi::c_void> = Atomic::new(ptr::null_mut());
 
 /// Our kind of event, known to `dynamic_events` from when it is published until this is dropped.
 /// There can be one only.
 ///
 /// # Invariants
 ///
-/// `MAKER` points to what `maker` does. `operations` is in the trace core's list of kinds if
+/// `CREATE_DATA` points to what `create_data` does. `operations` is in the trace core's list of kinds if
 /// `is_listed`.
 pub(crate) struct DynEvents<O: DynEventOwner> {
     operations: KBox<Opaque<dyn_event_operations>>,
     is_listed: Atomic<bool>,
-    _maker: Arc<O::Maker>,
+    _create_data: Arc<O::CreateData>,
     symbols: Symbols,
 }
 
@@ -131,17 +131,17 @@ impl<O: DynEventOwner> DynEvents<O> {
     /// # Errors
     ///
     /// `ENOMEM`; `EBUSY` when there is one already.
-    pub(crate) fn new(symbols: Symbols, maker: Arc<O::Maker>) -> Result<Self> {
+    pub(crate) fn new(symbols: Symbols, create_data: Arc<O::CreateData>) -> Result<Self> {
         let operations = KBox::new(Opaque::new(*Self::OPERATIONS), GFP_KERNEL)?;
-        let raw = Arc::as_ptr(&maker).cast_mut().cast();
-        if MAKER.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
+        let raw = Arc::as_ptr(&create_data).cast_mut().cast();
+        if CREATE_DATA.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
             return Err(EBUSY);
         }
         // INVARIANT: Just done; and not listed.
         Ok(Self {
             operations,
             is_listed: Atomic::new(false),
-            _maker: maker,
+            _create_data: create_data,
             symbols,
         })
     }
@@ -174,13 +174,13 @@ impl<O: DynEventOwner> DynEvents<O> {
     unsafe extern "C" fn create(line: *const kernel::ffi::c_char) -> c_int {
         from_result(|| {
             // SAFETY: Our kind is in the list, or this would not be called, and cannot leave it
-            // while the lock over the kinds is held: so `MAKER` is set and stays.
-            // What it points to is in an `Arc`, a count of which `_maker` owns; it is lent here.
-            let maker = unsafe { Arc::from_raw(MAKER.load(Acquire).cast_const().cast()) };
-            let maker = ManuallyDrop::<Arc<O::Maker>>::new(maker);
+            // while the lock over the kinds is held: so `CREATE_DATA` is set and stays.
+            // What it points to is in an `Arc`, a count of which `_create_data` owns; it is lent here.
+            let create_data = unsafe { Arc::from_raw(CREATE_DATA.load(Acquire).cast_const().cast()) };
+            let create_data = ManuallyDrop::<Arc<O::CreateData>>::new(create_data);
             // SAFETY: A string, says the caller.
             let line = unsafe { CStr::from_char_ptr(line) };
-            O::create(&maker, line).map(|()| 0)
+            O::create(&create_data, line).map(|()| 0)
         })
     }
 
@@ -274,6 +274,6 @@ impl<O: DynEventOwner> Drop for DynEvents<O> {
             // SAFETY: By the invariant the operations are in the list, whose lock is held.
             unsafe { c_list::del(&raw mut (*self.operations.get()).list) };
         }
-        MAKER.store(ptr::null_mut(), Release);
+        CREATE_DATA.store(ptr::null_mut(), Release);
     }
 }

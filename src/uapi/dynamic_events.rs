@@ -27,7 +27,7 @@ use kernel::sync::Arc;
 const PREFIX: &[u8] = b"u:";
 
 impl DynEventOwner for UserEvent {
-    type Maker = Registry;
+    type CreateData = Registry;
 
     fn create(registry: &Arc<Registry>, line: &CStr) -> Result {
         let text = line.to_bytes().strip_prefix(PREFIX).ok_or(ECANCELED)?;
