@@ -12,8 +12,8 @@ use super::bindings::{
     user_events_exit_probe, //
 };
 use super::tracepoint::{
-    Data,
-    Registration,
+    ProbeData,
+    ProbeRegistration,
     Tracepoint, //
 };
 use kernel::mm::MmWithUser;
@@ -45,10 +45,10 @@ pub(crate) trait ExitListener: Send + Sync + 'static {
 
 /// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under way.
 pub(crate) struct ExitProbe<L: ExitListener> {
-    _exec: Registration,
-    _exit: Registration,
+    _exec: ProbeRegistration,
+    _exit: ProbeRegistration,
     // Dropped last: the probes have it.
-    _data: KBox<Data<user_events_exit_probe, Arc<L>>>,
+    _data: KBox<ProbeData<user_events_exit_probe, Arc<L>>>,
 }
 
 impl<L: ExitListener> ExitProbe<L> {
@@ -58,7 +58,7 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// `ENOENT` when the kernel has no such tracepoints; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
-        let data = Data {
+        let data = ProbeData {
             probe: user_events_exit_probe {
                 exit: Some(Self::exit),
                 exec: Some(Self::exec),
@@ -70,8 +70,8 @@ impl<L: ExitListener> ExitProbe<L> {
         // nothing changes it, until both were dropped.
         let (exit, exec) = unsafe {
             (
-                Registration::new(&EXIT, data.as_ptr())?,
-                Registration::new(&EXEC, data.as_ptr())?,
+                ProbeRegistration::new(&EXIT, data.as_ptr())?,
+                ProbeRegistration::new(&EXEC, data.as_ptr())?,
             )
         };
         Ok(Self {
@@ -106,7 +106,7 @@ impl<L: ExitListener> ExitProbe<L> {
     unsafe fn leaving(probe: *mut user_events_exit_probe) {
         // SAFETY: The first member of the data, which is not freed before the tracepoints' readers, one
         // of which this is, are gone.
-        let data = unsafe { &*probe.cast::<Data<user_events_exit_probe, Arc<L>>>() };
+        let data = unsafe { &*probe.cast::<ProbeData<user_events_exit_probe, Arc<L>>>() };
         if let Some(mm) = current!().mm() {
             data.listener.leaving(mm);
         }

@@ -17,8 +17,8 @@ use super::task_work::{
     TaskWork, //
 };
 use super::tracepoint::{
-    Data,
-    Registration,
+    ProbeData,
+    ProbeRegistration,
     Tracepoint, //
 };
 use kernel::mm::MmWithUser;
@@ -56,9 +56,9 @@ pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
 
 /// Tells a listener of forks until dropped, and waits then for the calls that are under way.
 pub(crate) struct ForkProbe<L: ForkListener> {
-    _fork: Registration,
+    _fork: ProbeRegistration,
     // Dropped last: the probe has it.
-    _data: KBox<Data<user_events_fork_probe, Arc<L>>>,
+    _data: KBox<ProbeData<user_events_fork_probe, Arc<L>>>,
 }
 
 /// What a child does before it runs.
@@ -88,7 +88,7 @@ impl<L: ForkListener> ForkProbe<L> {
     ///
     /// `ENOENT` when the kernel has no such tracepoint; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
-        let data = Data {
+        let data = ProbeData {
             probe: user_events_fork_probe {
                 forked: Some(Self::forked),
             },
@@ -97,7 +97,7 @@ impl<L: ForkListener> ForkProbe<L> {
         let data = KBox::new(data, GFP_KERNEL)?;
         // SAFETY: The data begins with what the probe takes it for. It stays in place in its box, and
         // nothing changes it, until this was dropped.
-        let fork = unsafe { Registration::new(&FORK, data.as_ptr()) }?;
+        let fork = unsafe { ProbeRegistration::new(&FORK, data.as_ptr()) }?;
         Ok(Self {
             _fork: fork,
             _data: data,
@@ -115,7 +115,7 @@ impl<L: ForkListener> ForkProbe<L> {
     ) {
         // SAFETY: The first member of the data, which is not freed before the tracepoint's readers, one
         // of which this is, are gone.
-        let data = unsafe { &*probe.cast::<Data<user_events_fork_probe, Arc<L>>>() };
+        let data = unsafe { &*probe.cast::<ProbeData<user_events_fork_probe, Arc<L>>>() };
         // SAFETY: The child is alive: it does not run before this returns.
         let child_mm = unsafe { (*child).mm };
         let parent = current!();

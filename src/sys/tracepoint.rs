@@ -85,18 +85,18 @@ unsafe extern "C" fn look(tracepoint: *mut bindings::tracepoint, search: *mut c_
 ///
 /// `probe` is registered with `tracepoint`, once, for `data`. The tracepoint is one of the kernel's own,
 /// which never go.
-pub(super) struct Registration {
+pub(super) struct ProbeRegistration {
     tracepoint: NonNull<bindings::tracepoint>,
     probe: *mut c_void,
     data: *mut c_void,
 }
 
 // SAFETY: A probe can be taken away from any thread.
-unsafe impl Send for Registration {}
+unsafe impl Send for ProbeRegistration {}
 // SAFETY: Nothing can be done with a shared reference.
-unsafe impl Sync for Registration {}
+unsafe impl Sync for ProbeRegistration {}
 
-impl Registration {
+impl ProbeRegistration {
     /// Has the probe called, with `data` as its first argument. May sleep.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Registration {
     }
 }
 
-impl Drop for Registration {
+impl Drop for ProbeRegistration {
     fn drop(&mut self) {
         // SAFETY: By the invariant it is registered.
         unsafe {
@@ -137,12 +137,12 @@ impl Drop for Registration {
 
 /// Data of a probe in C, with what it leads to behind it.
 #[repr(C)]
-pub(super) struct Data<P, T> {
+pub(super) struct ProbeData<P, T> {
     pub(super) probe: P,
     pub(super) listener: T,
 }
 
-impl<P, T> Data<P, T> {
+impl<P, T> ProbeData<P, T> {
     /// As the probe is given it.
     pub(super) fn as_ptr(&self) -> *const c_void {
         ptr::from_ref(self).cast()
