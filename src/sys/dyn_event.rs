@@ -18,7 +18,7 @@ use super::event_mutex::{
 use super::loading::Publishing;
 use super::symbols::{
     self,
-    MutexGuard,
+    KernelMutexGuard,
     Symbols, //
 };
 use super::trace_event::{
@@ -162,10 +162,10 @@ impl<O: DynEventOwner> DynEvents<O> {
     }
 
     /// Locks the list of kinds. May sleep.
-    fn lock_kinds(&self) -> MutexGuard {
+    fn lock_kinds(&self) -> KernelMutexGuard {
         let _: Symbols = self.symbols;
         // SAFETY: The symbols were found, as that shows.
-        unsafe { MutexGuard::lock(symbols::dyn_event_ops_mutex()) }
+        unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) }
     }
 
     /// # Safety

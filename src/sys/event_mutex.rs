@@ -7,7 +7,7 @@
 
 use super::symbols::{
     self,
-    MutexGuard,
+    KernelMutexGuard,
     Symbols, //
 };
 use core::cell::UnsafeCell;
@@ -54,14 +54,14 @@ impl EventMutexHeld {
 /// The current context has locked the mutex by [`EventMutexGuard::lock`].
 pub(crate) struct EventMutexGuard {
     held: EventMutexHeld,
-    _lock: MutexGuard,
+    _lock: KernelMutexGuard,
 }
 
 impl EventMutexGuard {
     /// Locks `event_mutex`; sleeps until it is free. No other lock of this module may be held.
     pub(crate) fn lock(_: Symbols) -> Self {
         // SAFETY: `Symbols` proves that the mutex was found.
-        let lock = unsafe { MutexGuard::lock(symbols::event_mutex()) };
+        let lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
         // INVARIANT: Just locked. The context has no other value of either type, as each shows that the
         // mutex was locked already: then this would not have returned, since it is not recursive.
         Self {

@@ -20,7 +20,7 @@ use super::symbols::{
     self,
     Address,
     Found,
-    MutexGuard,
+    KernelMutexGuard,
     Symbols, //
 };
 use core::ffi::c_void;
@@ -138,7 +138,7 @@ fn address(symbol: &Address) -> usize {
 /// Calls `look` with the kinds of dynamic events, whose lock is held for the call.
 fn with_kinds<T>(_found: &Found, look: impl FnOnce(Entries) -> T) -> T {
     // SAFETY: It was found.
-    let _lock = unsafe { MutexGuard::lock(symbols::dyn_event_ops_mutex()) };
+    let _lock = unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) };
     // SAFETY: It was found, and its lock is held.
     look(unsafe { Entries::of(symbols::dyn_event_ops_list()) })
 }
@@ -165,7 +165,7 @@ fn has_known_dyn_events(found: &Found) -> bool {
     const { assert!(offset_of!(dyn_event, list) == 0) };
     let first = {
         // SAFETY: It was found.
-        let _lock = unsafe { MutexGuard::lock(symbols::event_mutex()) };
+        let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
         // SAFETY: It was found, and its lock is held.
         unsafe { Entries::of(symbols::dyn_event_list()) }
             .next()
@@ -227,7 +227,7 @@ fn has_known_trace_arrays(_found: &Found) -> bool {
         return false;
     }
     // SAFETY: It was found.
-    let _lock = unsafe { MutexGuard::lock(symbols::event_mutex()) };
+    let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
     // SAFETY: The function was found, and is of the type that its call was compiled for; its lock is
     // held. `tr` is an instance, as the trace core says.
     let same = unsafe {
@@ -301,7 +301,7 @@ fn has_known_fields(_found: &Found) -> bool {
         return false;
     };
     // SAFETY: It was found.
-    let _lock = unsafe { MutexGuard::lock(symbols::event_mutex()) };
+    let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
     // SAFETY: The file is held, and so is its event, whose class is of the kernel itself. Its fields
     // are protected by the lock.
     let fields = unsafe {

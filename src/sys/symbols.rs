@@ -301,12 +301,12 @@ pub(super) unsafe fn top_trace_array() -> *mut trace_array {
 /// # Invariants
 ///
 /// The current context has locked the mutex, which lives for ever.
-pub(super) struct MutexGuard {
+pub(super) struct KernelMutexGuard {
     mutex: *mut mutex,
     _same_context: NotThreadSafe,
 }
 
-impl MutexGuard {
+impl KernelMutexGuard {
     /// Locks a mutex; sleeps until it is free.
     ///
     /// # Safety
@@ -323,7 +323,7 @@ impl MutexGuard {
     }
 }
 
-impl Drop for MutexGuard {
+impl Drop for KernelMutexGuard {
     fn drop(&mut self) {
         // SAFETY: By the invariant the current context has locked it.
         unsafe { kernel::bindings::mutex_unlock(self.mutex) };
