@@ -88,7 +88,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// The one create_data that `create`, which is given nothing but the line, finds here. Set while a
+/// The one value that `create`, which is given nothing but the line, finds here. Set while a
 /// [`DynEvents`] exists.
 static CREATE_DATA: Atomic<*mut core::ffi::c_void> = Atomic::new(ptr::null_mut());
 
