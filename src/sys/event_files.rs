@@ -122,7 +122,7 @@ impl EventFiles {
     pub(super) fn enter(&self) -> Reader<'_> {
         Reader {
             // SAFETY: No requirements; `Reader` leaves what is entered here.
-            ctr: unsafe { bindings::user_events_enter_probes() },
+            ctr: unsafe { bindings::user_events_tracepoint_read_lock() },
             list: self,
             _same_thread: NotThreadSafe,
         }
@@ -187,7 +187,7 @@ impl Drop for Reader<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `ctr` is what entering returned, on this thread.
-        unsafe { bindings::user_events_leave_probes(self.ctr) };
+        unsafe { bindings::user_events_tracepoint_read_unlock(self.ctr) };
     }
 }
 

@@ -21,7 +21,7 @@ int user_events_reg(struct trace_event_call *call, enum trace_reg type, void *da
  * reader of either must be one that this waits for: a reader of tracepoint_srcu. Preemption is off
  * besides, since the ring buffer and perf work on this CPU's data.
  */
-struct srcu_ctr __percpu *user_events_enter_probes(void)
+struct srcu_ctr __percpu *user_events_tracepoint_read_lock(void)
 {
 	struct srcu_ctr __percpu *ctr;
 
@@ -30,7 +30,7 @@ struct srcu_ctr __percpu *user_events_enter_probes(void)
 	return ctr;
 }
 
-void user_events_leave_probes(struct srcu_ctr __percpu *ctr)
+void user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
 {
 	preempt_enable_notrace();
 	srcu_read_unlock_fast_notrace(&tracepoint_srcu, ctr);
