@@ -91,20 +91,20 @@ struct UserEvents {
     registrations: TracefsFile<Context>,
     profile: TracefsFile<Context>,
     status: TracefsFile<Context>,
-    _state: State,
+    _state: ClosedOnDrop,
     _unload_message: UnloadMessage,
 }
 
 /// What is behind the files; ended after them.
-struct State(Arc<Context>);
+struct ClosedOnDrop(Arc<Context>);
 
-impl State {
+impl ClosedOnDrop {
     fn new(registry: Arc<Registry>, mms: Arc<UserMms>) -> Result<Self> {
         Ok(Self(Arc::new(Context { registry, mms }, GFP_KERNEL)?))
     }
 }
 
-impl Drop for State {
+impl Drop for ClosedOnDrop {
     fn drop(&mut self) {
         // No file is open, there is no reference to any event, and nothing is registered: each would have kept the
         // module loaded. What is left is persistent events, mms that registered something once, and work that is
@@ -147,7 +147,7 @@ impl Load for UserEvents {
         let queue = step("make the work queue", queue)?;
         let registry = step("make the registry", Registry::new(symbols, queue.clone()))?;
         let mms = step("make the table of mms", UserMms::new(queue))?;
-        let state = step("make the context", State::new(registry, mms))?;
+        let state = step("make the context", ClosedOnDrop::new(registry, mms))?;
         let context = &state.0;
         let status = step(
             "create user_events_status in tracefs",
