@@ -93,7 +93,7 @@ impl Tally {
     ///
     /// `E2BIG` when no consumer can ever take a record of that size; nothing is added then.
     #[inline]
-    pub(crate) fn settle(self, misses: &Misses) -> Result {
+    pub(crate) fn add_to(self, misses: &Misses) -> Result {
         if self.any_missed {
             self.count(misses)
         } else {

@@ -181,7 +181,7 @@ impl EnablerSet {
 
     /// Waits until the task that was adding or removing an enabler when the current process was forked has
     /// done it.
-    pub(super) fn settle(&self) {
+    pub(super) fn wait_for_changes(&self) {
         drop(self.by_addr.lock());
     }
 

@@ -70,7 +70,7 @@ impl UserMm {
         let stale_bits = state.stale_bits.as_ref().and_then(StaleBits::inherit);
         drop(state);
         if let Some(bits) = &stale_bits {
-            bits.settle(mm);
+            bits.note_unknown_over(mm);
         }
         Some(Inheritance {
             set,
@@ -115,7 +115,7 @@ impl ForkListener for UserMms {
         // The child has not run yet, and it must not run without its enablers.
         while !task_work::fatal_signal_pending() {
             if let Ok(user_mm) = self.add(child, inheritance.set.clone_for_child()) {
-                inheritance.set.settle();
+                inheritance.set.wait_for_changes();
                 if let Some(bits) = inheritance.stale_bits.take() {
                     user_mm.clear_stale_bits(child, &bits);
                 }

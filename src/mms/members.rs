@@ -139,7 +139,7 @@ impl Members {
     }
 
     /// May a bit have changed since the change with this number? Asked by a member, after
-    /// [`EnablerSet::settle`]. Any context.
+    /// [`EnablerSet::wait_for_changes`]. Any context.
     pub(super) fn may_have_changed_since(&self, number: u64) -> bool {
         // In this order: the change that ended a partial write has a number.
         self.partly_written.load(Acquire) != 0 || self.last_change.load(Acquire) > number

@@ -296,7 +296,7 @@ pub(super) struct InheritedBits {
 impl InheritedBits {
     /// If it was not known which forks were in progress when some bits became clear, and none is any more, that is
     /// known from now on. The current task is the parent, which is in no list of forks any more. Does not sleep.
-    pub(super) fn settle(&self, mm: &MmWithUser) {
+    pub(super) fn note_unknown_over(&self, mm: &MmWithUser) {
         let unknown = |bits: &Bits| bits.unknown_over.is_none().then_some(bits.unknown);
         let before = unknown(&self.stale_bits.bits.lock());
         if before.unwrap_or(0) == 0 {

@@ -106,5 +106,5 @@ fn record(event: &Event, payload_and_nul: &[u8]) -> Result {
         tally.perf(outcome);
     }
     drop(delivery);
-    tally.settle(event.misses())
+    tally.add_to(event.misses())
 }
