@@ -13,7 +13,8 @@
 //! - [`uapi`]: the files in tracefs, the ioctls, and our lines in `dynamic_events`.
 //!
 //! This file makes the table of events, that of mms, and the files. `uapi` imports from `write`, `mms` and `events`,
-//! `write` and `mms` from `events`, all of them from `schema` and `sys`. One import goes back: an event lists its enablers.
+//! `write` and `mms` from `events`, all of them from `sys`, and `uapi`, `write`, `events` and `sys` from `schema`. One
+//! import goes back: an event lists its enablers.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;

@@ -7,8 +7,9 @@
 //! [`schema`](crate::schema) come the fields that the trace core is told of, and the check of a record by
 //! them, which keeps the kernel from reading beyond it.
 //!
-//! Every file can be replaced by an abstraction of the `kernel` crate the day there is one, but for
-//! [`append_vec`], which is a container of our own.
+//! Every file can be replaced by an abstraction of the `kernel` crate the day there is one, but for [`append_vec`],
+//! which is a container of our own, and for what a module outside of the tree needs: [`symbols`], [`layouts`],
+//! [`loading`] and [`kernel_crate`].
 
 mod bindings;
 mod c_list;

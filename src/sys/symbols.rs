@@ -163,7 +163,7 @@ static SYMBOLS: [Symbol; 19] = [
 ///
 /// # Invariants
 ///
-/// Exists only after [`Symbols::resolve`] has found all that may not miss, and
+/// Exists only after [`Symbols::resolve`] has found all that are not optional, and
 /// [`Found::check_layouts`] nothing that is otherwise.
 #[derive(Clone, Copy)]
 pub(crate) struct Symbols(());
@@ -172,7 +172,7 @@ pub(crate) struct Symbols(());
 ///
 /// # Invariants
 ///
-/// Exists only after [`Symbols::resolve`] has found all that may not miss: the addresses of `Data`
+/// Exists only after [`Symbols::resolve`] has found all that are not optional: the addresses of `Data`
 /// are those of the kernel's variables of these names, and the calls of `Function` are linked to
 /// the kernel's functions.
 pub(crate) struct Found(());
@@ -284,8 +284,8 @@ pub(super) fn def_chr_fops() -> *const file_operations {
     DEF_CHR_FOPS.get()
 }
 
-/// The top instance, which is there always. C: `global_trace`. It is the last of the list `ftrace_trace_arrays`, and begins with its
-/// place there.
+/// The top instance, which is there always, the last of the list `ftrace_trace_arrays`; it begins with its place there.
+/// C: `global_trace`.
 ///
 /// # Safety
 ///

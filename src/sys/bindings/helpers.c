@@ -3,7 +3,8 @@
  * Wrappers for what Rust cannot call itself: macros, inline functions, per-CPU variables, static
  * calls, and functions whose type the compiler compares. As in rust/helpers/, there are no
  * prototypes: bindgen reads this file. Each wraps one thing, but for pairs that belong together,
- * the step of a list, and user_events_read_words(): no function may be called within user access.
+ * the step of a list, the state of a rate limit, and the two that read user memory: these fail as a
+ * copy may, and no function may be called within user access.
  */
 
 #include "bindings.h"
