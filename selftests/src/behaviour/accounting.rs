@@ -12,7 +12,7 @@ use crate::kit::os;
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::profile::missed;
 use crate::kit::traced::Traced;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::{self, SetOnDrop};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -182,8 +182,8 @@ fn a_buffer_that_overwrites_misses_nothing() {
 fn each_instance_misses_for_itself() {
     let traced = Traced::new("st_acc_each u32 a");
     let off = [
-        Tracer::instance("st_acc_each1"),
-        Tracer::instance("st_acc_each2"),
+        TraceInstance::instance("st_acc_each1"),
+        TraceInstance::instance("st_acc_each2"),
     ];
     for tracer in &off {
         tracer.control("tracing_on", "0");
@@ -216,7 +216,7 @@ fn what_is_too_large_for_ftrace_alone_is_missed_there() {
 /// An event with an instance that takes what is too large for perf.
 fn with_large_records(text: &str) -> Traced {
     let event = Event::new(text);
-    let tracer = Tracer::instance(&event.name);
+    let tracer = TraceInstance::instance(&event.name);
     tracer.control("buffer_subbuf_size_kb", "32");
     tracer.enable(&event.name);
     event.wait_set();
@@ -375,7 +375,7 @@ fn both_overloaded_have_or_miss_every_record() {
     assert!(lost > 0 && in_perf > 0, "perf lost {lost}");
     let passed_over = tracer.passed_over();
     assert!(
-        passed_over <= Tracer::may_pass_over(in_ftrace),
+        passed_over <= TraceInstance::may_pass_over(in_ftrace),
         "{passed_over} records passed over"
     );
     assert_eq!(in_ftrace + passed_over + ftrace, written);

@@ -5,7 +5,7 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::{self, SetOnDrop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -39,7 +39,7 @@ fn user_atomics_on_the_same_word_are_never_lost() {
     let small = event.page.word(0);
     let wide = event.page.long(8);
     let done = AtomicBool::new(false);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     thread::scope(|scope| {
         let stop = SetOnDrop(&done);
         let counter = scope.spawn(|| {

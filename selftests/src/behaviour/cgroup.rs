@@ -12,7 +12,7 @@ use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::swap::Device;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
 use crate::tools::bpftrace;
 use std::collections::BTreeMap;
@@ -352,7 +352,7 @@ fn a_bit_without_a_page_is_written_when_there_is_memory() {
     let pid = child.pid;
     let mut children = vec![child];
     let failures = || group.number("memory.events", "oom");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let was_lacking = (0..=IN_ADVANCE).any(|_| {
         tell(&mut children, "drop");
         group.set("memory.max", "0");
@@ -457,7 +457,7 @@ fn sleeping_threads(device: &Device, group: Option<&Cgroup>) -> Child {
 /// What a group is charged with when the event is enabled; it is to be so much, or the process's bit only to be due.
 fn charge_by_enabling(event: &Event, child: &Child, group: &Cgroup, want: i64) -> i64 {
     let slab = group.slab();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     wait::until("the bit to be due", || is_due(child.pid));
     let mut grown = 0;
@@ -522,7 +522,7 @@ fn no_worker_goes_on_for_the_group_of_a_process() {
 fn what_a_fork_takes_is_charged() {
     const EVENT: &str = "events/kmem/kmalloc";
     let _event = Event::new("st_cgroup_fork u32 a");
-    let tracer = Tracer::instance("st_cgroup_fork");
+    let tracer = TraceInstance::instance("st_cgroup_fork");
     let name = fs::read_to_string("/proc/self/comm").expect("the name of this process");
     let filter = format!("COMM == \"{}\"", name.trim_end());
     tracer.control(&format!("{EVENT}/filter"), &filter);

@@ -11,7 +11,7 @@ use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::perf::Perf;
 use crate::kit::processors::{Second, SIGN};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{module, os, wait};
 use std::sync::atomic::Ordering;
 
@@ -39,7 +39,7 @@ fn one_goes_and_comes_beside_writers() {
     let tracer = numbered.instance(name, 256);
     tracer.enable(name);
     numbered.event.wait_set();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut order = Order::default();
     numbered.beside(|| {
         for round in 0..2 * OFTEN {
@@ -77,7 +77,7 @@ fn one_goes_with_pages_still_to_come() {
     let data = Data::open();
     let pages = Mapping::kept(PAGES);
     data.register_pages("st_cpu_pages u32 a", &pages, 0);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for round in 0..2 * OFTEN {
         let on = round % 2 != 0;
         pages.advise(libc::MADV_DONTNEED).unwrap();

@@ -8,7 +8,7 @@ use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{self, Child};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault, SIGN};
 use crate::kit::{machine, os, tasks, wait};
 use std::fs::{self, File};
@@ -171,7 +171,7 @@ impl ManyProcesses {
 /// bits of the first were written. Where a toggle takes longer than to write them, whether they were still to
 /// be written when the first one was done.
 fn switch_beside(many: &mut ManyProcesses, other: &Event) -> bool {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&many.event.name);
     let is_left = many.last_is(0);
     top.enable(&other.name);
@@ -195,11 +195,11 @@ const PINS_AT_ONCE: usize = 512 / (32 + 32);
 /// The functions among these that this task calls, in their order, when it enables the event of many processes; by the function
 /// tracer.
 fn called_by_enabling(many: &ManyProcesses, functions: &str) -> Vec<String> {
-    let tracer = Tracer::instance("st_deferred_tracer");
+    let tracer = TraceInstance::instance("st_deferred_tracer");
     tracer.control("set_ftrace_filter", functions);
     tracer.control("set_ftrace_pid", &std::process::id().to_string());
     tracer.control("current_tracer", "function");
-    Tracer::top().enable(&many.event.name);
+    TraceInstance::top().enable(&many.event.name);
     // To read calls some of them, too.
     tracer.control("tracing_on", "0");
     let trace = tracer.text("trace");
@@ -223,7 +223,7 @@ fn a_change_pins_few_pages_at_once() {
         "{pins} pages were pinned"
     );
     many.all_see("set");
-    Tracer::top().disable(&many.event.name);
+    TraceInstance::top().disable(&many.event.name);
     many.all_see("clear");
 }
 
@@ -240,7 +240,7 @@ fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
     }
     assert_eq!(most, PINS_IN_SET);
     many.all_see("set");
-    Tracer::top().disable(&many.event.name);
+    TraceInstance::top().disable(&many.event.name);
     many.all_see("clear");
 }
 
@@ -259,7 +259,7 @@ fn another_event_does_not_wait_for_many_bits() {
 
 fn the_last_of_many_changes_counts() {
     let mut many = ManyProcesses::new("st_deferred_last", 120, 60);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for round in 0..12 {
         // Most of them come while the bits of the one before are written.
         for _ in 0..round {
@@ -355,7 +355,7 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
         touch(&many.words);
         let (word, value, enable) = [("set", u32::MAX, "1"), ("clear", 0, "0")][round % 2];
         let rest = Rest::of(&cpus[1..]);
-        Tracer::top()
+        TraceInstance::top()
             .set(&many.event.name, "enable", enable)
             .unwrap();
         for child in &mut many.children {
@@ -386,7 +386,7 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
     os::run_on(cpus[0]);
     tasks::be_first();
     let mut many = ManyProcesses::new("st_deferred_shown", 1, 2 * PINS_AT_ONCE);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..MAX_ROUNDS {
         touch(&many.words);
         let rest = Rest::of(&cpus[1..]);
@@ -452,14 +452,14 @@ fn sets_without_processes_are_passed_few_at_once() {
         line.say("done");
     });
     process.line.hear("stalled");
-    let tracer = Tracer::instance("st_deferred_tracer");
+    let tracer = TraceInstance::instance("st_deferred_tracer");
     // Where locks are watched, a macro stands before it.
     let watched = std::path::Path::new("/proc/lockdep_stats").exists();
     let try_lock = ["mutex_trylock", "_mutex_trylock_nest_lock"][usize::from(watched)];
     tracer.control("set_ftrace_filter", try_lock);
     tracer.control("set_ftrace_pid", &std::process::id().to_string());
     tracer.control("current_tracer", "function");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(NAME);
     let trace = tracer.text("trace");
     tracer.control("current_tracer", "nop");
@@ -491,7 +491,7 @@ fn what_is_not_written_yet_is_shown_as_due() {
     };
     let name = many.event.name.clone();
     let toggler = child::fork(|_| {
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         loop {
             top.enable(&name);
             top.disable(&name);
@@ -499,7 +499,7 @@ fn what_is_not_written_yet_is_shown_as_due() {
     });
     wait::until("a bit to be shown as due", shows_due);
     toggler.kill();
-    Tracer::top().disable(&many.event.name);
+    TraceInstance::top().disable(&many.event.name);
     many.all_see("clear");
     // Made when no other child is forked any more: its page is this process's alone.
     let other = Event::new("st_deferred_beside u32 a");

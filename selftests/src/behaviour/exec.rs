@@ -7,7 +7,7 @@ use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, tasks, wait};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -171,7 +171,7 @@ fn a_process_that_shares_the_memory_shares_registrations() {
         });
         // Both are this process's, too.
         toggle(&event, &mut []);
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         top.enable(&event.name);
         obey("second set", &event);
         top.disable(&event.name);
@@ -206,7 +206,7 @@ fn shared_memory_outlives_the_process_that_registered() {
         });
     });
     child.line.hear("shares");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let toggle = |child: &mut child::Child| {
         top.enable("st_exec_outlives");
         tell(std::slice::from_mut(child), "set");
@@ -242,7 +242,7 @@ fn the_first_thread_may_end_before_the_others() {
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.pid)).unwrap();
         stat.contains(") Z ")
     });
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut children = vec![child];
     for _ in 0..2 {
         top.enable("st_exec_leader");

@@ -9,7 +9,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{machine, os, tasks, wait};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -54,7 +54,7 @@ fn a_clone_with_the_same_files_has_them() {
         os::exit_now(0);
     }
     let address = event.page.address();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let seen = || tasks::word_of(pid, address + 4);
     top.enable(&event.name);
     event.wait_set();
@@ -95,7 +95,7 @@ fn a_child_has_them_before_its_first_instruction() {
     parent.line.say("fork");
     let child = tasks::wait_for_stopped_child(parent.pid);
     // It was never in user space, and follows all the same.
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let is = |bit| move || tasks::word_of(child, address).map(|word| word & 1) == Some(bit);
     for _ in 0..3 {
         top.enable(&event.name);
@@ -131,13 +131,13 @@ fn the_first_call_of_a_child_finds_them() {
         }
     }
     toggler.kill();
-    Tracer::top().disable(&event.name);
+    TraceInstance::top().disable(&event.name);
     toggle(&event, &mut []);
 }
 
 fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
     let event = Event::new("st_fork_meanwhile u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     let text = format!("{} u32 a", event.name);
@@ -185,7 +185,7 @@ fn a_child_whose_parent_has_ended_keeps_them() {
     // The parent between has exited; its child talks on the same line.
     assert_eq!(orphan.wait(), 0);
     let mut toggle = || {
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         top.enable(&event.name);
         tell(std::slice::from_mut(&mut orphan), "set");
         top.disable(&event.name);
@@ -201,7 +201,7 @@ fn a_child_whose_parent_has_ended_keeps_them() {
 
 fn a_child_forked_while_enabled_follows() {
     let event = Event::new("st_fork_enabled u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for drop_first in [false, true] {
         top.enable(&event.name);
         event.wait_set();
@@ -227,7 +227,7 @@ fn what_one_process_changes_the_others_keep() {
     let event = Event::new("st_fork_change u32 a");
     let mut family = vec![fork(&event), fork(&event), fork(&event)];
     toggle(&event, &mut family);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let state = |family: &mut [Child], words: [&str; 4]| {
         obey(words[0], &event);
         for (child, word) in family.iter_mut().zip(&words[1..]) {
@@ -275,7 +275,7 @@ fn what_one_process_changes_the_others_keep() {
 
 /// The parent's second bit is all that is left.
 fn seen_alone(event: &Event) {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     obey("second set", event);
     assert!(!event.bit());
@@ -299,7 +299,7 @@ fn the_last_of_a_family_may_change_its_registrations() {
     event.unregister().unwrap();
     tell(&mut children, "unregister");
     tell(&mut children, "register");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     tell(&mut children, "set");
     assert!(!event.bit());
@@ -342,7 +342,7 @@ fn every_registration_is_inherited() {
         assert!(left, "what was inherited could not be unregistered");
     };
     let mut children = [child::fork(run), child::fork(run)];
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut all_see = |state| {
         wait(state);
         children

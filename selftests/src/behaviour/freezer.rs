@@ -12,7 +12,7 @@ use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::Guard;
 use crate::kit::{abi, dynamic, machine, module, tasks, wait};
 use std::fs::{self, File};
@@ -82,7 +82,7 @@ fn a_frozen_process_gets_its_bit() {
     let child = child::fork(|line| serve(line, &event));
     let mut frozen = Frozen::new(&event.name, child);
     let pid = frozen.child.pid;
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let address = event.page.address();
     for _ in 0..3 {
         frozen.thaw();
@@ -144,7 +144,7 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
     let child = of_a_file(NAME, &mut server);
     let mut frozen = Frozen::new(NAME, child);
     let pid = frozen.child.pid;
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..3 {
         for _ in 0..3 {
             promptly("attaching", || top.enable(NAME));
@@ -179,7 +179,7 @@ fn a_process_killed_frozen_leaves_nothing() {
     let child = of_a_file(NAME, &mut server);
     let frozen = Frozen::new(NAME, child);
     let pid = frozen.child.pid;
-    promptly("attaching", || Tracer::top().enable(NAME));
+    promptly("attaching", || TraceInstance::top().enable(NAME));
     wait::until("the bit to be due", || is_due(pid));
     assert!(frozen.is_frozen());
     frozen.child.kill();
@@ -187,7 +187,7 @@ fn a_process_killed_frozen_leaves_nothing() {
         let text = fs::read_to_string(abi::REGISTRATIONS).expect("the listing");
         !text.contains(NAME)
     });
-    promptly("detaching", || Tracer::top().disable(NAME));
+    promptly("detaching", || TraceInstance::top().disable(NAME));
     wait_gone(NAME);
 }
 
@@ -199,7 +199,7 @@ fn unloading_beside_a_frozen_process_is_refused_at_once() {
     let child = of_a_file(NAME, &mut server);
     let frozen = Frozen::new(NAME, child);
     let pid = frozen.child.pid;
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     promptly("attaching", || top.enable(NAME));
     wait::until("the bit to be due", || is_due(pid));
     promptly("detaching", || top.disable(NAME));
@@ -239,7 +239,7 @@ fn processes_go_on_when_the_machine_wakes() {
     let tracer = numbered.instance(name, 1024);
     tracer.enable(name);
     numbered.event.wait_set();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut order = Order::default();
     numbered.beside(|| {
         for state in states {

@@ -10,7 +10,7 @@ use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::profile;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
 
 tests!("ftrace":
@@ -39,7 +39,7 @@ tests!("ftrace":
 
 fn the_trace_shows_every_field() {
     let event = Event::new("st_ft_fields u8 a; s8 b; u16 c; s32 d; u64 e; s64 f");
-    let tracer = Tracer::instance("st_ft_fields");
+    let tracer = TraceInstance::instance("st_ft_fields");
     tracer.enable(&event.name);
     let payload = [
         &[2][..],
@@ -60,7 +60,7 @@ fn the_trace_shows_every_field() {
 
 fn the_trace_shows_strings() {
     let event = Event::new("st_ft_strings __data_loc char[] a; char[8] b; __rel_loc char[] c");
-    let tracer = Tracer::instance("st_ft_strings");
+    let tracer = TraceInstance::instance("st_ft_strings");
     tracer.enable(&event.name);
     // 16 bytes of fixed part; "one" starts at 24 of the record, "two!" right after it.
     let payload = [
@@ -81,7 +81,7 @@ fn the_trace_shows_strings() {
 
 fn the_trace_shows_an_event_without_fields() {
     let event = Event::new("st_ft_none");
-    let tracer = Tracer::instance("st_ft_none");
+    let tracer = TraceInstance::instance("st_ft_none");
     tracer.enable(&event.name);
     event.write(&[]).unwrap();
     tracer.disable(&event.name);
@@ -95,7 +95,7 @@ fn the_trace_shows_an_event_without_fields() {
 
 fn records_are_byte_for_byte_what_was_written() {
     let event = Event::new("st_ft_bytes u32 a; u8 b");
-    let tracer = Tracer::instance("st_ft_bytes");
+    let tracer = TraceInstance::instance("st_ft_bytes");
     tracer.enable(&event.name);
     let payloads: Vec<Vec<u8>> = (0..50u8)
         .map(|i| (0..5 + i % 13).map(|j| i ^ j).collect())
@@ -112,7 +112,7 @@ fn records_are_byte_for_byte_what_was_written() {
 
 fn a_writer_that_moves_has_its_records_in_order() {
     let event = Event::new("st_ft_moves u32 a");
-    let tracer = Tracer::instance("st_ft_moves");
+    let tracer = TraceInstance::instance("st_ft_moves");
     tracer.enable(&event.name);
     let cpus = os::cpus();
     let want: Vec<[u8; 4]> = (0..20u32).map(u32::to_ne_bytes).collect();
@@ -128,8 +128,8 @@ fn a_writer_that_moves_has_its_records_in_order() {
 fn each_attached_instance_gets_the_record() {
     let event = Event::new("st_ft_each u32 a");
     let tracers = [
-        Tracer::instance("st_ft_each1"),
-        Tracer::instance("st_ft_each2"),
+        TraceInstance::instance("st_ft_each1"),
+        TraceInstance::instance("st_ft_each2"),
     ];
     tracers.iter().for_each(|tracer| tracer.enable(&event.name));
     event.write(&[1; 4]).unwrap();
@@ -143,8 +143,8 @@ fn each_attached_instance_gets_the_record() {
 fn an_instance_that_is_not_attached_gets_nothing() {
     let event = Event::new("st_ft_not u32 a");
     let tracers = [
-        Tracer::instance("st_ft_not1"),
-        Tracer::instance("st_ft_not2"),
+        TraceInstance::instance("st_ft_not1"),
+        TraceInstance::instance("st_ft_not2"),
     ];
     tracers[0].enable(&event.name);
     event.write(&[1; 4]).unwrap();
@@ -155,7 +155,7 @@ fn an_instance_that_is_not_attached_gets_nothing() {
 
 fn a_filter_on_numbers() {
     let event = Event::new("st_ft_filter u32 status; s64 delta");
-    let tracer = Tracer::instance("st_ft_filter");
+    let tracer = TraceInstance::instance("st_ft_filter");
     tracer
         .set(&event.name, "filter", "status >= 400 && delta < 0")
         .unwrap();
@@ -181,7 +181,7 @@ fn a_filter_on_numbers() {
 fn a_filter_on_strings() {
     let event =
         Event::new("st_ft_match __rel_loc char[] path; char[4] verb; __data_loc char[] user");
-    let tracer = Tracer::instance("st_ft_match");
+    let tracer = TraceInstance::instance("st_ft_match");
     let filter = "path == \"/a\" && verb == \"GET\" && user ~ \"*oo*\"";
     tracer.set(&event.name, "filter", filter).unwrap();
     tracer.enable(&event.name);
@@ -204,7 +204,7 @@ fn a_filter_on_strings() {
 
 fn a_filter_on_a_field_that_is_not_there_is_refused() {
     let event = Event::new("st_ft_nofield u32 a");
-    let tracer = Tracer::instance("st_ft_nofield");
+    let tracer = TraceInstance::instance("st_ft_nofield");
     assert!(tracer.set(&event.name, "filter", "b == 1").is_err());
     assert!(tracer.set(&event.name, "filter", "a == 1").is_ok());
     // The common fields are there too.
@@ -216,7 +216,7 @@ fn a_filter_on_text_is_for_fields_of_text() {
     let event = Event::new(
         "st_ft_text __rel_loc char[] a; __data_loc char[] b; __rel_loc u32[] c; __data_loc u32[] d",
     );
-    let tracer = Tracer::instance("st_ft_text");
+    let tracer = TraceInstance::instance("st_ft_text");
     for (field, takes_text) in [("a", true), ("b", true), ("c", false), ("d", false)] {
         let result = tracer.set(&event.name, "filter", &format!("{field} == \"text\""));
         assert_eq!(result.is_ok(), takes_text, "{field}: {result:?}");
@@ -234,14 +234,14 @@ fn the_task_that_deletes_an_event_sees_the_fields_of_others() {
     drop(data);
     assert_eq!(event.data.delete("st_ft_deleted"), Ok(()));
     assert!(tracefs::event_format(&event.name).contains("field:u32 a;"));
-    let tracer = Tracer::instance("st_ft_other");
+    let tracer = TraceInstance::instance("st_ft_other");
     assert_eq!(tracer.set(&event.name, "filter", "a == 1"), Ok(()));
     assert_eq!(tracer.set(&event.name, "filter", "0"), Ok(()));
 }
 
 fn a_histogram_by_value() {
     let event = Event::new("st_ft_hist u32 status; u64 ns");
-    let tracer = Tracer::instance("st_ft_hist");
+    let tracer = TraceInstance::instance("st_ft_hist");
     let trigger = "hist:keys=status:vals=ns";
     tracer.set(&event.name, "trigger", trigger).unwrap();
     event.wait_set();
@@ -265,7 +265,7 @@ fn a_histogram_by_value() {
 
 fn a_histogram_by_string() {
     let event = Event::new("st_ft_strhist __rel_loc char[] path");
-    let tracer = Tracer::instance("st_ft_strhist");
+    let tracer = TraceInstance::instance("st_ft_strhist");
     let trigger = "hist:keys=path";
     tracer.set(&event.name, "trigger", trigger).unwrap();
     event.wait_set();
@@ -285,7 +285,7 @@ fn a_histogram_by_string() {
 
 fn a_trigger_sees_the_values() {
     let event = Event::new("st_ft_trigger u32 a");
-    let tracer = Tracer::instance("st_ft_trigger");
+    let tracer = TraceInstance::instance("st_ft_trigger");
     tracer
         .set(&event.name, "trigger", "traceoff if a == 3")
         .unwrap();
@@ -306,7 +306,7 @@ fn a_trigger_sees_the_values() {
 
 fn a_trigger_alone_records_nothing() {
     let event = Event::new("st_ft_alone u32 a");
-    let tracer = Tracer::instance("st_ft_alone");
+    let tracer = TraceInstance::instance("st_ft_alone");
     let trigger = "hist:keys=a";
     tracer.set(&event.name, "trigger", trigger).unwrap();
     event.wait_set();
@@ -322,7 +322,7 @@ fn a_trigger_alone_records_nothing() {
 fn a_trigger_of_another_event_switches_recording_on() {
     let start = Event::new("st_ft_start u32 a");
     let event = Event::new("st_ft_started u32 a");
-    let tracer = Tracer::instance("st_ft_start");
+    let tracer = TraceInstance::instance("st_ft_start");
     let trigger = "enable_event:user_events:st_ft_started";
     tracer.set(&start.name, "trigger", trigger).unwrap();
     start.wait_set();
@@ -342,7 +342,7 @@ fn a_trigger_of_another_event_switches_recording_on() {
 
 fn set_event_pid_picks_the_writers() {
     let event = Event::new("st_ft_setpid u32 a");
-    let tracer = Tracer::instance("st_ft_setpid");
+    let tracer = TraceInstance::instance("st_ft_setpid");
     tracer.enable(&event.name);
     tracer.control("set_event_pid", "1");
     assert_eq!(event.write(&[1; 4]), Ok(8), "not picked is not an error");
@@ -365,7 +365,7 @@ fn set_event_pid_picks_the_writers() {
 
 fn records_tell_their_writer() {
     let event = Event::new("st_ft_pid u32 a");
-    let tracer = Tracer::instance("st_ft_pid");
+    let tracer = TraceInstance::instance("st_ft_pid");
     tracer.enable(&event.name);
     event.write(&[0; 4]).unwrap();
     let records = tracer.take_records(event.id());
@@ -380,7 +380,7 @@ fn records_tell_their_writer() {
 fn the_longest_record_of_the_largest_buffer() {
     const MAX_PAYLOAD: usize = 128 * 4096 - 16 - 8 - 8;
     let event = Event::new("st_ft_longest u32 a");
-    let tracer = Tracer::instance("st_ft_longest");
+    let tracer = TraceInstance::instance("st_ft_longest");
     tracer.control("buffer_subbuf_size_kb", "512");
     tracer.enable(&event.name);
     let mut payload = vec![0; MAX_PAYLOAD + 1];
@@ -397,7 +397,7 @@ fn what_ftrace_does_not_want_perf_may_be_unable_to_take() {
         Event::new("st_ft_starter u32 a"),
         Event::new("st_ft_unwanted u32 a"),
     );
-    let tracer = Tracer::instance("st_ft_unwanted");
+    let tracer = TraceInstance::instance("st_ft_unwanted");
     let trigger = "enable_event:user_events:st_ft_unwanted";
     tracer.set(&starter.name, "trigger", trigger).unwrap();
     let perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);

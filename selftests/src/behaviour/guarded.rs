@@ -13,7 +13,7 @@ use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::module;
 use crate::kit::other_tasks::OtherTasks;
 use crate::kit::swap::{self, PageOnDisk, Swap};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault, SIGN};
 use crate::kit::wait;
 use std::os::unix::process::CommandExt;
@@ -168,7 +168,7 @@ fn a_fault_that_is_never_answered_holds_up_no_other() {
     let event = Event::new("st_guard_never u32 a");
     let guarded = Guarded::new(&event.name, Guard::Missing);
     let mut children = vec![fork(&event), fork(&event)];
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut times = SwitchTimes::default();
     for round in 0..9 {
         // Those whose pages must be brought in, too.
@@ -204,7 +204,7 @@ fn many_faults_that_are_never_answered_hold_up_no_other() {
         .map(|_| Guarded::new(&event.name, Guard::Missing))
         .collect();
     let mut children = vec![fork(&event), fork(&event)];
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut until_set = Latencies::default();
     for round in 0..6 {
         tell(&mut children, "drop");
@@ -228,7 +228,7 @@ fn many_faults_that_are_never_answered_hold_up_no_other() {
 }
 
 fn a_fault_answered_late_gets_the_latest_state() {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     // How often it is toggled before the answer; what the page then holds is the opposite.
     for toggles in 1..=4 {
         let event = Event::new("st_guard_late u32 a");
@@ -256,7 +256,7 @@ fn a_fault_answered_late_gets_the_latest_state() {
 
 fn a_write_allowed_late_gets_the_latest_state() {
     let event = Event::new("st_guard_writes u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for on in [true, false] {
         let mut guarded = Guarded::new(&event.name, Guard::Writes);
         top.enable(&event.name);
@@ -323,7 +323,7 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     });
     let mut guarded = Guarded::of(child);
     let at = |page: usize| guarded.page + (page * PAGE) as u64;
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     // Again and again. A handler is waited for no longer than 80 ms, in which a busy host may not let it run, and after
     // seconds only when that was in vain for long: so it is not said which times this sees, and changes begin anew. Each
@@ -374,7 +374,7 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
             line.say(word);
         }
     });
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     child.line.hear("dropped");
     top.enable(&event.name);
     child.line.hear("set");
@@ -401,7 +401,7 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
         line.hear("end");
     });
     let mut guarded = Guarded::of(child);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     for _ in 0..3 {
         guarded.wait_for_fault();
@@ -417,7 +417,7 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
 }
 
 fn a_kill_ends_it_without_an_answer() {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut until_gone = Latencies::default();
     let mut faults = Vec::new();
     for _ in 0..5 {
@@ -441,7 +441,7 @@ fn a_kill_ends_it_without_an_answer() {
 }
 
 fn exit_and_exec_end_it_without_an_answer() {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for how in ["exit", "exec"] {
         let mut guarded = Guarded::new("st_guard_exit", Guard::Missing);
         top.enable("st_guard_exit");
@@ -497,7 +497,7 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
     let event = Event::new(&format!("{name} u32 a"));
     let guarded = Guarded::new("st_guard_pauses", Guard::Missing);
     let page = PageOnDisk::new(&event.page, name);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable("st_guard_pauses");
     let mut asked = Instant::now();
     wait::until("the handler to be asked seldom", || {
@@ -551,7 +551,7 @@ fn a_fork_does_not_wait_for_its_parents_page() {
     });
     let number = parent.line.listen().parse().unwrap();
     let faults = Userfault::of(parent.pid, number);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     wait::until("the parent's fault", || faults.next_fault().is_some());
@@ -574,7 +574,7 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
     let mut other_tasks = OtherTasks::new(EVENT);
     for kind in [Guard::Missing, Guard::Writes] {
         let mut guarded = Guarded::new(EVENT, kind);
-        Tracer::top().enable(EVENT);
+        TraceInstance::top().enable(EVENT);
         guarded.wait_for_fault();
         // Beside the kernel's fault, and that of the process, too.
         for round in 0..2 {
@@ -599,7 +599,7 @@ fn others_carry_on_beside_thousands_of_such_faults() {
     tell_time(&format!("until there were {count}"), start.elapsed());
     let mut beside = || {
         other_tasks.carry_on();
-        let attach = || Tracer::top().enable(EVENT);
+        let attach = || TraceInstance::top().enable(EVENT);
         other_tasks.ops.has("ftrace attaches", attach);
         other_tasks.ops.judge(|| {});
     };
@@ -610,7 +610,7 @@ fn others_carry_on_beside_thousands_of_such_faults() {
     beside();
     many.kill();
     beside();
-    Tracer::top().disable(EVENT);
+    TraceInstance::top().disable(EVENT);
     many.reap();
     // The machine has thousands to care for.
     other_tasks.end_within(4000);
@@ -621,9 +621,9 @@ fn others_carry_on_beside_thousands_of_such_faults() {
 fn the_module_unloads_without_an_answer() {
     module::load();
     let guarded = Guarded::new("st_guard_unload", Guard::Missing);
-    Tracer::top().enable("st_guard_unload");
+    TraceInstance::top().enable("st_guard_unload");
     guarded.wait_for_fault();
-    Tracer::top().disable("st_guard_unload");
+    TraceInstance::top().disable("st_guard_unload");
     let Guarded { child, faults, .. } = guarded;
     let mut until_gone = Latencies::default();
     until_gone.during(|| {
@@ -677,7 +677,7 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
         line.hear("end");
     });
     child.line.hear("guarded");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(name);
     child.line.hear("unregistered");
     top.disable(name);

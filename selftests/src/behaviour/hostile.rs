@@ -9,7 +9,7 @@ use crate::kit::event::Event;
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::latency::{Latencies, SwitchTimes};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -45,7 +45,7 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     };
     go_on();
     let mut others = vec![fork(&event), fork(&event)];
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut times = SwitchTimes::default();
     for round in 0..10 {
         let times = times.of(round % 2 == 1);
@@ -134,7 +134,7 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
     let mut stopped = fork(&event);
     stopped.tell("drop");
     tasks::stop(stopped.pid);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let is = |bit: u32| {
         let stopped = stopped.pid;
         move || tasks::word_of(stopped, address).map(|word| word & 1) == Some(bit)

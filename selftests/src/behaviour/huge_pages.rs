@@ -7,7 +7,7 @@ use crate::kit::abi::Data;
 use crate::kit::child::{self, Child};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, HUGE_PAGE, PAGE};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -46,7 +46,7 @@ fn follow_in_huge_page(data: &Data, name: &str, pages: &Mapping, start: usize) {
             .iter()
             .all(|&word| pages.word(word).load(Ordering::Relaxed) == want)
     };
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let toggle = |child: Option<&mut Child>| {
         top.enable(name);
         wait::until("the bits in the huge page", || all(true));
@@ -107,7 +107,7 @@ fn pages_collapsed_to_a_huge_one_follow() {
         .data
         .register_text("st_kind_collapsed u32 a", pages.address() + at as u64, 0)
         .unwrap();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let is = |word| pages.word(at).load(Ordering::Relaxed) == word;
     let collapse = || {
         pages.advise(libc::MADV_HUGEPAGE).unwrap();
@@ -160,7 +160,7 @@ fn in_the_huge_pool(name: &str, sharing: i32) {
         data.register_text(&text, pages.address() + word as u64, 2)
             .unwrap();
     }
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let is = |word: u32| {
         words
             .iter()

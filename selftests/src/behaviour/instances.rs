@@ -8,7 +8,7 @@ use crate::kit::event::{values, write, Event};
 use crate::kit::held_up::{self, Waiting};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{child, module, os, wait};
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ const WRITERS: usize = 2;
 
 /// Removes an instance that is still attached: the trace core detaches it.
 #[track_caller]
-fn remove(tracer: Tracer) {
+fn remove(tracer: TraceInstance) {
     let dir = tracer.path("");
     fs::remove_dir(&dir).unwrap_or_else(|error| panic!("remove an instance: {error}"));
     assert!(!dir.exists());
@@ -84,7 +84,7 @@ fn twenty_at_once_have_the_same_records() {
     const RECORDS: usize = 200;
     let numbered = Numbered::new("st_inst_many", WRITERS);
     let event = &numbered.event;
-    let mut tracers: Vec<Tracer> = (0..COUNT)
+    let mut tracers: Vec<TraceInstance> = (0..COUNT)
         .map(|i| numbered.instance(&format!("st_inst_many{i}"), 64))
         .collect();
     // The bit follows the first and the last of them, whatever is done with the others.
@@ -138,7 +138,7 @@ fn twenty_at_once_have_the_same_records() {
 }
 
 /// An instance that is attached, and what is done to it beside the writers, again and again.
-fn change_beside_writers(name: &str, rounds: usize, mut change: impl FnMut(&Tracer, usize)) {
+fn change_beside_writers(name: &str, rounds: usize, mut change: impl FnMut(&TraceInstance, usize)) {
     let numbered = Numbered::new(name, WRITERS);
     let event = &numbered.event;
     let tracer = numbered.instance(name, 64);
@@ -163,7 +163,7 @@ fn change_beside_writers(name: &str, rounds: usize, mut change: impl FnMut(&Trac
     event.wait_clear();
 }
 
-fn resize(tracer: &Tracer, round: usize) {
+fn resize(tracer: &TraceInstance, round: usize) {
     const SIZES: [u32; 5] = [8, 512, 16, 1024, 64];
     let size = SIZES[round % SIZES.len()].to_string();
     match round % 3 {
@@ -185,7 +185,7 @@ fn their_sub_buffers_are_resized_beside_writers() {
     });
 }
 
-fn clear(tracer: &Tracer, round: usize) {
+fn clear(tracer: &TraceInstance, round: usize) {
     match round % 3 {
         0 => tracer.control("trace", ""),
         1 => tracer.control("per_cpu/cpu0/trace", ""),
@@ -197,7 +197,7 @@ fn their_buffers_are_cleared_beside_writers() {
     change_beside_writers("st_inst_clear", 15, clear);
 }
 
-fn swap(numbered: &Numbered, tracer: &Tracer, rounds: usize) {
+fn swap(numbered: &Numbered, tracer: &TraceInstance, rounds: usize) {
     let event = &numbered.event;
     let mut printed = 0;
     numbered.beside(|| {
@@ -294,7 +294,7 @@ fn a_waiting_reader_is_woken() {
 fn the_next_one_is_detached_beside_a_writer() {
     let event = Event::new("st_inst_next u32 a");
     held_up::in_some_round(|| {
-        let tracers = ["st_inst_next1", "st_inst_next0"].map(Tracer::instance);
+        let tracers = ["st_inst_next1", "st_inst_next0"].map(TraceInstance::instance);
         tracers.iter().for_each(|tracer| tracer.enable(&event.name));
         // The tracers' own functions have no probes: this takes one of the rest of the kernel.
         tracers[1].control("options/userstacktrace", "1");

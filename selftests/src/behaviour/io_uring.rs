@@ -10,7 +10,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{stays, wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::traced::Traced;
-use crate::kit::tracefs::{event_exists, Tracer};
+use crate::kit::tracefs::{event_exists, TraceInstance};
 use crate::kit::transfer::{receive_file, send_file, sendfile, splice, vmsplice};
 use crate::kit::uring::{By, How, Ring, SIGN};
 use crate::kit::{module, os};
@@ -153,7 +153,7 @@ fn a_file_that_a_ring_holds_keeps_its_events() {
     data.unregister_bit(page.address(), 0).unwrap();
     drop(data);
     stays("st_uring_held");
-    let tracer = Tracer::instance("st_uring_held");
+    let tracer = TraceInstance::instance("st_uring_held");
     tracer.enable("st_uring_held");
     let record = [index.to_ne_bytes(), [3; 4]].concat();
     ring.page.put(0, &record);
@@ -241,7 +241,7 @@ fn a_passed_file_keeps_its_indices() {
         line.say("written");
         line.hear("end");
     });
-    let tracer = Tracer::instance("st_pass");
+    let tracer = TraceInstance::instance("st_pass");
     tracer.enable("st_pass_one");
     send_file(&here, &data.file);
     child.line.say("take");
@@ -281,7 +281,7 @@ fn a_file_that_is_being_passed_keeps_its_events() {
     let received = Data {
         file: receive_file(&there),
     };
-    let tracer = Tracer::instance("st_pass_queue");
+    let tracer = TraceInstance::instance("st_pass_queue");
     tracer.enable("st_pass_queue");
     assert_eq!(received.write(0, &[5; 4]), Ok(8));
     assert_eq!(tracer.take_payloads("st_pass_queue", 4), [[5; 4]]);
@@ -311,7 +311,7 @@ fn a_passed_file_outlives_its_sender() {
     let page = Mapping::kept(1);
     let again = received.register_text("st_pass_killed u32 a", page.address(), 0);
     assert_eq!(again, Ok(0));
-    let tracer = Tracer::instance("st_pass_killed");
+    let tracer = TraceInstance::instance("st_pass_killed");
     tracer.enable("st_pass_killed");
     assert_eq!(received.write(0, &[6; 4]), Ok(8));
     assert_eq!(tracer.take_payloads("st_pass_killed", 4), [[6; 4]]);
@@ -322,7 +322,7 @@ fn a_passed_file_outlives_its_sender() {
 
 /// The program that is executed has the file, and none of the registrations.
 fn a_file_kept_at_exec_keeps_its_indices() {
-    let tracer = Tracer::instance("st_pass_exec");
+    let tracer = TraceInstance::instance("st_pass_exec");
     let (mut output, input) = os::pipe().unwrap();
     let parent = child::fork(|line| {
         let other = Event::new("st_pass_first u32 a");

@@ -8,7 +8,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::os;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 
 tests!("lifetime":
     ids_are_not_mixed_up_when_events_come_and_go,
@@ -21,7 +21,7 @@ tests!("lifetime":
 fn ids_are_not_mixed_up_when_events_come_and_go() {
     let keep = Event::new("st_life_keep u32 a");
     let id = keep.id();
-    let tracer = Tracer::instance("st_life_keep");
+    let tracer = TraceInstance::instance("st_life_keep");
     tracer.enable(&keep.name);
     for i in 0..20u32 {
         let event = Event::new("st_life_come u32 a");
@@ -46,7 +46,7 @@ fn ids_are_not_mixed_up_when_events_come_and_go() {
 fn made_again_while_it_goes() {
     // Registered again as fast as possible after its last use ended: it is either the old event
     // or a new one, never an error and never one that goes away under its user.
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for round in 0..50 {
         let event = Event::new("st_life_race u32 a");
         event.unregister().unwrap();

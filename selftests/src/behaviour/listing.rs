@@ -9,7 +9,7 @@ use crate::kit::dynamic;
 use crate::kit::machine;
 use crate::kit::memory::Mapping;
 use crate::kit::status::Status;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use std::collections::VecDeque;
@@ -88,7 +88,7 @@ fn each_stable_event_once_while_others_come_and_go() {
         .collect();
     others.iter_mut().for_each(|other| other.line.hear("going"));
     let _second = keep(STABLE / 2, |i| name(STABLE / 2 + i));
-    let tracer = Tracer::instance("st_list_stable");
+    let tracer = TraceInstance::instance("st_list_stable");
     for i in [0, STABLE / 2, STABLE - 1] {
         tracer.enable(&name(i));
     }
@@ -171,7 +171,7 @@ fn what_goes_between_two_reads_tears_nothing() {
     // Not of one moment, but what is there all the time is listed once, and in lines that are whole.
     let odd = |i: u64| format!("st_list_odd{i:0>200}");
     let even = |i: u64| format!("st_list_even{i:0>200}");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for size in [1, 7, 300, 4096] {
         let first = keep(1, |_| "st_list_first".into());
         let goes = keep(30, odd);
@@ -209,7 +209,7 @@ fn what_goes_between_two_reads_tears_nothing() {
 
 fn can_be_read_from_anywhere() {
     let _kept = keep(150, |i| format!("st_list_seek{i:0>100}"));
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let used = format!("st_list_seek{:0>100}", 70);
     top.enable(&used);
     let whole = fs::read(STATUS).unwrap();

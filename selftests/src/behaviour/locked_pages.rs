@@ -13,7 +13,7 @@ use crate::kit::fuse::{self, Request, Server};
 use crate::kit::held_up::{self, HeldUp};
 use crate::kit::machine::LongSleep;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ fn serve(line: &mut Line) {
     let file = open();
     let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
     let event = Event::new(TEXT);
-    Tracer::top().enable(&event.name);
+    TraceInstance::top().enable(&event.name);
     event.wait_set();
     let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
     let register = || {
@@ -136,7 +136,7 @@ fn in_some_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
     let mut user = child::fork(serve);
     user.line.hear("ready");
     held_up::in_some_round(|| round(&mut user, &mut server));
-    Tracer::top().disable(EVENT);
+    TraceInstance::top().disable(EVENT);
     user.line.say("end");
     user.join();
 }

@@ -12,7 +12,7 @@ use crate::kit::machine;
 use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::random::Random;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -229,7 +229,7 @@ fn a_reader_that_is_killed_ends() {
 struct Quiet {
     /// A process that changes nothing about its memory, which a listing could be unable to see then.
     owner: Child,
-    tracer: Tracer,
+    tracer: TraceInstance,
 }
 
 impl Quiet {
@@ -253,7 +253,7 @@ impl Quiet {
             line.hear("exit");
         });
         owner.line.hear("registered");
-        let tracer = Tracer::instance("st_quiet");
+        let tracer = TraceInstance::instance("st_quiet");
         for i in (0..200).step_by(7) {
             tracer.enable(&Self::name(i));
         }

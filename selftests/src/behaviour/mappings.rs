@@ -12,7 +12,7 @@ use crate::kit::fork_tree::toggle;
 use crate::kit::memory::{self, Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::swap::Swap;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{machine, os, wait};
 use std::fs::File;
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,7 +69,7 @@ fn settle() {
 #[track_caller]
 fn switch(event: &Event, on: bool) {
     let start = Instant::now();
-    Tracer::top()
+    TraceInstance::top()
         .set(&event.name, "enable", if on { "1" } else { "0" })
         .unwrap();
     let took = start.elapsed();
@@ -307,7 +307,7 @@ fn a_buffer_of_perf_that_comes_and_goes_holds_up_nothing() {
 
 fn a_page_of_ftrace_is_left_alone() {
     let event = Event::new("st_map_trace u32 a");
-    let tracer = Tracer::instance("st_map_trace");
+    let tracer = TraceInstance::instance("st_map_trace");
     let path = tracer.path("per_cpu/cpu0/trace_pipe_raw");
     let file = File::open(path).expect("open a buffer");
     event.page.cover(&file, READ);
@@ -437,7 +437,7 @@ fn a_page_that_a_child_does_not_get_holds_up_nothing() {
 fn a_page_that_a_child_gets_empty_follows() {
     let event = Event::new("st_map_wiped u32 a");
     event.page.advise(libc::MADV_WIPEONFORK).unwrap();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     event.page.word(0).fetch_or(REST, Relaxed);
     for _ in 0..2 {
         let mut child = child::fork(|line| {

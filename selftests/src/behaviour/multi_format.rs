@@ -8,7 +8,7 @@ use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::memory::Mapping;
 use crate::kit::module;
-use crate::kit::tracefs::{self, formats_of, Tracer, MULTI_GROUP};
+use crate::kit::tracefs::{self, formats_of, TraceInstance, MULTI_GROUP};
 use crate::kit::wait;
 
 pub const TESTS: &[Test] = &[
@@ -63,7 +63,7 @@ fn all_or_none_are_deleted() {
     maker.join();
     let formats = formats_of(name);
     assert_eq!(formats.len(), 3);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for busy in &formats {
         top.enable(busy);
         assert_eq!(Data::open().delete(name), Err(Errno::EBUSY));

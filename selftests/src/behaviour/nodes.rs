@@ -11,7 +11,7 @@ use crate::kit::numbered::{Numbered, Order};
 use crate::kit::processors::{
     bind_to_node, move_to_node, node_of, nodes, of_node, unbind, SECOND_NODE,
 };
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, wait};
 use std::fs;
@@ -37,7 +37,7 @@ fn there_are_eight_processors_and_two_nodes() {
 
 fn a_page_moves_and_its_bit_with_it() {
     let event = Event::new("st_node_moves u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     event.page.word(4).store(77, Ordering::Relaxed);
     for round in 0..10 {
         let node = round % 2;
@@ -75,7 +75,7 @@ fn wait_all(pages: &Mapping, count: usize, value: u32) {
 fn pages_move_while_their_bits_change() {
     const PAGES: usize = 64;
     let (_data, pages) = many_pages("st_node_many", PAGES);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);
@@ -104,7 +104,7 @@ fn pages_move_while_their_bits_change() {
 fn pages_of_other_processes_move_while_their_bits_change() {
     let event = Event::new("st_node_others u32 a");
     let mut children: Vec<_> = (0..4).map(|_| fork(&event)).collect();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut moved = 0;
     for round in 0..10 {
         // A page that is there, and the child's own.
@@ -146,7 +146,7 @@ fn pages_that_the_kernel_takes_away_to_see_their_users() {
     unbind(&pages);
     let far = of_node(1)[0];
     let hints = || count_of("numa_hint_faults ");
-    let (at_first, top) = (hints(), Tracer::top());
+    let (at_first, top) = (hints(), TraceInstance::top());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);
@@ -204,7 +204,7 @@ fn writers_on_all_processors_are_recorded() {
 fn a_page_with_a_protection_key_follows() {
     let event = Event::new("st_node_key u32 a");
     event.page.forbid_writes_by_key();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for is_dropped in [false, true] {
         if is_dropped {
             event.page.advise(libc::MADV_DONTNEED).unwrap();

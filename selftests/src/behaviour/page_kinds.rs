@@ -10,7 +10,7 @@ use crate::kit::event::{is_due, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::swap::{Device, Swap};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{machine, os, tasks};
@@ -68,7 +68,7 @@ fn a_copied_page_is_right_on_both_sides() {
             assert!(is_filled(&event.page, 6), "the child's page, written to");
             line.say("again");
         });
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         top.enable(&event.name);
         child.line.say("set");
         event.wait_set();
@@ -96,7 +96,7 @@ fn give_up(event: &Event) {
 }
 
 fn a_page_shared_until_written_is_never_written_through() {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     // The child has no registration any more, and still the same page.
     let event = Event::new("st_kind_through u32 a");
     let mut child = child::fork(|line| {
@@ -134,7 +134,7 @@ fn memory_shared_by_fork_has_one_bit_for_both() {
     data.register_text("st_kind_family u32 a", page.address(), 4)
         .unwrap();
     let child = child::fork(|line| line.hear("never said"));
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let is = |word| page.word(0).load(Ordering::Relaxed) == word;
     let toggle = || {
         for _ in 0..3 {
@@ -174,7 +174,7 @@ fn a_file_in_memory_shows_the_bits_of_two_processes() {
         file.read_exact_at(&mut bytes, PAGE as u64 + 8).unwrap();
         u32::from_ne_bytes(bytes)
     };
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let toggle = |want: u32| {
         top.enable("st_kind_two");
         wait::until("the bits in the file", || seen() == want);
@@ -210,7 +210,7 @@ fn the_programs_own_data_is_written() {
             line.say("clear");
         }
     });
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable("st_kind_data");
         wait::until("the variable's bit", is(0xf1));
@@ -235,7 +235,7 @@ fn a_page_past_the_end_of_its_file_waits_for_the_next_change() {
         toggle(&event, &mut []);
     }
     file.set_len(PAGE as u64).unwrap();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let is = |word| page.word(0).load(Ordering::Relaxed) == word;
     top.enable(&event.name);
     wait::until("the bit on the page that is back", || is(1));
@@ -246,7 +246,7 @@ fn a_page_past_the_end_of_its_file_waits_for_the_next_change() {
 fn a_page_given_back_keeps_its_bit() {
     let _swap = Swap::new();
     let event = Event::new("st_kind_free u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..5 {
         // The kernel may drop it as long as nothing writes to it. The bit is a write.
         event.page.advise(libc::MADV_FREE).unwrap();
@@ -294,7 +294,7 @@ fn pages_given_back_while_they_are_written_keep_their_bits() {
     let data = Data::open();
     let pages = Mapping::kept(GIVEN_BACK);
     data.register_pages("st_kind_given u32 a", &pages, 3);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for round in 0..machine::rounds(10) {
         set_while_dropped(&pages, round, || top.enable("st_kind_given"));
         top.disable("st_kind_given");
@@ -309,7 +309,7 @@ fn pages_given_back_while_they_are_registered_keep_their_bits() {
     let text = format!("{} u32 a", event.name);
     let pages = Mapping::kept(GIVEN_BACK);
     let address = |page: usize| pages.address() + (page * PAGE) as u64;
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     for round in 0..machine::rounds(10) {
         // It is there, and written to.
@@ -371,7 +371,7 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
 /// Enables the event, and disables it, each when the child has said that it has dropped its page, and `wait` has returned.
 /// The child says that it has seen its bit follow.
 fn switch_when_dropped(child: &mut Child, event: &Event, wait: impl Fn()) {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for on in [true, false] {
         child.line.hear("dropped");
         wait();
@@ -423,7 +423,7 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
 fn a_first_thread_that_has_exited_keeps_nothing_of_its_process() {
     let device = Device::new();
     let event = Event::new("st_kind_first u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     grows_by_nothing(10, machine::rounds(60), |_| {
         let mut child = child::fork(|line| {
             let (_data, page) = register_on(&device, "st_kind_first u32 a");
@@ -458,7 +458,7 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
             line.say("seen");
         }
     });
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for (word, on) in [("set", true), ("clear", false)] {
         child.line.hear("dropped");
         // On its way to sleep it would write the bit, too.
@@ -518,7 +518,7 @@ fn a_merged_page_is_copied() {
         data.register_text("st_kind_merged u32 a", address, 0)
             .unwrap();
     }
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for round in 0..2 {
         for at in (0..PAGES * PAGE).step_by(4) {
             let value = if at % PAGE == 0 { 0 } else { 77 };
@@ -553,7 +553,7 @@ fn a_merged_page_is_copied() {
 
 fn the_latest_state_wins_on_a_page_that_comes_and_goes() {
     let event = Event::new("st_kind_latest u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for round in 0..20 {
         thread::scope(|scope| {
             // Drops the page all the time, so that some changes are repaired and others are not.

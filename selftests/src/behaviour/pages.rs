@@ -11,7 +11,7 @@ use crate::kit::held_up::{self, HeldUp};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::swap::{self, PageOnDisk, Swap};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::tools::bpftrace::TYPES;
 use std::os::unix::fs::FileExt;
@@ -43,7 +43,7 @@ const PROMPT: Duration = Duration::from_secs(20);
 
 /// Attaches ftrace, which must not take long.
 #[track_caller]
-fn enable_promptly(tracer: &Tracer, event: &str) {
+fn enable_promptly(tracer: &TraceInstance, event: &str) {
     let start = Instant::now();
     tracer.enable(event);
     assert!(
@@ -59,7 +59,7 @@ fn a_page_never_touched_gets_its_bit() {
     let address = page.address() + 5 * PAGE as u64;
     data.register_text("st_page_fresh u32 a", address, 0)
         .unwrap();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable("st_page_fresh");
     let word = page.word(5 * PAGE);
     wait::until("the bit on a fresh page", || {
@@ -71,7 +71,7 @@ fn a_page_never_touched_gets_its_bit() {
 
 fn a_dropped_page_is_faulted_in() {
     let event = Event::new("st_page_dropped u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..5 {
         event.page.advise(libc::MADV_DONTNEED).unwrap();
         assert_eq!(event.page.resident(), 0);
@@ -88,7 +88,7 @@ fn a_dropped_page_is_faulted_in() {
 
 /// The event's page is put out, and brought back with its contents when the event changes.
 fn is_brought_back(event: &Event, rounds: usize, put_out: impl Fn()) {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     event.page.put(8, b"contents");
     for _ in 0..rounds {
         put_out();
@@ -125,7 +125,7 @@ fn no_worker_waits_for_a_page_that_a_disk_brings_back() {
     const NO_WAIT: u32 = 1 << 3;
     let what = "__folio_lock_or_retry flags=vmf->flags";
     let _probe = Probe::new('p', "st_page_probes/lock", what);
-    let waits = Tracer::instance("st_page_probes");
+    let waits = TraceInstance::instance("st_page_probes");
     waits.control("options/stacktrace", "1");
     let filter = format!("!(flags & {NO_WAIT})");
     waits.control("events/st_page_probes/lock/filter", &filter);
@@ -148,7 +148,7 @@ fn a_dropped_page_of_a_file_is_faulted_in() {
             ..Register::new(page.address(), c"st_page_file u32 a".as_ptr() as u64)
         };
         data.register(&request).unwrap();
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         let seen = || {
             let mut bytes = [0; 8];
             file.read_exact_at(&mut bytes, 0).unwrap();
@@ -173,7 +173,7 @@ fn many_dropped_pages_all_get_their_bits() {
     let pages = Mapping::new(PAGES);
     let index = event.data.register_pages("st_page_many u32 a", &pages, 2);
     assert_eq!(index, event.index);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..3 {
         // The kernel may still be bringing some back for the change before.
         wait::until("the pages to stay away", || {
@@ -194,7 +194,7 @@ fn many_dropped_pages_all_get_their_bits() {
 
 fn a_process_busy_with_its_mappings_gets_its_bit() {
     let event = Event::new("st_page_busy u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);
@@ -236,7 +236,7 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
         }
     });
     user.line.hear("registered");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     held_up::in_some_round(|| {
         let were_held_up = ["set", "clear"].map(|what| {
             let held_up = HeldUp::at("mprotect_fixup", user.pid);
@@ -259,7 +259,7 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
 
 fn a_dropped_page_gets_the_latest_state() {
     let event = Event::new("st_page_latest u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for round in 0..20 {
         event.page.advise(libc::MADV_DONTNEED).unwrap();
         // The change that counts is the last, however the faults fall between.
@@ -279,7 +279,7 @@ fn a_dropped_page_gets_the_latest_state() {
 
 fn a_page_that_may_not_be_written_waits_for_the_next_change() {
     let event = Event::new("st_page_readonly u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     event.page.protect(READ);
     enable_promptly(&top, &event.name);
     wait::until("the bit to be given up", || !is_due(process::id() as i32));
@@ -303,7 +303,7 @@ fn a_protected_page_waits_for_the_next_change() {
         .data
         .register_text("st_page_none u32 a", neighbour.address(), 0)
         .unwrap();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     event.page.protect(libc::PROT_NONE);
     enable_promptly(&top, &event.name);
     let other = || neighbour.word(0).load(Ordering::Relaxed);
@@ -325,7 +325,7 @@ fn an_unmapped_page_stalls_no_other_and_waits_for_the_next_change() {
         .register_text("st_page_gone u32 a", neighbour.address(), 0)
         .unwrap();
     let other = || neighbour.word(0).load(Ordering::Relaxed);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     event.page.unmap();
     for _ in 0..3 {
         enable_promptly(&top, "st_page_gone");
@@ -350,7 +350,7 @@ fn a_shared_page_is_seen_by_all_its_mappings() {
     // Another address is another registration, though the memory is the same.
     data.register_text("st_page_twice u32 a", two.address(), 1)
         .unwrap();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable("st_page_twice");
     for page in [&one, &two] {
         wait::until("both bits", || page.word(0).load(Ordering::Relaxed) == 3);
@@ -365,7 +365,7 @@ fn unregistering_clears_a_dropped_page_of_a_file() {
     let file = os::memory_file(PAGE as u64);
     let data = Data::open();
     let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).unwrap();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for (bit, size) in [(0, 4), (31, 4), (40, 8)] {
         let request = Register {
             enable_bit: bit,

@@ -10,7 +10,7 @@ use crate::kit::event::Event;
 use crate::kit::os;
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::ring::Record;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 
 tests!("perf":
     a_sample_is_the_record_byte_for_byte,
@@ -135,7 +135,7 @@ fn two_perf_events_both_get_the_record() {
 
 fn perf_and_ftrace_get_the_same_record() {
     let event = Event::new("st_perf_same u32 a; u8 b");
-    let tracer = Tracer::instance("st_perf_same");
+    let tracer = TraceInstance::instance("st_perf_same");
     tracer.enable(&event.name);
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
     event.write(&[1, 2, 3, 4, 5, 6, 7]).unwrap();

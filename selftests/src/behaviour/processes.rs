@@ -7,7 +7,7 @@ use crate::kit::abi::Data;
 use crate::kit::child::{self, Line};
 use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::{machine, os, tasks, wait};
 use std::os::unix::process::CommandExt;
@@ -40,7 +40,7 @@ fn hold(line: &mut Line, text: &str) {
 fn a_kill_while_enabled_ends_registrations() {
     let mut child = child::fork(|line| hold(line, "st_proc_enabled u32 a"));
     child.line.hear("holding");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable("st_proc_enabled");
     child.kill();
     assert!(tracefs::event_exists("st_proc_enabled"), "a tracer uses it");
@@ -50,7 +50,7 @@ fn a_kill_while_enabled_ends_registrations() {
 
 fn a_process_may_end_while_its_pages_are_brought_in() {
     const PAGES: usize = 200;
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for round in 0..9 {
         let mut child = child::fork(|line| {
             let data = Data::open();
@@ -90,7 +90,7 @@ fn the_only_thread_that_registered_may_end() {
         name, data, page, ..
     } = thread::spawn(register).join().unwrap();
     drop(data);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let word = || page.word(0).load(Ordering::Relaxed);
     top.enable(&name);
     wait::until("the bit to be set", || word() == 1);
@@ -119,7 +119,7 @@ fn an_event_of_many_processes_sets_all_their_bits() {
         child.line.hear("registered");
     }
     assert_eq!(tracefs::events_of_tests(), ["st_proc_many"]);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable("st_proc_many");
         children.iter_mut().for_each(|child| child.line.hear("set"));
@@ -138,7 +138,7 @@ fn one_process_ending_leaves_the_others_alone() {
     let mut two = child::fork(|line| hold(line, text));
     one.line.hear("registered");
     two.line.hear("holding");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable("st_proc_others");
     one.line.hear("set");
     two.kill();
@@ -175,7 +175,7 @@ fn toggling_while_processes_come_and_go() {
         }
     }
     toggler.kill();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     top.disable(&event.name);
@@ -188,7 +188,7 @@ fn those_that_are_looked_at_again_leave_nothing() {
     const EVENT: &str = "st_proc_again";
     const CHILDREN: usize = 60;
     let event = Event::new(&format!("{EVENT} u32 a"));
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     grows_by_nothing(5, machine::rounds(20), |round| {
         let process = child::fork(|_| {
             os::forget_children();

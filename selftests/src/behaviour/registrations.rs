@@ -10,7 +10,7 @@ use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::os;
 use crate::kit::random::Random;
 use crate::kit::tasks;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::wait::{self, SetOnDrop};
 use std::collections::BTreeSet;
@@ -101,7 +101,7 @@ fn of_nothing() {
 struct ManyProcesses {
     data: Data,
     page: Mapping,
-    tracer: Tracer,
+    tracer: TraceInstance,
     random: Random,
     there: BTreeSet<(u64, u8)>,
 }
@@ -228,7 +228,7 @@ fn thousands_come_and_go_in_any_order() {
     let mut many = ManyProcesses {
         data: Data::open(),
         page: Mapping::kept(1),
-        tracer: Tracer::instance("st_regs_crowd"),
+        tracer: TraceInstance::instance("st_regs_crowd"),
         random: Random::new(5),
         there: BTreeSet::new(),
     };
@@ -276,7 +276,7 @@ fn of_bits_of_both_widths() {
 fn tells_whether_the_bit_is_set() {
     let one = Event::new("st_regs_set u32 a");
     let two = Event::new("st_regs_clear u32 a");
-    let tracer = Tracer::top();
+    let tracer = TraceInstance::top();
     for _ in 0..3 {
         tracer.enable(&one.name);
         one.wait_set();
@@ -302,7 +302,7 @@ fn a_page_that_is_not_there_tells_nothing() {
     event.page.advise(libc::MADV_DONTNEED).unwrap();
     assert_eq!(listing(), [line_of(&event, "?")]);
     assert_eq!(event.page.resident(), 0, "the listing brought the page in");
-    let tracer = Tracer::top();
+    let tracer = TraceInstance::top();
     tracer.enable(&event.name);
     event.wait_set();
     wait::until("the bit in the listing", || {
@@ -354,7 +354,7 @@ fn a_bit_that_waits_for_its_page_is_under_repair() {
         show("?", "clear"),
         "the page has not been asked for"
     );
-    let tracer = Tracer::top();
+    let tracer = TraceInstance::top();
     tracer.enable(&event.name);
     tracer.enable(&other.name);
     other.wait_set();
@@ -369,7 +369,7 @@ fn a_bit_that_waits_for_its_page_is_under_repair() {
 
 fn a_file_or_a_tracer_alone_registers_nothing() {
     let event = Event::new("st_regs_alone u32 a");
-    let tracer = Tracer::top();
+    let tracer = TraceInstance::top();
     tracer.enable(&event.name);
     event.unregister().unwrap();
     assert_eq!(listing(), [""; 0]);
@@ -453,7 +453,7 @@ fn a_child_has_its_own() {
     wait::until("the child to be listed", || {
         listing() == [mine("clear"), its("clear")]
     });
-    let tracer = Tracer::top();
+    let tracer = TraceInstance::top();
     tracer.enable(&event.name);
     wait::until("both bits in the listing", || {
         listing() == [mine("set"), its("set")]
@@ -612,7 +612,7 @@ fn is_correct_while_processes_come_and_go() {
     });
     others.drain(..).for_each(Child::kill);
     toggler.kill();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     top.disable(&event.name);

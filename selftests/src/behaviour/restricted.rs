@@ -11,7 +11,7 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::obey;
 use crate::kit::memory::Mapping;
 use crate::kit::restriction::{become_root_of_a_namespace, forbid_calls_on, Forbidden};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, tasks, wait};
 use std::sync::mpsc;
 use std::thread;
@@ -56,7 +56,7 @@ fn a_filter_gives_its_errno_and_the_bit_goes_on() {
         }
     });
     child.line.hear("filtered");
-    let tracer = Tracer::instance("st_filter_errno");
+    let tracer = TraceInstance::instance("st_filter_errno");
     for _ in 0..3 {
         for word in ["set", "drop", "clear"] {
             match word {
@@ -89,14 +89,14 @@ fn a_process_killed_by_a_filter_leaves_nothing() {
         });
         child.line.hear("registered");
         if attached {
-            Tracer::top().enable(NAME);
+            TraceInstance::top().enable(NAME);
         }
         child.line.say("go on");
         let (_, status) = os::wait(child.pid, 0).expect("wait for the child");
         assert_eq!(status & 0x7f, libc::SIGSYS, "wait status {status:#x}");
         std::mem::forget(child);
         if attached {
-            Tracer::top().disable(NAME);
+            TraceInstance::top().disable(NAME);
         }
         wait_gone(NAME);
     }
@@ -131,7 +131,7 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
         }
     });
     child.line.hear("killed");
-    let tracer = Tracer::instance("st_filter_thread");
+    let tracer = TraceInstance::instance("st_filter_thread");
     let mut tell = |word: &str| {
         child.tell(word);
     };

@@ -9,7 +9,7 @@ use crate::kit::child::{self, Child};
 use crate::kit::event::{is_due, wait_gone, Event};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait::SetOnDrop;
 use crate::kit::{machine, os, tasks, wait};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ tests!("retries":
 /// A bit that was given up while its event is enabled, in memory that can be written again, is left alone until the next
 /// change, and right then. That it stays so is looked at in the first round.
 #[track_caller]
-fn waits_for_the_next_change(event: &Event, top: &Tracer, queued: &Queued, round: usize) {
+fn waits_for_the_next_change(event: &Event, top: &TraceInstance, queued: &Queued, round: usize) {
     assert!(!event.bit(), "written without a change");
     if round == 0 {
         stays_given_up(event, queued);
@@ -42,13 +42,13 @@ fn waits_for_the_next_change(event: &Event, top: &Tracer, queued: &Queued, round
 }
 
 /// Sees when the module's work queues are given work.
-struct Queued(Tracer);
+struct Queued(TraceInstance);
 
 const QUEUE_WORK: &str = "workqueue/workqueue_queue_work";
 
 impl Queued {
     fn new(name: &str) -> Queued {
-        let tracer = Tracer::instance(name);
+        let tracer = TraceInstance::instance(name);
         tracer.control("buffer_size_kb", "64");
         let filter = tracer.path("events").join(QUEUE_WORK).join("filter");
         tracefs::replace(&filter, "workqueue == \"user_events\"").expect("set a filter");
@@ -114,7 +114,7 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     let mut tell = |word: &str| {
         child.tell(word);
     };
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let queued = Queued::new(&event.name);
     let failures = || group.number("memory.events", "oom");
     let is_lacking = (0..=IN_ADVANCE).any(|_| {
@@ -201,7 +201,7 @@ fn a_process_that_shares_the_memory_is_not_looked_for_without_end() {
     });
     println!("  # looked at {} times", queued.count());
     assert!(tracefs::event_exists(NAME), "gone too early");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable(NAME);
         child.tell("set");
@@ -233,7 +233,7 @@ fn a_page_beyond_the_file_is_given_up_until_the_next_change() {
             other.word(0).load(Ordering::Relaxed) == on
         })
     };
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let queued = Queued::new(&event.name);
     for round in 0..3 {
         file.set_len(0).expect("cut the file");
@@ -268,7 +268,7 @@ fn a_page_that_its_process_cannot_have_is_given_up_until_the_next_change() {
     let pid = std::process::id() as i32;
     let _server = Server::start(1, PAGE);
     let (event, other) = of_a_file("st_retry_own");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let queued = Queued::new(&event.name);
     for round in 0..3 {
         event.page.protect(libc::PROT_NONE);
@@ -286,7 +286,7 @@ fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
     let pid = std::process::id() as i32;
     let _server = Server::start(1, PAGE);
     let (event, _other) = of_a_file("st_retry_loop");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);

@@ -9,7 +9,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::os;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ fn a_traced_child_that_begins_stopped_has_its_registrations() {
     ptrace(libc::PTRACE_DETACH, child, 0);
     ptrace(libc::PTRACE_DETACH, parent.pid, 0);
     parent.line.hear("running");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable("st_sig_traced");
     parent.line.hear("set");
     top.disable("st_sig_traced");

@@ -6,7 +6,7 @@ use crate::harness::Test;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::use_in_child;
 use crate::kit::module::nothing_is_left;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{module, os};
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn known_functions() -> Vec<String> {
 fn goes_under(name: &str, tracer: &str, sign: &str) {
     // One processor rewrites code, and no other runs it.
     os::run_on(os::cpus()[0]);
-    let instance = Tracer::instance(name);
+    let instance = TraceInstance::instance(name);
     for round in 0..2 {
         // First it is there already when it is traced, then it comes.
         let load_first = round == 0;
@@ -113,7 +113,7 @@ fn it_goes_with_probes_and_is_probed_again() {
     probe(&format!("p:{GROUP}/st_entry user_events:{FUNCTION}")).expect("probe a function");
     probe(&format!("r:{GROUP}/st_return user_events:{FUNCTION}")).expect("probe its return");
     let events = ["st_entry", "st_return"].map(|name| format!("{GROUP}/{name}"));
-    let instance = Tracer::instance("st_function_probes");
+    let instance = TraceInstance::instance("st_function_probes");
     for event in &events {
         instance.enable(event);
     }

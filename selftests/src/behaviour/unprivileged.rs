@@ -14,7 +14,7 @@ use crate::kit::memory::{Mapping, READ};
 use crate::kit::os;
 use crate::kit::perf::Perf;
 use crate::kit::status::Status;
-use crate::kit::tracefs::{self, formats_of, Tracer};
+use crate::kit::tracefs::{self, formats_of, TraceInstance};
 use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::wait;
 use std::fs::{self, File};
@@ -88,7 +88,7 @@ fn access_to_data_is_enough_to_register_and_write() {
     });
     user.line.hear("registered");
     let multi = formats_of("st_user_multi").remove(0);
-    let tracer = Tracer::instance(name);
+    let tracer = TraceInstance::instance(name);
     tracer.enable(name);
     tracer.enable(&multi);
     user.line.hear("wrote");
@@ -158,7 +158,7 @@ fn registers_on_a_file_opened_by_root() {
         assert_eq!(data.write(0, &[1; 4]), Ok(8));
     });
     user.line.hear("registered");
-    let tracer = Tracer::instance("st_user_passed");
+    let tracer = TraceInstance::instance("st_user_passed");
     tracer.enable("st_user_passed");
     user.join();
     assert_eq!(tracer.take_payloads("st_user_passed", 4), [[1; 4]]);
@@ -395,7 +395,7 @@ fn better_than_c_10_no_error_is_logged() {
     let mut user = fork_unprivileged(get_it_wrong);
     user.line.hear("registered");
     let name = "st_user_wrong";
-    let tracer = Tracer::instance(name);
+    let tracer = TraceInstance::instance(name);
     tracer.enable(name);
     let perfs = Perf::sample_everywhere(tracefs::event_id(name), 8);
     user.line.hear("toggle");

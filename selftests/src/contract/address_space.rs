@@ -11,7 +11,7 @@ use crate::kit::event::{is_due, wait_gone, Event};
 use crate::kit::machine::Log;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{implementation, wait};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -91,7 +91,7 @@ pub fn checks() -> Vec<Vec<Check>> {
 /// The bit follows, as seen by this process.
 #[track_caller]
 fn must_follow(page: &Mapping) {
-    let tracer = Tracer::instance("st_follow");
+    let tracer = TraceInstance::instance("st_follow");
     let word = || page.word(0).load(Ordering::Relaxed);
     for _ in 0..3 {
         tracer.enable(NAME);
@@ -166,7 +166,7 @@ fn watch(line: &mut Line, event: &Event) {
 /// Lets the child see the bit set and cleared.
 fn show(child: &mut Child) {
     child.line.hear("forked");
-    let tracer = Tracer::instance("st_show");
+    let tracer = TraceInstance::instance("st_show");
     tracer.enable(NAME);
     child.line.hear("set");
     tracer.disable(NAME);
@@ -192,7 +192,7 @@ fn own_memory() {
         line.hear("end");
     });
     child.line.hear("forked");
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.enable(NAME);
     event.wait_set();
     child.line.say("enabled");
@@ -232,7 +232,7 @@ fn spawned() {
     let spawn = || assert!(Command::new("true").status().unwrap().success());
     spawn();
     must_follow(&event.page);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.enable(NAME);
     event.wait_set();
     spawn();
@@ -241,7 +241,7 @@ fn spawned() {
 
 fn threads() {
     let event = Event::new(TEXT);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     let (says, hears) = mpsc::channel();
     thread::scope(|scope| {
         let other = scope.spawn(|| {
@@ -261,7 +261,7 @@ fn threads() {
 fn dropped_page() {
     let event = Event::new(TEXT);
     event.page.advise(libc::MADV_DONTNEED).unwrap();
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.enable(NAME);
     event.wait_set();
 }
@@ -279,7 +279,7 @@ fn is_left_alone() -> bool {
 /// The event was enabled while the bit could not be written, which it can be now: it is as it was, and the next change is
 /// written.
 #[track_caller]
-fn next_change_is_written(event: &Event, tracer: &Tracer, was_left_alone: bool) {
+fn next_change_is_written(event: &Event, tracer: &TraceInstance, was_left_alone: bool) {
     if was_left_alone {
         expect(event.bit(), false);
         // What it cannot be by itself, so that one change shows.
@@ -300,7 +300,7 @@ fn next_change_is_written(event: &Event, tracer: &Tracer, was_left_alone: bool) 
 
 fn protected_page() {
     let event = Event::new(TEXT);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     event.page.protect(READ);
     tracer.enable(NAME);
     let was_left_alone = is_left_alone();
@@ -311,7 +311,7 @@ fn protected_page() {
 
 fn unmapped_page() {
     let mut event = Event::new(TEXT);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     event.page.unmap();
     tracer.enable(NAME);
     let was_left_alone = is_left_alone();
@@ -350,7 +350,7 @@ fn bit_in_a_file(flags: i32, is_written: bool) {
             "the file is wrong, with {value:#x} in memory"
         );
     };
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.enable(NAME);
     is(0xf2);
     tracer.disable(NAME);
@@ -384,7 +384,7 @@ fn flood() {
             .count();
         said
     };
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     for _ in 0..ROUNDS {
         event.page.protect(READ);
         tracer.enable(NAME);

@@ -7,7 +7,7 @@ use crate::kit::abi::{Data, Register};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
 use std::ffi::CString;
 use std::fs;
@@ -158,7 +158,7 @@ pub fn register(event: &Event, offset: u64, enable_size: u8, enable_bit: u8) {
 /// The bit must have one value when register returns, and had the other before; the others stay.
 fn at_register((size, bit, attached): (u8, u8, bool), want: bool) {
     let event = Event::new(TEXT);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     if attached {
         tracer.enable(NAME);
     }
@@ -190,8 +190,8 @@ enum Consumer {
 
 /// What is attached, until [`Attached::end`].
 enum Attached {
-    Tracer(Tracer),
-    Removed(Tracer),
+    TraceInstance(TraceInstance),
+    Removed(TraceInstance),
     Perf(Perf),
     Trigger(&'static str),
     File(&'static str, &'static str),
@@ -202,21 +202,21 @@ impl Consumer {
         let set =
             |file: &str, value| fs::write(format!("{}/{file}", tracefs::ROOT), value).unwrap();
         let trigger = |trigger| {
-            Tracer::top().set(NAME, "trigger", trigger).unwrap();
+            TraceInstance::top().set(NAME, "trigger", trigger).unwrap();
             Attached::Trigger(trigger)
         };
         match self {
             Consumer::Top => {
-                Tracer::top().enable(NAME);
+                TraceInstance::top().enable(NAME);
                 // Enabling what is enabled changes nothing.
-                Tracer::top().enable(NAME);
-                Attached::Tracer(Tracer::top())
+                TraceInstance::top().enable(NAME);
+                Attached::TraceInstance(TraceInstance::top())
             }
             Consumer::Instance | Consumer::RemovedInstance => {
-                let tracer = Tracer::instance(NAME);
+                let tracer = TraceInstance::instance(NAME);
                 tracer.enable(NAME);
                 if matches!(self, Consumer::Instance) {
-                    Attached::Tracer(tracer)
+                    Attached::TraceInstance(tracer)
                 } else {
                     Attached::Removed(tracer)
                 }
@@ -240,12 +240,12 @@ impl Consumer {
 impl Attached {
     fn end(self) {
         match self {
-            Attached::Tracer(tracer) => tracer.disable(NAME),
+            Attached::TraceInstance(tracer) => tracer.disable(NAME),
             Attached::Removed(tracer) => drop(tracer),
             Attached::Perf(perf) => drop(perf),
             Attached::Trigger(trigger) => {
                 let undo = format!("!{trigger}");
-                Tracer::top().set(NAME, "trigger", &undo).unwrap();
+                TraceInstance::top().set(NAME, "trigger", &undo).unwrap();
             }
             Attached::File(file, value) => {
                 fs::write(format!("{}/{file}", tracefs::ROOT), value).unwrap();
@@ -282,8 +282,8 @@ type Switch = (bool, &'static str, [&'static str; 2], bool);
 fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
     let (event, other) = (Event::new(TEXT), Event::new("st_other u32 a"));
     let tracer = match in_instance {
-        true => Tracer::instance(NAME),
-        false => Tracer::top(),
+        true => TraceInstance::instance(NAME),
+        false => TraceInstance::top(),
     };
     if file == "events/enable" {
         // All that goes on in the kernel would be recorded.
@@ -303,7 +303,7 @@ fn follows_switch((in_instance, file, [on, off], and_other): Switch, (): ()) {
 fn alone((size, bit): (u8, u8), (): ()) {
     let event = Event::new(TEXT);
     register(&event, 64, size, bit);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     for others in [0, u64::MAX] {
         for place in [56, 64, 72] {
             event.page.long(place).store(others, Ordering::Relaxed);
@@ -332,7 +332,7 @@ fn two_events() {
         .register_text("st_other", event.page.address(), 1);
     expect(got, Ok(1));
     let word = || event.page.word(0).load(Ordering::Relaxed);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.enable("st_other");
     wait::until("the other event's bit", || word() == 2);
     tracer.enable(NAME);
@@ -352,7 +352,7 @@ fn many_events() {
     }
     let words =
         || -> [u32; EVENTS] { std::array::from_fn(|i| page.word(4 * i).load(Ordering::Relaxed)) };
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for chosen in [0, 7, EVENTS - 1] {
         top.enable(&name(chosen));
         let want: [u32; EVENTS] = std::array::from_fn(|i| (i == chosen).into());
@@ -376,7 +376,7 @@ fn several_pages() {
         let mut words = words.iter().map(|&at| pages.word(at));
         words.all(|word| word.load(Ordering::Relaxed) == value)
     };
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(NAME);
     wait::until("all bits to be set", || all((1 << 17) | 1));
     top.disable(NAME);
@@ -409,7 +409,7 @@ fn whole_page() {
     }
     let long = |i: usize| event.page.long(8 * (i + 1));
     let longs = || -> [u64; LONGS] { std::array::from_fn(|i| long(i).load(Ordering::Relaxed)) };
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for others in [0, u64::MAX, 0x5555_5555_5555_5555, 0xaaaa_aaaa_aaaa_aaaa] {
         let (on, off) = (
             bits.map(|bits| others | bits),
@@ -434,7 +434,7 @@ fn all_bits() {
         register(&event, 8, 8, bit);
     }
     let words = || [0, 8].map(|at| event.page.long(at).load(Ordering::Relaxed));
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.enable(NAME);
     wait::until("all bits to be set", || {
         words() == [u64::from(u32::MAX), u64::MAX]

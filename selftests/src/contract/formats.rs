@@ -7,7 +7,7 @@ use crate::kit::abi::{Data, MULTI_FORMAT};
 use crate::kit::child;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::{self, count_of_events, formats_of, Tracer, GROUP, MULTI_GROUP};
+use crate::kit::tracefs::{self, count_of_events, formats_of, TraceInstance, GROUP, MULTI_GROUP};
 use crate::kit::wait;
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -101,7 +101,7 @@ fn are_separate() {
     assert!(!tracefs::event_exists(NAME));
 
     // Each has a bit, a layout and records of its own.
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     for (i, (event, (fields, size))) in events.iter().zip(FORMATS).enumerate() {
         tracer.enable(event);
         expect(
@@ -146,7 +146,7 @@ fn same_are_shared() {
     child.line.hear("registered");
     let events = formats_of(NAME);
     expect(events.len(), 2);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&events[0]);
     // The page is shared with the child until it is written, which takes a moment.
     wait::until("the bits to be set", || {
@@ -172,7 +172,7 @@ fn beside_a_single_event() {
     let events = formats_of(NAME);
     expect(events.len(), 2);
     assert_ne!(tracefs::event_id(NAME), tracefs::event_id(&events[0]));
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(NAME);
     expect(formats.words(), [0, 1, 0]);
     top.disable(NAME);
@@ -206,7 +206,7 @@ fn go_with_last_user() {
     // The bit of the second keeps it, and then a tracer.
     let Formats { data, page } = two;
     drop(data);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&events[1]);
     expect(page.word(0).load(Ordering::Relaxed), 1);
     expect(Data::open().unregister_bit(page.address(), 0), Ok(()));

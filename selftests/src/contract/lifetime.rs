@@ -10,7 +10,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::{Mapping, KERNEL};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
-use crate::kit::tracefs::{self, count_of_events, Tracer};
+use crate::kit::tracefs::{self, count_of_events, TraceInstance};
 use std::fs::File;
 
 const LIVES: Row = Row::new(
@@ -90,7 +90,7 @@ struct Used {
     second: Option<Data>,
     duplicate: Option<File>,
     child: Option<Child>,
-    instance: Option<Tracer>,
+    instance: Option<TraceInstance>,
     perf: Option<Perf>,
 }
 
@@ -156,9 +156,9 @@ impl Used {
                 child.line.hear("registered");
                 self.child = Some(child);
             }
-            Use::Top => Tracer::top().enable(NAME),
+            Use::Top => TraceInstance::top().enable(NAME),
             Use::Instance => {
-                let tracer = Tracer::instance(NAME);
+                let tracer = TraceInstance::instance(NAME);
                 tracer.enable(NAME);
                 self.instance = Some(tracer);
             }
@@ -185,7 +185,7 @@ impl Used {
                 child.line.say("end");
                 child.join();
             }
-            Use::Top => Tracer::top().disable(NAME),
+            Use::Top => TraceInstance::top().disable(NAME),
             Use::Instance => self.instance = None,
             Use::Perf => self.perf = None,
         }
@@ -238,7 +238,7 @@ fn busy_with(uses: &'static [Use], flags: u16) {
 fn others_stay() {
     let going = Event::new("st_going u32 a");
     let event = Event::new(TEXT);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(NAME);
     event.wait_set();
     expect(going.unregister(), Ok(()));

@@ -13,7 +13,7 @@ use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::{self, count_of_events, Tracer};
+use crate::kit::tracefs::{self, count_of_events, TraceInstance};
 
 const CREATE: Row = Row::new("dynamic_events", "u: prefix: create");
 const NAMELESS: Row = Row::better_than_c(
@@ -595,7 +595,7 @@ fn created_otherwise(line: &str, want: Result<()>) {
 fn registered() {
     let _deleted = DeletedAtEnd(NAME);
     expect(dynamic::run("u:st_conform u32 a"), Ok(()));
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.enable(NAME);
     let event = Event::new("st_conform u32 a");
     expect((count_of_events(), event.bit()), (1, true));

@@ -14,7 +14,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::os::{self, Capability};
-use crate::kit::tracefs::{count_of_events, event_exists, Tracer};
+use crate::kit::tracefs::{count_of_events, event_exists, TraceInstance};
 
 const MAY: Row = Row::new(
     "persist",
@@ -90,7 +90,7 @@ fn stays_through_use() {
         register_and_exit(&[TEXT], PERSIST);
         an_event_comes_and_goes();
         let event = Event::new(TEXT);
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         top.enable(NAME);
         event.wait_set();
         expect(event.unregister(), Ok(()));
@@ -129,7 +129,7 @@ fn stays_after_kill() {
 fn enabled_before() {
     in_child_then_delete(NAME, || {
         register_and_exit(&[TEXT], PERSIST);
-        let tracer = Tracer::instance(NAME);
+        let tracer = TraceInstance::instance(NAME);
         tracer.enable(NAME);
         for i in 0..3u32 {
             child::fork(|_| {

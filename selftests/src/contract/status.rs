@@ -9,7 +9,7 @@ use crate::kit::dynamic;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
-use crate::kit::tracefs::{formats_of, Tracer};
+use crate::kit::tracefs::{formats_of, TraceInstance};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 
@@ -93,18 +93,18 @@ enum User {
 
 fn used_by(users: &[User], want: &str) {
     let event = Event::new(TEXT);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     let mut perfs = Vec::new();
     for user in users {
         match user {
-            User::Top => Tracer::top().enable(NAME),
+            User::Top => TraceInstance::top().enable(NAME),
             User::Instance => tracer.enable(NAME),
             User::Perf => perfs.push(Perf::open(event.id(), SELF, ANY_CPU).unwrap()),
             User::Trigger => tracer.set(NAME, "trigger", "traceoff if a == 1").unwrap(),
         }
     }
     let text = status();
-    Tracer::top().disable(NAME);
+    TraceInstance::top().disable(NAME);
     let busy = usize::from(!users.is_empty());
     expect(text, format!("{NAME}{want}\n\nActive: 1\nBusy: {busy}\n"));
 }
@@ -131,7 +131,7 @@ fn of_used_no_more() {
             format!("{NAME}{consumers}\n\nActive: 1\nBusy: {busy}\n"),
         );
     };
-    for tracer in [Tracer::top(), Tracer::instance(NAME)] {
+    for tracer in [TraceInstance::top(), TraceInstance::instance(NAME)] {
         tracer.enable(NAME);
         tracer.disable(NAME);
         is_used_by("");
@@ -139,10 +139,10 @@ fn of_used_no_more() {
     drop(Perf::open(event.id(), SELF, ANY_CPU).unwrap());
     is_used_by("");
     let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
-    Tracer::top().enable(NAME);
+    TraceInstance::top().enable(NAME);
     drop(perf);
     is_used_by(" # Used by ftrace");
-    Tracer::top().disable(NAME);
+    TraceInstance::top().disable(NAME);
     is_used_by("");
 }
 
@@ -153,7 +153,7 @@ fn of_formats() {
     expect(formats.register_flags(2, "u32 a", 0), Ok(2));
     let events = formats_of(NAME);
     expect(id_of(&events[1]), id_of(&events[0]) + 1);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&events[1]);
     let text = status();
     top.disable(&events[1]);
@@ -185,7 +185,7 @@ fn make(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
 fn totals() {
     let name = |i| format!("st_status_many{i}");
     let _made = make(30, name);
-    let tracer = Tracer::instance("st_status_many");
+    let tracer = TraceInstance::instance("st_status_many");
     for i in [3, 4, 29] {
         tracer.enable(&name(i));
     }

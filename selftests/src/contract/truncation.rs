@@ -10,7 +10,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::status::Status;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::fs;
 
@@ -92,7 +92,7 @@ fn busy_event(flags: Option<u16>, (): ()) {
 /// An event of another kind in use, and which kinds are left.
 fn busy_other(kind: usize, want: [bool; 3]) {
     make_all_kinds();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(OF_EACH_KIND[kind]);
     let got = dynamic::truncate();
     let left = kinds_there();

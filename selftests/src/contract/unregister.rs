@@ -11,7 +11,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL, READ, READ_WRITE};
 use crate::kit::os;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -243,7 +243,7 @@ fn of_the_parent() {
 
 fn cleared() {
     let event = Event::new(TEXT);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     expect(event.unregister(), Ok(()));
@@ -256,7 +256,7 @@ fn not_updated() {
     expect(event.unregister(), Ok(()));
     // A second registration shows when an update has been made everywhere.
     let other = Event::new(TEXT);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..3 {
         event.page.word(0).store(0, Ordering::Relaxed);
         top.enable(&event.name);
@@ -272,7 +272,7 @@ fn not_updated() {
 /// A bit of a word whose other bits are all set, and that is set by registering it.
 fn cleared_alone((size, bit): (u8, u8), (): ()) {
     let event = Event::new(TEXT);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     let (word, without) = (event.page.long(64), !(1 << bit));
     word.store(without, Ordering::Relaxed);
@@ -291,7 +291,7 @@ fn others_stay() {
     }
     expect(event.data.unregister_bit(event.page.address(), 2), Ok(()));
     let word = || event.page.word(0).load(Ordering::Relaxed);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     wait::until("the other three bits", || word() == 0b1011);
     top.disable(&event.name);
@@ -334,7 +334,7 @@ fn closed_file() {
 fn child_for_itself() {
     let event = Event::new(TEXT);
     child::fork(|_| expect(event.unregister(), Ok(()))).join();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     top.disable(&event.name);

@@ -11,7 +11,7 @@ use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL};
 use crate::kit::os;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::traced::Traced;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 
 const SHORT: Row = Row::new("write", "fewer than 4 bytes → EFAULT");
 const INDEX: Row = Row::new("write", "index negative → EINVAL, unknown → ENOENT");
@@ -298,7 +298,7 @@ fn index_of_file() {
 
 fn many_events() {
     let (data, page) = (Data::open(), Mapping::kept(1));
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     let name = |i| format!("st_write{i}");
     for i in 0..50u32 {
         let address = page.address() + 4 * u64::from(i);
@@ -440,7 +440,7 @@ fn read_only(by_writev: bool, want: Result<usize>) {
     let data = Data::open_read_only();
     let page = Mapping::kept(1);
     expect(data.register_text(TEXT, page.address(), 0), Ok(0));
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.enable(NAME);
     let got = if by_writev {
         data.writev(&[&[0; 4], &[0; 4]])
@@ -537,7 +537,7 @@ fn for_perf_alone() {
 
 fn large_sub_buffer() {
     let event = Event::new(TEXT);
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     tracer.control("buffer_subbuf_size_kb", "32");
     tracer.enable(NAME);
     let payload = [&7u32.to_ne_bytes()[..], &[0; 20000]].concat();
@@ -550,7 +550,7 @@ fn large_sub_buffer() {
 
 fn many_consumers() {
     let traced = Traced::new(TEXT);
-    let second = Tracer::instance("st_second");
+    let second = TraceInstance::instance("st_second");
     second.enable(NAME);
     let mut perfs = [0; 2].map(|_| Perf::sample(traced.event.id(), SELF, ANY_CPU, 4));
     expect(traced.event.write(&[1, 2, 3, 4, 5]), Ok(9));
@@ -562,10 +562,10 @@ fn many_consumers() {
 }
 
 /// An event with a ring of perf's, and with or without an instance of ftrace.
-fn attached(ftrace: bool, perf: bool) -> (Event, Option<Tracer>, Option<Perf>) {
+fn attached(ftrace: bool, perf: bool) -> (Event, Option<TraceInstance>, Option<Perf>) {
     let event = Event::new(TEXT);
     let tracer = ftrace.then(|| {
-        let tracer = Tracer::instance(NAME);
+        let tracer = TraceInstance::instance(NAME);
         tracer.enable(NAME);
         tracer
     });

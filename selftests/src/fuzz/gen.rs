@@ -2,7 +2,7 @@
 
 //! What a process does next.
 
-use super::model::{Child, Key, Model, Page, Tracer};
+use super::model::{Child, Key, Model, Page, TraceInstance};
 use super::step::*;
 use crate::kit::random::Random;
 
@@ -261,12 +261,13 @@ impl Gen<'_> {
         match step.twist {
             // Warns.
             write::TOO_MUCH => {
-                self.only_if(!tracers.any(|tracer| matches!(tracer, Tracer::Perf(_))))
+                self.only_if(!tracers.any(|tracer| matches!(tracer, TraceInstance::Perf(_))))
             }
             // Is checked only on the way to a buffer.
-            write::OUTSIDE | write::NO_NUL => {
-                self.only_if(tracers.any(|tracer| matches!(tracer, Tracer::Top | Tracer::Instance)))
-            }
+            write::OUTSIDE | write::NO_NUL => self.only_if(
+                tracers
+                    .any(|tracer| matches!(tracer, TraceInstance::Top | TraceInstance::Instance)),
+            ),
             _ => Some(()),
         }
     }

@@ -6,7 +6,7 @@ use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::Child;
 use crate::kit::errno::Result;
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{child, dynamic, implementation, tracefs, wait};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ impl Event {
 #[track_caller]
 pub fn toggler(name: &str) -> Child {
     let mut toggler = child::fork(|line| {
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         for times in 0.. {
             top.enable(name);
             top.disable(name);
@@ -91,7 +91,7 @@ pub fn toggler(name: &str) -> Child {
 pub fn use_in_child(name: &str) {
     let user = child::fork(|_| {
         let event = Event::new(&format!("{name} u32 a"));
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         top.enable(name);
         event.wait_set();
         assert_eq!(event.write(&[1; 4]), Ok(8));
@@ -158,7 +158,7 @@ pub fn write(event: &Event, values: impl IntoIterator<Item = u32>) {
 }
 
 /// The event's values of `a`, its only field, in the trace.
-pub fn values(tracer: &Tracer, event: &Event) -> Vec<u32> {
+pub fn values(tracer: &TraceInstance, event: &Event) -> Vec<u32> {
     let lines = tracer.lines(&event.name).into_iter();
     lines
         .map(|line| line.split(['(', ')']).nth(1).unwrap().parse().unwrap())

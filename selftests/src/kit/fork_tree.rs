@@ -4,7 +4,7 @@
 
 use crate::kit::child::{self, Child, Line};
 use crate::kit::event::Event;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::sync::atomic::Ordering;
 
@@ -90,7 +90,7 @@ pub fn end(mut children: Vec<Child>) {
 /// Attaches and detaches ftrace, which the bit of this process and those of all children follow.
 #[track_caller]
 pub fn toggle(event: &Event, children: &mut [Child]) {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     tell(children, "set");

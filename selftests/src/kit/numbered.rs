@@ -7,7 +7,7 @@ use crate::kit::abi::location;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::ring::Record;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::{self, SetOnDrop};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -123,15 +123,15 @@ impl Numbered {
 
     /// A new instance, whose clock counts: so the order of records is that in which they were written, on whatever
     /// processor.
-    pub fn instance(&self, name: &str, kilobytes: u32) -> Tracer {
-        let tracer = Tracer::instance(name);
+    pub fn instance(&self, name: &str, kilobytes: u32) -> TraceInstance {
+        let tracer = TraceInstance::instance(name);
         tracer.control("trace_clock", "counter");
         tracer.control("buffer_size_kb", &kilobytes.to_string());
         tracer
     }
 
     /// Takes an instance's records, or a few hundred of them if there are more.
-    pub fn take(&self, tracer: &Tracer) -> Vec<(u64, Record)> {
+    pub fn take(&self, tracer: &TraceInstance) -> Vec<(u64, Record)> {
         const PAGES: usize = 32;
         tracer.take_timed_records(self.event.id(), PAGES)
     }
@@ -194,7 +194,7 @@ impl Numbered {
 
     /// While nothing is written: an instance that is attached records each of these, and nothing else.
     #[track_caller]
-    pub fn all_is_recorded(&self, tracer: &Tracer) {
+    pub fn all_is_recorded(&self, tracer: &TraceInstance) {
         const COUNT: usize = 40;
         tracer.control("trace", "");
         let mut order = Order::default();

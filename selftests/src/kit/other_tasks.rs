@@ -12,7 +12,7 @@ use crate::kit::fork_tree::{end, serve, tell, toggle};
 use crate::kit::latency::Latencies;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{dynamic, machine, os};
 use std::collections::BTreeMap;
 use std::fs;
@@ -169,7 +169,7 @@ impl OtherTasks {
             ops,
         } = self;
         let (event, parent) = (event.as_str(), std::slice::from_mut(parent));
-        let top = Tracer::top();
+        let top = TraceInstance::top();
 
         for (event, children) in [(event, &mut *children), (OTHER, other)] {
             ops.has(&format!("ftrace attaches to {event}"), || top.enable(event));

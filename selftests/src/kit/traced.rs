@@ -3,19 +3,19 @@
 //! An event with a tracer that sees what of it is recorded.
 
 use crate::kit::event::Event;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 
 /// An event with an instance of ftrace attached to it alone.
 pub struct Traced {
     pub event: Event,
-    pub tracer: Tracer,
+    pub tracer: TraceInstance,
 }
 
 impl Traced {
     /// Registers the event, makes an instance of its name and attaches it.
     pub fn new(text: &str) -> Traced {
         let event = Event::new(text);
-        let tracer = Tracer::instance(&event.name);
+        let tracer = TraceInstance::instance(&event.name);
         tracer.enable(&event.name);
         event.wait_set();
         Traced { event, tracer }

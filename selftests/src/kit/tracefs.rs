@@ -136,7 +136,7 @@ pub fn detach_everything() {
         let _ = fs::remove_dir(instances.join(name));
     }
     for name in events_of_tests() {
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         let triggers = fs::read_to_string(top.file(&name, "trigger")).unwrap_or_default();
         for line in triggers.lines().filter(|line| !line.starts_with('#')) {
             let trigger = line.split(" [").next().unwrap();
@@ -159,26 +159,26 @@ pub fn delete_everything() {
 }
 
 /// The top tracer, or an instance. An instance is removed when dropped.
-pub struct Tracer {
+pub struct TraceInstance {
     dir: PathBuf,
     own: bool,
 }
 
-impl Tracer {
+impl TraceInstance {
     /// The tracer that all share.
-    pub fn top() -> Tracer {
-        Tracer {
+    pub fn top() -> TraceInstance {
+        TraceInstance {
             dir: ROOT.into(),
             own: false,
         }
     }
 
     /// A new instance; `name` starts with [`PREFIX`].
-    pub fn instance(name: &str) -> Tracer {
+    pub fn instance(name: &str) -> TraceInstance {
         assert!(name.starts_with(PREFIX));
         let dir = Path::new(ROOT).join("instances").join(name);
         fs::create_dir(&dir).expect("make an instance");
-        Tracer { dir, own: true }
+        TraceInstance { dir, own: true }
     }
 
     /// A file of an event in this tracer's directory.
@@ -338,7 +338,7 @@ impl Tracer {
     }
 }
 
-impl Drop for Tracer {
+impl Drop for TraceInstance {
     fn drop(&mut self) {
         if self.own {
             // In vain if the test failed with files open; the harness tries again.

@@ -15,7 +15,7 @@ use crate::kit::os;
 use crate::kit::perf::Perf;
 use crate::kit::random::Random;
 use crate::kit::status::Status;
-use crate::kit::tracefs::{self, formats_of, Tracer, GROUP};
+use crate::kit::tracefs::{self, formats_of, TraceInstance, GROUP};
 use crate::kit::wait;
 use std::fs;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -211,7 +211,7 @@ impl<'a> Worker<'a> {
             953..963 => self.format(),
             _ if self.uses(event) => self.must_be_there(event),
             _ => drop(fs::read_to_string(
-                Tracer::top().file(&name(event), "format"),
+                TraceInstance::top().file(&name(event), "format"),
             )),
         }
     }
@@ -252,8 +252,8 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
     let gone = [Errno::ENOENT, Errno::ENODEV];
     let mut random = Random::new(100 + process);
     let tracers = [
-        Tracer::top(),
-        Tracer::instance(&format!("st_conc_toggle{process}")),
+        TraceInstance::top(),
+        TraceInstance::instance(&format!("st_conc_toggle{process}")),
     ];
     let group = tracefs::group_dir(GROUP).join("enable");
     for _ in 0..machine::rounds(TOGGLES) {
@@ -356,9 +356,9 @@ fn read(line: &mut Line, count: &Count) {
 fn a_hundred_thousand_operations_on_a_few_events() {
     // Recording the names of tasks goes on and off with the first event and the last: not often.
     let base = Event::new("st_conc_base");
-    let instance = Tracer::instance("st_conc_base");
+    let instance = TraceInstance::instance("st_conc_base");
     instance.enable("st_conc_base");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
 
     let count = &Count::new();
     let mut workers: Vec<_> = (0..PROCESSES)

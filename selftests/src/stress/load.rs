@@ -14,7 +14,7 @@ use crate::kit::machine::{self, Log};
 use crate::kit::memory::Mapping;
 use crate::kit::module::{self, nothing_is_left};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::usage::grows_by_nothing;
 use std::fs;
 use std::io::Read;
@@ -81,7 +81,7 @@ fn use_it_once() {
     let user = child::fork(|_| {
         let event = Event::new("st_load_use u32 status; u64 ns; __rel_loc char[] path");
         let id = event.id();
-        let tracer = Tracer::top();
+        let tracer = TraceInstance::top();
         tracer.enable(&event.name);
         event.wait_set();
         let perf = Perf::open(id, SELF, ANY_CPU).unwrap();
@@ -189,7 +189,7 @@ fn is_refused_where_the_kernel_has_its_own() {
         assert_eq!(module::said(log.take()), [line]);
     }
     // The kernel's own are as they were.
-    let tracer = Tracer::instance("st_load_own");
+    let tracer = TraceInstance::instance("st_load_own");
     tracer.enable(&event.name);
     event.wait_set();
     assert_eq!(event.write(&[7; 4]), Ok(8));
@@ -292,7 +292,7 @@ fn not_while_registered() {
 
 fn not_while_traced() {
     module::load();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let user = child::fork(|_| {
         let event = Event::new("st_load_traced u32 a");
         top.enable(&event.name);
@@ -342,7 +342,7 @@ fn not_while_a_listing_is_open() {
 
 fn trace_is_readable_after_unloading() {
     module::load();
-    let tracer = Tracer::instance("st_load_trace");
+    let tracer = TraceInstance::instance("st_load_trace");
     let user = child::fork(|_| {
         let event = Event::new("st_load_trace u32 a");
         tracer.enable(&event.name);

@@ -13,7 +13,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::wait_gone;
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ALL_PROCESSES};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::usage::{Bounds, Usage};
 use crate::kit::wait::SetOnDrop;
 use crate::kit::{dynamic, machine, os, profile, wait};
@@ -90,7 +90,7 @@ impl Account {
     fn agrees(&self) {
         let (ftrace, perf) = self.missed;
         assert!(
-            self.passed_over <= Tracer::may_pass_over(self.recorded),
+            self.passed_over <= TraceInstance::may_pass_over(self.recorded),
             "{} records passed over",
             self.passed_over
         );
@@ -135,7 +135,7 @@ fn write(data: &Data, writer: u32, done: &AtomicBool) -> u64 {
 }
 
 /// Takes the records of an instance, each of which must be whole. Returns how many.
-fn take(tracer: &Tracer, id: u64) -> u64 {
+fn take(tracer: &TraceInstance, id: u64) -> u64 {
     let records = tracer.take_records(id);
     for record in &records {
         let bytes = record.payload(16);
@@ -158,7 +158,7 @@ fn part(length: Duration) -> Account {
         .expect("register");
     let name = tracefs::formats_of(NAME).remove(0);
     let set = || page.word(0).load(SeqCst) == 1;
-    let tracer = Tracer::instance(NAME);
+    let tracer = TraceInstance::instance(NAME);
     // What finds no room is missed, not overwritten.
     tracer.control("options/overwrite", "0");
     tracer.control("buffer_size_kb", "64");
@@ -272,7 +272,7 @@ fn each_kind_of_use_leaves_nothing() {
         true => USES_IF_LONG,
         false => machine::rounds(USES as usize) as u64,
     };
-    let tracer = Tracer::instance("st_stress_users");
+    let tracer = TraceInstance::instance("st_stress_users");
     tracer.control("buffer_size_kb", "64");
     let users = StressUsers::new(&tracer);
     dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();
@@ -329,7 +329,7 @@ fn memory_is_flat_and_counters_agree() {
     let seconds = harness::times(SECONDS, SECONDS_IF_LONG) as u64;
     let length = Duration::from_secs(seconds);
     let each = Duration::from_millis((seconds * 1000 / PARTS).max(1500));
-    let tracer = Tracer::instance("st_stress_users");
+    let tracer = TraceInstance::instance("st_stress_users");
     tracer.control("buffer_size_kb", "64");
     let users = StressUsers::new(&tracer);
     dynamic::run(&format!("u:{}", stress_users::DESCRIPTION)).unwrap();

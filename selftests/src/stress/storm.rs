@@ -12,7 +12,7 @@ use crate::harness::{self, tests};
 use crate::kit::abi::Data;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::random::Random;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{machine, os, tasks, wait};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -333,7 +333,7 @@ fn every_living_process_sees_every_change() {
     // Among so many, the test must get its turn.
     tasks::be_nice(-20);
 
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut random = Random::new(99);
     let mut observed = [0u64; WORKERS];
     let (mut toggles, mut ended, mut want) = (0u64, 0, 0u32);

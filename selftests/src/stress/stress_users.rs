@@ -12,7 +12,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, READ, READ_WRITE};
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::random::Random;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{dynamic, os, tasks, wait};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -87,7 +87,7 @@ impl Board {
 
 impl StressUsers {
     /// Forks them. They do nothing until they are told. `tracer` is one to use beside the top one.
-    pub fn new(tracer: &Tracer) -> StressUsers {
+    pub fn new(tracer: &TraceInstance) -> StressUsers {
         let board = Board(Mapping::shared(1));
         let start = |kind| match os::fork().expect("fork") {
             0 => {
@@ -166,7 +166,7 @@ impl StressUsers {
 struct User<'a> {
     kind: usize,
     board: &'a Board,
-    tracer: &'a Tracer,
+    tracer: &'a TraceInstance,
     random: Random,
     page: Mapping,
     program: Option<(Program, Counters)>,
@@ -175,7 +175,7 @@ struct User<'a> {
 }
 
 impl<'a> User<'a> {
-    fn new(kind: usize, board: &'a Board, tracer: &'a Tracer) -> User<'a> {
+    fn new(kind: usize, board: &'a Board, tracer: &'a TraceInstance) -> User<'a> {
         let program = (KINDS[kind].0 == "holds eBPF").then(|| {
             let counters = Counters::new(1);
             (Program::counting(&counters, 1), counters)
@@ -277,7 +277,7 @@ impl<'a> User<'a> {
     }
 
     fn toggle(&mut self) -> Result<()> {
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         let tracer = *self.random.one_of(&[&top, self.tracer]);
         match self.random.below(4) {
             0 => {
@@ -327,7 +327,7 @@ impl<'a> User<'a> {
             self.tracer.path("trace_pipe"),
             self.tracer
                 .path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")),
-            Tracer::top().path("available_events"),
+            TraceInstance::top().path("available_events"),
             self.tracer.file(EVENT, "id"),
             self.tracer.file(EVENT, "filter"),
             self.tracer.file(EVENT, "trigger"),
@@ -336,7 +336,7 @@ impl<'a> User<'a> {
         // The first three show what the module says, and are read so often that what one of them leaves is seen.
         let path = match self.random.below(4) {
             0 => self.tracer.path("trace"),
-            1 => Tracer::top().path("dynamic_events"),
+            1 => TraceInstance::top().path("dynamic_events"),
             2 => self.tracer.file(EVENT, "format"),
             _ => self.random.one_of(&others).clone(),
         };

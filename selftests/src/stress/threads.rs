@@ -8,7 +8,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::perf::Perf;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::{self, SetOnDrop};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -93,7 +93,7 @@ fn all_once(seen: Vec<(u32, u32)>, each: u32) {
 fn no_record_of_many_threads_is_lost_or_torn_in_ftrace() {
     const EACH: u32 = 1500;
     let event = Event::new(&format!("st_stress_ftrace {FIELDS}"));
-    let tracer = Tracer::instance("st_stress_ftrace");
+    let tracer = TraceInstance::instance("st_stress_ftrace");
     tracer.control("buffer_size_kb", "4096");
     tracer.enable(&event.name);
     write_all(&event, EACH);
@@ -129,7 +129,7 @@ fn no_record_of_many_threads_is_lost_or_torn_in_perf() {
 
 fn writing_while_toggling() {
     let event = Event::new(&format!("st_stress_toggle {FIELDS}"));
-    let tracer = Tracer::instance("st_stress_toggle");
+    let tracer = TraceInstance::instance("st_stress_toggle");
     tracer.control("buffer_size_kb", "4096");
     let id = event.id();
     let done = AtomicBool::new(false);
@@ -193,7 +193,7 @@ fn writing_through_one_file_while_registering() {
     /// How many each writes at most for each event that comes: there is room for so many.
     const MAX_AHEAD: u32 = 150;
     let event = Event::new(&format!("st_stress_grow {FIELDS}"));
-    let tracer = Tracer::instance("st_stress_grow");
+    let tracer = TraceInstance::instance("st_stress_grow");
     tracer.control("buffer_size_kb", "8192");
     tracer.enable(&event.name);
     let page = Mapping::new(1);
@@ -263,7 +263,7 @@ fn registering_and_unregistering_while_toggling() {
     let event = Event::new("st_stress_reg u32 a");
     let done = AtomicBool::new(false);
     let page = Mapping::new(2);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);
         for thread in 0..3 {

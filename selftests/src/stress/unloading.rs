@@ -12,7 +12,7 @@ use crate::kit::event::Event;
 use crate::kit::machine::Log;
 use crate::kit::module::{nothing_is_left, nothing_is_seen};
 use crate::kit::random::Random;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::{child, dynamic, machine, module, tasks, wait};
 use crate::stress::stress_users::{self, StressUsers, ALL, COUNT};
@@ -256,7 +256,7 @@ impl Attack {
 fn beside_users_it_is_in_use_or_goes_and_leaves_nothing() {
     let rounds = harness::times(machine::rounds(ROUNDS).max(FAILING_OF), ROUNDS_IF_LONG);
     nothing_is_left();
-    let tracer = Tracer::instance("st_stress_users");
+    let tracer = TraceInstance::instance("st_stress_users");
     let users = StressUsers::new(&tracer);
     // Among so many, the test must get its turn.
     tasks::be_nice(-20);

@@ -10,7 +10,7 @@ use crate::kit::event::Event;
 use crate::kit::os;
 use crate::kit::status::Status;
 use crate::kit::tool::Scratch;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 
 tests!("tools::together":
     each_sees_every_record_once_and_the_last_clears_the_bit
@@ -48,10 +48,10 @@ fn each_sees_every_record_once_and_the_last_clears_the_bit() {
         });
     };
     let perf = Session::start(&scratch, NAME, &["-a", "-e", "user_events:st_together"]);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.control("trace", "");
     top.enable(NAME);
-    let instance = Tracer::instance("st_together");
+    let instance = TraceInstance::instance("st_together");
     instance.enable(NAME);
     assert_eq!(users(NAME), ["ftrace", "perf"]);
 
@@ -83,7 +83,7 @@ fn each_sees_every_record_once_and_the_last_clears_the_bit() {
         values.sort();
         values
     };
-    let of_ftrace = |tracer: &Tracer| {
+    let of_ftrace = |tracer: &TraceInstance| {
         let lines = tracer.lines(NAME).into_iter();
         let values = lines.map(|line| line.split(['(', ')']).nth(1).unwrap().to_string());
         sorted(values.collect())

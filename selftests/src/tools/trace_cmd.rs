@@ -9,7 +9,7 @@ use crate::kit::payload::{
     Value::{Data, Fixed, Rel},
 };
 use crate::kit::tool::{self, Scratch, Tool};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, wait, writer};
 use std::fs;
 use std::path::Path;
@@ -165,7 +165,7 @@ fn start_show_and_extract() {
     let report = report(&file);
     assert_eq!(report.after(" st_tc_extract: "), ["a=1 b=one", "a=2 b=two"]);
     // `reset` leaves the buffer off.
-    Tracer::top().control("tracing_on", "1");
+    TraceInstance::top().control("tracing_on", "1");
 }
 
 fn stream_prints_what_comes() {

@@ -12,7 +12,7 @@ use crate::kit::payload::{
     Value::{self, Data, Fixed, Rel},
 };
 use crate::kit::tool::{self, Scratch, Tool};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::fs;
 use std::path::Path;
@@ -178,7 +178,7 @@ fn a_record_of_each_type_in_four_tools() {
     let perf = Tool::start(&words);
     let data = scratch.file("trace.dat");
     let trace_cmd = trace_cmd::record(&data, &["-e", "user_events", "-e", "st_types"]);
-    let tracer = Tracer::instance("st_types");
+    let tracer = TraceInstance::instance("st_types");
     tracer.control("events/user_events/enable", "1");
     wait_ready(&perf, &scratch, "perf");
     wait_ready(&bpftrace, &scratch, "bpftrace");

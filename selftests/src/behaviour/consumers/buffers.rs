@@ -11,7 +11,7 @@ use crate::kit::payload::{
 };
 use crate::kit::tool::Tool;
 use crate::kit::traced::Traced;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, profile};
 use std::fs;
 
@@ -160,7 +160,7 @@ fn a_snapshot_is_taken_and_cleared() {
 }
 
 /// What is in a trace but comments.
-fn records(tracer: &Tracer) -> Vec<u8> {
+fn records(tracer: &TraceInstance) -> Vec<u8> {
     let text = fs::read(tracer.path("trace")).expect("read the trace");
     let lines = text.split_inclusive(|&byte| byte == b'\n');
     // A number in binary, which has a NUL, may begin with what looks like it.
@@ -175,7 +175,7 @@ const KERNELS: &str = "sched/sched_process_exit";
 
 fn options_show_a_record_as_they_do_a_kernels() {
     let Traced { event, tracer } = Traced::new("st_bu_shown u32 a; __rel_loc char[] b");
-    let kernels = Tracer::instance("st_bu_kernels");
+    let kernels = TraceInstance::instance("st_bu_kernels");
     let payload = payload(&[Fixed(&[1, 0, 0, 0]), Rel(b"text\0")]);
     assert_eq!(event.write(&payload), Ok(4 + payload.len()));
     tracer.disable(&event.name);
@@ -194,7 +194,7 @@ fn options_show_a_record_as_they_do_a_kernels() {
             String::from_utf8_lossy(&me.to_ne_bytes()).into_owned(),
         ),
     ] {
-        let shown = |tracer: &Tracer| {
+        let shown = |tracer: &TraceInstance| {
             tracer.control(&format!("options/{option}"), "1");
             let bytes = records(tracer);
             tracer.control(&format!("options/{option}"), "0");

@@ -7,7 +7,7 @@ use crate::kit::abi;
 use crate::kit::child;
 use crate::kit::event::Event;
 use crate::kit::event::{values, write};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
 use std::fs;
 
@@ -27,7 +27,7 @@ tests!("consumers::control":
 );
 
 /// Appends to a tracer's `set_event`, as `>>` does. Whether it was taken.
-fn set_event(tracer: &Tracer, text: &str) -> bool {
+fn set_event(tracer: &TraceInstance, text: &str) -> bool {
     use std::io::Write;
     let file = fs::OpenOptions::new()
         .append(true)
@@ -37,7 +37,7 @@ fn set_event(tracer: &Tracer, text: &str) -> bool {
 }
 
 /// What `set_event` lists.
-fn listed(tracer: &Tracer) -> Vec<String> {
+fn listed(tracer: &TraceInstance) -> Vec<String> {
     let text = tracer.text("set_event");
     let mut lines: Vec<_> = text.lines().map(String::from).collect();
     lines.sort();
@@ -54,7 +54,7 @@ fn wait_bits(events: &[Event], want: &[bool]) {
 
 fn set_event_takes_a_name() {
     let events = ["st_co_name u32 a", "st_co_name2 u32 a"].map(Event::new);
-    let tracer = Tracer::instance("st_co_name");
+    let tracer = TraceInstance::instance("st_co_name");
     for name in ["user_events:st_co_name", "st_co_name"] {
         assert!(set_event(&tracer, name));
         wait_bits(&events, &[true, false]);
@@ -71,7 +71,7 @@ fn set_event_takes_a_name() {
 fn set_event_takes_patterns() {
     let texts = ["st_cp_one u32 a", "st_cp_two u32 a", "st_cp_three u32 a"];
     let events = texts.map(Event::new);
-    let tracer = Tracer::instance("st_co_pattern");
+    let tracer = TraceInstance::instance("st_co_pattern");
     for (pattern, want) in [
         ("*:st_cp_two", [false, true, false]),
         ("user_events:*", [true, true, true]),
@@ -99,7 +99,7 @@ fn set_event_takes_patterns() {
 
 fn set_event_takes_the_group() {
     let events = ["st_cg_one u32 a", "st_cg_two u32 a"].map(Event::new);
-    let tracer = Tracer::instance("st_co_group");
+    let tracer = TraceInstance::instance("st_co_group");
     assert!(set_event(&tracer, "user_events:"));
     wait_bits(&events, &[true, true]);
     assert!(set_event(&tracer, "!user_events"));
@@ -109,7 +109,7 @@ fn set_event_takes_the_group() {
 fn set_event_takes_several_at_once() {
     let texts = ["st_cs_one u32 a", "st_cs_two u32 a", "st_cs_three u32 a"];
     let events = texts.map(Event::new);
-    let tracer = Tracer::instance("st_co_several");
+    let tracer = TraceInstance::instance("st_co_several");
     assert!(set_event(&tracer, "user_events:* !user_events:st_cs_two"));
     wait_bits(&events, &[true, false, true]);
     assert!(set_event(&tracer, "!st_cs_one\n!st_cs_three\nst_cs_two"));
@@ -120,7 +120,7 @@ fn set_event_takes_several_at_once() {
 
 fn opening_set_event_anew_switches_all_off() {
     let events = ["st_ca_one u32 a", "st_ca_two u32 a"].map(Event::new);
-    let tracer = Tracer::instance("st_co_anew");
+    let tracer = TraceInstance::instance("st_co_anew");
     tracer.control("set_event", "user_events:st_ca_one");
     wait_bits(&events, &[true, false]);
     tracer.control("set_event", "user_events:st_ca_two");
@@ -131,7 +131,7 @@ fn opening_set_event_anew_switches_all_off() {
 
 fn the_groups_file_switches_all() {
     let events = ["st_cf_one u32 a", "st_cf_two u32 a"].map(Event::new);
-    let tracer = Tracer::instance("st_co_all");
+    let tracer = TraceInstance::instance("st_co_all");
     let enable = "events/user_events/enable";
     let state = || tracer.text(enable).trim().to_string();
     assert_eq!(state(), "0");
@@ -149,24 +149,24 @@ fn the_groups_file_switches_all() {
 
 fn an_instance_records_for_itself() {
     let event = Event::new("st_co_own u32 a");
-    let [tracer, other] = ["st_co_own", "st_co_own2"].map(Tracer::instance);
+    let [tracer, other] = ["st_co_own", "st_co_own2"].map(TraceInstance::instance);
     // The records of an event that is gone look as if they were of the one that has its number now.
-    Tracer::top().control("trace", "");
+    TraceInstance::top().control("trace", "");
     tracer.enable(&event.name);
     event.wait_set();
     write(&event, [1, 2]);
     assert_eq!(values(&tracer, &event), [1, 2]);
     assert_eq!(values(&other, &event), []);
-    assert_eq!(values(&Tracer::top(), &event), []);
+    assert_eq!(values(&TraceInstance::top(), &event), []);
     assert_eq!(other.get(&event.name, "enable").trim(), "0");
-    assert_eq!(Tracer::top().get(&event.name, "enable").trim(), "0");
+    assert_eq!(TraceInstance::top().get(&event.name, "enable").trim(), "0");
     tracer.disable(&event.name);
     event.wait_clear();
 }
 
 fn an_instance_that_goes_lets_go() {
     let event = Event::new("st_co_goes u32 a");
-    let tracer = Tracer::instance("st_co_goes");
+    let tracer = TraceInstance::instance("st_co_goes");
     let trigger = "hist:keys=a";
     tracer.set(&event.name, "trigger", trigger).unwrap();
     event.wait_set();
@@ -178,15 +178,15 @@ fn an_instance_that_goes_lets_go() {
     assert!(status.contains("st_co_goes\n"), "{status}");
     // The name is free, and what is made anew does not remember.
     drop(tracer);
-    let tracer = Tracer::instance("st_co_goes");
+    let tracer = TraceInstance::instance("st_co_goes");
     assert_eq!(tracer.get(&event.name, "enable").trim(), "0");
     assert_eq!(values(&tracer, &event), []);
 }
 
 fn the_last_of_several_instances_lets_go() {
     let event = Event::new("st_co_last u32 a");
-    let first = Tracer::instance("st_co_last1");
-    let second = Tracer::instance("st_co_last2");
+    let first = TraceInstance::instance("st_co_last1");
+    let second = TraceInstance::instance("st_co_last2");
     for tracer in [&first, &second] {
         tracer.enable(&event.name);
     }
@@ -203,7 +203,7 @@ fn the_last_of_several_instances_lets_go() {
 /// Writes until the trace has this record of the event or, if it is not `wanted`, one of a record
 /// written meanwhile is missing: the kernel looks at the lists of processes when it switches tasks.
 #[track_caller]
-fn wait_recorded(tracer: &Tracer, event: &Event, value: u32, wanted: bool) {
+fn wait_recorded(tracer: &TraceInstance, event: &Event, value: u32, wanted: bool) {
     wait::until("the list of processes to be looked at", || {
         std::thread::sleep(std::time::Duration::from_millis(1));
         tracer.control("trace", "");
@@ -214,7 +214,7 @@ fn wait_recorded(tracer: &Tracer, event: &Event, value: u32, wanted: bool) {
 
 fn set_event_notrace_pid_leaves_out_a_writer() {
     let event = Event::new("st_co_notrace u32 a");
-    let tracer = Tracer::instance("st_co_notrace");
+    let tracer = TraceInstance::instance("st_co_notrace");
     tracer.enable(&event.name);
     let me = std::process::id();
     tracer.control("set_event_notrace_pid", &me.to_string());
@@ -231,7 +231,7 @@ fn set_event_notrace_pid_leaves_out_a_writer() {
 
 fn event_fork_picks_the_children_too() {
     let event = Event::new("st_co_fork u32 a");
-    let tracer = Tracer::instance("st_co_fork");
+    let tracer = TraceInstance::instance("st_co_fork");
     tracer.enable(&event.name);
     tracer.control("set_event_pid", &std::process::id().to_string());
     wait_recorded(&tracer, &event, 1, true);
@@ -259,7 +259,7 @@ fn the_status_file_shows_every_instance_as_ftrace() {
         line.expect("a line of the event").to_string()
     };
     assert_eq!(line(), "st_co_status");
-    let tracers = ["st_co_status1", "st_co_status2"].map(Tracer::instance);
+    let tracers = ["st_co_status1", "st_co_status2"].map(TraceInstance::instance);
     for tracer in &tracers {
         tracer.enable(&event.name);
         assert_eq!(line(), "st_co_status # Used by ftrace");

@@ -10,7 +10,7 @@ use crate::kit::payload::{
     payload,
     Value::{self, Data, Fixed, Rel},
 };
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use std::fs;
 
 tests!("consumers::filters":
@@ -38,7 +38,7 @@ tests!("consumers::filters":
 /// An event whose first field is the record's number, with an instance that filters it.
 struct Filtered {
     event: Event,
-    tracer: Tracer,
+    tracer: TraceInstance,
     records: Vec<Vec<u8>>,
 }
 
@@ -47,7 +47,7 @@ impl Filtered {
     fn new(name: &str, fields: &str) -> Filtered {
         Filtered {
             event: Event::new(&format!("{name} u32 n; {fields}")),
-            tracer: Tracer::instance(name),
+            tracer: TraceInstance::instance(name),
             records: Vec::new(),
         }
     }
@@ -85,7 +85,7 @@ impl Filtered {
 }
 
 /// The numbers of the event's records in the trace: `NAME: n=0x1 (1) ...`.
-fn numbers(tracer: &Tracer, name: &str) -> Vec<u32> {
+fn numbers(tracer: &TraceInstance, name: &str) -> Vec<u32> {
     let lines = tracer.lines(name).into_iter();
     let number = |line: String| line.split(['(', ')']).nth(1)?.parse().ok();
     lines
@@ -259,7 +259,7 @@ fn empty_strings() {
     it.record(&[Fixed(b"xxxx"), Data(b""), Rel(b"")]);
     it.record(&[Fixed(b"xxxx"), Data(b"x\0"), Rel(b"x\0")]);
     // What filters read up to a NUL has one in the record.
-    let tracer = Tracer::instance("st_fi_empty_bytes");
+    let tracer = TraceInstance::instance("st_fi_empty_bytes");
     tracer.enable(&it.event.name);
     it.event.write(&it.records[1]).expect("write");
     let records = tracer.take_records(it.event.id());
@@ -368,7 +368,7 @@ fn words_between_conditions() {
 }
 
 fn one_filter_for_all_events_of_the_group() {
-    let tracer = Tracer::instance("st_fi_group");
+    let tracer = TraceInstance::instance("st_fi_group");
     let with = Event::new("st_fi_with u32 n; u32 a");
     let without = Event::new("st_fi_without u32 n");
     for event in [&with, &without] {
@@ -390,7 +390,7 @@ fn one_filter_for_all_events_of_the_group() {
 
 fn each_instance_has_its_own() {
     let event = Event::new("st_fi_each u32 n");
-    let tracers = ["st_fi_each1", "st_fi_each2"].map(Tracer::instance);
+    let tracers = ["st_fi_each1", "st_fi_each2"].map(TraceInstance::instance);
     for (tracer, filter) in tracers.iter().zip(["n < 3", "n > 1"]) {
         tracer.set(&event.name, "filter", filter).unwrap();
         tracer.enable(&event.name);

@@ -10,7 +10,7 @@ use crate::kit::payload::{
     payload,
     Value::{Data, Fixed, Rel},
 };
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 
 tests!("consumers::probes":
     a_probe_sets_the_bit_while_it_is_on,
@@ -27,7 +27,7 @@ const GROUP: &str = "st_probes";
 /// A probe of an event, with an instance to switch it on in.
 struct Probe {
     name: &'static str,
-    tracer: Tracer,
+    tracer: TraceInstance,
 }
 
 impl Probe {
@@ -37,11 +37,11 @@ impl Probe {
             .expect("make a probe");
         Probe {
             name,
-            tracer: Tracer::instance(name),
+            tracer: TraceInstance::instance(name),
         }
     }
 
-    /// Its name as [`Tracer`] takes it.
+    /// Its name as [`TraceInstance`] takes it.
     fn path(&self) -> String {
         format!("{GROUP}/{}", self.name)
     }

@@ -9,7 +9,7 @@ use crate::kit::payload::{
     payload,
     Value::{Data, Fixed, Rel},
 };
-use crate::kit::tracefs::{self, Tracer, SYNTHETIC};
+use crate::kit::tracefs::{self, TraceInstance, SYNTHETIC};
 use crate::kit::{abi, child};
 use std::fs;
 use std::thread::sleep;
@@ -39,14 +39,14 @@ tests!("consumers::triggers":
 
 /// A trigger of an event in an instance; removed when dropped.
 struct Trigger<'a> {
-    tracer: &'a Tracer,
+    tracer: &'a TraceInstance,
     event: &'a Event,
     text: String,
 }
 
 impl<'a> Trigger<'a> {
     #[track_caller]
-    fn set(tracer: &'a Tracer, event: &'a Event, text: &str) -> Trigger<'a> {
+    fn set(tracer: &'a TraceInstance, event: &'a Event, text: &str) -> Trigger<'a> {
         if let Err(errno) = tracer.set(&event.name, "trigger", text) {
             let log = fs::read_to_string(tracer.path("error_log")).unwrap_or_default();
             panic!("{text:?}: {errno:?} {}", log.replace('\n', " | "));
@@ -100,7 +100,7 @@ fn each_alone_sets_the_bit() {
 
 fn alone_set_the_bit(triggers: &[&str]) {
     let event = Event::new("st_tg_alone u32 a");
-    let tracer = Tracer::instance("st_tg_alone");
+    let tracer = TraceInstance::instance("st_tg_alone");
     for text in triggers {
         let trigger = Trigger::set(&tracer, &event, text);
         let text = tracer.get(&event.name, "enable");
@@ -115,7 +115,7 @@ fn alone_set_the_bit(triggers: &[&str]) {
 
 fn the_status_file_shows_a_trigger() {
     let event = Event::new("st_tg_status u32 a");
-    let tracer = Tracer::instance("st_tg_status");
+    let tracer = TraceInstance::instance("st_tg_status");
     let used = || {
         let text = fs::read_to_string(abi::STATUS).unwrap();
         text.contains("st_tg_status # Used by ftrace\n")
@@ -129,7 +129,7 @@ fn the_status_file_shows_a_trigger() {
 
 fn traceoff_on_a_string() {
     let event = Event::new("st_tg_off u32 a; __rel_loc char[] path");
-    let tracer = Tracer::instance("st_tg_off");
+    let tracer = TraceInstance::instance("st_tg_off");
     let _trigger = Trigger::set(&tracer, &event, "traceoff if path == \"/stop\"");
     tracer.enable(&event.name);
     for (a, path) in [
@@ -155,7 +155,7 @@ fn traceoff_on_a_string() {
 
 fn traceon_on_a_number() {
     let event = Event::new("st_tg_on u32 a");
-    let tracer = Tracer::instance("st_tg_on");
+    let tracer = TraceInstance::instance("st_tg_on");
     tracer.control("tracing_on", "0");
     let _trigger = Trigger::set(&tracer, &event, "traceon if a == 3");
     tracer.enable(&event.name);
@@ -168,7 +168,7 @@ fn traceon_on_a_number() {
 
 fn counted_triggers_stop() {
     let event = Event::new("st_tg_count u32 a");
-    let tracer = Tracer::instance("st_tg_count");
+    let tracer = TraceInstance::instance("st_tg_count");
     let trigger = Trigger::set(&tracer, &event, "stacktrace:2");
     tracer.enable(&event.name);
     write(&event, 1..=4);
@@ -182,7 +182,7 @@ fn counted_triggers_stop() {
 
 fn snapshot_keeps_what_was() {
     let event = Event::new("st_tg_snap u32 a");
-    let tracer = Tracer::instance("st_tg_snap");
+    let tracer = TraceInstance::instance("st_tg_snap");
     let trigger = Trigger::set(&tracer, &event, "snapshot:1 if a == 3");
     tracer.enable(&event.name);
     write(&event, 1..=5);
@@ -199,7 +199,7 @@ fn snapshot_keeps_what_was() {
 
 fn stacktrace_shows_the_way_in() {
     let event = Event::new("st_tg_stack u32 a");
-    let tracer = Tracer::instance("st_tg_stack");
+    let tracer = TraceInstance::instance("st_tg_stack");
     let _trigger = Trigger::set(&tracer, &event, "stacktrace if a == 2");
     tracer.enable(&event.name);
     write(&event, 1..=3);
@@ -226,7 +226,7 @@ fn stacktrace_shows_the_way_in() {
 fn enable_event_starts_another() {
     let start = Event::new("st_tg_start u32 a");
     let event = Event::new("st_tg_started u32 a");
-    let tracer = Tracer::instance("st_tg_start");
+    let tracer = TraceInstance::instance("st_tg_start");
     let text = "enable_event:user_events:st_tg_started:1 if a == 2";
     let trigger = Trigger::set(&tracer, &start, text);
     // Its bit is set before it is recorded, for it might be at any time.
@@ -249,7 +249,7 @@ fn enable_event_starts_another() {
 fn disable_event_stops_another() {
     let stop = Event::new("st_tg_stop u32 a");
     let event = Event::new("st_tg_stopped u32 a");
-    let tracer = Tracer::instance("st_tg_stop");
+    let tracer = TraceInstance::instance("st_tg_stop");
     tracer.enable(&event.name);
     let text = "disable_event:user_events:st_tg_stopped";
     let trigger = Trigger::set(&tracer, &stop, text);
@@ -266,7 +266,7 @@ fn disable_event_stops_another() {
 
 fn a_trigger_with_its_event_recorded_and_filtered() {
     let event = Event::new("st_tg_both u32 a");
-    let tracer = Tracer::instance("st_tg_both");
+    let tracer = TraceInstance::instance("st_tg_both");
     let trigger = Trigger::set(&tracer, &event, "hist:keys=a:sort=a if a < 3");
     tracer.set(&event.name, "filter", "a > 1").unwrap();
     tracer.enable(&event.name);
@@ -285,7 +285,7 @@ fn a_trigger_with_its_event_recorded_and_filtered() {
 
 fn sums_sorted_by_a_sum() {
     let event = Event::new("st_tg_sums u16 status; u64 ns; s32 delta");
-    let tracer = Tracer::instance("st_tg_sums");
+    let tracer = TraceInstance::instance("st_tg_sums");
     let text = "hist:keys=status:vals=hitcount,ns,delta:sort=ns.descending";
     let trigger = Trigger::set(&tracer, &event, text);
     for (status, ns, delta) in [
@@ -315,7 +315,7 @@ fn sums_sorted_by_a_sum() {
 
 fn keys_that_are_strings() {
     let event = Event::new("st_tg_strings char[8] a; __data_loc char[] b; __rel_loc char[] c");
-    let tracer = Tracer::instance("st_tg_strings");
+    let tracer = TraceInstance::instance("st_tg_strings");
     for key in ["a", "b", "c"] {
         let trigger = Trigger::set(&tracer, &event, &format!("hist:keys={key}"));
         for text in [&b"GET\0"[..], b"POST\0", b"GET\0"] {
@@ -334,7 +334,7 @@ fn keys_that_are_strings() {
 
 fn keys_by_the_writers_name() {
     let event = Event::new("st_tg_comm u32 a");
-    let tracer = Tracer::instance("st_tg_comm");
+    let tracer = TraceInstance::instance("st_tg_comm");
     let trigger = Trigger::set(&tracer, &event, "hist:keys=common_pid.execname");
     let mut want = Vec::new();
     for (name, count) in [("st_one", 1), ("st_two", 2)] {
@@ -356,7 +356,7 @@ fn keys_by_the_writers_name() {
 
 fn keys_as_hexadecimal_powers_and_ranges() {
     let event = Event::new("st_tg_keys u32 a");
-    let tracer = Tracer::instance("st_tg_keys");
+    let tracer = TraceInstance::instance("st_tg_keys");
     for (text, want) in [
         (
             "hist:keys=a.hex",
@@ -386,7 +386,7 @@ fn keys_as_hexadecimal_powers_and_ranges() {
 
 fn keys_of_two_fields() {
     let event = Event::new("st_tg_two u8 a; __rel_loc char[] b");
-    let tracer = Tracer::instance("st_tg_two");
+    let tracer = TraceInstance::instance("st_tg_two");
     let trigger = Trigger::set(&tracer, &event, "hist:keys=b,a:sort=b,a");
     for (a, b) in [(2, "x\0"), (1, "x\0"), (1, "w\0"), (2, "x\0")] {
         let payload = payload(&[Fixed(&[a]), Rel(b.as_bytes())]);
@@ -402,7 +402,7 @@ fn keys_of_two_fields() {
 
 fn keys_of_the_kernels_stack() {
     let event = Event::new("st_tg_stacks u32 a");
-    let tracer = Tracer::instance("st_tg_stacks");
+    let tracer = TraceInstance::instance("st_tg_stacks");
     let _trigger = Trigger::set(&tracer, &event, "hist:keys=common_stacktrace");
     write(&event, 1..=3);
     let text = tracer.get(&event.name, "hist");
@@ -431,7 +431,7 @@ fn onmatch_makes_a_synthetic_event() {
     let begin = Event::new("st_tg_begin u32 id; __rel_loc char[] path");
     let end = Event::new("st_tg_end u32 id; u16 status");
     let _synthetic = Synthetic::new("st_tg_request", "u32 id; u16 status; u64 ns; char path[]");
-    let tracer = Tracer::instance("st_tg_onmatch");
+    let tracer = TraceInstance::instance("st_tg_onmatch");
     let first = "hist:keys=id:t0=common_timestamp,path=path";
     let first = Trigger::set(&tracer, &begin, first);
     let second = "hist:keys=id:ns=common_timestamp-$t0,path=$path:\
@@ -481,7 +481,7 @@ fn onmatch_makes_a_synthetic_event() {
 
 fn onmax_saves_other_fields() {
     let event = Event::new("st_tg_max u8 kind; u32 ns; __rel_loc char[] path");
-    let tracer = Tracer::instance("st_tg_max");
+    let tracer = TraceInstance::instance("st_tg_max");
     let text = "hist:keys=kind:ns=ns:onmax($ns).save(path,common_pid)";
     let _trigger = Trigger::set(&tracer, &event, text);
     for (ns, path) in [(5u32, "/a\0"), (9, "/slow\0"), (6, "/b\0")] {

@@ -13,7 +13,7 @@ use crate::kit::faults::{self, walk, EITHER, SIGN};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{child, module, os, wait};
 use std::ffi::CString;
 use std::fs;
@@ -216,7 +216,7 @@ fn unregistering() {
     let event = Event::new("st_faults_unregister u32 a");
     let request = Unregister::new(event.page.address() + 4, 7);
     let text = "st_faults_unregister u32 a";
-    Tracer::top().enable(&event.name);
+    TraceInstance::top().enable(&event.name);
     walk("unregister", |fault| {
         let register = || event.data.register_text(text, request.disable_addr, 7);
         assert_eq!(register(), Ok(event.index));
@@ -233,7 +233,7 @@ fn unregistering() {
         word.store(0, Ordering::Relaxed);
     })
     .include(&[Errno::EFAULT]);
-    Tracer::top().disable(&event.name);
+    TraceInstance::top().disable(&event.name);
     event.wait_clear();
 }
 
@@ -245,7 +245,7 @@ fn unregistering_what_a_child_has_too() {
     let event = Event::new(TEXT);
     let request = Unregister::new(event.page.address() + 4, 7);
     let word = event.page.word(4);
-    Tracer::top().enable(&event.name);
+    TraceInstance::top().enable(&event.name);
     thread::scope(|scope| {
         let (to_thread, from_here) = mpsc::channel::<()>();
         scope.spawn(move || from_here.recv());
@@ -270,7 +270,7 @@ fn unregistering_what_a_child_has_too() {
         .include(EITHER);
         drop(to_thread);
     });
-    Tracer::top().disable(&event.name);
+    TraceInstance::top().disable(&event.name);
     event.wait_clear();
 }
 
@@ -305,7 +305,7 @@ fn opening() {
 fn writing() {
     faults::allow(0);
     let event = Event::new("st_faults_write u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     let perf = Perf::open(event.id(), SELF, ANY_CPU).expect("perf");
@@ -350,7 +350,7 @@ fn writing() {
 fn attaching_and_detaching() {
     faults::allow(0);
     let event = Event::new("st_faults_toggle u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     // The kernel notes the names of processes for ftrace. It warns when it stops doing so after it
     // had no memory to begin, which is no matter of the events.
     top.control("options/record-cmd", "0");

@@ -9,7 +9,7 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::faults::{InModule, SIGN};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{abi, wait};
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ struct Bits {
 impl Bits {
     fn new(name: &str) -> Bits {
         // The kernel notes the names of processes for ftrace, and warns when it stops that after it could not begin.
-        Tracer::top().control("options/record-cmd", "0");
+        TraceInstance::top().control("options/record-cmd", "0");
         let event = Event::new(&format!("{name} u32 a"));
         let pages = Mapping::kept(PAGES);
         event
@@ -51,7 +51,7 @@ impl Bits {
 
     /// Switches the event, where that may take memory that there is not.
     fn switch(&self, on: bool) {
-        let path = Tracer::top().file(&self.event.name, "enable");
+        let path = TraceInstance::top().file(&self.event.name, "enable");
         wait::until("the event to be switched", || {
             fs::write(&path, if on { "1" } else { "0" }).is_ok()
         });
@@ -73,7 +73,7 @@ impl Bits {
 
 impl Drop for Bits {
     fn drop(&mut self) {
-        Tracer::top().control("options/record-cmd", "1");
+        TraceInstance::top().control("options/record-cmd", "1");
     }
 }
 

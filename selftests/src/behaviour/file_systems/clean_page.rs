@@ -7,7 +7,7 @@ use crate::harness::Test;
 use crate::kit::event::Event;
 use crate::kit::held_up::{self, Waiting};
 use crate::kit::mounts::{self, Kind, Mounted};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use std::thread;
 
 pub const TESTS: &[Test] = &[
@@ -31,7 +31,7 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
     let mounted = Mounted::new(kind);
     let user = User::new(&mounted);
     let _event = Event::new(TEXT);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(EVENT);
     user.obey("fill");
     held_up::in_some_round(|| {

@@ -11,7 +11,7 @@ use crate::kit::event::{is_due, wait_gone};
 use crate::kit::machine::LongSleep;
 use crate::kit::mounts::{self, Kind, Mounted};
 use crate::kit::other_tasks::OtherTasks;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{module, os, tasks, wait};
 use std::fs;
 
@@ -92,7 +92,7 @@ impl Setup {
     /// The event is switched, and the bit cannot follow.
     #[track_caller]
     fn switch_on(&mut self) {
-        self.beside("ftrace attaches", || Tracer::top().enable(EVENT));
+        self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
             wait::until("the bit to be due", || is_due(pid));
@@ -225,7 +225,7 @@ fn beneath_a_freeze_the_module_unloads() {
     });
     setup.kill();
     setup.is_gone();
-    setup.beside("ftrace leaves", || Tracer::top().disable(EVENT));
+    setup.beside("ftrace leaves", || TraceInstance::top().disable(EVENT));
     setup.other_tasks.take().unwrap().end();
     wait_gone(EVENT);
     module::unload_when_idle();

@@ -12,7 +12,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{is_due, wait_gone};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::mounts::{self, forget_pages, Kind, Mounted, LENGTH};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
@@ -153,7 +153,7 @@ fn settle(user: &mut Child) {
 /// Switches the event, and has the process see it.
 #[track_caller]
 fn switch(user: &mut Child, on: bool) {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     if on {
         top.enable(EVENT);
         user.tell("set");
@@ -217,7 +217,7 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
     }
     // Behind the end of its file a page cannot be had: that ends nothing, and waits for the next change.
     user.tell("truncate");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable(EVENT);
         user.tell("sync");
@@ -241,7 +241,7 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
     user.tell("register");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for state in ["sync", "forget"] {
         for on in [true, false] {
             user.tell(state);
@@ -292,7 +292,7 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
     user.obey("register");
     user.obey("fill");
     let done = AtomicBool::new(false);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     thread::scope(|scope| {
         let stop = SetOnDrop(&done);
         let writer = scope.spawn(|| {
@@ -336,7 +336,7 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
     user.tell("punch");
     user.tell("sync");
     let filled = mounted.fill();
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable(EVENT);
         // The process is not killed by it, and finds the bit where it was.

@@ -15,7 +15,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::swap::{put_out, Swap};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault, SIGN};
 use crate::kit::{os, tasks, wait};
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ fn is_in_the_child(
     before: impl Fn(),
     after: impl Fn(Look<'_>),
 ) {
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     for _ in 0..2 {
         let enable = || {
             before();
@@ -191,7 +191,7 @@ fn more_forks_than_can_be_noted_are_over_some_time() {
 
 fn a_child_does_not_copy_a_repair_that_is_pending() {
     let event = Event::new("st_stalled_repair u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut process = child::fork(|line| {
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Writes);
@@ -215,7 +215,7 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
 /// child, which is killed before it runs, so that it does not look at its bits; and then does `then`.
 fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
     let event = Event::new(&format!("{name} u32 a"));
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut process = child::fork(|line| {
         have_own_set(&event);
         let faults = Userfault::new();
@@ -282,7 +282,7 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
     let _swap = Swap::new();
     let event = Event::new("st_stalled_swapped u32 a");
     event.page.put(8, b"contents");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let process = child::fork(|line| {
         have_own_set(&event);
         event.page.put(8, b"contents");

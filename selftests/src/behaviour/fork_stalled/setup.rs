@@ -6,7 +6,7 @@ use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{os, tasks, wait};
 use std::sync::atomic::Ordering;
@@ -117,7 +117,7 @@ pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
         line.say("done");
     });
     process.line.hear("registered");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(name);
     done(process);
     top.disable(name);

@@ -8,7 +8,7 @@ use crate::harness::tests;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault, SIGN};
 use crate::kit::{os, tasks, wait};
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ tests!("fork_stalled":
 
 fn what_is_unregistered_meanwhile_is_clear_in_the_child() {
     let event = Event::new("st_stalled_unregister u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     let unregister = || assert_eq!(event.unregister(), Ok(()));
@@ -42,7 +42,7 @@ fn what_is_unregistered_meanwhile_is_clear_in_the_child() {
 fn what_is_unregistered_with_many_others_is_clear_in_the_child() {
     let event = Event::new("st_stalled_many u32 a");
     let words = register_many(&event);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     let are = |value| (0..MANY).all(|word| words.word(4 * word).load(Ordering::Relaxed) == value);
@@ -61,7 +61,7 @@ fn what_is_unregistered_with_many_others_is_clear_in_the_child() {
 
 fn what_is_registered_meanwhile_is_the_childs_too_or_clear() {
     let event = Event::new("st_stalled_register u32 a");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     // Another word of the page.

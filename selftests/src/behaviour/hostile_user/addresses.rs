@@ -7,7 +7,7 @@ use crate::kit::child;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::{machine, os, tasks, wait};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -56,7 +56,7 @@ fn forbidden_addresses() -> Vec<u64> {
 pub fn reaches_no_kernel_address() {
     let _access = Access::given();
     let event = Event::new("st_evil_kernel u32 a");
-    let tracer = Tracer::instance("st_evil_kernel");
+    let tracer = TraceInstance::instance("st_evil_kernel");
     tracer.enable(&event.name);
     let user = child::fork(|_| {
         let addresses = forbidden_addresses();
@@ -155,7 +155,7 @@ pub fn writes_and_pins_no_page_of_others() {
         line.hear("end");
     });
     user.line.hear("registered");
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let before = rounds.word(0).load(SeqCst);
     for round in 0.. {
         top.enable(&event.name);

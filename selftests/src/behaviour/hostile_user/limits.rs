@@ -13,7 +13,7 @@ use crate::kit::latency::Latencies;
 use crate::kit::max_events::Limit;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::status::Status;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{dynamic, os, wait};
@@ -145,7 +145,7 @@ pub fn arguments_that_never_come_hold_up_no_other() {
     let _access = Access::given();
     let event = Event::new("st_evil_waits u32 a");
     let mut others = vec![fork(&event)];
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     let mut user = child::fork(|line| {
         let faults = Userfault::new();

@@ -6,7 +6,7 @@ use crate::kit::abi::Data;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::unprivileged::Access;
 use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, setuid_victim, tasks, wait};
@@ -137,7 +137,7 @@ pub fn writes_nothing_into_a_program_with_roots_rights() {
     thread::scope(|scope| {
         let stop = SetOnDrop(&done);
         scope.spawn(|| {
-            let top = Tracer::top();
+            let top = TraceInstance::top();
             while !done.load(SeqCst) {
                 top.enable(&event.name);
                 top.disable(&event.name);

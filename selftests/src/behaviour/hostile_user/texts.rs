@@ -9,7 +9,7 @@ use crate::kit::errno::{fails, Errno};
 use crate::kit::memory::Mapping;
 use crate::kit::random::Random;
 use crate::kit::status::Status;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::{dynamic, os};
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ pub fn forges_no_line_of_a_listing() {
     }
     let made = ODD.map(|name| format!("u:{name} u32 a"));
     assert_eq!(dynamic::user_lines(), made);
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let mut available: Vec<_> = top
         .text("available_events")
         .lines()

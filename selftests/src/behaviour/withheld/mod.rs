@@ -22,7 +22,7 @@ use crate::kit::machine::LongSleep;
 use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
 use crate::kit::memory::PAGE;
 use crate::kit::other_tasks::OtherTasks;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::Userfault;
 use crate::kit::{machine, module, os, tasks, wait};
 use std::fs;
@@ -176,10 +176,10 @@ fn a_private_copy_needs_no_reply_to_a_write() {
     for _ in 0..3 {
         // The copy goes, and is made again from the page that is being written.
         tell("forget");
-        setup.beside("ftrace attaches", || Tracer::top().enable(EVENT));
+        setup.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         tell("set");
         tell("forget");
-        setup.beside("ftrace leaves", || Tracer::top().disable(EVENT));
+        setup.beside("ftrace leaves", || TraceInstance::top().disable(EVENT));
         tell("clear");
     }
     tell("unregister");
@@ -411,7 +411,7 @@ fn thousands_hold_up_nothing(kind: Kind) {
     let mut server = Some(server);
     let beside = |other_tasks: &mut OtherTasks, server: &mut Option<Server>| {
         other_tasks.carry_on();
-        let attach = || Tracer::top().enable(EVENT);
+        let attach = || TraceInstance::top().enable(EVENT);
         other_tasks.ops.has("ftrace attaches", attach);
         other_tasks.ops.judge(|| drop(server.take()));
     };
@@ -431,7 +431,7 @@ fn thousands_hold_up_nothing(kind: Kind) {
     beside(&mut other_tasks, &mut server);
     many.kill();
     beside(&mut other_tasks, &mut server);
-    Tracer::top().disable(EVENT);
+    TraceInstance::top().disable(EVENT);
     drop(server.take());
     many.reap();
     // The machine has thousands to care for.

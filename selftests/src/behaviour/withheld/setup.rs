@@ -9,7 +9,7 @@ use crate::kit::fuse::{self, Request, Server};
 use crate::kit::machine::LongSleep;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::other_tasks::OtherTasks;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{os, tasks, wait};
 use std::fs::File;
@@ -306,7 +306,7 @@ impl Setup {
     /// The event is switched, which the process's bit cannot follow.
     #[track_caller]
     pub(super) fn switch_on(&mut self) {
-        self.beside("ftrace attaches", || Tracer::top().enable(EVENT));
+        self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
             wait::until("the bit to be due", || is_due(pid));
@@ -315,7 +315,7 @@ impl Setup {
 
     #[track_caller]
     pub(super) fn switch_off(&mut self) {
-        self.beside("ftrace leaves", || Tracer::top().disable(EVENT));
+        self.beside("ftrace leaves", || TraceInstance::top().disable(EVENT));
     }
 
     /// The server answers.
@@ -326,7 +326,7 @@ impl Setup {
     /// The process's bit follows the event.
     #[track_caller]
     pub(super) fn follows(&mut self, set: &str, clear: &str) {
-        self.beside("ftrace attaches", || Tracer::top().enable(EVENT));
+        self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         self.tell(set);
         self.switch_off();
         self.tell(clear);

@@ -6,7 +6,7 @@ mod ops;
 mod state;
 mod steps;
 
-pub use state::{Child, Event, Key, Page, PerfEvent, Record, Tracer};
+pub use state::{Child, Event, Key, Page, PerfEvent, Record, TraceInstance};
 
 use super::child::CHILDREN;
 use crate::kit::errno::{Errno, Result};

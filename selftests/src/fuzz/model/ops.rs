@@ -2,7 +2,7 @@
 
 //! What becomes of processes, and what listens to events, makes and deletes them.
 
-use super::state::{Child, Key, PerfEvent, Record, Tracer};
+use super::state::{Child, Key, PerfEvent, Record, TraceInstance};
 use super::{bit, check, Model};
 use crate::fuzz::child::CHILDREN;
 use crate::fuzz::step::FIELDS;
@@ -38,11 +38,12 @@ impl Model {
     }
 
     /// Something begins or ceases to listen.
-    fn listen(&mut self, key: Key, tracer: Tracer, on: bool) -> Result<()> {
+    fn listen(&mut self, key: Key, tracer: TraceInstance, on: bool) -> Result<()> {
         let at = self.position(key).ok_or(Errno::ENOENT)?;
         let event = &mut self.events[at];
         let was = !event.tracers.is_empty();
-        event.was_in_instance |= matches!(tracer, Tracer::Instance | Tracer::Histogram);
+        event.was_in_instance |=
+            matches!(tracer, TraceInstance::Instance | TraceInstance::Histogram);
         match on {
             true => event.tracers.insert(tracer),
             false => event.tracers.remove(&tracer),
@@ -61,7 +62,7 @@ impl Model {
     }
 
     /// A file that attaches a tracer is written.
-    pub fn attach(&mut self, key: Key, tracer: Tracer, on: bool) -> Result<()> {
+    pub fn attach(&mut self, key: Key, tracer: TraceInstance, on: bool) -> Result<()> {
         let result = self.listen(key, tracer, on);
         self.settle();
         result
@@ -69,7 +70,7 @@ impl Model {
 
     /// A perf event that samples what a process writes is opened.
     pub fn open_perf(&mut self, perf: usize, key: Key, slot: usize) -> Result<()> {
-        self.listen(key, Tracer::Perf(perf), true)?;
+        self.listen(key, TraceInstance::Perf(perf), true)?;
         self.perfs[perf] = Some(PerfEvent {
             key,
             slot,
@@ -81,7 +82,7 @@ impl Model {
     /// It is closed. Returns what it must have taken.
     pub fn close_perf(&mut self, perf: usize) -> Option<Vec<Record>> {
         let PerfEvent { key, records, .. } = self.perfs[perf].take()?;
-        let closed = self.attach(key, Tracer::Perf(perf), false);
+        let closed = self.attach(key, TraceInstance::Perf(perf), false);
         closed.expect("an event with a tracer");
         Some(records)
     }
@@ -90,7 +91,7 @@ impl Model {
     pub fn remove_instance(&mut self) {
         let keys: Vec<Key> = self.events.iter().map(|event| event.key).collect();
         for key in keys {
-            for tracer in [Tracer::Instance, Tracer::Histogram] {
+            for tracer in [TraceInstance::Instance, TraceInstance::Histogram] {
                 self.listen(key, tracer, false).expect("an event");
             }
         }

@@ -15,7 +15,7 @@ pub struct Key {
 
 /// What listens to an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Tracer {
+pub enum TraceInstance {
     Top,
     Instance,
     Histogram,
@@ -31,7 +31,7 @@ pub struct Event {
     /// No other event's, also of those that are gone.
     pub serial: u32,
     pub(super) persistent: bool,
-    pub tracers: BTreeSet<Tracer>,
+    pub tracers: BTreeSet<TraceInstance>,
     /// The worker's instance records nothing of it.
     pub filtered: bool,
     /// The worker's instance once listened to it.

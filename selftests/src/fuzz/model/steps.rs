@@ -2,7 +2,7 @@
 
 //! What processes do.
 
-use super::state::{physical, Event, Key, OpenFile, Page, Record, Tracer};
+use super::state::{physical, Event, Key, OpenFile, Page, Record, TraceInstance};
 use super::{bit, check, Model};
 use crate::fuzz::child::payload;
 use crate::fuzz::step::*;
@@ -309,7 +309,7 @@ impl Model {
             return Err(Errno::E2BIG);
         }
         let key = event.key;
-        let takes = event.tracers.contains(&Tracer::Instance) && !event.filtered;
+        let takes = event.tracers.contains(&TraceInstance::Instance) && !event.filtered;
         let by_thread = step.has(flag::THREAD);
         let record = Record {
             event: event.serial,

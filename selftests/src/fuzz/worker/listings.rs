@@ -3,7 +3,7 @@
 //! What the listings say, compared with what they must.
 
 use super::Worker;
-use crate::fuzz::model::Tracer as Listener;
+use crate::fuzz::model::TraceInstance as Listener;
 use crate::fuzz::step::*;
 use crate::kit::abi::STATUS;
 use std::fs::File;

@@ -16,7 +16,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::PAGE;
 use crate::kit::perf::Perf;
 use crate::kit::random::Random;
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, ring, wait};
 pub use records::Emptied;
 use std::collections::{BTreeMap, VecDeque};
@@ -74,7 +74,7 @@ pub struct Worker {
     c: Option<Model>,
     pipes: Vec<Pipes>,
     processes: [Option<Process>; CHILDREN],
-    instance: Option<Tracer>,
+    instance: Option<TraceInstance>,
     perfs: [Option<Sampler>; PERFS],
     /// By the serial of an event that something listened to: its id.
     ids: BTreeMap<u32, u64>,
@@ -171,7 +171,7 @@ impl Worker {
         let data = Data::open();
         for name in (0..NAMES as u8).map(|name| name_of(self.number, name)) {
             for directory in [vec![name.clone()], tracefs::formats_of(&name)].concat() {
-                let _ = Tracer::top().set(&directory, "enable", "0");
+                let _ = TraceInstance::top().set(&directory, "enable", "0");
             }
             wait::comes(|| data.delete(&name) != Err(Errno::EBUSY));
         }
@@ -381,8 +381,8 @@ fn instance_name(worker: u32) -> String {
 
 /// An instance of a worker. Its clock counts records, so that their order is known, on whatever processor
 /// they are.
-fn new_instance(worker: u32) -> Tracer {
-    let instance = Tracer::instance(&instance_name(worker));
+fn new_instance(worker: u32) -> TraceInstance {
+    let instance = TraceInstance::instance(&instance_name(worker));
     instance.control("trace_clock", "counter");
     instance
 }

@@ -4,11 +4,11 @@
 
 use super::{new_instance, Process, Sampler, Worker};
 use crate::fuzz::child::{order, CHILDREN};
-use crate::fuzz::model::{Key, Page, Tracer as Listener, PERFS};
+use crate::fuzz::model::{Key, Page, TraceInstance as Listener, PERFS};
 use crate::fuzz::step::*;
 use crate::kit::errno::Errno;
 use crate::kit::perf::{Perf, ANY_CPU};
-use crate::kit::tracefs::{self, Tracer};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{dynamic, machine, os, wait};
 use std::fs;
 use std::io::Write;
@@ -81,7 +81,7 @@ impl Worker {
             self.know_id(key, &directory);
         }
         let want = self.predict(|model| model.attach(key, listener, on));
-        let top = Tracer::top();
+        let top = TraceInstance::top();
         let tracer = match listener {
             Listener::Top => &top,
             _ => self.instance.as_ref().expect("an instance"),
