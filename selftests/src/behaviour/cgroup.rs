@@ -7,7 +7,7 @@ use crate::kit::abi::{Data, Register};
 use crate::kit::cgroup::{self, Cgroup, SIGN};
 use crate::kit::child::{self, Child, Line};
 use crate::kit::errno::Errno;
-use crate::kit::event::{is_due, Event};
+use crate::kit::event::{repair_pending, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
@@ -459,7 +459,7 @@ fn charge_by_enabling(event: &Event, child: &Child, group: &Cgroup, want: i64) -
     let slab = group.slab();
     let top = TraceInstance::top();
     top.enable(&event.name);
-    wait::until("the bit to be due", || is_due(child.pid));
+    wait::until("the bit to be due", || repair_pending(child.pid));
     let mut grown = 0;
     wait::comes(|| {
         grown = group.slab() - slab;

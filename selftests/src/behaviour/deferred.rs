@@ -482,12 +482,13 @@ fn what_is_not_written_yet_is_shown_as_due() {
         (250, 100)
     };
     let mut many = ManyProcesses::new("st_deferred_crowd", words, processes);
-    let is_due = |line: &str| line.starts_with("st_deferred_crowd ") && line.ends_with(" repair");
+    let repair_pending =
+        |line: &str| line.starts_with("st_deferred_crowd ") && line.ends_with(" repair");
     // Those of this process, at least.
     let shows_due = || {
         let listing = BufReader::new(File::open(REGISTRATIONS).unwrap());
         let mut lines = listing.lines().take(32 * words + 100);
-        lines.any(|line| is_due(&line.unwrap()))
+        lines.any(|line| repair_pending(&line.unwrap()))
     };
     let name = many.event.name.clone();
     let toggler = child::fork(|_| {

@@ -6,7 +6,7 @@ use super::guarded::Guarded;
 use crate::harness::{tests, Test};
 use crate::kit::cgroup::{Cgroup, SIGN};
 use crate::kit::child::{self, Child};
-use crate::kit::event::{is_due, wait_gone, Event};
+use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fork_tree::{obey, serve};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
@@ -153,15 +153,18 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
             other.wait_clear();
         }
         top.enable(NAME);
-        wait::until("the bit to be due", || is_due(pid));
+        wait::until("the bit to be due", || repair_pending(pid));
         promptly("forking and registering", || {
             let other = child::fork(|_| drop(Event::new("st_frozen_other u32 a")));
             other.join();
         });
-        assert!(frozen.is_frozen() && is_due(pid), "it has run meanwhile");
+        assert!(
+            frozen.is_frozen() && repair_pending(pid),
+            "it has run meanwhile"
+        );
         frozen.thaw();
         frozen.child.tell("set");
-        wait::until("nothing to be due", || !is_due(pid));
+        wait::until("nothing to be due", || !repair_pending(pid));
         top.disable(NAME);
         frozen.child.tell("clear");
         frozen.child.tell("drop");
@@ -180,7 +183,7 @@ fn a_process_killed_frozen_leaves_nothing() {
     let frozen = Frozen::new(NAME, child);
     let pid = frozen.child.pid;
     promptly("attaching", || TraceInstance::top().enable(NAME));
-    wait::until("the bit to be due", || is_due(pid));
+    wait::until("the bit to be due", || repair_pending(pid));
     assert!(frozen.is_frozen());
     frozen.child.kill();
     wait::until("its registration to go", || {
@@ -201,7 +204,7 @@ fn unloading_beside_a_frozen_process_is_refused_at_once() {
     let pid = frozen.child.pid;
     let top = TraceInstance::top();
     promptly("attaching", || top.enable(NAME));
-    wait::until("the bit to be due", || is_due(pid));
+    wait::until("the bit to be due", || repair_pending(pid));
     promptly("detaching", || top.disable(NAME));
     for _ in 0..10 {
         let refused = promptly("unloading", module::unload);
@@ -251,9 +254,9 @@ fn processes_go_on_when_the_machine_wakes() {
             let mut guarded = Guarded::new("st_nap_due", Guard::Missing);
             top.enable("st_nap_due");
             guarded.wait_for_fault();
-            assert!(is_due(guarded.child.pid), "nothing is due");
+            assert!(repair_pending(guarded.child.pid), "nothing is due");
             nap(state, 1);
-            assert!(is_due(guarded.child.pid), "it is forgotten");
+            assert!(repair_pending(guarded.child.pid), "it is forgotten");
             guarded.faults.fill(guarded.page, 0);
             guarded.child.line.say("set");
             guarded.child.line.hear("done");

@@ -8,7 +8,7 @@
 
 use crate::harness::tests;
 use crate::kit::child::{self, Child, Line};
-use crate::kit::event::{is_due, Event};
+use crate::kit::event::{repair_pending, Event};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::held_up::{self, HeldUp};
 use crate::kit::machine::LongSleep;
@@ -91,7 +91,7 @@ fn tell(user: &mut Child, what: &str) {
 /// Has the process do `what`, and held up when it has asked for the page for the `times`th time. Returns whether the page
 /// was locked by then.
 fn beside_a_lock(user: &mut Child, server: &mut Server, what: &str, times: u64) -> bool {
-    wait::until("all bits to be written", || !is_due(user.pid));
+    wait::until("all bits to be written", || !repair_pending(user.pid));
     let file = open();
     server.drop_at_open();
     server.hold(Request::Write);

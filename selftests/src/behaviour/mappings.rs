@@ -7,7 +7,7 @@ use crate::harness::tests;
 use crate::kit::abi::{Data, Unregister};
 use crate::kit::child;
 use crate::kit::errno::Errno;
-use crate::kit::event::{is_due, wait_gone, Event};
+use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fork_tree::toggle;
 use crate::kit::memory::{self, Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
@@ -62,7 +62,7 @@ fn own_pid() -> i32 {
 /// Nothing is left to be written, and so nothing will be until the next change.
 #[track_caller]
 fn settle() {
-    wait::until("nothing to be due", || !is_due(own_pid()));
+    wait::until("nothing to be due", || !repair_pending(own_pid()));
 }
 
 /// Switches the event, which waits for no memory.

@@ -6,7 +6,7 @@ use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
-use crate::kit::event::{is_due, Event};
+use crate::kit::event::{repair_pending, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::swap::{Device, Swap};
@@ -472,11 +472,11 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
             top.disable(&event.name);
             event.wait_clear();
         }
-        wait::until("the bit to be due", || is_due(child.pid));
+        wait::until("the bit to be due", || repair_pending(child.pid));
         // A worker would have done it in a fraction of that.
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(300) {
-            assert!(is_due(child.pid), "written while its process slept");
+            assert!(repair_pending(child.pid), "written while its process slept");
             thread::sleep(Duration::from_millis(10));
         }
         child.line.say(word);

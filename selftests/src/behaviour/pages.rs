@@ -6,7 +6,7 @@ use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
 use crate::kit::child;
 use crate::kit::dynamic::Probe;
-use crate::kit::event::{is_due, Event};
+use crate::kit::event::{repair_pending, Event};
 use crate::kit::held_up::{self, HeldUp};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
@@ -282,7 +282,9 @@ fn a_page_that_may_not_be_written_waits_for_the_next_change() {
     let top = TraceInstance::top();
     event.page.protect(READ);
     enable_promptly(&top, &event.name);
-    wait::until("the bit to be given up", || !is_due(process::id() as i32));
+    wait::until("the bit to be given up", || {
+        !repair_pending(process::id() as i32)
+    });
     event.page.protect(READ_WRITE);
     top.disable(&event.name);
     top.enable(&event.name);

@@ -6,7 +6,7 @@
 use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, SIGN};
 use crate::kit::child::{self, Child};
-use crate::kit::event::{is_due, wait_gone, Event};
+use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::{self, TraceInstance};
@@ -98,7 +98,7 @@ fn stays_given_up(event: &Event, queued: &Queued) {
     let before = queued.count();
     sleep(Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness());
     assert_eq!(queued.count(), before, "tries after it was given up");
-    assert!(!is_due(std::process::id() as i32), "due again");
+    assert!(!repair_pending(std::process::id() as i32), "due again");
     assert!(!event.bit(), "written without a change");
 }
 
@@ -148,7 +148,7 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     let short = pauses.iter().filter(|pause| **pause < 0.5 * MAX_PAUSE);
     assert!(short.count() <= 8, "{pauses:?}");
     assert!((pauses.len() as f64) <= most + 2.0, "{pauses:?}");
-    assert!(is_due(pid), "given up");
+    assert!(repair_pending(pid), "given up");
 
     // A change is tried at once, and then after the short pauses again: 10 ms, 20 ms, 40 ms, ... Without those there is
     // one between the two changes, and one before what was due anyhow.
@@ -159,10 +159,10 @@ fn pauses_grow_and_begin_anew_with_a_change() {
         let pauses = queued.pauses();
         pauses.iter().filter(|pause| **pause < 0.3).count() >= 4
     });
-    assert!(is_due(pid), "given up");
+    assert!(repair_pending(pid), "given up");
     group.set("memory.max", "max");
     tell("set");
-    wait::until("nothing to be due", || !is_due(pid));
+    wait::until("nothing to be due", || !repair_pending(pid));
     top.disable(&event.name);
     tell("clear");
     tell("end");
@@ -240,12 +240,12 @@ fn a_page_beyond_the_file_is_given_up_until_the_next_change() {
         for _ in 0..2 {
             top.enable(&event.name);
             other_is(1);
-            wait::until("it to be given up", || !is_due(pid));
+            wait::until("it to be given up", || !repair_pending(pid));
             top.disable(&event.name);
             other_is(0);
         }
         top.enable(&event.name);
-        wait::until("it to be given up", || !is_due(pid));
+        wait::until("it to be given up", || !repair_pending(pid));
         file.set_len(PAGE as u64).expect("extend the file");
         waits_for_the_next_change(&event, &top, &queued, round);
     }
@@ -276,7 +276,7 @@ fn a_page_that_its_process_cannot_have_is_given_up_until_the_next_change() {
         wait::until("the other bit", || {
             other.word(0).load(Ordering::Relaxed) == 1
         });
-        wait::until("it to be given up", || !is_due(pid));
+        wait::until("it to be given up", || !repair_pending(pid));
         event.page.protect(READ_WRITE);
         waits_for_the_next_change(&event, &top, &queued, round);
     }
@@ -303,7 +303,7 @@ fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
             top.enable(&event.name);
             top.disable(&event.name);
             // Given up or done, it ends.
-            wait::until("nothing to be due", || !is_due(pid));
+            wait::until("nothing to be due", || !repair_pending(pid));
         }
         // Registering waits for the page, and so ends as well.
         for _ in 0..20 {

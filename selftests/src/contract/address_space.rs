@@ -7,7 +7,7 @@ use super::check::{expect, Check, Row, NAME, TEXT};
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::{self, Child, Line};
 use crate::kit::errno::Errno;
-use crate::kit::event::{is_due, wait_gone, Event};
+use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::machine::Log;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
@@ -271,7 +271,7 @@ fn is_left_alone() -> bool {
     let shows = Path::new(REGISTRATIONS).exists();
     if shows {
         let own = std::process::id() as i32;
-        wait::until("the bit to be left alone", || !is_due(own));
+        wait::until("the bit to be left alone", || !repair_pending(own));
     }
     shows
 }
@@ -391,7 +391,7 @@ fn flood() {
         // C tries later, by a worker, and says so then.
         wait::until("the bits to be tried", || match implementation::is_c() {
             true => hear() > MAX_LINES,
-            false => !is_due(std::process::id() as i32),
+            false => !repair_pending(std::process::id() as i32),
         });
         event.page.protect(READ_WRITE);
         // When all bits follow again, all that was to be said has been.

@@ -118,7 +118,7 @@ pub fn is_listed(pid: i32) -> bool {
 }
 
 /// Is a bit of a process listed as still to be written?
-pub fn is_due(pid: i32) -> bool {
+pub fn repair_pending(pid: i32) -> bool {
     listed(pid).iter().any(|line| line.ends_with(" repair"))
 }
 

@@ -7,7 +7,7 @@ use crate::harness::Test;
 use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::Child;
 use crate::kit::errno::Errno;
-use crate::kit::event::{is_due, wait_gone};
+use crate::kit::event::{repair_pending, wait_gone};
 use crate::kit::machine::LongSleep;
 use crate::kit::mounts::{self, Kind, Mounted};
 use crate::kit::other_tasks::OtherTasks;
@@ -95,7 +95,7 @@ impl Setup {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
-            wait::until("the bit to be due", || is_due(pid));
+            wait::until("the bit to be due", || repair_pending(pid));
         });
     }
 

@@ -9,7 +9,7 @@ use crate::harness::Test;
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line};
 use crate::kit::errno::Errno;
-use crate::kit::event::{is_due, wait_gone};
+use crate::kit::event::{repair_pending, wait_gone};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::mounts::{self, forget_pages, Kind, Mounted, LENGTH};
 use crate::kit::tracefs::TraceInstance;
@@ -146,7 +146,7 @@ fn user(mounted: &Mounted) -> Child {
 fn settle(user: &mut Child) {
     wait::until("nothing to be due", || {
         user.tell("look");
-        !is_due(user.pid)
+        !repair_pending(user.pid)
     });
 }
 
@@ -276,11 +276,11 @@ fn sleeps(user: &Child) {
 /// Its bit is due, and stays so while it sleeps.
 #[track_caller]
 fn stays_due(user: &Child) {
-    wait::until("the bit to be due", || is_due(user.pid));
+    wait::until("the bit to be due", || repair_pending(user.pid));
     // A worker would have written it in a fraction of that.
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {
-        assert!(is_due(user.pid), "written while its process slept");
+        assert!(repair_pending(user.pid), "written while its process slept");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line};
-use crate::kit::event::{is_due, wait_gone};
+use crate::kit::event::{repair_pending, wait_gone};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::machine::LongSleep;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
@@ -309,7 +309,7 @@ impl Setup {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
-            wait::until("the bit to be due", || is_due(pid));
+            wait::until("the bit to be due", || repair_pending(pid));
         });
     }
 
