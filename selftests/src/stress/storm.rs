@@ -39,9 +39,9 @@ const EVENTS: [&str; 2] = ["st_storm_a", "st_storm_b"];
 const BITS: u32 = 3;
 
 /// What all processes share: a page of common words, and a page for each worker.
-struct Board(Mapping);
+struct SharedWords(Mapping);
 
-impl Board {
+impl SharedWords {
     /// Not 0 when all are to end.
     fn stop(&self) -> &AtomicU32 {
         self.0.word(0)
@@ -73,16 +73,16 @@ impl Board {
 
     /// A worker's registered bits.
     fn bits(&self, worker: usize) -> &AtomicU32 {
-        self.0.word(Board::offset(worker))
+        self.0.word(SharedWords::offset(worker))
     }
 
     fn address(&self, worker: usize) -> u64 {
-        self.0.address() + Board::offset(worker) as u64
+        self.0.address() + SharedWords::offset(worker) as u64
     }
 
     /// Odd while a worker's bits are registered; goes up with each registration.
     fn turn(&self, worker: usize) -> &AtomicU32 {
-        self.0.word(Board::offset(worker) + 64)
+        self.0.word(SharedWords::offset(worker) + 64)
     }
 }
 
@@ -101,7 +101,7 @@ const OPS: [&str; 8] = [
 const HAS_RUN: i32 = 70;
 
 struct Worker<'a> {
-    board: &'a Board,
+    board: &'a SharedWords,
     number: usize,
     random: Random,
     data: Data,
@@ -127,7 +127,7 @@ fn unregister(data: &Data, address: u64) {
 }
 
 impl<'a> Worker<'a> {
-    fn new(board: &'a Board, number: usize) -> Worker<'a> {
+    fn new(board: &'a SharedWords, number: usize) -> Worker<'a> {
         let worker = Worker {
             board,
             number,
@@ -242,7 +242,7 @@ impl<'a> Worker<'a> {
                 5 => {
                     // Of the shared page, what it holds stays; of the own one, the bits go, and come
                     // with their next change or registration.
-                    let slot = Board::offset(self.number);
+                    let slot = SharedWords::offset(self.number);
                     let dropped = self.board.0.advise_part(slot, PAGE, libc::MADV_DONTNEED);
                     dropped.and(self.own.advise(libc::MADV_DONTNEED)).unwrap();
                     unregister(&self.data, self.own.address());
@@ -280,7 +280,7 @@ fn reap(wait: i32) -> usize {
 }
 
 /// Waits until the bits of a worker are right. False if it has none registered now.
-fn settles(board: &Board, worker: usize, want: u32) -> bool {
+fn settles(board: &SharedWords, worker: usize, want: u32) -> bool {
     let start = Instant::now();
     loop {
         let turn = board.turn(worker).load(SeqCst);
@@ -303,7 +303,7 @@ fn settles(board: &Board, worker: usize, want: u32) -> bool {
 }
 
 /// The bits of a worker are still right, if they are still registered.
-fn stay(board: &Board, worker: usize, want: u32) {
+fn stay(board: &SharedWords, worker: usize, want: u32) {
     let turn = board.turn(worker).load(SeqCst);
     let bits = board.bits(worker).load(SeqCst);
     let same = board.turn(worker).load(SeqCst) == turn;
@@ -320,7 +320,7 @@ fn every_living_process_sees_every_change() {
         (false, _) => OBSERVATIONS_IF_SLOW,
     };
     os::adopt_orphans();
-    let board = Board(Mapping::shared(1 + WORKERS));
+    let board = SharedWords(Mapping::shared(1 + WORKERS));
     let first = Data::open();
     let page = Mapping::kept(1);
     register(&first, page.address());

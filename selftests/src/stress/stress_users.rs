@@ -54,7 +54,7 @@ const END: u32 = 1 << COUNT;
 
 /// The processes.
 pub struct StressUsers {
-    board: Board,
+    board: SharedWords,
     pids: Vec<i32>,
     /// A perf event of a task, so that there is always one. With the first the kernel changes the code
     /// of its scheduler, and with the last again. An emulator has been seen to run the code of before
@@ -63,9 +63,9 @@ pub struct StressUsers {
 }
 
 /// What they share.
-struct Board(Mapping);
+struct SharedWords(Mapping);
 
-impl Board {
+impl SharedWords {
     /// The kinds that are to go on, as bits, and above them a number that is another with each order.
     fn orders(&self) -> &AtomicU32 {
         self.0.word(0)
@@ -88,7 +88,7 @@ impl Board {
 impl StressUsers {
     /// Forks them. They do nothing until they are told. `tracer` is one to use beside the top one.
     pub fn new(tracer: &TraceInstance) -> StressUsers {
-        let board = Board(Mapping::shared(1));
+        let board = SharedWords(Mapping::shared(1));
         let start = |kind| match os::fork().expect("fork") {
             0 => {
                 User::new(kind, &board, tracer).go_on();
@@ -165,7 +165,7 @@ impl StressUsers {
 /// One of the processes.
 struct User<'a> {
     kind: usize,
-    board: &'a Board,
+    board: &'a SharedWords,
     tracer: &'a TraceInstance,
     random: Random,
     page: Mapping,
@@ -175,7 +175,7 @@ struct User<'a> {
 }
 
 impl<'a> User<'a> {
-    fn new(kind: usize, board: &'a Board, tracer: &'a TraceInstance) -> User<'a> {
+    fn new(kind: usize, board: &'a SharedWords, tracer: &'a TraceInstance) -> User<'a> {
         let program = (KINDS[kind].0 == "holds eBPF").then(|| {
             let counters = Counters::new(1);
             (Program::counting(&counters, 1), counters)
