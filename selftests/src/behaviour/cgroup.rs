@@ -459,7 +459,7 @@ fn charge_by_enabling(event: &Event, child: &Child, group: &Cgroup, want: i64) -
     let slab = group.slab();
     let top = TraceInstance::top();
     top.enable(&event.name);
-    wait::until("the bit to be due", || repair_pending(child.pid));
+    wait::until("a repair to be pending", || repair_pending(child.pid));
     let mut grown = 0;
     wait::comes(|| {
         grown = group.slab() - slab;

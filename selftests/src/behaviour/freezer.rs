@@ -153,7 +153,7 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
             other.wait_clear();
         }
         top.enable(NAME);
-        wait::until("the bit to be due", || repair_pending(pid));
+        wait::until("a repair to be pending", || repair_pending(pid));
         promptly("forking and registering", || {
             let other = child::fork(|_| drop(Event::new("st_frozen_other u32 a")));
             other.join();
@@ -164,7 +164,7 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
         );
         frozen.thaw();
         frozen.child.tell("set");
-        wait::until("nothing to be due", || !repair_pending(pid));
+        wait::until("no repair to be pending", || !repair_pending(pid));
         top.disable(NAME);
         frozen.child.tell("clear");
         frozen.child.tell("drop");
@@ -183,7 +183,7 @@ fn a_process_killed_frozen_leaves_nothing() {
     let frozen = Frozen::new(NAME, child);
     let pid = frozen.child.pid;
     promptly("attaching", || TraceInstance::top().enable(NAME));
-    wait::until("the bit to be due", || repair_pending(pid));
+    wait::until("a repair to be pending", || repair_pending(pid));
     assert!(frozen.is_frozen());
     frozen.child.kill();
     wait::until("its registration to go", || {
@@ -204,7 +204,7 @@ fn unloading_beside_a_frozen_process_is_refused_at_once() {
     let pid = frozen.child.pid;
     let top = TraceInstance::top();
     promptly("attaching", || top.enable(NAME));
-    wait::until("the bit to be due", || repair_pending(pid));
+    wait::until("a repair to be pending", || repair_pending(pid));
     promptly("detaching", || top.disable(NAME));
     for _ in 0..10 {
         let refused = promptly("unloading", module::unload);

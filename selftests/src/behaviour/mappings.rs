@@ -62,7 +62,7 @@ fn own_pid() -> i32 {
 /// Nothing is left to be written, and so nothing will be until the next change.
 #[track_caller]
 fn settle() {
-    wait::until("nothing to be due", || !repair_pending(own_pid()));
+    wait::until("no repair to be pending", || !repair_pending(own_pid()));
 }
 
 /// Switches the event, which waits for no memory.

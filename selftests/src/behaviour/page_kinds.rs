@@ -472,7 +472,7 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
             top.disable(&event.name);
             event.wait_clear();
         }
-        wait::until("the bit to be due", || repair_pending(child.pid));
+        wait::until("a repair to be pending", || repair_pending(child.pid));
         // A worker would have done it in a fraction of that.
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(300) {

@@ -162,7 +162,7 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     assert!(repair_pending(pid), "given up");
     group.set("memory.max", "max");
     tell("set");
-    wait::until("nothing to be due", || !repair_pending(pid));
+    wait::until("no repair to be pending", || !repair_pending(pid));
     top.disable(&event.name);
     tell("clear");
     tell("end");
@@ -303,7 +303,7 @@ fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
             top.enable(&event.name);
             top.disable(&event.name);
             // Given up or done, it ends.
-            wait::until("nothing to be due", || !repair_pending(pid));
+            wait::until("no repair to be pending", || !repair_pending(pid));
         }
         // Registering waits for the page, and so ends as well.
         for _ in 0..20 {

@@ -158,14 +158,14 @@ pub fn delete_everything() {
     }
 }
 
-/// The top tracer, or an instance. An instance is removed when dropped.
+/// The top instance, or another one, which is removed when dropped.
 pub struct TraceInstance {
     dir: PathBuf,
     own: bool,
 }
 
 impl TraceInstance {
-    /// The tracer that all share.
+    /// The top instance.
     pub fn top() -> TraceInstance {
         TraceInstance {
             dir: ROOT.into(),
@@ -181,7 +181,7 @@ impl TraceInstance {
         TraceInstance { dir, own: true }
     }
 
-    /// A file of an event in this tracer's directory.
+    /// A file of an event in this instance's directory.
     pub fn file(&self, event: &str, file: &str) -> PathBuf {
         event_dir(&self.dir, event).join(file)
     }
@@ -196,7 +196,7 @@ impl TraceInstance {
         read(&self.file(event, file))
     }
 
-    /// Attaches ftrace in this tracer to the event.
+    /// Attaches ftrace in this instance to the event.
     pub fn enable(&self, event: &str) {
         if let Err(errno) = self.set(event, "enable", "1") {
             panic!("enable {event}: {errno:?}");

@@ -144,7 +144,7 @@ fn user(mounted: &Mounted) -> Child {
 /// returns to user space.
 #[track_caller]
 fn settle(user: &mut Child) {
-    wait::until("nothing to be due", || {
+    wait::until("no repair to be pending", || {
         user.tell("look");
         !repair_pending(user.pid)
     });
@@ -276,7 +276,7 @@ fn sleeps(user: &Child) {
 /// Its bit is due, and stays so while it sleeps.
 #[track_caller]
 fn stays_due(user: &Child) {
-    wait::until("the bit to be due", || repair_pending(user.pid));
+    wait::until("a repair to be pending", || repair_pending(user.pid));
     // A worker would have written it in a fraction of that.
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {

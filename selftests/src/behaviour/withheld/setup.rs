@@ -309,7 +309,7 @@ impl Setup {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
-            wait::until("the bit to be due", || repair_pending(pid));
+            wait::until("a repair to be pending", || repair_pending(pid));
         });
     }
 
