@@ -176,7 +176,8 @@ impl<O: DynEventOwner> DynEvents<O> {
             // SAFETY: Our kind is in the list, or this would not be called, and cannot leave it
             // while the lock over the kinds is held: so `CREATE_DATA` is set and stays.
             // What it points to is in an `Arc`, a count of which `_create_data` owns; it is lent here.
-            let create_data = unsafe { Arc::from_raw(CREATE_DATA.load(Acquire).cast_const().cast()) };
+            let create_data =
+                unsafe { Arc::from_raw(CREATE_DATA.load(Acquire).cast_const().cast()) };
             let create_data = ManuallyDrop::<Arc<O::CreateData>>::new(create_data);
             // SAFETY: A string, says the caller.
             let line = unsafe { CStr::from_char_ptr(line) };
