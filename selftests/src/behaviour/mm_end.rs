@@ -77,7 +77,9 @@ fn is_found_though_a_reader_of_the_memory_goes_last() {
     assert!(tracefs::event_exists(EVENT), "its memory is still in use");
     // It is of no process any more.
     let listed = fs::read_to_string(REGISTRATIONS).expect("read the listing");
-    assert_eq!(listed.lines().find(|line| line.starts_with(EVENT)), None);
+    let line = listed.lines().find(|line| line.starts_with(EVENT));
+    let line = line.expect("a line of the event");
+    assert!(line.starts_with(&format!("{EVENT} 0 - ")), "{line}");
     reader.child.kill();
     wait_gone(EVENT);
 }
