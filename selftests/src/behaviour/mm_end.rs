@@ -17,16 +17,22 @@ use std::thread;
 use std::time::Duration;
 
 tests!("mm_end":
-    is_found_though_a_reader_of_the_memory_goes_last.where_there_is(userfault::SIGN),
+    is_found_though_a_reader_of_the_memory_goes_last
+        .where_there_is(userfault::SIGN)
+        .unless(tasks::lacks_memory_reads),
     is_found_though_its_threads_are_held_up_in_their_exits.where_there_is(fuse::SIGN),
-    that_is_found_leaves_nothing.where_there_is(userfault::SIGN).limit(300),
+    that_is_found_leaves_nothing
+        .where_there_is(userfault::SIGN)
+        .unless(tasks::lacks_memory_reads)
+        .limit(300),
 );
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
     "mm_end::the_module_does_not_wait_for_a_reader_of_the_memory",
     the_module_does_not_wait_for_a_reader_of_the_memory,
 )
-.where_there_is(userfault::SIGN)];
+.where_there_is(userfault::SIGN)
+.unless(tasks::lacks_memory_reads)];
 
 const EVENT: &str = "st_mm_end";
 

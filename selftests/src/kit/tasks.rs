@@ -265,6 +265,13 @@ pub fn take_file(pid: i32, fd: i32) -> std::fs::File {
     unsafe { std::fs::File::from_raw_fd(taken as i32) }
 }
 
+/// Why no process can read the memory of another here, if none can.
+pub fn lacks_memory_reads() -> Option<String> {
+    let byte = 0_u8;
+    let read = read_memory(std::process::id() as i32, ptr::from_ref(&byte) as u64);
+    (read == Err(Errno::ENOSYS)).then(|| "this kernel has no process_vm_readv()".into())
+}
+
 /// Reads a byte of another process's memory, which may wait for what serves that memory.
 pub fn read_memory(pid: i32, address: u64) -> Result<u8> {
     let mut byte = 0_u8;
