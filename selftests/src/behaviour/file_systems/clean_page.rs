@@ -10,20 +10,10 @@ use crate::kit::mounts::{self, Kind, Mounted};
 use crate::kit::tracefs::TraceInstance;
 use std::thread;
 
-pub const TESTS: &[Test] = &[
-    Test::new(
-        "file_systems::a_bit_is_stored_if_its_page_was_written_back_before::Ext4",
-        || a_bit_is_stored_if_its_page_was_written_back_before(Kind::Ext4),
-    )
-    .limit(400)
-    .unless(|| mounts::obstacle(Kind::Ext4).or_else(held_up::lacks_probes)),
-    Test::new(
-        "file_systems::a_bit_is_stored_if_its_page_was_written_back_before::NineP",
-        || a_bit_is_stored_if_its_page_was_written_back_before(Kind::NineP),
-    )
-    .limit(400)
-    .unless(|| mounts::obstacle(Kind::NineP).or_else(held_up::lacks_probes)),
-];
+pub const TESTS: &[Test] = of_kinds!(unless held_up::lacks_probes;
+    a_bit_is_stored_if_its_page_was_written_back_before:
+        Ext4 NineP,
+);
 
 /// The module has asked for the page, to write to it, and by that it is dirty. It is written back while the task is held up
 /// there, and the task writes the bit then.
