@@ -148,6 +148,7 @@ archive_kernel() {
 	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" && declare -f archive_fetch archive_tree; } | cache_key)
 	cache_entry "debian-$release" "$key" make_archive_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$release
+	[[ $arch != arm64 ]] || ready_arm64
 }
 
 # The next four are given DIR, with what archive_kernel has found.

@@ -9,10 +9,13 @@
 . "$MACHINE/kernel.sh"
 # shellcheck source=selftests/machine/archive.sh
 . "$MACHINE/archive.sh"
+# shellcheck source=selftests/machine/arm64.sh
+. "$MACHINE/arm64.sh"
 
 SUITE=trixie
 
-# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that in-root mounts. A child of a
+# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that in-root mounts, and
+# USER_EVENTS_GUEST, a third one where the kernel is not one of this host's architecture. A child of a
 # process that did this already uses the same ones. KERNEL is stock, what own_kernel knows, or the name that uname -r has
 # for a kernel of Debian's archive, such as 7.2.12+deb14-amd64.
 # A key is of what is run and given to it, so that it stays when a script's other parts and its comments change.
@@ -21,6 +24,7 @@ ready() {
 	[[ -z ${USER_EVENTS_ROOT:-} || -z ${USER_EVENTS_KERNEL+set} ]] || return 0
 	ready_root
 	key=${USER_EVENTS_ROOT##*/root-}
+	export USER_EVENTS_GUEST=
 	newest_kernel "$key"
 	if [[ ${1:-stock} == [0-9]* && $1 != "$VERSION" ]]; then
 		archive_kernel "$1"
@@ -98,8 +102,8 @@ host_can_run() {
 		die "this host does not let root make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
 }
 
-# packages: what the root holds beside the base system, one a line, as apt wants it.
-packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/packages"; }
+# packages [LIST]: what the root holds beside the base system, or what LIST names, one a line, as apt wants it.
+packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/${1:-packages}"; }
 
 # debian_root SUITE DIR PACKAGES: in namespaces of its own, as in-root is. The root can be made again at any time, so there
 # is no need to wait for the disk, nor for manuals. Its archive is the one that it was made from, with the backports; apt

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The machine for kernels of arm64. Sourced by ready.sh. The cache has for it
+#   guest-arm64-KEY   root/: Debian for arm64, whose files the machine has, and against whose libraries the compilers of the
+#                     machine's own root build what runs there; qemu-system-aarch64: the emulator, for the latter root
+# In the machine's own root it is /mnt. The packages of root/ are unpacked and not installed, so nothing of it has to be run
+# here; what their scripts would have made and is needed, arm64_root makes.
+
+# ready_arm64: have it there, and hold it.
+ready_arm64() {
+	local key
+	key=$({ basename "$USER_EVENTS_ROOT" && packages packages-arm64 && declare -f arm64_root arm64_emulator; } | cache_key)
+	cache_entry guest-arm64 "$key" make_guest_arm64
+	export USER_EVENTS_GUEST=$CACHE_ENTRY
+}
+
+make_guest_arm64() { # DIR
+	say "Making a machine for arm64 (once; about two minutes)"
+	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
+	chmod 755 "$1"
+	mkdir "$1/root"
+	step "Debian $SUITE for arm64" "$LOGS/guest-arm64" arm64_root "$SUITE" "$1/root" "$(packages packages-arm64 | paste -sd,)" ||
+		die "Debian's root for arm64 could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_GUEST='' USER_EVENTS_KERNEL=$1 \
+		step "download the emulator of arm64" "$LOGS/emulator-arm64" inside "$(declare -f arm64_emulator)" arm64_emulator ||
+		die "the emulator of arm64 could not be had: the log above says why."
+}
+
+# arm64_root SUITE DIR PACKAGES: in namespaces of its own, as debian_root is.
+arm64_root() {
+	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Languages "none"')
+	# shellcheck disable=SC2016 # by the hooks' shell
+	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
+		mmdebstrap --mode=root --variant=extract --format=directory --architectures=arm64,armhf --include="$3" \
+		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
+		--setup-hook="sed -i -n 's/^deb \(\[\([^]]*\)\] \)\?\([^ ]* \)$1 main\$/&\ndeb [ arch=arm64 \2 ] \3$1-backports main/p' \"\$1/etc/apt/sources.list\"" \
+		--setup-hook='cd "$1" && for dir in bin lib sbin; do mkdir -p usr/$dir && ln -s usr/$dir $dir; done' \
+		--extract-hook='cd "$1" && cp usr/share/base-passwd/passwd.master etc/passwd && cp usr/share/base-passwd/group.master etc/group' \
+		--extract-hook='cd "$1/etc" && touch fstab shadow sudoers && echo "127.0.0.1 localhost" >hosts && ln -s ../proc/self/mounts mtab' \
+		--extract-hook='cd "$1/usr" && ln -s mawk bin/awk && ln -s ../bin/busybox sbin/poweroff' \
+		--extract-hook='cd "$1" && mkdir -p mnt opt srv media src build kernel usr/lib/modules && rm -rf etc/resolv.conf etc/hostname usr/share/doc usr/share/man usr/share/locale' \
+		"$1" "$2" ${MIRROR:+"$MIRROR"}
+}
+
+# arm64_emulator: inside the machine's root, put it into /kernel. It is of the same source as that root's own emulator, and
+# wants no library that this one does not.
+arm64_emulator() {
+	cd /tmp || return
+	apt-get -qq update
+	apt-get -qq download qemu-system-arm
+	dpkg-deb --fsys-tarfile ./*.deb | tar -xO ./usr/bin/qemu-system-aarch64 >/kernel/qemu-system-aarch64
+	chmod 755 /kernel/qemu-system-aarch64
+	/kernel/qemu-system-aarch64 --version
+}
+
+# cross_tools: inside the machine's root, make compilers for arm64: /tmp/cross/cc, cc-32 and rustc.
+cross_tools() {
+	local name target rustlib=/tmp/cross/sysroot/lib/rustlib
+	mkdir -p "$rustlib"
+	for name in cc:aarch64-linux-gnu cc-32:armv7-linux-gnueabihf; do
+		target=${name#*:} name=/tmp/cross/${name%:*}
+		printf '%s\n' '#!/bin/sh' "exec clang --target=$target --sysroot=/mnt/root -fuse-ld=lld \"\$@\"" >"$name"
+	done
+	# What it builds with for this host is the host's.
+	ln -s /usr/lib/rustlib/x86_64-unknown-linux-gnu /mnt/root/usr/lib/rustlib/aarch64-unknown-linux-gnu "$rustlib/"
+	printf '%s\n' '#!/bin/sh' "exec rustc --target=aarch64-unknown-linux-gnu --sysroot=${rustlib%/lib/rustlib} -C linker=/tmp/cross/cc \"\$@\"" \
+		>/tmp/cross/rustc
+	chmod 755 /tmp/cross/{cc,cc-32,rustc}
+	export CARGO_BUILD_TARGET=aarch64-unknown-linux-gnu CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=/tmp/cross/cc
+	export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="--sysroot=${rustlib%/lib/rustlib}"
+}
+
+# What make is told to build with them.
+# shellcheck disable=SC2034 # of build
+CROSS_MAKE=(CC=/tmp/cross/cc CC_32=/tmp/cross/cc-32 CC_64=/tmp/cross/cc RUSTC=/tmp/cross/rustc SYSROOT=/mnt/root)
+
+# cross_inside TEXT COMMAND...: as inside, with these compilers.
+cross_inside() { inside "$(declare -f cross_tools)"$'\n'"cross_tools"$'\n'"$1" "${@:2}"; }
