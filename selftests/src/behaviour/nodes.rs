@@ -6,7 +6,7 @@ use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::event::Event;
 use crate::kit::fork_tree::{end, fork, tell};
-use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::memory::{lacks_protection_keys, Mapping, PAGE};
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::processors::{
     bind_to_node, move_to_node, node_of, nodes, of_node, unbind, SECOND_NODE,
@@ -25,7 +25,7 @@ tests!("nodes":
     pages_of_other_processes_move_while_their_bits_change.where_there_is(SECOND_NODE),
     pages_that_the_kernel_takes_away_to_see_their_users.where_there_is(SECOND_NODE),
     writers_on_all_processors_are_recorded.where_there_is(SECOND_NODE),
-    a_page_with_a_protection_key_follows.where_there_is(SECOND_NODE),
+    a_page_with_a_protection_key_follows.where_there_is(SECOND_NODE).unless(lacks_protection_keys),
 );
 
 fn there_are_eight_processors_and_two_nodes() {

@@ -4,6 +4,7 @@
 
 use super::model::{Child, Key, Model, Page, TraceInstance};
 use super::step::*;
+use crate::kit::os;
 use crate::kit::random::Random;
 
 /// Registrations of one process, more or less.
@@ -132,7 +133,8 @@ impl Gen<'_> {
     }
 
     fn ways(&mut self, step: &mut Step) {
-        if self.random.thousandths(60) {
+        // By the same random numbers, whatever there is.
+        if self.random.thousandths(60) && os::HAS_CALLS_OF_32_BITS {
             step.flags |= flag::COMPAT;
         }
     }

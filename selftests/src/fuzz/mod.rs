@@ -180,6 +180,9 @@ pub fn run(options: &Options) -> Vec<String> {
     if options.loud {
         println!("seed {:#x}", options.seed);
     }
+    if !os::HAS_CALLS_OF_32_BITS {
+        println!("  # left out: calls of 32-bit programs, which a 64-bit one cannot make here");
+    }
     // What each has done so far, how often ours and C differ, and how many records were compared, and of these
     // were not sure to be there.
     let emptied = Rc::new(Emptied::new());

@@ -20,8 +20,12 @@ const NO_FILE: (i32, i64) = (-1, 0);
 /// Where the kernel lies, whatever the machine.
 pub const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
-/// An address that no mode of the processor has.
-pub const NON_CANONICAL: u64 = 1 << 62;
+/// An address that no mode of the processor has: on arm64 the top byte may be a tag, and 52 bits are the most below it.
+pub const NON_CANONICAL: u64 = if cfg!(target_arch = "aarch64") {
+    1 << 54
+} else {
+    1 << 62
+};
 
 pub const READ: i32 = libc::PROT_READ;
 pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
@@ -350,6 +354,18 @@ impl Drop for Mapping {
             self.unmap();
         }
     }
+}
+
+/// Says so if the processor has no protection keys.
+pub fn lacks_protection_keys() -> Option<String> {
+    // SAFETY: Takes numbers only: a key that nothing uses, which is given back below.
+    let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, 0) };
+    if key < 0 {
+        return Some("the processor has no protection keys".into());
+    }
+    // SAFETY: As above.
+    unsafe { libc::syscall(libc::SYS_pkey_free, key) };
+    None
 }
 
 /// A file in memory that the kernel itself cannot see.

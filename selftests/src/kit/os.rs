@@ -176,7 +176,17 @@ pub fn ioctl(file: &File, command: u64, argument: u64) -> Result<i32> {
     check(ret.into()).map(|ret| ret as i32)
 }
 
+/// Can a 64-bit program make the calls of 32-bit ones? Elsewhere only these can: see `behaviour/compat.rs`.
+pub const HAS_CALLS_OF_32_BITS: bool = cfg!(target_arch = "x86_64");
+
 /// The same as a 32-bit program does it, of which the kernel sees 32-bit numbers only.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn ioctl_32(_: &File, _: u32, _: u32) -> Result<i32> {
+    panic!("no call of a 32-bit program can be made here");
+}
+
+/// The same as a 32-bit program does it, of which the kernel sees 32-bit numbers only.
+#[cfg(target_arch = "x86_64")]
 pub fn ioctl_32(file: &File, command: u32, argument: u32) -> Result<i32> {
     const NUMBER: u64 = 54;
     let ret: u64;

@@ -194,6 +194,13 @@ fn code_of(file: &str) -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// A function of the kernel in which each system call begins.
+const OF_EACH_CALL: &str = if cfg!(target_arch = "aarch64") {
+    "el0t_64_sync_handler"
+} else {
+    "do_syscall_64"
+};
+
 fn stacks_of_the_writer() {
     let event = Event::new("st_bt_stack u32 a");
     // The C library is built without frame pointers: the innermost frame is the certain one. It
@@ -211,7 +218,7 @@ fn stacks_of_the_writer() {
         child.join();
         pid
     });
-    tool.wait_printed("do_syscall_64");
+    tool.wait_printed(OF_EACH_CALL);
     let output = stop(tool, &event);
     assert_eq!(output.after("by "), [format!("selftests {pid}")]);
     let words = output.text.split_whitespace();
@@ -224,10 +231,10 @@ fn stacks_of_the_writer() {
             .filter(move |&&(from, to)| (from..to).contains(&at))
     });
     assert!(in_library.next().is_some(), "{}", output.text);
-    for function in ["ksys_write+", "do_syscall_64+"] {
+    for function in ["ksys_write", OF_EACH_CALL].map(|name| format!("{name}+")) {
         let mut lines = output.text.lines().map(str::trim);
         assert!(
-            lines.any(|line| line.starts_with(function)),
+            lines.any(|line| line.starts_with(&function)),
             "{function} in {}",
             output.text
         );

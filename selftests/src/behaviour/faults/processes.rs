@@ -116,13 +116,22 @@ const LOST: i32 = 71;
 fn smallest_program() -> File {
     const BASE: u64 = 0x40_0000;
     const HEADERS: u64 = 64 + 56;
+    // The processor's number in such files, and: mov x8, #93; mov x0, #0; svc #0
+    #[cfg(target_arch = "aarch64")]
+    const MACHINE: u16 = 183;
+    #[cfg(target_arch = "aarch64")]
+    const EXIT: [u8; 12] = [0xa8, 0x0b, 0x80, 0xd2, 0, 0, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
     // mov $60, %eax; xor %edi, %edi; syscall
+    #[cfg(target_arch = "x86_64")]
+    const MACHINE: u16 = 62;
+    #[cfg(target_arch = "x86_64")]
     const EXIT: [u8; 9] = [0xb8, 0x3c, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05];
     let size = HEADERS + EXIT.len() as u64;
     let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
     elf.resize(16, 0);
-    // An executable for x86-64, version 1.
-    elf.extend([2u16, 62, 1, 0].iter().flat_map(|half| half.to_le_bytes()));
+    // An executable, version 1.
+    let halves = [2, MACHINE, 1, 0];
+    elf.extend(halves.iter().flat_map(|half| half.to_le_bytes()));
     // Its entry, its program headers, and no section headers.
     let longs = [BASE + HEADERS, 64, 0];
     elf.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
