@@ -45,6 +45,8 @@ mod restricted;
 mod retries;
 mod signals;
 mod symbols;
+#[cfg(target_arch = "aarch64")]
+mod tags;
 mod traced_functions;
 mod truncate;
 mod unprivileged;
@@ -66,6 +68,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         io_uring::TESTS_OF_LOADING,
         mm_end::TESTS_OF_LOADING,
         bit::TESTS,
+        #[cfg(target_arch = "aarch64")]
+        tags::TESTS,
         pages::TESTS,
         page_kinds::TESTS,
         huge_pages::TESTS,

@@ -213,6 +213,17 @@ pub fn ioctl_32(file: &File, command: u32, argument: u32) -> Result<i32> {
     }
 }
 
+/// Has the kernel take addresses with a tag in their top byte from the calling thread.
+#[cfg(target_arch = "aarch64")]
+pub fn allow_tags() {
+    const PR_SET_TAGGED_ADDR_CTRL: i32 = 55;
+    // PR_TAGGED_ADDR_ENABLE
+    const ENABLE: u64 = 1;
+    // SAFETY: Takes numbers only.
+    let ret = unsafe { libc::prctl(PR_SET_TAGGED_ADDR_CTRL, ENABLE, 0_u64, 0_u64, 0_u64) };
+    assert_eq!(ret, 0, "tagged addresses: {:?}", Errno::last());
+}
+
 /// Keeps a file open when this process executes a program.
 pub fn keep_at_exec(file: &File) {
     // SAFETY: F_SETFD takes a number.
