@@ -197,6 +197,13 @@ fn snapshot_keeps_what_was() {
     tracer.control("snapshot", "0");
 }
 
+/// The place in the kernel where a system call arrives, which is the last one that is shown.
+const WAY_IN: &str = if cfg!(target_arch = "aarch64") {
+    "=> el0t_64_sync\n"
+} else {
+    "=> entry_SYSCALL_64_after_hwframe\n"
+};
+
 fn stacktrace_shows_the_way_in() {
     let event = Event::new("st_tg_stack u32 a");
     let tracer = TraceInstance::instance("st_tg_stack");
@@ -212,7 +219,7 @@ fn stacktrace_shows_the_way_in() {
         "<stack trace>\n",
         "=> vfs_write\n",
         "=> ksys_write\n",
-        "=> entry_SYSCALL_64_after_hwframe\n",
+        WAY_IN,
         "st_tg_stack: a=0x3 ",
     ] {
         let (_, after) = rest
