@@ -8,7 +8,7 @@ use crate::kit::abi::{Register, DIAG_IOCSREG, REGISTRATIONS};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::os;
-use crate::kit::tracefs::Tracer;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::ffi::CString;
 use std::fs;
@@ -48,7 +48,7 @@ fn a_word_with_a_tag_is_the_one_without() {
     for tag in [0, TAG, 0xff] {
         assert_eq!(register(tag), Err(Errno::EADDRINUSE), "tag {tag:#x}");
     }
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     let is = |value: u32| event.page.word(8).load(Ordering::Relaxed) == value;
     for _ in 0..3 {
         top.enable(&event.name);
@@ -90,7 +90,7 @@ fn arguments_and_records_may_have_tags() {
     assert_eq!(os::ioctl(&event.data.file, DIAG_IOCSREG, argument), Ok(0));
     assert_eq!(request[24..28], event.index.to_ne_bytes());
 
-    let top = Tracer::top();
+    let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     let record = |value: u32| [event.index, value].map(u32::to_ne_bytes).concat();
