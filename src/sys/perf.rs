@@ -63,18 +63,8 @@ pub(super) unsafe fn record(
     // recursion level, until they are submitted. `HEADER + payload.len() <= alloc_size`. The submission
     // fills in the common fields.
     unsafe {
-        bindings::user_events_perf_fetch_caller_regs(regs);
         copy_payload(payload, entry.as_ptr().cast::<u8>().add(HEADER));
-        bindings::perf_trace_run_bpf_submit(
-            entry.as_ptr(),
-            size as i32,
-            context,
-            call,
-            1,
-            regs,
-            head,
-            ptr::null_mut(),
-        );
+        bindings::user_events_perf_submit(entry.as_ptr(), size as i32, context, call, regs, head);
     }
     Ok(())
 }

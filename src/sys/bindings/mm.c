@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Pages, mappings, memory control groups; and inline functions of two other headers.
- */
+/* Pages, mappings, memory control groups; and inline functions of two other headers. */
 
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>

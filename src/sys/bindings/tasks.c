@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Tasks: probes of tracepoints, the lists of processes and threads, and the current task.
- */
+/* Tasks: probes of tracepoints, the lists of processes and threads, and the current task. */
 
 #include <linux/preempt.h>
 #include <linux/ratelimit.h>

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * The trace core: readers of an event's files, perf, and the type of a callback.
- */
+/* The trace core: readers of an event's files, perf, and the type of a callback. */
 
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
@@ -42,7 +40,14 @@ struct hlist_head *user_events_perf_events(struct trace_event_call *call)
 	return this_cpu_ptr(call->perf_events);
 }
 
-void user_events_perf_fetch_caller_regs(struct pt_regs *regs)
+/*
+ * Submits a record, with this CPU's registers at this recursion level, which are made to tell of the
+ * caller. On arm64 they say where the frame of this very function is, and the stack is followed from
+ * there: so the submission has to be within it.
+ */
+void user_events_perf_submit(void *record, int size, int context, struct trace_event_call *call,
+			     struct pt_regs *regs, struct hlist_head *head)
 {
 	perf_fetch_caller_regs(regs);
+	perf_trace_run_bpf_submit(record, size, context, call, 1, regs, head, NULL);
 }

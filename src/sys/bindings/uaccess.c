@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * User memory. What is short is read by words, which takes less than to begin with a copy.
- */
+/* User memory. What is short is read by words, which takes less than to begin with a copy. */
 
 #include <linux/fault-inject-usercopy.h>
 #include <linux/unaligned.h>
