@@ -12,7 +12,7 @@ use crate::kit::os;
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::profile::missed;
 use crate::kit::traced::Traced;
-use crate::kit::tracefs::TraceInstance;
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait::{self, SetOnDrop};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,8 +30,8 @@ tests!("better_than_c_2_accounting":
     a_buffer_that_overwrites_misses_nothing,
     each_instance_misses_for_itself,
     what_is_too_large_for_ftrace_alone_is_missed_there,
-    what_is_too_large_for_perf_alone_is_missed_there,
-    perf_that_watches_elsewhere_misses_nothing,
+    what_is_too_large_for_perf_alone_is_missed_there.unless(tracefs::lacks_long_records),
+    perf_that_watches_elsewhere_misses_nothing.unless(tracefs::lacks_long_records),
     a_write_that_fails_is_not_missed,
     what_was_not_asked_for_is_not_missed,
     perf_has_what_it_lost_and_what_it_missed.limit(300),

@@ -6,7 +6,7 @@ use crate::harness;
 use crate::kit::{implementation, module, random, wait};
 
 pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE] [--against-c]
-                 [--all | --left-out FILE] [--list]
+                 [--all] [--left-out FILE]... [--list]
                  [--long] [--times N] [--seed N] [--first-failure] [--wait SECONDS]
                  [--skip NAME-SUBSTRING]...
                  [NAME-SUBSTRING...]
@@ -21,7 +21,7 @@ pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE
                   The module, if there is one, must refuse to be loaded there
   --all           a test that cannot be run on this machine is a failure
   --left-out FILE the same, but for those that FILE names, a line each: and one
-                  of these that can be run is a failure, too
+                  of these that can be run is a failure, too. Several add up
   --skip PART     leave out the tests that have this in their name
   --list          only say which tests there are
   --long          test for longer where more can be seen by that
@@ -56,8 +56,11 @@ impl Options {
                 "--module" => module::set_path(value("a file")?),
                 "--failing-module" => module::set_failing_path(value("a file")?),
                 "--skip" => options.skipped.push(value("a part of a name")?),
-                "--all" => options.left_out = Some(Vec::new()),
-                "--left-out" => options.left_out = Some(names_in(&value("a file")?)?),
+                "--all" => _ = options.left_out.get_or_insert_default(),
+                "--left-out" => {
+                    let names = names_in(&value("a file")?)?;
+                    options.left_out.get_or_insert_default().extend(names);
+                }
                 "--list" => options.list = true,
                 "--against-c" => implementation::set_c(),
                 "--long" => harness::be_long(),

@@ -4,7 +4,7 @@
 
 use crate::kit::errno::{Errno, Result};
 use std::ffi::CStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -267,6 +267,16 @@ pub fn run_on(cpu: usize) {
     // SAFETY: The set lives through the call and its size is right.
     let ret = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
     check(ret.into()).expect("sched_setaffinity");
+}
+
+/// The first two numbers of the kernel's release.
+pub fn kernel_version() -> (u32, u32) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel's release");
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => panic!("the kernel's release is {release}"),
+    }
 }
 
 /// The CPUs this process may run on.

@@ -4,6 +4,7 @@
 
 use crate::kit::abi::{Data, STATUS};
 use crate::kit::errno::{Errno, Result};
+use crate::kit::os;
 use crate::kit::ring::{self, Record};
 use std::fs;
 use std::io::{Read, Write};
@@ -35,6 +36,16 @@ pub fn append(file: &str, line: &str) -> Result<()> {
     let path = Path::new(ROOT).join(file);
     let mut file = fs::OpenOptions::new().append(true).open(path)?;
     Ok(file.write_all(line.as_bytes())?)
+}
+
+/// Do larger sub-buffers take longer records? Before 7.3 a ring buffer keeps to the limit that it was made with.
+pub fn sub_buffers_set_the_limit() -> bool {
+    os::kernel_version() >= (7, 3)
+}
+
+/// Says what a kernel lacks of which an instance takes no longer records than perf.
+pub fn lacks_long_records() -> Option<String> {
+    (!sub_buffers_set_the_limit()).then(|| "this kernel's records are no longer than a page".into())
 }
 
 /// Writes a control file, as a shell does, but without asking for a new file: that is EACCES here,
