@@ -5,7 +5,7 @@
 //! As the first process of a machine it measures and prints what it counted, and turns the machine
 //! off. As `bench table DIRECTORY GROUPS` it makes the table of what the machines printed, and draws it; as
 //! `bench check NOW KEPT` it judges such a table, and compares it with another; `bench readme TABLE README` quotes
-//! it.
+//! it; `bench preemption CONSOLE` makes the table of how long preemption was off.
 
 mod attach;
 mod chart;
@@ -13,6 +13,7 @@ mod count;
 mod events;
 mod figures;
 mod judge;
+mod preemption;
 mod readme;
 mod report;
 mod rows;
@@ -60,7 +61,10 @@ fn measure() {
         }
         return group(measure_by_the_clock);
     }
-    if let Some(obstacle) = count::obstacle() {
+    if std::env::var_os("where").is_some() {
+        // Who watches the emulator counts, too.
+        tell_preempt_count();
+    } else if let Some(obstacle) = count::obstacle() {
         panic!("{obstacle}");
     }
     count::start_idler();
@@ -121,6 +125,16 @@ fn tell_symbols() {
     }
 }
 
+/// Tells who watches the emulator where the kernel has its preempt count.
+fn tell_preempt_count() {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").expect("/proc/kallsyms");
+    let line = symbols
+        .lines()
+        .find(|line| line.ends_with(" __preempt_count"));
+    let address = line.and_then(|line| u64::from_str_radix(line.split(' ').next()?, 16).ok());
+    sys::mark_preempt_count(address.expect("the address of the preempt count"));
+}
+
 fn exit(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -140,6 +154,7 @@ fn main() -> ExitCode {
         ["table", directory, kernel, groups] => exit(report::make(directory, kernel, groups)),
         ["check", now] => exit(judge::check(now, None)),
         ["check", now, kept] => exit(judge::check(now, Some(kept))),
+        ["preemption", console] => exit(preemption::table(console)),
         ["readme", table, readme] => exit(readme::quote(table, readme)),
         _ if std::process::id() == 1 => {
             println!();
@@ -149,7 +164,8 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: bench table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | readme TABLE README"
+                "usage: bench table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | preemption CONSOLE | \
+                 readme TABLE README"
             );
             ExitCode::from(2)
         }

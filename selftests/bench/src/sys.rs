@@ -44,6 +44,22 @@ pub fn mark_row() {
     unsafe { core::arch::asm!("nopl 0x12345603(%rax)", options(att_syntax, nomem, nostack)) };
 }
 
+/// Tells who watches the emulator where the kernel has its preempt count.
+#[inline(always)]
+pub fn mark_preempt_count(address: u64) {
+    let mut told = 0u64;
+    // SAFETY: An instruction that does nothing, and one that writes to our own variable.
+    unsafe {
+        core::arch::asm!(
+            "nopl 0x12345604(%rax)",
+            "movq {address}, ({told})",
+            address = in(reg) address,
+            told = in(reg) &raw mut told,
+            options(att_syntax, nostack)
+        );
+    }
+}
+
 /// Runs two instructions `rounds` times.
 pub fn spin(rounds: u64) {
     // SAFETY: Counts a register down to zero; `rounds` is not zero, so it ends.
