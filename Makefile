@@ -52,6 +52,9 @@ test-kcsan-some: ## some of them, which go through most of the module
 test-kernels: ## what each kernel of Debian's archive with Rust must stand, as a table (KERNELS=, MACHINES=, KEEP=1)
 	@selftests/machine/kernels
 
+test-kernels-some: ## the kernel's own tests and the contract's tables on four of them that stand for all
+	@SOME=1 selftests/machine/kernels
+
 test-long: ## a million observations of bits while processes come and go
 	@selftests/machine/test long storm
 
