@@ -7,6 +7,7 @@ use crate::harness::Test;
 use crate::kit::event::Event;
 use crate::kit::held_up::{self, Waiting};
 use crate::kit::mounts::{self, Kind, Mounted};
+use crate::kit::os;
 use crate::kit::tracefs::TraceInstance;
 use std::thread;
 
@@ -22,11 +23,16 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
     let user = User::new(&mounted);
     let _event = Event::new(TEXT);
     let top = TraceInstance::top();
+    let cpus = os::cpus();
     top.enable(EVENT);
     user.obey("fill");
     held_up::in_some_round(|| {
         let was_in_time = thread::scope(|scope| {
-            let registering = Waiting::new(scope, || user.obey("register"));
+            let registering = Waiting::new(scope, || {
+                // It keeps this processor busy: with PREEMPT_RT those who answer the first one's interrupts, too.
+                os::run_on(cpus[cpus.len() - 1]);
+                user.obey("register");
+            });
             let held_up = registering.held_up_at_return("pin_user_pages_remote", 1);
             user.obey("sync");
             held_up.is_not_over()
