@@ -15,6 +15,7 @@ use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::SetOnDrop;
 use crate::kit::{os, wait};
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -23,7 +24,7 @@ tests!("nodes":
     a_page_moves_and_its_bit_with_it.where_there_is(SECOND_NODE),
     pages_move_while_their_bits_change.where_there_is(SECOND_NODE),
     pages_of_other_processes_move_while_their_bits_change.where_there_is(SECOND_NODE),
-    pages_that_the_kernel_takes_away_to_see_their_users.where_there_is(SECOND_NODE),
+    pages_that_the_kernel_takes_away_to_see_their_users.where_there_is(SECOND_NODE).unless(lacks_balancing),
     writers_on_all_processors_are_recorded.where_there_is(SECOND_NODE),
     a_page_with_a_protection_key_follows.where_there_is(SECOND_NODE).unless(lacks_protection_keys),
 );
@@ -127,6 +128,10 @@ fn pages_of_other_processes_move_while_their_bits_change() {
 }
 
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+
+fn lacks_balancing() -> Option<String> {
+    (!Path::new(BALANCING).exists()).then(|| format!("there is no {BALANCING}"))
+}
 
 /// A number of /proc/vmstat.
 fn count_of(key: &str) -> u64 {

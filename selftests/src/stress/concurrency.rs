@@ -240,6 +240,8 @@ fn work(line: &mut Line, count: &Count, process: u64) {
     // Whatever happened, a bit still shows the event.
     let event = Event::new(&text(0));
     line.say("worked");
+    // What still toggles may set and clear it until then.
+    line.hear("others ended");
     event.wait_set();
     line.say("set");
     event.wait_clear();
@@ -385,6 +387,8 @@ fn a_hundred_thousand_operations_on_a_few_events() {
         "{operations} operations"
     );
 
+    let worker_lines = workers.iter_mut().map(|worker| &mut worker.line);
+    worker_lines.for_each(|line| line.say("others ended"));
     top.enable(&name(0));
     all(&mut workers, "set");
     top.disable(&name(0));
