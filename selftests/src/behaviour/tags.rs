@@ -14,7 +14,7 @@ use std::ffi::CString;
 use std::fs;
 use std::sync::atomic::Ordering;
 
-tests!("better_than_c_18_tags":
+tests!("tags":
     a_word_with_a_tag_is_efault_unless_tags_were_asked_for,
     a_word_with_a_tag_is_the_one_without,
     a_word_is_unregistered_by_any_tag,
