@@ -23,14 +23,16 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
     let user = User::new(&mounted);
     let _event = Event::new(TEXT);
     let top = TraceInstance::top();
-    let cpus = os::cpus();
+    let mut cpus = os::cpus().into_iter().cycle();
     top.enable(EVENT);
     user.obey("fill");
     held_up::in_some_round(|| {
+        let cpu = cpus.next();
         let was_in_time = thread::scope(|scope| {
             let registering = Waiting::new(scope, || {
-                // It keeps this processor busy: with PREEMPT_RT those who answer the first one's interrupts, too.
-                os::run_on(cpus[cpus.len() - 1]);
+                // It keeps its processor busy: with PREEMPT_RT also what answers the interrupts of the
+                // devices that have theirs there. So each round has another one.
+                cpu.into_iter().for_each(os::run_on);
                 user.obey("register");
             });
             let held_up = registering.held_up_at_return("pin_user_pages_remote", 1);
