@@ -5,7 +5,7 @@
 //! As the first process of a machine it measures and prints what it counted, and turns the machine
 //! off. As `bench table DIRECTORY GROUPS` it makes the table of what the machines printed, and draws it; as
 //! `bench check NOW KEPT` it judges such a table, and compares it with another; `bench readme TABLE README` quotes
-//! it; `bench preemption CONSOLE` makes the table of how long preemption was off.
+//! it; `bench preemption CONSOLE`, of the program that is built with that feature, makes the table of how long preemption was off, and `bench check-preemption NOW KEPT` compares it with another.
 
 mod attach;
 mod chart;
@@ -13,6 +13,7 @@ mod count;
 mod events;
 mod figures;
 mod judge;
+#[cfg(feature = "preemption")]
 mod preemption;
 mod readme;
 mod report;
@@ -61,11 +62,13 @@ fn measure() {
         }
         return group(measure_by_the_clock);
     }
-    if std::env::var_os("where").is_some() {
-        // Who watches the emulator counts, too.
-        tell_preempt_count();
-    } else if let Some(obstacle) = count::obstacle() {
-        panic!("{obstacle}");
+    #[cfg(feature = "preemption")]
+    tell_preempt_count();
+    // There the plugin counts.
+    if !cfg!(feature = "preemption") {
+        if let Some(obstacle) = count::obstacle() {
+            panic!("{obstacle}");
+        }
     }
     count::start_idler();
 
@@ -125,7 +128,8 @@ fn tell_symbols() {
     }
 }
 
-/// Tells who watches the emulator where the kernel has its preempt count.
+/// Tells the plugin where the kernel has its preempt count.
+#[cfg(feature = "preemption")]
 fn tell_preempt_count() {
     let symbols = std::fs::read_to_string("/proc/kallsyms").expect("/proc/kallsyms");
     let line = symbols
@@ -154,7 +158,10 @@ fn main() -> ExitCode {
         ["table", directory, kernel, groups] => exit(report::make(directory, kernel, groups)),
         ["check", now] => exit(judge::check(now, None)),
         ["check", now, kept] => exit(judge::check(now, Some(kept))),
+        #[cfg(feature = "preemption")]
         ["preemption", console] => exit(preemption::table(console)),
+        #[cfg(feature = "preemption")]
+        ["check-preemption", now, kept] => exit(preemption::check(now, kept)),
         ["readme", table, readme] => exit(readme::quote(table, readme)),
         _ if std::process::id() == 1 => {
             println!();
@@ -164,8 +171,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: bench table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | preemption CONSOLE | \
-                 readme TABLE README"
+                "usage: bench table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | readme TABLE README"
             );
             ExitCode::from(2)
         }

@@ -54,6 +54,56 @@ impl<'a> Symbols<'a> {
     }
 }
 
+/// What a module may be above what is kept, in instructions: a length is right to within a block of them, and the kernel is not
+/// always in the same state.
+fn allowed(kept: u64) -> u64 {
+    match kept {
+        0 => 0,
+        _ => kept + kept / 50 + 50,
+    }
+}
+
+/// Of a line of the table the title, and the module's instructions.
+fn row(line: &str) -> Option<(String, u64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (title, rest) = words.split_at_checked(words.len().checked_sub(4)?)?;
+    Some((title.join(" "), rest[0].parse().ok()?))
+}
+
+/// What of a table is worse than in one that was kept, or is not in it.
+fn worse(now: &str, kept: &str) -> Vec<String> {
+    let kept: BTreeMap<String, u64> = kept.lines().filter_map(row).collect();
+    let judge = |(title, length): (String, u64)| match kept.get(&title) {
+        None => Some(format!("{title}: no figure is kept")),
+        Some(&kept) if length > allowed(kept) => Some(format!(
+            "{title}: {length} instructions, and {kept} are kept"
+        )),
+        Some(_) => None,
+    };
+    now.lines().filter_map(row).filter_map(judge).collect()
+}
+
+/// Says which rows of a table are worse than in one that was kept.
+///
+/// # Errors
+///
+/// That some are, or that there are no rows.
+pub fn check(now: &str, kept: &str) -> Result<(), String> {
+    let read = |file: &str| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
+    let now = read(now)?;
+    let worse = worse(&now, &read(kept)?);
+    for row in &worse {
+        println!("  FAILED  {row}");
+    }
+    let rows = now.lines().filter_map(row).count();
+    println!("\n{} passed, {} failed", rows - worse.len(), worse.len());
+    match (rows, worse.len()) {
+        (0, _) => Err("the table has no rows".into()),
+        (_, 0) => Ok(()),
+        (_, count) => Err(format!("{count} rows are worse than what is kept")),
+    }
+}
+
 /// Prints a table of what a machine printed.
 ///
 /// # Errors
@@ -131,6 +181,25 @@ mod tests {
         for line in ["", "off 1 2 3", "off 1 2 3 modules 1 2 3", "bench off 1"] {
             assert!(parse(line).is_none(), "{line}");
         }
+    }
+
+    const KEPT: &str = "instructions with preemption off  module  all  begins in\n\
+        fork                      0    300  -, schedule\n\
+        write of 12 bytes       682    682  lock, lock\n";
+
+    #[test]
+    fn what_takes_longer_is_told() {
+        let now = |fork: u64, write: u64| {
+            let rows = KEPT.replace("    0    300", &format!("    {fork} 300"));
+            worse(&rows.replace("682    682", &format!("{write} 682")), KEPT)
+        };
+        assert!(now(0, 682).is_empty() && now(0, 745).is_empty());
+        assert_eq!(
+            now(0, 746),
+            ["write of 12 bytes: 746 instructions, and 682 are kept"]
+        );
+        assert_eq!(now(1, 1), ["fork: 1 instructions, and 0 are kept"]);
+        assert_eq!(worse("exit 0 1 -, a", KEPT), ["exit: no figure is kept"]);
     }
 
     #[test]

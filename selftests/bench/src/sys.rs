@@ -44,7 +44,8 @@ pub fn mark_row() {
     unsafe { core::arch::asm!("nopl 0x12345603(%rax)", options(att_syntax, nomem, nostack)) };
 }
 
-/// Tells who watches the emulator where the kernel has its preempt count.
+/// Tells the plugin where the kernel has its preempt count.
+#[cfg(feature = "preemption")]
 #[inline(always)]
 pub fn mark_preempt_count(address: u64) {
     let mut told = 0u64;
