@@ -130,6 +130,7 @@ pub fn table(console: &str) -> Result<(), String> {
             rows.entry(key).or_default().push(longest);
         }
     }
+    println!("SPDX-License-Identifier: GPL-2.0\n");
     println!(
         "{:<58} {:>8} {:>8}  begins in",
         "instructions with preemption off", "module", "all"

@@ -41,9 +41,9 @@ struct hlist_head *user_events_perf_events(struct trace_event_call *call)
 }
 
 /*
- * Submits a record, with this CPU's registers at this recursion level, which are made to tell of the
- * caller. On arm64 they say where the frame of this very function is, and the stack is followed from
- * there: so the submission has to be within it.
+ * Submits a record, with this CPU's registers at this recursion level, which are made to tell of
+ * the caller. On arm64 they say where the frame of this very function is, and the stack is followed
+ * from there: so the submission has to be within it.
  */
 void user_events_perf_submit(void *record, int size, int context, struct trace_event_call *call,
 			     struct pt_regs *regs, struct hlist_head *head)
