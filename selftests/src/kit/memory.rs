@@ -20,6 +20,13 @@ const NO_FILE: (i32, i64) = (-1, 0);
 /// Where the kernel lies, whatever the machine.
 pub const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
+/// Behind the last address of a program.
+pub const USER_END: u64 = if cfg!(target_arch = "aarch64") {
+    1 << 48
+} else {
+    0x7fff_ffff_f000
+};
+
 /// An address that no mode of the processor has: on arm64 the top byte may be a tag, and 52 bits are the most below it.
 pub const NON_CANONICAL: u64 = if cfg!(target_arch = "aarch64") {
     1 << 54

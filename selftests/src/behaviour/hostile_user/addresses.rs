@@ -6,7 +6,7 @@ use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSDEL, DIAG_IOCSREG, DI
 use crate::kit::child;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::Event;
-use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE, USER_END};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::unprivileged::{fork_unprivileged, Access};
 use crate::kit::{machine, os, tasks, wait};
@@ -61,7 +61,7 @@ pub fn reaches_no_kernel_address() {
     let user = child::fork(|_| {
         let addresses = forbidden_addresses();
         assert!(addresses.len() > 20, "{addresses:x?}");
-        let is_the_kernels = |address: u64| !(4096..0x7fff_ffff_f000).contains(&address);
+        let is_the_kernels = |address: u64| !(4096..USER_END).contains(&address);
         os::become_unprivileged();
         let data = Data::open();
         let page = Mapping::kept(1);
