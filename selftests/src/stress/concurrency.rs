@@ -387,8 +387,9 @@ fn a_hundred_thousand_operations_on_a_few_events() {
         "{operations} operations"
     );
 
-    let worker_lines = workers.iter_mut().map(|worker| &mut worker.line);
-    worker_lines.for_each(|line| line.say("others ended"));
+    for worker in &mut workers {
+        worker.line.say("others ended");
+    }
     top.enable(&name(0));
     all(&mut workers, "set");
     top.disable(&name(0));
