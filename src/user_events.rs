@@ -196,6 +196,6 @@ impl Load for UserEvents {
             file.publish(publishing);
         }
         self.dynamic_events.publish(publishing);
-        pr_info!("loaded\n");
+        pr_info!("loaded, version {}\n", env!("USER_EVENTS_VERSION"));
     }
 }

@@ -120,7 +120,7 @@ mod tests {
 
     fn report(title: &str, place: &str, frame: &str) -> String {
         format!(
-            "[    1.000000] user_events: loaded
+            "[    1.000000] user_events: loaded, version 1.0.0
 [    9.000000] {title}
 [    9.000001] CPU: 1 UID: 0 PID: 7 Comm: selftests Tainted: G           O        7.3.4 #1
 [    9.000002] RIP: 0010:{place}

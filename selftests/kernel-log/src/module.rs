@@ -9,8 +9,7 @@ const BEFORE_MESSAGE: &str = "user_events: ";
 pub(crate) const IN_STACK: &str = "[user_events]";
 
 /// What may always be there: loading, unloading, and why they take long or fail. The last is the kernel's own.
-const USUAL: [&str; 4] = [
-    "loaded",
+const USUAL: [&str; 3] = [
     "unloaded",
     "unloading waits for event probes and triggers that refer to its events",
     "loading out-of-tree module taints kernel.",
@@ -30,10 +29,20 @@ pub(crate) fn message(line: &str) -> Option<&str> {
 /// Is this message expected? The kernel may have the C implementation.
 pub(crate) fn is_usual(message: &str, c_implementation: bool) -> bool {
     USUAL.contains(&message)
+        || is_loaded(message)
         || USUAL_BEGIN.iter().any(|start| message.starts_with(start))
         || misses_changed_symbol(message)
         || finds_other_layout(message)
         || (c_implementation && message.starts_with(OF_C))
+}
+
+/// Does the module say that it is loaded, and which version it is?
+fn is_loaded(message: &str) -> bool {
+    let version = message.strip_prefix("loaded, version ");
+    version.is_some_and(|version| {
+        let mut numbers = version.split('.');
+        numbers.all(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    })
 }
 
 /// Does the module miss a symbol that no kernel has? A test changes the names that it looks for, so that they end in `#`.
@@ -58,7 +67,7 @@ mod tests {
     use super::*;
 
     const GOOD: [&str; 9] = [
-        "loaded",
+        "loaded, version 1.10.0",
         "unloaded",
         "unloading waits for event probes and triggers that refer to its events",
         "loading out-of-tree module taints kernel.",
@@ -69,9 +78,13 @@ mod tests {
         "this kernel has another layout of struct trace_array, or ftrace_trace_arrays",
     ];
 
-    const BAD: [&str; 16] = [
+    const BAD: [&str; 20] = [
         "",
         "something else",
+        "loaded",
+        "loaded, version ",
+        "loaded, version 1.",
+        "loaded, version 1.0 twice",
         "loaded twice",
         "not loaded",
         "unloading waits for event probes and triggers that refer to its events, or not",
@@ -110,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_message_has_the_name_at_its_start() {
-        assert_eq!(message("user_events: loaded"), Some("loaded"));
+        assert_eq!(message("user_events: unloaded"), Some("unloaded"));
         for line in [
             "user_events loaded",
             "user_events:loaded",

@@ -8,7 +8,8 @@ use std::{
     process::Command, //
 };
 
-const CLEAN: &str = "[    0.000000] Linux version 7\n[    1.200000] user_events: loaded\n";
+const CLEAN: &str =
+    "[    0.000000] Linux version 7\n[    1.200000] user_events: loaded, version 1.0.0\n";
 
 /// A file of this name for one test.
 fn file(name: &str, text: &[u8]) -> PathBuf {
@@ -66,7 +67,10 @@ fn each_option_allows_what_it_is_for() {
     let logs = [
         ("--with-faults", file("with-faults", faults.as_bytes())),
         ("--of-c", file("of-c", of_c.as_bytes())),
-        ("--part", file("part", b"user_events: loaded\n")),
+        (
+            "--part",
+            file("part", b"user_events: loaded, version 1.0.0\n"),
+        ),
     ];
     for (option, log) in &logs {
         let log = log.to_str().unwrap();

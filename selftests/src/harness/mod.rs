@@ -373,7 +373,7 @@ fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
     }
     if module::is_given() && !implementation::is_c() && needs != Needs::UnloadedModule {
         let said = module::said(lines);
-        let allowed = ["loaded", "unloaded"].map(|word| format!("{}: {word}", module::NAME));
+        let allowed = [module::says_loaded(), module::says_unloaded()];
         if let Some(line) = said.iter().find(|line| !allowed.contains(line)) {
             return Err(format!("the module said: {line}"));
         }

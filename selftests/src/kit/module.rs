@@ -125,6 +125,27 @@ pub fn said(lines: Vec<String>) -> Vec<String> {
     said.filter(|line| !line.contains("taint")).collect()
 }
 
+/// The version, which is that of the first entry in NEWS.
+pub fn version() -> &'static str {
+    let news = include_str!("../../../NEWS");
+    let entry = news
+        .lines()
+        .find_map(|line| line.strip_prefix("user_events "));
+    entry
+        .and_then(|entry| entry.split(' ').next())
+        .expect("NEWS has an entry")
+}
+
+/// What it says when it is loaded.
+pub fn says_loaded() -> String {
+    format!("{NAME}: loaded, version {}", version())
+}
+
+/// What it says when it is unloaded.
+pub fn says_unloaded() -> String {
+    format!("{NAME}: unloaded")
+}
+
 /// Is it loaded?
 pub fn is_loaded() -> bool {
     machine::module_is_there(NAME)

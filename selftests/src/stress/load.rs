@@ -150,11 +150,13 @@ fn says_loaded_and_unloaded() {
     let mut log = Log::from_now();
     let mut said = || module::said(log.take());
     module::load();
-    assert_eq!(said(), ["user_events: loaded"]);
+    assert_eq!(said(), [module::says_loaded()]);
+    let version = fs::read_to_string("/sys/module/user_events/version").unwrap();
+    assert_eq!(version.trim_end(), module::version());
     use_it_once();
     assert!(said().is_empty());
     module::unload_when_idle();
-    assert_eq!(said(), ["user_events: unloaded"]);
+    assert_eq!(said(), [module::says_unloaded()]);
 }
 
 fn taints_as_out_of_tree_only() {

@@ -16,3 +16,5 @@
 #include "uaccess.c"
 
 #include "layouts.h"
+
+MODULE_VERSION(__stringify(USER_EVENTS_VERSION));

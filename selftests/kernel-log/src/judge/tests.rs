@@ -32,7 +32,7 @@ const OF_C: Allowed = Allowed {
 const CLEAN: &str = "[    0.000000] Linux version 7
 [    1.000000] user_events: loading out-of-tree module taints kernel.
 [    1.100000] user_events: module verification failed: signature and/or required key missing - tainting kernel
-[    1.200000] user_events: loaded
+[    1.200000] user_events: loaded, version 1.0.0
 [    1.250000] user_events: unloading waits for event probes and triggers that refer to its events
 [    1.300000] user_events: unloaded
 [    1.400000] user_events: cannot load: step 3 failed with -4
@@ -234,7 +234,10 @@ fn the_word_bug_is_a_report() {
 #[test]
 fn time_and_task_before_a_line_do_not_matter() {
     assert_eq!(
-        found("[    2.000000] [   T12] user_events: loaded\r\n", NOTHING),
+        found(
+            "[    2.000000] [   T12] user_events: loaded, version 1.0.0\r\n",
+            NOTHING
+        ),
         [""; 0]
     );
     assert_eq!(
