@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What a kernel tree must have for the module, and what of it is missing, in one sentence. Sourced by 'make modules' and by
+# the package's build (debian/dkms/build). The caller has $kdir, the tree's output directory, where .config lies; Kbuild, here;
+# die, which is given the sentence and does not return; and by_name=1 if it lets variables name the compilers.
+
+# The oldest series that the module is built for.
+oldest=7.2
+
+# or_by NAME: that the variable NAME would do as well.
+or_by() { [[ -z ${by_name:-} ]] || printf ', or name it with %s=' "$1"; }
+
+# needed: the options that Kbuild names.
+needed() { sed -n '/^needed-options :=/,/[^\\]$/{s/^.*:=//;s/\\$//;p}' Kbuild; }
+
+# has OPTION VALUE: in the tree's configuration.
+has() { grep -qx "CONFIG_$1=$2" "$kdir/.config"; }
+
+# series: the tree's, such as 7.3, or nothing if it does not say.
+series() {
+	{
+		cat "$kdir/include/config/kernel.release" 2>/dev/null || true
+		sed -n 's/^# Linux[^ ]* \(.*\) Kernel Configuration$/\1/p' "$kdir/.config"
+	} | sed -n 's/^\([0-9][0-9]*\.[0-9][0-9]*\).*/\1/p' | awk 'NR == 1'
+}
+
+# fits: is the kernel one that can take the module? Sets kdir to the absolute path.
+fits() {
+	local option version arch
+	[[ -d $kdir ]] ||
+		die "there is no kernel tree $kdir: name one with KDIR=DIR, where DIR is a kernel's build directory."
+	kdir=$(cd "$kdir" && pwd)
+	[[ -e $kdir/.config && -e $kdir/Makefile ]] ||
+		die "$kdir is no configured kernel tree (no .config or Makefile): name the directory the kernel was built in."
+	[[ ! -L $kdir/source || -e $kdir/source/Makefile ]] ||
+		die "$kdir was made from the source $(readlink "$kdir/source"), which is not there: put that back, or prepare the tree anew."
+	version=$(series)
+	[[ -z $version || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
+		die "the kernel of $kdir is Linux $version, and the module needs $oldest or newer."
+	has RUST y ||
+		die "the kernel of $kdir is configured without CONFIG_RUST: enable it ('make rustavailable' tells what its build needs)."
+	[[ -n $(needed) ]] || die "Kbuild names no needed-options: take it from the sources as they were."
+	for option in $(needed); do
+		has "$option" y ||
+			die "the kernel of $kdir is configured without CONFIG_$option, which the module needs: enable it (README.md says what for)."
+	done
+	! has USER_EVENTS y ||
+		die "the kernel of $kdir has CONFIG_USER_EVENTS=y, so it has user_events already: unset it to use this module instead."
+	if has X86_64 y; then
+		arch=x86
+	elif has ARM64 y; then
+		arch=arm64
+	else
+		die "the kernel of $kdir is neither for x86-64 nor for arm64, which are all that the module is built for."
+	fi
+	[[ ${ARCH:-$(uname -m | sed 's/x86_64/x86/;s/aarch64/arm64/')} == @("$arch"|"${arch/x86/x86_64}") ]] ||
+		die "the kernel of $kdir is for $arch, and this host is not: name ARCH=$arch, and the compilers with CROSS_COMPILE=."
+}
+
+# rustc_of_kernel: what the rustc that built it says of itself.
+rustc_of_kernel() { sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$kdir/.config"; }
+
+# compilers_fit: are the compilers there that built the kernel? Rust's must be the very same: its symbols carry a hash of it.
+compilers_fit() {
+	local built found
+	built=$(rustc_of_kernel)
+	found=$("${RUSTC:-rustc}" --version 2>/dev/null || true)
+	[[ $built == "$found" ]] ||
+		die "the kernel was built by '$built', this host has '${found:-no rustc}': put the kernel's own rustc first in PATH$(or_by RUSTC)."
+	command -v "${BINDGEN:-bindgen}" >/dev/null || die "bindgen is missing: install it$(or_by BINDGEN)."
+	if has CC_IS_CLANG y; then
+		command -v clang >/dev/null || [[ -n ${LLVM:-}${CC:-} ]] ||
+			die "the kernel of $kdir was built by clang, which is missing here: install it$(or_by LLVM)."
+	else
+		command -v "${CC:-${CROSS_COMPILE:-}gcc}" >/dev/null ||
+			die "the kernel of $kdir was built by gcc, and ${CC:-${CROSS_COMPILE:-}gcc} is missing here: install it$(or_by CC)."
+	fi
+}
+
+# has_symvers: does the tree say what the kernel exports?
+has_symvers() {
+	[[ -s $kdir/Module.symvers ]] ||
+		die "$kdir has no Module.symvers: build the kernel, or copy the file from the package that it came from."
+	grep -q $'\tvmlinux\t' "$kdir/Module.symvers" ||
+		die "the Module.symvers of $kdir has nothing of the kernel itself: build the kernel, or copy the file from the package that it came from."
+	if has MODVERSIONS y; then
+		grep $'\tmodule_layout\t' "$kdir/Module.symvers" | grep -qv '^0x00000000' ||
+			die "the kernel of $kdir has CONFIG_MODVERSIONS, and its Module.symvers has no versions: copy the file that the kernel's own build left."
+	fi
+}
+
+# has_its_symbols DIR: are the Rust symbols that were made in DIR those that the kernel has? A few may differ.
+has_its_symbols() {
+	local file=$1/exports_core_generated.h
+	[[ -s $file ]] || return 0
+	awk '
+		NR == FNR { kernel[$2]; next }
+		match($0, /\(.*\)/) { all++; if (substr($0, RSTART + 1, RLENGTH - 2) in kernel) same++ }
+		END { exit !(same * 2 >= all) }' "$kdir/Module.symvers" "$file"
+}
+
+# symbols_fit DIR
+symbols_fit() {
+	has_its_symbols "$1" || {
+		! has TRIM_UNUSED_KSYMS y ||
+			die "the kernel of $kdir has CONFIG_TRIM_UNUSED_KSYMS, and keeps from modules what this one needs: unset it."
+		die "the Rust symbols of $1 are not those in the Module.symvers of $kdir: the kernel was built by another rustc than '$(rustc_of_kernel)', with which they were made; make them with that one."
+	}
+}
