@@ -92,15 +92,22 @@ static void explain(int error)
 			fputs("requests: tracefs is not mounted; as root: mount -t tracefs nodev "
 			      TRACEFS "\n", stderr);
 		else
-			fputs("requests: the kernel has no user events; as root: insmod user_events.ko\n",
+			fputs("requests: the kernel has no user events; as root: modprobe user_events\n",
 			      stderr);
 		break;
 	case EACCES:
-	case EPERM:
-		fputs("requests: run it as root, or as root let a group in:\n"
+		fputs("requests: join the group that may, and log in again; as root:\n"
+		      "requests:   usermod -aG user-events USER\n"
+		      "requests: Where there is none, as the package user-events is not installed, run this\n"
+		      "requests: as root, or as root let a group in:\n"
+		      "requests:   chmod o-rx " TRACEFS "/events\n"
 		      "requests:   chmod o+x " TRACEFS "\n"
 		      "requests:   chgrp GROUP " TRACEFS "/user_events_data\n"
 		      "requests:   chmod g+rw " TRACEFS "/user_events_data\n",
+		      stderr);
+		break;
+	case EPERM:
+		fputs("requests: the kernel's lockdown keeps tracefs shut (mode confidentiality)\n",
 		      stderr);
 		break;
 	case EADDRINUSE:

@@ -8,6 +8,8 @@ cd /sys/kernel/tracing
 
 # The way to the file. Do not change the group of the directory instead: every file below it whose group
 # was not set would change with it, and GROUP could read all traces.
+# What events there are stays hidden.
+chmod o-rx events
 chmod o+x .
 
 # The file.

@@ -7,6 +7,7 @@
 //! has no user events, the service says so once and serves all the same.
 
 use std::env;
+use std::io::{Error, ErrorKind};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::thread;
@@ -83,8 +84,13 @@ fn main() -> ExitCode {
     if error == 0 {
         println!("requests-rust: registered the event user_events:requests");
     } else {
-        let error = std::io::Error::from_raw_os_error(error);
+        let error = Error::from_raw_os_error(error);
         println!("requests-rust: serving untraced: {error}");
+        if error.kind() == ErrorKind::PermissionDenied {
+            println!(
+                "requests-rust: members of a group may: as root, usermod -aG user-events USER"
+            );
+        }
     }
 
     let end = Instant::now() + Duration::from_secs(seconds);
