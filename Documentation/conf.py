@@ -2,9 +2,18 @@
 #
 # How Sphinx builds the documentation; run by `make htmldocs`.
 
+import pathlib
+import re
+
 project = "user_events"
+# As everywhere, that of the first entry of NEWS.
+news = pathlib.Path(__file__).parent.parent / "NEWS"
+version = release = re.search(r"^user_events (\d\S*) ", news.read_text(), re.MULTILINE)[1]
 root_doc = "index"
 exclude_patterns = ["examples"]
+
+# The manual is user_events(4), too.
+man_pages = [("user_events", "user_events", "trace events that user programs make and write", [], 4)]
 
 # As in the kernel's documentation: C is the domain, quotes stay as they are typed, and text without a language
 # is not highlighted.
