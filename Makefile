@@ -112,6 +112,15 @@ modules: ## build user_events.ko against KDIR with this host's own tools
 install: modules ## install the module built by 'modules' for KDIR's kernel
 	@selftests/machine/modules $(KDIR) install
 
+deb: ## the Debian packages, into build/deb (KERNEL= also the module built for one)
+	@selftests/machine/deb
+
+test-install: ## the packages, installed and upgraded with apt in a Debian of their own, which is booted
+	@selftests/machine/install
+
+dist: ## the tarball of a release, build/dist/user_events-VERSION.tar.xz
+	@selftests/machine/deb dist
+
 shell: ## a terminal in the machine, with the module loaded
 	@selftests/machine/vm shell
 
