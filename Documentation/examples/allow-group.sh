@@ -6,10 +6,11 @@
 set -e
 cd /sys/kernel/tracing
 
-# The way to the file. Do not change the group of the directory instead: every file below it whose group
-# was not set would change with it, and GROUP could read all traces.
 # What events there are stays hidden.
 chmod o-rx events
+
+# The way to the file. Do not change the group of the directory instead: every file below it whose group
+# was not set would change with it, and GROUP could read all traces.
 chmod o+x .
 
 # The file.
