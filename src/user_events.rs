@@ -7,12 +7,12 @@
 //!
 //! - [`schema`]: what a description means; pure, also tested on the host.
 //! - [`sys`]: one safe type per facility of the kernel; the only one that is not checked Rust.
-//! - [`events`]: all events by name, and one event: its texts, its consumers, its enablers.
+//! - [`events`]: groups of events by name, and one event: its texts, its consumers, its enablers.
 //! - [`mms`]: the mms with enablers, and how they begin, fork and end.
 //! - [`write`]: the hot path, from a write index to the consumers of its event.
 //! - [`uapi`]: the files in tracefs, the ioctls, and our lines in `dynamic_events`.
 //!
-//! This file makes the table of events, that of mms, and the files. `uapi` imports from `write`, `mms` and `events`,
+//! This file makes the first group of events, the table of mms, and the files. `uapi` imports from `write`, `mms` and `events`,
 //! `write` and `mms` from `events`, all of them from `sys`, and `uapi`, `write`, `events` and `sys` from `schema`. One
 //! import goes back: an event lists its enablers.
 
@@ -31,7 +31,7 @@ mod uapi;
 mod write;
 
 use events::{
-    Registry,
+    IdleEvents,
     UserEvent, //
 };
 use mms::UserMms;
@@ -53,6 +53,8 @@ use sys::work_queue::OwnedQueue;
 use uapi::{
     Context,
     DataFile,
+    Groups,
+    GroupsFile,
     ProfileFile,
     RegistrationsFile,
     StatusFile, //
@@ -86,6 +88,7 @@ module! {
 /// in which [`UserEvents::load`] made them.
 struct UserEvents {
     dynamic_events: DynEvents<UserEvent>,
+    groups: TracefsFile<Groups>,
     data: TracefsFile<Context>,
     _forks: ForkProbe<UserMms>,
     _exits: ExitProbe<UserMms>,
@@ -97,22 +100,16 @@ struct UserEvents {
 }
 
 /// What is behind the files; ended after them.
-struct ClosedOnDrop(Arc<Context>);
-
-impl ClosedOnDrop {
-    fn new(registry: Arc<Registry>, mms: Arc<UserMms>) -> Result<Self> {
-        Ok(Self(Arc::new(Context { registry, mms }, GFP_KERNEL)?))
-    }
-}
+struct ClosedOnDrop(Arc<Groups>);
 
 impl Drop for ClosedOnDrop {
     fn drop(&mut self) {
         // No file is open, there is no reference to any event, and nothing is registered: each would have kept the
-        // module loaded. What is left is persistent events, mms that registered something once, and work that is
-        // about to end.
-        self.0.registry.begin_close();
-        self.0.mms.close();
-        self.0.registry.close();
+        // module loaded. What is left is groups, persistent events, mms that registered something once, and work that
+        // is about to end.
+        self.0.begin_close();
+        self.0.first().mms.close();
+        self.0.close();
     }
 }
 
@@ -146,10 +143,15 @@ impl Load for UserEvents {
         let symbols = step("use this kernel's structures", found.check_layouts())?;
         let queue = OwnedQueue::new().and_then(|queue| Ok(Arc::new(queue, GFP_KERNEL)?));
         let queue = step("make the work queue", queue)?;
-        let registry = step("make the registry", Registry::new(symbols, queue.clone()))?;
+        let idle = step(
+            "make the list of idle events",
+            IdleEvents::new(queue.clone()),
+        )?;
         let mms = step("make the table of mms", UserMms::new(queue))?;
-        let state = step("make the context", ClosedOnDrop::new(registry, mms))?;
-        let context = &state.0;
+        let groups = Groups::new(symbols, idle, mms).map(ClosedOnDrop);
+        let state = step("make the first group", groups)?;
+        let groups = &state.0;
+        let context = groups.first();
         let status = step(
             "create user_events_status in tracefs",
             TracefsFile::create::<Listed<StatusFile>>(symbols, context),
@@ -174,12 +176,17 @@ impl Load for UserEvents {
             "create user_events_data in tracefs",
             TracefsFile::create::<Control<DataFile>>(symbols, context),
         )?;
+        let groups_file = step(
+            "create user_events_groups in tracefs",
+            TracefsFile::create::<Listed<GroupsFile>>(symbols, groups),
+        )?;
         let dynamic_events = step(
             "register with dynamic_events",
-            DynEvents::new(symbols, context.registry.clone()),
+            DynEvents::new(symbols, groups.clone()),
         )?;
         Ok(Self {
             dynamic_events,
+            groups: groups_file,
             data,
             _forks: forks,
             _exits: exits,
@@ -195,6 +202,7 @@ impl Load for UserEvents {
         for file in [&self.status, &self.profile, &self.registrations, &self.data] {
             file.publish(publishing);
         }
+        self.groups.publish(publishing);
         self.dynamic_events.publish(publishing);
         pr_info!("loaded, version {}\n", env!("USER_EVENTS_VERSION"));
     }

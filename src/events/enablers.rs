@@ -160,7 +160,7 @@ impl Event {
         let is_deferred = guard.enablers.deferred.is_some();
         drop(guard);
         if is_deferred {
-            self.run_later(self.registry().queue());
+            self.run_later(self.group().idle().queue());
         }
     }
 

@@ -7,12 +7,12 @@
 //! the module loaded.
 
 use super::enablers::Enablers;
+use super::group::Group;
 use super::misses::Misses;
 use super::naming::{
     name_of_format,
     Naming, //
 };
-use super::Registry;
 use crate::schema::{
     self,
     Description,
@@ -54,7 +54,7 @@ pub(crate) struct UserEvent {
     /// Does the event stay when there is no reference to it?
     persistent: bool,
     misses: Misses,
-    registry: Arc<Registry>,
+    group: Arc<Group>,
     /// What the consumers hold, while any is attached.
     held_by_consumers: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
     /// The bits that show the event's state, in the memory of all mms.
@@ -100,7 +100,7 @@ impl UserEvent {
     ///
     /// `ENOMEM`; `EINVAL` when the name in tracefs would be too long.
     pub(super) fn new(
-        registry: &Arc<Registry>,
+        group: &Arc<Group>,
         id: u64,
         naming: Naming,
         persistent: bool,
@@ -132,11 +132,12 @@ impl UserEvent {
             name_len: u16::try_from(registered_name.len()).map_err(|_| EINVAL)?,
             persistent,
             misses: Misses::new(),
-            registry: registry.clone(),
+            group: group.clone(),
             held_by_consumers: EventMutexLocked::new(None),
             enablers <- new_mutex!(Enablers::new(), "UserEvent::enablers"),
         }? Error);
-        TraceEvent::new_unregistered(naming.class(), name, listing, &print_fmt.0, fields, event)
+        let class = group.systems().class(naming);
+        TraceEvent::new_unregistered(class, name, listing, &print_fmt.0, fields, event)
     }
 
     /// Unique, and higher for events made later.
@@ -149,9 +150,9 @@ impl UserEvent {
         self.naming
     }
 
-    /// Where it is registered.
-    pub(crate) fn registry(&self) -> &Arc<Registry> {
-        &self.registry
+    /// The group that it is in.
+    pub(crate) fn group(&self) -> &Arc<Group> {
+        &self.group
     }
 
     /// Does the event stay when there is no reference to it?
@@ -203,6 +204,10 @@ impl TraceEventOwner for UserEvent {
         event.resume_writing();
     }
 
+    fn has_limit(event: &Event) -> bool {
+        event.group.byte_rate().is_some()
+    }
+
     fn last_detached(event: &Event, held: &mut EventMutexHeld) {
         let references = event.held_by_consumers.get_mut(held).take();
         drop(references);
@@ -212,8 +217,8 @@ impl TraceEventOwner for UserEvent {
         if !event.persistent {
             // Retiring takes `event_mutex`, which may be held right here, and must not happen in
             // the middle of a detach.
-            let registry = event.registry.clone();
-            registry.retire_later(event);
+            let idle = event.group.idle().clone();
+            idle.retire_later(event);
         }
     }
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The names of events in tracefs: one event a name, or several formats of it.
+//! The names of events in tracefs: the system of a group, and in it one event a name, or several formats of it.
 
 use super::event::UserEvent;
-use crate::schema;
+use crate::schema::{
+    self,
+    GroupName, //
+};
 use crate::sys::trace_event::EventClass;
 use core::num::NonZero;
 use kernel::prelude::*;
-use kernel::str::CStr;
+use kernel::sync::Arc;
 
 /// Where the trace core shows an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,21 +22,59 @@ pub(crate) enum Naming {
     Multi(NonZero<u64>),
 }
 
-impl Naming {
-    /// The groups of our events in tracefs. C: `USER_EVENTS_SYSTEM`, `USER_EVENTS_MULTI_SYSTEM`.
-    pub(crate) const GROUPS: [&'static CStr; 2] = [c"user_events", c"user_events_multi"];
+/// The system of the first group's events, and what those of the others begin with.
+/// C: `USER_EVENTS_SYSTEM`; `USER_EVENTS_MULTI_SYSTEM` is the one of its formats.
+const FIRST: &[u8] = b"user_events";
 
-    /// The class of events in the trace core.
-    pub(super) fn class(self) -> &'static EventClass<UserEvent> {
-        static CLASSES: [EventClass<UserEvent>; 2] = [
-            EventClass::new(Naming::GROUPS[0]),
-            EventClass::new(Naming::GROUPS[1]),
-        ];
-        let [single, multi] = &CLASSES;
-        match self {
-            Naming::Single => single,
-            Naming::Multi(_) => multi,
+/// The systems that the events of a group are in: those that are alone with their name, and formats.
+pub(crate) struct Systems {
+    single: Arc<EventClass<UserEvent>>,
+    multi: Arc<EventClass<UserEvent>>,
+}
+
+impl Systems {
+    /// Those of the first group.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn first() -> Result<Self> {
+        Ok(Self {
+            single: EventClass::new(&[FIRST])?,
+            multi: EventClass::new(&[FIRST, b"_multi"])?,
+        })
+    }
+
+    /// Those of the group of this name.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn of_group(name: GroupName<'_>) -> Result<Self> {
+        Ok(Self {
+            single: EventClass::new(&[FIRST, b"_", name.bytes()])?,
+            multi: EventClass::new(&[FIRST, b"_", name.bytes(), b"_multi"])?,
+        })
+    }
+
+    /// The class of the trace core's that an event is of.
+    pub(super) fn class(&self, naming: Naming) -> &Arc<EventClass<UserEvent>> {
+        match naming {
+            Naming::Single => &self.single,
+            Naming::Multi(_) => &self.multi,
         }
+    }
+
+    /// Is this one of them?
+    pub(crate) fn contain(&self, system: &[u8]) -> bool {
+        [&self.single, &self.multi]
+            .iter()
+            .any(|class| class.system() == system)
+    }
+
+    /// The name of the group; `None` for the first, which has none.
+    pub(crate) fn group_name(&self) -> Option<&[u8]> {
+        self.single.system().get(FIRST.len() + 1..)
     }
 }
 

@@ -21,8 +21,12 @@ pub enum Error {
     NameReserved,
     /// The name holds a `:`, which introduces flags, and no flag exists.
     Flags,
-    /// The line names another group than `user_events`.
+    /// The line names a system that no group has.
     Group,
+    /// A group cannot have this name.
+    GroupName,
+    /// A line about groups is none that makes or removes one.
+    GroupLine,
     /// A field is not `TYPE NAME`, or `struct TAG NAME SIZE`, with single spaces.
     FieldSyntax,
     /// The type is none that has a known size.
@@ -74,6 +78,8 @@ impl Error {
             | Error::NameReserved
             | Error::Flags
             | Error::Group
+            | Error::GroupName
+            | Error::GroupLine
             | Error::FieldSyntax
             | Error::UnknownType
             | Error::UnsafeType

@@ -9,6 +9,7 @@ use super::description::{
 };
 use super::error::Error;
 use super::field::Field;
+use super::group::GroupName;
 use super::limits::MAX_DESCRIPTION;
 use super::text::{
     cut,
@@ -18,27 +19,29 @@ use super::text::{
 };
 use core::convert::Infallible;
 
-/// The one group that a line may name, before a `/` and the event.
+/// The system that a line may name, before a `/` and the event; that of another group has a `_` and its name behind it.
 ///
 /// C: `USER_EVENTS_SYSTEM` (include/uapi/linux/user_events.h).
-const GROUP: &[u8] = b"user_events";
+const SYSTEM: &[u8] = b"user_events";
 
 impl<'a> Description<'a> {
     /// Parses what follows the `u:` in a line that makes an event: a description, before whose name
-    /// the group may stand.
+    /// the system may stand. Tells the group that the system is of; `None` is the first.
     ///
     /// C: `user_event_create()` (kernel/trace/trace_events_user.c).
     ///
     /// # Errors
     ///
-    /// [`Error::Group`] if it is another group; else those of [`Description::parse_listing`].
-    pub fn parse_line(text: &'a [u8]) -> Result<Self, Error> {
+    /// [`Error::Group`] if it is the system of no group; else those of [`Description::parse_listing`].
+    pub fn parse_line(text: &'a [u8]) -> Result<(Option<GroupName<'a>>, Self), Error> {
         let text = trim_start(text);
         match cut(text, b'/') {
-            Some((GROUP, event)) => Self::parse_listing(event),
             // A `/` behind the first space is not part of the name.
-            Some((group, _)) if !group.contains(&b' ') => Err(Error::Group),
-            _ => Self::parse_listing(text),
+            Some((system, event)) if !system.contains(&b' ') => {
+                let group = group_of(system)?;
+                Ok((group, Self::parse_listing(event)?))
+            }
+            _ => Ok((None, Self::parse_listing(text)?)),
         }
     }
 
@@ -82,6 +85,19 @@ impl<'a> Description<'a> {
             before = b"; ";
         }
         comparison.same && comparison.given.next().is_none()
+    }
+}
+
+/// The group whose events are in a system; `None` for the first.
+fn group_of(system: &[u8]) -> Result<Option<GroupName<'_>>, Error> {
+    let name = system.strip_prefix(SYSTEM).ok_or(Error::Group)?;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let name = name.strip_prefix(b"_").ok_or(Error::Group)?;
+    match GroupName::new(name) {
+        Ok(name) => Ok(Some(name)),
+        Err(_) => Err(Error::Group),
     }
 }
 

@@ -23,6 +23,7 @@
 //! | `text.rs` | texts: fields, words and numbers in them, and sinks to write them to |
 //! | `field.rs` | one field: type, size, sign, whether it is a location |
 //! | `description.rs` | name and fields of an event, and its print format |
+//! | `group.rs` | names of groups, and the lines that make them |
 //! | `listing.rs` | lines of `dynamic_events` |
 //!
 //! All sizes and offsets are in bytes. Offsets count from the start of the *record*, which begins
@@ -47,6 +48,7 @@
 mod description;
 mod error;
 mod field;
+mod group;
 mod limits;
 mod listing;
 mod payload;
@@ -64,6 +66,11 @@ pub use self::error::{
 pub use self::field::{
     Field,
     Kind, //
+};
+pub use self::group::{
+    GroupLimits,
+    GroupLine,
+    GroupName, //
 };
 pub use self::limits::{
     COMMON_SIZE,

@@ -65,10 +65,10 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     /// Deletes the event.
     fn delete(removal: Removal<'_, Self>) -> Result;
 
-    /// Is it the event that is meant by a name, the group where it is given, and the words behind?
+    /// Is it the event that is meant by a name, the system where it is given, and the words behind?
     fn matches(
         event: &TraceEvent<Self>,
-        group: Option<&CStr>,
+        system: Option<&CStr>,
         name: &CStr,
         words: Words<'_>,
     ) -> bool;
@@ -231,10 +231,10 @@ impl<O: DynEventOwner> DynEvents<O> {
 
     /// # Safety
     ///
-    /// See [`Self::show`]; `group` is a string or NULL, `name` a string, `words` an array of
+    /// See [`Self::show`]; `system` is a string or NULL, `name` a string, `words` an array of
     /// `count` strings.
     unsafe extern "C" fn matches(
-        group: *const kernel::ffi::c_char,
+        system: *const kernel::ffi::c_char,
         name: *const kernel::ffi::c_char,
         count: c_int,
         words: *mut *const kernel::ffi::c_char,
@@ -243,13 +243,13 @@ impl<O: DynEventOwner> DynEvents<O> {
         // SAFETY: Promised by the caller.
         let (event, name) = unsafe { (Self::event(entry), CStr::from_char_ptr(name)) };
         // SAFETY: Not NULL, hence a string.
-        let group = (!group.is_null()).then(|| unsafe { CStr::from_char_ptr(group) });
+        let system = (!system.is_null()).then(|| unsafe { CStr::from_char_ptr(system) });
         let words = match usize::try_from(count) {
             // SAFETY: An array of that many strings, says the caller.
             Ok(count) if count > 0 => unsafe { slice::from_raw_parts(words.cast_const(), count) },
             _ => &[],
         };
-        O::matches(&event, group, name, Words(words.iter()))
+        O::matches(&event, system, name, Words(words.iter()))
     }
 }
 

@@ -43,12 +43,25 @@ pub(crate) trait Load: Send + Sync + Sized {
     fn publish(&self, publishing: &Publishing);
 }
 
-/// Shows that the module is being loaded and that this does not fail any more.
+/// Shows that loading the module does not fail any more, or that it is loaded.
 ///
 /// # Invariants
 ///
-/// Exists only while [`Loaded::init`] runs, which returns no error from then on.
+/// Exists only while [`Loaded::init`] runs, which returns no error from then on, or while a file is open that was
+/// published, so that the module is not unloaded either.
 pub(crate) struct Publishing(());
+
+impl Publishing {
+    /// For a call to a file of ours.
+    ///
+    /// # Safety
+    ///
+    /// A file that was published must be open for as long as the result lives.
+    pub(super) unsafe fn by_open_file() -> Self {
+        // INVARIANT: Promised by the caller.
+        Self(())
+    }
+}
 
 /// A module that has been loaded: the type for `module!`. What it is made of is dropped from first to
 /// last.

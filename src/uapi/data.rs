@@ -7,7 +7,10 @@ use super::ioctl_args::{
     UserReg,
     UserUnreg, //
 };
-use crate::events::Registry;
+use crate::events::{
+    Group,
+    OpenGroup, //
+};
 use crate::mms::{
     EnableAddr,
     UserMm,
@@ -58,17 +61,17 @@ impl<P> Commands<P> {
 type Native = Commands<usize>;
 type Compat = Commands<u32>;
 
-/// What all open files share.
+/// What the files of one group share.
 pub(crate) struct Context {
-    /// All events.
-    pub(crate) registry: Arc<Registry>,
+    /// The group.
+    pub(crate) group: Arc<Group>,
     /// All mms with enablers.
     pub(crate) mms: Arc<UserMms>,
 }
 
-/// `user_events_data`, opened once.
+/// `user_events_data` or the same of another group, opened once. All that is done through it is done in that group.
 pub(crate) struct DataFile {
-    registry: Arc<Registry>,
+    group: OpenGroup,
     mms: Arc<UserMms>,
     events: Pin<KBox<EventTable>>,
 }
@@ -80,7 +83,7 @@ impl ControlFile for DataFile {
 
     fn open(context: &Context) -> Result<Self> {
         Ok(Self {
-            registry: context.registry.clone(),
+            group: OpenGroup::new(&context.group)?,
             mms: context.mms.clone(),
             events: KBox::pin_init(EventTable::new(), GFP_KERNEL_ACCOUNT)?,
         })
@@ -138,7 +141,7 @@ impl DataFile {
             return Err(EPERM);
         }
 
-        let event = self.registry.register(&description, reg.flags)?;
+        let event = self.group.register(&description, reg.flags)?;
         user_mm.register(mm, bit, event.get())?;
         let result = self
             .events
@@ -154,7 +157,7 @@ impl DataFile {
     fn delete(&self, argument: usize) -> Result {
         let mut text = DescriptionBuffer::new();
         let name = text.read(argument)?;
-        self.registry.delete(name, perfmon_capable())
+        self.group.delete(name, perfmon_capable())
     }
 
     /// `DIAG_IOCSUNREG`.

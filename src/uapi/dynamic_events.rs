@@ -2,11 +2,10 @@
 
 //! Our events in the kernel's `dynamic_events`.
 
+use super::groups::Groups;
 use crate::events::{
     Event,
-    Naming,
     RegFlags,
-    Registry,
     UserEvent, //
 };
 use crate::schema::Description;
@@ -27,11 +26,11 @@ use kernel::sync::Arc;
 const PREFIX: &[u8] = b"u:";
 
 impl DynEventOwner for UserEvent {
-    type CreateData = Registry;
+    type CreateData = Groups;
 
-    fn create(registry: &Arc<Registry>, line: &CStr) -> Result {
+    fn create(groups: &Arc<Groups>, line: &CStr) -> Result {
         let text = line.to_bytes().strip_prefix(PREFIX).ok_or(ECANCELED)?;
-        let description = Description::parse_line(text)?;
+        let (name, description) = Description::parse_line(text)?;
         if !perfmon_capable() {
             return Err(EPERM);
         }
@@ -41,11 +40,19 @@ impl DynEventOwner for UserEvent {
             multi_format: false,
         };
         let _module = ModuleRef::get()?;
-        registry.register(&description, flags).map(drop)
+        // The group is held until the event is there: it is not removed by half.
+        let group = groups.open(name).map_err(|_| EINVAL)?;
+        group.register(&description, flags).map(drop)
     }
 
     fn show(event: &Event, out: &Listing<'_>) {
         out.bytes(PREFIX);
+        if let Some(name) = event.group().systems().group_name() {
+            // The line makes an event under the name that it was registered with, whether that has several formats or not.
+            for part in [b"user_events_", name, b"/"] {
+                out.bytes(part);
+            }
+        }
         out.bytes(event.listing());
         out.bytes(b"\n");
     }
@@ -64,12 +71,18 @@ impl DynEventOwner for UserEvent {
         if event.is_persistent() && !perfmon_capable() {
             return Err(EPERM);
         }
-        event.registry().remove(removal)
+        event.group().remove(removal)
     }
 
-    fn matches(event: &Event, group: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {
-        name.to_bytes() == event.registered_name()
-            && group.is_none_or(|group| Naming::GROUPS.contains(&group))
+    fn matches(event: &Event, system: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {
+        let systems = event.group().systems();
+        let is_meant = match system {
+            Some(system) => systems.contain(system.to_bytes()),
+            // Names of other groups are theirs.
+            None => systems.group_name().is_none(),
+        };
+        is_meant
+            && name.to_bytes() == event.registered_name()
             && Description::parse_listing(event.listing()).is_ok_and(|mine| mine.fields_are(words))
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events from one to another, as the listings go through them one by one.
+//! Events of a group from one to another, as the listings go through them one by one.
 
 use crate::events::{
     Event,
-    Registry, //
+    Group, //
 };
 
 /// The events with numbers from one to another. What comes or goes meanwhile changes neither the
@@ -18,10 +18,10 @@ pub(crate) struct EventRange {
 
 impl EventRange {
     /// All that there are now: a listing comes to its end, however many are made meanwhile.
-    pub(crate) fn all(registry: &Registry) -> Self {
+    pub(crate) fn all(group: &Group) -> Self {
         Self {
             from: 0,
-            end: registry.next_id(),
+            end: group.next_id(),
         }
     }
 
@@ -29,11 +29,11 @@ impl EventRange {
     /// it, and what `show` returns; `None` if there is none.
     pub(crate) fn with_first<T>(
         self,
-        registry: &Registry,
+        group: &Group,
         show: impl FnOnce(&Event) -> T,
     ) -> Option<(Self, T)> {
         let end = self.end;
-        let shown = registry.with_event_from(self.from, |event| {
+        let shown = group.with_event_from(self.from, |event| {
             let from = event.id() + 1;
             (from <= end).then(|| (Self { from, end }, show(event)))
         });

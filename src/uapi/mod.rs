@@ -5,6 +5,7 @@
 mod data;
 mod dynamic_events;
 mod event_range;
+mod groups;
 mod ioctl_args;
 mod profile;
 mod registrations;
@@ -13,6 +14,10 @@ mod status;
 pub(crate) use data::{
     Context,
     DataFile, //
+};
+pub(crate) use groups::{
+    Groups,
+    GroupsFile, //
 };
 pub(crate) use profile::ProfileFile;
 pub(crate) use registrations::RegistrationsFile;

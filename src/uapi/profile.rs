@@ -15,7 +15,7 @@ use kernel::str::CStr;
 /// Where the numbers stand, unless a name is longer.
 const NAME_WIDTH: usize = 44;
 
-/// The listing. One line an event, the oldest first: its name, records that ftrace missed, and
+/// The listing. One line an event of the group, the oldest first: its name, records that ftrace missed, and
 /// records that perf missed. In the form of the kernel's kprobe_profile.
 pub(crate) struct ProfileFile;
 
@@ -26,11 +26,11 @@ impl ListingFile for ProfileFile {
     const MODE: u16 = 0o440;
 
     fn begin(context: &Context) -> EventRange {
-        EventRange::all(&context.registry)
+        EventRange::all(&context.group)
     }
 
     fn show(context: &Context, rest: &EventRange, out: &Listing<'_>) -> Result<Option<EventRange>> {
-        let shown = rest.with_first(&context.registry, |event| show_event(event, out));
+        let shown = rest.with_first(&context.group, |event| show_event(event, out));
         Ok(shown.map(|(rest, ())| rest))
     }
 }

@@ -16,7 +16,7 @@ use crate::sys::tracefs::{
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The listing. One line an enabler and mm, the mm first that has had enablers for longest, and in it by
+/// The listing. One line an enabler and mm, of all groups, the mm first that has had enablers for longest, and in it by
 /// address.
 pub(crate) struct RegistrationsFile;
 
@@ -101,7 +101,12 @@ fn show_line(user_mm: &UserMm, enabler: &Enabler, owner: Option<&Owner>, out: &L
     let Some(state) = user_mm.peek_bit(enabler) else {
         return;
     };
-    out.bytes(enabler.event().name());
+    let event = enabler.event();
+    if event.group().systems().group_name().is_some() {
+        out.bytes(event.system());
+        out.bytes(b"/");
+    }
+    out.bytes(event.name());
     match owner {
         Some(owner) => {
             out.text(fmt!(" {} ", owner.pid()));

@@ -12,7 +12,7 @@ use crate::sys::tracefs::{
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The listing. One line an event, the oldest first; then totals of what was listed.
+/// The listing. One line an event of the group, the oldest first; then totals of what was listed.
 pub(crate) struct StatusFile;
 
 /// In front of a line, or of the totals.
@@ -30,7 +30,7 @@ impl ListingFile for StatusFile {
 
     fn begin(context: &Context) -> Cursor {
         Cursor {
-            rest: EventRange::all(&context.registry),
+            rest: EventRange::all(&context.group),
             active: 0,
             busy: 0,
         }
@@ -38,7 +38,7 @@ impl ListingFile for StatusFile {
 
     fn show(context: &Context, cursor: &Cursor, out: &Listing<'_>) -> Result<Option<Cursor>> {
         let &Cursor { rest, active, busy } = cursor;
-        let shown = rest.with_first(&context.registry, |event| show_event(event, out));
+        let shown = rest.with_first(&context.group, |event| show_event(event, out));
         let Some((rest, is_busy)) = shown else {
             out.text(fmt!("\nActive: {active}\nBusy: {busy}\n"));
             return Ok(None);

@@ -11,6 +11,7 @@ mod event_table;
 pub(crate) use event_table::EventTable;
 
 use crate::events::{
+    ByteRate,
     Event,
     EventRef,
     Tally, //
@@ -23,6 +24,7 @@ use crate::sys::source::{
     Source,
     INDEX_SIZE, //
 };
+use crate::sys::trace_event::Wants;
 use core::mem::MaybeUninit;
 use kernel::prelude::*;
 
@@ -40,22 +42,24 @@ const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 /// `EFAULT` when it is shorter than an index, cannot be read, or a location in the payload is not
 /// right; `EINVAL` when the index is negative, or the payload is shorter than the event's fields;
 /// `ENOENT` when the file has no such index; `EBADF` when the event has no consumers; `E2BIG` when
-/// none of them can ever take a payload of that size; `ENOMEM`. Nothing is recorded then.
+/// none of them can ever take a payload of that size; `EDQUOT` when the event's group may record no more in this second;
+/// `ENOMEM`. Nothing is recorded then.
 #[inline]
 pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usize> {
     let len = source.len();
     let index = source.read_index()?;
     let payload_len = len.saturating_sub(INDEX_SIZE);
     let event = find(events, index, payload_len)?;
-    if payload_len <= MAX_ON_STACK {
-        write_short(event, payload_len, source)?;
-    } else {
-        write_long(event, payload_len, source)?;
+    match event.wants() {
+        Wants::Any if payload_len <= MAX_ON_STACK => write_short(event, payload_len, source)?,
+        Wants::Any => write_long(event, payload_len, source)?,
+        Wants::None => return Err(EBADF),
+        Wants::WithinLimit => write_within_limit(event, payload_len, source)?,
     }
     Ok(len)
 }
 
-/// The event with this index, if a consumer wants a record of it with a payload of that many bytes.
+/// The event with this index, if that can have a payload of so many bytes.
 #[inline]
 fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef> {
     if index > i32::MAX as u32 {
@@ -63,9 +67,6 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
     }
     let event = events.get(index).ok_or(ENOENT)?;
     schema::check_len(payload_len, event.fixed_size())?;
-    if event.seems_without_consumers() {
-        return Err(EBADF);
-    }
     Ok(event)
 }
 
@@ -74,7 +75,7 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
 fn write_short(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
     let mut buf = [MaybeUninit::uninit(); MAX_ON_STACK + 1];
     let buf = buf.get_mut(..=payload_len).ok_or(E2BIG)?;
-    record(event, source.read_payload_and_nul(buf)?)
+    record(event, source.read_payload_and_nul(buf)?, None)
 }
 
 /// Records what is too long for the stack.
@@ -85,19 +86,35 @@ fn write_long(event: &Event, payload_len: usize, mut source: impl Source) -> Res
     }
     let mut buf = KVVec::with_capacity(payload_len + 1, GFP_KERNEL_ACCOUNT)?;
     let buf = buf.spare_capacity_mut().get_mut(..=payload_len);
-    record_long(event, source.read_payload_and_nul(buf.ok_or(E2BIG)?)?)
+    record_apart(event, source.read_payload_and_nul(buf.ok_or(E2BIG)?)?)
 }
 
-/// [`record`], not twice in the module for what takes its time anyway.
+/// Records what is within the limit of the event's group, if that fits on the stack. What does not asks for the limit by
+/// itself.
+#[cold]
 #[inline(never)]
-fn record_long(event: &Event, payload_and_nul: &[u8]) -> Result {
-    record(event, payload_and_nul)
+fn write_within_limit(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
+    if payload_len > MAX_ON_STACK {
+        return write_long(event, payload_len, source);
+    }
+    let mut buf = [MaybeUninit::uninit(); MAX_ON_STACK + 1];
+    let buf = buf.get_mut(..=payload_len).ok_or(E2BIG)?;
+    record_apart(event, source.read_payload_and_nul(buf)?)
+}
+
+/// [`record`], not many times in the module for what takes its time anyway.
+#[inline(never)]
+fn record_apart(event: &Event, payload_and_nul: &[u8]) -> Result {
+    record(event, payload_and_nul, event.group().byte_rate())
 }
 
 /// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
 #[inline(always)]
-fn record(event: &Event, payload_and_nul: &[u8]) -> Result {
+fn record(event: &Event, payload_and_nul: &[u8], byte_rate: Option<&ByteRate>) -> Result {
     let record = event.check(payload_and_nul)?;
+    if let Some(byte_rate) = byte_rate {
+        byte_rate.charge(payload_and_nul.len().saturating_sub(1))?;
+    }
 
     let mut tally = Tally::default();
     let delivery = record.deliver();

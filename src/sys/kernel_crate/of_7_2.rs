@@ -28,6 +28,9 @@ pub(crate) mod prelude {
     /// Operation canceled.
     pub(crate) const ECANCELED: Error = error(bindings::ECANCELED);
 
+    /// Quota exceeded.
+    pub(crate) const EDQUOT: Error = error(bindings::EDQUOT);
+
     /// 7.3: `ModuleParamAccess::value_ref()`, whose name is `value()` in 7.2.
     #[cfg(USER_EVENTS_FAIL_LOAD)]
     pub(crate) trait ValueRef<T> {

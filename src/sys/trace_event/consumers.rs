@@ -28,6 +28,10 @@ pub(crate) struct Consumers(i8);
 impl Consumers {
     const FTRACE: i8 = 1;
     const PERF: i8 = 2;
+    const ANY: i8 = Self::FTRACE | Self::PERF;
+    /// There is a consumer, and a limit to what is recorded: the sign, so that a write learns with one comparison whether
+    /// there is anything to be asked.
+    const LIMITED: i8 = i8::MIN;
 
     /// Is there none?
     #[inline]
@@ -48,6 +52,16 @@ impl Consumers {
     }
 }
 
+/// Which records of an event are wanted.
+pub(crate) enum Wants {
+    /// Any.
+    Any,
+    /// None: there is no consumer.
+    None,
+    /// Those that a limit allows, see [`TraceEventOwner::has_limit`].
+    WithinLimit,
+}
+
 impl<O: TraceEventOwner> TraceEvent<O> {
     /// The consumers now. One load: a consumer may come or go meanwhile.
     #[inline]
@@ -56,19 +70,28 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Consumers(self.consumers.load(Acquire))
     }
 
-    /// Is there no consumer, as far as can be told without looking closely? The delivery of a record
+    /// Whether a record is wanted, as far as can be told without looking closely. The delivery of a record
     /// looks again.
     #[inline]
-    pub(crate) fn seems_without_consumers(&self) -> bool {
+    pub(crate) fn wants(&self) -> Wants {
         // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read
         // here orders nothing: that needs no more than one access, which is what a volatile read is.
         let consumers = unsafe { self.consumers.as_ptr().read_volatile() };
-        Consumers(consumers).is_none()
+        match consumers {
+            1.. => Wants::Any,
+            0 => Wants::None,
+            _ => Wants::WithinLimit,
+        }
     }
 
     /// Notes the consumers, and tells the owner if records begin or cease to be wanted by that.
     fn set_consumers(self: &Arc<Self>, consumers: i8, held: &EventMutexHeld) {
         let before = self.consumers();
+        let consumers = match consumers & Consumers::ANY {
+            0 => 0,
+            any if O::has_limit(self) => any | Consumers::LIMITED,
+            any => any,
+        };
         self.consumers.store(consumers, Release);
         if Consumers(consumers).is_none() != before.is_none() {
             O::toggled(self, held);
@@ -163,7 +186,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 
     fn detach(self: &Arc<Self>, left: i8, held: &mut EventMutexHeld) {
         self.set_consumers(left, held);
-        if left == 0 {
+        if self.consumers().is_none() {
             O::last_detached(self, held);
         }
     }

@@ -13,6 +13,7 @@ mod format;
 mod record;
 mod register;
 
+pub(crate) use consumers::Wants;
 pub(crate) use event_ref::EventRef;
 use format::Format;
 pub(crate) use register::Removal;
@@ -54,7 +55,6 @@ use kernel::list::{
 };
 use kernel::new_work;
 use kernel::prelude::*;
-use kernel::str::CStr;
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
@@ -82,6 +82,9 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// What [`TraceEvent::run_later`] asked for. Runs on the work queue.
     fn run(event: &Arc<TraceEvent<Self>>);
 
+    /// Is there a limit to what is recorded of the event, which has to be asked for each record? Always the same.
+    fn has_limit(event: &TraceEvent<Self>) -> bool;
+
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
     /// on the event: it cannot be unregistered from here, which is why that takes a [`Removal`].
     fn last_detached(event: &TraceEvent<Self>, held: &mut EventMutexHeld);
@@ -94,7 +97,7 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// - `call`, `tracepoint`, `fields` and `format` point to each other, and stay in place and unchanged
+/// - `call`, `tracepoint`, `fields`, `class` and `format` point to each other, and stay in place and unchanged
 ///   from `new_unregistered` on.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `registered`, the trace core has the pointer to `call`, and a reference count of the
@@ -115,6 +118,8 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     /// The event's entry in `dynamic_events`; in the list while `registered`.
     #[pin]
     dyn_event: Opaque<bindings::dyn_event>,
+    /// What `call` is of.
+    class: Arc<EventClass<O>>,
     format: Format,
     locations: KVec<Location>,
     fixed_size: u32,
@@ -133,24 +138,56 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     owner: O,
 }
 
-/// What the events of one group in tracefs have in common. C: `struct trace_event_class`.
-#[repr(transparent)]
-pub(crate) struct EventClass<O>(UnsafeCell<trace_event_class>, PhantomData<fn() -> O>);
+/// What the events of one system have in common. C: `struct trace_event_class`.
+///
+/// # Invariants
+///
+/// `class.system` is `system`, which does not change and ends in the only NUL that it holds.
+pub(crate) struct EventClass<O> {
+    class: UnsafeCell<trace_event_class>,
+    system: KVec<u8>,
+    _owner: PhantomData<fn() -> O>,
+}
 
+// SAFETY: The text that the class points to goes with it.
+unsafe impl<O> Send for EventClass<O> {}
 // SAFETY: The trace core reads the class of an event that is registered, and changes nothing in it but the
 // list of fields, which it does not use where there is a `get_fields`.
 unsafe impl<O> Sync for EventClass<O> {}
 
 impl<O: TraceEventOwner> EventClass<O> {
-    /// The class of the events of the group `system`.
-    pub(crate) const fn new(system: &'static CStr) -> Self {
+    /// The class of the events of a system, whose name is these parts together. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` when a part holds a NUL.
+    pub(crate) fn new(parts: &[&[u8]]) -> Result<Arc<Self>> {
+        let mut system = KVec::new();
+        for part in parts {
+            system.extend_from_slice(part, GFP_KERNEL_ACCOUNT)?;
+        }
+        if system.contains(&0) {
+            return Err(EINVAL);
+        }
+        system.push(0, GFP_KERNEL_ACCOUNT)?;
         // SAFETY: Integers, and pointers that may be NULL.
         let mut class: trace_event_class = unsafe { MaybeUninit::zeroed().assume_init() };
-        class.system = system.to_bytes_with_nul().as_ptr();
+        class.system = system.as_ptr();
         class.reg = Some(bindings::user_events_reg);
         class.get_fields = Some(TraceEvent::<O>::get_fields);
         class.fields_array = NO_FIELDS.0.get().cast();
-        Self(UnsafeCell::new(class), PhantomData)
+        // INVARIANT: Just made so. The bytes stay in place when the vector moves.
+        let class = Self {
+            class: UnsafeCell::new(class),
+            system,
+            _owner: PhantomData,
+        };
+        Ok(Arc::new(class, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// The name of the system.
+    pub(crate) fn system(&self) -> &[u8] {
+        self.system.split_last().map_or(&[], |(_, name)| name)
     }
 }
 
@@ -249,7 +286,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// `ENOMEM`; `EINVAL` when a text is too long, or what `owner` fails with.
     pub(crate) fn new_unregistered(
-        class: &'static EventClass<O>,
+        class: &Arc<EventClass<O>>,
         name: &[u8],
         owner_text: &[u8],
         print_fmt: &[u8],
@@ -269,6 +306,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 fields: Opaque::zeroed(),
                 tracepoint: Opaque::zeroed(),
                 dyn_event: Opaque::zeroed(),
+                class: class.clone(),
                 format,
                 consumers: Atomic::new(0),
                 fixed_size: end.saturating_sub(COMMON_SIZE),
@@ -292,7 +330,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             (*event.tracepoint.get()).name = name_at;
 
             let call = &mut *event.call.get();
-            call.class = class.0.get();
+            call.class = event.class.class.get();
             call.__bindgen_anon_1.tp = event.tracepoint.get();
             call.event.funcs = ptr::addr_of_mut!(bindings::user_events_print_functions);
             call.print_fmt = print_fmt_at.cast_mut();
@@ -331,6 +369,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     #[inline]
     pub(crate) fn fixed_size(&self) -> usize {
         self.fixed_size as usize
+    }
+
+    /// The system in which tracefs shows the event.
+    pub(crate) fn system(&self) -> &[u8] {
+        self.class.system()
     }
 
     /// The name under which tracefs shows the event.

@@ -12,6 +12,7 @@ use super::super::source::{
 };
 use super::{
     opened,
+    Behind,
     FileKind, //
 };
 use core::marker::PhantomData;
@@ -44,7 +45,7 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
 /// Makes a [`FileKind`] of a [`ControlFile`].
 pub(crate) struct Control<T>(PhantomData<T>);
 
-// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Context`.
+// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Behind`.
 unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
@@ -69,14 +70,14 @@ impl<T: ControlFile> Control<T> {
     /// [`TracefsFile::create`](super::TracefsFile::create) made of this kind.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
-            // SAFETY: The private data was set when the inode was made, to a context that outlives
-            // the tracefs file, and so this call.
-            let context = unsafe { &*(*inode).i_private.cast_const().cast::<T::Context>() };
-            let open = KBox::new(T::open(context)?, GFP_KERNEL_ACCOUNT)?;
+            // SAFETY: The inode is of a file of this kind, and being opened.
+            let behind = unsafe { Behind::<T::Context>::of(inode) };
+            let device = behind.device.0;
+            let open = KBox::new(T::open(&behind.context)?, GFP_KERNEL_ACCOUNT)?;
             // SAFETY: The file is being opened: nothing else uses it yet.
             unsafe { (*file).private_data = KBox::into_raw(open).cast() };
-            // SAFETY: The inode is of a published file, and the open succeeds.
-            unsafe { opened(inode) };
+            // SAFETY: The open succeeds, and what is behind the file is not used any more.
+            unsafe { opened(device) };
             Ok(0)
         })
     }

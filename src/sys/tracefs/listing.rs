@@ -5,9 +5,11 @@
 //! C: `struct seq_operations` (linux/seq_file.h).
 
 use super::super::bindings;
+use super::super::loading::Publishing;
 use super::super::module_ref::this_module;
 use super::{
     opened,
+    Behind,
     FileKind, //
 };
 use core::ffi::c_void;
@@ -19,6 +21,11 @@ use kernel::error::{
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
 use kernel::str::CStr;
+use kernel::sync::Arc;
+use kernel::uaccess::{
+    UserPtr,
+    UserSlice, //
+};
 
 /// The operations of a file that lists something, record by record. May sleep.
 ///
@@ -35,6 +42,13 @@ pub(crate) trait ListingFile: 'static {
     const NAME: &'static CStr;
     /// Its permissions.
     const MODE: u16;
+    /// What is done with a line that is written to the file, given without the end of it; `None` if nothing can be
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// Those of the write; lines in front of it in the same write have been taken.
+    const WRITE_LINE: Option<fn(&Arc<Self::Context>, &[u8], &Publishing) -> Result> = None;
 
     /// The place in front of the first record. Asked for each time the file is read from its start.
     fn begin(context: &Self::Context) -> Self::Cursor;
@@ -56,7 +70,7 @@ pub(crate) trait ListingFile: 'static {
 /// Makes a [`FileKind`] of a [`ListingFile`].
 pub(crate) struct Listed<T>(PhantomData<T>);
 
-// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Context`.
+// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Behind`.
 unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
@@ -64,6 +78,10 @@ unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
         owner: this_module(),
         open: Some(Self::open),
         read: Some(bindings::seq_read),
+        write: match T::WRITE_LINE {
+            Some(_) => Some(Self::write),
+            None => None,
+        },
         // A place is looked for when it is read from: seq_lseek() forgets where it was when it is
         // interrupted.
         llseek: Some(bindings::no_seek_end_llseek),
@@ -75,9 +93,7 @@ unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
 
 /// A listing that is open.
 struct Reader<T: ListingFile> {
-    /// Outlives the open file, which keeps the module loaded, and with it the `TracefsFile` that owns
-    /// the context.
-    context: *const T::Context,
+    context: Arc<T::Context>,
     /// In front of the next record; `None` at the end.
     next: Option<T::Cursor>,
     /// Behind the record that was shown last, until seq_file has taken it.
@@ -98,9 +114,11 @@ impl<T: ListingFile> Listed<T> {
     /// [`TracefsFile::create`](super::TracefsFile::create) made of this kind.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
+            // SAFETY: The inode is of a file of this kind, and being opened.
+            let behind = unsafe { Behind::<T::Context>::of(inode) };
+            let device = behind.device.0;
             let reader = Reader::<T> {
-                // SAFETY: The inode is valid for the call.
-                context: unsafe { (*inode).i_private }.cast_const().cast(),
+                context: behind.context.clone(),
                 next: None,
                 behind: None,
             };
@@ -113,8 +131,8 @@ impl<T: ListingFile> Listed<T> {
                 let seq = (*file).private_data.cast::<bindings::seq_file>();
                 (*seq).private = KBox::into_raw(reader).cast();
             }
-            // SAFETY: The inode is of a published file, and the open succeeds.
-            unsafe { opened(inode) };
+            // SAFETY: The open succeeds, and what is behind the file is not used any more.
+            unsafe { opened(device) };
             Ok(0)
         })
     }
@@ -129,6 +147,31 @@ impl<T: ListingFile> Listed<T> {
             drop(KBox::from_raw((*seq).private.cast::<Reader<T>>()));
             bindings::seq_release(inode, file)
         }
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; `file` stays open for the call.
+    unsafe extern "C" fn write(
+        file: *mut bindings::file,
+        buffer: *const u8,
+        count: usize,
+        _: *mut kernel::bindings::loff_t,
+    ) -> isize {
+        // SAFETY: `open` put it there, and `release` has not been called. The context does not change; the rest of the
+        // reader, which another task may be at, is not looked at.
+        let context = unsafe {
+            let seq = (*file).private_data.cast::<bindings::seq_file>();
+            &(*(*seq).private.cast_const().cast::<Reader<T>>()).context
+        };
+        // SAFETY: The file was published, or it would not be open.
+        let publishing = unsafe { Publishing::by_open_file() };
+        let write_line = |line: &[u8]| match T::WRITE_LINE {
+            Some(write_line) => write_line(context, line, &publishing),
+            None => Err(EINVAL),
+        };
+        let from = UserPtr::from_ptr(buffer.cast_mut().cast());
+        from_result(|| write_lines(from, count, write_line).map(|taken| taken as isize))
     }
 
     /// # Safety
@@ -159,8 +202,7 @@ impl<T: ListingFile> Listed<T> {
         // SAFETY: Promised by the caller.
         let (reader, position) = unsafe { (Self::reader(seq), *position) };
         if position == 0 {
-            // SAFETY: The context outlives the open file.
-            reader.next = Some(T::begin(unsafe { &*reader.context }));
+            reader.next = Some(T::begin(&reader.context));
         }
         // Any other position is the one to which `next` went last: seq_file counts from 0.
         Self::record(seq, reader)
@@ -204,15 +246,45 @@ impl<T: ListingFile> Listed<T> {
             let reader = unsafe { Self::reader(seq) };
             // SAFETY: seq_file calls this from one task, which has the file for the call.
             let out = unsafe { Listing::from_raw(seq) };
-            // SAFETY: The context outlives the open file.
-            let context = unsafe { &*reader.context };
             reader.behind = match &reader.next {
-                Some(cursor) => T::show(context, cursor, &out)?,
+                Some(cursor) => T::show(&reader.context, cursor, &out)?,
                 None => None,
             };
             Ok(0)
         })
     }
+}
+
+/// The longest line that can be written, in bytes, without its end.
+const MAX_LINE: usize = 255;
+
+/// Calls `write_line` for each line of `count` bytes in user memory. The end of a write is that of a line. Returns the
+/// bytes of the lines that were taken. May sleep.
+///
+/// # Errors
+///
+/// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what `write_line` fails with.
+fn write_lines(from: UserPtr, count: usize, write_line: impl Fn(&[u8]) -> Result) -> Result<usize> {
+    let mut taken = 0;
+    while taken < count && !(taken > 0 && current!().signal_pending()) {
+        let mut buf = [0; MAX_LINE + 1];
+        let buf = buf.get_mut(..(count - taken).min(MAX_LINE + 1));
+        let buf = buf.ok_or(EINVAL)?;
+        let result = UserSlice::new(from.wrapping_byte_add(taken), buf.len())
+            .reader()
+            .read_slice(buf)
+            .and_then(|()| match buf.iter().position(|byte| *byte == b'\n') {
+                Some(end) => write_line(buf.get(..end).unwrap_or_default()).map(|()| end + 1),
+                None if buf.len() > MAX_LINE => Err(EINVAL),
+                None => write_line(buf).map(|()| buf.len()),
+            });
+        match result {
+            Ok(len) => taken += len,
+            Err(error) if taken == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(taken)
 }
 
 /// Where a listing goes. Text that finds no room is dropped, and the record asked for again.

@@ -40,6 +40,7 @@ use super::symbols::{
     self,
     Symbols, //
 };
+use core::mem::offset_of;
 use core::ptr::{
     self,
     NonNull, //
@@ -47,58 +48,103 @@ use core::ptr::{
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::atomic::{
+    Acquire,
     Atomic,
+    Relaxed,
     Release, //
 };
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-/// How long is waited before the tasks that hold the module are counted again.
+/// How long is waited before the tasks that hold a device, or the module, are counted again.
 const OPENERS_PAUSE: Delta = Delta::from_millis(1);
 
-/// A file of tracefs; dropping it removes it.
+/// A file of tracefs; dropping it removes it. May sleep.
 ///
-/// Open files keep the module loaded, so none is left when the module's exit drops this. Until it is
-/// published, opening it fails with `ENXIO`; so none is open either when a load that fails drops it.
-/// The drop then also waits for tasks that are about to open it, which hold the module meanwhile.
-/// A drop at any other time is of no use, but does no harm: the context is never freed then.
+/// A file that is open when it is removed stays what it is for the tasks that have it, and keeps the module loaded. A path
+/// to it that a task has leads to `EIO` from then on. The drop waits for tasks that are about to open it.
+///
+/// Until it is published, opening it fails with `ENXIO`. So none is open when a load that fails drops it, which frees the
+/// module, whatever holds it: the drop also waits until tasks that tried to open it do not hold the module any more.
 ///
 /// # Invariants
 ///
 /// `dentry` is a file of tracefs, with a reference to it that is ours. Its inode's operations are those of a
-/// character device, which is `device`; its private data is the address of what `context` points to.
-/// `operations` are of the kind of file that takes the private data for a `C`.
+/// character device, which is `behind.device`; its private data is the address of what `behind` points to.
+/// `operations` are of the kind of file that takes the private data for a `Behind<C>`.
 pub(crate) struct TracefsFile<C> {
     dentry: NonNull<dentry>,
-    device: Device,
     operations: &'static file_operations,
+    behind: KBox<Behind<C>>,
     symbols: Symbols,
+    /// May a load that fails drop it? Not once it is published, nor when it was made by a module that is loaded.
+    load_may_fail: Atomic<bool>,
+}
+
+/// What a file of tracefs leads to: the private data of its inode.
+pub(super) struct Behind<C> {
     context: Arc<C>,
+    device: Device,
 }
 
 // SAFETY: The file can be published and removed from any thread.
 unsafe impl<C: Send + Sync> Send for TracefsFile<C> {}
-// SAFETY: Nothing can be done with a shared reference but publish it, which is one store.
+// SAFETY: Nothing can be done with a shared reference but publish it, which is two stores.
 unsafe impl<C: Send + Sync> Sync for TracefsFile<C> {}
 
 impl<C: Send + Sync + 'static> TracefsFile<C> {
-    /// Creates the file of kind `K`. May sleep.
+    /// Creates the file of kind `K` while the module is loaded. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV` when tracefs refuses, which does not say why: a file of that name exists, the kernel
+    /// `ENOMEM`; `ENODEV` when tracefs refuses, which does not say why: a file of that name exists, the kernel
     /// is locked down, or there is no memory.
     pub(crate) fn create<K: FileKind<C>>(symbols: Symbols, context: &Arc<C>) -> Result<Self> {
-        let device = Device::new()?;
-        // SAFETY: The symbols were found. The name is a string, and the context outlives the file:
-        // `self` owns a count of it.
+        Self::create_named::<K>(symbols, K::NAME, context, true)
+    }
+
+    /// Creates a further file of kind `K`, in whose name a `.` and `suffix` come behind [`FileKind::NAME`], and lets it be
+    /// opened. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::create`]; `EINVAL` when the suffix holds a NUL.
+    pub(crate) fn create_live<K: FileKind<C>>(
+        symbols: Symbols,
+        suffix: &[u8],
+        context: &Arc<C>,
+        publishing: &Publishing,
+    ) -> Result<Self> {
+        let mut name = KVec::new();
+        for part in [K::NAME.to_bytes(), b".", suffix, b"\0"] {
+            name.extend_from_slice(part, GFP_KERNEL_ACCOUNT)?;
+        }
+        let name = CStr::from_bytes_with_nul(&name).map_err(|_| EINVAL)?;
+        let file = Self::create_named::<K>(symbols, name, context, false)?;
+        file.publish(publishing);
+        Ok(file)
+    }
+
+    fn create_named<K: FileKind<C>>(
+        symbols: Symbols,
+        name: &CStr,
+        context: &Arc<C>,
+        load_may_fail: bool,
+    ) -> Result<Self> {
+        let behind = Behind {
+            context: context.clone(),
+            device: Device::new()?,
+        };
+        let behind = KBox::new(behind, GFP_KERNEL_ACCOUNT)?;
+        // SAFETY: The symbols were found. The name is a string, of which tracefs makes a copy. What the private data
+        // points to stays in place in its box, and is freed after the file is removed and no task is about to open it.
         let dentry = unsafe {
             bindings::tracefs_create_file(
-                K::NAME.as_char_ptr(),
+                name.as_char_ptr(),
                 K::MODE,
                 ptr::null_mut(),
-                Arc::as_ptr(context).cast_mut().cast(),
+                ptr::from_ref::<Behind<C>>(&behind).cast_mut().cast(),
                 symbols::def_chr_fops(),
             )
         };
@@ -106,23 +152,24 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         // SAFETY: The dentry has an inode for as long as we hold it. The place is read by tasks that open
         // the file, under a lock or after it was found not to be NULL.
         let place = unsafe { Atomic::from_ptr(bindings::user_events_i_cdev(inode_of(dentry))) };
-        place.store(device.0.as_ptr(), Release);
+        place.store(behind.device.0.as_ptr(), Release);
         // INVARIANT: Just made.
         Ok(Self {
             dentry,
-            device,
             operations: K::OPERATIONS,
+            behind,
             symbols,
-            context: context.clone(),
+            load_may_fail: Atomic::new(load_may_fail),
         })
     }
 
-    /// Lets it be opened from now on. Cannot be taken back but by unloading the module.
+    /// Lets it be opened from now on. Cannot be taken back but by removing it.
     pub(crate) fn publish(&self, _: &Publishing) {
+        self.load_may_fail.store(false, Relaxed);
         // SAFETY: The device is alive. A task that opens it reads the place once, and sees what was
         // made before.
         let place = unsafe {
-            let place = &raw mut (*self.device.0.as_ptr()).ops;
+            let place = &raw mut (*self.behind.device.0.as_ptr()).ops;
             Atomic::from_ptr(place.cast::<*mut file_operations>())
         };
         // By the invariant these are the operations for the inode's data. They are a constant.
@@ -133,9 +180,6 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
 impl<C> Drop for TracefsFile<C> {
     fn drop(&mut self) {
         let _: Symbols = self.symbols;
-        // SAFETY: This is code of the module, so its `struct module` exists. This task, which loads or
-        // unloads it, is the one that changes its state.
-        let state = unsafe { (&raw const (*this_module()).state).read_volatile() };
         // SAFETY: By the invariant the dentry is ours, and has an inode, which is held here beyond the
         // removal. A task that still has a path to it gets EIO, and finds no device. The symbols were
         // found.
@@ -147,23 +191,20 @@ impl<C> Drop for TracefsFile<C> {
             bindings::user_events_cd_forget(inode);
             inode
         };
-        // What has opened it, or is about to, holds the module: so there is none when its exit drops this.
-        // A load that fails frees the module, whatever holds it. So it waits for tasks that have found the
-        // device and hold the module for it: they are refused, as the file is not published, and let go.
-        if state == kernel::bindings::module_state_MODULE_STATE_COMING {
-            wait_for_openers();
+        // Tasks that have found the device look at what is behind it until they let it go.
+        while self.behind.device.is_shared() {
+            fsleep(OPENERS_PAUSE);
+        }
+        if self.load_may_fail.load(Relaxed) {
+            wait_for_module_refs();
         }
         // SAFETY: Held above.
         unsafe { kernel::bindings::iput(inode) };
-        if state == kernel::bindings::module_state_MODULE_STATE_LIVE {
-            // Neither loading nor unloading: files may be open, so the context is leaked.
-            core::mem::forget(self.context.clone());
-        }
     }
 }
 
 /// Waits until nothing but the loader holds the module.
-fn wait_for_openers() {
+fn wait_for_module_refs() {
     // SAFETY: This is code of the module, so its `struct module` exists.
     while unsafe { kernel::bindings::module_refcount(this_module()) } > 1 {
         fsleep(OPENERS_PAUSE);
@@ -200,6 +241,19 @@ impl Device {
         // INVARIANT: It was made with a reference.
         Ok(Self(device))
     }
+
+    /// Has anything a reference to it but `self`? Where no inode leads to it, that does not become true again.
+    fn is_shared(&self) -> bool {
+        const { assert!(offset_of!(cdev, kobj) == 0) };
+        let object = self.0.as_ptr().cast::<kernel::bindings::kobject>();
+        // SAFETY: The device is alive, and begins with its object, whose count is changed by single accesses.
+        let count = unsafe {
+            let count = &raw mut (*object).kref.refcount.refs.counter;
+            Atomic::<i32>::from_ptr(count)
+        };
+        // What a task did before it gave its reference back comes before what is done after this.
+        count.load(Acquire) > 1
+    }
 }
 
 impl Drop for Device {
@@ -217,6 +271,20 @@ unsafe fn put_device(device: *mut cdev) {
     unsafe { bindings::kobject_put(&raw mut (*device).kobj) };
 }
 
+impl<C> Behind<C> {
+    /// What is behind an inode.
+    ///
+    /// # Safety
+    ///
+    /// `inode` must be of a file whose kind is one for a `C`, and in the course of being opened by way of its device.
+    /// The result must not be used after [`opened`], or after the open has failed.
+    unsafe fn of<'a>(inode: *mut inode) -> &'a Self {
+        // SAFETY: The private data was set when the inode was made. The task holds the device, which the file waits for
+        // before it frees what is behind it.
+        unsafe { &*(*inode).i_private.cast_const().cast() }
+    }
+}
+
 /// To be called at the end of an open that succeeds. It holds the module twice then, for the device and
 /// for the operations. With the last close of a real device the kernel gives back both; with that of a
 /// regular file, the latter: it looks at the inode's mode (`S_ISCHR()` in `__fput()`). That cannot be
@@ -226,13 +294,13 @@ unsafe fn put_device(device: *mut cdev) {
 ///
 /// # Safety
 ///
-/// `inode` must be of a published file, and in the course of being opened by way of its device. To be
-/// called once for that.
-unsafe fn opened(inode: *mut inode) {
+/// `device` must be what a published file that is being opened has for its own. To be called once for that; nothing
+/// keeps what is behind the file from being freed afterwards.
+unsafe fn opened(device: NonNull<cdev>) {
     // SAFETY: The kernel has just found the device in the inode, and holds it and the module for this
     // open, which nothing gives back otherwise. The module is held for the operations as well.
     unsafe {
-        put_device(*bindings::user_events_i_cdev(inode));
+        put_device(device.as_ptr());
         kernel::bindings::module_put(this_module());
     }
 }
@@ -241,7 +309,8 @@ unsafe fn opened(inode: *mut inode) {
 ///
 /// # Safety
 ///
-/// `OPERATIONS` must take the inode's private data for a `*const C` and rely on nothing else.
+/// `OPERATIONS` must take the inode's private data for a `*const Behind<C>`, as [`Behind::of`] does, and rely on nothing
+/// else.
 pub(crate) unsafe trait FileKind<C> {
     /// The file's name in the root of tracefs.
     const NAME: &'static CStr;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many events a group may have, and how many bytes its programs may record.
+
+use crate::sys::clock;
+use crate::sys::kernel_crate::prelude::*;
+use crate::sys::sysctl::SysctlU32;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+use kernel::time::NSEC_PER_SEC;
+
+/// The most events of a group.
+pub(super) enum MaxEvents {
+    /// What the administrator sets. C: `max_user_events`.
+    Sysctl(SysctlU32),
+    /// What the group was made with.
+    Fixed(u32),
+}
+
+impl MaxEvents {
+    /// The number now.
+    pub(super) fn get(&self) -> u32 {
+        match self {
+            MaxEvents::Sysctl(max) => max.get(),
+            MaxEvents::Fixed(max) => *max,
+        }
+    }
+}
+
+/// The most bytes of payload that are recorded in a second.
+///
+/// Seconds are those of the clock since boot, one after the other: in a second that begins within one of them, twice as
+/// many may be recorded.
+pub(crate) struct ByteRate {
+    per_second: u32,
+    /// The second of the last record, in the upper half, and the bytes that were recorded in it.
+    recorded: Atomic<u64>,
+    refused: Atomic<u64>,
+}
+
+impl ByteRate {
+    /// None are recorded yet.
+    pub(super) fn new(per_second: u32) -> Self {
+        Self {
+            per_second,
+            recorded: Atomic::new(0),
+            refused: Atomic::new(0),
+        }
+    }
+
+    /// How many records were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Counts a record of so many bytes. Any context but NMI.
+    ///
+    /// # Errors
+    ///
+    /// `EDQUOT` when it is one too many in this second.
+    pub(crate) fn charge(&self, len: usize) -> Result {
+        let second = (clock::now() / NSEC_PER_SEC as u64) << 32;
+        let mut before = self.recorded.load(Relaxed);
+        loop {
+            // A clock that another processor has read a little earlier does not begin a second anew.
+            let (second, used) = if before & !u64::from(u32::MAX) >= second {
+                (before & !u64::from(u32::MAX), before & u64::from(u32::MAX))
+            } else {
+                (second, 0)
+            };
+            let used = used.saturating_add(len as u64);
+            if used > u64::from(self.per_second) {
+                self.refused.fetch_add(1, Relaxed);
+                return Err(EDQUOT);
+            }
+            match self.recorded.cmpxchg(before, second | used, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => before = now,
+            }
+        }
+    }
+}

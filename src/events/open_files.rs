@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The open data files of a group, which keep it from being removed.
+
+use super::group::Group;
+use core::ops::Deref;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Full,
+    Relaxed,
+    Release, //
+};
+use kernel::sync::Arc;
+
+/// What the number of open files is when none can be opened any more.
+const CLOSED: usize = usize::MAX;
+
+/// How many data files of a group are open, or that none can be opened any more.
+pub(super) struct OpenFiles(Atomic<usize>);
+
+impl OpenFiles {
+    /// None.
+    pub(super) const fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    /// How many are open now.
+    pub(super) fn count(&self) -> usize {
+        match self.0.load(Relaxed) {
+            CLOSED => 0,
+            count => count,
+        }
+    }
+
+    /// Lets none be opened any more.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while one is open.
+    pub(super) fn close(&self) -> Result {
+        self.0.cmpxchg(0, CLOSED, Full).map_err(|_| EBUSY)?;
+        Ok(())
+    }
+
+    /// Lets them be opened again. They were closed.
+    pub(super) fn reopen(&self) {
+        self.0.store(0, Release);
+    }
+}
+
+/// A group that is used, by an open file or for one call, and not removed meanwhile.
+///
+/// # Invariants
+///
+/// It is one of those that the group's `open_files` counts.
+pub(crate) struct OpenGroup(Arc<Group>);
+
+impl OpenGroup {
+    /// Uses a group.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` when the group has been removed.
+    pub(crate) fn new(group: &Arc<Group>) -> Result<Self> {
+        let OpenFiles(count) = &group.open_files;
+        let mut before = count.load(Acquire);
+        while before != CLOSED {
+            // There is memory for fewer open files than would reach `CLOSED`.
+            match count.cmpxchg(before, before.wrapping_add(1), Full) {
+                // INVARIANT: Just counted.
+                Ok(_) => return Ok(Self(group.clone())),
+                Err(now) => before = now,
+            }
+        }
+        Err(EIO)
+    }
+}
+
+impl Deref for OpenGroup {
+    type Target = Arc<Group>;
+
+    fn deref(&self) -> &Arc<Group> {
+        &self.0
+    }
+}
+
+impl Drop for OpenGroup {
+    fn drop(&mut self) {
+        self.0.open_files.0.fetch_sub(1, Full);
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_groups`: making, listing and removing groups, and the files of each.
+
+use super::data::{
+    Context,
+    DataFile, //
+};
+use super::profile::ProfileFile;
+use super::status::StatusFile;
+use crate::events::{
+    Group,
+    IdleEvents,
+    OpenGroup,
+    Usage, //
+};
+use crate::mms::UserMms;
+use crate::schema::{
+    GroupLimits,
+    GroupLine,
+    GroupName, //
+};
+use crate::sorted_arcs::{
+    Order,
+    SortedArcs, //
+};
+use crate::sys::loading::Publishing;
+use crate::sys::symbols::Symbols;
+use crate::sys::tracefs::{
+    Control,
+    Listed,
+    Listing,
+    ListingFile,
+    TracefsFile, //
+};
+use core::cmp::Ordering;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::{
+    Arc,
+    Mutex, //
+};
+
+/// The most groups, the first not counted.
+const MAX_GROUPS: usize = 4096;
+
+/// All groups.
+#[pin_data]
+pub(crate) struct Groups {
+    symbols: Symbols,
+    idle: Arc<IdleEvents>,
+    /// The first group, and the mms of all.
+    first: Arc<Context>,
+    /// Those that have a name. Outside of `event_mutex`.
+    #[pin]
+    named: Mutex<Named>,
+}
+
+/// The groups with a name, by that and by age.
+struct Named {
+    by_name: SortedArcs<NamedGroup, ByName>,
+    by_number: SortedArcs<NamedGroup, ByNumber>,
+    next_number: u64,
+}
+
+/// A group with a name, and its files, which go with it.
+struct NamedGroup {
+    /// Unique, and higher for groups made later.
+    number: u64,
+    limits: GroupLimits,
+    group: Arc<Group>,
+    _files: [TracefsFile<Context>; 3],
+}
+
+impl NamedGroup {
+    /// Its name.
+    fn name(&self) -> &[u8] {
+        self.group.systems().group_name().unwrap_or_default()
+    }
+}
+
+struct ByName;
+
+impl Order<NamedGroup> for ByName {
+    fn compare(one: &Arc<NamedGroup>, other: &Arc<NamedGroup>) -> Ordering {
+        one.name().cmp(other.name())
+    }
+}
+
+struct ByNumber;
+
+impl Order<NamedGroup> for ByNumber {
+    fn compare(one: &Arc<NamedGroup>, other: &Arc<NamedGroup>) -> Ordering {
+        one.number.cmp(&other.number)
+    }
+}
+
+impl Groups {
+    /// The first group alone. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        symbols: Symbols,
+        idle: Arc<IdleEvents>,
+        mms: Arc<UserMms>,
+    ) -> Result<Arc<Self>> {
+        let group = Group::first(symbols, &idle)?;
+        let first = Arc::new(Context { group, mms }, GFP_KERNEL)?;
+        let named = Named {
+            by_name: SortedArcs::new(),
+            by_number: SortedArcs::new(),
+            next_number: 0,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                symbols,
+                idle,
+                first,
+                named <- new_mutex!(named, "Groups::named"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// What the files of the first group share.
+    pub(crate) fn first(&self) -> &Arc<Context> {
+        &self.first
+    }
+
+    /// Uses the group of this name; `None` is the first. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` when there is none; `EIO` when it is just being removed.
+    pub(super) fn open(&self, name: Option<GroupName<'_>>) -> Result<OpenGroup> {
+        let Some(name) = name else {
+            return OpenGroup::new(&self.first.group);
+        };
+        let named = self.named.lock();
+        let group = named.by_name.get(|group| group.name().cmp(name.bytes()));
+        OpenGroup::new(&group.ok_or(ENOENT)?.group)
+    }
+
+    /// Makes a group and its files. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` when there is one of this name; `EMFILE` when there are too many; `ENOMEM`; `ENODEV` when tracefs
+    /// refuses. Nothing is left of it then.
+    fn make(&self, name: GroupName<'_>, limits: GroupLimits, publishing: &Publishing) -> Result {
+        let mut named = self.named.lock();
+        let found = named.by_name.get(|group| group.name().cmp(name.bytes()));
+        if found.is_some() {
+            return Err(EEXIST);
+        }
+        if named.by_name.len() >= MAX_GROUPS {
+            return Err(EMFILE);
+        }
+        let group = Group::named(self.symbols, &self.idle, name, limits)?;
+        let context = Context {
+            group: group.clone(),
+            mms: self.first.mms.clone(),
+        };
+        let context = Arc::new(context, GFP_KERNEL_ACCOUNT)?;
+        let (symbols, suffix) = (self.symbols, name.bytes());
+        let files = [
+            TracefsFile::create_live::<Listed<StatusFile>>(symbols, suffix, &context, publishing)?,
+            TracefsFile::create_live::<Listed<ProfileFile>>(symbols, suffix, &context, publishing)?,
+            TracefsFile::create_live::<Control<DataFile>>(symbols, suffix, &context, publishing)?,
+        ];
+        let group = NamedGroup {
+            number: named.next_number,
+            limits,
+            group,
+            _files: files,
+        };
+        let group = Arc::new(group, GFP_KERNEL_ACCOUNT)?;
+        named.by_name.insert(&group)?;
+        if let Err(error) = named.by_number.insert(&group) {
+            named.forget(&group);
+            return Err(error.into());
+        }
+        named.next_number += 1;
+        Ok(())
+    }
+
+    /// Removes a group that is not used, its events and its files. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` when there is none; `EBUSY` when it is used.
+    fn remove(&self, name: GroupName<'_>) -> Result {
+        let mut named = self.named.lock();
+        let group = named.by_name.get(|group| group.name().cmp(name.bytes()));
+        let group = group.cloned().ok_or(ENOENT)?;
+        group.group.close_unused()?;
+        named.forget(&group);
+        // The files go before the lock does: another group of that name has the same.
+        drop(group);
+        drop(named);
+        Ok(())
+    }
+
+    /// Removes all events and all groups but the first. For the module's exit: as [`Group::close`], and no file is
+    /// open.
+    pub(crate) fn close(&self) {
+        self.first.group.close();
+        let mut named = self.named.lock();
+        loop {
+            let oldest = named.by_number.values().next().cloned();
+            let Some(group) = oldest else {
+                break;
+            };
+            group.group.close();
+            named.forget(&group);
+        }
+        drop(named);
+        self.idle.close();
+    }
+
+    /// Has no event's removal waited for any more.
+    pub(crate) fn begin_close(&self) {
+        self.idle.begin_close();
+    }
+}
+
+impl Named {
+    /// Forgets a group.
+    fn forget(&mut self, group: &NamedGroup) {
+        let _ = self.by_name.remove(|other| other.name().cmp(group.name()));
+        let _ = self
+            .by_number
+            .remove(|other| other.number.cmp(&group.number));
+    }
+}
+
+/// The listing. One line a group, the oldest first: the line that makes it, and a comment that tells what it has.
+pub(crate) struct GroupsFile;
+
+/// In front of a group: all are behind it that have this number or a higher one.
+pub(crate) struct Cursor {
+    number: u64,
+    /// The first that is not listed: it has come since the listing was begun.
+    end: u64,
+}
+
+impl ListingFile for GroupsFile {
+    type Context = Groups;
+    type Cursor = Cursor;
+    const NAME: &'static CStr = c"user_events_groups";
+    const MODE: u16 = 0o600;
+    const WRITE_LINE: Option<fn(&Arc<Groups>, &[u8], &Publishing) -> Result> = Some(write_line);
+
+    fn begin(groups: &Groups) -> Cursor {
+        Cursor {
+            number: 0,
+            end: groups.named.lock().next_number,
+        }
+    }
+
+    fn show(groups: &Groups, cursor: &Cursor, out: &Listing<'_>) -> Result<Option<Cursor>> {
+        let named = groups.named.lock();
+        let group = named
+            .by_number
+            .get_from(|group| group.number.cmp(&cursor.number));
+        let Some(group) = group.filter(|group| group.number < cursor.end) else {
+            return Ok(None);
+        };
+        show_group(group, out);
+        Ok(Some(Cursor {
+            number: group.number + 1,
+            end: cursor.end,
+        }))
+    }
+}
+
+/// What a line asks for.
+fn write_line(groups: &Arc<Groups>, line: &[u8], publishing: &Publishing) -> Result {
+    match GroupLine::parse(line)? {
+        GroupLine::Nothing => Ok(()),
+        GroupLine::Make(name, limits) => groups.make(name, limits, publishing),
+        GroupLine::Remove(name) => groups.remove(name),
+    }
+}
+
+/// Shows a group.
+fn show_group(group: &NamedGroup, out: &Listing<'_>) {
+    out.bytes(b"g:");
+    out.bytes(group.name());
+    out.text(fmt!(" events={}", group.limits.events));
+    if let Some(bytes) = group.limits.bytes_per_second {
+        out.text(fmt!(" bytes_per_second={bytes}"));
+    }
+    let Usage {
+        events,
+        used_events,
+        open_files,
+    } = group.group.usage();
+    out.text(fmt!(
+        " # {events} events, {used_events} used, {open_files} open files"
+    ));
+    if let Some(rate) = group.group.byte_rate() {
+        out.text(fmt!(", {} refused", rate.refused()));
+    }
+    out.bytes(b"\n");
+}
