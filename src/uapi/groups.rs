@@ -31,7 +31,8 @@ use crate::sys::tracefs::{
     Listed,
     Listing,
     ListingFile,
-    TracefsFile, //
+    TracefsFile,
+    WriteLine, //
 };
 use core::cmp::Ordering;
 use kernel::new_mutex;
@@ -252,7 +253,7 @@ impl ListingFile for GroupsFile {
     type Cursor = Cursor;
     const NAME: &'static CStr = c"user_events_groups";
     const MODE: u16 = 0o600;
-    const WRITE_LINE: Option<fn(&Arc<Groups>, &[u8], &Publishing) -> Result> = Some(write_line);
+    const WRITE_LINE: Option<WriteLine<Groups>> = Some(write_line);
 
     fn begin(groups: &Groups) -> Cursor {
         Cursor {

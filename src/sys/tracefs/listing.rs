@@ -27,6 +27,9 @@ use kernel::uaccess::{
     UserSlice, //
 };
 
+/// What is done with a line, see [`ListingFile::WRITE_LINE`].
+pub(crate) type WriteLine<C> = fn(&Arc<C>, &[u8], &Publishing) -> Result;
+
 /// The operations of a file that lists something, record by record. May sleep.
 ///
 /// A reader's place in the listing is a cursor, which lies in the open file between two reads: it
@@ -48,7 +51,7 @@ pub(crate) trait ListingFile: 'static {
     /// # Errors
     ///
     /// Those of the write; lines in front of it in the same write have been taken.
-    const WRITE_LINE: Option<fn(&Arc<Self::Context>, &[u8], &Publishing) -> Result> = None;
+    const WRITE_LINE: Option<WriteLine<Self::Context>> = None;
 
     /// The place in front of the first record. Asked for each time the file is read from its start.
     fn begin(context: &Self::Context) -> Self::Cursor;

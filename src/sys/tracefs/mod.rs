@@ -24,7 +24,8 @@ pub(crate) use control::{
 pub(crate) use listing::{
     Listed,
     Listing,
-    ListingFile, //
+    ListingFile,
+    WriteLine, //
 };
 
 use super::bindings::{

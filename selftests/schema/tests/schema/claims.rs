@@ -102,12 +102,19 @@ pub fn grammar(text: &[u8]) {
     same(text, Description::parse(text), model::parse(text));
 }
 
-/// The same for a line of `dynamic_events` that makes an event.
+/// The same for a line of `dynamic_events` that makes an event, and of the group that it is made in.
 pub fn line_that_makes(text: &[u8]) {
+    let got = Description::parse_line(text);
+    let line = text_of(text);
+    let expected = model::parse_line(&line);
+    if let (Ok((group, _)), Ok((expected, _))) = (&got, &expected) {
+        let group = group.as_ref().map(|group| group.bytes());
+        assert_eq!(group, expected.as_ref().map(|group| group.as_bytes()));
+    }
     same(
         text,
-        Description::parse_line(text),
-        model::parse_line(&text_of(text)),
+        got.map(|(_, description)| description),
+        expected.map(|(_, event)| event),
     );
 }
 
@@ -200,7 +207,7 @@ pub fn formats(text: &[u8]) {
 pub fn line_that_deletes(making: &[u8], deleting: &[u8]) {
     // Of an event in any case, be it without fields.
     let unknown = Description::parse(b"e").unwrap();
-    let description = Description::parse_line(making).unwrap_or(unknown);
+    let description = Description::parse_line(making).map_or(unknown, |(_, event)| event);
     let listed = text_of(&listing(&description));
     let fields = listed.split_once(' ').map_or("", |(_, fields)| fields);
 

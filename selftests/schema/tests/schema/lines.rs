@@ -17,13 +17,17 @@ use user_events_schema::{
     Error, //
 };
 
-/// What a line makes, listed, or why it makes nothing.
+/// What a line makes, listed, with the group and a `/` before it; or why it makes nothing.
 fn made(text: &[u8]) -> Result<String, Error> {
-    let description = Description::parse_line(text)?;
-    Ok(String::from_utf8(listing(&description)).unwrap())
+    let (group, description) = Description::parse_line(text)?;
+    let listing = String::from_utf8(listing(&description)).unwrap();
+    Ok(match group {
+        Some(group) => format!("{}/{listing}", group.bytes().escape_ascii()),
+        None => listing,
+    })
 }
 
-/// Row 4 of the differences: the group may be named, and it must be ours.
+/// Row 4 of the differences: the system may be named, and it must be that of a group, of which it says the name.
 #[test]
 fn lines_that_make_events() {
     let table: &[(&[u8], Result<&str, Error>)] = &[
@@ -34,6 +38,24 @@ fn lines_that_make_events() {
         (b"user_events/x u8 a/b", Ok("x u8 a/b")),
         (b"x struct a/b c 4", Ok("x struct a/b c 4")),
         (b"user_events_multi/x", Err(Error::Group)),
+        (b"user_events_web/x u8 a", Ok("web/x u8 a")),
+        (b" user_events_A_9/x", Ok("A_9/x")),
+        (b"user_events__/x", Ok("_/x")),
+        (b"user_events_multiple/x", Ok("multiple/x")),
+        (b"user_events_web_multi/x", Err(Error::Group)),
+        (b"user_events_/x", Err(Error::Group)),
+        (b"user_events_a-b/x", Err(Error::Group)),
+        (b"user_eventsweb/x", Err(Error::Group)),
+        (
+            b"user_events_0123456789abcdef0123456789abcdef/x",
+            Ok("0123456789abcdef0123456789abcdef/x"),
+        ),
+        (
+            b"user_events_0123456789abcdef0123456789abcdef0/x",
+            Err(Error::Group),
+        ),
+        (b"user_events_web/", Err(Error::NameEmpty)),
+        (b"user_events_web/a/b", Err(Error::NameByte)),
         (b"other/x", Err(Error::Group)),
         (b"/x", Err(Error::Group)),
         (b"user_events/", Err(Error::NameEmpty)),

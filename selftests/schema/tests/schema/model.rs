@@ -162,15 +162,32 @@ pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), BTreeSet<&'static
     }
 }
 
-/// Parses what follows the `u:` in a line of `dynamic_events`: maybe the group and a `/`, then a
-/// description, whose length counts without the white space before fields and the empty fields.
-pub fn parse_line(line: &str) -> Result<(String, Vec<ModelField>), BTreeSet<&'static str>> {
+/// The name and the fields of an event.
+type ModelEvent = (String, Vec<ModelField>);
+
+/// The group in a system's name; the empty one is the first.
+fn group_of(system: &str) -> Option<String> {
+    let name = system.strip_prefix("user_events")?;
+    if name.is_empty() {
+        return Some(String::new());
+    }
+    let name = name.strip_prefix('_')?;
+    let is_right = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = (1..=32).contains(&name.len()) && name.chars().all(is_right);
+    let is_multi = name == "multi" || name.ends_with("_multi");
+    (is_name && !is_multi).then(|| name.to_string())
+}
+
+/// Parses what follows the `u:` in a line of `dynamic_events`: maybe the system of a group and a `/`, then a
+/// description, whose length counts without the white space before fields and the empty fields. Returns the
+/// group, too.
+pub fn parse_line(line: &str) -> Result<(Option<String>, ModelEvent), BTreeSet<&'static str>> {
+    let mut group = None;
     let line = line.trim_start_matches(WHITE);
     let (mut name, rest) = line.split_once(' ').unwrap_or((line, ""));
-    if let Some((group, event)) = name.split_once('/') {
-        if group != "user_events" {
-            return Err(BTreeSet::from([INVALID]));
-        }
+    if let Some((system, event)) = name.split_once('/') {
+        let its_group = group_of(system).ok_or(BTreeSet::from([INVALID]))?;
+        group = (!its_group.is_empty()).then_some(its_group);
         name = event;
     }
     let pieces: Vec<_> = rest
@@ -182,7 +199,8 @@ pub fn parse_line(line: &str) -> Result<(String, Vec<ModelField>), BTreeSet<&'st
         true => name.to_string(),
         false => format!("{name} {}", pieces.join(";")),
     };
-    parse(&text.chars().map(|c| c as u8).collect::<Vec<_>>())
+    let event = parse(&text.chars().map(|c| c as u8).collect::<Vec<_>>())?;
+    Ok((group, event))
 }
 
 /// Are `given`, the fields in a line that deletes, those of an event that is listed with `listed`?
