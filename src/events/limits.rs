@@ -60,6 +60,8 @@ impl ByteRate {
     /// # Errors
     ///
     /// `EDQUOT` when it is one too many in this second.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn charge(&self, len: usize) -> Result {
         let second = (clock::now() / NSEC_PER_SEC as u64) << 32;
         let mut before = self.recorded.load(Relaxed);

@@ -24,7 +24,6 @@ use crate::sys::source::{
     Source,
     INDEX_SIZE, //
 };
-use crate::sys::trace_event::Wants;
 use core::mem::MaybeUninit;
 use kernel::prelude::*;
 
@@ -50,11 +49,16 @@ pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usiz
     let index = source.read_index()?;
     let payload_len = len.saturating_sub(INDEX_SIZE);
     let event = find(events, index, payload_len)?;
-    match event.wants() {
-        Wants::Any if payload_len <= MAX_ON_STACK => write_short(event, payload_len, source)?,
-        Wants::Any => write_long(event, payload_len, source)?,
-        Wants::None => return Err(EBADF),
-        Wants::WithinLimit => write_within_limit(event, payload_len, source)?,
+    let wanted = event.wanted();
+    if wanted.is_none() {
+        return Err(EBADF);
+    }
+    if wanted.has_limit() {
+        write_within_limit(event, payload_len, source)?;
+    } else if payload_len <= MAX_ON_STACK {
+        write_short(event, payload_len, source)?;
+    } else {
+        write_long(event, payload_len, source)?;
     }
     Ok(len)
 }

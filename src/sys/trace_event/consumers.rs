@@ -52,14 +52,22 @@ impl Consumers {
     }
 }
 
-/// Which records of an event are wanted.
-pub(crate) enum Wants {
-    /// Any.
-    Any,
-    /// None: there is no consumer.
-    None,
-    /// Those that a limit allows, see [`TraceEventOwner::has_limit`].
-    WithinLimit,
+/// Which records of an event are wanted. Two questions that are answered by one comparison.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted(i8);
+
+impl Wanted {
+    /// Is none, as there is no consumer?
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Does a limit have to be asked, see [`TraceEventOwner::has_limit`]?
+    #[inline]
+    pub(crate) fn has_limit(self) -> bool {
+        self.0 < 0
+    }
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
@@ -73,15 +81,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// Whether a record is wanted, as far as can be told without looking closely. The delivery of a record
     /// looks again.
     #[inline]
-    pub(crate) fn wants(&self) -> Wants {
+    pub(crate) fn wanted(&self) -> Wanted {
         // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read
         // here orders nothing: that needs no more than one access, which is what a volatile read is.
-        let consumers = unsafe { self.consumers.as_ptr().read_volatile() };
-        match consumers {
-            1.. => Wants::Any,
-            0 => Wants::None,
-            _ => Wants::WithinLimit,
-        }
+        Wanted(unsafe { self.consumers.as_ptr().read_volatile() })
     }
 
     /// Notes the consumers, and tells the owner if records begin or cease to be wanted by that.

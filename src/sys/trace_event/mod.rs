@@ -13,7 +13,6 @@ mod format;
 mod record;
 mod register;
 
-pub(crate) use consumers::Wants;
 pub(crate) use event_ref::EventRef;
 use format::Format;
 pub(crate) use register::Removal;
