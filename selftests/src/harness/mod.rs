@@ -9,7 +9,7 @@ mod options;
 use crate::contract::Check;
 use crate::kit::machine::Log;
 use crate::kit::random::Random;
-use crate::kit::{dynamic, implementation, machine, module, os, swap, tracefs, wait};
+use crate::kit::{dynamic, group, implementation, machine, module, os, swap, tracefs, wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -213,7 +213,7 @@ fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Re
         return result;
     }
     let tidy = match needs {
-        Needs::Events | Needs::Swap => settle_events(),
+        Needs::Events | Needs::Swap => settle_groups().and(settle_events()),
         Needs::UnloadedModule => settle_module(),
     };
     if result.is_ok() {
@@ -307,6 +307,23 @@ fn report_panics_to(pipe: File) {
         let text = format!("{place}: {}\n", text.unwrap_or("panic"));
         let _ = pipe.write_all(text.as_bytes());
     }));
+}
+
+/// A test need not remove its groups, but nothing of it may be left that keeps them. What one test left for good is not
+/// held against the next.
+fn settle_groups() -> Result<(), String> {
+    static STUCK: AtomicUsize = AtomicUsize::new(0);
+    let settles = || wait::comes(|| group::remove_all().len() <= STUCK.load(Ordering::Relaxed));
+    if settles() {
+        return Ok(());
+    }
+    let lines = group::remove_all();
+    tracefs::detach_everything();
+    tracefs::delete_everything();
+    if !settles() {
+        STUCK.store(group::remove_all().len(), Ordering::Relaxed);
+    }
+    Err(format!("groups that cannot be removed: {}", lines.join(", ")))
 }
 
 /// A test must leave no event behind: with its process, all that keeps them is gone. What one test

@@ -4,11 +4,13 @@
 //! the header they check.
 
 use crate::kit::errno::Result;
+use crate::kit::group::Group;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::os;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{IoSlice, Write};
+use std::path::Path;
 
 pub const DATA: &str = "/sys/kernel/tracing/user_events_data";
 pub const STATUS: &str = "/sys/kernel/tracing/user_events_status";
@@ -114,23 +116,37 @@ impl Unregister {
     }
 }
 
-/// An open `user_events_data`.
+/// An open `user_events_data`, of the first group or of another.
 pub struct Data {
     pub file: File,
 }
 
 impl Data {
-    /// Opens it for reading and writing.
+    /// Opens the first group's for reading and writing.
+    #[track_caller]
     pub fn open() -> Data {
-        let file = OpenOptions::new().read(true).write(true).open(DATA);
-        Data {
-            file: file.unwrap_or_else(|error| panic!("open {DATA}: {error}")),
-        }
+        Data::try_open().unwrap_or_else(|errno| panic!("open {DATA}: {errno:?}"))
     }
 
     /// Opens it, if it is there.
     pub fn try_open() -> Result<Data> {
-        let file = OpenOptions::new().read(true).write(true).open(DATA)?;
+        Data::at(Path::new(DATA))
+    }
+
+    /// Opens that of another group.
+    #[track_caller]
+    pub fn open_in(group: &Group) -> Data {
+        Data::try_open_in(group).unwrap_or_else(|errno| panic!("open {}: {errno:?}", group.name))
+    }
+
+    /// Opens that of another group, if it is there.
+    pub fn try_open_in(group: &Group) -> Result<Data> {
+        Data::at(&group.data())
+    }
+
+    /// Opens the one at this place.
+    pub fn at(path: &Path) -> Result<Data> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Data { file })
     }
 

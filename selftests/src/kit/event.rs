@@ -5,6 +5,7 @@
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::Child;
 use crate::kit::errno::Result;
+use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{child, dynamic, implementation, tracefs, wait};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 ///
 /// It is not unregistered when dropped, and its memory stays: the end of the process ends both.
 pub struct Event {
+    /// As tracers know it: one of the first group by its name, another as `GROUP/NAME`.
     pub name: String,
     pub data: Data,
     pub page: Mapping,
@@ -23,8 +25,23 @@ pub struct Event {
 
 impl Event {
     /// Opens a file, and registers the event that the text describes.
+    #[track_caller]
     pub fn new(text: &str) -> Event {
-        let data = Data::open();
+        Event::on(Data::open(), text)
+    }
+
+    /// The same in another group.
+    #[track_caller]
+    pub fn new_in(group: &Group, text: &str) -> Event {
+        let event = Event::on(Data::open_in(group), text);
+        Event {
+            name: group.event(&event.name),
+            ..event
+        }
+    }
+
+    #[track_caller]
+    fn on(data: Data, text: &str) -> Event {
         let page = Mapping::kept(1);
         let index = data.register_text(text, page.address(), 0);
         let index = index.unwrap_or_else(|errno| panic!("register {text:?}: {errno:?}"));
@@ -34,6 +51,11 @@ impl Event {
             page,
             index,
         }
+    }
+
+    /// Its name in its group.
+    pub fn short_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
     /// Writes a record of it.
@@ -61,6 +83,12 @@ impl Event {
     /// Its id.
     pub fn id(&self) -> u64 {
         tracefs::event_id(&self.name)
+    }
+
+    /// Unregisters the bit, and closes the file: nothing of this process keeps the event.
+    #[track_caller]
+    pub fn end(self) {
+        assert_eq!(self.unregister(), Ok(()), "unregister {}", self.name);
     }
 
     /// Unregisters the bit.

@@ -14,7 +14,7 @@ const SECOND: u8 = 1;
 /// Registers a bit for an event whose description is `NAME u32 a`.
 #[track_caller]
 fn register(event: &Event, bit: u8) {
-    let text = format!("{} u32 a", event.name);
+    let text = format!("{} u32 a", event.short_name());
     let index = event.data.register_text(&text, event.page.address(), bit);
     assert_eq!(index, Ok(event.index));
 }

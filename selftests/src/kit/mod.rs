@@ -12,6 +12,7 @@ pub mod event;
 pub mod faults;
 pub mod fork_tree;
 pub mod fuse;
+pub mod group;
 pub mod held_up;
 pub mod implementation;
 pub mod latency;

@@ -2,7 +2,6 @@
 
 //! Loading and unloading the module under test.
 
-use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::{dynamic, machine, os, tracefs, wait};
 use std::ffi::CString;
@@ -158,16 +157,11 @@ pub fn users() -> u32 {
 
 /// What of the module is to be seen, if anything.
 fn visible_traces() -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found = tracefs::names_starting_with(NAME, Path::new(tracefs::ROOT));
+    found.extend(tracefs::systems());
     for path in [
-        DATA,
-        STATUS,
-        PROFILE,
-        REGISTRATIONS,
         "/proc/sys/kernel/user_events_max",
         "/sys/module/user_events",
-        "/sys/kernel/tracing/events/user_events",
-        "/sys/kernel/tracing/events/user_events_multi",
     ] {
         if Path::new(path).exists() {
             found.push(path.to_string());

@@ -4,11 +4,18 @@
 
 use crate::kit::abi::PROFILE;
 use std::fs;
+use std::path::Path;
 
-/// What ftrace and perf missed of the event that has this name in the listing.
+/// What ftrace and perf missed of the event that has this name in the first group's listing.
 #[track_caller]
 pub fn missed(name: &str) -> (u64, u64) {
-    let profile = fs::read_to_string(PROFILE).expect("read the profile");
+    missed_in(Path::new(PROFILE), name)
+}
+
+/// The same of the listing that this file has.
+#[track_caller]
+pub fn missed_in(path: &Path, name: &str) -> (u64, u64) {
+    let profile = fs::read_to_string(path).expect("read the profile");
     let mut lines = profile.lines().map(|line| line.split_whitespace());
     let mut words = lines
         .find_map(|mut words| (words.next() == Some(name)).then_some(words))

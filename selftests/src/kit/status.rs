@@ -4,6 +4,7 @@
 
 use crate::kit::abi::STATUS;
 use std::fs;
+use std::path::Path;
 
 /// What the file says.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,10 +16,16 @@ pub struct Status {
 }
 
 impl Status {
-    /// Reads the file now.
+    /// Reads the first group's file now.
     #[track_caller]
     pub fn now() -> Status {
-        Status::parse(&fs::read_to_string(STATUS).expect("read the status file"))
+        Status::of(Path::new(STATUS))
+    }
+
+    /// Reads a file now.
+    #[track_caller]
+    pub fn of(path: &Path) -> Status {
+        Status::parse(&fs::read_to_string(path).expect("read the status file"))
     }
 
     /// Takes a listing apart; panics if it is not well-formed, or its totals are wrong.

@@ -3,6 +3,7 @@
 //! An event with a tracer that sees what of it is recorded.
 
 use crate::kit::event::Event;
+use crate::kit::group::Group;
 use crate::kit::tracefs::TraceInstance;
 
 /// An event with an instance of ftrace attached to it alone.
@@ -15,10 +16,28 @@ impl Traced {
     /// Registers the event, makes an instance of its name and attaches it.
     pub fn new(text: &str) -> Traced {
         let event = Event::new(text);
-        let tracer = TraceInstance::instance(&event.name);
+        let instance = event.name.clone();
+        Traced::by(event, &instance)
+    }
+
+    /// The same in another group, whose name the instance has, too.
+    pub fn new_in(group: &Group, text: &str) -> Traced {
+        let event = Event::new_in(group, text);
+        let instance = format!("{}_{}", group.name, event.short_name());
+        Traced::by(event, &instance)
+    }
+
+    fn by(event: Event, instance: &str) -> Traced {
+        let tracer = TraceInstance::instance(instance);
         tracer.enable(&event.name);
         event.wait_set();
         Traced { event, tracer }
+    }
+
+    /// Detaches.
+    pub fn detach(&self) {
+        self.tracer.disable(&self.event.name);
+        self.event.wait_clear();
     }
 
     /// Takes the payloads recorded so far.

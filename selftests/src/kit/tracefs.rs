@@ -108,22 +108,38 @@ pub fn count_of_events() -> usize {
         .unwrap_or_else(|| panic!("no \"Active: N\" in {text:?}"))
 }
 
-/// All events that tests made.
-pub fn events_of_tests() -> Vec<String> {
-    let mut events = names_in(&group_dir(GROUP));
-    let formats = names_in(&group_dir(MULTI_GROUP));
-    events.extend(formats.iter().map(|name| format!("{MULTI_GROUP}/{name}")));
-    events
+/// The systems in which user events are shown: those of the first group, then those of others.
+pub fn systems() -> Vec<String> {
+    let mut systems = names_starting_with(GROUP, &Path::new(ROOT).join("events"));
+    systems.sort();
+    systems
 }
 
-/// The formats of a name, by age.
+/// All events that tests made.
+pub fn events_of_tests() -> Vec<String> {
+    let named = |system: String| {
+        let names = names_in(&group_dir(&system)).into_iter();
+        names.map(move |name| match system == GROUP {
+            true => name,
+            false => format!("{system}/{name}"),
+        })
+    };
+    systems().into_iter().flat_map(named).collect()
+}
+
+/// The formats of a name of the first group, by age.
 pub fn formats_of(name: &str) -> Vec<String> {
+    formats_in(MULTI_GROUP, name)
+}
+
+/// The formats of a name in a system, by age.
+pub fn formats_in(system: &str, name: &str) -> Vec<String> {
     let start = format!("{name}.");
-    let mut found: Vec<_> = names_in(&group_dir(MULTI_GROUP))
+    let mut found: Vec<_> = names_in(&group_dir(system))
         .into_iter()
         .filter_map(|full| {
             let id = u64::from_str_radix(full.strip_prefix(&start)?, 16).ok()?;
-            Some((id, format!("{MULTI_GROUP}/{full}")))
+            Some((id, format!("{system}/{full}")))
         })
         .collect();
     found.sort();
@@ -131,12 +147,17 @@ pub fn formats_of(name: &str) -> Vec<String> {
 }
 
 fn names_in(dir: &Path) -> Vec<String> {
+    names_starting_with(PREFIX, dir)
+}
+
+/// What in a directory has a name that starts so.
+pub fn names_starting_with(start: &str, dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
     entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.starts_with(PREFIX))
+        .filter(|name| name.starts_with(start))
         .collect()
 }
 
@@ -165,7 +186,12 @@ pub fn delete_everything() {
     let data = Data::open();
     for line in crate::kit::dynamic::user_lines() {
         let name = line.trim_start_matches("u:").split(' ').next();
-        let _ = data.delete(name.unwrap_or(""));
+        let _ = match name.unwrap_or("") {
+            in_a_group if in_a_group.contains('/') => {
+                crate::kit::dynamic::run(&format!("-:{in_a_group}"))
+            }
+            name => data.delete(name),
+        };
     }
 }
 

@@ -4,29 +4,30 @@
 
 use crate::kit::abi::{DATA, STATUS};
 use crate::kit::child::{self, Child, Line};
+use crate::kit::group::Group;
 use crate::kit::os::{self, UNPRIVILEGED};
 use crate::kit::tracefs;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
-/// The two files are open to that user, and only these. As it was before, when dropped.
+/// Some files are open to that user, and only these. As it was before, when dropped.
 pub struct Access {
-    root: Before,
-    files: [Before; 2],
+    files: Vec<Before>,
 }
 
 /// How a file was.
 struct Before {
-    path: &'static str,
+    path: PathBuf,
     mode: u32,
     owner: (u32, u32),
 }
 
 impl Before {
-    fn of(path: &'static str) -> Before {
+    fn of(path: &Path) -> Before {
         let file = fs::metadata(path).unwrap();
         Before {
-            path,
+            path: path.into(),
             mode: file.mode() & 0o7777,
             owner: (file.uid(), file.gid()),
         }
@@ -34,30 +35,43 @@ impl Before {
 
     fn restore(&self) {
         let (user, group) = self.owner;
-        chown(self.path, Some(user), Some(group)).unwrap();
-        fs::set_permissions(self.path, Permissions::from_mode(self.mode)).unwrap();
+        // A group's file may be gone.
+        if self.path.exists() {
+            chown(&self.path, Some(user), Some(group)).unwrap();
+            fs::set_permissions(&self.path, Permissions::from_mode(self.mode)).unwrap();
+        }
     }
 }
 
 impl Access {
-    /// Gives it.
+    /// Gives it to the first group's data file and status file.
     pub fn given() -> Access {
-        let access = Access {
-            root: Before::of(tracefs::ROOT),
-            files: [DATA, STATUS].map(Before::of),
-        };
-        let mode = access.root.mode | 0o001;
-        fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode)).unwrap();
-        chown(DATA, None, Some(UNPRIVILEGED)).unwrap();
-        fs::set_permissions(DATA, Permissions::from_mode(0o660)).unwrap();
+        let mut access = Access::to(Path::new(DATA));
+        access.files.push(Before::of(Path::new(STATUS)));
         chown(STATUS, Some(UNPRIVILEGED), None).unwrap();
+        access
+    }
+
+    /// Gives it to the data file of another group, and to no other file.
+    pub fn given_in(group: &Group) -> Access {
+        Access::to(&group.data())
+    }
+
+    fn to(data: &Path) -> Access {
+        let root = Before::of(Path::new(tracefs::ROOT));
+        let mode = root.mode | 0o001;
+        let access = Access {
+            files: vec![root, Before::of(data)],
+        };
+        fs::set_permissions(tracefs::ROOT, Permissions::from_mode(mode)).unwrap();
+        chown(data, None, Some(UNPRIVILEGED)).unwrap();
+        fs::set_permissions(data, Permissions::from_mode(0o660)).unwrap();
         access
     }
 }
 
 impl Drop for Access {
     fn drop(&mut self) {
-        self.root.restore();
         self.files.iter().for_each(Before::restore);
     }
 }

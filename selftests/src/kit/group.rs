@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Groups of events beside the first: made, listed and removed by lines of `user_events_groups`.
+
+use crate::kit::errno::{Errno, Result};
+use crate::kit::status::Status;
+use crate::kit::tracefs::{self, GROUP, PREFIX};
+use crate::kit::{profile, wait};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The file that lists them.
+pub const GROUPS: &str = "/sys/kernel/tracing/user_events_groups";
+
+/// How many there may be.
+pub const MOST: usize = 4096;
+
+/// How many events a group may have if its line does not say it, and how many a line may say at most.
+pub const DEFAULT_EVENTS: u32 = 1024;
+pub const MOST_EVENTS: u32 = 32768;
+
+/// Writes text to the file, in one piece. Returns how many bytes of it were taken.
+pub fn write(text: &str) -> Result<usize> {
+    let mut file = OpenOptions::new().append(true).open(GROUPS)?;
+    Ok(file.write(text.as_bytes())?)
+}
+
+/// Writes lines to the file, all of which must be taken.
+pub fn run(lines: &str) -> Result<()> {
+    let length = write(&format!("{lines}\n"))?;
+    assert_eq!(length, lines.len() + 1, "took a part of {lines:?}");
+    Ok(())
+}
+
+/// Its text.
+#[track_caller]
+pub fn listing() -> String {
+    fs::read_to_string(GROUPS).expect("read user_events_groups")
+}
+
+/// Its lines.
+#[track_caller]
+pub fn lines() -> Vec<String> {
+    listing().lines().map(String::from).collect()
+}
+
+/// The name of the group that a line of the listing is about.
+#[track_caller]
+pub fn name_in(line: &str) -> &str {
+    let name = line.strip_prefix("g:").and_then(|rest| rest.split(' ').next());
+    name.unwrap_or_else(|| panic!("a bad line: {line:?}"))
+}
+
+/// Removes the groups that can be removed. Returns the lines of the others; none where the kernel has no groups.
+pub fn remove_all() -> Vec<String> {
+    let left = || {
+        let text = fs::read_to_string(GROUPS).unwrap_or_default();
+        text.lines().map(String::from).collect::<Vec<_>>()
+    };
+    for line in left() {
+        let _ = run(&format!("-:{}", name_in(&line)));
+    }
+    left()
+}
+
+/// A group that a test made. It is removed when dropped, if it can be: what a process still has registered in it
+/// keeps it, and then the harness removes it when the test's processes have ended.
+pub struct Group {
+    pub name: String,
+}
+
+impl Group {
+    /// Makes one with the limits that groups have by default; `name` starts with [`PREFIX`].
+    #[track_caller]
+    pub fn new(name: &str) -> Group {
+        Group::with(name, "")
+    }
+
+    /// Makes one with these words behind its name.
+    #[track_caller]
+    pub fn with(name: &str, options: &str) -> Group {
+        Group::made(name, options).unwrap_or_else(|errno| panic!("make {name} {options}: {errno:?}"))
+    }
+
+    /// The same, if the kernel makes it.
+    pub fn made(name: &str, options: &str) -> Result<Group> {
+        assert!(name.starts_with(PREFIX));
+        run(format!("g:{name} {options}").trim_end())?;
+        Ok(Group { name: name.into() })
+    }
+
+    /// One of its files, of which the first group's are called so.
+    fn file(&self, of_the_first: &str) -> PathBuf {
+        Path::new(tracefs::ROOT).join(format!("{of_the_first}.{}", self.name))
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.file("user_events_data")
+    }
+
+    pub fn status_file(&self) -> PathBuf {
+        self.file("user_events_status")
+    }
+
+    pub fn profile(&self) -> PathBuf {
+        self.file("user_events_profile")
+    }
+
+    /// All of them, each with the mode that it has at first.
+    pub fn files(&self) -> [(PathBuf, u32); 3] {
+        [
+            (self.data(), 0o640),
+            (self.status_file(), 0o440),
+            (self.profile(), 0o440),
+        ]
+    }
+
+    /// The system of its events that are alone with their name.
+    pub fn system(&self) -> String {
+        format!("{GROUP}_{}", self.name)
+    }
+
+    /// The system of its events that share their name with other formats.
+    pub fn multi_system(&self) -> String {
+        format!("{}_multi", self.system())
+    }
+
+    /// One of its events, as tracers know it.
+    pub fn event(&self, name: &str) -> String {
+        format!("{}/{name}", self.system())
+    }
+
+    /// The formats of a name, by age, as tracers know them.
+    pub fn formats_of(&self, name: &str) -> Vec<String> {
+        tracefs::formats_in(&self.multi_system(), name)
+    }
+
+    /// What its status file says.
+    #[track_caller]
+    pub fn status(&self) -> Status {
+        Status::of(&self.status_file())
+    }
+
+    /// What ftrace and perf missed of the event that its profile calls so.
+    #[track_caller]
+    pub fn missed(&self, name: &str) -> (u64, u64) {
+        profile::missed_in(&self.profile(), name)
+    }
+
+    /// Its line in the listing, if it is there.
+    #[track_caller]
+    pub fn line(&self) -> Option<String> {
+        lines().into_iter().find(|line| name_in(line) == self.name)
+    }
+
+    /// The numbers of its line: events, used ones, open files, and refused writes where its line says that.
+    #[track_caller]
+    pub fn numbers(&self) -> Vec<u64> {
+        let line = self.line().expect("the group's line");
+        let (_, numbers) = line.split_once(" # ").expect("the numbers");
+        let number = |part: &str| part.split(' ').next()?.parse().ok();
+        let numbers = numbers.split(", ").map(number).collect();
+        numbers.unwrap_or_else(|| panic!("a bad line: {line:?}"))
+    }
+
+    /// Of a group that limits the bytes of a second: how many writes it has refused.
+    #[track_caller]
+    pub fn refused(&self) -> u64 {
+        self.numbers()[3]
+    }
+
+    /// Removes it.
+    pub fn remove(&self) -> Result<()> {
+        run(&format!("-:{}", self.name))
+    }
+
+    /// Removes it as soon as it is idle: what ended a moment ago may take a moment to settle.
+    #[track_caller]
+    pub fn remove_when_idle(self) {
+        let mut last = Ok(());
+        wait::comes(|| {
+            last = self.remove();
+            last != Err(Errno::EBUSY)
+        });
+        assert_eq!(last, Ok(()), "removing the idle group {}", self.name);
+    }
+
+    /// Nothing of it is to be seen.
+    #[track_caller]
+    pub fn is_gone(&self) {
+        assert_eq!(self.line(), None);
+        for (path, _) in self.files() {
+            assert!(!path.exists(), "{} is left", path.display());
+        }
+        for system in [self.system(), self.multi_system()] {
+            assert!(!tracefs::group_dir(&system).exists(), "{system} is left");
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.remove();
+    }
+}
