@@ -22,6 +22,7 @@ mod fork_held_up;
 mod fork_stalled;
 mod freezer;
 mod ftrace;
+mod groups;
 mod guarded;
 mod hostile;
 mod hostile_user;
@@ -121,4 +122,5 @@ pub fn all() -> impl Iterator<Item = Test> {
     .flatten()
     .copied()
     .chain(consumers::all())
+    .chain(groups::all())
 }

@@ -323,7 +323,10 @@ fn settle_groups() -> Result<(), String> {
     if !settles() {
         STUCK.store(group::remove_all().len(), Ordering::Relaxed);
     }
-    Err(format!("groups that cannot be removed: {}", lines.join(", ")))
+    Err(format!(
+        "groups that cannot be removed: {}",
+        lines.join(", ")
+    ))
 }
 
 /// A test must leave no event behind: with its process, all that keeps them is gone. What one test

@@ -48,7 +48,9 @@ pub fn lines() -> Vec<String> {
 /// The name of the group that a line of the listing is about.
 #[track_caller]
 pub fn name_in(line: &str) -> &str {
-    let name = line.strip_prefix("g:").and_then(|rest| rest.split(' ').next());
+    let name = line
+        .strip_prefix("g:")
+        .and_then(|rest| rest.split(' ').next());
     name.unwrap_or_else(|| panic!("a bad line: {line:?}"))
 }
 
@@ -80,7 +82,8 @@ impl Group {
     /// Makes one with these words behind its name.
     #[track_caller]
     pub fn with(name: &str, options: &str) -> Group {
-        Group::made(name, options).unwrap_or_else(|errno| panic!("make {name} {options}: {errno:?}"))
+        Group::made(name, options)
+            .unwrap_or_else(|errno| panic!("make {name} {options}: {errno:?}"))
     }
 
     /// The same, if the kernel makes it.
@@ -160,7 +163,7 @@ impl Group {
         let line = self.line().expect("the group's line");
         let (_, numbers) = line.split_once(" # ").expect("the numbers");
         let number = |part: &str| part.split(' ').next()?.parse().ok();
-        let numbers = numbers.split(", ").map(number).collect();
+        let numbers: Option<_> = numbers.split(", ").map(number).collect();
         numbers.unwrap_or_else(|| panic!("a bad line: {line:?}"))
     }
 

@@ -421,9 +421,14 @@ pub fn thread_id() -> i32 {
 
 /// Gives this process mounts of its own: what it mounts from now on no other process sees.
 pub fn own_mounts() {
-    // SAFETY: Takes a number only.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into()).expect("unshare");
+    unshare(libc::CLONE_NEWNS);
     mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE);
+}
+
+/// Gives this process namespaces of its own, of the kinds that the flags of clone name.
+pub fn unshare(flags: i32) {
+    // SAFETY: Takes a number only.
+    check(unsafe { libc::unshare(flags) }.into()).expect("unshare");
 }
 
 /// Mounts `from` on `to`, without a file system type or data.

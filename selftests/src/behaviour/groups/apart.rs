@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events of different groups have nothing to do with each other, whatever their names are.
+
+use crate::harness::tests;
+use crate::kit::abi::{location, Data, MULTI_FORMAT, PERSIST, PROFILE, REGISTRATIONS};
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::{stays, wait_gone, Event};
+use crate::kit::group::Group;
+use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::profile;
+use crate::kit::status::Status;
+use crate::kit::traced::Traced;
+use crate::kit::tracefs::{self, formats_of, TraceInstance};
+use crate::kit::wait;
+use std::fs;
+use std::path::PathBuf;
+use std::process;
+
+tests!("groups::apart":
+    a_name_with_other_fields_is_another_event_in_each_group,
+    a_description_is_another_event_in_each_group,
+    a_bit_follows_the_event_of_its_group_only,
+    formats_are_numbered_and_shown_in_each_group,
+    status_and_profile_show_own_events_only,
+    a_program_deletes_events_of_its_group_only,
+    a_bit_is_unregistered_in_its_group_only,
+    a_bit_is_of_one_group,
+    an_event_goes_when_its_own_users_have_ended,
+    registrations_name_the_group,
+    switching_a_system_switches_its_group_only,
+);
+
+/// The same name, with these fields, in the first group and in two others.
+const FIELDS: [&str; 3] = ["u32 a", "u64 a", "u8 b; u8 c; __rel_loc char[] d"];
+
+/// Three groups with an event of the same name each, traced by an instance each.
+struct Three {
+    groups: [Group; 2],
+    traced: [Traced; 3],
+}
+
+impl Three {
+    fn new(fields: [&str; 3]) -> Three {
+        let text = |at: usize| format!("st_g_same {}", fields[at]);
+        let groups = [Group::new("st_g_one"), Group::new("st_g_two")];
+        let traced = [
+            Traced::new(&text(0)),
+            Traced::new_in(&groups[0], &text(1)),
+            Traced::new_in(&groups[1], &text(2)),
+        ];
+        Three { groups, traced }
+    }
+
+    fn names(&self) -> [&str; 3] {
+        [0, 1, 2].map(|at| self.traced[at].event.name.as_str())
+    }
+
+    fn detach(&self) {
+        self.traced.iter().for_each(Traced::detach);
+    }
+}
+
+fn a_name_with_other_fields_is_another_event_in_each_group() {
+    let three = Three::new(FIELDS);
+    let want = ["st_g_same", "user_events_st_g_one/st_g_same"];
+    assert_eq!(three.names()[..2], want);
+    let shown = ["field:u32 a;", "field:u64 a;", "field:u8 b;"];
+    for (name, shown) in three.names().into_iter().zip(shown) {
+        let format = tracefs::event_format(name);
+        assert!(format.starts_with("name: st_g_same\n"), "{format}");
+        assert!(format.contains(shown), "{format}");
+    }
+    // Each description is right in its own group, and no other.
+    for (group, right) in [
+        (None, 0),
+        (Some(&three.groups[0]), 1),
+        (Some(&three.groups[1]), 2),
+    ] {
+        let (data, page) = (
+            group.map_or_else(Data::open, Data::open_in),
+            Mapping::kept(1),
+        );
+        for (at, fields) in FIELDS.iter().enumerate() {
+            let got = data.register_text(&format!("st_g_same {fields}"), page.address(), 0);
+            match at == right {
+                true => {
+                    assert_eq!(got, Ok(0));
+                    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+                }
+                false => assert_eq!(got, Err(Errno::EADDRINUSE)),
+            }
+        }
+    }
+    // Each index is that of the first event of its file.
+    let payloads = [vec![1; 4], vec![2; 8], payload_of_the_third()];
+    let mut perfs = three
+        .traced
+        .each_ref()
+        .map(|traced| Perf::sample(traced.event.id(), SELF, ANY_CPU, 4));
+    for round in 1..=3 {
+        for (traced, payload) in three.traced.iter().zip(&payloads) {
+            assert_eq!(traced.event.index, 0);
+            assert_eq!(traced.event.write(payload), Ok(4 + payload.len()));
+        }
+        // A payload that is too short in this group, and would be right in another.
+        let short = three.traced[1].event.write(&payloads[0]);
+        assert_eq!(short, Err(Errno::EINVAL));
+        for (at, traced) in three.traced.iter().enumerate() {
+            let records = traced.tracer.take_all_records();
+            let got: Vec<_> = records
+                .iter()
+                .map(|record| (u64::from(record.kind), record.payload(payloads[at].len())))
+                .collect();
+            assert_eq!(got, [(traced.event.id(), payloads[at].clone())]);
+            assert_eq!(perfs[at].count(), round);
+            let sampled = perfs[at].take_payloads(payloads[at].len());
+            assert_eq!(sampled, [payloads[at].clone()]);
+        }
+    }
+    drop(perfs);
+    three.detach();
+}
+
+/// A payload of the third of [`FIELDS`].
+fn payload_of_the_third() -> Vec<u8> {
+    [&[3, 4][..], &location(0, 4), b"abc\0"].concat()
+}
+
+fn a_description_is_another_event_in_each_group() {
+    let three = Three::new(["u32 a"; 3]);
+    let mut ids = three.traced.each_ref().map(|traced| traced.event.id());
+    for (at, traced) in three.traced.iter().enumerate() {
+        for value in 0..10 {
+            let value = 100 * at as u32 + value;
+            assert_eq!(traced.event.write(&value.to_ne_bytes()), Ok(8));
+        }
+    }
+    for (at, traced) in three.traced.iter().enumerate() {
+        let want: Vec<_> = (0..10)
+            .map(|value| (100 * at as u32 + value).to_ne_bytes())
+            .collect();
+        assert_eq!(traced.recorded(4), want);
+    }
+    ids.sort();
+    assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:?}");
+    three.detach();
+}
+
+fn a_bit_follows_the_event_of_its_group_only() {
+    let three = Three::new(["u32 a"; 3]);
+    three.detach();
+    for traced in &three.traced {
+        traced.tracer.enable(&traced.event.name);
+        traced.event.wait_set();
+        // A worker that was to write another's bit would have come to it before the next one is set.
+        let set = three.traced.iter().filter(|other| other.event.bit());
+        assert_eq!(set.count(), 1);
+        for other in &three.traced {
+            let want = match std::ptr::eq(other, traced) {
+                true => Ok(8),
+                false => Err(Errno::EBADF),
+            };
+            assert_eq!(other.event.write(&[0; 4]), want);
+        }
+        traced.detach();
+    }
+}
+
+fn formats_are_numbered_and_shown_in_each_group() {
+    let groups = [Group::new("st_g_one"), Group::new("st_g_two")];
+    let page = Mapping::kept(1);
+    let files = [
+        Data::open(),
+        Data::open_in(&groups[0]),
+        Data::open_in(&groups[1]),
+    ];
+    let mut bit = 0;
+    for fields in ["u32 a", "u64 a", "u32 a"] {
+        for data in &files {
+            let text = format!("st_g_formats {fields}");
+            let index = data.register_flags(&text, page.address(), bit, MULTI_FORMAT);
+            assert_eq!(index, Ok(u32::from(fields == "u64 a")));
+            bit += 1;
+        }
+    }
+    for group in &groups {
+        let start = format!("{}/st_g_formats", group.multi_system());
+        let want = [format!("{start}.0"), format!("{start}.1")];
+        assert_eq!(group.formats_of("st_g_formats"), want);
+        assert!(!tracefs::group_dir(&group.system()).exists());
+        assert_eq!(group.status().active, 2);
+    }
+    let all = [
+        formats_of("st_g_formats"),
+        groups[0].formats_of("st_g_formats"),
+        groups[1].formats_of("st_g_formats"),
+    ];
+    assert_eq!(all[0].len(), 2);
+    let tracer = TraceInstance::instance("st_g_formats");
+    // Each format is recorded as the one that it is.
+    for (data, formats) in files.iter().zip(&all) {
+        for (index, format) in formats.iter().enumerate() {
+            tracer.enable(format);
+            let payload = vec![7; 4 << index];
+            assert_eq!(data.write(index as u32, &payload), Ok(4 + payload.len()));
+            let other = data.write(1 - index as u32, &payload);
+            assert_eq!(other, Err(Errno::EBADF));
+            let records = tracer.take_all_records();
+            assert_eq!(records.len(), 1, "{format}");
+            assert_eq!(u64::from(records[0].kind), tracefs::event_id(format));
+            assert_eq!(records[0].payload(payload.len()), payload);
+            tracer.disable(format);
+        }
+    }
+}
+
+fn status_and_profile_show_own_events_only() {
+    let three = Three::new(["u32 a"; 3]);
+    let [first, one, two] = &three.traced;
+    let other = Event::new_in(&three.groups[0], "st_g_other u32 a");
+    let perf = Perf::open(one.event.id(), SELF, ANY_CPU).unwrap();
+    let words = |status: Status| {
+        let used = status.events.into_iter();
+        used.map(|(name, by)| format!("{name} {}", by.join(" ")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words(Status::now()), ["st_g_same ftrace"]);
+    let shown = ["st_g_same ftrace perf", "st_g_other "];
+    assert_eq!(words(three.groups[0].status()), shown);
+    assert_eq!(words(three.groups[1].status()), ["st_g_same ftrace"]);
+    drop(perf);
+    two.detach();
+    assert_eq!(words(three.groups[1].status()), ["st_g_same "]);
+
+    let names = |path: PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        let names = text.lines().map(|line| line.split_whitespace().next());
+        names
+            .map(|name| name.unwrap().to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(PROFILE.into()), ["st_g_same"]);
+    assert_eq!(
+        names(three.groups[0].profile()),
+        ["st_g_same", "st_g_other"]
+    );
+    assert_eq!(names(three.groups[1].profile()), ["st_g_same"]);
+    for (traced, times) in [(first, 3), (one, 5)] {
+        traced.tracer.control("tracing_on", "0");
+        for _ in 0..times {
+            assert_eq!(traced.event.write(&[0; 4]), Ok(8));
+        }
+    }
+    assert_eq!(profile::missed("st_g_same"), (3, 0));
+    assert_eq!(three.groups[0].missed("st_g_same"), (5, 0));
+    assert_eq!(three.groups[0].missed("st_g_other"), (0, 0));
+    assert_eq!(three.groups[1].missed("st_g_same"), (0, 0));
+    drop(other);
+    [first, one].into_iter().for_each(Traced::detach);
+}
+
+fn a_program_deletes_events_of_its_group_only() {
+    let groups = [Group::new("st_g_one"), Group::new("st_g_two")];
+    let open = |at: usize| match at {
+        0 => Data::open(),
+        at => Data::open_in(&groups[at - 1]),
+    };
+    let all = |name: &str| [name.into(), groups[0].event(name), groups[1].event(name)];
+    let formats = || {
+        let own = [0, 1].map(|at| groups[at].formats_of("st_g_multi").len());
+        [formats_of("st_g_multi").len(), own[0], own[1]]
+    };
+    let maker = child::fork(|_| {
+        let page = Mapping::kept(1);
+        for at in 0..3 {
+            let (data, bit) = (open(at), 4 * at as u8);
+            for (more, text, flags) in [
+                (0, "st_g_deleted u32 a", PERSIST),
+                (1, "st_g_multi u32 a", PERSIST | MULTI_FORMAT),
+                (2, "st_g_multi u64 a", PERSIST | MULTI_FORMAT),
+            ] {
+                data.register_flags(text, page.address(), bit + more, flags)
+                    .unwrap();
+            }
+        }
+    });
+    maker.join();
+    assert_eq!(formats(), [2; 3]);
+    // By no name that another group's event has anywhere.
+    let other = Data::open_in(&groups[1]);
+    for name in [
+        "user_events_st_g_one/st_g_deleted",
+        "user_events/st_g_deleted",
+        "st_g_one/st_g_deleted",
+        "st_g_multi.0",
+    ] {
+        assert_eq!(other.delete(name), Err(Errno::ENOENT), "{name}");
+    }
+    drop(other);
+    let deleted = |at: usize| {
+        for name in ["st_g_deleted", "st_g_multi"] {
+            wait::until("an event to be deleted", || {
+                open(at).delete(name) != Err(Errno::EBUSY)
+            });
+            assert_eq!(open(at).delete(name), Err(Errno::ENOENT));
+        }
+        all("st_g_deleted").map(|event| tracefs::event_exists(&event))
+    };
+    assert_eq!(deleted(1), [true, false, true]);
+    assert_eq!(formats(), [2, 0, 2]);
+    assert_eq!(deleted(0), [false, false, true]);
+    assert_eq!(formats(), [0, 0, 2]);
+    assert_eq!(deleted(2), [false; 3]);
+    assert_eq!(formats(), [0; 3]);
+}
+
+fn a_bit_is_unregistered_in_its_group_only() {
+    let group = Group::new("st_g_one");
+    let other = Group::new("st_g_two");
+    let event = Event::new_in(&group, "st_g_bit u32 a");
+    let first = Event::new("st_g_bit u32 a");
+    let address = event.page.address();
+    for data in [Data::open(), Data::open_in(&other)] {
+        assert_eq!(data.unregister_bit(address, 0), Err(Errno::ENOENT));
+    }
+    let data = Data::open_in(&group);
+    let of_the_first = data.unregister_bit(first.page.address(), 0);
+    assert_eq!(of_the_first, Err(Errno::ENOENT));
+    // Neither was touched: both follow their events.
+    let top = TraceInstance::top();
+    for event in [&event, &first] {
+        top.enable(&event.name);
+        event.wait_set();
+        top.disable(&event.name);
+        event.wait_clear();
+    }
+    // Any file of the group will do.
+    assert_eq!(data.unregister_bit(address, 0), Ok(()));
+    assert_eq!(event.unregister(), Err(Errno::ENOENT));
+    drop((data, event));
+    wait_gone(&group.event("st_g_bit"));
+    assert!(tracefs::event_exists("st_g_bit"));
+    first.end();
+}
+
+/// Two events cannot both say what is in it.
+fn a_bit_is_of_one_group() {
+    let group = Group::new("st_g_one");
+    let page = Mapping::kept(1);
+    let (first, in_group) = (Data::open(), Data::open_in(&group));
+    for (mine, other) in [(&first, &in_group), (&in_group, &first)] {
+        let text = "st_g_bit u32 a";
+        assert_eq!(mine.register_text(text, page.address(), 0), Ok(0));
+        let got = other.register_text(text, page.address(), 0);
+        assert_eq!(got, Err(Errno::EADDRINUSE));
+        // The next bit of the word is free.
+        assert_eq!(other.register_text(text, page.address(), 1), Ok(0));
+        assert_eq!(other.unregister_bit(page.address(), 1), Ok(()));
+        assert_eq!(mine.unregister_bit(page.address(), 0), Ok(()));
+    }
+}
+
+fn an_event_goes_when_its_own_users_have_ended() {
+    let group = Group::new("st_g_one");
+    let mine = Event::new_in(&group, "st_g_users u32 a");
+    let first = Event::new("st_g_users u32 a");
+    first.end();
+    wait_gone("st_g_users");
+    stays(&mine.name);
+    let first = Event::new("st_g_users u32 a");
+    let name = mine.name.clone();
+    mine.end();
+    wait_gone(&name);
+    stays(&first.name);
+    assert_eq!(group.numbers(), [0, 0, 0]);
+}
+
+fn registrations_name_the_group() {
+    let group = Group::new("st_g_one");
+    let (pid, page) = (process::id(), Mapping::kept(1));
+    let comm = fs::read_to_string("/proc/self/comm").unwrap();
+    let line = |event: &str, bit: u8| {
+        let (comm, address) = (comm.trim(), page.address());
+        format!("{event} {pid} {comm} {address:#x} {bit}/32 clear")
+    };
+    let (first, in_group) = (Data::open(), Data::open_in(&group));
+    for bit in 0..4 {
+        let data = [&first, &in_group][usize::from(bit % 2)];
+        let flags = [0, MULTI_FORMAT][usize::from(bit / 2)];
+        let got = data.register_flags("st_g_regs u32 a", page.address(), bit, flags);
+        got.unwrap();
+    }
+    let text = fs::read_to_string(REGISTRATIONS).unwrap();
+    let lines: Vec<_> = text.lines().skip(1).collect();
+    // One format is shown by its name alone, as its registration has it, in the first group; in another its
+    // system is what tells that it is one.
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(lines[0], line("st_g_regs", 0));
+    assert_eq!(lines[1], line("user_events_st_g_one/st_g_regs", 1));
+    let format_of_the_first = lines[2].split(' ').next().unwrap();
+    let format = lines[3].split(' ').next().unwrap();
+    let systems = ["user_events_st_g_one/", "user_events_st_g_one_multi/"];
+    assert!(!format_of_the_first.contains('/'), "{}", lines[2]);
+    let plain = systems
+        .iter()
+        .find_map(|system| format.strip_prefix(system));
+    assert_eq!(plain, Some(format_of_the_first));
+}
+
+/// The file `enable` of a system.
+fn switching_a_system_switches_its_group_only() {
+    let three = Three::new(["u32 a"; 3]);
+    three.detach();
+    let system = three.groups[0].system();
+    let enable = tracefs::group_dir(&system).join("enable");
+    let top = TraceInstance::top();
+    fs::write(&enable, "1").unwrap();
+    three.traced[1].event.wait_set();
+    let enabled = three.names().map(|name| top.get(name, "enable"));
+    assert_eq!(enabled, ["0\n", "1\n", "0\n"]);
+    assert_eq!(three.groups[0].status().busy, 1);
+    assert_eq!(three.groups[1].status().busy + Status::now().busy, 0);
+    fs::write(&enable, "0").unwrap();
+    three.traced[1].event.wait_clear();
+}

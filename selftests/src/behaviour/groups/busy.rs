@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What keeps a group: removing it is EBUSY as long as anything of it is used, and takes nothing of it away.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::{stays, Event};
+use crate::kit::group::Group;
+use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::tracefs::{self, TraceInstance};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+
+tests!("groups::busy":
+    an_open_data_file_keeps_its_group,
+    an_open_listing_keeps_no_group,
+    a_registered_event_keeps_its_group,
+    ftrace_keeps_its_group,
+    perf_keeps_its_group,
+    an_event_probe_keeps_its_group,
+    a_trigger_of_another_event_keeps_its_group,
+    a_trigger_of_its_own_event_keeps_its_group,
+    one_used_event_keeps_all_of_the_group,
+    idle_events_go_with_their_group,
+    what_is_used_in_other_groups_keeps_no_group,
+);
+
+/// An event that stays without a user, in a group of this name.
+fn with_an_event(name: &str) -> (Group, String) {
+    let group = Group::new(name);
+    let event = group.event("st_g_event");
+    dynamic::run(&format!("u:{event} u32 a")).unwrap();
+    (group, event)
+}
+
+/// It cannot be removed, and all of it is there after that: events can be registered and written in it.
+#[track_caller]
+fn is_kept(group: &Group) {
+    let before = group.line();
+    let events = tracefs::events_of_tests();
+    for _ in 0..3 {
+        assert_eq!(group.remove(), Err(Errno::EBUSY));
+    }
+    assert_eq!(group.line(), before);
+    assert_eq!(tracefs::events_of_tests(), events);
+    for (path, _) in group.files() {
+        assert!(path.exists(), "{}", path.display());
+    }
+    let user = child::fork(|_| {
+        let event = Event::new_in(group, "st_g_kept u32 a");
+        let top = TraceInstance::top();
+        top.enable(&event.name);
+        event.wait_set();
+        assert_eq!(event.write(&[1; 4]), Ok(8));
+        top.disable(&event.name);
+        event.wait_clear();
+        event.end();
+    });
+    user.join();
+}
+
+/// It goes, and nothing of it is left.
+#[track_caller]
+fn goes(group: Group) {
+    let same = Group {
+        name: group.name.clone(),
+    };
+    group.remove_when_idle();
+    same.is_gone();
+}
+
+fn an_open_data_file_keeps_its_group() {
+    let group = Group::new("st_g_open");
+    let data = Data::open_in(&group);
+    is_kept(&group);
+    // The file's copy is the same open file.
+    let copy = data.file.try_clone().unwrap();
+    drop(data);
+    is_kept(&group);
+    drop(copy);
+    let read_only = File::open(group.data()).unwrap();
+    is_kept(&group);
+    drop(read_only);
+    goes(group);
+}
+
+fn an_open_listing_keeps_no_group() {
+    let group = Group::new("st_g_listing");
+    let files = [group.status_file(), group.profile()].map(|path| File::open(path).unwrap());
+    let place = File::options()
+        .read(true)
+        .custom_flags(libc::O_PATH)
+        .open(group.data())
+        .unwrap();
+    assert_eq!(group.remove(), Ok(()));
+    group.is_gone();
+    drop((files, place));
+}
+
+fn a_registered_event_keeps_its_group() {
+    let group = Group::new("st_g_bit");
+    let mut child = child::fork(|line| {
+        let Event { data, page, .. } = Event::new_in(&group, "st_g_event u32 a");
+        // The registration alone keeps it.
+        drop(data);
+        line.say("registered");
+        line.hear("unregister");
+        let data = Data::open_in(&group);
+        assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+        drop(data);
+        line.say("unregistered");
+        line.hear("end");
+    });
+    child.line.hear("registered");
+    assert_eq!(group.numbers(), [1, 1, 0]);
+    is_kept(&group);
+    child.line.say("unregister");
+    child.line.hear("unregistered");
+    goes(group);
+    // That of a process which ends with it.
+    let group = Group::new("st_g_bit");
+    let mut child = child::fork(|line| {
+        let Event { data, .. } = Event::new_in(&group, "st_g_event u32 a");
+        drop(data);
+        line.say("registered");
+        line.hear("end");
+    });
+    child.line.hear("registered");
+    is_kept(&group);
+    child.kill();
+    goes(group);
+}
+
+fn ftrace_keeps_its_group() {
+    for tracer in [TraceInstance::top(), TraceInstance::instance("st_g_ftrace")] {
+        let (group, event) = with_an_event("st_g_ftrace");
+        tracer.enable(&event);
+        is_kept(&group);
+        tracer.disable(&event);
+        goes(group);
+    }
+}
+
+fn perf_keeps_its_group() {
+    let (group, event) = with_an_event("st_g_perf");
+    let perf = Perf::open(tracefs::event_id(&event), SELF, ANY_CPU).unwrap();
+    is_kept(&group);
+    drop(perf);
+    goes(group);
+}
+
+/// Switched off, it is no consumer, but the event must not go before it.
+fn an_event_probe_keeps_its_group() {
+    let (group, event) = with_an_event("st_g_probed");
+    dynamic::run(&format!("e:st_kinds/st_g_probe {event} a=$a:u32")).unwrap();
+    is_kept(&group);
+    dynamic::run("-:st_kinds/st_g_probe").unwrap();
+    goes(group);
+}
+
+fn a_trigger_of_another_event_keeps_its_group() {
+    let (group, event) = with_an_event("st_g_enabled");
+    let (other, start) = with_an_event("st_g_enabling");
+    let top = TraceInstance::top();
+    let trigger = format!("enable_event:{}:st_g_event", group.system());
+    top.set(&start, "trigger", &trigger).unwrap();
+    is_kept(&group);
+    is_kept(&other);
+    top.set(&start, "trigger", &format!("!{trigger}")).unwrap();
+    assert!(tracefs::event_exists(&event));
+    goes(group);
+    goes(other);
+}
+
+fn a_trigger_of_its_own_event_keeps_its_group() {
+    let (group, event) = with_an_event("st_g_trigger");
+    let top = TraceInstance::top();
+    top.set(&event, "trigger", "traceon if a == 77").unwrap();
+    is_kept(&group);
+    top.set(&event, "trigger", "!traceon").unwrap();
+    goes(group);
+}
+
+/// All of a group goes, or nothing.
+fn one_used_event_keeps_all_of_the_group() {
+    let group = Group::new("st_g_all");
+    let maker = child::fork(|_| {
+        let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+        for bit in 0..6 {
+            let (flags, text) = match bit % 2 {
+                0 => (PERSIST, format!("st_g_event{bit} u32 a")),
+                _ => (PERSIST | MULTI_FORMAT, format!("st_g_event u32 a{bit}")),
+            };
+            data.register_flags(&text, page.address(), bit, flags)
+                .unwrap();
+        }
+    });
+    maker.join();
+    let events = tracefs::events_of_tests();
+    assert_eq!(events.len(), 6, "{events:?}");
+    let top = TraceInstance::top();
+    for used in &events {
+        top.enable(used);
+        assert_eq!(group.remove(), Err(Errno::EBUSY), "with {used}");
+        assert_eq!(tracefs::events_of_tests(), events, "with {used}");
+        assert_eq!(group.status().active, 6);
+        top.disable(used);
+    }
+    goes(group);
+    assert_eq!(tracefs::events_of_tests(), [""; 0]);
+}
+
+fn idle_events_go_with_their_group() {
+    let (group, by_a_line) = with_an_event("st_g_idle");
+    let maker = child::fork(|_| {
+        let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
+            let text = "st_g_by_a_program u32 a";
+            let got = data.register_flags(text, page.address(), bit as u8, flags);
+            assert_eq!(got, Ok(bit as u32));
+        }
+    });
+    maker.join();
+    let mut events = vec![by_a_line, group.event("st_g_by_a_program")];
+    events.extend(group.formats_of("st_g_by_a_program"));
+    assert_eq!(events.len(), 3);
+    events.iter().for_each(|event| stays(event));
+    // In the moment that its user ends, one that does not stay may still be there, too.
+    child::fork(|_| drop(Event::new_in(&group, "st_g_brief u32 a"))).join();
+    goes(group);
+    assert_eq!(dynamic::user_lines(), [""; 0]);
+}
+
+/// Whether their names are the same or not.
+fn what_is_used_in_other_groups_keeps_no_group() {
+    let (group, _) = with_an_event("st_g_free");
+    let (other, others_event) = with_an_event("st_g_free_not");
+    let _data = Data::open_in(&other);
+    let _event = Event::new_in(&other, "st_g_event u32 a");
+    let _first = Event::new("st_g_event u32 a");
+    let top = TraceInstance::top();
+    let attached = [others_event.as_str(), "st_g_event"];
+    attached.iter().for_each(|event| top.enable(event));
+    let perfs = attached.map(|event| Perf::open(tracefs::event_id(event), SELF, ANY_CPU).unwrap());
+    assert_eq!(group.remove(), Ok(()));
+    group.is_gone();
+    assert_eq!(other.remove(), Err(Errno::EBUSY));
+    drop(perfs);
+    attached.iter().for_each(|event| top.disable(event));
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_groups`: lines that make and remove groups, the listing, and what is refused.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::{fails, Errno};
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::group::{self, Group, DEFAULT_EVENTS, GROUPS, MOST, MOST_EVENTS};
+use crate::kit::memory::Mapping;
+use crate::kit::tracefs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+
+tests!("groups::control":
+    a_group_is_made_listed_and_removed,
+    groups_are_listed_oldest_first_with_their_limits,
+    the_listing_counts_events_used_ones_and_open_files,
+    names_of_groups,
+    names_that_are_einval,
+    numbers_and_options_that_are_einval,
+    lines_that_are_einval,
+    a_line_has_255_bytes_at_most,
+    a_name_that_is_taken_is_eexist,
+    removing_what_is_not_there_is_enoent,
+    comments_and_empty_lines_make_nothing,
+    a_write_of_several_lines_ends_before_the_one_that_fails,
+    a_saved_listing_is_written_back,
+    opening_the_file_as_a_shell_does_removes_no_group,
+    there_are_4096_groups_at_most.limit(600),
+    a_name_is_free_as_soon_as_its_group_is_removed,
+);
+
+/// The line of a group that is not used.
+fn idle_line(name: &str, limits: &str) -> String {
+    format!("g:{name} {limits} # 0 events, 0 used, 0 open files")
+}
+
+fn a_group_is_made_listed_and_removed() {
+    assert_eq!(group::listing(), "");
+    let group = Group::new("st_g_one");
+    assert_eq!(group::lines(), [idle_line("st_g_one", "events=1024")]);
+    for (path, _) in group.files() {
+        assert!(path.exists(), "{}", path.display());
+    }
+    // No directory of a system without events.
+    assert!(!tracefs::group_dir(&group.system()).exists());
+    assert_eq!(group.status().active, 0);
+    assert_eq!(fs::read_to_string(group.profile()).unwrap(), "");
+    assert_eq!(group.remove(), Ok(()));
+    group.is_gone();
+    assert_eq!(group::listing(), "");
+}
+
+fn groups_are_listed_oldest_first_with_their_limits() {
+    let limited = |name: &str, limits: &str| {
+        let line = idle_line(name, limits);
+        match limits.contains("bytes_per_second") {
+            true => format!("{line}, 0 refused"),
+            false => line,
+        }
+    };
+    let cases = [
+        ("st_g_z", "", format!("events={DEFAULT_EVENTS}")),
+        ("st_g_b", "events=1", "events=1".into()),
+        ("st_g_a", "events=32768", format!("events={MOST_EVENTS}")),
+        (
+            "st_g_c",
+            "bytes_per_second=1",
+            "events=1024 bytes_per_second=1".into(),
+        ),
+        (
+            "st_g_y",
+            "bytes_per_second=4294967295   events=7",
+            "events=7 bytes_per_second=4294967295".into(),
+        ),
+    ];
+    let mut want = Vec::new();
+    let mut groups = Vec::new();
+    for (name, options, limits) in &cases {
+        groups.push(Group::with(name, options));
+        want.push(limited(name, limits));
+        assert_eq!(group::lines(), want);
+    }
+    // One in the middle goes; a group of its name that is made again is the youngest.
+    assert_eq!(groups[1].remove(), Ok(()));
+    want.remove(1);
+    assert_eq!(group::lines(), want);
+    let _again = Group::new("st_g_b");
+    want.push(idle_line("st_g_b", "events=1024"));
+    assert_eq!(group::lines(), want);
+}
+
+fn the_listing_counts_events_used_ones_and_open_files() {
+    let group = Group::new("st_g_counts");
+    let other = Group::new("st_g_counts_not");
+    let idle = |group: &Group| assert_eq!(group.numbers(), [0, 0, 0]);
+    idle(&group);
+    dynamic::run("u:user_events_st_g_counts/st_g_line u32 a").unwrap();
+    assert_eq!(group.numbers(), [1, 0, 0]);
+    let event = Event::new_in(&group, "st_g_event u32 a");
+    assert_eq!(group.numbers(), [2, 1, 1]);
+    let files = [Data::open_in(&group), Data::open_in(&group)];
+    assert_eq!(group.numbers(), [2, 1, 3]);
+    idle(&other);
+    drop(files);
+    assert_eq!(group.numbers(), [2, 1, 1]);
+    event.end();
+    wait_gone(&group.event("st_g_event"));
+    assert_eq!(group.numbers(), [1, 0, 0]);
+    // What is registered in the first group counts in none of these.
+    let _first = Event::new("st_g_first u32 a");
+    assert_eq!(group.numbers(), [1, 0, 0]);
+    idle(&other);
+}
+
+fn names_of_groups() {
+    let longest = "a".repeat(32);
+    for name in [
+        "0", "_", "a", "Z", "__", "MULTI", "Multi", "multi_", "multi1", "1multi", "amulti",
+        "a_multi_", "multi_a", "a_multib", "data", "first", &longest,
+    ] {
+        assert_eq!(group::run(&format!("g:{name}")), Ok(()), "{name}");
+        for of in ["data", "status", "profile"] {
+            let path = format!("{}/user_events_{of}.{name}", tracefs::ROOT);
+            assert!(Path::new(&path).exists(), "{path}");
+        }
+        assert_eq!(group::lines(), [idle_line(name, "events=1024")]);
+        assert_eq!(group::run(&format!("-:{name}")), Ok(()), "{name}");
+    }
+}
+
+fn names_that_are_einval() {
+    let too_long = "a".repeat(33);
+    let names = [
+        "",
+        "multi",
+        "a_multi",
+        "_multi",
+        "a_multi_multi",
+        "a-b",
+        "a.b",
+        "a/b",
+        "../b",
+        "a:b",
+        ".",
+        "*",
+        "\u{e4}",
+        "a\u{1}",
+        "a\\b",
+        "a=b",
+        &too_long,
+    ];
+    for name in names {
+        for start in ["g", "-"] {
+            let line = format!("{start}:{name}");
+            fails("name", &line, group::run(&line), Errno::EINVAL);
+        }
+        let line = format!("g:{name} events=5");
+        fails("name", &line, group::run(&line), Errno::EINVAL);
+    }
+    // A byte that ends a C string.
+    fails("name", "NUL", group::run("g:st_g\0x"), Errno::EINVAL);
+    assert_eq!(group::listing(), "");
+}
+
+fn numbers_and_options_that_are_einval() {
+    for options in [
+        "events=0",
+        "events=32769",
+        "events=4294967297",
+        "events=18446744073709551617",
+        "events=99999999999999999999999999",
+        "events=-1",
+        "events=+1",
+        "events=0x10",
+        "events=1e3",
+        "events=1k",
+        "events=1,",
+        "events=",
+        "events",
+        "events =1",
+        "events= 1",
+        "=1",
+        "=",
+        "EVENTS=1",
+        "event=1",
+        "events:1",
+        "bytes_per_second=0",
+        "bytes_per_second=4294967296",
+        "bytes_per_second=18446744073709551617",
+        "bytes_per_second=-1",
+        "bytes_per_second=",
+        "bytes_per_second",
+        "events=1 events=1",
+        "events=1 events=2",
+        "bytes_per_second=1 events=1 bytes_per_second=1",
+        "events=1 other=1",
+        "st_g_b",
+        "g:st_g_b",
+    ] {
+        let line = format!("g:st_g_a {options}");
+        fails("options", &line, group::run(&line), Errno::EINVAL);
+    }
+    assert_eq!(group::listing(), "");
+}
+
+fn lines_that_are_einval() {
+    let group = Group::new("st_g_stays");
+    for line in [
+        "st_g_a",
+        "g",
+        "g:",
+        "g st_g_a",
+        "g: st_g_a",
+        "g :st_g_a",
+        ":st_g_a",
+        "G:st_g_a",
+        "u:st_g_a",
+        "+:st_g_a",
+        "-",
+        "-:",
+        "- st_g_stays",
+        "-: st_g_stays",
+        "-st_g_stays",
+        "!st_g_stays",
+        "-:st_g_stays events=1024",
+        "-:st_g_stays st_g_stays",
+        "-:user_events/st_g_stays",
+    ] {
+        fails("line", line, group::run(line), Errno::EINVAL);
+    }
+    assert_eq!(group::lines(), [idle_line(&group.name, "events=1024")]);
+}
+
+fn a_line_has_255_bytes_at_most() {
+    let line = |length: usize| {
+        let start = "g:st_g_long events=3 # ";
+        format!("{start}{}", "x".repeat(length - start.len()))
+    };
+    // Whatever is too much.
+    let spaced = |length: usize| format!("{:>length$}", "g:st_g_long events=3");
+    for line in [&line, &spaced] as [&dyn Fn(usize) -> String; 2] {
+        fails("line", "256 bytes", group::run(&line(256)), Errno::EINVAL);
+        fails("line", "5000 bytes", group::run(&line(5000)), Errno::EINVAL);
+        assert_eq!(group::listing(), "");
+        assert_eq!(group::run(&line(255)), Ok(()));
+        assert_eq!(group::lines(), [idle_line("st_g_long", "events=3")]);
+        assert_eq!(group::run("-:st_g_long"), Ok(()));
+        // One that nothing ends.
+        assert_eq!(group::write(&line(255)), Ok(255));
+        assert_eq!(group::write(&line(256)), Err(Errno::EINVAL));
+        assert_eq!(group::run("-:st_g_long"), Ok(()));
+    }
+}
+
+fn a_name_that_is_taken_is_eexist() {
+    let group = Group::with("st_g_taken", "events=3");
+    let before = group::lines();
+    for line in ["g:st_g_taken", "g:st_g_taken events=5"] {
+        fails("taken", line, group::run(line), Errno::EEXIST);
+    }
+    // What the line says is looked at first.
+    let got = group::run("g:st_g_taken events=0");
+    fails("taken", "with a bad number", got, Errno::EINVAL);
+    assert_eq!(group::lines(), before);
+    // Names differ by case.
+    assert_eq!(group::run("g:st_g_Taken"), Ok(()));
+    assert_eq!(group::run("-:st_g_Taken"), Ok(()));
+    assert_eq!(group::lines(), before);
+    drop(Data::open_in(&group));
+}
+
+fn removing_what_is_not_there_is_enoent() {
+    let group = Group::new("st_g_there");
+    for line in [
+        "-:st_g_ther",
+        "-:st_g_there_",
+        "-:St_g_there",
+        "-:user_events",
+        "-:user_events_st_g_there",
+    ] {
+        fails("not there", line, group::run(line), Errno::ENOENT);
+    }
+    assert_eq!(group.remove(), Ok(()));
+    assert_eq!(group.remove(), Err(Errno::ENOENT));
+}
+
+fn comments_and_empty_lines_make_nothing() {
+    for text in [
+        "\n",
+        " ",
+        "\t\n \n",
+        "#\n",
+        "# g:st_g_no",
+        " # g:st_g_no\n#-:st_g_no\n",
+        "\n\n\n# one\n# two\n",
+    ] {
+        assert_eq!(group::write(text), Ok(text.len()), "{text:?}");
+    }
+    assert_eq!(group::listing(), "");
+    for line in [
+        "g:st_g_yes# events=0",
+        " g:st_g_yes # g:st_g_no",
+        "\tg:st_g_yes\t#",
+        "g:st_g_yes events=1024#2",
+        "g:st_g_yes\tevents=1024 ",
+    ] {
+        assert_eq!(group::run(line), Ok(()), "{line:?}");
+        assert_eq!(group::lines(), [idle_line("st_g_yes", "events=1024")]);
+        assert_eq!(group::run("-:st_g_yes # and nothing else"), Ok(()));
+    }
+}
+
+fn a_write_of_several_lines_ends_before_the_one_that_fails() {
+    let good = "g:st_g_a events=1\n# a comment\n\ng:st_g_b events=2\n-:st_g_a\n";
+    let bad = [
+        ("g:st_g_b\n", Errno::EEXIST),
+        ("-:st_g_a\n", Errno::ENOENT),
+        ("g:st_g_d events=0\n", Errno::EINVAL),
+    ];
+    let rest = "g:st_g_c events=3\n";
+    for (line, errno) in bad {
+        let text = format!("{good}{line}{rest}");
+        assert_eq!(group::write(&text), Ok(good.len()), "{line:?}");
+        assert_eq!(group::lines(), [idle_line("st_g_b", "events=2")]);
+        // What was left, as `write` is to be called again.
+        assert_eq!(group::write(&text[good.len()..]), Err(errno), "{line:?}");
+        assert_eq!(group::lines(), [idle_line("st_g_b", "events=2")]);
+        assert_eq!(group::write(rest), Ok(rest.len()));
+        let left = [
+            idle_line("st_g_b", "events=2"),
+            idle_line("st_g_c", "events=3"),
+        ];
+        assert_eq!(group::lines(), left);
+        // All of them in a write, the last without an end.
+        let both = "-:st_g_b\n-:st_g_c";
+        assert_eq!(group::write(both), Ok(both.len()));
+        assert_eq!(group::listing(), "");
+    }
+    // One who writes all, as a shell does, is told.
+    let mut file = OpenOptions::new().append(true).open(GROUPS).unwrap();
+    let got = file.write_all(b"g:st_g_a\ng:st_g_a\ng:st_g_b\n");
+    assert_eq!(got.map_err(Errno::from), Err(Errno::EEXIST));
+    assert_eq!(group::lines(), [idle_line("st_g_a", "events=1024")]);
+}
+
+fn a_saved_listing_is_written_back() {
+    let first = Group::with("st_g_z", "bytes_per_second=5000 events=3");
+    let others = [
+        Group::new("st_g_b"),
+        Group::with("st_g_a", "events=32768"),
+        Group::with("st_g_x", "bytes_per_second=4294967295"),
+    ];
+    let idle = group::listing();
+    dynamic::run("u:user_events_st_g_z/st_g_saved u32 a").unwrap();
+    let data = Data::open_in(&first);
+    // The numbers behind the limits are a comment.
+    let saved = group::listing();
+    assert_ne!(saved, idle);
+    drop(data);
+    [&first].into_iter().chain(&others).for_each(|group| {
+        assert_eq!(group.remove(), Ok(()), "{}", group.name);
+    });
+    assert_eq!(group::listing(), "");
+    fs::write(GROUPS, &saved).unwrap();
+    assert_eq!(group::listing(), idle);
+}
+
+/// That of `dynamic_events` deletes all that can be; here it would be the loss of all groups by a mistake.
+fn opening_the_file_as_a_shell_does_removes_no_group() {
+    let groups = [Group::new("st_g_a"), Group::new("st_g_b")];
+    let before = group::listing();
+    drop(File::create(GROUPS).unwrap());
+    assert_eq!(group::listing(), before);
+    fs::write(GROUPS, "g:st_g_c\n").unwrap();
+    assert_eq!(group::lines().len(), 3);
+    drop(groups);
+    assert_eq!(group::lines(), [idle_line("st_g_c", "events=1024")]);
+}
+
+/// In parts of some thousand bytes, as `cat` reads and a shell writes.
+fn there_are_4096_groups_at_most() {
+    let names: Vec<String> = (0..MOST).map(|number| format!("st_g_{number}")).collect();
+    for part in names.chunks(64) {
+        let lines: Vec<_> = part.iter().map(|name| format!("g:{name}")).collect();
+        assert_eq!(group::run(&lines.join("\n")), Ok(()));
+    }
+    let too_many = || group::run("g:st_g_more");
+    fails("groups", "one more", too_many(), Errno::EMFILE);
+    // What is wrong with a line, and what there is, is said all the same.
+    fails("groups", "a bad line", group::run("g:"), Errno::EINVAL);
+    let mut file = File::open(GROUPS).unwrap();
+    let (mut text, mut part) = (Vec::new(), [0; 1000]);
+    loop {
+        match file.read(&mut part).unwrap() {
+            0 => break,
+            length => text.extend_from_slice(&part[..length]),
+        }
+    }
+    let text = String::from_utf8(text).unwrap();
+    let listed: Vec<_> = text.lines().map(group::name_in).collect();
+    assert_eq!(listed, names);
+    // One that goes makes room for one, and a refusal takes none.
+    for _ in 0..3 {
+        fails("groups", "one more", too_many(), Errno::EMFILE);
+        assert_eq!(group::run("-:st_g_77"), Ok(()));
+        assert_eq!(group::run("g:st_g_77"), Ok(()));
+    }
+    let last = names.len() - 1;
+    for number in [0, last] {
+        let group = Group {
+            name: names[number].clone(),
+        };
+        let event = Event::new_in(&group, "st_g_event u32 a");
+        assert_eq!(group.status().names(), ["st_g_event"]);
+        event.end();
+        group.remove_when_idle();
+    }
+    for part in names[1..last].chunks(64) {
+        let lines: Vec<_> = part.iter().map(|name| format!("-:{name}")).collect();
+        assert_eq!(group::run(&lines.join("\n")), Ok(()));
+    }
+    assert_eq!(group::listing(), "");
+}
+
+fn a_name_is_free_as_soon_as_its_group_is_removed() {
+    let page = Mapping::kept(1);
+    for round in 0..50 {
+        let group = Group::new("st_g_again");
+        let data = Data::open_in(&group);
+        let text = ["st_g_event u32 a", "st_g_event u64 a"][round % 2];
+        assert_eq!(data.register_text(text, page.address(), 0), Ok(0));
+        assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+        drop(data);
+        // Its event has no user by now, whether the kernel has come to it or not.
+        group.remove_when_idle();
+    }
+    // An open file of another process is one, too.
+    let group = Group::new("st_g_again");
+    let mut child = child::fork(|line| {
+        let _data = Data::open_in(&group);
+        line.say("open");
+        line.hear("end");
+    });
+    child.line.hear("open");
+    assert_eq!(group.remove(), Err(Errno::EBUSY));
+    child.line.say("end");
+    child.join();
+    group.remove_when_idle();
+}

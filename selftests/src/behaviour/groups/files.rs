@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of groups: who may open them, and what those are that are open, or known, when a group is removed.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::Event;
+use crate::kit::group::{self, Group, GROUPS};
+use crate::kit::machine;
+use crate::kit::memory::Mapping;
+use crate::kit::module;
+use crate::kit::os::{self, UNPRIVILEGED};
+use crate::kit::status::Status;
+use crate::kit::tracefs;
+use crate::kit::unprivileged::{fork_unprivileged, Access};
+use crate::kit::wait;
+use std::ffi::CString;
+use std::fs::{self, File, Permissions};
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{chown, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+tests!("groups::files":
+    are_of_root_with_these_modes,
+    owner_and_mode_are_changed_one_by_one,
+    an_ordinary_user_opens_what_it_is_given,
+    only_root_makes_and_removes_groups,
+    a_file_that_is_known_is_eio_when_its_group_is_removed,
+    a_file_that_is_mounted_elsewhere_is_eio_when_its_group_is_removed,
+    a_group_of_the_same_name_is_new_and_empty,
+    an_open_listing_of_a_removed_group_has_no_events,
+    a_listing_that_was_read_in_part_ends_when_its_group_is_removed,
+    an_open_list_of_groups_goes_on_while_groups_go,
+    a_file_that_is_known_does_not_keep_the_module_busy,
+);
+
+/// The mode, the user and the group of a file.
+fn access(path: &Path) -> (u32, u32, u32) {
+    let file = fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    (file.mode() & 0o7777, file.uid(), file.gid())
+}
+
+fn open(path: &Path) -> Result<()> {
+    Ok(File::open(path).map(drop)?)
+}
+
+fn are_of_root_with_these_modes() {
+    assert_eq!(access(Path::new(GROUPS)), (0o600, 0, 0));
+    let group = Group::new("st_g_modes");
+    for (path, mode) in group.files() {
+        assert_eq!(access(&path), (mode, 0, 0), "{}", path.display());
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("user_events_") && name.ends_with(".st_g_modes"));
+    }
+    // And that is all that there is.
+    let files = tracefs::names_starting_with("user_events_", Path::new(tracefs::ROOT));
+    let its = files.iter().filter(|name| name.contains("st_g_modes"));
+    assert_eq!(its.count(), 3);
+    assert_eq!(access(Path::new(GROUPS)), (0o600, 0, 0));
+}
+
+fn owner_and_mode_are_changed_one_by_one() {
+    let group = Group::new("st_g_given");
+    let other = Group::new("st_g_not_given");
+    for (at, (path, _)) in group.files().into_iter().enumerate() {
+        let user = 1000 + at as u32;
+        chown(&path, Some(user), Some(user + 1)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o444 + at as u32)).unwrap();
+    }
+    let changed = |group: &Group| {
+        for (at, (path, _)) in group.files().into_iter().enumerate() {
+            let at = at as u32;
+            assert_eq!(access(&path), (0o444 + at, 1000 + at, 1001 + at));
+        }
+    };
+    let unchanged = |group: &Group| {
+        for (path, mode) in group.files() {
+            assert_eq!(access(&path), (mode, 0, 0), "{}", path.display());
+        }
+    };
+    changed(&group);
+    unchanged(&other);
+    // Use changes nothing, nor does what the kernel forgets when memory is short.
+    child::fork(|_| Event::new_in(&group, "st_g_event u32 a").end()).join();
+    machine::drop_caches();
+    changed(&group);
+    unchanged(&other);
+    // A group of its name is another one, and its files are root's.
+    group.remove_when_idle();
+    unchanged(&Group::new("st_g_given"));
+}
+
+fn an_ordinary_user_opens_what_it_is_given() {
+    let group = Group::new("st_g_user");
+    let other = Group::new("st_g_other");
+    let user = fork_unprivileged(|_| {
+        for (path, _) in group.files() {
+            assert_eq!(open(&path), Err(Errno::EACCES), "{}", path.display());
+        }
+    });
+    user.join();
+    let access = Access::given_in(&group);
+    let user = fork_unprivileged(|_| {
+        let event = Event::new_in(&group, "st_g_event u32 a");
+        assert_eq!(event.data.delete("st_g_none"), Err(Errno::ENOENT));
+        for path in [group.status_file(), group.profile(), other.data()] {
+            assert_eq!(open(&path), Err(Errno::EACCES), "{}", path.display());
+        }
+        assert_eq!(Data::try_open().err(), Some(Errno::EACCES));
+        event.end();
+    });
+    user.join();
+    for path in [group.status_file(), group.profile()] {
+        chown(&path, Some(UNPRIVILEGED), None).unwrap();
+    }
+    let user = fork_unprivileged(|_| {
+        let event = Event::new_in(&group, "st_g_event u32 a");
+        assert_eq!(group.status().names(), ["st_g_event"]);
+        assert_eq!(group.missed("st_g_event"), (0, 0));
+        for path in [group.status_file(), group.profile()] {
+            let written = fs::write(&path, "x").map_err(Errno::from);
+            assert_eq!(written, Err(Errno::EACCES), "{}", path.display());
+        }
+        event.end();
+    });
+    user.join();
+    drop(access);
+}
+
+fn only_root_makes_and_removes_groups() {
+    let group = Group::new("st_g_roots");
+    let _access = Access::given();
+    let _access = Access::given_in(&group);
+    let user = fork_unprivileged(|_| {
+        assert_eq!(open(Path::new(GROUPS)), Err(Errno::EACCES));
+        for line in ["g:st_g_users", "-:st_g_roots"] {
+            assert_eq!(group::run(line), Err(Errno::EACCES));
+        }
+        // Nor by the way of the file system.
+        for (path, _) in group.files() {
+            let removed = fs::remove_file(&path).map_err(Errno::from);
+            assert_eq!(removed, Err(Errno::EACCES), "{}", path.display());
+        }
+        let made = File::create(format!("{}/user_events_data.st_g_users", tracefs::ROOT));
+        assert_eq!(made.map(drop).map_err(Errno::from), Err(Errno::EACCES));
+    });
+    user.join();
+    assert_eq!(group.numbers(), [0, 0, 0]);
+}
+
+/// Places that are known, and not opened.
+fn known(paths: impl IntoIterator<Item = PathBuf>) -> Vec<File> {
+    let place = |path: PathBuf| {
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_PATH)
+            .open(path);
+        file.expect("open with O_PATH")
+    };
+    paths.into_iter().map(place).collect()
+}
+
+/// Opens a place that is known.
+fn reopen(place: &File) -> Result<File> {
+    Ok(File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))?)
+}
+
+fn paths(group: &Group) -> [PathBuf; 3] {
+    group.files().map(|(path, _)| path)
+}
+
+fn a_file_that_is_known_is_eio_when_its_group_is_removed() {
+    for _ in 0..3 {
+        let group = Group::new("st_g_known");
+        let places = known(paths(&group));
+        for place in &places {
+            assert!(reopen(place).is_ok());
+        }
+        assert_eq!(group.remove(), Ok(()));
+        let are_gone = || {
+            for place in &places {
+                assert_eq!(reopen(place).err().map(Errno::from), Some(Errno::EIO));
+                let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+                let data = Data::at(Path::new(&path));
+                assert_eq!(data.err(), Some(Errno::EIO));
+            }
+        };
+        are_gone();
+        // It is not the file of another that has come since.
+        let again = Group::new("st_g_known");
+        are_gone();
+        for (path, _) in again.files() {
+            assert_eq!(open(&path), Ok(()));
+        }
+        assert_eq!(again.numbers(), [0, 0, 0]);
+    }
+}
+
+fn a_file_that_is_mounted_elsewhere_is_eio_when_its_group_is_removed() {
+    let group = Group::new("st_g_mounted");
+    let user = child::fork(|_| {
+        os::own_mounts();
+        let place = |path: &Path| format!("/tmp/{}", path.file_name().unwrap().to_str().unwrap());
+        let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
+        let places = paths(&group).map(|path| {
+            let place = place(&path);
+            File::create(&place).unwrap();
+            let to = c_string(Path::new(&place));
+            os::mount(&c_string(&path), &to, libc::MS_BIND);
+            place
+        });
+        let (data, status) = (Path::new(&places[0]), Path::new(&places[1]));
+        let event = Data::at(data).unwrap();
+        let page = Mapping::kept(1);
+        let registered = event.register_text("st_g_event u32 a", page.address(), 0);
+        assert_eq!(registered, Ok(0));
+        assert_eq!(Status::of(status).names(), ["st_g_event"]);
+        assert_eq!(group.status().names(), ["st_g_event"]);
+        assert_eq!(event.unregister_bit(page.address(), 0), Ok(()));
+        // A file that is open by another path is an open file.
+        assert_eq!(group.remove(), Err(Errno::EBUSY));
+        drop(event);
+        wait::until("the group to be removed", || {
+            group.remove() != Err(Errno::EBUSY)
+        });
+        let are_gone = || {
+            for place in &places {
+                assert_eq!(open(Path::new(place)), Err(Errno::EIO), "{place}");
+            }
+        };
+        are_gone();
+        let again = Group::new("st_g_mounted");
+        are_gone();
+        assert_eq!(again.status().active, 0);
+        drop(again);
+        for place in &places {
+            os::unmount(&c_string(Path::new(place))).unwrap();
+            fs::remove_file(place).unwrap();
+        }
+    });
+    user.join();
+    group.is_gone();
+}
+
+fn a_group_of_the_same_name_is_new_and_empty() {
+    let group = Group::with("st_g_new", "events=7 bytes_per_second=1");
+    let event = group.event("st_g_event");
+    dynamic::run(&format!("u:{event} u32 a")).unwrap();
+    let id = tracefs::event_id(&event);
+    assert_eq!(group.remove(), Ok(()));
+    let group = Group::new("st_g_new");
+    assert_eq!(group.numbers(), [0, 0, 0]);
+    assert_eq!(group.status().active, 0);
+    assert!(!tracefs::event_exists(&event));
+    let new = Event::new_in(&group, "st_g_event u64 a; u64 b");
+    assert_eq!(new.name, event);
+    assert_ne!(new.id(), id);
+    let limits = group.line().unwrap();
+    assert!(limits.starts_with("g:st_g_new events=1024 #"), "{limits}");
+}
+
+fn an_open_listing_of_a_removed_group_has_no_events() {
+    const EMPTY: &str = "\nActive: 0\nBusy: 0\n";
+    let group = Group::new("st_g_listed");
+    for event in ["st_g_one", "st_g_two"] {
+        dynamic::run(&format!("u:{} u32 a", group.event(event))).unwrap();
+    }
+    let open = |path: PathBuf| File::open(path).unwrap();
+    let mut status = open(group.status_file());
+    let mut profile = open(group.profile());
+    assert_eq!(group.status().active, 2);
+    assert_eq!(group.remove(), Ok(()));
+    // One of the same name that has come since is not what they show.
+    let again = Group::new("st_g_listed");
+    dynamic::run(&format!("u:{} u32 a", again.event("st_g_three"))).unwrap();
+    let mut text = String::new();
+    status.read_to_string(&mut text).unwrap();
+    assert_eq!(text, EMPTY);
+    text.clear();
+    profile.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "");
+    assert_eq!(again.status().names(), ["st_g_three"]);
+}
+
+/// The listings of several thousand bytes are read piece by piece.
+fn a_listing_that_was_read_in_part_ends_when_its_group_is_removed() {
+    const EVENTS: usize = 300;
+    let group = Group::new("st_g_part");
+    let lines: Vec<_> = (0..EVENTS)
+        .map(|event| format!("u:{} u32 a", group.event(&format!("st_g_event_{event}"))))
+        .collect();
+    for part in lines.chunks(10) {
+        dynamic::run(&part.join("\n")).unwrap();
+    }
+    let mut files = [group.status_file(), group.profile()].map(|path| File::open(path).unwrap());
+    let mut parts = files.each_mut().map(|file| {
+        let mut part = vec![0; 100];
+        file.read_exact(&mut part).unwrap();
+        part
+    });
+    assert_eq!(group.remove(), Ok(()));
+    for (file, part) in files.iter_mut().zip(&mut parts) {
+        // What the kernel had already made of it may still come.
+        file.read_to_end(part).unwrap();
+        let text = String::from_utf8_lossy(part);
+        let names = text.matches("st_g_event_").count();
+        assert!((1..EVENTS).contains(&names), "{names} of {EVENTS}: {text}");
+    }
+}
+
+fn an_open_list_of_groups_goes_on_while_groups_go() {
+    const MANY: usize = 200;
+    let name = |number: usize| format!("st_g_open_{number}");
+    let groups: Vec<_> = (0..MANY).map(|number| Group::new(&name(number))).collect();
+    let mut file = File::open(GROUPS).unwrap();
+    let mut text = vec![0; 100];
+    file.read_exact(&mut text).unwrap();
+    // All but every third, and some that come.
+    let (mut kept, mut new) = (Vec::new(), Vec::new());
+    for (number, group) in groups.into_iter().enumerate() {
+        match number % 3 {
+            0 => kept.push(group),
+            _ => assert_eq!(group.remove(), Ok(())),
+        }
+    }
+    new.extend((MANY..MANY + 10).map(|number| Group::new(&name(number))));
+    file.read_to_end(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let listed: Vec<_> = text.lines().map(group::name_in).collect();
+    // Whole lines, each group once, and those that stay all the time are there, in their order.
+    let mut once = listed.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), listed.len(), "{text}");
+    let stay: Vec<_> = kept.iter().map(|group| group.name.as_str()).collect();
+    let listed_of_these: Vec<_> = listed
+        .into_iter()
+        .filter(|name| stay.contains(name))
+        .collect();
+    assert_eq!(listed_of_these, stay);
+    drop(new);
+}
+
+fn a_file_that_is_known_does_not_keep_the_module_busy() {
+    if !module::is_loaded() {
+        return;
+    }
+    let group = Group::new("st_g_users");
+    let before = module::users();
+    let places = known(paths(&group));
+    assert_eq!(module::users(), before);
+    let open: Vec<_> = places.iter().map(|place| reopen(place).unwrap()).collect();
+    assert_eq!(module::users(), before + 3);
+    drop(open);
+    assert_eq!(group.remove(), Ok(()));
+    places
+        .iter()
+        .for_each(|place| assert!(reopen(place).is_err()));
+    assert_eq!(module::users(), before);
+}

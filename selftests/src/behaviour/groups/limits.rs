@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many events a group may have: what its line says, whatever other groups have.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, MULTI_FORMAT};
+use crate::kit::dynamic;
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::group::{Group, DEFAULT_EVENTS};
+use crate::kit::max_events::Limit;
+use crate::kit::memory::Mapping;
+use crate::kit::tracefs::TraceInstance;
+use crate::kit::wait;
+use std::thread;
+
+tests!("groups::limits":
+    a_group_has_as_many_events_as_its_line_says,
+    what_fails_takes_no_place,
+    a_group_that_says_nothing_has_1024_events.limit(300),
+    a_full_group_is_not_in_the_way_of_others,
+    user_events_max_bounds_the_first_group_only,
+    of_many_threads_as_many_make_an_event_as_there_is_room_for,
+);
+
+/// Makes one event more in the group, in each way; the errors.
+fn one_more(data: &Data, group: &Group, page: &Mapping) -> [Option<Errno>; 3] {
+    let last = page.end() - 4;
+    let register = |flags| {
+        let got = data.register_flags("st_g_more u32 a", last, 0, flags);
+        if got.is_ok() {
+            data.unregister_bit(last, 0).unwrap();
+        }
+        got.err()
+    };
+    let line = format!("u:{} u32 a", group.event("st_g_line"));
+    [
+        register(0),
+        register(MULTI_FORMAT),
+        dynamic::run(&line).err(),
+    ]
+}
+
+fn a_group_has_as_many_events_as_its_line_says() {
+    for most in [1, 2, 7] {
+        let group = Group::with("st_g_few", &format!("events={most}"));
+        let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+        for event in 0..most {
+            let flags = [0, MULTI_FORMAT][event % 2];
+            let text = format!("st_g_event{event} u32 a");
+            let address = page.address() + 4 * event as u64;
+            let got = data.register_flags(&text, address, 0, flags);
+            assert_eq!(got, Ok(event as u32), "of {most}");
+        }
+        let full = [Some(Errno::EMFILE); 3];
+        assert_eq!(one_more(&data, &group, &page), full);
+        assert_eq!(group.numbers(), [most as u64, most as u64, 1]);
+        // What is there can be had again, by this file or another.
+        let other = Data::open_in(&group);
+        for data in [&data, &other] {
+            let address = page.end() - 4;
+            let got = data.register_text("st_g_event0 u32 a", address, 1);
+            assert_eq!(got, Ok(0));
+            data.unregister_bit(address, 1).unwrap();
+        }
+        drop(other);
+        assert_eq!(one_more(&data, &group, &page), full);
+        // One that goes makes room for one.
+        for event in 0..most as u64 {
+            data.unregister_bit(page.address() + 4 * event, 0).unwrap();
+        }
+        drop(data);
+        wait_gone(&group.event("st_g_event0"));
+        let data = Data::open_in(&group);
+        let line = format!("u:{} u32 a", group.event("st_g_line"));
+        wait::until("all events to go", || group.numbers()[0] == 0);
+        assert_eq!(dynamic::run(&line), Ok(()));
+        let none_more = most == 1;
+        let got = data.register_text("st_g_new u32 a", page.address(), 0);
+        assert_eq!(got.is_err(), none_more, "{got:?}");
+        drop(data);
+    }
+}
+
+fn what_fails_takes_no_place() {
+    let group = Group::with("st_g_fails", "events=1");
+    let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+    for text in ["st_g_bad u33 a", "st_g_bad u32 a; u32 a", "enable"] {
+        let got = data.register_text(text, page.address(), 0);
+        assert_eq!(got, Err(Errno::EINVAL), "{text}");
+    }
+    let line = format!("u:{} u33 a", group.event("st_g_bad"));
+    assert_eq!(dynamic::run(&line), Err(Errno::EINVAL));
+    // Its first bit cannot be written, so the event goes with the call.
+    let got = data.register_text("st_g_bad u32 a", 8, 0);
+    assert_eq!(got, Err(Errno::EFAULT));
+    wait_gone(&group.event("st_g_bad"));
+    assert_eq!(group.numbers(), [0, 0, 1]);
+    let got = data.register_text("st_g_good u32 a", page.address(), 0);
+    assert_eq!(got, Ok(0));
+}
+
+fn a_group_that_says_nothing_has_1024_events() {
+    let group = Group::new("st_g_default");
+    let (data, page) = (Data::open_in(&group), Mapping::kept(2));
+    for event in 0..u64::from(DEFAULT_EVENTS) {
+        let address = page.address() + 4 * event;
+        let got = data.register_text(&format!("st_g_event{event}"), address, 0);
+        assert_eq!(got, Ok(event as u32));
+    }
+    let full = [Some(Errno::EMFILE); 3];
+    assert_eq!(one_more(&data, &group, &page), full);
+    assert_eq!(group.status().active, DEFAULT_EVENTS as usize);
+}
+
+fn a_full_group_is_not_in_the_way_of_others() {
+    let full = Group::with("st_g_full", "events=1");
+    let other = Group::with("st_g_other", "events=3");
+    let event = Event::new_in(&full, "st_g_event u32 a");
+    let too_many = || {
+        let got = event
+            .data
+            .register_text("st_g_more u32 a", event.page.address(), 1);
+        assert_eq!(got, Err(Errno::EMFILE));
+    };
+    too_many();
+    let others = [
+        Event::new_in(&other, "st_g_event u64 a"),
+        Event::new_in(&other, "st_g_more u32 a"),
+        Event::new("st_g_event u64 a"),
+        Event::new("st_g_more u32 a"),
+    ];
+    too_many();
+    let top = TraceInstance::top();
+    for event in others.iter().chain([&event]) {
+        top.enable(&event.name);
+        event.wait_set();
+        assert_eq!(event.write(&[0; 8]), Ok(12));
+        top.disable(&event.name);
+    }
+    // Nor is the first one that has many.
+    let page = Mapping::kept(1);
+    for number in 0..20u64 {
+        let text = format!("st_g_first{number} u32 a");
+        let address = page.address() + 4 * number;
+        others[2].data.register_text(&text, address, 0).unwrap();
+    }
+    let third = other.event("st_g_third");
+    assert_eq!(dynamic::run(&format!("u:{third} u32 a")), Ok(()));
+    assert_eq!(dynamic::run(&format!("-:{third}")), Ok(()));
+}
+
+fn user_events_max_bounds_the_first_group_only() {
+    let group = Group::with("st_g_bound", "events=4");
+    let limit = Limit::new(1);
+    let data = Data::open_in(&group);
+    let page = Mapping::kept(1);
+    let register = |number: u64| {
+        let text = format!("st_g_event{number} u32 a");
+        data.register_text(&text, page.address() + 4 * number, 0)
+    };
+    for number in 0..2 {
+        assert_eq!(register(number), Ok(number as u32));
+    }
+    // What a group has is not counted there.
+    let first = Event::new("st_g_first u32 a");
+    let more = |bit| {
+        first
+            .data
+            .register_text("st_g_second u32 a", first.page.address(), bit)
+    };
+    assert_eq!(more(1), Err(Errno::EMFILE));
+    limit.set(2);
+    assert_eq!(more(1), Ok(1));
+    limit.set(1);
+    for number in 2..4 {
+        assert_eq!(register(number), Ok(number as u32));
+    }
+    drop(limit);
+    assert_eq!(register(4), Err(Errno::EMFILE));
+}
+
+fn of_many_threads_as_many_make_an_event_as_there_is_room_for() {
+    const THREADS: u64 = 6;
+    const EACH: u64 = 20;
+    const ROOM: usize = 50;
+    let group = Group::with("st_g_race", &format!("events={ROOM}"));
+    let page = Mapping::kept(1);
+    let made: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (group, page) = (&group, &page);
+                scope.spawn(move || {
+                    let data = Data::open_in(group);
+                    let register = |number: u64| {
+                        let number = EACH * thread + number;
+                        let text = format!("st_g_event{number} u32 a");
+                        let address = page.address() + 4 * number;
+                        let got = data.register_text(&text, address, 0);
+                        assert!(got.is_ok() || got == Err(Errno::EMFILE), "{got:?}");
+                        got.is_ok()
+                    };
+                    (0..EACH).filter(|&number| register(number)).count()
+                })
+            })
+            .collect();
+        let counts = threads.into_iter().map(|thread| thread.join().unwrap());
+        counts.sum()
+    });
+    assert_eq!(made, ROOM);
+    assert_eq!(group.status().active, ROOM);
+}

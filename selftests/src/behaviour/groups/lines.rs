@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lines of `dynamic_events` about events of groups.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child;
+use crate::kit::dynamic;
+use crate::kit::errno::{fails, Errno};
+use crate::kit::event::{stays, Event};
+use crate::kit::group::{self, Group, GROUPS};
+use crate::kit::memory::Mapping;
+use crate::kit::os;
+use crate::kit::tracefs::{self, TraceInstance};
+use std::fs;
+
+tests!("groups::lines":
+    a_line_makes_an_event_of_a_group,
+    a_line_that_names_no_group_is_einval,
+    a_line_about_a_group_needs_the_capability,
+    a_line_with_a_system_deletes_in_that_group,
+    a_line_without_a_system_deletes_in_the_first_group,
+    fields_of_a_line_that_deletes_must_match,
+    what_programs_register_is_listed_with_its_system,
+    saved_listings_bring_back_groups_and_events,
+    truncating_deletes_what_is_idle_in_all_groups,
+    the_first_groups_lines_are_as_ever,
+);
+
+fn a_line_makes_an_event_of_a_group() {
+    let group = Group::new("st_g_line");
+    let event = group.event("st_g_event");
+    assert_eq!(event, "user_events_st_g_line/st_g_event");
+    let line = format!("u:{event} u32 a; char[4] b");
+    dynamic::run(&line).unwrap();
+    assert_eq!(dynamic::user_lines(), [line.as_str()]);
+    assert_eq!(tracefs::events_of_tests(), [event.as_str()]);
+    // It stays, as one of the first group does.
+    stays(&event);
+    fails(
+        "again",
+        "with other fields",
+        again(&event, "u64 a"),
+        Errno::EADDRINUSE,
+    );
+    assert_eq!(dynamic::user_lines(), [line.as_str()]);
+    // A program finds it by its description.
+    let user = Event::new_in(&group, "st_g_event u32 a; char[4] b");
+    let tracer = TraceInstance::instance("st_g_line");
+    tracer.enable(&event);
+    user.wait_set();
+    assert_eq!(user.write(&[1, 0, 0, 0, b'a', b'b', b'c', 0]), Ok(12));
+    assert_eq!(tracer.lines(&event), ["st_g_event: a=1 b=abc"]);
+    tracer.disable(&event);
+    user.end();
+    stays(&event);
+}
+
+/// The line that makes an event, with these fields.
+fn again(event: &str, fields: &str) -> Result<(), Errno> {
+    dynamic::run(&format!("u:{event} {fields}"))
+}
+
+fn a_line_that_names_no_group_is_einval() {
+    let group = Group::new("st_g_there");
+    for system in [
+        "user_events_st_g_none",
+        "user_events_st_g_ther",
+        "user_events_st_g_there_",
+        "user_events_",
+        "user_events_multi",
+        "user_events_st_g_there_multi",
+        "user_eventsst_g_there",
+        "st_g_there",
+        "events",
+        "",
+    ] {
+        let line = format!("u:{system}/st_g_event u32 a");
+        fails("system", &line, dynamic::run(&line), Errno::EINVAL);
+    }
+    let line = format!("u:{}/st_g_event/more u32 a", group.system());
+    fails("name", &line, dynamic::run(&line), Errno::EINVAL);
+    let line = format!("u:{}/ u32 a", group.system());
+    fails("name", &line, dynamic::run(&line), Errno::EINVAL);
+    assert_eq!(dynamic::user_lines(), [""; 0]);
+    // A group that is removed is one that is not there.
+    let line = format!("u:{} u32 a", group.event("st_g_event"));
+    assert_eq!(group.remove(), Ok(()));
+    fails("removed", &line, dynamic::run(&line), Errno::EINVAL);
+}
+
+fn a_line_about_a_group_needs_the_capability() {
+    let group = Group::new("st_g_capable");
+    let made = group.event("st_g_made");
+    again(&made, "u32 a").unwrap();
+    let child = child::fork(|_| {
+        os::keep_capabilities(0);
+        let event = group.event("st_g_event");
+        fails("no capability", "u:", again(&event, "u32 a"), Errno::EPERM);
+        fails(
+            "no capability",
+            "u33",
+            again(&event, "u33 a"),
+            Errno::EINVAL,
+        );
+        let data = Data::open_in(&group);
+        let deleted = data.delete("st_g_made");
+        fails("no capability", "delete", deleted, Errno::EPERM);
+    });
+    child.join();
+    assert_eq!(tracefs::events_of_tests(), [made]);
+}
+
+/// Makes an event of this name in the first group and in two others.
+fn three(groups: &[Group; 2]) -> [String; 3] {
+    let names = [
+        "st_g_event".into(),
+        groups[0].event("st_g_event"),
+        groups[1].event("st_g_event"),
+    ];
+    names.iter().for_each(|name| again(name, "u32 a").unwrap());
+    names
+}
+
+fn a_line_with_a_system_deletes_in_that_group() {
+    let groups = [Group::new("st_g_a"), Group::new("st_g_a_b")];
+    let there = |names: &[String; 3]| names.each_ref().map(|name| tracefs::event_exists(name));
+    let names = three(&groups);
+    for system in [
+        "user_events_st_g",
+        "user_events_st_g_",
+        "user_events_st_g_a_b_multi",
+        "other",
+    ] {
+        let line = format!("-:{system}/st_g_event");
+        fails("system", &line, dynamic::run(&line), Errno::ENOENT);
+    }
+    assert_eq!(there(&names), [true; 3]);
+    assert_eq!(dynamic::run(&format!("-:{}", names[1])), Ok(()));
+    assert_eq!(there(&names), [true, false, true]);
+    let again = dynamic::run(&format!("-:{}", names[1]));
+    assert_eq!(again, Err(Errno::ENOENT));
+    assert_eq!(dynamic::run("-:user_events/st_g_event"), Ok(()));
+    assert_eq!(there(&names), [false, false, true]);
+    // What is used is not deleted.
+    let top = TraceInstance::top();
+    top.enable(&names[2]);
+    let line = format!("-:{}", names[2]);
+    assert_eq!(dynamic::run(&line), Err(Errno::EBUSY));
+    top.disable(&names[2]);
+    assert_eq!(dynamic::run(&line), Ok(()));
+    assert_eq!(there(&names), [false; 3]);
+}
+
+fn a_line_without_a_system_deletes_in_the_first_group() {
+    let groups = [Group::new("st_g_a"), Group::new("st_g_b")];
+    let there = |names: &[String; 3]| names.each_ref().map(|name| tracefs::event_exists(name));
+    let names = three(&groups);
+    assert_eq!(dynamic::run("-:st_g_event"), Ok(()));
+    assert_eq!(there(&names), [false, true, true]);
+    for line in [
+        "-:st_g_event",
+        "-:st_g_event u32 a",
+        "-:user_events/st_g_event",
+    ] {
+        fails("not there", line, dynamic::run(line), Errno::ENOENT);
+    }
+    assert_eq!(there(&names), [false, true, true]);
+}
+
+fn fields_of_a_line_that_deletes_must_match() {
+    let group = Group::new("st_g_fields");
+    let event = group.event("st_g_event");
+    again("st_g_event", "u64 a").unwrap();
+    for fields in ["", " u32 a", " u32 a;", " u32 a; char[4] b"] {
+        let made = match fields.contains("char") {
+            true => "u32 a; char[4] b",
+            false => "u32 a",
+        };
+        again(&event, made).unwrap();
+        for other in ["u64 a", "u32 b", "u32 a; u32 b"] {
+            let line = format!("-:{event} {other}");
+            fails("fields", &line, dynamic::run(&line), Errno::ENOENT);
+        }
+        assert_eq!(dynamic::run(&format!("-:{event}{fields}")), Ok(()));
+        assert!(!tracefs::event_exists(&event));
+    }
+    assert_eq!(dynamic::run("-:st_g_event"), Ok(()));
+}
+
+fn what_programs_register_is_listed_with_its_system() {
+    let group = Group::new("st_g_program");
+    let event = Event::new_in(&group, "st_g_event struct t a 8;u8 b");
+    let first = Event::new("st_g_event u32 a");
+    let mut lines = dynamic::user_lines();
+    lines.sort();
+    let want = [
+        "u:st_g_event u32 a",
+        "u:user_events_st_g_program/st_g_event struct t a 8; u8 b",
+    ];
+    assert_eq!(lines, want);
+    drop((event, first));
+}
+
+fn saved_listings_bring_back_groups_and_events() {
+    let make = || {
+        [
+            Group::with("st_g_a", "events=3 bytes_per_second=1000"),
+            Group::new("st_g_b"),
+        ]
+    };
+    let groups = make();
+    let names = three(&groups);
+    again(
+        &groups[0].event("st_g_other"),
+        "char[3] a; struct t b 5; __rel_loc u8[] c",
+    )
+    .unwrap();
+    let user = Event::new_in(&groups[1], "st_g_program u8 a");
+    let (saved_groups, saved) = (group::listing(), dynamic::user_lines());
+    assert_eq!(saved.len(), 5);
+    let formats = |names: &[String; 3]| {
+        names.each_ref().map(|name| {
+            let text = tracefs::event_format(name);
+            let lines = text.lines().filter(|line| !line.starts_with("ID: "));
+            lines.collect::<Vec<_>>().join("\n")
+        })
+    };
+    let before = formats(&names);
+    user.end();
+    for group in groups {
+        group.remove_when_idle();
+    }
+    dynamic::truncate().unwrap();
+    assert_eq!(dynamic::user_lines(), [""; 0]);
+    assert_eq!(group::listing(), "");
+    // Without the groups there is no place for their events.
+    let text = saved.join("\n");
+    assert!(dynamic::run(&text).is_err());
+    dynamic::truncate().unwrap();
+    fs::write(GROUPS, saved_groups).unwrap();
+    dynamic::run(&text).unwrap();
+    let mut back = dynamic::user_lines();
+    let mut want = saved.clone();
+    back.sort();
+    want.sort();
+    assert_eq!(back, want);
+    assert_eq!(formats(&names), before);
+    let limits: Vec<_> = group::lines()
+        .iter()
+        .map(|line| line.split(" # ").next().unwrap().to_string())
+        .collect();
+    let want = [
+        "g:st_g_a events=3 bytes_per_second=1000",
+        "g:st_g_b events=1024",
+    ];
+    assert_eq!(limits, want);
+    drop(["st_g_a", "st_g_b"].map(|name| Group { name: name.into() }));
+    assert_eq!(dynamic::user_lines(), ["u:st_g_event u32 a"]);
+    assert_eq!(dynamic::run("-:st_g_event"), Ok(()));
+}
+
+/// All or none, as ever: one that is used keeps the others.
+fn truncating_deletes_what_is_idle_in_all_groups() {
+    let groups = [Group::new("st_g_a"), Group::new("st_g_b")];
+    let names = three(&groups);
+    let top = TraceInstance::top();
+    top.enable(&names[1]);
+    assert_eq!(dynamic::truncate(), Err(Errno::EBUSY));
+    assert_eq!(dynamic::user_lines().len(), 3);
+    top.disable(&names[1]);
+    assert_eq!(dynamic::truncate(), Ok(()));
+    assert_eq!(dynamic::user_lines(), [""; 0]);
+    assert_eq!(tracefs::events_of_tests(), [""; 0]);
+    // The groups stay.
+    assert_eq!(group::lines().len(), 2);
+    groups
+        .iter()
+        .for_each(|group| assert_eq!(group.numbers(), [0, 0, 0]));
+}
+
+fn the_first_groups_lines_are_as_ever() {
+    let group = Group::new("st_g_other");
+    let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+    data.register_text("st_g_event u64 a", page.address(), 0)
+        .unwrap();
+    for line in ["u:st_g_event u32 a", "u:user_events/st_g_event u32 a"] {
+        assert_eq!(dynamic::run(line), Ok(()));
+        let lines = dynamic::user_lines();
+        assert!(lines.contains(&"u:st_g_event u32 a".into()), "{lines:?}");
+        assert_eq!(dynamic::run("-:st_g_event u32 a"), Ok(()));
+    }
+    let left = [format!("u:{} u64 a", group.event("st_g_event"))];
+    assert_eq!(dynamic::user_lines(), left);
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `bytes_per_second`: how many bytes of payload a group's programs may record in a second. What is more is refused, and
+//! is neither recorded nor missed.
+
+use crate::harness::tests;
+use crate::kit::abi::{location, Data};
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::group::Group;
+use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::profile;
+use crate::kit::traced::Traced;
+use crate::kit::wait;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+tests!("groups::rate":
+    more_bytes_than_a_second_has_are_never_recorded,
+    as_many_bytes_as_a_second_has_are_recorded_again_and_again,
+    the_index_does_not_count,
+    a_write_that_nobody_wants_counts_nothing,
+    a_write_that_fails_counts_nothing,
+    perf_alone_is_limited_too,
+    all_events_and_files_of_a_group_share_its_bytes,
+    what_several_threads_record_is_bounded,
+    a_group_at_its_limit_is_not_in_the_way_of_others,
+    a_group_without_the_option_has_no_limit,
+);
+
+fn limited(bytes: usize) -> Group {
+    Group::with("st_g_rate", &format!("bytes_per_second={bytes}"))
+}
+
+fn more_bytes_than_a_second_has_are_never_recorded() {
+    let group = limited(100);
+    let traced = Traced::new_in(&group, "st_g_more u32 a");
+    let event = &traced.event;
+    let mut refused = 0;
+    // Not in any second.
+    let start = Instant::now();
+    while start.elapsed().as_millis() < 1500 || refused < 20 {
+        let length = [101, 150, 4000][refused as usize % 3];
+        let payload = vec![1; length];
+        assert_eq!(event.write(&payload), Err(Errno::EDQUOT), "{length} bytes");
+        let parts = [
+            &event.index.to_ne_bytes()[..],
+            &payload[..50],
+            &payload[50..],
+        ];
+        assert_eq!(event.data.writev(&parts), Err(Errno::EDQUOT));
+        refused += 2;
+        assert_eq!(group.refused(), refused);
+    }
+    assert_eq!(traced.tracer.take_all_records().len(), 0);
+    assert_eq!(group.missed("st_g_more"), (0, 0));
+    // Nor have they taken from what there is.
+    assert_eq!(event.write(&[2; 100]), Ok(104));
+    assert_eq!(traced.recorded(100), [[2; 100]]);
+    assert!(event.bit());
+    assert_eq!(group.refused(), refused);
+    traced.detach();
+}
+
+fn as_many_bytes_as_a_second_has_are_recorded_again_and_again() {
+    let group = limited(100);
+    let traced = Traced::new_in(&group, "st_g_again u32 a");
+    let (mut written, mut refused) = (0u64, 0);
+    // In parts: it is the sum that counts.
+    let mut write = |length: usize| match traced.event.write(&vec![3; length]) {
+        Ok(_) => {
+            written += length as u64;
+            true
+        }
+        Err(errno) => {
+            assert_eq!(errno, Errno::EDQUOT);
+            refused += 1;
+            false
+        }
+    };
+    let start = Instant::now();
+    for _ in 0..3 {
+        // One that finds no room, so that the next one that does is in another second.
+        wait::until("a write to be refused", || !write(60));
+        wait::until("a write to be recorded", || write(100));
+    }
+    let seconds = start.elapsed().as_secs() + 2;
+    let records = traced.tracer.take_all_records();
+    let recorded: usize = records.iter().map(|record| record.bytes.len() - 8).sum();
+    // Each is padded to whole words of 8 bytes at most.
+    let padding = 8 * records.len() as u64;
+    let recorded = recorded as u64;
+    assert!(
+        (written..written + padding).contains(&recorded),
+        "{recorded} of {written}"
+    );
+    assert!(written <= 100 * seconds, "{written} in {seconds} s");
+    assert!(written >= 300);
+    assert_eq!(group.refused(), refused);
+    assert_eq!(group.missed("st_g_again"), (0, 0));
+    traced.detach();
+}
+
+fn the_index_does_not_count() {
+    // With its four bytes any of these would be too much.
+    for bytes in [4, 5, 100] {
+        let group = limited(bytes);
+        let traced = Traced::new_in(&group, "st_g_index u32 a");
+        assert_eq!(traced.event.write(&vec![1; bytes]), Ok(bytes + 4));
+        let got = traced.event.write(&vec![1; bytes + 1]);
+        assert_eq!(got, Err(Errno::EDQUOT));
+        traced.detach();
+        let Traced { event, tracer } = traced;
+        drop(tracer);
+        event.end();
+        group.remove_when_idle();
+    }
+    // An event without a payload has nothing that could count.
+    let group = limited(1);
+    let traced = Traced::new_in(&group, "st_g_empty");
+    for _ in 0..20 {
+        assert_eq!(traced.event.write(&[]), Ok(4));
+    }
+    assert_eq!(traced.tracer.take_all_records().len(), 20);
+    assert_eq!(group.refused(), 0);
+    traced.detach();
+}
+
+fn a_write_that_nobody_wants_counts_nothing() {
+    let group = limited(100);
+    let event = Event::new_in(&group, "st_g_unwanted u32 a");
+    let other = Traced::new_in(&group, "st_g_wanted u32 a");
+    for length in [4, 100, 101, 1000] {
+        assert_eq!(event.write(&vec![0; length]), Err(Errno::EBADF));
+    }
+    assert_eq!(other.event.write(&[1; 100]), Ok(104));
+    // Nor is it refused for that when there is no room.
+    for _ in 0..10 {
+        assert_eq!(event.write(&[0; 101]), Err(Errno::EBADF));
+    }
+    assert_eq!(group.refused(), 0);
+    other.detach();
+}
+
+fn a_write_that_fails_counts_nothing() {
+    let group = limited(100);
+    let traced = Traced::new_in(&group, "st_g_fails u32 a; __rel_loc char[] b");
+    let event = &traced.event;
+    let bad = [&[0; 4][..], &location(60, 50), &[0; 80]].concat();
+    for _ in 0..5 {
+        assert_eq!(event.write(&[0; 7]), Err(Errno::EINVAL));
+        assert_eq!(event.write(&bad), Err(Errno::EFAULT));
+        assert_eq!(event.data.write(77, &[0; 90]), Err(Errno::ENOENT));
+    }
+    assert_eq!(group.refused(), 0);
+    let good = [&[0; 4][..], &location(0, 0), &[0; 92]].concat();
+    assert_eq!(event.write(&good), Ok(104));
+    traced.detach();
+}
+
+fn perf_alone_is_limited_too() {
+    let group = limited(100);
+    let event = Event::new_in(&group, "st_g_perf u32 a");
+    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    event.wait_set();
+    assert_eq!(event.write(&[0; 101]), Err(Errno::EDQUOT));
+    assert_eq!(perf.count(), 0);
+    assert_eq!(event.write(&[0; 100]), Ok(104));
+    assert_eq!(perf.count(), 1);
+    assert_eq!(group.refused(), 1);
+    assert_eq!(group.missed("st_g_perf"), (0, 0));
+    drop(perf);
+}
+
+/// By two processes, on two files.
+fn all_events_and_files_of_a_group_share_its_bytes() {
+    const ROUNDS: usize = 4;
+    let group = limited(100);
+    let one = Traced::new_in(&group, "st_g_one u32 a");
+    let other = Traced::new_in(&group, "st_g_other u32 a");
+    let mut child = child::fork(|line| {
+        // A file of its own: the index is that of this file.
+        let data = Data::open_in(&group);
+        let page = Mapping::kept(1);
+        let index = data.register_text("st_g_other u32 a", page.address(), 0);
+        let index = index.unwrap();
+        for _ in 0..ROUNDS {
+            line.hear("write");
+            line.say(match data.write(index, &[0; 60]) {
+                Ok(64) => "recorded",
+                Err(Errno::EDQUOT) => "refused",
+                got => panic!("{got:?}"),
+            });
+        }
+        line.hear("end");
+    });
+    let mut refused = 0;
+    for _ in 0..ROUNDS {
+        // The first one that finds room is in another second than what was before.
+        wait::until("a write to be refused", || {
+            one.event.write(&[0; 60]).is_err()
+        });
+        wait::until("a write to be recorded", || {
+            one.event.write(&[0; 60]).is_ok()
+        });
+        child.line.say("write");
+        refused += usize::from(child.line.listen() == "refused");
+    }
+    // That a second ends just between the two is so rare that it is not half of the times.
+    assert!(refused >= ROUNDS / 2, "{refused} of {ROUNDS}");
+    child.line.say("end");
+    child.join();
+    [one, other].iter().for_each(Traced::detach);
+}
+
+fn what_several_threads_record_is_bounded() {
+    const BYTES: u64 = 5000;
+    const LENGTH: u64 = 50;
+    const SECONDS: u64 = 4;
+    let group = limited(BYTES as usize);
+    let traced = Traced::new_in(&group, "st_g_threads u32 a");
+    let (recorded, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+    let start = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while start.elapsed().as_secs() < SECONDS {
+                    match traced.event.write(&[7; LENGTH as usize]) {
+                        Ok(_) => recorded.fetch_add(1, Ordering::Relaxed),
+                        Err(errno) => {
+                            assert_eq!(errno, Errno::EDQUOT);
+                            refused.fetch_add(1, Ordering::Relaxed)
+                        }
+                    };
+                }
+            });
+        }
+    });
+    let (recorded, refused) = (recorded.into_inner(), refused.into_inner());
+    // Those of the clock that began or ended meanwhile, too.
+    let seconds = start.elapsed().as_secs() + 2;
+    assert!(
+        recorded * LENGTH <= seconds * BYTES,
+        "{recorded} in {seconds} s"
+    );
+    // Of these seconds at least so many were whole, and nothing is refused as long as there is room.
+    assert!(
+        recorded * LENGTH >= (SECONDS - 1) * BYTES,
+        "{recorded} records"
+    );
+    assert!(refused > 0, "none was refused");
+    assert_eq!(group.refused(), refused);
+    assert_eq!(group.missed("st_g_threads"), (0, 0));
+    let taken = traced.tracer.take_all_records().len() as u64;
+    assert_eq!(taken, recorded);
+    traced.detach();
+}
+
+fn a_group_at_its_limit_is_not_in_the_way_of_others() {
+    let group = limited(10);
+    let wide = Group::with("st_g_wide", "bytes_per_second=4294967295");
+    let full = Traced::new_in(&group, "st_g_same u32 a");
+    let others = [
+        Traced::new("st_g_same u32 a"),
+        Traced::new_in(&wide, "st_g_same u32 a"),
+    ];
+    for round in 0..100 {
+        let got = full.event.write(&[0; 10]);
+        assert!(matches!(got, Ok(14) | Err(Errno::EDQUOT)), "{got:?}");
+        assert_eq!(full.event.write(&[0; 11]), Err(Errno::EDQUOT));
+        for other in &others {
+            assert_eq!(other.event.write(&[0; 1000]), Ok(1004), "round {round}");
+        }
+    }
+    for other in &others {
+        assert_eq!(other.tracer.take_all_records().len(), 100);
+    }
+    assert!(group.refused() >= 100);
+    assert_eq!(wide.refused(), 0);
+    assert_eq!(profile::missed("st_g_same"), (0, 0));
+    others.iter().chain([&full]).for_each(Traced::detach);
+}
+
+fn a_group_without_the_option_has_no_limit() {
+    let group = Group::new("st_g_free");
+    let traced = Traced::new_in(&group, "st_g_event u32 a");
+    for _ in 0..300 {
+        assert_eq!(traced.event.write(&[0; 3000]), Ok(3004));
+    }
+    assert_eq!(traced.tracer.take_all_records().len(), 300);
+    assert_eq!(group.missed("st_g_event"), (0, 0));
+    // Nor is anything counted.
+    let line = group.line().unwrap();
+    assert!(
+        line.ends_with(" # 1 events, 1 used, 1 open files"),
+        "{line}"
+    );
+    traced.detach();
+}

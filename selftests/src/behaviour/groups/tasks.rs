@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes that have a group from others: by a fork, or by an open file that is passed to them. The file says which group
+//! it is, wherever the process is.
+
+use crate::harness::tests;
+use crate::kit::abi::{Data, PERSIST, REGISTRATIONS};
+use crate::kit::cgroup::{self, Cgroup};
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::{wait_gone, Event};
+use crate::kit::fork_tree::{end, fork, tell, toggle};
+use crate::kit::group::{Group, GROUPS};
+use crate::kit::memory::Mapping;
+use crate::kit::restriction::become_root_of_a_namespace;
+use crate::kit::traced::Traced;
+use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::transfer::{receive_file, send_file};
+use crate::kit::{os, tasks, wait};
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+tests!("groups::tasks":
+    a_child_has_the_registrations_of_its_parent,
+    a_child_alone_keeps_the_group,
+    executing_a_program_ends_what_was_registered,
+    threads_register_in_several_groups_at_once,
+    a_file_that_is_passed_on_is_of_its_group,
+    a_process_in_other_namespaces_uses_the_group_of_its_file,
+    memory_is_charged_to_the_cgroup_that_registers.where_there_is(cgroup::SIGN),
+);
+
+fn a_child_has_the_registrations_of_its_parent() {
+    let group = Group::new("st_g_fork");
+    let event = Event::new_in(&group, "st_g_event u32 a");
+    // One of the same name that must not be taken for it.
+    let first = Event::new("st_g_event u32 a");
+    let mut children = vec![fork(&event), fork(&event)];
+    children[0].tell("fork");
+    toggle(&event, &mut children);
+    tell(&mut children, "unregister");
+    tell(&mut children, "register");
+    tell(&mut children, "register second");
+    let top = TraceInstance::top();
+    top.enable(&event.name);
+    tell(&mut children, "second set");
+    top.disable(&event.name);
+    tell(&mut children, "second clear");
+    toggle(&event, &mut children);
+    assert!(!first.bit());
+    let lines = fs::read_to_string(REGISTRATIONS).unwrap();
+    let its = lines
+        .lines()
+        .filter(|line| line.starts_with("user_events_st_g_fork/st_g_event "));
+    // The parent's, and two of each of three.
+    assert_eq!(its.count(), 7, "{lines}");
+    // What a child writes by its parent's file is recorded in the group.
+    let tracer = TraceInstance::instance("st_g_fork");
+    tracer.enable(&event.name);
+    event.wait_set();
+    let writer = child::fork(|_| assert_eq!(event.write(&[5; 4]), Ok(8)));
+    writer.join();
+    assert_eq!(tracer.take_payloads(&event.name, 4), [[5; 4]]);
+    tracer.disable(&event.name);
+    end(children);
+}
+
+fn a_child_alone_keeps_the_group() {
+    let group = Group::new("st_g_orphan");
+    let Event {
+        data, page, name, ..
+    } = Event::new_in(&group, "st_g_event u32 a");
+    let mut child = child::fork(|line| {
+        line.say("forked");
+        line.hear("end");
+    });
+    child.line.hear("forked");
+    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+    drop(data);
+    // The child has the file and the registration.
+    assert_eq!(group.numbers(), [1, 1, 1]);
+    assert_eq!(group.remove(), Err(Errno::EBUSY));
+    let top = TraceInstance::top();
+    top.enable(&name);
+    wait::until("the child's bit to be set", || {
+        tasks::word_of(child.pid, page.address()) == Some(1)
+    });
+    assert_eq!(page.word(0).load(Ordering::Relaxed), 0);
+    top.disable(&name);
+    child.line.say("end");
+    child.join();
+    group.remove_when_idle();
+}
+
+fn executing_a_program_ends_what_was_registered() {
+    let group = Group::new("st_g_exec");
+    let mut child = child::fork(|line| {
+        let _event = Event::new_in(&group, "st_g_event u32 a");
+        line.say("registered");
+        line.hear("exec");
+        panic!("exec: {}", Command::new("sleep").arg("10000").exec());
+    });
+    child.line.hear("registered");
+    assert_eq!(group.remove(), Err(Errno::EBUSY));
+    child.line.say("exec");
+    wait_gone(&group.event("st_g_event"));
+    group.remove_when_idle();
+    child.kill();
+}
+
+fn threads_register_in_several_groups_at_once() {
+    const ROUNDS: usize = 100;
+    let groups = [
+        Group::new("st_g_a"),
+        Group::new("st_g_b"),
+        Group::new("st_g_c"),
+    ];
+    let page = Mapping::kept(1);
+    thread::scope(|scope| {
+        for (at, group) in groups.iter().enumerate() {
+            for thread in 0..2 {
+                let page = &page;
+                // All with the same name, and the fields of their group.
+                let text = format!("st_g_same u32 a{at}");
+                let address = page.address() + 64 * (2 * at + thread) as u64;
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        let data = Data::open_in(group);
+                        assert_eq!(data.register_text(&text, address, 0), Ok(0));
+                        let format = tracefs::event_format(&group.event("st_g_same"));
+                        assert!(format.contains(&format!("field:u32 a{at};")), "{format}");
+                        assert_eq!(data.unregister_bit(address, 0), Ok(()));
+                    }
+                });
+            }
+        }
+    });
+    groups.into_iter().for_each(Group::remove_when_idle);
+}
+
+fn a_file_that_is_passed_on_is_of_its_group() {
+    let groups = [Group::new("st_g_a"), Group::new("st_g_b")];
+    let traced = groups
+        .each_ref()
+        .map(|group| Traced::new_in(group, "st_g_event u32 a"));
+    let (mine, its) = UnixStream::pair().unwrap();
+    let mut child = child::fork(|line| {
+        os::become_unprivileged();
+        let files = [receive_file(&its), receive_file(&its)].map(|file| Data { file });
+        let page = Mapping::kept(1);
+        for (bit, data) in files.iter().enumerate() {
+            let bit = bit as u8;
+            assert_eq!(
+                data.register_text("st_g_event u32 a", page.address(), bit),
+                Ok(0)
+            );
+            assert_eq!(data.write(0, &[bit; 4]), Ok(8));
+            let got = data.register_text("st_g_event u64 a", page.address(), 5);
+            assert_eq!(got, Err(Errno::EADDRINUSE));
+        }
+        line.say("written");
+        line.hear("end");
+    });
+    for group in &groups {
+        // The child is the only one that has this file then.
+        let data = Data::open_in(group);
+        send_file(&mine, &data.file);
+    }
+    child.line.hear("written");
+    for (at, traced) in traced.iter().enumerate() {
+        assert_eq!(traced.recorded(4), [[at as u8; 4]]);
+    }
+    // One for the event of this process, and one of the child.
+    assert!(groups.iter().all(|group| group.numbers() == [1, 1, 2]));
+    traced.iter().for_each(Traced::detach);
+    child.line.say("end");
+    child.join();
+}
+
+/// New namespaces of users, mounts, control groups, and processes, the last for its children.
+fn unshare_all() {
+    become_root_of_a_namespace();
+    os::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWCGROUP);
+}
+
+/// A container, in which tracefs is not to be reached.
+fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
+    let group = Group::new("st_g_inside");
+    let tracer = TraceInstance::instance("st_g_inside");
+    let (mine, its) = UnixStream::pair().unwrap();
+    let mut child = child::fork(|line| {
+        os::become_unprivileged();
+        unshare_all();
+        let inner = child::fork(|_| {
+            assert_eq!(std::process::id(), 1);
+            for path in [GROUPS.as_ref(), group.data().as_path()] {
+                let opened = fs::File::open(path).map_err(Errno::from);
+                assert_eq!(opened.err(), Some(Errno::EACCES), "{}", path.display());
+            }
+            let data = Data {
+                file: receive_file(&its),
+            };
+            let page = Mapping::kept(1);
+            let register = |text, bit| data.register_text(text, page.address(), bit);
+            assert_eq!(register("st_g_event u32 a", 0), Ok(0));
+            // Its own root has no privilege outside, where the event is.
+            let persistent = data.register_flags("st_g_stays u32 a", page.address(), 1, PERSIST);
+            assert_eq!(persistent, Err(Errno::EPERM));
+            line.say("registered");
+            wait::until("the bit to be set", || {
+                page.word(0).load(Ordering::Relaxed) == 1
+            });
+            assert_eq!(data.write(0, &[9; 4]), Ok(8));
+            line.say("written");
+            line.hear("unregister");
+            assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+            assert_eq!(data.delete("st_g_event"), Err(Errno::EBUSY));
+            line.say("unregistered");
+            line.hear("end");
+        });
+        inner.join();
+    });
+    let data = Data::open_in(&group);
+    send_file(&mine, &data.file);
+    drop(data);
+    child.line.hear("registered");
+    let event = group.event("st_g_event");
+    assert_eq!(group.status().names(), ["st_g_event"]);
+    assert_eq!(tracefs::events_of_tests(), [event.as_str()]);
+    let inner = tasks::a_child_of(child.pid).expect("the process inside");
+    let lines = fs::read_to_string(REGISTRATIONS).unwrap();
+    let its_line = lines.lines().nth(1).expect("its line");
+    let start = format!("{event} {inner} ");
+    assert!(its_line.starts_with(&start), "{its_line:?}, want {start:?}");
+    tracer.enable(&event);
+    child.line.hear("written");
+    assert_eq!(tracer.take_payloads(&event, 4), [[9; 4]]);
+    assert_eq!(group.remove(), Err(Errno::EBUSY));
+    tracer.disable(&event);
+    child.line.say("unregister");
+    child.line.hear("unregistered");
+    // Its file alone keeps the group.
+    assert_eq!(group.remove(), Err(Errno::EBUSY));
+    child.line.say("end");
+    child.join();
+    group.remove_when_idle();
+}
+
+/// It has the file from a process of another one.
+fn memory_is_charged_to_the_cgroup_that_registers() {
+    const EVENTS: u64 = 500;
+    let group = Group::new("st_g_charged");
+    let cgroup = Cgroup::new("st_g_charged");
+    let (mine, its) = UnixStream::pair().unwrap();
+    let mut child = child::fork(|line| {
+        cgroup.enter();
+        let data = Data {
+            file: receive_file(&its),
+        };
+        let page = Mapping::kept(1);
+        line.say("entered");
+        line.hear("register");
+        for event in 0..EVENTS {
+            let text = format!("st_g_event{event} u32 a; u64 b");
+            data.register_text(&text, page.address() + 4 * event, 0)
+                .unwrap();
+        }
+        line.say("registered");
+        line.hear("end");
+    });
+    let data = Data::open_in(&group);
+    send_file(&mine, &data.file);
+    child.line.hear("entered");
+    let before = cgroup.slab();
+    child.line.say("register");
+    child.line.hear("registered");
+    // As of events of the first group: see `cgroup::events_are_charged`.
+    let least = 500 * EVENTS as i64;
+    wait::until("its cgroup to be charged", || {
+        cgroup.slab() - before >= least
+    });
+    assert_eq!(group.numbers(), [EVENTS, EVENTS, 1]);
+    child.line.say("end");
+    child.join();
+    drop(data);
+    group.remove_when_idle();
+    wait::until("the charge to go", || {
+        cgroup.slab() - before < 100 * EVENTS as i64
+    });
+}
