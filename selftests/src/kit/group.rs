@@ -93,6 +93,11 @@ impl Group {
         Ok(Group { name: name.into() })
     }
 
+    /// One of this name, whether it is there now or not.
+    pub fn of_name(name: &str) -> Group {
+        Group { name: name.into() }
+    }
+
     /// One of its files, of which the first group's are called so.
     fn file(&self, of_the_first: &str) -> PathBuf {
         Path::new(tracefs::ROOT).join(format!("{of_the_first}.{}", self.name))

@@ -10,6 +10,7 @@ use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays, wait_gone, Event};
+use crate::kit::group::{self, Group, GROUPS};
 use crate::kit::machine::{self, Log};
 use crate::kit::memory::Mapping;
 use crate::kit::module::{self, nothing_is_left};
@@ -64,6 +65,15 @@ pub const TESTS: &[Test] = &[
     Test::of_loading(
         "load::unused_persistent_events_go_with_it",
         unused_persistent_events_go,
+    ),
+    Test::of_loading("load::groups_go_with_it", groups_go),
+    Test::of_loading(
+        "load::not_unloaded_while_a_groups_file_is_open",
+        not_while_a_groups_file_is_open,
+    ),
+    Test::of_loading(
+        "load::not_unloaded_while_a_groups_event_is_used",
+        not_while_a_groups_event_is_used,
     ),
     Test::of_loading("load::many_times_without_a_leak", many_times).limit(1500),
     Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing).limit(900),
@@ -120,12 +130,19 @@ fn use_it_once() {
     user.join();
     wait_gone("st_load_use");
     wait_gone("st_load_other");
+    let group = Group::with("st_load_group", "bytes_per_second=1");
+    let user = child::fork(|_| {
+        let event = Event::new_in(&group, "st_load_use u32 a");
+        assert_eq!(event.write(&[0; 4]), Err(Errno::EBADF));
+    });
+    user.join();
+    group.remove_when_idle();
 }
 
 fn loads_and_unloads_leaving_nothing() {
     nothing_is_left();
     module::load();
-    for path in [DATA, STATUS] {
+    for path in [DATA, STATUS, GROUPS] {
         assert!(Path::new(path).exists(), "{path}");
     }
     assert!(
@@ -327,7 +344,7 @@ fn not_while_perf() {
 }
 
 fn not_while_a_listing_is_open() {
-    for path in [STATUS, PROFILE, REGISTRATIONS] {
+    for path in [STATUS, PROFILE, REGISTRATIONS, GROUPS] {
         module::load();
         let mut file = fs::File::open(path).unwrap();
         // An open file counts once, and no more when it was read.
@@ -377,6 +394,90 @@ fn unused_persistent_events_go() {
     module::load();
     assert_eq!(tracefs::events_of_tests(), [""; 0]);
     module::unload_when_idle();
+}
+
+/// Makes two groups, one of them with events of each kind that nobody uses. They keep the module no busier than before.
+fn make_groups() -> [Group; 2] {
+    let groups = [
+        Group::new("st_load_one"),
+        Group::with("st_load_two", "events=7"),
+    ];
+    let maker = child::fork(|_| {
+        let (data, page) = (Data::open_in(&groups[0]), Mapping::kept(1));
+        for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {
+            let text = "st_load_persists u32 a";
+            data.register_flags(text, page.address(), bit as u8, flags)
+                .unwrap();
+        }
+    });
+    maker.join();
+    let line = groups[0].event("st_load_line");
+    dynamic::run(&format!("u:{line} u32 a")).unwrap();
+    stays(&line);
+    assert_eq!(tracefs::events_of_tests().len(), 3);
+    assert_eq!(module::users(), 0);
+    groups
+}
+
+fn groups_go() {
+    for _ in 0..3 {
+        module::load();
+        let groups = make_groups();
+        module::unload_when_idle();
+        nothing_is_left();
+        module::load();
+        assert_eq!(group::listing(), "");
+        assert_eq!(tracefs::events_of_tests(), [""; 0]);
+        groups.iter().for_each(Group::is_gone);
+        module::unload_when_idle();
+    }
+}
+
+fn not_while_a_groups_file_is_open() {
+    module::load();
+    let groups = make_groups();
+    let paths = groups.iter().flat_map(Group::files).map(|(path, _)| path);
+    for path in paths.chain([GROUPS.into()]) {
+        let mut file = fs::File::open(&path).unwrap();
+        // An open file counts once, and no more when it was read.
+        assert_eq!(module::users(), 1, "{}", path.display());
+        let _ = file.read(&mut [0]);
+        assert_eq!(module::users(), 1, "{}", path.display());
+        refused();
+        drop(file);
+        assert_eq!(module::users(), 0, "{}", path.display());
+    }
+    // One of a group that was removed meanwhile holds the module as well.
+    let file = fs::File::open(groups[1].status_file()).unwrap();
+    assert_eq!(groups[1].remove(), Ok(()));
+    assert_eq!(module::users(), 1);
+    refused();
+    drop(file);
+    module::unload_when_idle();
+    nothing_is_left();
+}
+
+fn not_while_a_groups_event_is_used() {
+    module::load();
+    let groups = make_groups();
+    let user = child::fork(|_| {
+        let Event { data, page, .. } = Event::new_in(&groups[1], "st_load_bit u32 a");
+        drop(data);
+        refused();
+        drop(page);
+        refused();
+    });
+    user.join();
+    let event = groups[0].event("st_load_line");
+    let top = TraceInstance::top();
+    top.enable(&event);
+    refused();
+    top.disable(&event);
+    let perf = Perf::open(tracefs::event_id(&event), SELF, ANY_CPU).unwrap();
+    refused();
+    drop(perf);
+    module::unload_when_idle();
+    nothing_is_left();
 }
 
 fn many_times() {

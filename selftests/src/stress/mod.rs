@@ -3,6 +3,7 @@
 //! Loading and unloading, and much at once or for long.
 
 mod concurrency;
+mod groups;
 mod load;
 mod soak;
 mod storm;
@@ -23,6 +24,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         threads::TESTS,
         soak::TESTS,
         concurrency::TESTS,
+        groups::TESTS,
     ]
     .into_iter()
     .flatten()

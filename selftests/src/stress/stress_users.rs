@@ -9,6 +9,7 @@ use crate::harness;
 use crate::kit::abi::{Data, DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::bpf::{Counters, Program};
 use crate::kit::errno::{Errno, Result};
+use crate::kit::group::Group;
 use crate::kit::memory::{Mapping, READ, READ_WRITE};
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
 use crate::kit::random::Random;
@@ -29,8 +30,11 @@ pub const DESCRIPTION: &str = "st_stress_users u32 a";
 /// Uses user_events once. It fails if they are not there, or go meanwhile.
 type Use = fn(&mut User) -> Result<()>;
 
+/// A group that one of them makes.
+const GROUP: &str = "st_stress_group";
+
 /// The kinds of use.
-const KINDS: [(&str, Use); 13] = [
+const KINDS: [(&str, Use); 14] = [
     ("opens and lists", |user| user.open_files()),
     ("registers", |user| user.register()),
     ("writes", |user| user.write()),
@@ -44,6 +48,7 @@ const KINDS: [(&str, Use); 13] = [
     ("forks and dies", |user| user.die()),
     ("executes a program", |user| user.execute()),
     ("sets the limit", |user| user.limit()),
+    ("makes a group", |user| user.group()),
 ];
 
 /// How many kinds there are.
@@ -495,6 +500,28 @@ impl<'a> User<'a> {
         self.hold();
         fs::write(path, most)?;
         Ok(())
+    }
+
+    fn group(&mut self) -> Result<()> {
+        let group = match Group::made(GROUP, "bytes_per_second=1000") {
+            // It could not be removed the last time.
+            Err(Errno::EEXIST) => Group::of_name(GROUP),
+            made => made?,
+        };
+        self.hold();
+        // The module may have gone meanwhile, and the group with it, and have come again.
+        let data = Data::try_open_in(&group)?;
+        let index = data.register_text("st_stress_grouped u32 a", self.page.address(), 0);
+        assert_eq!(index, Ok(0), "register on an open file");
+        self.hold();
+        let ended = data.unregister_bit(self.page.address(), 0);
+        assert_eq!(ended, Ok(()), "unregister");
+        drop(data);
+        match group.remove() {
+            // perf may have been attached to its event, for which the kernel uses the numbers of others again.
+            Ok(()) | Err(Errno::EBUSY) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 }
 

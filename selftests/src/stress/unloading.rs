@@ -9,6 +9,7 @@ use crate::harness::{self, Test};
 use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
+use crate::kit::group::GROUPS;
 use crate::kit::machine::Log;
 use crate::kit::module::{nothing_is_left, nothing_is_seen};
 use crate::kit::random::Random;
@@ -64,7 +65,7 @@ fn a_path_to_a_file_that_is_gone_opens_nothing() {
     for _ in 0..3 {
         module::load();
         // They hold neither the file open nor the module, only the place.
-        for path in [DATA, STATUS, PROFILE, REGISTRATIONS] {
+        for path in [DATA, STATUS, PROFILE, REGISTRATIONS, GROUPS] {
             let place = OpenOptions::new()
                 .read(true)
                 .custom_flags(libc::O_PATH)

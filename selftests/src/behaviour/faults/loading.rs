@@ -7,6 +7,7 @@ use crate::kit::abi::{DATA, STATUS};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::faults::{self, walk, walk_by, Fault, SIGN};
+use crate::kit::group::GROUPS;
 use crate::kit::machine::Log;
 use crate::kit::{child, module, os, wait};
 use std::cell::Cell;
@@ -31,7 +32,7 @@ fn use_it() {
 #[track_caller]
 fn nothing_is_left() {
     assert!(!module::is_loaded(), "loaded");
-    for file in [DATA, STATUS, "/proc/sys/kernel/user_events_max"] {
+    for file in [DATA, STATUS, GROUPS, "/proc/sys/kernel/user_events_max"] {
         assert!(!Path::new(file).exists(), "{file} is left");
     }
 }

@@ -66,9 +66,7 @@ fn is_kept(group: &Group) {
 /// It goes, and nothing of it is left.
 #[track_caller]
 fn goes(group: Group) {
-    let same = Group {
-        name: group.name.clone(),
-    };
+    let same = Group::of_name(&group.name);
     group.remove_when_idle();
     same.is_gone();
 }

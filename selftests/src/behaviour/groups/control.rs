@@ -412,9 +412,7 @@ fn there_are_4096_groups_at_most() {
     }
     let last = names.len() - 1;
     for number in [0, last] {
-        let group = Group {
-            name: names[number].clone(),
-        };
+        let group = Group::of_name(&names[number]);
         let event = Event::new_in(&group, "st_g_event u32 a");
         assert_eq!(group.status().names(), ["st_g_event"]);
         event.end();
