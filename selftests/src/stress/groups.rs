@@ -30,6 +30,9 @@ tests!("groups::stress":
 const ROUNDS: usize = 1000;
 const ROUNDS_IF_LONG: usize = 10_000;
 
+/// What opening a group's file gives where there is no group, or it is just being made or removed.
+const NOT_THERE: [Errno; 3] = [Errno::ENOENT, Errno::ENXIO, Errno::EIO];
+
 /// Uses a group in the ways that differ in what the kernel allocates, and removes it.
 fn make_use_and_remove(round: usize, page: &Mapping) {
     let options = [
@@ -114,7 +117,7 @@ impl Race {
         while self.goes_on() {
             let data = match Data::try_open_in(group) {
                 Ok(data) => data,
-                Err(Errno::ENOENT | Errno::EIO) => {
+                Err(errno) if NOT_THERE.contains(&errno) => {
                     self.count(&self.not_there);
                     continue;
                 }
@@ -249,8 +252,7 @@ impl Worker<'_> {
 
     /// What is registered on an open file is there until it is unregistered, and is that of the file's group.
     fn use_it(&mut self, group: &Group, number: usize) -> Option<()> {
-        let gone = [Errno::ENOENT, Errno::EIO];
-        let data = allow("open", Data::try_open_in(group), &gone)?;
+        let data = allow("open", Data::try_open_in(group), &NOT_THERE)?;
         let text = format!("st_g_same u32 a{number}");
         assert_eq!(data.register_text(&text, self.address, 0), Ok(0));
         let format = tracefs::event_format(&group.event("st_g_same"));
@@ -316,15 +318,14 @@ fn list_groups() {
 /// Of a group that is there, or has just been removed.
 fn read_listings(group: &Group) -> Option<()> {
     let read = |path| fs::read_to_string(path).map_err(Errno::from);
-    let gone = [Errno::ENOENT, Errno::EIO];
-    let status = allow("status", read(group.status_file()), &gone)?;
+    let status = allow("status", read(group.status_file()), &NOT_THERE)?;
     let known = ["st_g_same", "st_g_line"];
     // An event may go between its line and the totals.
     for line in status.lines().take_while(|line| !line.is_empty()) {
         let name = line.split(' ').next().unwrap_or("");
         assert!(known.contains(&name), "{status}");
     }
-    let profile = allow("profile", read(group.profile()), &gone)?;
+    let profile = allow("profile", read(group.profile()), &NOT_THERE)?;
     for line in profile.lines() {
         let name = line.split_whitespace().next().unwrap_or("");
         assert!(known.contains(&name), "{profile}");
