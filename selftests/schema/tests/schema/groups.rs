@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Names of groups, and lines of `user_events_groups`.
+
+use crate::properties::config;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::collections::BTreeSet;
+use user_events_schema::{
+    Errno,
+    Error,
+    GroupLimits,
+    GroupLine,
+    GroupName, //
+};
+
+/// The longest name.
+const LONGEST: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
+
+fn name(name: &[u8]) -> GroupName<'_> {
+    GroupName::new(name).unwrap()
+}
+
+/// A line that makes a group with these limits.
+fn make(of: &[u8], events: u32, bytes_per_second: Option<u32>) -> GroupLine<'_> {
+    let limits = GroupLimits {
+        events,
+        bytes_per_second,
+    };
+    GroupLine::Make(name(of), limits)
+}
+
+#[test]
+fn errors_are_einval() {
+    for error in [Error::GroupLine, Error::GroupName] {
+        assert_eq!(error.errno(), Errno::Inval);
+    }
+}
+
+#[test]
+fn good_names() {
+    let names: &[&[u8]] = &[
+        b"a",
+        b"Z",
+        b"0",
+        b"_",
+        b"___",
+        b"web",
+        b"Web_9",
+        b"multi_",
+        b"multi1",
+        b"multi_a",
+        b"amulti",
+        b"a_multi_",
+        b"MULTI",
+        b"a_Multi",
+        b"mult",
+        b"ulti",
+        b"_mult",
+        LONGEST,
+    ];
+    for bytes in names {
+        let name = GroupName::new(bytes);
+        assert_eq!(
+            name.map(GroupName::bytes),
+            Ok(*bytes),
+            "{}",
+            bytes.escape_ascii()
+        );
+    }
+}
+
+/// With `multi` behind a name, the system of a group's formats would be that of another group.
+#[test]
+fn bad_names() {
+    let too_long = [&LONGEST[..], b"6"].concat();
+    let names: &[&[u8]] = &[
+        b"",
+        b"multi",
+        b"_multi",
+        b"a_multi",
+        b"a__multi",
+        b"multi_multi",
+        b"abcdefghijklmnopqrstuvwxyz_multi",
+        b"a-b",
+        b"a.b",
+        b"a/b",
+        b"/",
+        b".",
+        b"..",
+        b"a b",
+        b"a\n",
+        b"a\0",
+        b"\0",
+        b"gr\xc3\xbcn",
+        &too_long,
+        &[b'a'; 255],
+        &[b'a'; 5000],
+    ];
+    for name in names {
+        let got = GroupName::new(name);
+        assert_eq!(got, Err(Error::GroupName), "{}", name.escape_ascii());
+    }
+}
+
+#[test]
+fn every_byte_of_a_name() {
+    for byte in 0..=255u8 {
+        let good = byte.is_ascii_alphanumeric() || byte == b'_';
+        for name in [
+            vec![byte],
+            vec![byte, b'x'],
+            vec![b'x', byte, b'x'],
+            vec![b'x', byte],
+        ] {
+            assert_eq!(GroupName::new(&name).is_ok(), good, "byte {byte:#x}");
+        }
+    }
+}
+
+#[test]
+fn every_length_of_a_name() {
+    for length in 0..100 {
+        let good = (1..=32).contains(&length);
+        assert_eq!(
+            GroupName::new(&vec![b'x'; length]).is_ok(),
+            good,
+            "{length}"
+        );
+    }
+}
+
+#[test]
+fn lines() {
+    let web = |events, bytes| Ok(make(b"web", events, bytes));
+    let table: &[(&[u8], Result<GroupLine<'_>, Error>)] = &[
+        (b"", Ok(GroupLine::Nothing)),
+        (b" \t\n\x0b\x0c\r", Ok(GroupLine::Nothing)),
+        (b"#", Ok(GroupLine::Nothing)),
+        (b"# g:web", Ok(GroupLine::Nothing)),
+        (b"\t#\0\xff", Ok(GroupLine::Nothing)),
+        (b"g:web", web(1024, None)),
+        (b" \tg:web\r", web(1024, None)),
+        (b"g:web#", web(1024, None)),
+        (b"g:web # -:web", web(1024, None)),
+        (b"g:web events=1", web(1, None)),
+        (b"g:web events=32768", web(32768, None)),
+        (b"g:web\tevents=0007 ", web(7, None)),
+        (b"g:web events=7#8", web(7, None)),
+        (b"g:web bytes_per_second=1", web(1024, Some(1))),
+        (
+            b"g:web bytes_per_second=4294967295",
+            web(1024, Some(u32::MAX)),
+        ),
+        (b"g:web events=5 bytes_per_second=6", web(5, Some(6))),
+        (
+            b"g:web  bytes_per_second=6 \t events=5 # 2 events, 1 used, 0 open files, 3 refused",
+            web(5, Some(6)),
+        ),
+        (b"-:web", Ok(GroupLine::Remove(name(b"web")))),
+        (b" -:web\t# events=5", Ok(GroupLine::Remove(name(b"web")))),
+        (b"-:web#", Ok(GroupLine::Remove(name(b"web")))),
+        (b"g:", Err(Error::GroupName)),
+        (b"g:#web", Err(Error::GroupName)),
+        (b"g:multi", Err(Error::GroupName)),
+        (b"g:a_multi events=3", Err(Error::GroupName)),
+        (b"g:a:b", Err(Error::GroupName)),
+        (b"g:a=b", Err(Error::GroupName)),
+        (b"g:web,events=1", Err(Error::GroupName)),
+        (b"g:web\0", Err(Error::GroupName)),
+        (b"-:", Err(Error::GroupName)),
+        (b"-:multi", Err(Error::GroupName)),
+        (b"-:a-b", Err(Error::GroupName)),
+        (b"web", Err(Error::GroupLine)),
+        (b"g", Err(Error::GroupLine)),
+        (b"g web", Err(Error::GroupLine)),
+        (b"g :web", Err(Error::GroupLine)),
+        (b"G:web", Err(Error::GroupLine)),
+        (b":web", Err(Error::GroupLine)),
+        (b"u:web", Err(Error::GroupLine)),
+        (b"-", Err(Error::GroupLine)),
+        (b"-web", Err(Error::GroupLine)),
+        (b"- :web", Err(Error::GroupLine)),
+        (b"-:web events=5", Err(Error::GroupLine)),
+        (b"-:web web", Err(Error::GroupLine)),
+        (b"-:web -:web", Err(Error::GroupLine)),
+        (b"\0", Err(Error::GroupLine)),
+    ];
+    for (line, expected) in table {
+        assert_eq!(GroupLine::parse(line), *expected, "{}", line.escape_ascii());
+    }
+    // What follows the first word of a name's line is an option.
+    assert_eq!(GroupLine::parse(b"g: web"), Err(Error::GroupLine));
+    assert_eq!(GroupLine::parse(b"-: web"), Err(Error::GroupLine));
+}
+
+#[test]
+fn bad_options() {
+    for options in [
+        "events",
+        "events=",
+        "events=0",
+        "events=000",
+        "events=32769",
+        "events=65537",
+        "events=4294967297",
+        "events=18446744073709551617",
+        "events=340282366920938463463374607431768211457",
+        "events=-1",
+        "events=+1",
+        "events=0x1",
+        "events=1k",
+        "events=1.0",
+        "events=1,",
+        "events==1",
+        "events=1=1",
+        "events =1",
+        "events= 1",
+        "Events=1",
+        "event=1",
+        "eventss=1",
+        "=1",
+        "=",
+        "1",
+        "web",
+        "bytes_per_second",
+        "bytes_per_second=",
+        "bytes_per_second=0",
+        "bytes_per_second=4294967296",
+        "bytes_per_second=18446744073709551617",
+        "bytes_per_second=-1",
+        "bytes-per-second=1",
+        "bytes_per_second=1 bytes_per_second=1",
+        "events=1 events=1",
+        "events=1 bytes_per_second=1 events=2",
+        "events=1 other=1",
+        "events=1 \x00",
+    ] {
+        let line = format!("g:web {options}");
+        let got = GroupLine::parse(line.as_bytes());
+        assert_eq!(got, Err(Error::GroupLine), "{line:?}");
+    }
+}
+
+/// What a line means, by a second implementation; `None` if it is refused.
+#[derive(Debug, PartialEq)]
+enum Meaning {
+    Nothing,
+    Make(String, i128, Option<i128>),
+    Remove(String),
+}
+
+fn is_name(name: &str) -> bool {
+    let chars = name.chars();
+    let system = format!("user_events_{name}");
+    (1..=32).contains(&chars.clone().count())
+        && chars
+            .into_iter()
+            .all(|c| c == '_' || c.is_ascii_alphanumeric())
+        && !system.ends_with("_multi")
+}
+
+/// As the manual has it.
+fn model(line: &[u8]) -> Option<Meaning> {
+    let line: String = line.iter().map(|&byte| char::from(byte)).collect();
+    let line = line.split('#').next().unwrap();
+    let white = |c: char| " \t\n\x0b\x0c\r".contains(c);
+    let words: Vec<&str> = line.split(white).filter(|word| !word.is_empty()).collect();
+    let (first, options) = match words.split_first() {
+        None => return Some(Meaning::Nothing),
+        Some(split) => split,
+    };
+    let (kind, name) = first.split_once(':')?;
+    if !is_name(name) {
+        return None;
+    }
+    match kind {
+        "-" if options.is_empty() => return Some(Meaning::Remove(name.into())),
+        "g" => {}
+        _ => return None,
+    }
+    let value = |key: &str, max: i128| -> Option<Option<i128>> {
+        let start = format!("{key}=");
+        let mut values = options.iter().filter_map(|word| word.strip_prefix(&start));
+        let Some(value) = values.next() else {
+            return Some(None);
+        };
+        let digits = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit());
+        // One that is too long for this is too large.
+        let number = value.trim_start_matches('0').parse().ok()?;
+        (digits && (1..=max).contains(&number) && values.next().is_none()).then_some(Some(number))
+    };
+    let known = |word: &&&str| word.starts_with("events=") || word.starts_with("bytes_per_second=");
+    if options.iter().filter(known).count() != options.len() {
+        return None;
+    }
+    let events = value("events", 32768)?;
+    let bytes = value("bytes_per_second", (1 << 32) - 1)?;
+    Some(Meaning::Make(name.into(), events.unwrap_or(1024), bytes))
+}
+
+fn meaning(line: GroupLine<'_>) -> Meaning {
+    let text = |name: GroupName<'_>| String::from_utf8(name.bytes().to_vec()).unwrap();
+    match line {
+        GroupLine::Nothing => Meaning::Nothing,
+        GroupLine::Remove(name) => Meaning::Remove(text(name)),
+        GroupLine::Make(name, limits) => Meaning::Make(
+            text(name),
+            limits.events.into(),
+            limits.bytes_per_second.map(i128::from),
+        ),
+    }
+}
+
+/// Lines of the pieces of good and bad ones.
+fn any_line() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        6 => select(vec![
+            "g:", "-:", "web", "a_multi", "multi", "_", " ", "\t", "#", "\n", "=", ":", "events=",
+            "bytes_per_second=", "events", "0", "1", "32768", "32769", "4294967295", "4294967296",
+            "00", "+", "-",
+        ])
+        .prop_map(|piece| piece.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 0..3),
+    ];
+    let pieces = vec(piece, 0..9).prop_map(|pieces| pieces.concat());
+    let option = prop_oneof![
+        "events=[0-9]{1,6}",
+        "bytes_per_second=[0-9]{1,11}",
+        "[a-z_]{1,7}=[0-9]{0,3}",
+    ];
+    let line = (
+        "[g-]:",
+        "[a-zA-Z0-9_]{0,34}|[a-z_]{0,4}multi",
+        vec(option, 0..4),
+    )
+        .prop_map(|(kind, name, options)| {
+            let mut line = format!("{kind}{name}");
+            options
+                .iter()
+                .for_each(|option| line.push_str(&format!(" {option}")));
+            line.into_bytes()
+        });
+    prop_oneof![vec(any::<u8>(), 0..60), pieces, line]
+}
+
+proptest! {
+    #![proptest_config(config(8))]
+
+    #[test]
+    fn the_model_says_the_same(line in any_line()) {
+        let got = GroupLine::parse(&line);
+        prop_assert_eq!(got.ok().map(meaning), model(&line));
+        if let Err(error) = got {
+            prop_assert_eq!(error.errno(), Errno::Inval);
+        }
+    }
+
+    #[test]
+    fn a_comment_changes_nothing(line in any_line(), comment in vec(any::<u8>(), 0..20)) {
+        let commented = [&line[..], b"#", &comment].concat();
+        prop_assert_eq!(GroupLine::parse(&commented), GroupLine::parse(&line));
+    }
+
+    /// A line that makes a group, as the listing has it, means the same again.
+    #[test]
+    fn listings_make_the_group_again(line in any_line()) {
+        if let Ok(GroupLine::Make(name, limits)) = GroupLine::parse(&line) {
+            let mut listed = format!("g:{} events={}", name.bytes().escape_ascii(), limits.events);
+            if let Some(bytes) = limits.bytes_per_second {
+                listed.push_str(&format!(" bytes_per_second={bytes}"));
+            }
+            listed.push_str(" # 3 events, 2 used, 1 open files");
+            prop_assert_eq!(GroupLine::parse(listed.as_bytes()), Ok(GroupLine::Make(name, limits)));
+        }
+    }
+
+    /// No system is that of two groups, or of a group and the first.
+    #[test]
+    fn systems_are_not_mixed_up(names in vec("[ab_]{0,2}(_multi|multi)?[ab_]{0,1}", 2..20)) {
+        let names: BTreeSet<_> = names
+            .into_iter()
+            .filter(|name| GroupName::new(name.as_bytes()).is_ok())
+            .collect();
+        let groups = names.iter().map(|name| format!("user_events_{name}"));
+        let groups: Vec<_> = ["user_events".to_string()].into_iter().chain(groups).collect();
+        let systems: BTreeSet<_> = groups
+            .iter()
+            .flat_map(|group| [group.clone(), format!("{group}_multi")])
+            .collect();
+        prop_assert_eq!(systems.len(), 2 * groups.len());
+    }
+}
