@@ -52,9 +52,15 @@ impl Access {
         access
     }
 
-    /// Gives it to the data file of another group, and to no other file.
+    /// Gives it to the data file of another group, and to no other file, and hides the names of events, as the manual
+    /// advises.
     pub fn given_in(group: &Group) -> Access {
-        Access::to(&group.data())
+        let mut access = Access::to(&group.data());
+        let events = Before::of(&Path::new(tracefs::ROOT).join("events"));
+        let hidden = Permissions::from_mode(events.mode & !0o005);
+        fs::set_permissions(&events.path, hidden).unwrap();
+        access.files.push(events);
+        access
     }
 
     fn to(data: &Path) -> Access {

@@ -13,9 +13,13 @@
 //! | make root's tools misread formats | descriptions that could be read in two ways are refused | `has_no_format_misread`, `contract::descriptions::*`, `consumers::types::*` |
 //! | reach kernel addresses | the word must be the process's own memory, all data is copied and its locations are checked | `reaches_no_kernel_address`, `contract::locations::*` |
 //! | pin pages of others | a page is written as the process itself could write it, and pinned for that moment only | `writes_and_pins_no_page_of_others`, `page_kinds::*`, `huge_pages::*`; after each test no page may be pinned |
+//! | reach another group of events | an open file is of one group, and so is all that is done by it | `sees_and_deletes_nothing_of_other_groups`, `writes_nothing_into_events_of_other_groups`, `groups::apart::*` |
+//! | use up what other groups have | each group has limits of its own | `fills_its_group_and_no_other`, `groups::limits::*`, `groups::rate::*` |
+//! | take the place of another group's event | no name of a group ends like the systems of formats | `takes_no_place_of_another_group`, `groups::control::names_that_are_einval` |
 //! | race setuid exec | registrations end with the address space, before the new program has one | `writes_nothing_into_a_program_with_roots_rights`, `exec::*` |
 
 mod addresses;
+mod groups;
 mod limits;
 mod setuid;
 mod texts;
@@ -23,6 +27,11 @@ mod texts;
 use crate::harness::tests;
 use crate::kit::{cgroup, userfault};
 use addresses::{reaches_no_kernel_address, writes_and_pins_no_page_of_others};
+use groups::{
+    bad_calls_in_a_group_change_nothing, fills_its_group_and_no_other,
+    sees_and_deletes_nothing_of_other_groups, takes_no_place_of_another_group,
+    writes_nothing_into_events_of_other_groups,
+};
 use limits::{
     arguments_that_never_come_hold_up_no_other, exhausts_no_memory_but_its_own,
     fills_the_table_and_loses_it_with_its_process,
@@ -38,5 +47,10 @@ tests!("hostile_user":
     has_no_format_misread,
     reaches_no_kernel_address,
     writes_and_pins_no_page_of_others,
+    sees_and_deletes_nothing_of_other_groups,
+    writes_nothing_into_events_of_other_groups,
+    fills_its_group_and_no_other,
+    takes_no_place_of_another_group,
+    bad_calls_in_a_group_change_nothing,
     writes_nothing_into_a_program_with_roots_rights.limit(300),
 );
