@@ -283,18 +283,10 @@ pub fn takes_no_place_of_another_group() {
     for name in refused {
         assert_eq!(Group::made(name, "").err(), Some(Errno::EINVAL));
     }
-    let (data, page) = (Data::open(), Mapping::kept(1));
-    let files = groups.each_ref().map(Data::open_in);
-    for (at, data) in files.iter().chain([&data]).enumerate() {
-        let text = "b_multi u32 a";
-        for (bit, flags) in [0, MULTI_FORMAT].into_iter().enumerate() {
-            let address = page.address() + 4 * at as u64;
-            let got = data.register_flags(text, address, bit as u8, flags);
-            assert_eq!(got, Ok(bit as u32));
-        }
-    }
     let _access = Access::given_in(mine);
+    // Before there is anything that it would have from its parent.
     let mut user = fork_unprivileged(|line| {
+        line.hear("register");
         let data = Data::open_in(mine);
         let page = Mapping::kept(1);
         let names = [
@@ -320,6 +312,17 @@ pub fn takes_no_place_of_another_group() {
         line.say("done");
         line.hear("end");
     });
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let files = groups.each_ref().map(Data::open_in);
+    for (at, data) in files.iter().chain([&data]).enumerate() {
+        let text = "b_multi u32 a";
+        for (bit, flags) in [0, MULTI_FORMAT].into_iter().enumerate() {
+            let address = page.address() + 4 * at as u64;
+            let got = data.register_flags(text, address, bit as u8, flags);
+            assert_eq!(got, Ok(bit as u32));
+        }
+    }
+    user.line.say("register");
     user.line.hear("done");
     // Each group has its two systems, and in them its own events only.
     let events = |system: &str| {
@@ -348,9 +351,8 @@ pub fn takes_no_place_of_another_group() {
     assert_eq!(events(&mine.system()).len(), 10);
     assert_eq!(events(&mine.multi_system()).len(), 10);
     for group in &groups[1..] {
-        let formats = group.formats_of("b_multi");
-        let format = formats[0].rsplit('/').next().unwrap();
-        assert_eq!(group.status().names(), ["b_multi", format]);
+        let format = events(&group.multi_system()).remove(0);
+        assert_eq!(group.status().names(), ["b_multi", &format]);
     }
     // And each line of these listings is of one of them.
     let lines = dynamic::user_lines();
