@@ -26,7 +26,7 @@ tests!("groups::apart":
     formats_are_numbered_and_shown_in_each_group,
     status_and_profile_show_own_events_only,
     a_program_deletes_events_of_its_group_only,
-    a_bit_is_unregistered_in_its_group_only,
+    a_bit_is_unregistered_through_any_file,
     a_bit_is_of_one_group,
     an_event_goes_when_its_own_users_have_ended,
     registrations_name_the_group,
@@ -317,32 +317,42 @@ fn a_program_deletes_events_of_its_group_only() {
     assert_eq!(formats(), [0; 3]);
 }
 
-fn a_bit_is_unregistered_in_its_group_only() {
+/// It lies in the memory of the process that unregisters it, and that is all that it is called by.
+fn a_bit_is_unregistered_through_any_file() {
     let group = Group::new("st_g_one");
     let other = Group::new("st_g_two");
-    let event = Event::new_in(&group, "st_g_bit u32 a");
+    let mine = Event::new_in(&group, "st_g_bit u32 a");
     let first = Event::new("st_g_bit u32 a");
-    let address = event.page.address();
-    for data in [Data::open(), Data::open_in(&other)] {
-        assert_eq!(data.unregister_bit(address, 0), Err(Errno::ENOENT));
-    }
-    let data = Data::open_in(&group);
-    let of_the_first = data.unregister_bit(first.page.address(), 0);
-    assert_eq!(of_the_first, Err(Errno::ENOENT));
-    // Neither was touched: both follow their events.
     let top = TraceInstance::top();
-    for event in [&event, &first] {
+    let follows = |event: &Event| {
         top.enable(&event.name);
         event.wait_set();
         top.disable(&event.name);
         event.wait_clear();
+    };
+    for (event, of_group) in [(&mine, Some(&group)), (&first, None)] {
+        let text = "st_g_bit u32 a";
+        let left = [&mine, &first].into_iter().find(|it| it.name != event.name);
+        for data in [Data::open(), Data::open_in(&group), Data::open_in(&other)] {
+            assert_eq!(data.unregister_bit(event.page.address(), 0), Ok(()));
+            assert_eq!(event.unregister(), Err(Errno::ENOENT));
+            // The bit that the event of the same name has in another group is that event's.
+            follows(left.unwrap());
+            assert!(!event.bit());
+            let again = of_group.map_or_else(Data::open, Data::open_in);
+            let got = again.register_text(text, event.page.address(), 0);
+            assert_eq!(got, Ok(0));
+            follows(event);
+        }
     }
-    // Any file of the group will do.
-    assert_eq!(data.unregister_bit(address, 0), Ok(()));
-    assert_eq!(event.unregister(), Err(Errno::ENOENT));
-    drop((data, event));
-    wait_gone(&group.event("st_g_bit"));
-    assert!(tracefs::event_exists("st_g_bit"));
+    // Whose file it was keeps no event, nor its group.
+    let data = Data::open_in(&other);
+    assert_eq!(data.unregister_bit(mine.page.address(), 0), Ok(()));
+    let name = mine.name.clone();
+    drop(mine);
+    wait_gone(&name);
+    assert_eq!(group.remove(), Ok(()));
+    assert_eq!(other.remove(), Err(Errno::EBUSY));
     first.end();
 }
 
