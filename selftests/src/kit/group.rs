@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 pub const GROUPS: &str = "/sys/kernel/tracing/user_events_groups";
 
 /// How many there may be.
-pub const MOST: usize = 4096;
+pub const MAX_GROUPS: usize = 4096;
 
 /// How many events a group may have if its line does not say it, and how many a line may say at most.
 pub const DEFAULT_EVENTS: u32 = 1024;
-pub const MOST_EVENTS: u32 = 32768;
+pub const MAX_EVENTS: u32 = 32768;
 
 /// Writes text to the file, in one piece. Returns how many bytes of it were taken.
 pub fn write(text: &str) -> Result<usize> {

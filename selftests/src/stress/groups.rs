@@ -233,11 +233,11 @@ impl Worker<'_> {
             0 => self.make(group),
             1 => allow("remove", group.remove(), &[Errno::ENOENT, Errno::EBUSY]),
             2 => self.use_it(group, number),
-            3 => Some(list_groups()),
+            3 => list_groups(),
             4 => read_listings(group),
             5 => self.lines(group, number),
             6 => self.attach(group),
-            _ => Some(read_the_others()),
+            _ => read_the_others(),
         };
         if done.is_some() {
             self.done.0[kind].fetch_add(1, Ordering::Relaxed);
@@ -299,7 +299,7 @@ impl Worker<'_> {
 }
 
 /// Whole lines, each group once.
-fn list_groups() {
+fn list_groups() -> Option<()> {
     let lines = group::lines();
     let names: BTreeSet<_> = lines.iter().map(|line| group::name_in(line)).collect();
     assert_eq!(names.len(), lines.len(), "{lines:?}");
@@ -313,6 +313,7 @@ fn list_groups() {
             assert!(number.parse::<u64>().is_ok() && word == known, "{line}");
         }
     }
+    Some(())
 }
 
 /// Of a group that is there, or has just been removed.
@@ -334,7 +335,7 @@ fn read_listings(group: &Group) -> Option<()> {
 }
 
 /// Each event is shown with the fields that are its group's.
-fn read_the_others() {
+fn read_the_others() -> Option<()> {
     for line in dynamic::user_lines() {
         let (system, rest) = line.split_once('/').expect("a group's event");
         let number = system.strip_prefix("u:user_events_st_g_").expect("a group");
@@ -344,6 +345,7 @@ fn read_the_others() {
     for line in text.lines().skip(1) {
         assert!(line.starts_with("user_events_st_g_"), "{line}");
     }
+    Some(())
 }
 
 fn they_come_and_go_beside_all_that_uses_them() {

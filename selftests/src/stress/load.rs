@@ -396,7 +396,7 @@ fn unused_persistent_events_go() {
     module::unload_when_idle();
 }
 
-/// Makes two groups, one of them with events of each kind that nobody uses. They keep the module no busier than before.
+/// Makes two groups, one of them with unused events of each kind. They keep the module no busier than before.
 fn make_groups() -> [Group; 2] {
     let groups = [
         Group::new("st_load_one"),

@@ -16,7 +16,7 @@ use user_events_schema::{
 };
 
 /// The longest name.
-const LONGEST: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
+const LONG_NAME: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
 
 fn name(name: &[u8]) -> GroupName<'_> {
     GroupName::new(name).unwrap()
@@ -58,7 +58,7 @@ fn good_names() {
         b"mult",
         b"ulti",
         b"_mult",
-        LONGEST,
+        LONG_NAME,
     ];
     for bytes in names {
         let name = GroupName::new(bytes);
@@ -74,7 +74,7 @@ fn good_names() {
 /// With `multi` behind a name, the system of a group's formats would be that of another group.
 #[test]
 fn bad_names() {
-    let too_long = [&LONGEST[..], b"6"].concat();
+    let too_long = [&LONG_NAME[..], b"6"].concat();
     let names: &[&[u8]] = &[
         b"",
         b"multi",

@@ -8,7 +8,7 @@ use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::group::{self, Group, DEFAULT_EVENTS, GROUPS, MOST, MOST_EVENTS};
+use crate::kit::group::{self, Group, DEFAULT_EVENTS, GROUPS, MAX_GROUPS, MAX_EVENTS};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs;
 use std::fs::{self, File, OpenOptions};
@@ -66,7 +66,7 @@ fn groups_are_listed_oldest_first_with_their_limits() {
     let cases = [
         ("st_g_z", "", format!("events={DEFAULT_EVENTS}")),
         ("st_g_b", "events=1", "events=1".into()),
-        ("st_g_a", "events=32768", format!("events={MOST_EVENTS}")),
+        ("st_g_a", "events=32768", format!("events={MAX_EVENTS}")),
         (
             "st_g_c",
             "bytes_per_second=1",
@@ -384,7 +384,7 @@ fn opening_the_file_as_a_shell_does_removes_no_group() {
 
 /// In parts of some thousand bytes, as `cat` reads and a shell writes.
 fn there_are_4096_groups_at_most() {
-    let names: Vec<String> = (0..MOST).map(|number| format!("st_g_{number}")).collect();
+    let names: Vec<String> = (0..MAX_GROUPS).map(|number| format!("st_g_{number}")).collect();
     for part in names.chunks(64) {
         let lines: Vec<_> = part.iter().map(|name| format!("g:{name}")).collect();
         assert_eq!(group::run(&lines.join("\n")), Ok(()));

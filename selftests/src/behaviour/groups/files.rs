@@ -184,7 +184,7 @@ fn a_file_that_is_known_is_eio_when_its_group_is_removed() {
         assert_eq!(group.remove(), Ok(()));
         let are_gone = || {
             for place in &places {
-                assert_eq!(reopen(place).err().map(Errno::from), Some(Errno::EIO));
+                assert_eq!(reopen(place).err(), Some(Errno::EIO));
                 let path = format!("/proc/self/fd/{}", place.as_raw_fd());
                 let data = Data::at(Path::new(&path));
                 assert_eq!(data.err(), Some(Errno::EIO));

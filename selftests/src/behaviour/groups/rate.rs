@@ -22,7 +22,7 @@ tests!("groups::rate":
     more_bytes_than_a_second_has_are_never_recorded,
     as_many_bytes_as_a_second_has_are_recorded_again_and_again,
     the_index_does_not_count,
-    a_write_that_nobody_wants_counts_nothing,
+    a_write_without_a_consumer_counts_nothing,
     a_write_that_fails_counts_nothing,
     perf_alone_is_limited_too,
     all_events_and_files_of_a_group_share_its_bytes,
@@ -129,7 +129,7 @@ fn the_index_does_not_count() {
     traced.detach();
 }
 
-fn a_write_that_nobody_wants_counts_nothing() {
+fn a_write_without_a_consumer_counts_nothing() {
     let group = limited(100);
     let event = Event::new_in(&group, "st_g_unwanted u32 a");
     let other = Traced::new_in(&group, "st_g_wanted u32 a");

@@ -67,7 +67,7 @@ fn join(mut user: Child) {
 pub fn sees_and_deletes_nothing_of_other_groups() {
     let mine = Group::new("st_evil_mine");
     let others = Others::new();
-    // Some that stay, and that nobody uses.
+    // Some that stay, and that no process uses.
     let idle = [
         "st_evil_idle".to_string(),
         others.group.event("st_evil_idle"),
@@ -203,10 +203,10 @@ pub fn writes_nothing_into_events_of_other_groups() {
 
 /// The events and the bytes that its group has, and no more.
 pub fn fills_its_group_and_no_other() {
-    const MOST: u32 = 50;
+    const MAX_EVENTS: u32 = 50;
     let mine = Group::with(
         "st_evil_mine",
-        &format!("events={MOST} bytes_per_second=100"),
+        &format!("events={MAX_EVENTS} bytes_per_second=100"),
     );
     let others = Others::new();
     let _access = Access::given_in(&mine);
@@ -225,7 +225,7 @@ pub fn fills_its_group_and_no_other() {
             assert!(got.is_ok() || got == Err(Errno::EMFILE), "{got:?}");
             got.is_ok()
         });
-        assert_eq!(made.count() as u32, MOST);
+        assert_eq!(made.count() as u32, MAX_EVENTS);
         line.say("full");
         line.hear("write");
         let mut refused = 0;
@@ -243,9 +243,9 @@ pub fn fills_its_group_and_no_other() {
         line.hear("end");
     });
     user.line.hear("full");
-    assert_eq!(mine.status().active, MOST as usize);
+    assert_eq!(mine.status().active, MAX_EVENTS as usize);
     others.are_well();
-    // There is room for others, whoever they are.
+    // There is room for others, root among them.
     let room = [
         Event::new("st_evil_room u32 a"),
         Event::new_in(&others.group, "st_evil_room u32 a"),
@@ -377,7 +377,7 @@ pub fn takes_no_place_of_another_group() {
     user.join();
 }
 
-/// Nor calls with addresses that are bad, by whoever has a group's file.
+/// Nor calls with addresses that are bad, by a user with a group's file.
 pub fn bad_calls_in_a_group_change_nothing() {
     let mine = Group::new("st_evil_mine");
     let others = Others::new();
