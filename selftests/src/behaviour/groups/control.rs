@@ -8,7 +8,7 @@ use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::group::{self, Group, DEFAULT_EVENTS, GROUPS, MAX_GROUPS, MAX_EVENTS};
+use crate::kit::group::{self, Group, DEFAULT_EVENTS, GROUPS, MAX_EVENTS, MAX_GROUPS};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs;
 use std::fs::{self, File, OpenOptions};
@@ -384,7 +384,9 @@ fn opening_the_file_as_a_shell_does_removes_no_group() {
 
 /// In parts of some thousand bytes, as `cat` reads and a shell writes.
 fn there_are_4096_groups_at_most() {
-    let names: Vec<String> = (0..MAX_GROUPS).map(|number| format!("st_g_{number}")).collect();
+    let names: Vec<String> = (0..MAX_GROUPS)
+        .map(|number| format!("st_g_{number}"))
+        .collect();
     for part in names.chunks(64) {
         let lines: Vec<_> = part.iter().map(|name| format!("g:{name}")).collect();
         assert_eq!(group::run(&lines.join("\n")), Ok(()));
