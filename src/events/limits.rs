@@ -40,6 +40,12 @@ pub(crate) struct ByteRate {
     refused: Atomic<u64>,
 }
 
+/// A record that was counted: the second, in the upper half, and the bytes.
+pub(crate) struct Charged {
+    second: u64,
+    len: u64,
+}
+
 impl ByteRate {
     /// None are recorded yet.
     pub(super) fn new(per_second: u32) -> Self {
@@ -55,14 +61,15 @@ impl ByteRate {
         self.refused.load(Relaxed)
     }
 
-    /// Counts a record of so many bytes. Any context but NMI.
+    /// Counts a record of so many bytes. Returns what [`Self::give_back`] takes if the record is not made. Any context
+    /// but NMI.
     ///
     /// # Errors
     ///
     /// `EDQUOT` when it is one too many in this second.
     #[cold]
     #[inline(never)]
-    pub(crate) fn charge(&self, len: usize) -> Result {
+    pub(crate) fn charge(&self, len: usize) -> Result<Charged> {
         let second = (clock::now() / NSEC_PER_SEC as u64) << 32;
         let mut before = self.recorded.load(Relaxed);
         loop {
@@ -78,7 +85,27 @@ impl ByteRate {
                 return Err(EDQUOT);
             }
             match self.recorded.cmpxchg(before, second | used, Relaxed) {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    return Ok(Charged {
+                        second,
+                        len: len as u64,
+                    })
+                }
+                Err(now) => before = now,
+            }
+        }
+    }
+
+    /// Counts a record no more that no consumer has taken. In a later second it does not count anyway.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn give_back(&self, charged: Charged) {
+        let mut before = self.recorded.load(Relaxed);
+        while before & !u64::from(u32::MAX) == charged.second {
+            // It was added in this second, so there is as much.
+            let left = before.saturating_sub(charged.len);
+            match self.recorded.cmpxchg(before, left, Relaxed) {
+                Ok(_) => return,
                 Err(now) => before = now,
             }
         }

@@ -116,9 +116,13 @@ fn record_apart(event: &Event, payload_and_nul: &[u8]) -> Result {
 #[inline(always)]
 fn record(event: &Event, payload_and_nul: &[u8], byte_rate: Option<&ByteRate>) -> Result {
     let record = event.check(payload_and_nul)?;
-    if let Some(byte_rate) = byte_rate {
-        byte_rate.charge(payload_and_nul.len().saturating_sub(1))?;
-    }
+    let charged = match byte_rate {
+        Some(byte_rate) => {
+            let payload_len = payload_and_nul.len().saturating_sub(1);
+            Some((byte_rate, byte_rate.charge(payload_len)?))
+        }
+        None => None,
+    };
 
     let mut tally = Tally::default();
     let delivery = record.deliver();
@@ -127,5 +131,9 @@ fn record(event: &Event, payload_and_nul: &[u8], byte_rate: Option<&ByteRate>) -
         tally.perf(outcome);
     }
     drop(delivery);
-    tally.add_to(event.misses())
+    let result = tally.add_to(event.misses());
+    if let (Err(_), Some((byte_rate, charged))) = (result, charged) {
+        byte_rate.give_back(charged);
+    }
+    result
 }

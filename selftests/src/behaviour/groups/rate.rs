@@ -24,6 +24,7 @@ tests!("groups::rate":
     the_index_does_not_count,
     a_write_without_a_consumer_counts_nothing,
     a_write_that_fails_counts_nothing,
+    what_no_consumer_can_take_counts_nothing,
     perf_alone_is_limited_too,
     all_events_and_files_of_a_group_share_its_bytes,
     what_several_threads_record_is_bounded,
@@ -158,6 +159,19 @@ fn a_write_that_fails_counts_nothing() {
     assert_eq!(group.refused(), 0);
     let good = [&[0; 4][..], &location(0, 0), &[0; 92]].concat();
     assert_eq!(event.write(&good), Ok(104));
+    traced.detach();
+}
+
+/// It is found out after the bytes were counted.
+fn what_no_consumer_can_take_counts_nothing() {
+    let group = limited(100_000);
+    let traced = Traced::new_in(&group, "st_g_huge u32 a");
+    for _ in 0..5 {
+        assert_eq!(traced.event.write(&[0; 70_000]), Err(Errno::E2BIG));
+    }
+    assert_eq!(group.refused(), 0);
+    assert_eq!(traced.event.write(&[4; 100]), Ok(104));
+    assert_eq!(traced.recorded(100), [[4; 100]]);
     traced.detach();
 }
 
