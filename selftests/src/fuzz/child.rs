@@ -2,6 +2,7 @@
 
 //! A process that does steps: it reads them from a pipe, and answers what came of each.
 
+use super::payload::payload;
 use super::step::*;
 use crate::kit::abi::*;
 use crate::kit::errno::{Errno, Result};
@@ -430,47 +431,4 @@ impl<'a> Child<'a> {
             other => panic!("no odd call {other}"),
         }
     }
-}
-
-/// What a write puts where it may put anything: with four bytes or more of it, no other's.
-fn filling(step: &Step) -> impl Iterator<Item = u8> + use<> {
-    let serial = step.serial.to_ne_bytes();
-    (0..).map(move |at| serial[at % 4] ^ (at / 4) as u8)
-}
-
-/// The payload of a write.
-pub fn payload(step: &Step) -> Vec<u8> {
-    use super::step::write::*;
-    let fields = &FIELDS[usize::from(step.fields)];
-    let mut payload: Vec<u8> = filling(step).take(fields.fixed).collect();
-    if let Some(location) = fields.location {
-        let letters = filling(step).map(|byte| b'a' + byte % 16);
-        let mut data: Vec<u8> = letters.take(usize::from(step.bit) / 4 + 1).collect();
-        if step.twist != NO_NUL {
-            *data.last_mut().expect("one byte at least") = 0;
-        }
-        let end = location.at + 4;
-        // Both count from before what they are counted from here: the first byte behind the fields.
-        let mut offset = match location.relative {
-            true => fields.fixed - end,
-            false => 8 + fields.fixed,
-        };
-        let mut size = data.len();
-        match step.twist {
-            OUTSIDE => size += 1,
-            EMPTY => size = 0,
-            IN_FRONT => (offset, size) = (0, 4),
-            _ => {}
-        }
-        payload[location.at..end]
-            .copy_from_slice(&crate::kit::abi::location(offset as u32, size as u32));
-        payload.extend(data);
-    }
-    match step.twist {
-        MORE => payload.extend(filling(step).take(100)),
-        TOO_MUCH => payload.resize(70_000, 7),
-        ONE_BYTE_LESS => payload.truncate(fields.fixed.saturating_sub(1)),
-        _ => {}
-    }
-    payload
 }

@@ -8,6 +8,7 @@
 mod child;
 mod gen;
 mod model;
+mod payload;
 mod seeds;
 mod step;
 mod tests;

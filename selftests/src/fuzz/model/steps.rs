@@ -4,7 +4,7 @@
 
 use super::state::{physical, Event, Key, OpenFile, Page, Record, TraceInstance};
 use super::{bit, check, Model};
-use crate::fuzz::child::payload;
+use crate::fuzz::payload::payload;
 use crate::fuzz::step::*;
 use crate::kit::abi::NO_INDEX;
 use crate::kit::errno::{Errno, Result};
