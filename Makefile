@@ -18,7 +18,7 @@ help: ## this text
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
 	@echo "  KERNEL=NAME the machine's kernel (test, test-long, test-unloading, soak, fuzz, mutants, shell): stock, custom, debug, kcsan, one of Debian's by its name, as 7.2.12+deb14-amd64; c for fuzz and shell"
 	@echo "  KERNELS='PATTERN...'  which kernels, by names that selftests/machine/kernels tells of, MACHINES=N, KEEP=1 into README.md (test-kernels)"
-	@echo "  SEED=N, OPERATIONS=N, WORKERS=N, WORKER=N, RUSH=1  the seed of the random choices, how many steps, by how many workers, by which alone, what is quick (fuzz, fuzz-c)"
+	@echo "  SEED=N, OPERATIONS=N, WORKERS=N, WORKER=N, RUSH=1, WITHOUT_GROUPS=1  the seed of the random choices, how many steps, by how many workers, by which alone, what is quick, what is taken with C, too (fuzz, fuzz-c)"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  MUTANTS='PART...', SAMPLE=N, MACHINES=N, AGAIN=1  which faults, how many of them, how many machines (2), also those with kept results (mutants)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
@@ -64,13 +64,13 @@ test-unloading: ## ROUNDS (10000) of loading and unloading beside users
 soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
 	@selftests/machine/test long soak $(SECONDS)
 
-fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, WORKERS=, RUSH=1)
+fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, WORKERS=, RUSH=1, WITHOUT_GROUPS=1)
 	@selftests/machine/fuzz calls
 
 fuzz-some: ## those from the seeds that are kept, and from a new one: a minute
 	@SOME=1 selftests/machine/fuzz calls
 
-fuzz-c: ## the same sequences on the kernel with the C implementation
+fuzz-c: ## the same sequences but for groups on the kernel with the C implementation
 	@KERNEL=c selftests/machine/fuzz calls
 
 fuzz-c-some: ## the seeds that are kept, and a new one, there

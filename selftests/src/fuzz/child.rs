@@ -11,7 +11,7 @@ use crate::kit::{os, wait};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::Ordering;
 
 /// Processes that a worker can have.
@@ -88,6 +88,8 @@ pub struct Child<'a> {
     slot: usize,
     pipes: &'a [Pipes],
     files: [Option<File>; FILES],
+    /// A path to a group's data file.
+    held: Option<File>,
     first: Mapping,
     second: Mapping,
     arguments: Mapping,
@@ -114,6 +116,7 @@ impl<'a> Child<'a> {
             slot,
             pipes,
             files: [const { None }; FILES],
+            held: None,
             first: page(WORDS),
             second: page(WORDS_TWO),
             arguments: page(ARGUMENTS),
@@ -194,12 +197,18 @@ impl<'a> Child<'a> {
 
     fn step(&mut self, step: &Step) -> Result<i64> {
         match step.call {
-            Call::Open => {
+            Call::Open => self.open(step, DATA)?,
+            Call::OpenIn => self.open(step, &file_of(self.worker, step.name, DATA))?,
+            Call::Hold => {
                 let mut options = OpenOptions::new();
-                options.read(step.value != mode::WRITE_ONLY);
-                options.write(step.value != mode::READ_ONLY);
-                let file = options.open(DATA)?;
-                self.files[usize::from(step.file)] = Some(file);
+                options.read(true).custom_flags(libc::O_PATH);
+                let path = file_of(self.worker, step.name, DATA);
+                self.held = Some(options.open(path)?);
+            }
+            Call::OpenHeld => {
+                let held = self.held.as_ref().ok_or(Errno::EBADF)?;
+                let path = format!("/proc/self/fd/{}", held.as_raw_fd());
+                self.open(step, &path)?;
             }
             Call::Close => self.files[usize::from(step.file)] = None,
             Call::Duplicate => {
@@ -231,6 +240,14 @@ impl<'a> Child<'a> {
             Call::DropPrivileges => os::become_unprivileged(),
         }
         Ok(0)
+    }
+
+    fn open(&mut self, step: &Step, path: &str) -> Result<()> {
+        let mut options = OpenOptions::new();
+        options.read(step.value != mode::WRITE_ONLY);
+        options.write(step.value != mode::READ_ONLY);
+        self.files[usize::from(step.file)] = Some(options.open(path)?);
+        Ok(())
     }
 
     /// An ioctl whose argument is at an address, as this or as a 32-bit program.

@@ -21,6 +21,8 @@ pub struct Gen<'a> {
     pub slot: usize,
     /// Mostly what is quick and makes no event.
     pub rush: bool,
+    /// Groups are known.
+    pub groups: bool,
 }
 
 impl Gen<'_> {
@@ -57,6 +59,14 @@ impl Gen<'_> {
             true => weight.div_ceil(20),
             false => weight,
         };
+        // Nothing where groups are not known, so that all else is chosen by the same random numbers.
+        let of_groups = |weight| if self.groups { weight } else { 0 };
+        let by_name = match (child.is_root, open) {
+            (true, 0 | 1) => 200,
+            (true, _) => slow(30),
+            // Fails.
+            (false, _) => slow(10),
+        };
         let call = self.random.weighted(&[
             (if open < 2 { 200 } else { slow(30) }, Call::Open),
             (slow(if open > 1 { 25 } else { 5 }), Call::Close),
@@ -74,17 +84,22 @@ impl Gen<'_> {
             (slow(16), Call::PageOut),
             (60, Call::Flip),
             (1, Call::DropPrivileges),
+            (of_groups(by_name), Call::OpenIn),
+            (of_groups(slow(6)), Call::Hold),
+            (of_groups(slow(12)), Call::OpenHeld),
         ]);
         let mut step = Step::new(call);
         step.file = self.file();
         match call {
-            Call::Open => {
-                step.file = self.random.byte_below(FILES as u8);
-                step.value = self.random.weighted(&[
-                    (20, mode::READ_WRITE),
-                    (2, mode::READ_ONLY),
-                    (3, mode::WRITE_ONLY),
-                ]);
+            Call::Open => self.open(&mut step),
+            Call::OpenIn => {
+                self.open(&mut step);
+                step.name = self.group();
+            }
+            Call::Hold => step.name = self.group(),
+            Call::OpenHeld => {
+                self.only_if(self.child().held.is_some())?;
+                self.open(&mut step);
             }
             Call::Duplicate => step.value = self.random.byte_below(FILES as u8),
             Call::Register => self.register(&mut step)?,
@@ -106,6 +121,26 @@ impl Gen<'_> {
             self.only_if(self.child().page != Page::Unmapped)?;
         }
         Some(step)
+    }
+
+    fn open(&mut self, step: &mut Step) {
+        step.file = self.random.byte_below(FILES as u8);
+        step.value = self.random.weighted(&[
+            (20, mode::READ_WRITE),
+            (2, mode::READ_ONLY),
+            (3, mode::WRITE_ONLY),
+        ]);
+    }
+
+    /// Mostly one that exists, and has a name.
+    fn group(&mut self) -> u8 {
+        let groups = self.ours.groups.iter();
+        let groups: Vec<u8> = groups.map(|group| group.number).collect();
+        let any = 1 + self.random.byte_below(GROUPS as u8);
+        match self.random.thousandths(150) {
+            true => any,
+            false => self.random.one(&groups).unwrap_or(any),
+        }
     }
 
     fn only_if(&self, possible: bool) -> Option<()> {
@@ -160,18 +195,20 @@ impl Gen<'_> {
         let odd_in_c = matches!(step.twist, register::NO_NAME | register::TWO_SPACES);
         self.only_if(!(self.c.is_some() && odd_in_c))?;
         let is_multi = usize::from(step.name) >= FIRST_MULTI;
+        let group = self.ours.group_of_file(self.slot, step.file);
         if is_multi {
             step.flags |= flag::MULTI_FORMAT;
         } else if self.random.thousandths(850) {
             // Mostly the fields that it has.
             let mut events = self.ours.events.iter();
-            if let Some(event) = events.find(|event| event.key.name == step.name) {
+            if let Some(event) = events.find(|event| event.key.is_called(group, step.name)) {
                 step.fields = event.key.fields;
             }
         }
         if self.rush && self.random.thousandths(980) {
             // One that exists.
-            let keys: Vec<Key> = self.ours.events.iter().map(|event| event.key).collect();
+            let keys = self.ours.events.iter().map(|event| event.key);
+            let keys: Vec<Key> = keys.filter(|key| key.group == group).collect();
             if let Some(key) = self.random.one(&keys) {
                 (step.name, step.fields) = (key.name, key.fields);
                 step.flags &= !flag::MULTI_FORMAT;

@@ -16,7 +16,7 @@ mod worker;
 
 use crate::harness::Ktap;
 use crate::kit::memory::Mapping;
-use crate::kit::{module, os, random, swap, wait};
+use crate::kit::{abi, group, module, os, random, swap, wait};
 use model::Implementation;
 use seeds::{listed, new_one};
 use std::panic::{self, AssertUnwindSafe};
@@ -34,7 +34,7 @@ pub const CHILD_OPTION: &str = "--fuzz-process";
 
 const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--seed NUMBER]
                  [--operations NUMBER] [--workers NUMBER | --worker NUMBER] [--rush]
-                 [--some]
+                 [--without-groups] [--some]
 
   --seed NUMBER        the seed of the steps; the time of day, if not given
   --operations NUMBER  how many steps each worker takes (20000)
@@ -42,9 +42,10 @@ const USAGE: &str = "usage: selftests --fuzz [--module FILE | --against-c] [--se
   --worker NUMBER      this one alone
   --rush               mostly steps that are quick and make no event, in long rows:
                        many more of them
+  --without-groups     the steps that --against-c takes: none has to do with groups
   --some               the seeds that are kept, and a new one, twice as long
-  --against-c          the running kernel has the C implementation: take the same
-                       steps, expect what it is known to do, and count the
+  --against-c          the running kernel has the C implementation, which has no
+                       groups: take the other steps, expect what it is known to do, and count the
                        differences";
 
 /// What to run.
@@ -57,6 +58,8 @@ pub struct Options {
     pub against_c: bool,
     /// Mostly what is quick.
     pub rush: bool,
+    /// Do what has to do with groups, too.
+    pub groups: bool,
     /// The seeds that are kept, and a new one.
     pub some: bool,
     /// Say how it goes.
@@ -71,6 +74,7 @@ fn options(words: &[String]) -> Result<Options, String> {
         workers: 0..2,
         against_c: false,
         rush: false,
+        groups: true,
         some: false,
         loud: true,
     };
@@ -94,6 +98,7 @@ fn options(words: &[String]) -> Result<Options, String> {
             }
             "--against-c" => options.against_c = true,
             "--rush" => options.rush = true,
+            "--without-groups" => options.groups = false,
             "--some" => options.some = true,
             _ => return Err(format!("no option {word}")),
         }
@@ -287,6 +292,7 @@ fn direct(
     os::own_group();
     let mut worker = Worker::new(options.seed, number, implementation, emptied);
     worker.rush = options.rush;
+    worker.groups = options.groups && !options.against_c;
     let result = panic::catch_unwind(AssertUnwindSafe(|| worker.run(options.operations, each)));
     if result.is_err() {
         println!(
@@ -294,10 +300,9 @@ fn direct(
             worker.done
         );
         print!("{}", worker.past());
-        print!(
-            "{}",
-            std::fs::read_to_string(crate::kit::abi::STATUS).unwrap_or_default()
-        );
+        for listing in [abi::STATUS, group::GROUPS] {
+            print!("{}", std::fs::read_to_string(listing).unwrap_or_default());
+        }
     }
     worker.end();
     result.is_ok()

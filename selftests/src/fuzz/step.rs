@@ -3,6 +3,7 @@
 //! What a process of the fuzzer does in one step: small numbers, so that it can be sent through a pipe
 //! and told in one line.
 
+use crate::kit::tracefs::GROUP;
 use std::fmt;
 
 /// Open files that a process can have.
@@ -13,6 +14,10 @@ pub const PLACES: usize = 64;
 pub const NAMES: usize = 8;
 /// The names from this one on are registered as one of several formats only.
 pub const FIRST_MULTI: usize = 6;
+/// Names of groups in a worker. They have the numbers from 1 on.
+pub const GROUPS: usize = 3;
+/// The number of the first group, which has no name and is always there.
+pub const FIRST_GROUP: u8 = 0;
 
 /// The kind of a step. What its numbers mean is said here; those not named do not matter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +51,15 @@ pub enum Call {
     Flip,
     /// The process gives up its privileges.
     DropPrivileges,
+    /// `file`; `value` is a [`mode`]; `name` is the number of a group, by the path of its data file.
+    OpenIn,
+    /// The process takes a path to the data file of the group with the number `name`, and keeps it.
+    Hold,
+    /// `file`; `value` is a [`mode`]: by the path that the process keeps.
+    OpenHeld,
 }
 
-const CALLS: [Call; 16] = [
+const CALLS: [Call; 19] = [
     Call::Open,
     Call::Close,
     Call::Duplicate,
@@ -65,6 +76,9 @@ const CALLS: [Call; 16] = [
     Call::PageOut,
     Call::Flip,
     Call::DropPrivileges,
+    Call::OpenIn,
+    Call::Hold,
+    Call::OpenHeld,
 ];
 
 /// How a file is opened.
@@ -367,4 +381,30 @@ pub fn description(name: &str, fields: u8, unspaced: bool) -> String {
 /// The name number `name` of a worker.
 pub fn name_of(worker: u32, name: u8) -> String {
     format!("st_fuzz{worker}_{}", char::from(b'a' + name))
+}
+
+/// The name of the group with the number `group` of a worker. The last one is as long as a name can be.
+pub fn group_of(worker: u32, group: u8) -> String {
+    assert!(group != FIRST_GROUP, "the first group has no name");
+    let name = format!("st_fuzz{worker}_{}", char::from(b'p' + group));
+    match usize::from(group) {
+        GROUPS => format!("{name:_<32}"),
+        _ => name,
+    }
+}
+
+/// The system of a group's events that are alone with their name; that of the formats has `_multi` behind it.
+pub fn system_of(worker: u32, group: u8) -> String {
+    match group {
+        FIRST_GROUP => GROUP.into(),
+        _ => format!("{GROUP}_{}", group_of(worker, group)),
+    }
+}
+
+/// One of a group's files, by the name of the first group's.
+pub fn file_of(worker: u32, group: u8, of_the_first: &str) -> String {
+    match group {
+        FIRST_GROUP => of_the_first.into(),
+        _ => format!("{of_the_first}.{}", group_of(worker, group)),
+    }
 }

@@ -19,6 +19,7 @@ fn run_one(seed: u64) {
         workers: 0..2,
         against_c: false,
         rush: false,
+        groups: true,
         some: false,
         loud: false,
     });

@@ -2,10 +2,12 @@
 
 //! What must come of each step, by the contract alone: a few lists, searched from end to end.
 
+mod groups;
 mod ops;
 mod state;
 mod steps;
 
+pub use groups::{Group, Limits, Line, Usage};
 pub use state::{Child, Event, Key, Page, PerfEvent, Record, TraceInstance};
 
 use super::child::CHILDREN;
@@ -29,6 +31,8 @@ pub struct Model {
     pub implementation: Implementation,
     /// The oldest first.
     pub events: Vec<Event>,
+    /// Those that have a name, the oldest first.
+    pub groups: Vec<Group>,
     pub children: [Option<Child>; CHILDREN],
     open: BTreeMap<u32, OpenFile>,
     /// Events without users that are about to go.
@@ -44,7 +48,8 @@ pub struct Model {
 }
 
 /// The bit for an event's number.
-fn bit(number: u32) -> u64 {
+fn bit(number: u32) -> u128 {
+    assert!(number < u128::BITS, "too many events");
     1 << number
 }
 
@@ -63,6 +68,7 @@ impl Model {
         Model {
             implementation,
             events: Vec::new(),
+            groups: Vec::new(),
             children,
             open: BTreeMap::new(),
             going: Vec::new(),
@@ -110,7 +116,7 @@ impl Model {
     }
 
     /// A bit for the number of each event that is used.
-    fn used(&self) -> u64 {
+    fn used(&self) -> u128 {
         let children = self.children.iter().flatten();
         let registered = children.flat_map(|child| child.bits.values()).copied();
         let indexed = self.open.values().flat_map(|file| &file.indices).copied();
@@ -145,8 +151,12 @@ impl Model {
         });
     }
 
-    /// Does something about this name still have to settle?
-    pub fn is_going(&self, name: u8) -> bool {
-        self.going.iter().any(|key| key.name == name)
+    /// The names of a group about which something still has to settle before a step that has to do with `name`: where
+    /// few events can be, whatever else is there counts, too.
+    pub fn unsettled(&self, group: u8, name: u8) -> BTreeSet<u8> {
+        let is_limited = self.group(group).is_some_and(Group::may_be_full);
+        let going = self.going.iter().filter(|key| key.group == group);
+        let going = going.filter(|key| is_limited || key.name == name);
+        going.map(|key| key.name).collect()
     }
 }

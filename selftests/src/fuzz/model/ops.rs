@@ -5,7 +5,7 @@
 use super::state::{Child, Key, PerfEvent, Record, TraceInstance};
 use super::{bit, check, Model};
 use crate::fuzz::child::CHILDREN;
-use crate::fuzz::step::FIELDS;
+use crate::fuzz::step::{FIELDS, FIRST_GROUP};
 use crate::kit::errno::{Errno, Result};
 
 impl Model {
@@ -109,6 +109,8 @@ impl Model {
     pub fn make(&mut self, key: Key) -> Result<()> {
         let only_in_c = FIELDS[usize::from(key.fields)].only_in_c.is_some();
         check(!only_in_c || self.is_c(), Errno::EINVAL)?;
+        let is_there = key.group == FIRST_GROUP || self.group(key.group).is_some();
+        check(is_there, Errno::EINVAL)?;
         self.find_or_make(key, true).map(drop)
     }
 
@@ -119,10 +121,10 @@ impl Model {
         Err(Errno::EINVAL)
     }
 
-    /// A line of `dynamic_events` deletes an event: by its name, and these fields if there are any.
-    pub fn unmake(&mut self, name: u8, fields: u8) -> Result<()> {
+    /// A line of `dynamic_events` deletes an event of a group: by its name, and these fields if there are any.
+    pub fn unmake(&mut self, group: u8, name: u8, fields: u8) -> Result<()> {
         let mut events = self.events.iter();
-        let event = events.find(|event| event.key.name == name);
+        let event = events.find(|event| event.key.is_called(group, name));
         let event = event.ok_or(Errno::ENOENT)?;
         let name_is_enough = fields == 0 && !self.is_c();
         let meant = name_is_enough || event.key.fields == fields;

@@ -8,9 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What an event is known by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Key {
+    /// The number of its group.
+    pub group: u8,
     pub name: u8,
     pub multi: bool,
     pub fields: u8,
+}
+
+impl Key {
+    /// Is it of this group, with this name?
+    pub fn is_called(&self, group: u8, name: u8) -> bool {
+        self.group == group && self.name == name
+    }
 }
 
 /// What listens to an event.
@@ -26,7 +35,7 @@ pub enum TraceInstance {
 #[derive(Clone)]
 pub struct Event {
     pub key: Key,
-    /// What files and registrations know it by: no other event's, and below 64.
+    /// What files and registrations know it by: no other event's, and below 128.
     pub(super) number: u32,
     /// No other event's, also of those that are gone.
     pub serial: u32,
@@ -59,6 +68,8 @@ pub struct PerfEvent {
 
 #[derive(Clone, Default)]
 pub(super) struct OpenFile {
+    /// The number of the group that it is of.
+    pub group: u8,
     pub mode: u8,
     /// The numbers of the events that have an index.
     pub indices: Vec<u32>,
@@ -88,6 +99,8 @@ pub struct Child {
     /// Bits that more than one registration writes: never known again.
     pub(super) shared: [u32; PLACES],
     pub page: Page,
+    /// The group to whose data file it keeps a path: its number, and which one of that number.
+    pub held: Option<(u8, u32)>,
 }
 
 impl Child {
@@ -101,6 +114,7 @@ impl Child {
             unknown: [0; PLACES],
             shared: [0; PLACES],
             page: Page::Writable,
+            held: None,
         }
     }
 

@@ -30,15 +30,11 @@ impl Model {
         match step.call {
             Call::Open => {
                 check(self.child(slot).is_root, Errno::EACCES)?;
-                let number = self.number();
-                let mode = step.value;
-                let file = OpenFile {
-                    mode,
-                    ..OpenFile::default()
-                };
-                self.open.insert(number, file);
-                self.child_mut(slot).files[usize::from(step.file)] = Some(number);
+                self.open_file(slot, step, FIRST_GROUP);
             }
+            Call::OpenIn => self.open_in(slot, step)?,
+            Call::Hold => self.hold(slot, step)?,
+            Call::OpenHeld => self.open_held(slot, step)?,
             Call::Close => self.child_mut(slot).files[usize::from(step.file)] = None,
             Call::Duplicate => {
                 let file = self.file(slot, step)?;
@@ -65,6 +61,18 @@ impl Model {
             Call::DropPrivileges => self.child_mut(slot).is_root = false,
         }
         Ok(0)
+    }
+
+    /// A process opens a file of a group.
+    pub(super) fn open_file(&mut self, slot: usize, step: &Step, group: u8) {
+        let number = self.number();
+        let file = OpenFile {
+            group,
+            mode: step.value,
+            indices: Vec::new(),
+        };
+        self.open.insert(number, file);
+        self.child_mut(slot).files[usize::from(step.file)] = Some(number);
     }
 
     /// The second page of a process is fresh. A bit that was set there may come back: the next change
@@ -128,6 +136,7 @@ impl Model {
 
         let can_write = child.is_writable(physical(step.place, step.bit).0);
         let key = Key {
+            group: self.open[&file].group,
             name: step.name,
             multi: step.has(flag::MULTI_FORMAT),
             fields: step.fields,
@@ -193,10 +202,11 @@ impl Model {
             if event.key == key {
                 return Ok(event.number);
             }
-            let same_name = event.key.name == key.name;
+            let same_name = event.key.is_called(key.group, key.name);
             let taken = same_name && !event.key.multi && !key.multi;
             check(!taken, Errno::EADDRINUSE)?;
         }
+        check(!self.is_full(key.group), Errno::EMFILE)?;
         let known = self.events.iter().map(|event| event.number);
         let known = known.fold(0, |bits, number| bits | bit(number));
         let number = known.trailing_ones();
@@ -238,7 +248,7 @@ impl Model {
 
     fn delete(&mut self, slot: usize, step: &Step) -> Result<i64> {
         use crate::fuzz::step::delete::*;
-        self.file(slot, step)?;
+        let file = self.file(slot, step)?;
         self.compat(step)?;
         match step.twist {
             NULL_ARGUMENT | OVER_THE_EDGE => return Err(Errno::EFAULT),
@@ -247,12 +257,13 @@ impl Model {
             _ => {}
         }
         let is_root = self.child(slot).is_root;
-        self.delete_name(step.name, is_root).map(|()| 0)
+        let group = self.open[&file].group;
+        self.delete_name(group, step.name, is_root).map(|()| 0)
     }
 
-    /// Deletes all events of a name.
-    fn delete_name(&mut self, name: u8, is_root: bool) -> Result<()> {
-        let has_name = |event: &&Event| event.key.name == name;
+    /// Deletes all events of a name in a group.
+    fn delete_name(&mut self, group: u8, name: u8, is_root: bool) -> Result<()> {
+        let has_name = |event: &&Event| event.key.is_called(group, name);
         let mut found = self.events.iter().filter(has_name).peekable();
         check(found.peek().is_some(), Errno::ENOENT)?;
         let used = self.used();
@@ -261,7 +272,7 @@ impl Model {
         }
         // Those that are left are persistent.
         check(is_root, Errno::EPERM)?;
-        self.forget(|event| event.key.name == name);
+        self.forget(|event| event.key.is_called(group, name));
         Ok(())
     }
 
@@ -305,14 +316,16 @@ impl Model {
             };
             check(good, Errno::EFAULT)?;
         }
+        let (key, serial) = (event.key, event.serial);
+        let takes = event.tracers.contains(&TraceInstance::Instance) && !event.filtered;
+        // Also of a record that would be too large for all consumers.
+        self.charge(key.group, payload.len())?;
         if step.twist == TOO_MUCH && !self.is_c() {
             return Err(Errno::E2BIG);
         }
-        let key = event.key;
-        let takes = event.tracers.contains(&TraceInstance::Instance) && !event.filtered;
         let by_thread = step.has(flag::THREAD);
         let record = Record {
-            event: event.serial,
+            event: serial,
             pid: (!by_thread).then_some(self.child(slot).pid),
             payload,
         };

@@ -3,6 +3,7 @@
 //! A worker: some processes with events of their own, and one that tells them what to do, predicts what
 //! comes of it and looks whether it did.
 
+mod groups;
 mod listings;
 mod ops;
 mod records;
@@ -18,8 +19,9 @@ use crate::kit::perf::Perf;
 use crate::kit::random::Random;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{os, ring, wait};
+use listings::HeldListings;
 pub use records::Emptied;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -93,6 +95,9 @@ pub struct Worker {
     pub differences: u64,
     /// Mostly what is quick, in long rows.
     pub rush: bool,
+    /// Groups are known: not where the C implementation runs.
+    pub groups: bool,
+    listings: Vec<HeldListings>,
 }
 
 impl Worker {
@@ -135,6 +140,8 @@ impl Worker {
             done: 0,
             differences: 0,
             rush: false,
+            groups: false,
+            listings: Vec::new(),
         }
     }
 
@@ -168,6 +175,10 @@ impl Worker {
         }
         self.perfs = [const { None }; PERFS];
         self.instance = None;
+        self.listings.clear();
+        if self.groups {
+            self.end_groups();
+        }
         let data = Data::open();
         for name in (0..NAMES as u8).map(|name| name_of(self.number, name)) {
             for directory in [vec![name.clone()], tracefs::formats_of(&name)].concat() {
@@ -241,7 +252,6 @@ impl Worker {
         let over = self.emptied.over();
         let length = 1 + self.random.below(if self.rush { RUSH } else { BURST });
         let mut steps: Vec<(Step, Result<i64>)> = Vec::with_capacity(length);
-        let mut bytes = vec![order::STEPS, 0];
         while steps.len() < length {
             let mut gen = Gen {
                 random: &mut self.random,
@@ -249,13 +259,15 @@ impl Worker {
                 c: self.c.as_ref(),
                 slot,
                 rush: self.rush,
+                groups: self.groups,
             };
             let mut step = gen.step();
-            if matches!(step.call, Call::Register | Call::Delete) && self.is_going(step.name) {
-                if !steps.is_empty() {
+            if matches!(step.call, Call::Register | Call::Delete) {
+                let group = self.ours.group_of_file(slot, step.file);
+                if !steps.is_empty() && !self.unsettled(group, step.name).is_empty() {
                     break;
                 }
-                self.wait_gone(step.name);
+                self.settle(group, step.name);
             }
             if step.call == Call::Write {
                 self.writes += 1;
@@ -265,12 +277,18 @@ impl Worker {
             if step.call == Call::Delete && want != Err(Errno::EBUSY) {
                 step.flags |= flag::PATIENT;
             }
-            bytes.extend(step.bytes());
             steps.push((step, want));
         }
         let recorded = self.model().recorded.len();
         self.over_before.resize(recorded, over);
-        bytes[1] = steps.len() as u8;
+        self.take(slot, &steps);
+    }
+
+    /// Has a process take steps, and compares what comes of each.
+    fn take(&mut self, slot: usize, steps: &[(Step, Result<i64>)]) {
+        let count = u8::try_from(steps.len()).expect("no more steps than can be told");
+        let mut bytes = vec![order::STEPS, count];
+        bytes.extend(steps.iter().flat_map(|(step, _)| step.bytes()));
         self.order(slot, &bytes);
         let mut answers = vec![0; 8 * steps.len()];
         self.hear(slot, &mut answers);
@@ -345,31 +363,43 @@ impl Worker {
         }
     }
 
-    fn is_going(&self, name: u8) -> bool {
-        self.ours.is_going(name) || self.c.as_ref().is_some_and(|c| c.is_going(name))
+    /// See there, of ours and of C.
+    fn unsettled(&self, group: u8, name: u8) -> BTreeSet<u8> {
+        let models = [Some(&self.ours), self.c.as_ref()].into_iter().flatten();
+        let names = models.map(|model| model.unsettled(group, name));
+        names.flatten().collect()
+    }
+
+    /// Waits until nothing is unsettled any more for a step that has to do with a name.
+    fn settle(&mut self, group: u8, name: u8) {
+        for name in self.unsettled(group, name) {
+            self.wait_gone(group, name);
+        }
     }
 
     /// Waits until the events of a name that have no users are gone.
-    fn wait_gone(&mut self, name: u8) {
+    fn wait_gone(&mut self, group: u8, name: u8) {
         let text = name_of(self.number, name);
+        let system = system_of(self.number, group);
         let events = self.model().events.iter();
-        let alive = events.filter(|event| event.key.name == name).count();
+        let alive = events.filter(|event| event.key.is_called(group, name));
+        let alive = alive.count();
         let count = || match usize::from(name) < FIRST_MULTI {
-            true => usize::from(tracefs::event_exists(&text)),
-            false => tracefs::formats_of(&text).len(),
+            true => usize::from(tracefs::event_exists(&format!("{system}/{text}"))),
+            false => tracefs::formats_in(&format!("{system}_multi"), &text).len(),
         };
         wait::until(&format!("{text} to have {alive} events"), || {
             count() == alive
         });
         for model in self.models() {
-            model.going.retain(|key| key.name != name);
+            model.going.retain(|key| !key.is_called(group, name));
         }
     }
 
     fn wait_all_gone(&mut self) {
-        for name in 0..NAMES as u8 {
-            if self.is_going(name) {
-                self.wait_gone(name);
+        for group in 0..=GROUPS as u8 {
+            for name in 0..NAMES as u8 {
+                self.settle(group, name);
             }
         }
     }

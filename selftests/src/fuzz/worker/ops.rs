@@ -33,6 +33,11 @@ impl Worker {
             (2, Worker::exec),
             (10, Worker::end_one),
             (instance, Worker::instance),
+            (if self.groups { 40 } else { 0 }, Worker::group),
+            // There are more events then, and files are closed.
+            (if self.groups { 60 } else { 0 }, Worker::switch),
+            (if self.groups { 14 } else { 0 }, Worker::fork),
+            (if self.groups { 16 } else { 0 }, Worker::end_one),
         ]);
         op(self);
         self.look_at_all();
@@ -45,25 +50,25 @@ impl Worker {
             keys.retain(|key| c.position(*key).is_some());
         }
         let key = self.random.one(&keys)?;
-        if self.is_going(key.name) {
-            self.wait_gone(key.name);
-        }
+        self.settle(key.group, key.name);
         Some(key)
     }
 
     /// The directory of an event.
     fn directory(&self, key: Key) -> String {
         let name = name_of(self.number, key.name);
+        let system = system_of(self.number, key.group);
         if !key.multi {
-            return name;
+            return format!("{system}/{name}");
         }
         let events = self.model().events.iter();
         let formats: Vec<Key> = events
             .map(|event| event.key)
-            .filter(|one| one.name == key.name)
+            .filter(|one| one.is_called(key.group, key.name))
             .collect();
         let at = formats.iter().position(|one| *one == key);
-        tracefs::formats_of(&name)[at.expect("an event that exists")].clone()
+        tracefs::formats_in(&format!("{system}_multi"), &name)[at.expect("an event that exists")]
+            .clone()
     }
 
     /// Remembers the id of an event that is there.
@@ -75,7 +80,14 @@ impl Worker {
     }
 
     /// Writes a file of an event that attaches or detaches a listener.
-    fn attach(&mut self, key: Key, listener: Listener, file: &str, value: &str, on: bool) {
+    pub(super) fn attach(
+        &mut self,
+        key: Key,
+        listener: Listener,
+        file: &str,
+        value: &str,
+        on: bool,
+    ) {
         let directory = self.directory(key);
         if on {
             self.know_id(key, &directory);
@@ -215,15 +227,19 @@ impl Worker {
     fn dynamic(&mut self) {
         let name = self.random.byte_below(FIRST_MULTI as u8);
         let fields = self.random.byte_below(FIELDS.len() as u8);
-        if self.is_going(name) {
-            self.wait_gone(name);
-        }
+        let group = match self.groups && self.random.thousandths(500) {
+            true => 1 + self.random.byte_below(GROUPS as u8),
+            false => FIRST_GROUP,
+        };
+        self.settle(group, name);
         let key = Key {
+            group,
             name,
             multi: false,
             fields,
         };
-        let text = description(&name_of(self.number, name), fields, false);
+        let event = self.line_name(group, name);
+        let text = description(&event, fields, false);
         let kind = self.random.below(4);
         let deletes = kind > 1;
         if deletes {
@@ -233,16 +249,16 @@ impl Worker {
         let (line, want) = match kind {
             0 => (format!("u:{text}"), self.predict(|model| model.make(key))),
             1 => (
-                format!("u:{} u32 a; long x", name_of(self.number, name)),
+                format!("u:{event} u32 a; long x"),
                 self.predict(|model| model.make_nonsense(name)),
             ),
             2 => (
                 format!("-:{text}"),
-                self.predict(|model| model.unmake(name, fields)),
+                self.predict(|model| model.unmake(group, name, fields)),
             ),
             _ => (
-                format!("-:{}", name_of(self.number, name)),
-                self.predict(|model| model.unmake(name, 0)),
+                format!("-:{event}"),
+                self.predict(|model| model.unmake(group, name, 0)),
             ),
         };
         let run = || {
@@ -267,6 +283,15 @@ impl Worker {
         }
         self.tell_op(|| format!("dynamic_events: {line} -> {got:?}"));
         self.compare("dynamic_events", got, want);
+    }
+
+    /// How lines of `dynamic_events` call an event.
+    pub(super) fn line_name(&self, group: u8, name: u8) -> String {
+        let name = name_of(self.number, name);
+        match group {
+            FIRST_GROUP => name,
+            _ => format!("{}/{name}", system_of(self.number, group)),
+        }
     }
 
     fn fork(&mut self) {

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Groups of events: lines make and remove them, processes open their files.
+
+use super::{bit, check, Model};
+use crate::fuzz::step::*;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::group::DEFAULT_EVENTS;
+
+/// The modes that the files of a group have at first: data, status, profile.
+pub const MODES: [u32; 3] = [0o640, 0o440, 0o440];
+
+/// What a group may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    pub events: u32,
+    pub bytes_per_second: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            events: DEFAULT_EVENTS,
+            bytes_per_second: None,
+        }
+    }
+}
+
+/// What a line of `user_events_groups` is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Line {
+    /// Nothing.
+    Comment,
+    /// No line is like that, or no name, or no number.
+    Wrong,
+    Make(u8, Limits),
+    Remove(u8),
+}
+
+/// A group that has a name.
+#[derive(Clone)]
+pub struct Group {
+    pub number: u8,
+    /// No other group's, also of those that are gone.
+    pub serial: u32,
+    pub limits: Limits,
+    /// Of its files, as [`MODES`].
+    pub modes: [u32; 3],
+    /// Writes that were refused for the bytes of their second.
+    pub refused: u64,
+}
+
+impl Group {
+    /// Can a worker make as many events as there may be?
+    pub fn may_be_full(&self) -> bool {
+        (self.limits.events as usize) < NAMES * FIELDS.len()
+    }
+}
+
+/// How many of what a group has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    pub events: usize,
+    pub used_events: usize,
+    pub open_files: usize,
+}
+
+impl Model {
+    /// The group of this number, if it exists.
+    pub fn group(&self, number: u8) -> Option<&Group> {
+        self.groups.iter().find(|group| group.number == number)
+    }
+
+    fn group_mut(&mut self, number: u8) -> Option<&mut Group> {
+        let mut groups = self.groups.iter_mut();
+        groups.find(|group| group.number == number)
+    }
+
+    /// The group that an open file of a process is of: the first, if it is none.
+    pub fn group_of_file(&self, slot: usize, file: u8) -> u8 {
+        let file = self.child(slot).files[usize::from(file)];
+        file.map_or(FIRST_GROUP, |file| self.open[&file].group)
+    }
+
+    /// The places and bits that a process has registered for events of a group.
+    pub fn bits_in(&self, slot: usize, group: u8) -> Vec<(u8, u8)> {
+        let bits = self.child(slot).bits.iter();
+        let bits = bits.filter(|(_, number)| self.event(**number).key.group == group);
+        bits.map(|(at, _)| *at).collect()
+    }
+
+    /// How many events, used ones and open files a group has.
+    pub fn usage(&self, group: u8) -> Usage {
+        let used = self.used();
+        let events = self.events.iter().filter(|event| event.key.group == group);
+        let used = events.clone().filter(|event| used & bit(event.number) != 0);
+        Usage {
+            events: events.count(),
+            used_events: used.count(),
+            open_files: self
+                .open
+                .values()
+                .filter(|file| file.group == group)
+                .count(),
+        }
+    }
+
+    /// A line of `user_events_groups`.
+    pub fn group_line(&mut self, line: Line) -> Result<()> {
+        match line {
+            Line::Comment => Ok(()),
+            Line::Wrong => Err(Errno::EINVAL),
+            Line::Make(number, limits) => {
+                check(self.group(number).is_none(), Errno::EEXIST)?;
+                let serial = self.number();
+                self.groups.push(Group {
+                    number,
+                    serial,
+                    limits,
+                    modes: MODES,
+                    refused: 0,
+                });
+                Ok(())
+            }
+            Line::Remove(number) => {
+                check(self.group(number).is_some(), Errno::ENOENT)?;
+                let usage = self.usage(number);
+                let is_idle = usage.used_events == 0 && usage.open_files == 0;
+                check(is_idle, Errno::EBUSY)?;
+                // Those that are about to go by themselves go with it.
+                self.going.retain(|key| key.group != number);
+                self.forget(|event| event.key.group == number);
+                self.groups.retain(|group| group.number != number);
+                Ok(())
+            }
+        }
+    }
+
+    /// The mode of one of a group's files is set.
+    pub fn change_mode(&mut self, group: u8, file: usize, mode: u32) -> Result<()> {
+        let group = self.group_mut(group).ok_or(Errno::ENOENT)?;
+        group.modes[file] = mode;
+        Ok(())
+    }
+
+    /// A process finds the path of a group's data file.
+    fn find(&self, slot: usize, step: &Step) -> Result<u32> {
+        // Others do not come into the directory.
+        check(self.child(slot).is_root, Errno::EACCES)?;
+        let group = self.group(step.name).ok_or(Errno::ENOENT)?;
+        Ok(group.serial)
+    }
+
+    pub(super) fn open_in(&mut self, slot: usize, step: &Step) -> Result<()> {
+        self.find(slot, step)?;
+        self.open_file(slot, step, step.name);
+        Ok(())
+    }
+
+    pub(super) fn hold(&mut self, slot: usize, step: &Step) -> Result<()> {
+        let serial = self.find(slot, step)?;
+        self.child_mut(slot).held = Some((step.name, serial));
+        Ok(())
+    }
+
+    pub(super) fn open_held(&mut self, slot: usize, step: &Step) -> Result<()> {
+        let child = self.child(slot);
+        let (number, serial) = child.held.ok_or(Errno::EBADF)?;
+        // Another group of that name has other files.
+        let group = self.group(number).filter(|group| group.serial == serial);
+        let [data, ..] = group.ok_or(Errno::EIO)?.modes;
+        // Of the bits for all others.
+        let wanted = match step.value {
+            mode::READ_ONLY => 0o4,
+            mode::WRITE_ONLY => 0o2,
+            _ => 0o6,
+        };
+        let may = child.is_root || data & wanted == wanted;
+        check(may, Errno::EACCES)?;
+        self.open_file(slot, step, number);
+        Ok(())
+    }
+
+    /// Has a group as many events as it may have? No worker fills the first.
+    pub(super) fn is_full(&self, group: u8) -> bool {
+        let limit = self.group(group).map(|group| group.limits.events as usize);
+        limit.is_some_and(|limit| {
+            let count = self
+                .events
+                .iter()
+                .filter(|event| event.key.group == group)
+                .count();
+            assert!(count <= limit, "too many events in group {group}");
+            count == limit
+        })
+    }
+
+    /// A record with so many bytes of payload is about to be taken.
+    pub(super) fn charge(&mut self, group: u8, length: usize) -> Result<()> {
+        let Some(group) = self.group_mut(group) else {
+            return Ok(());
+        };
+        match group.limits.bytes_per_second {
+            None | Some(u32::MAX) => Ok(()),
+            _ if length == 0 => Ok(()),
+            Some(bytes) if length > bytes as usize => {
+                group.refused += 1;
+                Err(Errno::EDQUOT)
+            }
+            Some(bytes) => panic!("the clock decides whether {length} bytes are within {bytes}"),
+        }
+    }
+}

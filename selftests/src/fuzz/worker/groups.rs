@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is done with groups beside the steps of processes: lines make and remove them, their files change, their
+//! listings are kept open.
+
+use super::listings::{HeldListings, FILES_OF_A_GROUP};
+use super::Worker;
+use crate::fuzz::child::CHILDREN;
+use crate::fuzz::model::{Key, Limits, Line, TraceInstance as Listener};
+use crate::fuzz::step::*;
+use crate::kit::errno::{Errno, Result};
+use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::{group, wait};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+/// The longest line, in bytes.
+const MAX_LINE: usize = 255;
+
+/// Names that no group can have, behind what all names of a worker begin with.
+const WRONG_NAMES: [&str; 7] = ["_multi", "q-r", "q.r", "q/r", "q:", "\u{e9}", "q\0"];
+
+/// What cannot stand behind the name of a group that is to be made.
+const WRONG_OPTIONS: [&str; 16] = [
+    "events",
+    "events=",
+    "events=0",
+    "events=-1",
+    "events=32769",
+    "events=4294967297",
+    "events=1x",
+    "events = 1",
+    "EVENTS=1",
+    "events=2 events=2",
+    "bytes_per_second=",
+    "bytes_per_second=0",
+    "bytes_per_second=4294967296",
+    "bytes_per_second=1 events=1 bytes_per_second=1",
+    "bytes=1",
+    "r",
+];
+
+/// Listings of groups that are open at once.
+const LISTINGS: usize = 2;
+
+impl Worker {
+    /// Does something with groups.
+    pub(super) fn group(&mut self) {
+        let op: fn(&mut Worker) = self.random.weighted(&[
+            (12, Worker::lines as fn(&mut Worker)),
+            (8, Worker::remove_group),
+            (4, Worker::change_mode),
+            (8, Worker::listing),
+        ]);
+        op(self);
+    }
+
+    /// One that exists or not, as is rather wanted.
+    fn group_number(&mut self, exists: bool) -> u8 {
+        let any = 1 + self.random.byte_below(GROUPS as u8);
+        let there = |number: &u8| self.ours.group(*number).is_some() == exists;
+        let wanted: Vec<u8> = (1..=GROUPS as u8).filter(there).collect();
+        match self.random.thousandths(250) {
+            true => any,
+            false => self.random.one(&wanted).unwrap_or(any),
+        }
+    }
+
+    /// One or more lines, in one piece.
+    fn lines(&mut self) {
+        let count = self.random.weighted(&[(6, 1), (2, 2), (1, 4)]);
+        let mut lines: Vec<(String, Line)> = (0..count).map(|_| self.line()).collect();
+        let (last, _) = lines.last_mut().expect("one line at least");
+        if !last.is_empty() && self.random.thousandths(200) {
+            // The end of the text is that of the line, too.
+            self.write_lines(&lines, "");
+        } else {
+            self.write_lines(&lines, "\n");
+        }
+    }
+
+    /// A line for `user_events_groups`, and what it is about.
+    fn line(&mut self) -> (String, Line) {
+        let kind = self.random.weighted(&[
+            (30, Kind::Make),
+            (10, Kind::Remove),
+            (5, Kind::WrongName),
+            (6, Kind::WrongOption),
+            (4, Kind::NoLine),
+            (5, Kind::Comment),
+        ]);
+        let (number, name) = {
+            let number = self.group_number(!matches!(kind, Kind::Make));
+            (number, group_of(self.number, number))
+        };
+        let (mut line, about) = match kind {
+            Kind::Make => {
+                let (options, limits) = self.limits();
+                (format!("g:{name}{options}"), Line::Make(number, limits))
+            }
+            Kind::Remove => (format!("-:{name}"), Line::Remove(number)),
+            Kind::WrongName => (self.wrong_name(), Line::Wrong),
+            Kind::WrongOption => {
+                let option = *self.random.one_of(&WRONG_OPTIONS);
+                (format!("g:{name} {option}"), Line::Wrong)
+            }
+            Kind::NoLine => {
+                let lines = [
+                    name.clone(),
+                    format!("g{name}"),
+                    format!("G:{name}"),
+                    format!("g: {name}"),
+                    format!("-:{name} {name}"),
+                    format!("-:{name} events=1"),
+                    format!("!g:{name}"),
+                    "g:".into(),
+                    "-:".into(),
+                    "-".into(),
+                ];
+                (self.random.one_of(&lines).clone(), Line::Wrong)
+            }
+            Kind::Comment => {
+                let lines = ["".into(), "  ".into(), "#".into(), format!("# g:{name}")];
+                (self.random.one_of(&lines).clone(), Line::Comment)
+            }
+        };
+        if self.random.thousandths(150) {
+            line = format!(" {line} ");
+        }
+        if self.random.thousandths(150) {
+            line += " # 2 events, 1 used, 0 open files";
+        }
+        if self.random.thousandths(80) {
+            // As long as may be, or longer by one byte.
+            let length = MAX_LINE + self.random.below(2);
+            line = format!("{:x<length$}", line + " #");
+            return match length > MAX_LINE {
+                true => (line, Line::Wrong),
+                false => (line, about),
+            };
+        }
+        (line, about)
+    }
+
+    /// A line with a name that no group can have.
+    fn wrong_name(&mut self) -> String {
+        let wrong = *self.random.one_of(&WRONG_NAMES);
+        let wrong = group_of(self.number, 1) + wrong;
+        let too_long = group_of(self.number, GROUPS as u8) + "_";
+        let name = self
+            .random
+            .weighted(&[(7, &*wrong), (1, "multi"), (2, &*too_long)]);
+        let what = if self.random.thousandths(700) {
+            "g"
+        } else {
+            "-"
+        };
+        format!("{what}:{name}")
+    }
+
+    /// What stands behind the name of a group, and what that makes of its limits. Whether a record is within the bytes
+    /// of its second must not depend on the clock.
+    fn limits(&mut self) -> (String, Limits) {
+        let events = self.random.weighted(&[
+            (4, None),
+            (2, Some(1)),
+            (3, Some(3)),
+            (3, Some(8)),
+            (1, Some(group::MAX_EVENTS)),
+        ]);
+        let bytes_per_second =
+            self.random
+                .weighted(&[(7, None), (4, Some(1)), (1, Some(u32::MAX))]);
+        let mut options = [
+            events.map(|events| format!(" events={events}")),
+            bytes_per_second.map(|bytes| format!("  bytes_per_second={bytes}")),
+        ];
+        if self.random.thousandths(500) {
+            options.reverse();
+        }
+        let limits = Limits {
+            events: events.unwrap_or(Limits::default().events),
+            bytes_per_second,
+        };
+        (options.into_iter().flatten().collect(), limits)
+    }
+
+    /// Writes lines in one piece, and then what of it was not taken. The last one has this end, the others a new line.
+    fn write_lines(&mut self, lines: &[(String, Line)], end: &str) {
+        let mut text = String::new();
+        let mut failure = None;
+        // How many bytes must be taken, and where among these a group is removed.
+        let (mut want, mut removals) = (0, Vec::new());
+        for (at, (line, about)) in lines.iter().enumerate() {
+            let start = text.len();
+            text += line;
+            text += if at + 1 == lines.len() { end } else { "\n" };
+            if failure.is_some() {
+                continue;
+            }
+            match self.predict(|model| model.group_line(*about)) {
+                Ok(()) => {
+                    want = text.len();
+                    if matches!(about, Line::Remove(_)) {
+                        removals.push(start);
+                    }
+                }
+                Err(errno) => failure = Some(errno),
+            }
+        }
+        let write = |from: usize| group::write(&text[from..]);
+
+        // What uses a group may have just ended: then it has to be removed again.
+        let (mut taken, mut got) = (0, Ok(0));
+        wait::comes(|| {
+            got = write(taken);
+            taken += got.unwrap_or(0);
+            let may_be_busy = taken < want && removals.contains(&taken);
+            !(may_be_busy && matches!(got, Ok(_) | Err(Errno::EBUSY)))
+        });
+        let got = match got {
+            Err(errno) => Err(errno),
+            Ok(_) => Ok(taken),
+        };
+        let want = match (want, failure) {
+            (0, Some(errno)) => Err(errno),
+            (want, _) => Ok(want),
+        };
+        self.tell_op(|| format!("user_events_groups: {text:?} -> {got:?}"));
+        self.compare("user_events_groups", got, want);
+        if let (Ok(taken), Some(errno)) = (got, failure) {
+            let got = write(taken);
+            self.tell_op(|| format!("the rest of that -> {got:?}"));
+            self.compare("the rest of the lines", got, Err(errno));
+        }
+    }
+
+    /// Ends some of what uses a group, mostly all of it, and removes it.
+    fn remove_group(&mut self) {
+        let number = self.group_number(true);
+        if self.ours.group(number).is_some() {
+            for end in [
+                Worker::detach_all,
+                Worker::unregister_all,
+                Worker::close_all,
+            ] {
+                if self.random.thousandths(850) {
+                    end(self, number);
+                }
+            }
+        }
+        let line = format!("-:{}", group_of(self.number, number));
+        self.write_lines(&[(line, Line::Remove(number))], "\n");
+    }
+
+    /// Detaches all that listens to events of a group.
+    fn detach_all(&mut self, group: u8) {
+        loop {
+            let mut events = self.ours.events.iter();
+            let found = events.find_map(|event| {
+                let listener = event.tracers.first().copied();
+                let listener = listener.filter(|_| event.key.group == group);
+                listener.map(|listener| (event.key, listener))
+            });
+            let Some((key, listener)) = found else {
+                return;
+            };
+            self.detach(key, listener);
+        }
+    }
+
+    fn detach(&mut self, key: Key, listener: Listener) {
+        self.settle(key.group, key.name);
+        match listener {
+            Listener::Perf(perf) => self.close_perf(perf),
+            Listener::Histogram => {
+                self.attach(key, listener, "trigger", "!hist:keys=common_pid", false);
+            }
+            Listener::Top | Listener::Instance => {
+                self.attach(key, listener, "enable", "0", false);
+            }
+        }
+    }
+
+    /// Has each process end its registrations of events of a group.
+    fn unregister_all(&mut self, group: u8) {
+        for slot in 0..CHILDREN {
+            if self.processes[slot].is_none() {
+                continue;
+            }
+            let bits = self.ours.bits_in(slot, group);
+            let mut steps = Vec::new();
+            if !bits.is_empty() && self.ours.child(slot).files.iter().all(Option::is_none) {
+                steps.push(Step::new(Call::Open));
+            }
+            let files = &self.ours.child(slot).files;
+            let file = files.iter().position(Option::is_some).unwrap_or(0);
+            steps.extend(bits.into_iter().map(|(place, bit)| Step {
+                file: file as u8,
+                place,
+                bit,
+                ..Step::new(Call::Unregister)
+            }));
+            self.predict_and_take(slot, &steps);
+        }
+    }
+
+    /// Has each process close its files of a group.
+    fn close_all(&mut self, group: u8) {
+        for slot in 0..CHILDREN {
+            if self.processes[slot].is_none() {
+                continue;
+            }
+            let files = 0..FILES as u8;
+            let files = files.filter(|file| self.ours.group_of_file(slot, *file) == group);
+            let steps: Vec<Step> = files
+                .map(|file| Step {
+                    file,
+                    ..Step::new(Call::Close)
+                })
+                .collect();
+            self.predict_and_take(slot, &steps);
+        }
+    }
+
+    fn predict_and_take(&mut self, slot: usize, steps: &[Step]) {
+        for steps in steps.chunks(u8::MAX.into()) {
+            let predicted = |step: &Step| (*step, self.predict(|model| model.step(slot, step)));
+            let steps: Vec<(Step, Result<i64>)> = steps.iter().map(predicted).collect();
+            self.take(slot, &steps);
+        }
+    }
+
+    /// Sets the mode of one of a group's files.
+    fn change_mode(&mut self) {
+        let number = self.group_number(true);
+        let file = self.random.weighted(&[(6, 0), (1, 1), (1, 2)]);
+        let modes = [0o640, 0o600, 0o666, 0o604, 0o602, 0o000, 0o440];
+        let mode = *self.random.one_of(&modes);
+        let path = file_of(self.number, number, FILES_OF_A_GROUP[file]);
+        let got = fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(Errno::from);
+        let want = self.predict(|model| model.change_mode(number, file, mode));
+        self.tell_op(|| format!("mode {mode:o} of {path} -> {got:?}"));
+        self.compare("change of a mode", got, want);
+    }
+
+    /// Opens a group's listings, or reads and may close those that are open.
+    fn listing(&mut self) {
+        if self.listings.len() < LISTINGS && self.random.thousandths(400) {
+            let number = self.group_number(true);
+            let serial = self.ours.group(number).map(|group| group.serial);
+            let opened = HeldListings::open(self.number, number, serial.unwrap_or(0));
+            let got = opened.as_ref().map(drop).map_err(|errno| *errno);
+            self.tell_op(|| format!("open the listings of group {number} -> {got:?}"));
+            self.compare("listings", got, serial.map(drop).ok_or(Errno::ENOENT));
+            self.listings.extend(opened);
+            return;
+        }
+        let indices: Vec<usize> = (0..self.listings.len()).collect();
+        let Some(at) = self.random.one(&indices) else {
+            return;
+        };
+        self.compare_held(at);
+        self.tell_op(|| format!("the listings that are open, number {at}"));
+        if self.random.thousandths(300) {
+            self.listings.swap_remove(at);
+        }
+    }
+
+    /// Removes all groups, whatever went wrong. The processes have ended.
+    pub(super) fn end_groups(&mut self) {
+        let top = TraceInstance::top();
+        for number in 1..=GROUPS as u8 {
+            let system = system_of(self.number, number);
+            for system in [system.clone(), format!("{system}_multi")] {
+                let events = tracefs::group_dir(&system);
+                for event in tracefs::names_starting_with(tracefs::PREFIX, &events) {
+                    let _ = top.set(&format!("{system}/{event}"), "enable", "0");
+                }
+            }
+            let line = format!("-:{}\n", group_of(self.number, number));
+            wait::comes(|| group::write(&line) != Err(Errno::EBUSY));
+        }
+    }
+}
+
+/// The kinds of lines for `user_events_groups`.
+#[derive(Clone, Copy)]
+enum Kind {
+    Make,
+    Remove,
+    WrongName,
+    WrongOption,
+    NoLine,
+    Comment,
+}
