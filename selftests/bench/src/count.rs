@@ -32,15 +32,18 @@ pub fn median(times: usize, work: impl FnMut()) -> u64 {
 
 /// The same; `after` runs after each, uncounted.
 pub fn median_then(times: usize, mut work: impl FnMut(), mut after: impl FnMut()) -> u64 {
-    let mut counts: Vec<u64> = (0..times)
-        .map(|_| {
-            let (count, ()) = of(&mut work);
-            after();
-            count
-        })
-        .collect();
+    let counts = (0..times).map(|_| {
+        let (count, ()) = of(&mut work);
+        after();
+        count
+    });
+    median_of(counts.collect())
+}
+
+/// The median of these.
+pub fn median_of(mut counts: Vec<u64>) -> u64 {
     counts.sort_unstable();
-    counts[times / 2]
+    counts[counts.len() / 2]
 }
 
 /// Instructions of all tasks but the idle ones, per run of `work`: also what is left to work queues and

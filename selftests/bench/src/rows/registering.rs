@@ -70,10 +70,9 @@ pub fn first_and_last() {
             chosen.push(request);
         }
     }
-    let mut counts = unregister_all(&file, chosen.into_iter());
+    let counts = unregister_all(&file, chosen.into_iter());
     // A tick of the clock would be a fiftieth of their mean.
-    counts.sort_unstable();
-    tell("unregister.8000", counts[counts.len() / 2]);
+    tell("unregister.8000", count::median_of(counts));
     for at in some() {
         assert_eq!(requests[at].register(&file), 0, "register again");
     }
