@@ -5,7 +5,7 @@
 use crate::sys;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
-use std::io::Read;
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -39,11 +39,57 @@ struct Unregister {
 
 /// Opens the file that events are registered on.
 pub fn data() -> File {
+    data_named("user_events_data")
+}
+
+fn data_named(name: &str) -> File {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
-        .open(format!("{TRACING}/user_events_data"));
-    file.expect("open user_events_data")
+        .open(format!("{TRACING}/{name}"));
+    file.unwrap_or_else(|error| panic!("open {name}: {error}"))
+}
+
+/// A group of events, beside the first. C has none.
+pub struct Group(String);
+
+impl Group {
+    /// Makes one. `limits` is what its line has beside its name.
+    pub fn new(name: &str, limits: &str) -> Group {
+        Group::line(&format!("g:{name} {limits}\n"))
+            .unwrap_or_else(|error| panic!("make the group {name} {limits}: {error}"));
+        Group(name.into())
+    }
+
+    /// Opens the file that its events are registered on.
+    pub fn data(&self) -> File {
+        data_named(&format!("user_events_data.{}", self.0))
+    }
+
+    /// What tracefs calls an event of it.
+    pub fn event(&self, name: &str) -> String {
+        format!("user_events_{}/{name}", self.0)
+    }
+
+    /// Removes it. Those who used it have ended, which may take a while until its events are no longer used.
+    pub fn remove(self) {
+        for _ in 0..1000 {
+            match Group::line(&format!("-:{}\n", self.0)) {
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                removed => return removed.expect("remove a group"),
+            }
+        }
+        panic!("the group {} stays in use", self.0);
+    }
+
+    fn line(line: &str) -> io::Result<()> {
+        let file = OpenOptions::new()
+            .write(true)
+            .open(format!("{TRACING}/user_events_groups"));
+        file?.write_all(line.as_bytes())
+    }
 }
 
 /// Words for one bit each, present in memory.
@@ -125,7 +171,7 @@ pub fn described(name: &str) -> String {
     format!("{name} u32 a; u32 b; u32 c")
 }
 
-/// The path of a file of an event: one of user_events, or another with its system's name before its own.
+/// The path of a file of an event: one of the first group of user_events, or another with its system's name before its own.
 pub fn path(name: &str, file: &str) -> String {
     let system = if name.contains('/') {
         ""

@@ -21,6 +21,7 @@ mod rows;
 mod sys;
 
 use std::fs::File;
+use std::path::Path;
 use std::process::ExitCode;
 
 const MODULE: &str = "/user_events.ko";
@@ -95,7 +96,11 @@ fn measure() {
     if std::env::var_os("where").is_some() {
         tell_symbols();
     }
-    for (name, measure) in rows::GROUPS {
+    let without_c = match Path::new(MODULE).exists() {
+        true => rows::WITHOUT_C,
+        false => &[],
+    };
+    for (name, measure) in rows::GROUPS.iter().chain(without_c) {
         if is_asked(name) {
             group(*measure);
             events::wait_until_none();

@@ -8,7 +8,7 @@ use crate::judge;
 use crate::rows::exceeded::EXCEEDED;
 use crate::rows::row::{Judged, Row};
 use crate::rows::table::{in_full, ALONE, EACH_SECOND, GROWTH, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
-use crate::rows::{BY_THE_CLOCK, GROUPS};
+use crate::rows::{has_c, BY_THE_CLOCK, GROUPS, WITHOUT_C};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -113,9 +113,13 @@ fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Tabl
         }
         // Neither hides in it what it does itself.
         let floor = c.floor(row).zip(ours.floor(row));
+        let other = match has_c(row.group) {
+            true => Some(c.of(row)?),
+            false => None,
+        };
         let figure = Figure {
             ours: ours.of(row)?,
-            other: Some(c.of(row)?),
+            other,
             floor: floor.map(|(theirs, own)| theirs.min(own)),
         };
         table.figures.insert(row.key.into(), figure);
@@ -176,7 +180,7 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
         "{:<52} {:>11} {:>11} {:>7} {:>11} {:>11} {:>7}  ours at most",
         "instructions", "C", "ours", "ratio", "C's own", "our own", "ratio"
     );
-    for row in ROWS {
+    for row in ROWS.iter().filter(|row| has_c(row.group)) {
         let Some(figure) = table.figures.get(row.key) else {
             continue;
         };
@@ -214,6 +218,29 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
          ratio of times.\n",
     );
     Ok(())
+}
+
+/// The part about groups of events, which C has not.
+fn in_groups(table: &Table, text: &mut String) {
+    let beside = ROWS.iter().filter_map(|row| {
+        let figure = table.figures.get(row.key)?;
+        Some((row, figure.ours, row.beside.map(|key| table.ours(key))?))
+    });
+    let _ = writeln!(
+        text,
+        "\n{:<52} {:>11} {:>11} {:>7}  at most",
+        "instructions, of events in a group", "first group", "in a group", "ratio"
+    );
+    for (row, ours, first) in beside {
+        let _ = write!(text, "{:<52}", row.text);
+        let _ = match first {
+            Some(first) => write!(text, " {first:>11} {ours:>11} {:>7.3}", ratio(ours, first)),
+            None => write!(text, " {:>11} {ours:>11} {:>7}", "-", "-"),
+        };
+        let line = format!("{}  {}", std::mem::take(text), limits(table, row));
+        *text = line.trim_end().to_string();
+        text.push('\n');
+    }
 }
 
 /// The limits that are exceeded, and why they may be.
@@ -326,7 +353,8 @@ fn keys() -> Vec<&'static str> {
 /// Are these groups, or all?
 fn are_groups(groups: &str) -> bool {
     let is_group = |name: &str| {
-        name == MODULE || name == BY_THE_CLOCK.0 || GROUPS.iter().any(|(group, _)| *group == name)
+        let mut counting = GROUPS.iter().chain(WITHOUT_C);
+        name == MODULE || name == BY_THE_CLOCK.0 || counting.any(|(group, _)| *group == name)
     };
     groups == "all" || groups.split(',').all(is_group)
 }
@@ -343,6 +371,9 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     let mut text = String::new();
     compared(&c, &ours, &table, &mut text)?;
     excused(&table, &mut text);
+    if WITHOUT_C.iter().any(|(group, _)| table.has(group)) {
+        in_groups(&table, &mut text);
+    }
     if table.has(MODULE) {
         unused(&table, &mut text);
     }
@@ -415,6 +446,33 @@ mod tests {
         let again = Table::parse(&table.json(&keys(), &[])).expect("the text of a table");
         assert_eq!(again.figures, table.figures);
         assert_eq!((again.kernel, again.groups), (table.kernel, table.groups));
+    }
+
+    #[test]
+    fn what_c_has_not_is_set_beside_the_first_group() {
+        let groups = ["numbers", "groups"];
+        let c = counts(&printed(&groups[..1], 100));
+        let ours = counts(&(printed(&groups, 90) + "bench group.perf.write 99\nbench ended"));
+        let mut table = figures(&c, &ours, "1-a", &groups.join(",")).expect("a table");
+        let figure = |ours| Figure {
+            ours,
+            ..Figure::default()
+        };
+        assert_eq!(table.figures["group.ftrace.write"], figure(90));
+        table.figures.insert("group.perf.write".into(), figure(99));
+        let mut text = String::new();
+        in_groups(&table, &mut text);
+        let line = text.lines().find(|line| line.contains("perf"));
+        let words: Vec<&str> = line.expect("a row").split_whitespace().collect();
+        assert_eq!(words[5..9], ["90", "99", "1.100", "1.01"], "{text}");
+        assert!(
+            text.ends_with("1.000\n") && text.contains("EXCEEDED"),
+            "{text}"
+        );
+        // It is in no table of C's.
+        let mut text = String::new();
+        compared(&c, &ours, &table, &mut text).expect("a table");
+        assert!(!text.contains("bytes_per_second"), "{text}");
     }
 
     #[test]

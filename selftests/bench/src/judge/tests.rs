@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::rows::row::{Limit::OfC, Limit::OfOurs};
+use crate::rows::{has_c, GROUPS, WITHOUT_C};
 
 /// Figures as they are kept, of which each test alters one.
 const KEPT: &str = r#"[
@@ -236,6 +237,24 @@ fn a_group_that_was_not_asked_for_is_not_judged() {
 }
 
 #[test]
+fn a_group_of_events_may_cost_a_hundredth_more_than_the_first() {
+    let failures = |ours| {
+        let text = format!(r#"{{"key": "group.ftrace.write", "ours": {ours}}}"#);
+        let mut table =
+            Table::parse(&KEPT.replace("instead,", "instead,groups,")).expect("figures");
+        table
+            .figures
+            .extend(Table::parse(&text).expect("a row").figures);
+        let is_it = |row: &&Row| row.key == "group.ftrace.write";
+        let rows: Vec<Row> = ROWS.iter().filter(is_it).chain(&rows()).copied().collect();
+        by_limits(&table, &rows, &exceeded()).failures
+    };
+    // Of 1161.
+    assert_eq!(failures(1172).len(), 0);
+    assert_one(&failures(1173), "exceeded: group.ftrace.write");
+}
+
+#[test]
 fn times_are_not_judged() {
     let table = with(r#""ours": 391389"#, r#""ours": 3913890"#);
     assert_eq!(failures_by_kept(&table).len(), 0);
@@ -269,8 +288,9 @@ fn the_figures_that_are_kept_keep_to_the_limits() {
 #[test]
 fn every_row_belongs_to_a_group_and_every_entry_says_when_and_why() {
     for row in ROWS {
-        let is_known = crate::rows::GROUPS
+        let is_known = GROUPS
             .iter()
+            .chain(WITHOUT_C)
             .any(|(name, _)| *name == row.group);
         assert!(is_known, "{}", row.key);
         for floor in row.floor {
@@ -278,6 +298,16 @@ fn every_row_belongs_to_a_group_and_every_entry_says_when_and_why() {
             assert!(is_row, "{}: {floor}", row.key);
         }
         assert_eq!(ROWS.iter().filter(|other| other.key == row.key).count(), 1);
+        if let Some(key) = row.beside {
+            let is_row = ROWS.iter().any(|row| row.key == key);
+            assert!(is_row && !has_c(row.group), "{}: {key}", row.key);
+        }
+        let of_c = |limit: &Limit| matches!(limit, OfC(_));
+        assert!(
+            has_c(row.group) || !row.limits.iter().any(of_c),
+            "{}",
+            row.key
+        );
     }
     for entry in EXCEEDED {
         let date: Vec<&str> = entry.since.split('-').collect();

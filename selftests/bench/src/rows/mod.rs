@@ -4,6 +4,7 @@
 
 pub mod exceeded;
 mod floor;
+mod groups;
 mod memory;
 pub mod processes;
 pub mod registering;
@@ -15,7 +16,7 @@ pub mod writing;
 
 use crate::sys;
 
-/// All groups that count and need user_events. Each runs in a process of its own.
+/// The groups of rows that count and need user_events. Each runs in a process of its own.
 pub const GROUPS: &[(&str, fn())] = &[
     ("memory", registering::memory),
     ("nothing", writing::nothing),
@@ -30,6 +31,18 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("toggle", toggling::alone_and_beside_others),
     ("far", registering::the_last_of_very_many),
 ];
+
+/// Those of what C has not. They are the last, so that the others find the same on both machines.
+pub const WITHOUT_C: &[(&str, fn())] = &[
+    ("groups", groups::in_one),
+    ("others", groups::beside_others),
+    ("others-toggle", groups::toggle_beside_others),
+];
+
+/// Has C what this group of rows is about?
+pub fn has_c(group: &str) -> bool {
+    !WITHOUT_C.iter().any(|(name, _)| *name == group)
+}
 
 /// The group that goes by the clock, on a machine of its own, which counts nothing.
 pub const BY_THE_CLOCK: (&str, fn()) = ("writers", writers::at_once);

@@ -35,6 +35,8 @@ pub struct Row {
     /// row anyway.
     pub floor: &'static [&'static str],
     pub limits: &'static [Limit],
+    /// The row of ours that it is set beside, where C has nothing of the kind.
+    pub beside: Option<&'static str>,
     /// Mostly a copy, whose count says how the emulator counts.
     pub is_copy: bool,
     /// Why the two figures are no ratio.
@@ -56,6 +58,7 @@ pub const fn row(
         judged,
         floor: &[],
         limits: &[],
+        beside: None,
         is_copy: false,
         unlike: None,
         is_quoted: false,
@@ -70,6 +73,11 @@ impl Row {
 
     pub const fn at_most(mut self, limits: &'static [Limit]) -> Row {
         self.limits = limits;
+        self
+    }
+
+    pub const fn beside(mut self, key: &'static str) -> Row {
+        self.beside = Some(key);
         self
     }
 

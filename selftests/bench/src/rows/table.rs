@@ -13,6 +13,9 @@ const WORK: Judged = Within(0.01);
 /// run of all groups and one of some, they move by 1.3 %.
 const REGISTERING: Judged = Within(0.02);
 
+/// How many times the cost in the first group that in another one may be.
+const IN_A_GROUP: f64 = 1.01;
+
 /// How rows are judged that the implementations have no part in.
 pub const THE_KERNELS: Judged = Not("the kernel's own, the same for both");
 const A_TIME: Judged =
@@ -416,6 +419,110 @@ pub const ROWS: &[Row] = &[
     )
     .at_most(&[OfC(0.8)])
     .quoted(),
+    row(
+        "groups",
+        Call,
+        "group.disabled.write",
+        "write to a disabled event",
+    )
+    .beside("disabled.write")
+    .above(&["null.write"])
+    .at_most(&[OfOurs("disabled.write", IN_A_GROUP)]),
+    row(
+        "groups",
+        Call,
+        "group.ftrace.write",
+        "write of 12 bytes, ftrace attached",
+    )
+    .beside("ftrace.write")
+    .above(&["null.write", "core.ftrace"])
+    .at_most(&[OfOurs("ftrace.write", IN_A_GROUP)]),
+    row(
+        "groups",
+        Call,
+        "group.perf.write",
+        "write of 12 bytes, perf",
+    )
+    .beside("perf.write")
+    .above(&["null.write", "core.perf"])
+    .at_most(&[OfOurs("perf.write", IN_A_GROUP)]),
+    row(
+        "groups",
+        REGISTERING,
+        "first.register",
+        "register an event and a bit, median of 500",
+    )
+    .above(&["call"]),
+    row(
+        "groups",
+        REGISTERING,
+        "group.register",
+        "register an event and a bit, median of 500",
+    )
+    .beside("first.register")
+    .above(&["call"])
+    .at_most(&[OfOurs("first.register", IN_A_GROUP)]),
+    row(
+        "groups",
+        WORK,
+        "first.unregister",
+        "unregister it, median of 500",
+    )
+    .above(&["call"]),
+    row(
+        "groups",
+        WORK,
+        "group.unregister",
+        "unregister it, median of 500",
+    )
+    .beside("first.unregister")
+    .above(&["call"])
+    .at_most(&[OfOurs("first.unregister", IN_A_GROUP)]),
+    row(
+        "others",
+        Call,
+        "others.disabled.write",
+        "write to a disabled event, beside 1000 other groups",
+    )
+    .beside("disabled.write")
+    .above(&["null.write"])
+    .at_most(&[OfOurs("disabled.write", IN_A_GROUP)]),
+    row(
+        "others",
+        Call,
+        "others.ftrace.write",
+        "write of 12 bytes, ftrace, beside 1000 other groups",
+    )
+    .beside("ftrace.write")
+    .above(&["null.write", "core.ftrace"])
+    .at_most(&[OfOurs("ftrace.write", IN_A_GROUP)]),
+    row(
+        "others",
+        REGISTERING,
+        "others.register",
+        "register an event and a bit, beside 1000 others",
+    )
+    .beside("first.register")
+    .above(&["call"]),
+    row(
+        "others-toggle",
+        WORK,
+        "others.toggle",
+        "enable and disable an event, beside 1000 others",
+    )
+    .beside("toggle.alone")
+    .at_most(&[OfOurs("toggle.alone", IN_A_GROUP)]),
+    row(
+        "groups",
+        Call,
+        "limit.write",
+        "write of 12 bytes, ftrace, with bytes_per_second",
+    )
+    .beside("ftrace.write")
+    .above(&["null.write", "core.ftrace"]),
+    row("groups", Call, "limit.refused", "... refused for that")
+        .beside("ftrace.write")
+        .above(&["null.write"]),
 ];
 
 /// All rows, each with its text in full: "... so" goes on from the last one that does not begin so.

@@ -49,7 +49,7 @@ pub fn toggle_and(name: &str, check: impl Fn(bool)) -> u64 {
 }
 
 /// The same of an event with a bit, which follows.
-fn toggle(name: &str, words: &Words, at: usize) -> u64 {
+pub fn toggle(name: &str, words: &Words, at: usize) -> u64 {
     toggle_and(name, |on| {
         assert_eq!(words.is_set(at), on, "the bit of an event that is {on}");
     })

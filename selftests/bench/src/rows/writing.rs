@@ -5,15 +5,16 @@
 
 use super::tell;
 use crate::attach::{Perf, Uprobe};
-use crate::events::{described, set, Request, Switch, Words, TRACING};
+use crate::events::{described, set, Group, Request, Switch, Words, TRACING};
 use crate::{count, events, sys};
 use std::fs::{self, File, OpenOptions};
 
 const TIMES: usize = 501;
 
 /// An event to write to, and the record to write.
-struct Writer {
-    name: String,
+pub struct Writer {
+    /// What tracefs calls the event.
+    pub name: String,
     file: File,
     words: Words,
     request: Request,
@@ -22,8 +23,12 @@ struct Writer {
 
 impl Writer {
     fn new(name: &str, description: &str, payload: &[u8]) -> Writer {
+        Writer::on(events::data(), name, description, payload)
+    }
+
+    /// One that uses this file.
+    fn on(file: File, name: &str, description: &str, payload: &[u8]) -> Writer {
         let words = Words::new(1);
-        let file = events::data();
         let mut request = Request::new(description, &words, 0);
         assert_eq!(request.register(&file), 0, "register");
         Writer {
@@ -35,10 +40,14 @@ impl Writer {
         }
     }
 
-    /// An event of three numbers.
-    fn of_numbers() -> Writer {
+    /// An event of three numbers, of a group or of the first.
+    pub fn of_numbers(group: Option<&Group>) -> Writer {
+        const NAME: &str = "bench_numbers";
         let payload = [1u32, 2, 3].map(u32::to_ne_bytes).concat();
-        Writer::new("bench_numbers", &described("bench_numbers"), &payload)
+        match group {
+            None => Writer::new(NAME, &described(NAME), &payload),
+            Some(group) => Writer::on(group.data(), &group.event(NAME), &described(NAME), &payload),
+        }
     }
 
     /// An event of a string, which with its NUL has so many bytes.
@@ -50,8 +59,15 @@ impl Writer {
         Writer::new("bench_string", description, &payload)
     }
 
+    /// The median cost of a write that records nothing.
+    pub fn refused(&self) -> u64 {
+        count::median(TIMES, || {
+            assert_eq!(sys::write(&self.file, &self.record), -1);
+        })
+    }
+
     /// The median cost of a write; `after` runs after each, uncounted.
-    fn write_then(&self, after: impl FnMut()) -> u64 {
+    pub fn write_then(&self, after: impl FnMut()) -> u64 {
         let length = self.record.len() as isize;
         assert!(self.words.is_set(0), "no consumer is attached");
         count::median_then(
@@ -61,7 +77,7 @@ impl Writer {
         )
     }
 
-    fn write(&self) -> u64 {
+    pub fn write(&self) -> u64 {
         self.write_then(|| ())
     }
 
@@ -77,10 +93,15 @@ impl Writer {
         )
     }
 
-    fn end(mut self) {
-        assert_eq!(self.request.unregister(&self.file), 0, "unregister");
-        drop(self.file);
+    /// Ends it, and waits until its event is gone.
+    pub fn end(self) {
+        self.close();
         events::wait_until_none();
+    }
+
+    /// Ends it.
+    pub fn close(mut self) {
+        assert_eq!(self.request.unregister(&self.file), 0, "unregister");
     }
 }
 
@@ -105,14 +126,9 @@ pub fn nothing() {
 
 /// Records of three numbers.
 pub fn numbers() {
-    let writer = Writer::of_numbers();
+    let writer = Writer::of_numbers(None);
     let (index, payload) = writer.record.split_at(4);
-    tell(
-        "disabled.write",
-        count::median(TIMES, || {
-            assert_eq!(sys::write(&writer.file, &writer.record), -1);
-        }),
-    );
+    tell("disabled.write", writer.refused());
     tell(
         "disabled.writev",
         count::median(TIMES, || {
@@ -149,7 +165,7 @@ pub fn numbers() {
 
 /// How often an attached program runs for 100 records.
 pub fn runs_of_programs() {
-    let writer = Writer::of_numbers();
+    let writer = Writer::of_numbers(None);
     let program = Perf::with_program(&writer.name);
     // Costs something for each run.
     const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Groups of events, which C has not: what is done in one, in one beside many, and in one whose records are limited. It is
+//! set beside the same in the first group.
+
+use super::tell;
+use super::toggling::toggle;
+use super::writing::Writer;
+use crate::attach::Perf;
+use crate::events::{described, Group, Request, Switch, Words};
+use crate::{count, events, sys};
+use std::fs::File;
+use std::io::Read;
+
+/// How many groups there are beside the one that is measured.
+const OTHERS: usize = 1000;
+
+/// What is measured is of a group of this name.
+const NAME: &str = "bench";
+
+/// Writes, registering and unregistering in a group.
+pub fn in_one() {
+    let group = Group::new(NAME, "");
+    let writer = Writer::of_numbers(Some(&group));
+    tell("group.disabled.write", writer.refused());
+    tell("group.ftrace.write", with_ftrace(&writer, Writer::write));
+    let perf = Perf::sample(&writer.name);
+    tell("group.perf.write", writer.write_then(|| perf.skip()));
+    assert_eq!(perf.lost(), 0, "perf lost records");
+    drop(perf);
+    writer.end();
+    registrations(&group);
+    group.remove();
+    limited();
+}
+
+/// What `measure` measures while ftrace has the event enabled.
+fn with_ftrace(writer: &Writer, measure: impl Fn(&Writer) -> u64) -> u64 {
+    let ftrace = Switch::new(&writer.name);
+    ftrace.turn(true);
+    let count = measure(writer);
+    ftrace.turn(false);
+    count
+}
+
+/// How many events are registered, each with a bit.
+const EVENTS: usize = 500;
+
+fn numbered(at: usize) -> String {
+    described(&format!("bench_{at}"))
+}
+
+/// Registering and unregistering events in the first group and in this one, in turn. The medians, since it may be the same
+/// of the two each time for which one of the kernel's caches needs a page.
+fn registrations(group: &Group) {
+    let files = [events::data(), group.data()];
+    // Neither is always the first. The words are used in the order of the calls.
+    let in_turn = |at: usize| [at % 2, 1 - at % 2];
+    let words = Words::new(2 * EVENTS);
+    let mut requests: Vec<[Request; 2]> = (0..EVENTS)
+        .map(|at| in_turn(at).map(|turn| Request::new(&numbered(at), &words, 2 * at + turn)))
+        .collect();
+    for (what, call) in [
+        (
+            "register",
+            Request::register as fn(&mut Request, &File) -> i32,
+        ),
+        ("unregister", Request::unregister),
+    ] {
+        let mut counts = [Vec::new(), Vec::new()];
+        for (at, requests) in requests.iter_mut().enumerate() {
+            for which in in_turn(at) {
+                let (count, result) = count::of(|| call(&mut requests[which], &files[which]));
+                assert_eq!(result, 0, "{what}");
+                counts[which].push(count);
+            }
+        }
+        for (whose, counts) in ["first", "group"].into_iter().zip(counts) {
+            tell(&format!("{whose}.{what}"), count::median_of(counts));
+        }
+    }
+    drop(files);
+    events::wait_until_none();
+}
+
+/// Writes in groups with a limit that is not reached, and with one that each write exceeds.
+fn limited() {
+    let of_most = format!("bytes_per_second={}", u32::MAX);
+    let measure_with = |limits: &str, measure: fn(&Writer) -> u64| {
+        let group = Group::new(NAME, limits);
+        let writer = Writer::of_numbers(Some(&group));
+        let count = with_ftrace(&writer, measure);
+        writer.close();
+        group.remove();
+        count
+    };
+    tell("limit.write", measure_with(&of_most, Writer::write));
+    tell(
+        "limit.refused",
+        measure_with("bytes_per_second=1", Writer::refused),
+    );
+}
+
+/// Many other groups, and a process that has an event and a bit in each.
+struct Others {
+    groups: Vec<Group>,
+    pid: i32,
+    start: File,
+    ready: File,
+}
+
+impl Others {
+    /// Before any file is opened that is written to: one that is also another process's is locked for each write.
+    fn new() -> Others {
+        let groups: Vec<Group> = (0..OTHERS)
+            .map(|at| Group::new(&format!("other_{at}"), ""))
+            .collect();
+        let (mut told, start) = sys::pipe();
+        let (ready, say_ready) = sys::pipe();
+        let pid = sys::fork(|| {
+            told.read_exact(&mut [0]).expect("wait for the start");
+            let registered = std::panic::catch_unwind(|| Others::register(&groups));
+            sys::write(&say_ready, &[u8::from(registered.is_ok())]);
+            sys::pause();
+        });
+        Others {
+            groups,
+            pid,
+            start,
+            ready,
+        }
+    }
+
+    /// Has the process register. The system of each group is in front of those that there are already, where the trace core
+    /// looks for one.
+    fn start(&mut self) {
+        sys::write(&self.start, &[1]);
+        let mut is_ready = [0];
+        self.ready
+            .read_exact(&mut is_ready)
+            .expect("read from the other process");
+        assert_eq!(is_ready, [1], "registering in other groups failed");
+    }
+
+    /// Registers an event in each, and keeps what it needs for that.
+    fn register(groups: &[Group]) -> (Words, Vec<File>) {
+        let words = Words::new(groups.len());
+        let register = |(at, group): (usize, &Group)| {
+            let file = group.data();
+            let mut request = Request::new(&described("bench_numbers"), &words, at);
+            assert_eq!(request.register(&file), 0, "register in another group");
+            file
+        };
+        let files = groups.iter().enumerate().map(register).collect();
+        (words, files)
+    }
+
+    fn end(self) {
+        sys::kill(self.pid);
+        sys::wait(self.pid).expect("wait");
+        events::wait_until_none();
+        self.groups.into_iter().for_each(Group::remove);
+    }
+}
+
+/// Registering in a group.
+fn register(group: &Group) -> u64 {
+    let file = group.data();
+    let words = Words::new(EVENTS);
+    let mut requests: Vec<Request> = (0..EVENTS)
+        .map(|at| Request::new(&numbered(at), &words, at))
+        .collect();
+    let register = |request: &mut Request| {
+        let (count, result) = count::of(|| request.register(&file));
+        assert_eq!(result, 0, "register");
+        count
+    };
+    let count = count::median_of(requests.iter_mut().map(register).collect());
+    for request in &mut requests {
+        assert_eq!(request.unregister(&file), 0, "unregister");
+    }
+    count
+}
+
+/// Writes and registering in a group beside many others.
+pub fn beside_others() {
+    let mut others = Others::new();
+    let group = Group::new(NAME, "");
+    let writer = Writer::of_numbers(Some(&group));
+    others.start();
+    tell("others.disabled.write", writer.refused());
+    tell("others.ftrace.write", with_ftrace(&writer, Writer::write));
+    tell("others.register", register(&group));
+    writer.close();
+    group.remove();
+    others.end();
+}
+
+/// Enabling and disabling an event of a group beside many others.
+pub fn toggle_beside_others() {
+    let mut others = Others::new();
+    let group = Group::new(NAME, "");
+    let words = Words::new(1);
+    let file = group.data();
+    let mut request = Request::new(&described("bench_own"), &words, 0);
+    assert_eq!(request.register(&file), 0, "register");
+    others.start();
+    tell(
+        "others.toggle",
+        toggle(&group.event("bench_own"), &words, 0),
+    );
+    assert_eq!(request.unregister(&file), 0, "unregister");
+    drop(file);
+    group.remove();
+    others.end();
+}
