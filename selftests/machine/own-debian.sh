@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# A Debian of its own that is booted, with systemd, in a copy below $dir, and runs the parts of a script there: what install and
+# containers share. Sourced after ready.sh. A root's /steps has the script, and what the host is told: PART.tap, PART.status.
+
+# install_root SUITE DIR PACKAGES: as debian_root, with manuals, and without an initial file system for each kernel: the machine
+# has one of its own.
+install_root() {
+	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
+	# shellcheck disable=SC2016 # by the hooks' shell
+	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
+		mmdebstrap --mode=root --variant=minbase --format=directory --include="$3" \
+		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" --dpkgopt=force-unsafe-io --dpkgopt=force-confold \
+		--setup-hook="sed -i -n 's/^\(deb .*\) $1 main\$/\1 $1 main\n\1 $1-backports main/p' \"\$1/etc/apt/sources.list\"" \
+		--essential-hook='mkdir -p "$1/etc/initramfs-tools" && echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf"' \
+		"$1" "$2" ${MIRROR:+"$MIRROR"}
+}
+
+# in_debian DIR COMMAND...: in the Debian in DIR, which does not run.
+in_debian() {
+	bwrap --die-with-parent --unshare-pid --cap-add ALL --bind "$1" / --proc /proc --dev /dev --tmpfs /run --tmpfs /tmp \
+		--ro-bind-try /etc/resolv.conf /etc/resolv.conf --ro-bind-try "$CLONE/build/deb" /mnt ${DEBS:+--ro-bind "$DEBS" /media} \
+		--setenv PATH /usr/sbin:/usr/bin:/sbin:/bin --setenv HOME /root --setenv LC_ALL C.UTF-8 --setenv DEBIAN_FRONTEND noninteractive \
+		--chdir / -- "${@:2}"
+}
+
+# The kernel's command line.
+kernel_options='console=ttyS0 rw mitigations=off init_on_alloc=0 no_timer_check panic=-1'
+
+# make_initrd KERNEL: in that Debian, an initial file system by which the kernel finds its root, which it has by 9p. What it
+# needs for that are modules.
+make_initrd() {
+	local version=$1 name count=0
+	mkdir -p /tmp/initrd/{bin,modules,proc,sys,dev,root} /steps/boot
+	cp /usr/bin/busybox /tmp/initrd/bin/
+	for name in $(modprobe -S "$version" --show-depends -a virtio_pci 9p 9pnet_virtio | sed -n 's/^insmod //p' | awk '!seen[$0]++'); do
+		count=$((count + 1))
+		case $name in
+		*.xz) xz -dc "$name" ;;
+		*) cat "$name" ;;
+		esac >"/tmp/initrd/modules/$(printf '%03d' "$count")"
+	done
+	cat >/tmp/initrd/init <<-'END'
+		#!/bin/busybox sh
+		/bin/busybox --install -s /bin
+		mount -t devtmpfs dev /dev
+		for module in /modules/*; do insmod $module; done
+		mount -t 9p -o trans=virtio,version=9p2000.L,cache=loose,msize=262144 root /root
+		mount --move /dev /root/dev
+		exec switch_root /root /sbin/init
+	END
+	chmod 755 /tmp/initrd/init
+	(cd /tmp/initrd && find . | cpio -o -H newc --quiet) >/steps/boot/initrd
+}
+
+# make_disk KERNEL OPTIONS: in that Debian, the disk of a machine with Secure Boot: the firmware starts shim, which Microsoft has
+# signed, that starts GRUB, and that the kernel, both of which Debian has signed.
+make_disk() {
+	local disk=/steps/boot/disk
+	printf '%s\n' "linux /vmlinuz $2" 'initrd /initrd' boot >/tmp/grub.cfg
+	rm -f "$disk" && truncate -s 128M "$disk"
+	mformat -i "$disk" -F ::
+	mmd -i "$disk" ::/EFI ::/EFI/BOOT ::/EFI/debian
+	mcopy -i "$disk" /usr/lib/shim/shimx64.efi.signed ::/EFI/BOOT/BOOTX64.EFI
+	mcopy -i "$disk" /usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed ::/EFI/BOOT/grubx64.efi
+	mcopy -i "$disk" /tmp/grub.cfg ::/EFI/debian/grub.cfg
+	mcopy -i "$disk" "/boot/vmlinuz-$1" ::/vmlinuz
+	mcopy -i "$disk" /steps/boot/initrd ::/initrd
+}
+
+# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root with it, to its end. If there is a file
+# DIR/firmware, it holds the variables of a firmware with Secure Boot.
+emulate_debian() {
+	local root=/src/$1/root machine=q35,hpet=off start
+	if [[ -e $1/firmware ]]; then
+		machine+=,smm=on
+		# shellcheck disable=SC2054 # the emulator's commas
+		start=(-global driver=cfi.pflash01,property=secure,value=on
+			-drive "if=pflash,unit=0,format=raw,readonly=on,file=$root/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
+			-drive if=pflash,unit=1,format=raw,file=/src/$1/firmware
+			-drive "if=virtio,format=raw,file=$root/steps/boot/disk")
+	else
+		start=(-kernel "$root/boot/vmlinuz-$2" -initrd "$root/steps/boot/initrd" -append "$3")
+	fi
+	exec qemu-system-x86_64 -machine "$machine" "${start[@]}" -accel tcg,thread=multi -cpu max -smp 2 -m 3G -nodefaults -no-reboot \
+		-display none -serial stdio -fsdev local,id=root,path="$root",security_model=passthrough,multidevs=remap \
+		-device virtio-9p-pci,fsdev=root,mount_tag=root,ioeventfd=off
+}
+
+# boot_debian PART KERNEL: boot the Debian in $dir/root, and have PART of its steps run.
+boot_debian() {
+	local part=$1 root=$dir/root status=0
+	rm -f "$root/steps/$part".{tap,status}
+	echo "$part" >"$root/steps/part"
+	in_debian "$root" bash -euc "$(declare -f make_initrd)"$'\n''make_initrd "$@"' bash "$2"
+	[[ ! -e $dir/firmware ]] ||
+		in_debian "$root" bash -euc "$(declare -f make_disk)"$'\n''make_disk "$@"' bash "$2" "$kernel_options"
+	step "boot $2: $part" "$dir/$part.console" timeout 3600 "$MACHINE/in-root" \
+		bash -euc "$(declare -f emulate_debian)"$'\n''emulate_debian "$@"' bash "$dir" "$2" "$kernel_options" || status=$?
+	if [[ -e $root/steps/$part.status ]]; then
+		cat "$root/steps/$part.tap"
+		read -r status <"$root/steps/$part.status"
+		count_tap "$part, $2" "$status" <"$root/steps/$part.tap"
+	else
+		count 0 1 "$part, $2: the machine came to its end (status $status)"
+	fi
+}
+
+# prepare_steps SCRIPT: in the Debian that does not run, what has it run SCRIPT when it is booted, and then end.
+prepare_steps() {
+	local root=$dir/root
+	mkdir -p "$root/steps/programs"
+	cp "$MACHINE/$1" "$root/steps/steps"
+	cp "$MACHINE/steps.sh" "$root/steps/"
+	cp -r build/samples/. "$root/steps/programs/"
+	cat >"$root/etc/systemd/system/steps.service" <<-'END'
+		[Unit]
+		After=multi-user.target
+		[Service]
+		Type=oneshot
+		ExecStart=/bin/sh -c 'part=$(cat /steps/part); /steps/steps $part >/steps/$part.tap; echo $? >/steps/$part.status; sync'
+		ExecStopPost=/usr/bin/systemctl --no-block poweroff
+		[Install]
+		WantedBy=multi-user.target
+	END
+	ln -sf /etc/systemd/system/steps.service "$root/etc/systemd/system/multi-user.target.wants/"
+}

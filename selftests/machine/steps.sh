@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What the scripts share that run in a Debian of their own (own-debian.sh). Each sources it first.
+
+set -uo pipefail
+exec 2>&1
+export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2034 # for those who read this
+T=/sys/kernel/tracing
+results=0
+
+# judge NAME COMMAND...: COMMAND is a test.
+judge() {
+	local said status=0
+	results=$((results + 1))
+	said=$("${@:2}" 2>&1) || status=$?
+	if [[ $status -eq 0 ]]; then
+		echo "ok $results $1"
+	else
+		echo "not ok $results $1 # status $status"
+		printf '# %s\n' "${said//$'\n'/$'\n'# }"
+	fi
+}
+
+# comes COMMAND...: within a minute.
+comes() {
+	local end=$((SECONDS + 60))
+	until "$@"; do
+		((SECONDS < end)) || return
+		sleep 0.2
+	done
+}
+
+# as USER COMMAND...
+as() { setpriv --reuid "$1" --regid "$1" --init-groups -- "${@:2}"; }
+
+# run_part PART: print what PART, a function, tells, as KTAP.
+run_part() {
+	echo "TAP version 13"
+	"$1"
+	echo "1..$results"
+}
