@@ -118,6 +118,9 @@ deb: ## the Debian packages, into build/deb (KERNEL= also the module built for o
 test-install: ## the packages, installed and upgraded with apt in a Debian of their own, which is booted
 	@selftests/machine/install
 
+test-containers: ## containers with groups of their own: podman, Docker, systemd, in a Debian of their own, which is booted
+	@selftests/machine/containers
+
 dist: ## the tarball of a release, build/dist/user_events-VERSION.tar.xz
 	@selftests/machine/deb dist
 
