@@ -4,6 +4,10 @@
 # A Debian of its own that is booted, with systemd, in a copy below $dir, and runs the parts of a script there: what install and
 # containers share. Sourced after ready.sh. A root's /steps has the script, and what the host is told: PART.tap, PART.status.
 
+: "${MACHINE:?}" "${CLONE:?}"
+# Of the script that sources this.
+dir=
+
 # install_root SUITE DIR PACKAGES: as debian_root, with manuals, and without an initial file system for each kernel: the machine
 # has one of its own.
 install_root() {
@@ -78,7 +82,7 @@ emulate_debian() {
 		# shellcheck disable=SC2054 # the emulator's commas
 		start=(-global driver=cfi.pflash01,property=secure,value=on
 			-drive "if=pflash,unit=0,format=raw,readonly=on,file=$root/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"
-			-drive if=pflash,unit=1,format=raw,file=/src/$1/firmware
+			-drive "if=pflash,unit=1,format=raw,file=/src/$1/firmware"
 			-drive "if=virtio,format=raw,file=$root/steps/boot/disk")
 	else
 		start=(-kernel "$root/boot/vmlinuz-$2" -initrd "$root/steps/boot/initrd" -append "$3")
