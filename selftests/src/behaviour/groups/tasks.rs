@@ -32,6 +32,7 @@ tests!("groups::tasks":
     a_file_that_is_passed_on_is_of_its_group,
     a_process_in_other_namespaces_uses_the_group_of_its_file,
     memory_is_charged_to_the_cgroup_that_registers.where_there_is(cgroup::SIGN),
+    groups_are_charged_to_the_cgroup_that_makes_them.where_there_is(cgroup::SIGN),
 );
 
 fn a_child_has_the_registrations_of_its_parent() {
@@ -291,4 +292,35 @@ fn memory_is_charged_to_the_cgroup_that_registers() {
     wait::until("the charge to go", || {
         cgroup.slab() - before < 100 * EVENTS as i64
     });
+}
+
+/// Their files, too, which are most of it.
+fn groups_are_charged_to_the_cgroup_that_makes_them() {
+    const GROUPS: i64 = 100;
+    let cgroup = Cgroup::new("st_g_makes");
+    let mut child = child::fork(|line| {
+        cgroup.enter();
+        line.say("entered");
+        line.hear("make");
+        let groups: Vec<_> = (0..GROUPS)
+            .map(|number| Group::new(&format!("st_g_made{number}")))
+            .collect();
+        line.say("made");
+        line.hear("remove");
+        drop(groups);
+        line.say("removed");
+        line.hear("end");
+    });
+    child.line.hear("entered");
+    let before = cgroup.slab();
+    child.line.say("make");
+    child.line.hear("made");
+    wait::until("the maker's cgroup to be charged", || {
+        cgroup.slab() - before >= 2000 * GROUPS
+    });
+    child.line.say("remove");
+    child.line.hear("removed");
+    wait::until("the charge to go", || cgroup.slab() - before < 500 * GROUPS);
+    child.line.say("end");
+    child.join();
 }
