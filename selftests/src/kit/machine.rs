@@ -153,7 +153,18 @@ pub fn other_pages() -> i64 {
     let zones = fs::read_to_string("/proc/zoneinfo").expect("/proc/zoneinfo");
     let words = zones.lines().map(str::trim);
     let kept = words.filter_map(|line| line.strip_prefix("count:")?.trim().parse::<i64>().ok());
-    (used - counted) / 4 - kept.sum::<i64>()
+    (used - counted) / 4 - kept.sum::<i64>() - stack_depot_pages()
+}
+
+/// Pages in which a debug kernel keeps each call stack that it has ever seen: they grow as long as there are new ones, be it
+/// by interrupts. None on other kernels. C: `DEPOT_POOL_ORDER` (include/linux/stackdepot.h).
+fn stack_depot_pages() -> i64 {
+    const PAGES_OF_A_POOL: i64 = 4;
+    let stats = fs::read_to_string("/sys/kernel/debug/stackdepot/stats").unwrap_or_default();
+    let pools = stats.lines().find_map(|line| line.strip_prefix("pools:"));
+    pools.map_or(0, |pools| {
+        pools.trim().parse::<i64>().expect("a number") * PAGES_OF_A_POOL
+    })
 }
 
 /// Pages of user memory that are pinned, as by a kernel that writes an enable bit. Of several
