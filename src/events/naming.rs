@@ -72,6 +72,11 @@ impl Systems {
             .any(|class| class.system() == system)
     }
 
+    /// The system of the events that are alone with their name.
+    pub(crate) fn single(&self) -> &[u8] {
+        self.single.system()
+    }
+
     /// The name of the group; `None` for the first, which has none.
     pub(crate) fn group_name(&self) -> Option<&[u8]> {
         self.single.system().get(FIRST.len() + 1..)

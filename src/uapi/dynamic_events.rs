@@ -47,11 +47,11 @@ impl DynEventOwner for UserEvent {
 
     fn show(event: &Event, out: &Listing<'_>) {
         out.bytes(PREFIX);
-        if let Some(name) = event.group().systems().group_name() {
+        let systems = event.group().systems();
+        if systems.group_name().is_some() {
             // The line makes an event under the name that it was registered with, whether that has several formats or not.
-            for part in [b"user_events_", name, b"/"] {
-                out.bytes(part);
-            }
+            out.bytes(systems.single());
+            out.bytes(b"/");
         }
         out.bytes(event.listing());
         out.bytes(b"\n");

@@ -64,3 +64,13 @@ pub fn fails<T: Debug>(rule: &str, case: &str, got: Result<T>, want: Errno) {
         got => panic!("{rule}, {case}: want {want:?}, got {got:?}"),
     }
 }
+
+/// The value of a call that went well, or `None` if it failed with one of these errors. Fails the test otherwise.
+#[track_caller]
+pub fn allow<T>(what: &str, got: Result<T>, allowed: &[Errno]) -> Option<T> {
+    match got {
+        Ok(value) => Some(value),
+        Err(errno) if allowed.contains(&errno) => None,
+        Err(errno) => panic!("{what}: {errno:?}"),
+    }
+}

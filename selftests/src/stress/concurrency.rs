@@ -7,7 +7,7 @@ use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
 use crate::kit::child::{self, Child, Line};
 use crate::kit::dynamic;
-use crate::kit::errno::{Errno, Result};
+use crate::kit::errno::{allow, Errno, Result};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, READ_WRITE};
@@ -62,16 +62,6 @@ impl Count {
 
     fn of(&self) -> &AtomicU64 {
         self.0.long(0)
-    }
-}
-
-/// Fails unless it went well or with one of these errors.
-#[track_caller]
-fn allow<T>(what: &str, got: Result<T>, allowed: &[Errno]) -> Option<T> {
-    match got {
-        Ok(value) => Some(value),
-        Err(errno) if allowed.contains(&errno) => None,
-        Err(errno) => panic!("{what}: {errno:?}"),
     }
 }
 

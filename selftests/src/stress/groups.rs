@@ -5,7 +5,7 @@
 use crate::harness::{self, tests};
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST, REGISTRATIONS};
 use crate::kit::dynamic;
-use crate::kit::errno::{Errno, Result};
+use crate::kit::errno::{allow, Errno};
 use crate::kit::group::{self, Group};
 use crate::kit::machine;
 use crate::kit::memory::Mapping;
@@ -202,16 +202,6 @@ const KINDS: [&str; 8] = [
     "attach and detach",
     "read the other listings",
 ];
-
-/// Fails unless it went well or with one of these errors. Tells whether it went well.
-#[track_caller]
-fn allow<T>(what: &str, got: Result<T>, allowed: &[Errno]) -> Option<T> {
-    match got {
-        Ok(value) => Some(value),
-        Err(errno) if allowed.contains(&errno) => None,
-        Err(errno) => panic!("{what}: {errno:?}"),
-    }
-}
 
 /// A thread that makes, uses and removes groups.
 struct Worker<'a> {
