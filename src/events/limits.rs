@@ -9,7 +9,6 @@ use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
 };
-use kernel::time::NSEC_PER_SEC;
 
 /// The most events of a group.
 pub(super) enum MaxEvents {
@@ -70,10 +69,10 @@ impl ByteRate {
     #[cold]
     #[inline(never)]
     pub(crate) fn charge(&self, len: usize) -> Result<Charged> {
-        let second = (clock::now() / NSEC_PER_SEC as u64) << 32;
+        let second = clock::seconds() << 32;
         let mut before = self.recorded.load(Relaxed);
         loop {
-            // A clock that another processor has read a little earlier does not begin a second anew.
+            // A second that another processor has seen a little earlier does not begin anew.
             let (second, used) = if before & !u64::from(u32::MAX) >= second {
                 (before & !u64::from(u32::MAX), before & u64::from(u32::MAX))
             } else {
