@@ -13,7 +13,7 @@ use super::limits::COMMON_SIZE;
 /// C: `struct user_event_validator` (kernel/trace/trace_events_user.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Offset of the field in the record, in bytes.
+    /// Offset of the field in the payload, in bytes.
     at: u32,
     /// The place in the record that its value counts from.
     base: u32,
@@ -25,7 +25,12 @@ impl Location {
     /// The location in the 4 bytes `at` in the record, which counts from `base`: the start of the
     /// record or, where C has `VALIDATOR_REL`, the end of the field.
     pub(super) fn new(at: u32, base: u32, string: bool) -> Self {
-        Self { at, base, string }
+        Self {
+            // No field lies in front of the payload.
+            at: at.saturating_sub(COMMON_SIZE),
+            base,
+            string,
+        }
     }
 }
 
@@ -86,7 +91,6 @@ pub fn check_payload(
     // Positions in the record. None of the sums can overflow 64 bits.
     let start_of_payload = u64::from(COMMON_SIZE);
     let end_of_record = start_of_payload.saturating_add(payload.len() as u64);
-    let ends_in_nul = payload.last() == Some(&0);
     let mut ending = Ending::Complete;
 
     for location in locations {
@@ -99,7 +103,7 @@ pub fn check_payload(
             return Err(Error::LocationOutOfBounds);
         }
         if size == 0 {
-            if location.string && (start == end_of_record || !ends_in_nul) {
+            if location.string && (start == end_of_record || payload.last() != Some(&0)) {
                 ending = Ending::NeedsNul;
             }
             continue;
@@ -114,10 +118,9 @@ pub fn check_payload(
     Ok(ending)
 }
 
-/// The value of the location `at` in the record. It has the byte order of the machine.
+/// The value of the location `at` in the payload. It has the byte order of the machine.
 fn value_at(payload: &[u8], at: u32) -> Option<u32> {
-    let at = usize::try_from(at.checked_sub(COMMON_SIZE)?).ok()?;
-    let bytes = payload.get(at..)?.first_chunk()?;
+    let bytes = payload.get(usize::try_from(at).ok()?..)?.first_chunk()?;
     Some(u32::from_ne_bytes(*bytes))
 }
 

@@ -2,6 +2,7 @@
 
 //! Values that come, each with the next number, and stay: read without a lock, in a few steps.
 
+use super::load_acquire::LoadAcquire;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::{
@@ -11,7 +12,6 @@ use core::ops::{
 use core::ptr;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
-    Acquire,
     Atomic,
     Relaxed,
     Release, //
@@ -92,7 +92,7 @@ impl<T, S> AppendVec<T, S> {
     /// The value with this number. Takes no lock.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
-        if number >= self.len.load(Acquire) {
+        if number >= self.len.load_acquire() {
             return None;
         }
         let (chunk, slot) = place(number);

@@ -9,6 +9,7 @@
 
 use super::bindings;
 use super::event_mutex::EventMutexHeld;
+use super::load_acquire::LoadAcquire;
 use super::ring_buffer::TraceFile;
 use core::marker::PhantomData;
 use core::mem::offset_of;
@@ -177,7 +178,7 @@ impl Reader<'_> {
     #[inline]
     pub(super) fn files(&self) -> Files<'_> {
         Files {
-            next: self.list.head.load(Acquire),
+            next: self.list.head.load_acquire(),
             _reader: PhantomData,
         }
     }
@@ -206,7 +207,7 @@ impl<'a> Iterator for Files<'a> {
         // SAFETY: The entry was in the list after the reader entered, so it is not freed before the
         // reader, which `'a` borrows, leaves.
         let Entry { next, file, .. } = unsafe { &*entry.as_ptr() };
-        self.next = next.load(Acquire);
+        self.next = next.load_acquire();
         // SAFETY: The file is alive until a grace period after its entry was removed, so as long as
         // the reader; it is not NULL, as the trace core registered it.
         Some(unsafe { TraceFile::from_raw(*file) })

@@ -14,6 +14,7 @@
 mod bindings;
 mod c_list;
 mod layouts;
+mod load_acquire;
 mod tracepoint;
 mod wake_timer;
 
@@ -32,6 +33,7 @@ pub(crate) mod module_ref;
 pub(crate) mod owner;
 pub(crate) mod perf;
 pub(crate) mod process_list;
+pub(crate) mod record_bytes;
 pub(crate) mod ring_buffer;
 pub(crate) mod source;
 pub(crate) mod symbols;

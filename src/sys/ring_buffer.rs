@@ -105,6 +105,19 @@ impl TraceFile<'_> {
         Ok(())
     }
 
+    /// [`Self::record`], for the instances behind the first one: an event is enabled in one most often, and what is
+    /// inlined for that should not prepare for a loop.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::record`].
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn record_further(&self, payload: &[u8]) -> Result<(), NotRecorded> {
+        // SAFETY: Promised by the caller.
+        unsafe { self.record(payload) }
+    }
+
     /// Is the record not to be stored? Triggers that do not look at it are run. C:
     /// `trace_trigger_soft_disabled()`, which is inline, for a file with flags of [`NOT_PLAIN`].
     #[cold]

@@ -3,26 +3,30 @@
 //! Where the bytes of a `write` or `writev` come from.
 
 use super::bindings;
+use super::record_bytes::{
+    RecordBytes,
+    Word, //
+};
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use kernel::bindings::iovec;
+use kernel::bindings::{
+    iov_iter,
+    iovec, //
+};
 use kernel::iov::IovIterSource;
 use kernel::prelude::*;
-use kernel::uaccess::{
-    UserPtr,
-    UserSlice, //
-};
 
 /// Bytes of the index in front of a payload.
 pub(crate) const INDEX_SIZE: usize = 4;
 
 /// A write index and a payload behind it, most often in user memory, which may change meanwhile: each
-/// is read once.
+/// is read once, the index first.
 ///
 /// # Safety
 ///
 /// `read_payload` must have written all of `out` if it succeeds.
 pub(crate) unsafe trait Source {
-    /// Bytes of both; of what is shorter than an index, too.
+    /// Bytes of both, before any is read; of what is shorter than an index, too.
     fn len(&self) -> usize;
 
     /// Reads the bits of the index. May sleep.
@@ -32,29 +36,26 @@ pub(crate) unsafe trait Source {
     /// `EFAULT` when it is not there, or cannot be read.
     fn read_index(&mut self) -> Result<u32>;
 
-    /// Fills `out` from the start of the payload, which is as long at least. May sleep. To be called
-    /// once.
+    /// Fills `out` from the start of the payload, after the index was read. May sleep. To be called once.
     ///
     /// # Errors
     ///
     /// `EFAULT` when not all of it can be read.
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result;
 
-    /// Fills `out` from the start of the payload, but for a NUL at the end. May sleep. To be called once.
+    /// Reads the first bytes of the payload to where a record is made of them. May sleep. To be called once.
     ///
     /// # Errors
     ///
-    /// `EFAULT` when not all of it can be read.
+    /// `EFAULT` when not all of it can be read; `E2BIG` when the memory has no room for them.
     #[inline(always)]
-    fn read_payload_and_nul<'b>(&mut self, out: &'b mut [MaybeUninit<u8>]) -> Result<&'b [u8]> {
-        let Some((nul, payload)) = out.split_last_mut() else {
-            return Ok(&[]);
-        };
-        self.read_payload(payload)?;
-        nul.write(0);
-        // SAFETY: By the trait's promise all bytes but the last are written, and that one has just
-        // been.
-        Ok(unsafe { &*(core::ptr::from_ref(out) as *const [u8]) })
+    fn read_record<'b>(
+        &mut self,
+        memory: &'b mut [Word],
+        payload_len: usize,
+    ) -> Result<RecordBytes<'b>> {
+        // SAFETY: By the trait's promise all bytes are written.
+        unsafe { RecordBytes::read(memory, payload_len, |payload| self.read_payload(payload)) }
     }
 }
 
@@ -96,8 +97,14 @@ fn read_user(from: *const u8, out: &mut [MaybeUninit<u8>]) -> Result {
 /// As [`read_user`]. C: `copy_from_user()`.
 #[inline(never)]
 fn copy_from_user(from: *const u8, out: &mut [MaybeUninit<u8>]) -> Result {
-    let from = UserPtr::from_ptr(from.cast_mut().cast());
-    UserSlice::new(from, out.len()).reader().read_raw(out)
+    let (to, len) = (out.as_mut_ptr().cast(), out.len());
+    // SAFETY: `out` has that much room. The address is checked, and a fault there is an error.
+    let left = unsafe { bindings::user_events_copy_from_user(to, from.cast(), len) };
+    if left == 0 {
+        Ok(())
+    } else {
+        Err(EFAULT)
+    }
 }
 
 /// What a `write` is given: an address in user memory and a length.
@@ -135,155 +142,189 @@ unsafe impl Source for UserBytes {
     }
 }
 
-/// Where the bytes of an iterator lie in user memory. C: `iter_iov()` (linux/uio.h).
-enum UserMemory {
-    /// In one piece, at this address.
-    Buffer(*const u8),
-    /// In the parts of an array, but for so many bytes of the first.
-    Parts(*const iovec, usize),
+/// What a `writev` is given: parts of user memory, from an array of the kernel's.
+///
+/// # Invariants
+///
+/// The array has parts from `part` on whose bytes, but for the first `skip`, are `left` at least. It is there for `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct UserParts<'a> {
+    part: *const iovec,
+    skip: usize,
+    left: usize,
+    _array: PhantomData<&'a [iovec]>,
 }
 
-/// Where the bytes of an iterator lie, if that is in user memory.
-#[inline]
-fn user_memory(iter: &mut IovIterSource<'_>) -> Option<UserMemory> {
-    // SAFETY: The iterator is valid, by its type, and not changed while it is borrowed here.
-    let iter = unsafe { &*iter.as_raw() };
-    // SAFETY: The union is one of pointers, all of which are as long: any of them can be read. Only
-    // the one that the type of the iterator tells of is used.
-    let (buffer, parts) = unsafe {
-        let place = iter.__bindgen_anon_1.__bindgen_anon_1.as_ref();
-        (place.__bindgen_anon_1.ubuf, place.__bindgen_anon_1.__iov)
-    };
-    match iter.iter_type.into() {
-        kernel::bindings::iter_type_ITER_UBUF => {
-            let at = buffer.cast::<u8>().wrapping_add(iter.iov_offset);
-            Some(UserMemory::Buffer(at))
+impl UserParts<'_> {
+    /// The address and the number of what is left of the first part, if there are `wanted` bytes in all parts, and that is
+    /// not 0.
+    #[inline]
+    fn first(&self, wanted: usize) -> Option<(*const u8, usize)> {
+        if wanted == 0 || wanted > self.left {
+            return None;
         }
-        kernel::bindings::iter_type_ITER_IOVEC => Some(UserMemory::Parts(parts, iter.iov_offset)),
-        _ => None,
+        // SAFETY: By the invariant there is a part, as there are bytes left.
+        let (base, len) = unsafe { ((*self.part).iov_base.cast::<u8>(), (*self.part).iov_len) };
+        Some((base.wrapping_add(self.skip), len.wrapping_sub(self.skip)))
     }
-}
 
-/// Fills `out` from the parts of an array, from `skip` bytes on. May sleep.
-///
-/// # Errors
-///
-/// `EFAULT` when not all can be read. All of `out` is written otherwise.
-///
-/// # Safety
-///
-/// The parts from `part` on must have `skip + out.len()` bytes.
-#[inline]
-unsafe fn read_parts(
-    mut part: *const iovec,
-    mut skip: usize,
-    out: &mut [MaybeUninit<u8>],
-) -> Result {
-    if out.is_empty() {
-        return Ok(());
+    /// The same but for the first bytes, of which there are `count` in the first part.
+    #[inline]
+    fn behind(self, count: usize, first_len: usize) -> Self {
+        // INVARIANT: So many bytes are left, and in the first part. If they are all of it, the rest is in those behind it.
+        let (part, skip) = if count == first_len {
+            (self.part.wrapping_add(1), 0)
+        } else {
+            (self.part, self.skip.wrapping_add(count))
+        };
+        Self {
+            part,
+            skip,
+            left: self.left.wrapping_sub(count),
+            _array: PhantomData,
+        }
     }
-    loop {
-        // SAFETY: There are bytes to be read, behind the ones to be skipped, so there is this part, says
-        // the caller.
-        let (base, len) = unsafe { ((*part).iov_base.cast::<u8>(), (*part).iov_len) };
-        if skip < len {
-            if out.len() <= len - skip {
-                return read_user(base.wrapping_add(skip), out);
+
+    /// The same but for the first bytes, of several parts.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` when there are not so many.
+    #[cold]
+    fn behind_across(mut self, mut count: usize) -> Result<Self> {
+        while count > 0 {
+            let (_, len) = self.first(count).ok_or(EFAULT)?;
+            let here = count.min(len);
+            count = count.wrapping_sub(here);
+            self = self.behind(here, len);
+        }
+        Ok(self)
+    }
+
+    /// Fills `out` with the next bytes, of several parts. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` when there are not so many, or not all can be read. All of `out` is written otherwise.
+    #[cold]
+    #[inline(never)]
+    fn read_across(mut self, mut out: &mut [MaybeUninit<u8>]) -> Result {
+        while !out.is_empty() {
+            let (from, len) = self.first(out.len()).ok_or(EFAULT)?;
+            let here = out.len().min(len);
+            let (now, later) = out.split_at_mut_checked(here).ok_or(EFAULT)?;
+            if !now.is_empty() {
+                read_user(from, now)?;
             }
-            // SAFETY: The same bytes are left to be skipped and read.
-            return unsafe { read_across(part, skip, out) };
+            out = later;
+            self = self.behind(here, len);
         }
-        skip -= len;
-        part = part.wrapping_add(1);
+        Ok(())
+    }
+
+    /// The index, in several parts.
+    #[cold]
+    #[inline(never)]
+    fn read_index_across(self) -> Result<u32> {
+        let mut index = [MaybeUninit::uninit(); INDEX_SIZE];
+        self.read_across(&mut index)?;
+        // SAFETY: All of it was written.
+        let index = index.map(|byte| unsafe { byte.assume_init() });
+        Ok(u32::from_ne_bytes(index))
     }
 }
 
-/// [`read_parts`], where it takes more than one.
-///
-/// # Safety
-///
-/// As for [`read_parts`].
-#[inline(never)]
-unsafe fn read_across(
-    mut part: *const iovec,
-    mut skip: usize,
-    mut out: &mut [MaybeUninit<u8>],
-) -> Result {
-    while !out.is_empty() {
-        // SAFETY: There are bytes left to be read, so there is this part, says the caller.
-        let (base, len) = unsafe { ((*part).iov_base.cast::<u8>(), (*part).iov_len) };
-        let here = out.len().min(len.wrapping_sub(skip));
-        let (now, later) = out.split_at_mut_checked(here).ok_or(EFAULT)?;
-        if !now.is_empty() {
-            read_user(base.wrapping_add(skip), now)?;
+// SAFETY: `read_user` and `read_across` tell whether they have written all bytes.
+unsafe impl Source for UserParts<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.left
+    }
+
+    #[inline]
+    fn read_index(&mut self) -> Result<u32> {
+        let (from, len) = self.first(INDEX_SIZE).ok_or(EFAULT)?;
+        if len < INDEX_SIZE {
+            return (*self).read_index_across();
         }
-        out = later;
-        skip = 0;
-        part = part.wrapping_add(1);
+        read_index(from)
     }
-    Ok(())
+
+    #[inline]
+    fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
+        let behind_index = match self.first(INDEX_SIZE) {
+            Some((_, len)) if len >= INDEX_SIZE => (*self).behind(INDEX_SIZE, len),
+            _ => (*self).behind_across(INDEX_SIZE)?,
+        };
+        match behind_index.first(out.len()) {
+            Some((from, len)) if out.len() <= len => read_user(from, out),
+            _ => behind_index.read_across(out),
+        }
+    }
 }
 
-/// The index at the start of what is not in user memory, or not in one piece.
-#[cold]
-fn copy_index(iter: &mut IovIterSource<'_>) -> Result<u32> {
-    let mut index = [0; INDEX_SIZE];
-    let copied = iter.copy_from_iter(&mut index);
-    // SAFETY: It was advanced by so many bytes.
-    unsafe { iter.revert(copied) };
-    if copied < INDEX_SIZE {
-        return Err(EFAULT);
-    }
-    Ok(u32::from_ne_bytes(index))
+/// Where the bytes of an iterator are. C: `struct iov_iter` (linux/uio.h).
+pub(super) enum IterSource<'a> {
+    /// In user memory.
+    Parts(UserParts<'a>),
+    /// In memory of the kernel, as for a buffer that io_uring knows.
+    Other(&'a mut IovIterSource<'a>),
 }
 
-// SAFETY: `read_user`, `read_parts` and the kernel's copy tell whether they have written all bytes.
+impl<'a> IterSource<'a> {
+    /// # Safety
+    ///
+    /// `iter` must be a valid iterator to read from, and used by nothing else for `'a`.
+    #[inline]
+    pub(super) unsafe fn from_raw(iter: *mut iov_iter) -> Self {
+        // SAFETY: Valid, says the caller. The union is one of pointers, all of which are as long: any of them can be
+        // read. Only the one that the type of the iterator tells of is used.
+        let (kind, skip, parts, left) = unsafe {
+            let place = (*iter).__bindgen_anon_1.__bindgen_anon_1.as_ref();
+            let parts = place.__bindgen_anon_1.__iov;
+            ((*iter).iter_type, (*iter).iov_offset, parts, place.count)
+        };
+        let kind = u32::from(kind);
+        let part = if kind == kernel::bindings::iter_type_ITER_IOVEC {
+            parts
+        } else if kind == kernel::bindings::iter_type_ITER_UBUF && skip == 0 {
+            // Where nothing was taken yet, the iterator holds its address and length as a part does.
+            // SAFETY: Valid, says the caller.
+            unsafe { (&raw const (*iter).__bindgen_anon_1.__ubuf_iovec).cast() }
+        } else {
+            // SAFETY: Promised by the caller.
+            return Self::Other(unsafe { IovIterSource::from_raw(iter) });
+        };
+        // INVARIANT: A valid iterator has so many bytes in the parts, but for the first of them.
+        Self::Parts(UserParts {
+            part,
+            skip,
+            left,
+            _array: PhantomData,
+        })
+    }
+}
+
+// SAFETY: The kernel's copy tells how many bytes it has written.
 unsafe impl Source for &mut IovIterSource<'_> {
     #[inline]
     fn len(&self) -> usize {
         IovIterSource::len(self)
     }
 
-    /// The iterator is as it was after this.
-    #[inline]
+    #[cold]
     fn read_index(&mut self) -> Result<u32> {
-        // What has no bytes may have no part that could be looked at.
-        if IovIterSource::len(self) < INDEX_SIZE {
+        let mut index = [0; INDEX_SIZE];
+        if self.copy_from_iter(&mut index) < INDEX_SIZE {
             return Err(EFAULT);
         }
-        match user_memory(self) {
-            Some(UserMemory::Buffer(at)) => return read_index(at),
-            Some(UserMemory::Parts(part, skip)) => {
-                // SAFETY: The iterator has bytes, so it has a part.
-                let (base, len) = unsafe { ((*part).iov_base.cast::<u8>(), (*part).iov_len) };
-                if len.wrapping_sub(skip) >= INDEX_SIZE {
-                    return read_index(base.wrapping_add(skip));
-                }
-            }
-            None => {}
-        }
-        copy_index(self)
+        Ok(u32::from_ne_bytes(index))
     }
 
-    /// Callers of `write_iter()` do not look how far the iterator was advanced when all of it was
-    /// written: where that takes time, it is not.
-    #[inline]
+    #[cold]
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
-        if out.len() > IovIterSource::len(self).saturating_sub(INDEX_SIZE) {
-            return Err(EFAULT);
-        }
-        match user_memory(self) {
-            Some(UserMemory::Buffer(at)) => read_user(at.wrapping_add(INDEX_SIZE), out),
-            // SAFETY: The iterator holds that much behind an index, as was just asked.
-            Some(UserMemory::Parts(part, skip)) => unsafe {
-                read_parts(part, skip.wrapping_add(INDEX_SIZE), out)
-            },
-            None => {
-                let len = out.len();
-                self.advance(INDEX_SIZE);
-                let copied = self.copy_from_iter_raw(out).len();
-                (copied == len).then_some(()).ok_or(EFAULT)
-            }
-        }
+        let len = out.len();
+        let copied = self.copy_from_iter_raw(out).len();
+        (copied == len).then_some(()).ok_or(EFAULT)
     }
 }

@@ -89,7 +89,7 @@ impl ControlFile for DataFile {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, source: impl Source) -> Result<usize> {
         write::write(&self.events, source)
     }

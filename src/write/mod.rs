@@ -2,7 +2,7 @@
 
 //! The hot path: from the bytes of a write to the buffers of the consumers.
 //!
-//! The payload is copied once, checked once and handed to each consumer. There is no lock, and no
+//! The payload is read once, checked once and handed to each consumer from where it was read to. There is no lock, and no
 //! allocation for a payload of up to [`MAX_ON_STACK`] bytes.
 
 mod event_index;
@@ -20,15 +20,22 @@ use crate::schema::{
     self,
     MAX_FIXED, //
 };
+use crate::sys::record_bytes::{
+    self,
+    RecordBytes,
+    Word, //
+};
 use crate::sys::source::{
     Source,
     INDEX_SIZE, //
 };
-use core::mem::MaybeUninit;
 use kernel::prelude::*;
 
 /// The longest payload that is copied to the stack.
 const MAX_ON_STACK: usize = 1024;
+
+/// Words of the stack that its record takes.
+const ON_STACK: usize = record_bytes::words(MAX_ON_STACK);
 
 /// The longest payload that any buffer can hold.
 const MAX_PAYLOAD: usize = MAX_FIXED as usize;
@@ -43,7 +50,7 @@ const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 /// `ENOENT` when the file has no such index; `EBADF` when the event has no consumers; `E2BIG` when
 /// none of them can ever take a payload of that size; `EDQUOT` when the event's group may record no more in this second;
 /// `ENOMEM`. Nothing is recorded then.
-#[inline]
+#[inline(always)]
 pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usize> {
     let len = source.len();
     let index = source.read_index()?;
@@ -55,10 +62,8 @@ pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usiz
     }
     if wanted.has_limit() {
         write_within_limit(event, payload_len, source)?;
-    } else if payload_len <= MAX_ON_STACK {
-        write_short(event, payload_len, source)?;
     } else {
-        write_long(event, payload_len, source)?;
+        write_short(event, payload_len, source)?;
     }
     Ok(len)
 }
@@ -77,20 +82,24 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
 /// Records what fits on the stack. Apart, so that a write that ends sooner does not pay for the buffer.
 #[inline(never)]
 fn write_short(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
-    let mut buf = [MaybeUninit::uninit(); MAX_ON_STACK + 1];
-    let buf = buf.get_mut(..=payload_len).ok_or(E2BIG)?;
-    record(event, source.read_payload_and_nul(buf)?, None)
+    if payload_len > MAX_ON_STACK {
+        return write_long(event, payload_len, source);
+    }
+    let mut memory = [Word::uninit(); ON_STACK];
+    record(event, source.read_record(&mut memory, payload_len)?, None)
 }
 
 /// Records what is too long for the stack.
 #[cold]
+#[inline(never)]
 fn write_long(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
     if payload_len > MAX_PAYLOAD {
         return Err(E2BIG);
     }
-    let mut buf = KVVec::with_capacity(payload_len + 1, GFP_KERNEL_ACCOUNT)?;
-    let buf = buf.spare_capacity_mut().get_mut(..=payload_len);
-    record_apart(event, source.read_payload_and_nul(buf.ok_or(E2BIG)?)?)
+    let words = record_bytes::words(payload_len);
+    let mut memory = KVVec::<u64>::with_capacity(words, GFP_KERNEL_ACCOUNT)?;
+    let memory = memory.spare_capacity_mut();
+    record_apart(event, source.read_record(memory, payload_len)?)
 }
 
 /// Records what is within the limit of the event's group, if that fits on the stack. What does not asks for the limit by
@@ -101,31 +110,28 @@ fn write_within_limit(event: &Event, payload_len: usize, mut source: impl Source
     if payload_len > MAX_ON_STACK {
         return write_long(event, payload_len, source);
     }
-    let mut buf = [MaybeUninit::uninit(); MAX_ON_STACK + 1];
-    let buf = buf.get_mut(..=payload_len).ok_or(E2BIG)?;
-    record_apart(event, source.read_payload_and_nul(buf)?)
+    let mut memory = [Word::uninit(); ON_STACK];
+    record_apart(event, source.read_record(&mut memory, payload_len)?)
 }
 
 /// [`record`], not many times in the module for what takes its time anyway.
 #[inline(never)]
-fn record_apart(event: &Event, payload_and_nul: &[u8]) -> Result {
-    record(event, payload_and_nul, event.group().byte_rate())
+fn record_apart(event: &Event, bytes: RecordBytes<'_>) -> Result {
+    record(event, bytes, event.group().byte_rate())
 }
 
 /// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
 #[inline(always)]
-fn record(event: &Event, payload_and_nul: &[u8], byte_rate: Option<&ByteRate>) -> Result {
-    let record = event.check(payload_and_nul)?;
+fn record(event: &Event, bytes: RecordBytes<'_>, byte_rate: Option<&ByteRate>) -> Result {
+    let payload_len = bytes.payload().len().saturating_sub(1);
+    let record = event.check(bytes)?;
     let charged = match byte_rate {
-        Some(byte_rate) => {
-            let payload_len = payload_and_nul.len().saturating_sub(1);
-            Some((byte_rate, byte_rate.charge(payload_len)?))
-        }
+        Some(byte_rate) => Some((byte_rate, byte_rate.charge(payload_len)?)),
         None => None,
     };
 
     let mut tally = Tally::default();
-    let delivery = record.deliver();
+    let mut delivery = record.deliver();
     delivery.ftrace(|outcome| tally.ftrace(outcome));
     if let Some(outcome) = delivery.perf() {
         tally.perf(outcome);

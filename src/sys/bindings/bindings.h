@@ -42,6 +42,24 @@ struct user_events_call_ops {
 };
 
 /**
+ * struct user_events_sample - what a sample of a perf event holds, as far as its size goes
+ * @type: PERF_SAMPLE_*
+ * @regs_user: a bit for each register of the user's
+ * @regs_intr: a bit for each register of the kernel's
+ * @stack_user: the most bytes of the user's stack
+ * @fixed: bytes of what always takes the same
+ * @max_stack: the most entries of a call chain
+ */
+struct user_events_sample {
+	u64	type;
+	u64	regs_user;
+	u64	regs_intr;
+	u32	stack_user;
+	u32	fixed;
+	u16	max_stack;
+};
+
+/**
  * struct user_events_fork_probe - the data of user_events_on_fork()
  * @forked: @parent, the current task, has forked @child, which does not run yet
  */

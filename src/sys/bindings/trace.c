@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The trace core: readers of an event's files, perf, and the type of a callback. */
 
+#include <linux/irqflags.h>
+#include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
+#include <linux/rculist.h>
 #include <linux/srcu.h>
 
 #include "bindings.h"
@@ -40,11 +43,75 @@ struct hlist_head *user_events_perf_events(struct trace_event_call *call)
 	return this_cpu_ptr(call->perf_events);
 }
 
+/* The perf event after this one in a list, or the first one after NULL; NULL after the last. */
+struct perf_event *user_events_next_perf_event(struct hlist_head *head, struct perf_event *event)
+{
+	struct hlist_node *next;
+
+	next = event ? rcu_dereference_raw(hlist_next_rcu(&event->hlist_entry)) :
+		       rcu_dereference_raw(hlist_first_rcu(head));
+	return hlist_entry_safe(next, struct perf_event, hlist_entry);
+}
+
+void user_events_sample_of(const struct perf_event *event, struct user_events_sample *sample)
+{
+	const struct perf_event_attr *attr = &event->attr;
+
+	*sample = (struct user_events_sample) {
+		.type = attr->sample_type,
+		.regs_user = attr->sample_regs_user,
+		.regs_intr = attr->sample_regs_intr,
+		.stack_user = attr->sample_stack_user,
+		.fixed = sizeof(struct perf_event_header) + event->header_size +
+			 event->id_header_size,
+		.max_stack = attr->sample_max_stack,
+	};
+}
+
+unsigned long user_events_local_irq_save(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	return flags;
+}
+
+void user_events_local_irq_restore(unsigned long flags)
+{
+	local_irq_restore(flags);
+}
+
+/* Only tasks submit records, with preemption off: so there is one at a time on a CPU. */
+static DEFINE_PER_CPU(struct pt_regs, perf_regs);
+
+struct pt_regs *user_events_perf_regs(void)
+{
+	return this_cpu_ptr(&perf_regs);
+}
+
 /*
- * Submits a record, with this CPU's registers at this recursion level, which are made to tell of
- * the caller. On arm64 they say where the frame of this very function is, and the stack is followed
- * from there: so the submission has to be within it.
+ * Submits a record to this CPU's perf events of a call, with registers that are made to tell of the
+ * caller: 0, -ENOENT if there are none, or -EBUSY in a submission. On arm64 the registers say where
+ * the frame of this very function is, and the stack is followed from there: so all is within it.
  */
+int user_events_perf_tp_event(struct trace_event_call *call, void *record, int size)
+{
+	struct hlist_head *head = this_cpu_ptr(call->perf_events);
+	struct pt_regs *regs;
+	int context;
+
+	if (hlist_empty(head))
+		return -ENOENT;
+	context = perf_swevent_get_recursion_context();
+	if (context < 0)
+		return -EBUSY;
+	regs = this_cpu_ptr(&perf_regs);
+	perf_fetch_caller_regs(regs);
+	perf_tp_event(call->event.type, 1, record, size, regs, head, context, NULL);
+	return 0;
+}
+
+/* The same where a program is attached, or may be. */
 void user_events_perf_submit(void *record, int size, int context, struct trace_event_call *call,
 			     struct pt_regs *regs, struct hlist_head *head)
 {

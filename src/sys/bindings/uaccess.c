@@ -30,9 +30,34 @@ s64 user_events_read_index(const u32 __user *from)
 		put_unaligned(__one, (type *)((to) + __at));				\
 	} while (0)
 
+/* The same of two, four and eight words, one after the other. */
+#define read_two(to, from, at, fault)							\
+	do {										\
+		const size_t __two = (at);						\
+											\
+		read_one(u64, to, from, __two, fault);					\
+		read_one(u64, to, from, __two + sizeof(u64), fault);			\
+	} while (0)
+
+#define read_four(to, from, at, fault)							\
+	do {										\
+		const size_t __four = (at);						\
+											\
+		read_two(to, from, __four, fault);					\
+		read_two(to, from, __four + 2 * sizeof(u64), fault);			\
+	} while (0)
+
+#define read_eight(to, from, at, fault)							\
+	do {										\
+		const size_t __eight = (at);						\
+											\
+		read_four(to, from, __eight, fault);					\
+		read_four(to, from, __eight + 4 * sizeof(u64), fault);			\
+	} while (0)
+
 /*
  * Copies @size bytes from @from, which may be any address: were all copied? Front to back, as an
- * address that was masked wants it. The last word may overlap the one before it: what is read last
+ * address that was masked wants it. The last words may overlap those before them: what is read last
  * counts. Fails as a copy may. May sleep.
  */
 bool user_events_read_words(void *to, const void __user *from, size_t size)
@@ -43,9 +68,18 @@ bool user_events_read_words(void *to, const void __user *from, size_t size)
 	if (should_fail_usercopy())
 		return false;
 	scoped_user_read_access_size(from, size, fault) {
-		if (size >= sizeof(u64)) {
-			for (at = 0; at < size - sizeof(u64); at += sizeof(u64))
-				read_one(u64, to, from, at, fault);
+		if (size > 8 * sizeof(u64)) {
+			for (at = 0; at < size - 8 * sizeof(u64); at += 8 * sizeof(u64))
+				read_eight(to, from, at, fault);
+			read_eight(to, from, size - 8 * sizeof(u64), fault);
+		} else if (size > 4 * sizeof(u64)) {
+			read_four(to, from, 0, fault);
+			read_four(to, from, size - 4 * sizeof(u64), fault);
+		} else if (size > 2 * sizeof(u64)) {
+			read_two(to, from, 0, fault);
+			read_two(to, from, size - 2 * sizeof(u64), fault);
+		} else if (size >= sizeof(u64)) {
+			read_one(u64, to, from, 0, fault);
 			read_one(u64, to, from, size - sizeof(u64), fault);
 		} else if (size >= sizeof(u32)) {
 			read_one(u32, to, from, 0, fault);
@@ -58,6 +92,12 @@ bool user_events_read_words(void *to, const void __user *from, size_t size)
 	return true;
 fault:
 	return false;
+}
+
+/* How many bytes at the end were not copied. May sleep. */
+unsigned long user_events_copy_from_user(void *to, const void __user *from, unsigned long size)
+{
+	return copy_from_user(to, from, size);
 }
 
 /*

@@ -7,6 +7,7 @@ use super::super::bindings::{
     trace_event_call, //
 };
 use super::super::event_mutex::EventMutexHeld;
+use super::super::load_acquire::LoadAcquire;
 use super::{
     TraceEvent,
     TraceEventOwner, //
@@ -15,10 +16,7 @@ use core::ffi::c_void;
 use core::mem;
 use kernel::error::from_result;
 use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Acquire,
-    Release, //
-};
+use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 
 /// The kinds of consumers that take the records of an event.
@@ -75,7 +73,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     #[inline]
     pub(crate) fn consumers(&self) -> Consumers {
         // A task that sees a consumer here also sees what the trace core prepared for it before.
-        Consumers(self.consumers.load(Acquire))
+        Consumers(self.consumers.load_acquire())
     }
 
     /// Whether a record is wanted, as far as can be told without looking closely. The delivery of a record

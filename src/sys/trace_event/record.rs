@@ -8,6 +8,7 @@
 
 use super::super::event_files::Reader;
 use super::super::perf;
+use super::super::record_bytes::RecordBytes;
 use super::super::ring_buffer::NotRecorded;
 use super::{
     TraceEvent,
@@ -22,11 +23,11 @@ use crate::schema::{
 ///
 /// # Invariants
 ///
-/// [`schema::check_payload`] has found `payload` valid for the fields of `event`, or all of it but the
+/// [`schema::check_payload`] has found the payload of `bytes` valid for the fields of `event`, or all of it but the
 /// last byte, a NUL.
 pub(crate) struct Record<'a, O: TraceEventOwner> {
     event: &'a TraceEvent<O>,
-    payload: &'a [u8],
+    bytes: RecordBytes<'a>,
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
@@ -38,21 +39,19 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     #[inline]
     pub(crate) fn check<'a>(
         &'a self,
-        payload_and_nul: &'a [u8],
+        payload_and_nul: RecordBytes<'a>,
     ) -> Result<Record<'a, O>, schema::Error> {
         let (nul, payload) = payload_and_nul
+            .payload()
             .split_last()
             .ok_or(schema::Error::PayloadShort)?;
-        let payload = match schema::check_payload(payload, self.fixed_size, &self.locations)? {
-            Ending::Complete => payload,
+        let bytes = match schema::check_payload(payload, self.fixed_size, &self.locations)? {
+            Ending::Complete => payload_and_nul.without_last(),
             Ending::NeedsNul if *nul == 0 => payload_and_nul,
             Ending::NeedsNul => return Err(schema::Error::MissingNul),
         };
         // INVARIANT: Just checked. `fixed_size` and `locations` are those of the event's fields.
-        Ok(Record {
-            event: self,
-            payload,
-        })
+        Ok(Record { event: self, bytes })
     }
 }
 
@@ -79,23 +78,30 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
     /// became of it there.
     #[inline(always)]
     pub(crate) fn ftrace(&self, mut then: impl FnMut(Result<(), NotRecorded>)) {
-        for file in self.reader.files() {
-            // SAFETY: The files in the event's list are files of that event, for which the record is
-            // valid.
-            then(unsafe { file.record(self.record.payload) });
+        let payload = self.record.bytes.payload();
+        let mut files = self.reader.files();
+        let Some(first) = files.next() else {
+            return;
+        };
+        // SAFETY: The files in the event's list are files of that event, for which the record is
+        // valid.
+        then(unsafe { first.record(payload) });
+        for file in files {
+            // SAFETY: As above.
+            then(unsafe { file.record_further(payload) });
         }
     }
 
     /// Hands the record to perf and eBPF, if they are attached.
     #[inline(always)]
-    pub(crate) fn perf(&self) -> Option<Result<(), NotRecorded>> {
-        let record = &self.record;
+    pub(crate) fn perf(&mut self) -> Option<Result<(), NotRecorded>> {
+        let record = &mut self.record;
         if !record.event.consumers().has_perf() {
             return None;
         }
         // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf
         // clears it and then waits for readers like ours before it frees anything. The record is valid
         // for the event.
-        Some(unsafe { perf::record(record.event.call.get(), record.payload) })
+        Some(unsafe { perf::record(record.event.call.get(), record.bytes.reborrow()) })
     }
 }

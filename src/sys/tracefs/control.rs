@@ -7,6 +7,7 @@
 use super::super::bindings;
 use super::super::module_ref::this_module;
 use super::super::source::{
+    IterSource,
     Source,
     UserBytes, //
 };
@@ -18,7 +19,6 @@ use super::{
 use core::marker::PhantomData;
 use core::mem::size_of;
 use kernel::error::from_result;
-use kernel::iov::IovIterSource;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
@@ -40,6 +40,13 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
     /// An ioctl. `argument` is not checked in any way. In a 32-bit program the size of a pointer,
     /// which is part of some commands, is 4: `pointer_size` tells.
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result;
+}
+
+/// A write from memory of the kernel.
+#[cold]
+#[inline(never)]
+fn write_other<T: ControlFile>(open: &T, source: impl Source) -> Result<usize> {
+    open.write(source)
 }
 
 /// Makes a [`FileKind`] of a [`ControlFile`].
@@ -125,14 +132,17 @@ impl<T: ControlFile> Control<T> {
         kiocb: *mut bindings::kiocb,
         iter: *mut bindings::iov_iter,
     ) -> isize {
-        // SAFETY: The VFS passes a valid control block of an open file, and a source of data.
-        let (open, source) = unsafe {
-            (
-                Self::opened((*kiocb).ki_filp),
-                IovIterSource::from_raw(iter),
-            )
-        };
-        from_result(|| open.write(source).map(|written| written as isize))
+        // SAFETY: The VFS passes a valid control block of an open file, and a source of data. It does not look how far
+        // that was advanced when all of it was written.
+        let (open, source) =
+            unsafe { (Self::opened((*kiocb).ki_filp), IterSource::from_raw(iter)) };
+        from_result(|| {
+            let written = match source {
+                IterSource::Parts(source) => open.write(source),
+                IterSource::Other(source) => write_other(open, source),
+            };
+            written.map(|written| written as isize)
+        })
     }
 
     /// # Safety
