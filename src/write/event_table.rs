@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The events of one open file, by write index.
+//! The events of one open file, by write index, and what is kept for writes to them.
 
 use super::event_index::EventIndex;
+use super::spare_memory::SpareMemory;
 use crate::events::EventRef;
 use crate::sys::append_vec::AppendVec;
 use kernel::prelude::*;
@@ -15,6 +16,8 @@ use kernel::static_lock_class;
 pub(crate) struct EventTable {
     #[pin]
     events: AppendVec<EventRef, EventIndex>,
+    #[pin]
+    spare: SpareMemory,
 }
 
 impl EventTable {
@@ -22,7 +25,14 @@ impl EventTable {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             events <- AppendVec::new(EventIndex::new(), c"EventTable::events", static_lock_class!()),
+            spare <- SpareMemory::new(),
         })
+    }
+
+    /// Memory for long records.
+    #[inline]
+    pub(super) fn spare(&self) -> &SpareMemory {
+        &self.spare
     }
 
     /// The event with this index. Takes no lock.

@@ -7,6 +7,7 @@
 
 mod event_index;
 mod event_table;
+mod spare_memory;
 
 pub(crate) use event_table::EventTable;
 
@@ -61,9 +62,9 @@ pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usiz
         return Err(EBADF);
     }
     if wanted.has_limit() {
-        write_within_limit(event, payload_len, source)?;
+        write_within_limit(event, events, payload_len, source)?;
     } else {
-        write_short(event, payload_len, source)?;
+        write_short(event, events, payload_len, source)?;
     }
     Ok(len)
 }
@@ -81,9 +82,14 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
 
 /// Records what fits on the stack. Apart, so that a write that ends sooner does not pay for the buffer.
 #[inline(never)]
-fn write_short(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
+fn write_short(
+    event: &Event,
+    events: &EventTable,
+    payload_len: usize,
+    mut source: impl Source,
+) -> Result {
     if payload_len > MAX_ON_STACK {
-        return write_long(event, payload_len, source);
+        return write_long(event, events, payload_len, source);
     }
     let mut memory = [Word::uninit(); ON_STACK];
     record(event, source.read_record(&mut memory, payload_len)?, None)
@@ -92,23 +98,35 @@ fn write_short(event: &Event, payload_len: usize, mut source: impl Source) -> Re
 /// Records what is too long for the stack.
 #[cold]
 #[inline(never)]
-fn write_long(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
+fn write_long(
+    event: &Event,
+    events: &EventTable,
+    payload_len: usize,
+    mut source: impl Source,
+) -> Result {
     if payload_len > MAX_PAYLOAD {
         return Err(E2BIG);
     }
-    let words = record_bytes::words(payload_len);
-    let mut memory = KVVec::<u64>::with_capacity(words, GFP_KERNEL_ACCOUNT)?;
-    let memory = memory.spare_capacity_mut();
-    record_apart(event, source.read_record(memory, payload_len)?)
+    let mut memory = events.spare().take(record_bytes::words(payload_len))?;
+    let result = source
+        .read_record(memory.spare_capacity_mut(), payload_len)
+        .and_then(|bytes| record_apart(event, bytes));
+    events.spare().keep(memory);
+    result
 }
 
 /// Records what is within the limit of the event's group, if that fits on the stack. What does not asks for the limit by
 /// itself.
 #[cold]
 #[inline(never)]
-fn write_within_limit(event: &Event, payload_len: usize, mut source: impl Source) -> Result {
+fn write_within_limit(
+    event: &Event,
+    events: &EventTable,
+    payload_len: usize,
+    mut source: impl Source,
+) -> Result {
     if payload_len > MAX_ON_STACK {
-        return write_long(event, payload_len, source);
+        return write_long(event, events, payload_len, source);
     }
     let mut memory = [Word::uninit(); ON_STACK];
     record_apart(event, source.read_record(&mut memory, payload_len)?)

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory for records that are too long for the stack, kept from one write to the next.
+
+use kernel::new_spinlock;
+use kernel::prelude::*;
+use kernel::sync::SpinLock;
+
+/// The most words that are kept, 8 KB: a longer record takes its time with being copied anyway.
+const MAX_KEPT: usize = 1024;
+
+/// Memory of an open file that no write is using.
+#[pin_data]
+pub(super) struct SpareMemory {
+    #[pin]
+    kept: SpinLock<Option<KVVec<u64>>>,
+}
+
+impl SpareMemory {
+    /// There is none.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            kept <- new_spinlock!(None, "SpareMemory::kept"),
+        })
+    }
+
+    /// An empty vector with room for so many words: the one that is kept, or a new one if that is in use or too small. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn take(&self, words: usize) -> Result<KVVec<u64>> {
+        let kept = self.kept.lock().take();
+        match kept {
+            Some(memory) if memory.capacity() >= words => Ok(memory),
+            _ => Ok(KVVec::with_capacity(words, GFP_KERNEL_ACCOUNT)?),
+        }
+    }
+
+    /// Keeps what a write does not need any more, if that is not too much.
+    pub(super) fn keep(&self, memory: KVVec<u64>) {
+        if memory.capacity() > MAX_KEPT {
+            return;
+        }
+        // What another write has left here meanwhile is freed without the lock.
+        let before = self.kept.lock().replace(memory);
+        drop(before);
+    }
+}
