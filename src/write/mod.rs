@@ -3,7 +3,7 @@
 //! The hot path: from the bytes of a write to the buffers of the consumers.
 //!
 //! The payload is read once, checked once and handed to each consumer from where it was read to. There is no lock, and no
-//! allocation for a payload of up to [`MAX_ON_STACK`] bytes.
+//! allocation, for a payload of up to [`MAX_ON_STACK`] bytes.
 
 mod event_index;
 mod event_table;

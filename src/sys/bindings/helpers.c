@@ -3,8 +3,9 @@
  * Wrappers for what Rust cannot call itself: macros, inline functions, per-CPU variables, static
  * calls, and functions whose type the compiler compares. As in rust/helpers/, there are no
  * prototypes: bindgen reads this file. Each wraps one thing, but for pairs that belong together,
- * the step of a list, the state of a rate limit, and the two that read user memory: these fail as a
- * copy may, and no function may be called within user access.
+ * the step of a list, the state of a rate limit, submitting to perf, and the two that read user
+ * memory: these fail as a copy may, and no function may be called within user access. What each
+ * write calls is notrace, as it would be were it inline.
  */
 
 #include "bindings.h"

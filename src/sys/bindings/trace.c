@@ -22,7 +22,7 @@ int user_events_reg(struct trace_event_call *call, enum trace_reg type, void *da
  * reader of either must be one that this waits for: a reader of tracepoint_srcu. Preemption is off
  * besides, since the ring buffer and perf work on this CPU's data.
  */
-struct srcu_ctr __percpu *user_events_tracepoint_read_lock(void)
+struct srcu_ctr __percpu notrace *user_events_tracepoint_read_lock(void)
 {
 	struct srcu_ctr __percpu *ctr;
 
@@ -31,7 +31,7 @@ struct srcu_ctr __percpu *user_events_tracepoint_read_lock(void)
 	return ctr;
 }
 
-void user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
+void notrace user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
 {
 	preempt_enable_notrace();
 	srcu_read_unlock_fast_notrace(&tracepoint_srcu, ctr);
@@ -94,7 +94,7 @@ struct pt_regs *user_events_perf_regs(void)
  * caller: 0, -ENOENT if there are none, or -EBUSY in a submission. On arm64 the registers say where
  * the frame of this very function is, and the stack is followed from there: so all is within it.
  */
-int user_events_perf_tp_event(struct trace_event_call *call, void *record, int size)
+int notrace user_events_perf_tp_event(struct trace_event_call *call, void *record, int size)
 {
 	struct hlist_head *head = this_cpu_ptr(call->perf_events);
 	struct pt_regs *regs;

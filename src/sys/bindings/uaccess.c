@@ -10,7 +10,7 @@
 /*
  * The 32 bits at @from, which may be any address, or -EFAULT. Fails as a copy may. May sleep.
  */
-s64 user_events_read_index(const u32 __user *from)
+s64 notrace user_events_read_index(const u32 __user *from)
 {
 	u32 index;
 
@@ -60,7 +60,7 @@ s64 user_events_read_index(const u32 __user *from)
  * address that was masked wants it. The last words may overlap those before them: what is read last
  * counts. Fails as a copy may. May sleep.
  */
-bool user_events_read_words(void *to, const void __user *from, size_t size)
+bool notrace user_events_read_words(void *to, const void __user *from, size_t size)
 {
 	size_t at;
 
