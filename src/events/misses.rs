@@ -27,6 +27,17 @@ impl Misses {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn add(&self, ftrace: u32, perf: u32) {
+        if ftrace != 0 {
+            self.ftrace.fetch_add(ftrace.into(), Relaxed);
+        }
+        if perf != 0 {
+            self.perf.fetch_add(perf.into(), Relaxed);
+        }
+    }
+
     /// Missed by the ring buffers of trace instances: by each that did, if there are several.
     pub(crate) fn ftrace(&self) -> u64 {
         self.ftrace.load(Relaxed)
@@ -94,24 +105,13 @@ impl Tally {
     /// `E2BIG` when no consumer can ever take a record of that size; nothing is added then.
     #[inline]
     pub(crate) fn add_to(self, misses: &Misses) -> Result {
-        if self.any_missed {
-            self.count(misses)
-        } else {
-            Ok(())
+        if !self.any_missed {
+            return Ok(());
         }
-    }
-
-    #[cold]
-    fn count(self, misses: &Misses) -> Result {
         if !self.any_can {
             return Err(E2BIG);
         }
-        if self.ftrace != 0 {
-            misses.ftrace.fetch_add(self.ftrace.into(), Relaxed);
-        }
-        if self.perf != 0 {
-            misses.perf.fetch_add(self.perf.into(), Relaxed);
-        }
+        misses.add(self.ftrace, self.perf);
         Ok(())
     }
 }

@@ -414,7 +414,7 @@ fn bad_records_run_nothing() {
     assert_eq!(event.write(&bad), Err(Errno::EFAULT));
     assert_eq!(event.write(&[0; 7]), Err(Errno::EINVAL));
     // What no buffer of perf can hold.
-    let long = [&[0; 4][..], &location(0, 0), &[0; 65_500]].concat();
+    let long = [&[0; 4][..], &location(0, 0), &[0; 65_501]].concat();
     assert_eq!(event.write(&long), Err(Errno::E2BIG));
     assert_eq!(counters.get(0), 0);
     let good = [&[0; 4][..], &location(16, 2), b"a\0"].concat();
