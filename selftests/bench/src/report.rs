@@ -245,16 +245,20 @@ fn in_groups(table: &Table, text: &mut String) {
 
 /// The limits that are exceeded, and why they may be.
 fn excused(table: &Table, text: &mut String) {
-    let _ = writeln!(text, "\nlimits known to be exceeded");
-    for entry in EXCEEDED {
-        if table.figures.contains_key(entry.row) {
-            let what = format!("{}, {}", entry.row, judge::told(entry.limit));
-            let _ = writeln!(
-                text,
-                "{what:<40} {:.3} since {}: {}",
-                entry.measured, entry.since, entry.why
-            );
-        }
+    let mut entries = EXCEEDED
+        .iter()
+        .filter(|entry| table.figures.contains_key(entry.row))
+        .peekable();
+    if entries.peek().is_some() {
+        let _ = writeln!(text, "\nlimits known to be exceeded");
+    }
+    for entry in entries {
+        let what = format!("{}, {}", entry.row, judge::told(entry.limit));
+        let _ = writeln!(
+            text,
+            "{what:<40} {:.3} since {}: {}",
+            entry.measured, entry.since, entry.why
+        );
     }
 }
 
