@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The bpftrace of the next release of Debian, beside the one of the machine's own root. Sourced after ready.sh. The cache has for it
+#   bpftrace-SUITE-KEY   the packages of packages-bpftrace, unpacked and not installed: nothing but what it needs to run
+# In the machine it is /opt, which the selftests' kit/bpftrace.rs has as the root of the tool.
+
+NEXT_SUITE=forky
+
+# ready_bpftrace: export USER_EVENTS_BPFTRACE, which is that entry, or nothing where it makes no sense: kernels that do not tell their
+# types, and arm64's machine; or where the archive does not give it, which is told once. A child of a process that did this
+# already uses the same one.
+ready_bpftrace() {
+	local key
+	[[ -z ${USER_EVENTS_BPFTRACE+set} ]] || return 0
+	export USER_EVENTS_BPFTRACE=
+	[[ ${KERNEL:-stock} == @(stock|[0-9]*) && -z ${USER_EVENTS_GUEST:-} ]] || return 0
+	key=$({ uname -m && echo "$NEXT_SUITE" && packages packages-bpftrace && declare -f bpftrace_root; } | cache_key)
+	# What this shell makes may end it: another one tries it first.
+	(cache_entry "bpftrace-$NEXT_SUITE" "$key" make_bpftrace) || return 0
+	cache_entry "bpftrace-$NEXT_SUITE" "$key" make_bpftrace
+	USER_EVENTS_BPFTRACE=$CACHE_ENTRY
+}
+
+make_bpftrace() { # DIR
+	local log=$LOGS/bpftrace-$NEXT_SUITE
+	say "  fetching the bpftrace of Debian $NEXT_SUITE (once)"
+	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
+	chmod 755 "$1"
+	bpftrace_root "$NEXT_SUITE" "$1" "$(packages packages-bpftrace | paste -sd,)" >"$log" 2>&1 ||
+		die "the tests with the bpftrace of Debian $NEXT_SUITE are left out, as the archive does not give it ($log says why): check the network, or name another mirror with MIRROR=..."
+}
+
+# bpftrace_root SUITE DIR PACKAGES: in namespaces of its own, as debian_root is.
+bpftrace_root() {
+	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Check-Valid-Until "false"' 'Acquire::Languages "none"')
+	# shellcheck disable=SC2016 # by the hooks' shell
+	bwrap --die-with-parent --unshare-pid --cap-add ALL --dev-bind / / --proc /proc -- \
+		mmdebstrap --mode=root --variant=extract --format=directory --include="$3" \
+		--keyring=/usr/share/keyrings/debian-archive-keyring.gpg "${apt[@]/#/--aptopt=}" \
+		--setup-hook='cd "$1" && for dir in bin lib lib64 sbin; do mkdir -p usr/$dir && ln -s usr/$dir $dir; done' \
+		--extract-hook='cd "$1" && mkdir -p dev proc sys tmp src build usr/lib/modules && rm -rf usr/share/doc usr/share/man usr/share/locale' \
+		--extract-hook='chroot "$1" bpftrace --version' \
+		"$1" "$2" ${MIRROR:+"$MIRROR"}
+}
