@@ -7,9 +7,11 @@ use crate::kit::abi::location;
 use crate::kit::child;
 use crate::kit::event::Event;
 use crate::kit::os;
-use crate::kit::tool::{self, Output, Tool};
+use crate::kit::tool::{Output, Tool};
 use crate::kit::wait;
 use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 tests!("tools::bpftrace":
     list_shows_the_events.where_there_is(TYPES),
@@ -28,40 +30,83 @@ pub const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// What bpftrace prints when all is attached, if the environment asks for it.
 const ATTACHED: &str = "__BPFTRACE_NOTIFY_PROBES_ATTACHED";
 
+/// Where the bpftrace of Debian's next release is, with its libraries (see `selftests/machine/bpftrace.sh`).
+const NEXT_ROOT: &str = "/opt";
+
+/// Says that it is not there, if so.
+pub fn next_is_missing() -> Option<String> {
+    let is_there = Path::new(NEXT_ROOT).join("usr/bin/bpftrace").exists();
+    (!is_there).then(|| "there is no bpftrace of the next release of Debian".into())
+}
+
+static NEXT: AtomicBool = AtomicBool::new(false);
+
+/// Has this process, which runs one test, use the one of Debian's next release.
+pub fn use_next() {
+    NEXT.store(true, Ordering::Relaxed);
+}
+
+/// Does it?
+pub fn is_next() -> bool {
+    NEXT.load(Ordering::Relaxed)
+}
+
+/// Runs the next release's in its own root, with this machine's devices and kernel, in mounts that nothing else sees. What
+/// a program is to load first is not there.
+const IN_NEXT: &str = r#"
+    for dir in dev proc sys; do mount --rbind /$dir /opt/$dir || exit; done
+    unset LD_PRELOAD
+    exec chroot /opt bpftrace "$@""#;
+
+/// The words of a command that runs bpftrace with these arguments, line by line.
+fn words<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let tool: &[&str] = match is_next() {
+        true => &["unshare", "-m", "sh", "-c", IN_NEXT, "sh"],
+        false => &["bpftrace"],
+    };
+    [tool, &["-B", "line"], arguments].concat()
+}
+
+/// Runs it to its end, however that is.
+pub fn run(arguments: &[&str]) -> Output {
+    Tool::start(&words(arguments)).end()
+}
+
 /// A script that runs, with all its probes attached.
 pub fn start(script: &str) -> Tool {
     let environment = format!("{ATTACHED}=1");
-    let tool = Tool::start(&["env", &environment, "bpftrace", "-e", script]);
+    let tool = Tool::start(&[&["env", &environment], &words(&["-e", script])[..]].concat());
     // The first script of a machine has a compiler loaded from the host, which may be busy.
     let attached = || tool.printed().contains(ATTACHED);
     assert!(
         (0..4).any(|_| wait::comes(attached)),
-        "bpftrace does not attach"
+        "bpftrace does not attach: {}",
+        tool.printed().replace('\n', " | ")
     );
     tool
 }
 
 /// Ends a script, after which the event has no consumer. What the script prints itself must have
 /// been waited for: bpftrace ends without a look at what the kernel still holds for it.
-fn stop(tool: Tool, event: &Event) -> Output {
+pub fn stop(tool: Tool, event: &Event) -> Output {
     let output = tool.interrupt();
     assert!(output.status.success(), "{}", output.text);
     event.wait_clear();
     output
 }
 
-fn list_shows_the_events() {
+pub fn list_shows_the_events() {
     let _events = ["st_bt_list_one u32 a", "st_bt_list_two u32 a"].map(Event::new);
-    let list = tool::run(&["bpftrace", "-l", "tracepoint:user_events:st_bt_*"]);
+    let list = run(&["-l", "tracepoint:user_events:st_bt_*"]);
     let mut lines: Vec<_> = list.text.lines().collect();
     lines.sort();
     let want = ["one", "two"].map(|end| format!("tracepoint:user_events:st_bt_list_{end}"));
     assert_eq!(lines, want);
 }
 
-fn list_shows_the_fields() {
+pub fn list_shows_the_fields() {
     let _event = Event::new("st_bt_fields u32 a; s64 b; char[8] c; __data_loc char[] d");
-    let list = tool::run(&["bpftrace", "-lv", "tracepoint:user_events:st_bt_fields"]);
+    let list = run(&["-lv", "tracepoint:user_events:st_bt_fields"]);
     let lines: Vec<_> = list.text.lines().map(str::trim).collect();
     let want = [
         "tracepoint:user_events:st_bt_fields",
@@ -73,7 +118,7 @@ fn list_shows_the_fields() {
     assert_eq!(lines, want);
 }
 
-fn sums_over_every_cpu() {
+pub fn sums_over_every_cpu() {
     let event = Event::new("st_bt_sums u32 a; s32 b");
     let script = "tracepoint:user_events:st_bt_sums {
             @count = count(); @sum = sum(args.b); @cpus[cpu] = count();
@@ -138,7 +183,7 @@ fn histograms_of_a_field() {
     assert_eq!(seen, want);
 }
 
-fn keys_from_an_array() {
+pub fn keys_from_an_array() {
     let event = Event::new("st_bt_keys u32 a; char[8] b");
     let script = "tracepoint:user_events:st_bt_keys { @by[args.b] = sum(args.a); }";
     let tool = start(script);
@@ -158,9 +203,8 @@ fn keys_from_an_array() {
 }
 
 fn strings_of_a_location() {
-    // bpftrace 0.23 does not know `__rel_loc`, and of `__data_loc` it reads from a wrong place, with
-    // any event of the kernel. But the word can be made a declaration: the bytes lie behind the
-    // field, which is the last.
+    // bpftrace 0.23 does not know `__rel_loc`. But the word can be made a declaration: the bytes lie
+    // behind the field, which is the last. See `bpftrace_reads` for more.
     let event = Event::new("st_bt_string u32 a; __rel_loc char[] b");
     let script = r#"
         #define __rel_loc int location; char text[4];
@@ -201,7 +245,7 @@ const OF_EACH_CALL: &str = if cfg!(target_arch = "aarch64") {
     "do_syscall_64"
 };
 
-fn stacks_of_the_writer() {
+pub fn stacks_of_the_writer() {
     let event = Event::new("st_bt_stack u32 a");
     // The C library is built without frame pointers: the innermost frame is the certain one. It
     // need not have a name, so an address is looked at.

@@ -4,6 +4,8 @@
 //! Each test has the tool print, and looks at that.
 
 pub mod bpftrace;
+mod bpftrace_next;
+mod bpftrace_reads;
 mod perf;
 mod perf_report;
 mod perf_stat;
@@ -21,6 +23,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         perf_report::TESTS,
         perf_stat::TESTS,
         bpftrace::TESTS,
+        bpftrace_reads::TESTS,
+        bpftrace_next::TESTS,
         types::TESTS,
         together::TESTS,
     ]

@@ -2,7 +2,7 @@
 
 //! One record of every type of field, as the tools show it.
 
-use super::{perf, trace_cmd};
+use super::{bpftrace, perf, trace_cmd};
 use crate::harness::tests;
 use crate::kit::dynamic;
 use crate::kit::event::Event;
@@ -63,23 +63,48 @@ const BYTES: &str = r#""%r", buf(args.v, 8)"#;
 const PAIR: &str = r#""%d %d", args.v.a, args.v.b"#;
 const TRIPLE: &str = r#""%d %d %d", args.v.a, args.v.b, args.v.c"#;
 
-/// What goes before the script. bpftrace 0.23 makes a wrong address of a `__data_loc`, those of the
-/// kernel's events included: the first line has it show the location itself, size and offset. It
-/// knows no `__rel_loc`: the next has it make an address of one that is the last field. That is
-/// counted from the record's start, so that the field's end, which is at 12 here, is to be added.
+/// What goes before the script, for bpftrace 0.23. It makes a wrong address of a `__data_loc`, those of the kernel's events
+/// included: it adds four times the offset to the record's. So three times the offset, which is 12 here, is to be taken
+/// off. It knows no `__rel_loc`: the line has it make an address of one that is the last field. That offset is counted from
+/// the field's end and is 0, so that the end, which is at 12, is to be added.
 const DECLARATIONS: &str = r#"
-#define annotate(x) unused
-#define __rel_loc __attribute__((__annotate__("tp_data_loc"))) int v_at;
+#define __rel_loc __attribute__((annotate("tp_data_loc"))) int v_at;
 struct pair { int a; int b; };
 struct triple { int a; int b; int c; };
 "#;
 
-const LOCATION: &str = r#""%x", args.v"#;
-
-/// What is at the address that bpftrace makes of a location.
+const DATA_TEXT: &str = r#""%s", str(kptr(args.v - 36))"#;
+const DATA_NUMBERS: &str = r#""%d %d", *(uint32*)kptr(args.v - 36), *(uint32*)kptr(args.v - 32)"#;
 const REL_TEXT: &str = r#""%s", str(kptr(args.v_at + 12))"#;
 const REL_NUMBERS: &str =
     r#""%d %d", *(uint32*)kptr(args.v_at + 12), *(uint32*)kptr(args.v_at + 16)"#;
+
+/// What is other with bpftrace 0.27. It reads a `__data_loc`, knows neither `__rel_loc` nor a declared `struct`, and gives
+/// the record's address, at which all of it can be read.
+const NEXT_DECLARATIONS: &str = r#"
+struct pair { int a; int b; };
+struct triple { int a; int b; int c; };
+"#;
+const RECORD: &str = "$args = args; $record = *(uint64*)&$args; ";
+
+/// What 0.27 is to print, where that is not what 0.23 is.
+fn next_script(case: &Case) -> &'static str {
+    match case.script {
+        PAIR => {
+            r#""%d %d", ((struct pair*)kptr($record + 8))->a, ((struct pair*)kptr($record + 8))->b"#
+        }
+        TRIPLE => {
+            r#""%d %d %d", ((struct triple*)kptr($record + 8))->a, *(int32*)kptr($record + 12), *(int32*)kptr($record + 16)"#
+        }
+        DATA_TEXT => r#""%s", str(args.v)"#,
+        DATA_NUMBERS => r#""%d %d", *(uint32*)args.v, *(uint32*)(args.v + 4)"#,
+        REL_TEXT => r#""%s", str(kptr($record + 12 + (*(uint32*)kptr($record + 8) & 0xffff)))"#,
+        REL_NUMBERS => {
+            r#""%d %d", *(uint32*)kptr($record + 12 + (*(uint32*)kptr($record + 8) & 0xffff)), *(uint32*)kptr($record + 16)"#
+        }
+        script => script,
+    }
+}
 
 const HELLO: &[u8] = b"hello\0";
 const ONE_TWO: &[u8] = &[1, 0, 0, 0, 2, 0, 0, 0];
@@ -118,14 +143,64 @@ const CASES: &[Case] = &[
     case("struct pair v 8", Fixed(ONE_TWO), "0x200000001 (8589934593)", "8589934593", PAIR, "1 2"),
     // No tool but one that is told what is in it makes anything of this size.
     case("struct triple v 12", Fixed(ONE_TWO_THREE), "<INVALID-SIZE>", "0", TRIPLE, "1 2 3"),
-    case("__data_loc char[] v", Data(HELLO), "hello", "hello", LOCATION, "6000c"),
+    case("__data_loc char[] v", Data(HELLO), "hello", "hello", DATA_TEXT, "hello"),
     case("__rel_loc char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
-    case("__data_loc unsigned char[] v", Data(HELLO), "hello", "hello", LOCATION, "6000c"),
+    case("__data_loc unsigned char[] v", Data(HELLO), "hello", "hello", DATA_TEXT, "hello"),
     case("__rel_loc unsigned char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
     // Reports show the location itself: size and offset.
-    case("__data_loc u32[] v", Data(ONE_TWO), "01,00,00,00,02,00,00,00", "524300", LOCATION, "8000c"),
+    case("__data_loc u32[] v", Data(ONE_TWO), "01,00,00,00,02,00,00,00", "524300", DATA_NUMBERS, "1 2"),
     case("__rel_loc u32[] v", Rel(ONE_TWO), "01,00,00,00,02,00,00,00", "524288", REL_NUMBERS, "1 2"),
 ];
+
+/// The name of the event of a case.
+fn name(number: usize) -> String {
+    format!("st_ty_{number:02}")
+}
+
+/// Registers the events of all cases.
+fn events() -> Vec<Event> {
+    let cases = CASES.iter().enumerate();
+    cases
+        .map(|(number, case)| Event::new(&format!("{} {}", name(number), case.field)))
+        .collect()
+}
+
+/// A script that prints each of them.
+fn script(declarations: &str, first: &str, print: fn(&Case) -> &'static str) -> String {
+    let mut script = declarations.to_string();
+    for (number, case) in CASES.iter().enumerate() {
+        let (name, print) = (name(number), &print(case)[1..]);
+        script += &format!("tracepoint:user_events:{name} {{ {first}printf(\"{name}: {print}); ");
+        script += "printf(\"\\n\"); }\n";
+    }
+    script
+}
+
+/// One record of each, on one CPU, so that all tools see them in this order.
+fn write_each(events: &[Event]) {
+    os::run_on(os::cpus()[0]);
+    for (event, case) in events.iter().zip(CASES) {
+        let payload = payload(&[case.value]);
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+    }
+}
+
+/// The same records in the bpftrace of Debian's next release.
+pub fn a_record_of_each_type() {
+    let events = events();
+    let tool = bpftrace::start(&script(NEXT_DECLARATIONS, RECORD, next_script));
+    tool.while_stopped(|| write_each(&events));
+    let last = CASES.len() - 1;
+    tool.wait_printed(&format!("{}: {}\n", name(last), CASES[last].printed));
+    let output = bpftrace::stop(tool, &events[last]);
+    let cases = CASES.iter().enumerate();
+    let wrong: Vec<_> = cases
+        .map(|(number, case)| (case, output.after(&format!("{}: ", name(number)))))
+        .filter(|(case, seen)| *seen != [case.printed])
+        .map(|(case, seen)| format!("{}: want {}, got {seen:?}", case.field, case.printed))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("; "));
+}
 
 /// The lines of a shell that says it runs, and ends when it is told.
 fn until_done(scratch: &Scratch, name: &str) -> String {
@@ -146,24 +221,14 @@ fn wait_ready(tool: &Tool, scratch: &Scratch, name: &str) {
 }
 
 fn a_record_of_each_type_in_four_tools() {
-    let name = |number: usize| format!("st_ty_{number:02}");
-    let events: Vec<_> = CASES
-        .iter()
-        .enumerate()
-        .map(|(number, case)| Event::new(&format!("{} {}", name(number), case.field)))
-        .collect();
+    let events = events();
     let signs = Event::new("st_ty_signs s8 a; s16 b; u32 c");
     let kernels = "e:st_types/st_ty_kernels user_events/st_ty_signs a=$a:s8 b=$b:s16 c=$c:u32";
     dynamic::run(kernels).expect("make an event of the kernel's");
 
     let scratch = Scratch::new("st_types");
     perf::hide_kernel_symbols();
-    let mut script = DECLARATIONS.to_string();
-    for (number, case) in CASES.iter().enumerate() {
-        let (name, print) = (name(number), &case.script[1..]);
-        script += &format!("tracepoint:user_events:{name} {{ printf(\"{name}: {print}); ");
-        script += "printf(\"\\n\"); }\n";
-    }
+    let script = script(DECLARATIONS, "", |case| case.script);
     let shell = scratch.file("shell");
     fs::write(&shell, until_done(&scratch, "bpftrace")).unwrap();
     let bpftrace = Tool::start(&["bpftrace", "-c", &format!("/bin/sh {shell}"), "-e", &script]);
@@ -183,12 +248,7 @@ fn a_record_of_each_type_in_four_tools() {
     wait_ready(&perf, &scratch, "perf");
     wait_ready(&bpftrace, &scratch, "bpftrace");
 
-    // On one CPU, so that all tools see them in this order.
-    os::run_on(os::cpus()[0]);
-    for (event, case) in events.iter().zip(CASES) {
-        let payload = payload(&[case.value]);
-        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
-    }
+    write_each(&events);
     let payload = [&[128, 0xfe, 0xff][..], FOUR_BILLIONS].concat();
     assert_eq!(signs.write(&payload), Ok(4 + payload.len()));
     let last = CASES.len() - 1;

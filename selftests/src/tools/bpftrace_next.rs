@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The bpftrace of Debian's next release: the tests of the own one that hold there, too, and those of both that know what is
+//! other.
+
+use super::{bpftrace, bpftrace_reads, types};
+use crate::harness::Test;
+
+/// Tests of other files, run with it.
+macro_rules! with_next {
+    ($($subject:ident::$name:ident),* $(,)?) => {
+        pub const TESTS: &[Test] = &[$(
+            Test::new(concat!("tools::bpftrace_next::", stringify!($name)), || {
+                bpftrace::use_next();
+                $subject::$name()
+            })
+            .limit(300)
+            .where_there_is(bpftrace::TYPES)
+            .unless(bpftrace::next_is_missing)
+        ),*];
+    };
+}
+
+with_next!(
+    bpftrace::list_shows_the_events,
+    bpftrace::list_shows_the_fields,
+    bpftrace::sums_over_every_cpu,
+    bpftrace::keys_from_an_array,
+    bpftrace::stacks_of_the_writer,
+    bpftrace_reads::names_and_systems,
+    bpftrace_reads::names_that_are_refused,
+    bpftrace_reads::fields_that_are_refused,
+    bpftrace_reads::fields_that_do_not_lie_well,
+    bpftrace_reads::several_locations,
+    bpftrace_reads::full_strings,
+    bpftrace_reads::records_of_any_size,
+    types::a_record_of_each_type,
+);

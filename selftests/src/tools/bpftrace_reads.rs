@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What bpftrace makes of names, systems and fields, in the release of this machine (0.23) and in the next one of Debian
+//! (0.27): where they differ, and what to write then. `consumers.rst` says the same to users.
+
+use super::bpftrace::{self, is_next};
+use crate::harness::tests;
+use crate::kit::abi::{Data, MULTI_FORMAT};
+use crate::kit::event::Event;
+use crate::kit::group::Group;
+use crate::kit::memory::Mapping;
+use crate::kit::payload::{
+    payload,
+    Value::{self, Data as DataLoc, Fixed, Rel},
+};
+
+tests!("tools::bpftrace_reads":
+    names_and_systems.limit(300).where_there_is(bpftrace::TYPES),
+    names_that_are_refused.limit(300).where_there_is(bpftrace::TYPES),
+    fields_that_are_refused.limit(300).where_there_is(bpftrace::TYPES),
+    fields_that_do_not_lie_well.limit(300).where_there_is(bpftrace::TYPES),
+    several_locations.limit(300).where_there_is(bpftrace::TYPES),
+    full_strings.limit(300).where_there_is(bpftrace::TYPES),
+    records_of_any_size.limit(300).where_there_is(bpftrace::TYPES),
+);
+
+/// Has 0.27 give the record's address: what a variable that is assigned `args` holds.
+const RECORD: &str = "$args = args; $record = *(uint64*)&$args; ";
+
+/// What this release is to run.
+fn by_release<T>(own: T, next: T) -> T {
+    match is_next() {
+        true => next,
+        false => own,
+    }
+}
+
+/// Runs a script, of which the event must be the last one, writes to it, and waits until it has printed this.
+#[track_caller]
+fn prints(event: &Event, script: &str, values: &[Value], printed: &str) {
+    let tool = bpftrace::start(script);
+    let payload = payload(values);
+    tool.while_stopped(|| assert_eq!(event.write(&payload), Ok(4 + payload.len())));
+    tool.wait_printed(&format!("{printed}\n"));
+    bpftrace::stop(tool, event);
+}
+
+/// Runs a script that bpftrace must refuse, and say why.
+#[track_caller]
+fn is_refused(script: &str, why: &str) {
+    let output = bpftrace::run(&["-e", script]);
+    assert!(!output.status.success(), "{script} runs");
+    assert!(output.text.contains(why), "{script}: {}", output.text);
+}
+
+/// An event that shares its name with other formats, and that name, which has a dot.
+fn one_of_many(text: &str) -> (Data, u32) {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let index = data.register_flags(text, page.address(), 0, MULTI_FORMAT);
+    (data, index.expect("register one of many formats"))
+}
+
+// The name of an event that 0.23 is to read fields of is a name of C; both count others. By a pattern both take all formats of a
+// name, and the events of all groups.
+pub fn names_and_systems() {
+    let group = Group::new("st_br");
+    let dot = Event::new("st_br.dot u32 v");
+    let dash = Event::new("st_br-dash u32 v");
+    let (many, index) = one_of_many("st_br_many u32 v");
+    let other = Event::new_in(&group, "st_br_group u32 v");
+    let print = by_release("", r#"printf("%s has %d\n", probe, args.v); "#);
+    let script = format!(
+        r#"tracepoint:user_events:st_br.dot,tracepoint:user_events:st_br-dash,
+        tracepoint:user_events_multi:st_br_many.* {{ {print}@[probe] = count(); }}
+        tracepoint:user_events_st*:st_br_group {{ printf("%s has %d\n", probe, args.v); @[probe] = count(); }}"#
+    );
+    let tool = bpftrace::start(&script);
+    tool.while_stopped(|| {
+        for event in [&dot, &dash] {
+            assert_eq!(event.write(&[1, 0, 0, 0]), Ok(8));
+        }
+        assert_eq!(many.write(index, &[2, 0, 0, 0]), Ok(8));
+        assert_eq!(other.write(&[3, 0, 0, 0]), Ok(8));
+    });
+    let of_group = format!("tracepoint:{}:st_br_group", group.system());
+    tool.wait_printed(&format!("{of_group} has 3\n"));
+    let output = bpftrace::stop(tool, &other);
+    let probes = [
+        "user_events:st_br.dot",
+        "user_events:st_br-dash",
+        "user_events_multi:st_br_many.0",
+    ];
+    for (probe, value) in probes.into_iter().zip([1, 1, 2]) {
+        assert_eq!(output.after(&format!("@[tracepoint:{probe}]: ")), ["1"]);
+        let read = output.after(&format!("tracepoint:{probe} has "));
+        assert_eq!(read, by_release(vec![], vec![value.to_string().as_str()]));
+    }
+    assert_eq!(output.after(&format!("@[{of_group}]: ")), ["1"]);
+    let list = bpftrace::run(&["-l", "tracepoint:user_events*:st_br*"]);
+    for probe in probes {
+        assert_eq!(list.lines_with(probe), [format!("tracepoint:{probe}")]);
+    }
+    assert_eq!(list.lines_with(&of_group), [of_group.as_str()]);
+}
+
+pub fn names_that_are_refused() {
+    // All are listed.
+    let names = ["st_bn$a", "st_bn@a", "st_bn,a", "st_bn.a"];
+    let _events = names.map(|name| Event::new(&format!("{name} u32 v")));
+    let list = bpftrace::run(&["-l", "tracepoint:user_events:st_bn*"]);
+    assert_eq!(list.lines_with("tracepoint:").len(), names.len());
+    for (name, own, next) in [
+        (names[0], "unexpected variable", "positional param"),
+        (names[1], "unexpected map", "requires 2 arguments"),
+        (names[2], "Invalid probe type: a", "Invalid probe type: a"),
+    ] {
+        is_refused(
+            &format!("tracepoint:user_events:{name} {{ @ = count(); }}"),
+            by_release(own, next),
+        );
+    }
+    // Read, and not just counted.
+    if !is_next() {
+        let script = "tracepoint:user_events:st_bn.a { printf(\"%d\", args.v); }";
+        is_refused(script, "expected identifier");
+    }
+}
+
+pub fn fields_that_are_refused() {
+    let _rel = Event::new("st_bf_rel __rel_loc char[] v; u32 w");
+    let _pair = Event::new("st_bf_pair struct st_pair v 8");
+    let _bytes = Event::new("st_bf_bytes unsigned char[8] v");
+    let probe = "tracepoint:user_events:st_bf";
+    let declared = format!(
+        "struct st_pair {{ int a; int b; }};\n{probe}_pair {{ printf(\"%d\", args.v.a); }}"
+    );
+    match is_next() {
+        true => {
+            is_refused(
+                &format!("{probe}_rel {{ printf(\"%s\", str(args.v)); }}"),
+                "none[0] provided",
+            );
+            is_refused(&declared, "none type");
+        }
+        false => {
+            // Whichever field is read.
+            is_refused(
+                &format!("{probe}_rel {{ printf(\"%d\", args.w); }}"),
+                "unknown type name '__rel_loc'",
+            );
+            is_refused(
+                &format!("{probe}_pair {{ printf(\"%d\", args.v.a); }}"),
+                "incomplete type",
+            );
+            is_refused(
+                &format!("{probe}_bytes {{ printf(\"%s\", args.v); }}"),
+                "array supplied",
+            );
+        }
+    }
+    is_refused(
+        &format!("{probe}_bytes {{ printf(\"%s\", str(args.v)); }}"),
+        "uint8[8] provided",
+    );
+}
+
+// A number that does not lie at a multiple of its size: 0.23 takes it from where a C compiler would have put it, and the kernel
+// refuses the program that 0.27 makes. That one can read it by its address.
+pub fn fields_that_do_not_lie_well() {
+    let event = Event::new("st_bu u8 a; u32 b; char[3] c");
+    let values = [Fixed(&[1]), Fixed(&[2, 0, 0, 0]), Fixed(&[3, 3, 3])];
+    let probe = "tracepoint:user_events:st_bu";
+    let plain = format!("{probe} {{ printf(\"b=%x\\n\", args.b); }}");
+    match is_next() {
+        true => {
+            is_refused(&plain, "Permission denied");
+            let script =
+                format!("{probe} {{ {RECORD}printf(\"b=%x\\n\", *(uint32*)kptr($record + 9)); }}");
+            prints(&event, &script, &values, "b=2");
+        }
+        false => prints(&event, &plain, &values, "b=3030300"),
+    }
+}
+
+// More than one location, and fields behind them.
+pub fn several_locations() {
+    let event =
+        Event::new("st_bl __data_loc char[] a; __rel_loc char[] b; u32 c; __data_loc u8[] d");
+    let next = format!(
+        r#"tracepoint:user_events:st_bl {{ {RECORD}
+        $b = *(uint32*)kptr($record + 12);
+        printf("%s %s %d %r\n", str(args.a), str(kptr($record + 16 + ($b & 0xffff)), ($b >> 16)), args.c, buf(args.d, 2)); }}"#
+    );
+    let values = [
+        DataLoc(b"one\0"),
+        Rel(b"two\0"),
+        Fixed(&[7, 0, 0, 0]),
+        DataLoc(&[1, 2]),
+    ];
+    if is_next() {
+        prints(&event, &next, &values, r"one two 7 \x01\x02");
+        return;
+    }
+    // 0.23 can be told of one `__rel_loc`, which is the last field: both the location, and an address of which to take three times
+    // the offset. Data behind a number of bytes that is not known before is found by it, too.
+    let event = Event::new("st_bm __data_loc char[] a; u32 c; __rel_loc char[] b");
+    let script = r#"
+        #define __rel_loc union { int b_loc; int __attribute__((annotate("tp_data_loc"))) b_at; };
+        tracepoint:user_events:st_bm {
+            $b = args.b_loc & 0xffff;
+            printf("%s %d %s\n", str(kptr(args.a - 3 * 20)), args.c, str(kptr(args.b_at - 3 * $b + 20)));
+        }"#;
+    let values = [DataLoc(b"one\0"), Fixed(&[7, 0, 0, 0]), Rel(b"two\0")];
+    prints(&event, script, &values, "one 7 two");
+}
+
+// Characters up to the field's end: 0.27 takes that for a string that it has cut.
+pub fn full_strings() {
+    let event = Event::new("st_bs char[8] v");
+    let script = r#"tracepoint:user_events:st_bs { printf("v=%s\n", args.v); }"#;
+    prints(
+        &event,
+        script,
+        &[Fixed(b"abcdefgh")],
+        by_release("v=abcdefgh", "v=abcdefgh.."),
+    );
+}
+
+/// How long the data is in records of [`records_of_any_size`]. perf and its programs take records up to 8184 bytes: where
+/// they take more, 9_000, 30_000 and 65_000 (less the fields, and what perf itself adds) are to be added here, and nothing
+/// else: no script below reads more than a piece.
+const SIZES: &[u32] = &[1000, 8000];
+
+// Each record comes, with its length and its first and last bytes. Strings are cut: at 1024 bytes unless BPFTRACE_MAX_STRLEN
+// says something else.
+pub fn records_of_any_size() {
+    let event = Event::new("st_bz u32 size; __data_loc char[] v");
+    // At 16, behind the common fields, the size and the location.
+    let record = by_release("$record = args.v - 4 * 16; ", RECORD);
+    let text = by_release("kptr($record + 16)", "args.v");
+    let script = format!(
+        r#"tracepoint:user_events:st_bz {{ {record}
+            @records = count(); @bytes = sum(args.size);
+            $last = $record + 12 + args.size;
+            printf("%d of %d: ", *(uint32*)kptr($record + 12) >> 16, args.size);
+            printf("%s, last %r\n", str({text}, 20), buf(kptr($last), 4));
+            printf("wrong or right: %s\n", str(args.v, 5));
+        }}"#
+    );
+    let tool = bpftrace::start(&script);
+    for &size in SIZES {
+        let mut data: Vec<u8> = (b'A'..=b'Z').cycle().take(size as usize).collect();
+        *data.last_mut().unwrap() = 0;
+        let payload = payload(&[Fixed(&size.to_ne_bytes()), DataLoc(&data)]);
+        tool.while_stopped(|| assert_eq!(event.write(&payload), Ok(4 + payload.len())));
+        let end: String = data[data.len() - 4..data.len() - 1]
+            .iter()
+            .map(|&byte| byte as char)
+            .collect();
+        tool.wait_printed(&format!(
+            "{size} of {size}: ABCDEFGHIJKLMNOPQRS, last {end}\\x00\n"
+        ));
+    }
+    let output = bpftrace::stop(tool, &event);
+    assert_eq!(output.after("@records: "), [SIZES.len().to_string()]);
+    assert_eq!(
+        output.after("@bytes: "),
+        [SIZES.iter().sum::<u32>().to_string()]
+    );
+    // 0.23 looks for it at four times the offset.
+    let begins = by_release("WXYZ", "ABCD");
+    assert_eq!(output.after("wrong or right: "), vec![begins; SIZES.len()]);
+}
