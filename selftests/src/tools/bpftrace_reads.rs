@@ -13,6 +13,7 @@ use crate::kit::payload::{
     payload,
     Value::{self, Data as DataLoc, Fixed, Rel},
 };
+use crate::kit::tracefs;
 
 tests!("tools::bpftrace_reads":
     names_and_systems.limit(300).where_there_is(bpftrace::TYPES),
@@ -53,7 +54,7 @@ fn is_refused(script: &str, why: &str) {
     assert!(output.text.contains(why), "{script}: {}", output.text);
 }
 
-/// An event that shares its name with other formats, and that name, which has a dot.
+/// An event that may share its name with others; its own has a dot.
 fn one_of_many(text: &str) -> (Data, u32) {
     let (data, page) = (Data::open(), Mapping::kept(1));
     let index = data.register_flags(text, page.address(), 0, MULTI_FORMAT);
@@ -85,19 +86,19 @@ pub fn names_and_systems() {
     let of_group = format!("tracepoint:{}:st_br_group", group.system());
     tool.wait_printed(&format!("{of_group} has 3\n"));
     let output = bpftrace::stop(tool, &other);
-    let probes = [
-        "user_events:st_br.dot",
-        "user_events:st_br-dash",
-        "user_events_multi:st_br_many.0",
-    ];
-    for (probe, value) in probes.into_iter().zip([1, 1, 2]) {
+    let probes = [&dot.name, &dash.name].map(|name| format!("user_events:{name}"));
+    let format = tracefs::formats_of("st_br_many")
+        .remove(0)
+        .replace('/', ":");
+    let probes = [&probes[..], &[format]].concat();
+    for (probe, value) in probes.iter().zip([1, 1, 2]) {
         assert_eq!(output.after(&format!("@[tracepoint:{probe}]: ")), ["1"]);
         let read = output.after(&format!("tracepoint:{probe} has "));
         assert_eq!(read, by_release(vec![], vec![value.to_string().as_str()]));
     }
     assert_eq!(output.after(&format!("@[{of_group}]: ")), ["1"]);
     let list = bpftrace::run(&["-l", "tracepoint:user_events*:st_br*"]);
-    for probe in probes {
+    for probe in &probes {
         assert_eq!(list.lines_with(probe), [format!("tracepoint:{probe}")]);
     }
     assert_eq!(list.lines_with(&of_group), [of_group.as_str()]);
@@ -202,7 +203,7 @@ pub fn several_locations() {
         return;
     }
     // 0.23 can be told of one `__rel_loc`, which is the last field: both the location, and an address of which to take three times
-    // the offset. Data behind a number of bytes that is not known before is found by it, too.
+    // the offset. So its data is found, though other data lies before it.
     let event = Event::new("st_bm __data_loc char[] a; u32 c; __rel_loc char[] b");
     let script = r#"
         #define __rel_loc union { int b_loc; int __attribute__((annotate("tp_data_loc"))) b_at; };
