@@ -21,6 +21,7 @@ tests!("tools::bpftrace_reads":
     fields_that_are_refused.limit(300).where_there_is(bpftrace::TYPES),
     fields_that_do_not_lie_well.limit(300).where_there_is(bpftrace::TYPES),
     several_locations.limit(300).where_there_is(bpftrace::TYPES),
+    structs_of_the_kernel.limit(300).where_there_is(bpftrace::TYPES),
     full_strings.limit(300).where_there_is(bpftrace::TYPES),
     records_of_any_size.limit(300).where_there_is(bpftrace::TYPES),
 );
@@ -59,6 +60,27 @@ fn one_of_many(text: &str) -> (Data, u32) {
     let (data, page) = (Data::open(), Mapping::kept(1));
     let index = data.register_flags(text, page.address(), 0, MULTI_FORMAT);
     (data, index.expect("register one of many formats"))
+}
+
+/// The script of the samples for 0.27. The one for 0.23 is run with them.
+const SAMPLE: &str = include_str!("../../../samples/requests-0.27.bt");
+
+pub fn the_sample() {
+    let event = Event::new("requests u64 ns; u32 status; __rel_loc char[] path");
+    let tool = bpftrace::start(SAMPLE.split_once('\n').unwrap().1);
+    let (nanoseconds, status) = (5_000u64.to_ne_bytes(), |status: u32| status.to_ne_bytes());
+    tool.while_stopped(|| {
+        for (status, path) in [(status(200), b"/about\0"), (status(404), b"/where\0")] {
+            let payload = payload(&[Fixed(&nanoseconds), Fixed(&status), Rel(path)]);
+            assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+        }
+    });
+    tool.wait_printed("failed with 404: /where\n");
+    let output = bpftrace::stop(tool, &event);
+    assert_eq!(output.after("@requests[/about, 200]: "), ["1"]);
+    assert_eq!(output.after("@requests[/where, 404]: "), ["1"]);
+    assert_eq!(output.lines_with("failed with").len(), 1);
+    assert_eq!(output.after("[4, 8) ").len(), 1);
 }
 
 // The name of an event that 0.23 is to read fields of is a name of C; both count others. By a pattern both take all formats of a
@@ -213,6 +235,20 @@ pub fn several_locations() {
         }"#;
     let values = [DataLoc(b"one\0"), Fixed(&[7, 0, 0, 0]), Rel(b"two\0")];
     prints(&event, script, &values, "one 7 two");
+}
+
+// Both know a type that the kernel has.
+pub fn structs_of_the_kernel() {
+    let event = Event::new("st_bk struct timespec64 v 16");
+    let script =
+        r#"tracepoint:user_events:st_bk { printf("v=%d %d\n", args.v.tv_sec, args.v.tv_nsec); }"#;
+    let (seconds, nanoseconds) = (1u64.to_ne_bytes(), 2u64.to_ne_bytes());
+    prints(
+        &event,
+        script,
+        &[Fixed(&seconds), Fixed(&nanoseconds)],
+        "v=1 2",
+    );
 }
 
 // Characters up to the field's end: 0.27 takes that for a string that it has cut.
