@@ -105,7 +105,8 @@ pub fn list_shows_the_events() {
 }
 
 pub fn list_shows_the_fields() {
-    let _event = Event::new("st_bt_fields u32 a; s64 b; char[8] c; __data_loc char[] d");
+    let _event =
+        Event::new("st_bt_fields u32 a; s64 b; char[8] c; __data_loc char[] d; __rel_loc u32[] e");
     let list = run(&["-lv", "tracepoint:user_events:st_bt_fields"]);
     let lines: Vec<_> = list.text.lines().map(str::trim).collect();
     let want = [
@@ -114,6 +115,7 @@ pub fn list_shows_the_fields() {
         "s64 b",
         "char c[8]",
         "__data_loc char[] d",
+        "__rel_loc u32 e[]",
     ];
     assert_eq!(lines, want);
 }
