@@ -40,6 +40,7 @@ mod nodes;
 mod page_kinds;
 mod pages;
 mod perf;
+mod perf_large;
 mod processes;
 mod registrations;
 mod restricted;
@@ -101,6 +102,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         retries::TESTS,
         restricted::TESTS,
         perf::TESTS,
+        perf_large::TESTS,
         signals::TESTS,
         hostile::TESTS,
         cgroup::TESTS,

@@ -14,15 +14,86 @@ use std::sync::atomic::Ordering;
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_COUNT_SW_DUMMY: u64 = 9;
-const PERF_SAMPLE_RAW: u64 = 1 << 10;
+/// What can be in a sample, by its bit in the attributes' `sample_type`.
+pub const SAMPLE_IP: u64 = 1 << 0;
+pub const SAMPLE_TID: u64 = 1 << 1;
+pub const SAMPLE_TIME: u64 = 1 << 2;
+pub const SAMPLE_READ: u64 = 1 << 4;
+pub const SAMPLE_CALLCHAIN: u64 = 1 << 5;
+pub const SAMPLE_ID: u64 = 1 << 6;
+pub const SAMPLE_CPU: u64 = 1 << 7;
+pub const SAMPLE_PERIOD: u64 = 1 << 8;
+pub const SAMPLE_RAW: u64 = 1 << 10;
+pub const SAMPLE_REGS_USER: u64 = 1 << 12;
+pub const SAMPLE_STACK_USER: u64 = 1 << 13;
+pub const SAMPLE_IDENTIFIER: u64 = 1 << 16;
+pub const SAMPLE_REGS_INTR: u64 = 1 << 18;
+/// Those that take a word each, in front of the others.
+const SAMPLE_WORDS: u64 = SAMPLE_IDENTIFIER
+    | SAMPLE_IP
+    | SAMPLE_TID
+    | SAMPLE_TIME
+    | SAMPLE_ID
+    | SAMPLE_CPU
+    | SAMPLE_PERIOD;
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
 
 /// `_IOW('$', 8, u32)`
 const PERF_EVENT_IOC_SET_BPF: u64 = (1 << 30) | (4 << 16) | (0x24 << 8) | 8;
 
-/// The first version of the attributes that the kernel takes.
-const ATTRIBUTES_SIZE: usize = 64;
+/// The version of the attributes that has `sample_max_stack`.
+const ATTRIBUTES_SIZE: usize = 112;
+
+/// What the samples of an event hold. 0 is none, or the kernel's default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    /// Bits of `SAMPLE_...`; the record, [`SAMPLE_RAW`], always is in them.
+    pub kind: u64,
+    pub max_stack: u16,
+    pub regs_user: u64,
+    pub regs_intr: u64,
+    pub stack_user: u32,
+}
+
+/// The most entries of a call chain, where [`Sample::max_stack`] is 0.
+pub const DEFAULT_MAX_STACK: u16 = 127;
+
+impl Sample {
+    /// The largest payload that a sample holds, whatever else comes into it: a sample has 16 bits for its size, which is a
+    /// multiple of 8.
+    pub fn max_payload(&self) -> usize {
+        let has = |kind| self.kind & kind != 0;
+        let mut words = 1 + (self.kind & SAMPLE_WORDS).count_ones() as usize;
+        if has(SAMPLE_READ) {
+            // Of an event that is in no group: its count.
+            words += 1;
+        }
+        if has(SAMPLE_CALLCHAIN) {
+            let max_stack = match self.max_stack {
+                0 => DEFAULT_MAX_STACK,
+                max_stack => max_stack,
+            };
+            // And how many there are, and eight marks.
+            words += 1 + usize::from(max_stack) + 8;
+        }
+        if has(SAMPLE_REGS_USER) {
+            words += 1 + self.regs_user.count_ones() as usize;
+        }
+        if has(SAMPLE_REGS_INTR) {
+            words += 1 + self.regs_intr.count_ones() as usize;
+        }
+        if has(SAMPLE_STACK_USER) {
+            // What is left of the stack may be nothing; but it is not cut where registers follow.
+            words += 3;
+            if has(SAMPLE_REGS_INTR) {
+                words += self.stack_user as usize / 8;
+            }
+        }
+        // The length of the record takes 4 bytes, and its common fields 8.
+        (usize::from(u16::MAX) & !7) - 8 * words - 12
+    }
+}
 
 /// Where the ring's first page keeps how far the kernel wrote, and how far we read.
 const DATA_HEAD: usize = 1024;
@@ -39,6 +110,7 @@ pub const ANY_CPU: i32 = -1;
 pub struct Perf {
     file: File,
     ring: Option<Mapping>,
+    kind: u64,
     /// How many samples the kernel had no room for.
     pub lost: u64,
 }
@@ -46,12 +118,23 @@ pub struct Perf {
 impl Perf {
     /// Attaches to the event with this id, to count it.
     pub fn open(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
-        Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu)
+        Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, Sample::default())
+    }
+
+    /// The same, with samples that hold nothing.
+    pub fn open_counter(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
+        Perf::open_attributes(PERF_TYPE_TRACEPOINT, id, pid, cpu, Sample::default(), 0)
     }
 
     /// One of this process, of what never happens.
     pub fn of_nothing() -> Perf {
-        let perf = Perf::open_kind(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, SELF, ANY_CPU);
+        let perf = Perf::open_kind(
+            PERF_TYPE_SOFTWARE,
+            PERF_COUNT_SW_DUMMY,
+            SELF,
+            ANY_CPU,
+            Sample::default(),
+        );
         perf.expect("perf_event_open")
     }
 
@@ -60,7 +143,18 @@ impl Perf {
         page.cover(&self.file, protection);
     }
 
-    fn open_kind(kind: u32, id: u64, pid: i32, cpu: i32) -> Result<Perf> {
+    fn open_kind(kind: u32, id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
+        Perf::open_attributes(kind, id, pid, cpu, sample, sample.kind | SAMPLE_RAW)
+    }
+
+    fn open_attributes(
+        kind: u32,
+        id: u64,
+        pid: i32,
+        cpu: i32,
+        sample: Sample,
+        sample_type: u64,
+    ) -> Result<Perf> {
         let mut attributes = [0u8; ATTRIBUTES_SIZE];
         let mut put = |at: usize, bytes: &[u8]| {
             attributes[at..at + bytes.len()].copy_from_slice(bytes);
@@ -70,18 +164,29 @@ impl Perf {
         put(8, &id.to_ne_bytes());
         // A sample for each record.
         put(16, &1u64.to_ne_bytes());
-        put(24, &PERF_SAMPLE_RAW.to_ne_bytes());
+        put(24, &sample_type.to_ne_bytes());
+        put(80, &sample.regs_user.to_ne_bytes());
+        put(88, &sample.stack_user.to_ne_bytes());
+        put(96, &sample.regs_intr.to_ne_bytes());
+        put(108, &sample.max_stack.to_ne_bytes());
         let file = os::perf_event_open(&attributes, pid, cpu)?;
         Ok(Perf {
             file,
             ring: None,
+            kind: sample_type,
             lost: 0,
         })
     }
 
     /// Attaches, and gives the kernel a ring of so many pages (a power of two) for samples.
     pub fn sample(id: u64, pid: i32, cpu: i32, pages: usize) -> Perf {
-        let mut perf = Perf::open(id, pid, cpu).expect("perf_event_open");
+        Perf::sample_with(id, pid, cpu, pages, Sample::default())
+    }
+
+    /// The same, for samples that hold more.
+    pub fn sample_with(id: u64, pid: i32, cpu: i32, pages: usize, sample: Sample) -> Perf {
+        let perf = Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample);
+        let mut perf = perf.expect("perf_event_open");
         let ring = Mapping::of_file(&perf.file, 1 + pages, READ_WRITE, libc::MAP_SHARED);
         perf.ring = Some(ring.expect("mmap of the perf ring"));
         perf
@@ -115,6 +220,17 @@ impl Perf {
 
     /// Takes all samples out of the ring: the raw data of each.
     pub fn take(&mut self) -> Vec<Record> {
+        let samples = self.take_samples();
+        let record = |sample: &Vec<u8>| {
+            let raw = &sample[self.raw_at(sample)..];
+            let size = u32::from_ne_bytes(raw[..4].try_into().unwrap()) as usize;
+            Record::new(&raw[4..4 + size])
+        };
+        samples.iter().map(record).collect()
+    }
+
+    /// Takes all samples out of the ring, whole, from the header on.
+    pub fn take_samples(&mut self) -> Vec<Vec<u8>> {
         let ring = self.ring.as_ref().expect("a ring");
         let size = (ring.end() - ring.address()) as usize - PAGE;
         let head = ring.long(DATA_HEAD).load(Ordering::Acquire);
@@ -135,10 +251,7 @@ impl Perf {
             let length = u16::from_ne_bytes(rest[6..8].try_into().unwrap()) as usize;
             let (record, next) = rest.split_at(length);
             match kind {
-                PERF_RECORD_SAMPLE => {
-                    let raw = u32::from_ne_bytes(record[8..12].try_into().unwrap()) as usize;
-                    records.push(Record::new(&record[12..12 + raw]));
-                }
+                PERF_RECORD_SAMPLE => records.push(record.to_vec()),
                 PERF_RECORD_LOST => {
                     self.lost += u64::from_ne_bytes(record[16..24].try_into().unwrap());
                 }
@@ -147,6 +260,19 @@ impl Perf {
             rest = next;
         }
         records
+    }
+
+    /// Where the record is in a sample.
+    fn raw_at(&self, sample: &[u8]) -> usize {
+        let words =
+            (self.kind & SAMPLE_WORDS).count_ones() + u32::from(self.kind & SAMPLE_READ != 0);
+        let mut at = 8 + 8 * words as usize;
+        if self.kind & SAMPLE_CALLCHAIN != 0 {
+            let entries = u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
+            assert!(entries < 0x1000, "{entries} entries of a call chain");
+            at += 8 + 8 * entries as usize;
+        }
+        at
     }
 
     /// Takes the samples' payloads, each of `length` bytes.

@@ -263,10 +263,8 @@ pub fn full_strings() {
     );
 }
 
-/// How long the data is in records of [`records_of_any_size`]. perf and its programs take records up to 8184 bytes: where
-/// they take more, 9_000, 30_000 and 65_000 (less the fields, and what perf itself adds) are to be added here, and nothing
-/// else: no script below reads more than a piece.
-const SIZES: &[u32] = &[1000, 8000];
+/// How long the data is in records of [`records_of_any_size`]. No script below reads more than a piece.
+const SIZES: &[u32] = &[1000, 8000, 9000, 30_000, 65_000];
 
 // Each record comes, with its length and its first and last bytes. Strings are cut: at 1024 bytes unless BPFTRACE_MAX_STRLEN
 // says something else.

@@ -6,6 +6,7 @@
 pub mod bpftrace;
 mod bpftrace_next;
 mod bpftrace_reads;
+mod large_records;
 mod perf;
 mod perf_report;
 mod perf_stat;
@@ -22,6 +23,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         perf::TESTS,
         perf_report::TESTS,
         perf_stat::TESTS,
+        large_records::TESTS,
         bpftrace::TESTS,
         bpftrace_reads::TESTS,
         bpftrace_next::TESTS,

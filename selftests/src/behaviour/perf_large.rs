@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records for perf that the trace core's own buffer of 8 KB does not hold: up to what the 16 bits for the size of a sample
+//! allow, whatever else a sample holds. The kernel does not look whether a sample is larger.
+
+use crate::harness::tests;
+use crate::kit::bpf::{Counters, Program};
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::os;
+use crate::kit::perf::*;
+use crate::kit::profile;
+use crate::kit::ring::Record;
+use crate::kit::tracefs::{self, TraceInstance};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+tests!("perf_large":
+    each_size_comes_byte_for_byte,
+    what_else_is_in_a_sample_is_left_room_for,
+    what_perf_cannot_take_is_a_miss_beside_ftrace,
+    the_listener_that_takes_least_decides,
+    the_deepest_stack_fits,
+    a_page_less_of_the_stack_is_dumped,
+    about_the_size_of_the_trace_cores_buffer,
+    a_program_sees_it,
+    a_program_alone_sees_it,
+    listeners_that_come_and_go_get_whole_samples,
+);
+
+/// Pages of a ring that takes several of the largest.
+const PAGES: usize = 128;
+
+/// The longest payload of a sample that holds nothing else.
+const LONGEST: usize = 65_528 - 8 - 12;
+
+/// Registers of the user's or the kernel's that there are on every processor, twelve.
+const REGISTERS: u64 = 0xfff;
+
+/// So many bytes, each time others.
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at / 251 * 7 + at + length) as u8)
+        .collect()
+}
+
+/// A payload was recorded, and nothing else, and nothing was lost.
+#[track_caller]
+fn assert_recorded(perf: &mut Perf, payload: &[u8]) {
+    let taken = perf.take_payloads(payload.len());
+    assert_eq!(taken.len(), 1, "of {} bytes", payload.len());
+    assert!(taken[0] == payload, "of {} bytes", payload.len());
+    assert_eq!(perf.lost, 0);
+}
+
+fn each_size_comes_byte_for_byte() {
+    let event = Event::new("st_large u32 a");
+    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+    event.wait_set();
+    for length in (8170..8200)
+        .chain([9000, 30_000, 32_768, 65_000])
+        .chain(LONGEST - 20..=LONGEST)
+    {
+        let payload = bytes(length);
+        assert_eq!(event.write(&payload), Ok(4 + length));
+        assert_recorded(&mut perf, &payload);
+    }
+    for length in [LONGEST + 1, LONGEST + 8, 65_536, 66_000, 100_000, 500_000] {
+        assert_eq!(event.write(&bytes(length)), Err(Errno::E2BIG), "{length}");
+    }
+    assert_eq!(perf.take().len(), 0);
+    assert_eq!(profile::missed("st_large"), (0, 0));
+}
+
+/// What samples may hold.
+fn samples() -> Vec<Sample> {
+    let usual = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_PERIOD;
+    let kinds = [
+        0,
+        SAMPLE_IP,
+        usual,
+        usual | SAMPLE_IDENTIFIER,
+        SAMPLE_READ,
+        usual | SAMPLE_ID,
+    ];
+    let of_kind = |kind| Sample {
+        kind,
+        ..Sample::default()
+    };
+    let mut samples: Vec<Sample> = kinds.map(of_kind).to_vec();
+    for max_stack in [0, 1, 40, DEFAULT_MAX_STACK] {
+        samples.push(Sample {
+            kind: usual | SAMPLE_CALLCHAIN,
+            max_stack,
+            ..Sample::default()
+        });
+    }
+    let registers = Sample {
+        kind: usual | SAMPLE_REGS_USER,
+        regs_user: REGISTERS,
+        ..Sample::default()
+    };
+    samples.push(registers);
+    samples.push(Sample {
+        kind: SAMPLE_REGS_INTR,
+        regs_intr: REGISTERS,
+        ..Sample::default()
+    });
+    for stack_user in [8, 8192, 65_528] {
+        let kind = registers.kind | SAMPLE_STACK_USER;
+        samples.push(Sample {
+            kind,
+            stack_user,
+            ..registers
+        });
+    }
+    // What comes behind the stack is not made to fit.
+    samples.push(Sample {
+        kind: registers.kind | SAMPLE_STACK_USER | SAMPLE_REGS_INTR,
+        stack_user: 8192,
+        regs_intr: REGISTERS,
+        ..registers
+    });
+    samples
+}
+
+fn what_else_is_in_a_sample_is_left_room_for() {
+    let event = Event::new("st_large u32 a");
+    for sample in samples() {
+        let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+        event.wait_set();
+        let longest = sample.max_payload();
+        for length in [8185, 30_000, longest - 1, longest] {
+            let payload = bytes(length);
+            assert_eq!(
+                event.write(&payload),
+                Ok(4 + length),
+                "{length} for {sample:?}"
+            );
+            assert_recorded(&mut perf, &payload);
+        }
+        let refused = event.write(&bytes(longest + 1));
+        assert_eq!(refused, Err(Errno::E2BIG), "{longest} for {sample:?}");
+        assert_eq!(perf.take().len(), 0);
+    }
+}
+
+fn what_perf_cannot_take_is_a_miss_beside_ftrace() {
+    if !tracefs::sub_buffers_set_the_limit() {
+        return;
+    }
+    let event = Event::new("st_large u32 a");
+    let tracer = TraceInstance::instance("st_large");
+    tracer.control("buffer_subbuf_size_kb", "128");
+    tracer.enable("st_large");
+    let sample = Sample {
+        kind: SAMPLE_CALLCHAIN,
+        ..Sample::default()
+    };
+    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+    let longest = sample.max_payload();
+    for length in [longest, longest + 1, 65_000, LONGEST + 1] {
+        assert_eq!(event.write(&bytes(length)), Ok(4 + length));
+    }
+    assert_recorded(&mut perf, &bytes(longest));
+    assert_eq!(profile::missed("st_large"), (0, 3));
+    assert_eq!(tracer.lines("st_large").len(), 4);
+}
+
+fn the_listener_that_takes_least_decides() {
+    let event = Event::new("st_large u32 a");
+    let plain = Sample::default();
+    let chains = Sample {
+        kind: SAMPLE_CALLCHAIN,
+        ..plain
+    };
+    for order in [[plain, chains], [chains, plain]] {
+        let mut perfs =
+            order.map(|sample| Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample));
+        event.wait_set();
+        let longest = chains.max_payload();
+        assert_eq!(event.write(&bytes(longest + 1)), Err(Errno::E2BIG));
+        assert_eq!(event.write(&bytes(longest)), Ok(4 + longest));
+        for perf in &mut perfs {
+            assert_recorded(perf, &bytes(longest));
+        }
+    }
+}
+
+/// Writes as if called by very many functions: the frames that a call chain is made of are ours.
+#[cfg(target_arch = "x86_64")]
+fn write_deeply(event: &Event, payload: &[u8]) -> isize {
+    use std::os::fd::AsRawFd;
+
+    const DEPTH: usize = 1000;
+    let buffer = [&event.index.to_ne_bytes()[..], payload].concat();
+    let mut frames = vec![[0u64; 2]; DEPTH];
+    let start = frames.as_ptr() as u64;
+    for (at, frame) in frames.iter_mut().enumerate() {
+        *frame = [start + 16 * (at as u64 + 1), 0x40_0000 + at as u64];
+    }
+    frames[DEPTH - 1] = [0; 2];
+    let mut result: isize;
+    // SAFETY: A call of write(), for which the register that frames are found by points to ours. They and the buffer
+    // live until it returns.
+    unsafe {
+        std::arch::asm!(
+            "push rbp",
+            "mov rbp, {frames}",
+            "syscall",
+            "pop rbp",
+            frames = in(reg) start,
+            inlateout("rax") libc::SYS_write as isize => result,
+            in("rdi") event.data.file.as_raw_fd(),
+            in("rsi") buffer.as_ptr(),
+            in("rdx") buffer.len(),
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+    drop(frames);
+    result
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn write_deeply(event: &Event, payload: &[u8]) -> isize {
+    event.write(payload).map_or(-1, |written| written as isize)
+}
+
+fn the_deepest_stack_fits() {
+    let event = Event::new("st_large u32 a");
+    for max_stack in [40, 0] {
+        let sample = Sample {
+            kind: SAMPLE_CALLCHAIN,
+            max_stack,
+            ..Sample::default()
+        };
+        let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+        event.wait_set();
+        let payload = bytes(sample.max_payload());
+        assert_eq!(write_deeply(&event, &payload), 4 + payload.len() as isize);
+        let samples = perf.take_samples();
+        assert_eq!(samples.len(), 1);
+        let most = if max_stack == 0 {
+            DEFAULT_MAX_STACK
+        } else {
+            max_stack
+        };
+        let entries = u64::from_ne_bytes(samples[0][8..16].try_into().unwrap());
+        if cfg!(target_arch = "x86_64") {
+            assert!(entries >= u64::from(most), "{entries} entries");
+        }
+        assert!(samples[0].len() <= 65_528 && entries <= u64::from(most) + 8);
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+        assert_recorded(&mut perf, &payload);
+    }
+}
+
+// The kernel makes the dump of the stack fit.
+fn a_page_less_of_the_stack_is_dumped() {
+    let event = Event::new("st_large u32 a");
+    let sample = Sample {
+        kind: SAMPLE_REGS_USER | SAMPLE_STACK_USER,
+        regs_user: REGISTERS,
+        stack_user: 8192,
+        ..Sample::default()
+    };
+    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+    event.wait_set();
+    for (length, is_cut) in [(30_000, false), (60_000, true)] {
+        assert_eq!(event.write(&bytes(length)), Ok(4 + length));
+        let samples = perf.take_samples();
+        assert_eq!(samples.len(), 1);
+        let stack = samples[0].len() - (8 + (12 + length).next_multiple_of(8) + 8 * 13 + 16);
+        assert_eq!(stack < 8192, is_cut, "{stack}");
+        assert!(stack > 0 && samples[0].len() <= 65_528);
+    }
+}
+
+fn about_the_size_of_the_trace_cores_buffer() {
+    let event = Event::new("st_large u32 a");
+    let counters = Counters::new(1);
+    let program = Program::counting(&counters, 1);
+    for with_program in [false, true] {
+        let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+        if with_program {
+            perf.attach(&program).expect("attach a program");
+        }
+        event.wait_set();
+        for length in 8170..8200 {
+            let payload = bytes(length);
+            assert_eq!(event.write(&payload), Ok(4 + length));
+            assert_recorded(&mut perf, &payload);
+        }
+    }
+    assert_eq!(counters.get(0), 30);
+}
+
+fn a_program_sees_it() {
+    let event = Event::new("st_large u32 a");
+    let counters = Counters::new(1);
+    for (result, samples) in [(1, 1), (0, 0)] {
+        let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+        let program = Program::counting(&counters, result);
+        perf.attach(&program).expect("attach a program");
+        event.wait_set();
+        for length in [9000, 30_000, 65_000] {
+            let before = counters.get(0);
+            assert_eq!(event.write(&bytes(length)), Ok(4 + length));
+            assert_eq!(counters.get(0), before + 1);
+            assert_eq!(perf.take().len(), samples, "{length}");
+        }
+        assert_eq!(event.write(&bytes(LONGEST + 1)), Err(Errno::E2BIG));
+    }
+}
+
+// A program has no samples, so there is nothing else to be left room for.
+fn a_program_alone_sees_it() {
+    let event = Event::new("st_large u32 a");
+    let counters = Counters::new(1);
+    let program = Program::counting(&counters, 1);
+    let perf = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
+    perf.attach(&program).expect("attach a program");
+    event.wait_set();
+    assert_eq!(event.write(&bytes(LONGEST)), Ok(4 + LONGEST));
+    assert_eq!(event.write(&bytes(LONGEST + 1)), Err(Errno::E2BIG));
+    assert_eq!(counters.get(0), 1);
+}
+
+// Events are put into the list of a processor, and get siblings, by interrupts: whatever the list is when a record is looked
+// at, no sample is larger than its header says. The records are about as long as the last listener that comes can take.
+fn listeners_that_come_and_go_get_whole_samples() {
+    let event = Event::new("st_large u32 a");
+    let cpu = os::cpus()[0];
+    os::run_on(cpu);
+    let chains = Sample {
+        kind: SAMPLE_CALLCHAIN,
+        ..Sample::default()
+    };
+    let longest = chains.max_payload();
+    let mut perf = Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, chains);
+    event.wait_set();
+    let is_over = AtomicBool::new(false);
+    let (mut recorded, mut refused) = (0, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let cpus = os::cpus();
+            os::run_on(cpus[cpus.len() - 1]);
+            let all = samples();
+            let mut at = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                at = (at + 1) % all.len();
+                let mut other =
+                    Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, all[at]);
+                // What it got is whole, too.
+                let _: Vec<Record> = other.take();
+            }
+        });
+        for round in 0..150 {
+            let payload = bytes(longest - 600 + 4 * round);
+            match event.write(&payload) {
+                Ok(_) => {
+                    recorded += 1;
+                    assert_recorded(&mut perf, &payload);
+                }
+                Err(error) => {
+                    assert_eq!(error, Errno::E2BIG);
+                    refused += 1;
+                    assert_eq!(perf.take().len(), 0);
+                }
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(recorded > 0, "{recorded} recorded, {refused} refused");
+}

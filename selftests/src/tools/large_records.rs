@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records of up to 64 KB: what perf and the others print of them.
+
+use super::perf::{hide_kernel_symbols, record_program, Session};
+use crate::harness::tests;
+use crate::kit::abi::location;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::profile;
+use crate::kit::tool::{self, Scratch};
+use crate::kit::tracefs::{self, TraceInstance};
+use std::fs;
+
+tests!("tools::large_records":
+    perf_prints_them,
+    perf_filters_them,
+    perf_follows_the_stack_of_their_writer,
+    perf_dumps_the_stack_of_their_writer,
+    perf_switches_files_between_them,
+    perf_has_no_room_beside_a_long_call_chain,
+    ftrace_prints_them,
+    trace_cmd_records_them,
+);
+
+/// The lengths of payloads.
+const LENGTHS: [usize; 3] = [9000, 30_000, 65_000];
+
+/// A payload of so many bytes: a number, its own length, and a string, which is the rest.
+fn payload(length: usize) -> Vec<u8> {
+    let text = text(length);
+    let number = (length as u32).to_ne_bytes();
+    let location = location(0, text.len() as u32 + 1);
+    [&number[..], &location, text.as_bytes(), &[0]].concat()
+}
+
+fn text(length: usize) -> String {
+    let letters = (b'A'..=b'Z').map(char::from).cycle();
+    letters.skip(length % 26).take(length - 9).collect()
+}
+
+fn description(name: &str) -> String {
+    format!("{name} u32 a; __rel_loc char[] b")
+}
+
+/// Records payloads of these lengths with more words for `perf record`, and looks that `perf script` prints all of
+/// those that are in `want`.
+fn recorded(name: &str, words: &[&str], lengths: &[usize], want: &[usize]) {
+    hide_kernel_symbols();
+    let event = Event::new(&description(name));
+    let scratch = Scratch::new(name);
+    let file = scratch.file("perf.data");
+    let payloads: Vec<_> = lengths.iter().map(|length| payload(*length)).collect();
+    let slices: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
+    record_program(&file, words, &description(name), &slices);
+    event.wait_clear();
+    assert_printed(
+        &tool::run(&["perf", "script", "-i", &file, "-F", "event,trace"]),
+        want,
+    );
+}
+
+fn assert_printed(output: &tool::Output, want: &[usize]) {
+    let printed = output.after(" a=");
+    let lengths: Vec<_> = printed.iter().map(|line| line.len()).collect();
+    assert_eq!(printed.len(), want.len(), "lines of {lengths:?} bytes");
+    for (printed, length) in printed.iter().zip(want) {
+        let (printed, want) = (*printed, format!("{length} b={}", text(*length)));
+        assert!(
+            printed == want,
+            "{length}: {} bytes are printed",
+            printed.len()
+        );
+    }
+}
+
+fn perf_prints_them() {
+    recorded(
+        "st_lr_plain",
+        &["-e", "user_events:st_lr_plain"],
+        &LENGTHS,
+        &LENGTHS,
+    );
+}
+
+fn perf_filters_them() {
+    let words = [
+        "-e",
+        "user_events:st_lr_filter",
+        "--filter",
+        r#"a > 9000 && b ~ "*XYZ*""#,
+    ];
+    recorded("st_lr_filter", &words, &LENGTHS, &LENGTHS[1..]);
+}
+
+fn perf_follows_the_stack_of_their_writer() {
+    let words = ["-g", "-e", "user_events:st_lr_chain"];
+    recorded("st_lr_chain", &words, &LENGTHS[..2], &LENGTHS[..2]);
+    // The largest leaves room for fewer calls than are asked for by default.
+    let words = ["-g", "-e", "user_events:st_lr_short/max-stack=40/"];
+    recorded("st_lr_short", &words, &LENGTHS, &LENGTHS);
+}
+
+fn perf_dumps_the_stack_of_their_writer() {
+    let words = ["--call-graph", "dwarf", "-e", "user_events:st_lr_dwarf"];
+    recorded("st_lr_dwarf", &words, &LENGTHS[..2], &LENGTHS[..2]);
+}
+
+fn perf_switches_files_between_them() {
+    hide_kernel_symbols();
+    let name = "st_lr_switch";
+    let event = Event::new(&description(name));
+    let scratch = Scratch::new(name);
+    let file = scratch.file("perf.data");
+    let lengths = [LENGTHS[2]; 4];
+    let payloads = lengths.map(payload);
+    let slices: Vec<_> = payloads.iter().map(|payload| &payload[..]).collect();
+    let words = [
+        "-e",
+        "user_events:st_lr_switch",
+        "-m",
+        "32",
+        "--switch-output=100K",
+    ];
+    record_program(&file, &words, &description(name), &slices);
+    event.wait_clear();
+    let directory = fs::read_dir(scratch.file("")).expect("the files");
+    let mut files: Vec<String> = directory
+        .map(|entry| entry.expect("a file").path().display().to_string())
+        .filter(|path| path.contains("perf.data."))
+        .collect();
+    files.sort();
+    assert!(files.len() > 1, "{files:?}");
+    let script = |file: &String| tool::run(&["perf", "script", "-i", file, "-F", "event,trace"]);
+    let counts: Vec<_> = files
+        .iter()
+        .map(|file| {
+            let output = script(file);
+            let count = output.after(" a=").len();
+            assert_printed(&output, &lengths[..count]);
+            count
+        })
+        .collect();
+    assert_eq!(counts.iter().sum::<usize>(), lengths.len(), "{counts:?}");
+}
+
+fn perf_has_no_room_beside_a_long_call_chain() {
+    hide_kernel_symbols();
+    let name = "st_lr_none";
+    let event = Event::new(&description(name));
+    let scratch = Scratch::new(name);
+    let words = ["-a", "-g", "-e", "user_events:st_lr_none"];
+    let session = Session::start(&scratch, "chains", &words);
+    event.wait_set();
+    assert_eq!(event.write(&payload(64_000)), Ok(64_004));
+    // A writer whom nothing else listens to is told.
+    assert_eq!(event.write(&payload(65_000)), Err(Errno::E2BIG));
+    assert_eq!(profile::missed(name), (0, 0));
+    if tracefs::sub_buffers_set_the_limit() {
+        let tracer = TraceInstance::instance(name);
+        tracer.control("buffer_subbuf_size_kb", "128");
+        tracer.enable(name);
+        assert_eq!(event.write(&payload(65_000)), Ok(65_004));
+        assert_eq!(profile::missed(name), (0, 1));
+    }
+    assert_printed(&session.stop(&["-F", "event,trace"]), &[64_000]);
+}
+
+fn ftrace_prints_them() {
+    if !tracefs::sub_buffers_set_the_limit() {
+        return;
+    }
+    let name = "st_lr_ftrace";
+    let event = Event::new(&description(name));
+    let tracer = TraceInstance::instance(name);
+    tracer.control("buffer_subbuf_size_kb", "128");
+    tracer.enable(name);
+    for length in LENGTHS {
+        assert_eq!(event.write(&payload(length)), Ok(4 + length));
+    }
+    // It prints lines of its own buffer's size, 8 KB less some.
+    let lines = tracer.lines(name);
+    assert_eq!(lines.len(), LENGTHS.len(), "{} lines", lines.len());
+}
+
+fn trace_cmd_records_them() {
+    if !tracefs::sub_buffers_set_the_limit() {
+        return;
+    }
+    let name = "st_lr_cmd";
+    let event = Event::new(&description(name));
+    let scratch = Scratch::new(name);
+    let file = scratch.file("trace.dat");
+    let writer = crate::kit::writer::command(
+        "/",
+        &description(name),
+        &LENGTHS
+            .map(payload)
+            .iter()
+            .map(|payload| &payload[..])
+            .collect::<Vec<_>>(),
+    );
+    let words = [
+        "trace-cmd",
+        "record",
+        "-q",
+        "-o",
+        &file,
+        "--subbuf-size",
+        "128",
+    ];
+    let words = [&words[..], &["-e", "user_events:st_lr_cmd"]].concat();
+    let writer: Vec<_> = writer.iter().map(String::as_str).collect();
+    tool::run(&[&words[..], &writer].concat());
+    event.wait_clear();
+    // trace-cmd leaves them as they are.
+    let size = "/sys/kernel/tracing/buffer_subbuf_size_kb";
+    fs::write(size, "4").expect("sub-buffers as they were");
+    let output = tool::run(&["trace-cmd", "report", "-i", &file]);
+    assert_eq!(output.lines_with("st_lr_cmd:").len(), LENGTHS.len());
+}
