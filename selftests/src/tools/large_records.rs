@@ -18,6 +18,7 @@ tests!("tools::large_records":
     perf_follows_the_stack_of_their_writer,
     perf_dumps_the_stack_of_their_writer,
     perf_switches_files_between_them,
+    perf_takes_what_the_manual_says,
     perf_has_no_room_beside_a_long_call_chain,
     ftrace_prints_them,
     trace_cmd_records_them,
@@ -142,6 +143,41 @@ fn perf_switches_files_between_them() {
         })
         .collect();
     assert_eq!(counts.iter().sum::<usize>(), lengths.len(), "{counts:?}");
+}
+
+fn perf_takes_what_the_manual_says() {
+    hide_kernel_symbols();
+    let name = "st_lr_most";
+    let event = Event::new(&description(name));
+    let scratch = Scratch::new(name);
+    let (plain, short) = (
+        "user_events:st_lr_most",
+        "user_events:st_lr_most/max-stack=40/",
+    );
+    let cases: [(&str, &[&str], usize); 4] = [
+        ("plain", &["-e", plain], 65_460),
+        ("chain", &["-g", "-e", plain], 64_372),
+        ("short", &["-g", "-e", short], 65_068),
+        ("dwarf", &["--call-graph", "dwarf", "-e", plain], 64_180),
+    ];
+    let largest = |from: usize| {
+        let sizes = (from - 400..from + 400).rev();
+        sizes
+            .into_iter()
+            .find(|size| event.write(&payload(*size)).is_ok())
+    };
+    let found = cases.map(|(name, words, most)| {
+        let session = Session::start(&scratch, name, &[&["-a"], words].concat());
+        event.wait_set();
+        let found = largest(most);
+        session.stop(&["-F", "event"]);
+        event.wait_clear();
+        found
+    });
+    let want = cases.map(|(.., most)| Some(most));
+    // Another processor has other registers.
+    let compared = if cfg!(target_arch = "x86_64") { 4 } else { 3 };
+    assert_eq!(found[..compared], want[..compared]);
 }
 
 fn perf_has_no_room_beside_a_long_call_chain() {
