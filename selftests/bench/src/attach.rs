@@ -143,6 +143,51 @@ impl Drop for Uprobe {
     }
 }
 
+/// A probe of the kind of USDT, with ftrace attached: in a function of ours that is a place for one.
+pub struct UserProbe(sys::ProbePlace);
+
+impl UserProbe {
+    /// `fields` is what its line has of the registers that a function's arguments are in, and `trace` what the trace then
+    /// has of a record with these arguments.
+    pub fn new(
+        place: sys::ProbePlace,
+        fields: &str,
+        arguments: [u64; 3],
+        trace: &str,
+    ) -> UserProbe {
+        let offset = file_offset(place.address());
+        let line = format!("p:bench/usdt /init:{offset:#x} {fields}\n");
+        fs::write(format!("{TRACING}/uprobe_events"), line).expect("uprobe_events");
+        fs::write(format!("{TRACING}/events/bench/usdt/enable"), "1").expect("enable the probe");
+        let probe = UserProbe(place);
+        // The first time the kernel makes the instruction what it is then.
+        probe.pass(arguments);
+        let found = fs::read_to_string(format!("{TRACING}/trace")).expect("the trace");
+        assert!(found.contains(trace), "the probe is not hit: {found}");
+        probe
+    }
+
+    /// Comes past it.
+    #[inline(always)]
+    pub fn pass(&self, arguments: [u64; 3]) {
+        self.0.pass(arguments);
+    }
+}
+
+impl Drop for UserProbe {
+    fn drop(&mut self) {
+        let _ = fs::write(format!("{TRACING}/events/bench/usdt/enable"), "0");
+        let _ = fs::write(format!("{TRACING}/uprobe_events"), "-:bench/usdt\n");
+        let _ = fs::write(format!("{TRACING}/trace"), "");
+    }
+}
+
+/// Has the kernel made a call of a probe's instruction, in this process?
+pub fn has_calls_for_probes() -> bool {
+    let maps = fs::read_to_string("/proc/self/maps").expect("/proc/self/maps");
+    maps.contains("[uprobes-trampoline]")
+}
+
 /// Where in the program's file an address of its code is.
 fn file_offset(address: usize) -> usize {
     let maps = fs::read_to_string("/proc/self/maps").expect("/proc/self/maps");

@@ -151,6 +151,80 @@ pub fn growth(panels: &[Growth]) -> String {
     svg
 }
 
+/// What the ways to record cost on a kernel: for each, its name, whether it is ours, and its costs.
+pub struct Bars {
+    pub kernel: &'static str,
+    pub rows: Vec<(&'static str, bool, Vec<Option<u64>>)>,
+}
+
+/// How clear the bars of the payloads are.
+const PAYLOADS: [(&str, &str); 2] = [("12 bytes", "1"), ("100-byte string", "0.5")];
+
+/// A panel for each kernel, with a bar for each way and payload.
+pub fn alternatives(kernels: &[Bars]) -> String {
+    const LEFT: f64 = 250.0;
+    const WIDTH: f64 = 330.0;
+    const GAP: f64 = 80.0;
+    const TOP: f64 = 70.0;
+    const BAR: f64 = 11.0;
+    const STEP: f64 = 2.0 * BAR + 9.0;
+    let most = kernels.iter().flat_map(|kernel| &kernel.rows);
+    let most = most.flat_map(|(_, _, costs)| costs.iter().flatten());
+    let most = most.copied().max().unwrap_or(1) as f64;
+    let count = kernels.iter().map(|kernel| kernel.rows.len()).max();
+    let bottom = TOP + STEP * count.unwrap_or(0) as f64;
+    let width = LEFT + (WIDTH + GAP) * kernels.len() as f64;
+    let title = "Instructions of a record, and of what one would use instead";
+    let mut svg = begin(width as usize, bottom as usize + 10, title);
+    let bar = |svg: &mut String, x: f64, y: f64, width: f64, colour: &str, opacity: &str| {
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{colour}\" \
+             fill-opacity=\"{opacity}\"/>",
+            BAR - 1.0
+        );
+    };
+    for (i, (payload, opacity)) in PAYLOADS.iter().enumerate() {
+        let x = width - 290.0 + 100.0 * i as f64;
+        bar(&mut svg, x, 12.0, 18.0, C.1, opacity);
+        bar(&mut svg, x + 9.0, 12.0, 9.0, OURS.1, opacity);
+        text(&mut svg, x + 24.0, 22.0, "start", payload);
+    }
+    for (i, kernel) in kernels.iter().enumerate() {
+        let left = LEFT + (WIDTH + GAP) * i as f64;
+        text(&mut svg, left, TOP - 14.0, "start", kernel.kernel);
+        line(
+            &mut svg,
+            (left, TOP - 6.0),
+            (left, bottom),
+            "stroke=\"#222\"",
+        );
+        for (j, (what, is_ours, costs)) in kernel.rows.iter().enumerate() {
+            let y = TOP + STEP * j as f64;
+            if i == 0 {
+                text(&mut svg, left - 8.0, y + 15.0, "end", what);
+            }
+            let colour = if *is_ours { OURS.1 } else { C.1 };
+            for (k, (cost, (_, opacity))) in costs.iter().zip(PAYLOADS).enumerate() {
+                let y = y + BAR * k as f64;
+                if let Some(cost) = cost {
+                    let length = WIDTH * *cost as f64 / most;
+                    bar(&mut svg, left, y, length, colour, opacity);
+                    text(
+                        &mut svg,
+                        left + length + 5.0,
+                        y + 9.5,
+                        "start",
+                        &cost.to_string(),
+                    );
+                }
+            }
+        }
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
 fn stroke(colour: &str) -> String {
     format!("stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"")
 }

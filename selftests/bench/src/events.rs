@@ -110,6 +110,11 @@ impl Words {
         (4096 - into_page) % 4096 / 4
     }
 
+    /// One of them.
+    pub fn word(&self, at: usize) -> &AtomicU32 {
+        &self.0[at]
+    }
+
     /// Is the bit set?
     pub fn is_set(&self, at: usize) -> bool {
         self.0[at].load(Ordering::Relaxed) & 1 == 1

@@ -2,6 +2,7 @@
 
 //! The figures of a table, as they are kept: table.json has a line for each row.
 
+use crate::rows::alternatives;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -17,6 +18,9 @@ pub struct Figure {
     /// Of both, what either kernel does anyway.
     pub floor: Option<u64>,
 }
+
+/// What something costs on two kernels, the stock one and the small one, that has no part in the comparison with C.
+pub type OnBoth = [u64; 2];
 
 pub fn ratio(ours: u64, other: u64) -> f64 {
     ours as f64 / other.max(1) as f64
@@ -55,6 +59,8 @@ pub struct Table {
     pub figures: BTreeMap<String, Figure>,
     /// What went by the clock.
     pub timed: BTreeMap<String, Figure>,
+    /// What one would use instead.
+    pub alternatives: BTreeMap<String, OnBoth>,
 }
 
 impl Table {
@@ -100,6 +106,12 @@ impl Table {
                     other: number("c").or_else(|| number("without")),
                     floor: number("floor"),
                 });
+            if let Some(key) = of("alternative") {
+                let on_both = number("stock").zip(number("small"));
+                let (stock, small) = on_both.ok_or(line)?;
+                table.alternatives.insert(key.into(), [stock, small]);
+                continue;
+            }
             match (of("key"), of("timed"), figure) {
                 (Some(key), None, Some(figure)) => {
                     table.figures.insert(key.into(), figure);
@@ -134,6 +146,13 @@ impl Table {
                 if let Some(figure) = figures.get(*key) {
                     lines.push(json_row(kind, key, figure));
                 }
+            }
+        }
+        for key in alternatives::keys() {
+            if let Some([stock, small]) = self.alternatives.get(&key) {
+                lines.push(format!(
+                    "{{\"alternative\": \"{key}\", \"stock\": {stock}, \"small\": {small}}}"
+                ));
             }
         }
         format!("[\n  {}\n]\n", lines.join(",\n  "))

@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::alternatives;
 use crate::figures::{Figure, Table};
 use crate::rows::exceeded::{Exceeded, EXCEEDED};
 use crate::rows::row::{Judged, Limit, Row};
@@ -39,7 +40,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn add(&mut self, failure: Option<String>) {
+    pub fn add(&mut self, failure: Option<String>) {
         match failure {
             Some(failure) => self.failures.push(failure),
             None => self.passed += 1,
@@ -260,6 +261,9 @@ pub fn check(now: &str, kept: Option<&str>) -> Result<(), String> {
             );
         }
         verdicts.push(by_kept(&now, &kept, ROWS));
+        verdicts.push(alternatives::by_kept(&now, Some(&kept)));
+    } else {
+        verdicts.push(alternatives::by_kept(&now, None));
     }
     let passed: usize = verdicts.iter().map(|verdict| verdict.passed).sum();
     let failures: Vec<&String> = verdicts.iter().flat_map(|one| &one.failures).collect();

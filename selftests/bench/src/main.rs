@@ -7,6 +7,7 @@
 //! `bench check NOW KEPT` it judges such a table, and compares it with another; `bench readme TABLE README` quotes
 //! it; `bench preemption CONSOLE`, of the program that is built with that feature, makes the table of how long preemption was off, and `bench check-preemption NOW KEPT` compares it with another.
 
+mod alternatives;
 mod attach;
 mod chart;
 mod count;
@@ -23,6 +24,7 @@ mod sys;
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 const MODULE: &str = "/user_events.ko";
 
@@ -65,11 +67,22 @@ fn measure() {
     }
     #[cfg(feature = "preemption")]
     tell_preempt_count();
+    let (alternatives, measure_alternatives) = rows::ALTERNATIVES;
+    let are_alternatives = only.is_some() && is_asked(alternatives);
+    if are_alternatives {
+        // Debian's kernel has more to do when it starts.
+        std::thread::sleep(Duration::from_secs(10));
+    }
     // There the plugin counts.
     if !cfg!(feature = "preemption") {
         if let Some(obstacle) = count::obstacle() {
             panic!("{obstacle}");
         }
+    }
+    if are_alternatives {
+        let module = File::open(MODULE).expect("the module");
+        sys::load_module(&module).expect("load the module");
+        return group(measure_alternatives);
     }
     count::start_idler();
 

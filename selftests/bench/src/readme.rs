@@ -2,6 +2,7 @@
 
 //! What the README quotes: some rows of the table, and every other one in which C is cheaper.
 
+use crate::alternatives;
 use crate::figures::{Figure, Table};
 use crate::rows::row::Row;
 use crate::rows::table::{in_full, EACH_SECOND, THE_KERNELS};
@@ -9,6 +10,8 @@ use std::fmt::Write;
 use std::fs;
 
 const BEGIN: &str = "<!-- of selftests/bench/figures, by make bench KEEP=1 -->\n";
+const BEGIN_ALTERNATIVES: &str =
+    "<!-- what one would use instead, of selftests/bench/figures, by make bench KEEP=1 -->\n";
 const END: &str = "<!-- end -->\n";
 
 /// From here on C is cheaper, as far as the table shows it.
@@ -89,15 +92,25 @@ fn quoted(table: &Table) -> String {
     text
 }
 
-/// The README with the rows of a table in their place.
+/// The README with the rows of a table in their places.
 fn with_quoted(readme: &str, table: &Table) -> Result<String, String> {
+    let readme = with_text(readme, BEGIN, &quoted(table))?;
+    with_text(
+        &readme,
+        BEGIN_ALTERNATIVES,
+        &alternatives::quoted(&table.alternatives),
+    )
+}
+
+/// The README with this text in a place.
+fn with_text(readme: &str, begin: &str, text: &str) -> Result<String, String> {
     let place = || {
-        let (before, rest) = readme.split_once(BEGIN)?;
+        let (before, rest) = readme.split_once(begin)?;
         let (_, after) = rest.split_once(END)?;
         Some((before, after))
     };
     let (before, after) = place().ok_or("the README has no place for the figures")?;
-    Ok(format!("{before}{BEGIN}{}{END}{after}", quoted(table)))
+    Ok(format!("{before}{begin}{text}{END}{after}"))
 }
 
 /// Puts what is quoted of a table into the README.
@@ -151,12 +164,17 @@ mod tests {
 
     #[test]
     fn other_figures_are_no_longer_those_of_the_readme() {
-        let readme = format!("a\n{BEGIN}old\n{END}b\n");
-        let table = r#"{"key": "life.8000", "c": 2000, "ours": 300, "ratio": 0.1500}"#;
+        let readme = format!("a\n{BEGIN}old\n{END}c\n{BEGIN_ALTERNATIVES}older\n{END}b\n");
+        let table = r#"{"key": "life.8000", "c": 2000, "ours": 300, "ratio": 0.1500}
+            {"alternative": "lttng.12", "stock": 1057, "small": 1052}"#;
         let now = with_quoted(&readme, &Table::parse(table).expect("a table"));
         let now = now.expect("a place");
         assert!(now.starts_with("a\n") && now.ends_with("b\n") && !now.contains("old"));
         assert!(now.contains("| 2000 | 300 | 0.150 |"), "{now}");
+        let has_alternatives = now.contains("| LTTng-UST |  | 1057 |  |") && now.contains("\nc\n");
+        assert!(has_alternatives && !now.contains("older"), "{now}");
+        let half = format!("{BEGIN}{END}");
+        assert!(with_quoted(&half, &Table::default()).is_err());
         assert!(with_quoted("no place", &Table::default()).is_err());
     }
 }

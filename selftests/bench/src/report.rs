@@ -2,24 +2,25 @@
 
 //! The table, made of what two machines printed.
 
+use crate::alternatives;
 use crate::chart::{self, Growth};
 use crate::figures::{ratio, Figure, Table, LICENCE};
 use crate::judge;
 use crate::rows::exceeded::EXCEEDED;
 use crate::rows::row::{Judged, Row};
 use crate::rows::table::{in_full, ALONE, EACH_SECOND, GROWTH, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
-use crate::rows::{has_c, BY_THE_CLOCK, GROUPS, WITHOUT_C};
+use crate::rows::{has_c, ALTERNATIVES, BY_THE_CLOCK, GROUPS, WITHOUT_C};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
 /// What one kernel's machines counted, by row.
 #[derive(Default)]
-struct Counts(BTreeMap<String, Vec<u64>>);
+pub struct Counts(BTreeMap<String, Vec<u64>>);
 
 impl Counts {
     /// Reads what was printed on a kernel, by the machine that counts and by those that go by the clock.
-    fn of_kernel(directory: &str, kernel: &str) -> Result<Counts, String> {
+    pub fn of_kernel(directory: &str, kernel: &str) -> Result<Counts, String> {
         let mut counts = Counts::default();
         let entries = fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -42,7 +43,7 @@ impl Counts {
     }
 
     /// Adds what was printed.
-    fn add(&mut self, text: &str) -> Result<(), String> {
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
         let lines = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("bench "));
@@ -68,7 +69,7 @@ impl Counts {
     }
 
     /// The least: what is counted several times differs by what it happened beside, which adds to it.
-    fn least(&self, key: &str) -> Result<u64, String> {
+    pub fn least(&self, key: &str) -> Result<u64, String> {
         self.all(key)
             .map(|counts| counts.iter().copied().min().unwrap_or(0))
     }
@@ -358,12 +359,13 @@ fn keys() -> Vec<&'static str> {
 fn are_groups(groups: &str) -> bool {
     let is_group = |name: &str| {
         let mut counting = GROUPS.iter().chain(WITHOUT_C);
-        name == MODULE || name == BY_THE_CLOCK.0 || counting.any(|(group, _)| *group == name)
+        [MODULE, BY_THE_CLOCK.0, ALTERNATIVES.0].contains(&name)
+            || counting.any(|(group, _)| *group == name)
     };
     groups == "all" || groups.split(',').all(is_group)
 }
 
-/// Prints the table of some groups, or of all, and writes it to table.txt and table.json, and two charts. `kernel`
+/// Prints the table of some groups, or of all, and writes it to table.txt and table.json, and charts. `kernel`
 /// is what the kernels are known by.
 pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     if !are_groups(groups) {
@@ -371,7 +373,10 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     }
     let c = Counts::of_kernel(directory, "c")?;
     let ours = Counts::of_kernel(directory, "custom")?;
-    let table = figures(&c, &ours, kernel, groups)?;
+    let mut table = figures(&c, &ours, kernel, groups)?;
+    if table.has(ALTERNATIVES.0) {
+        table.alternatives = alternatives::read(directory)?;
+    }
     let mut text = String::new();
     compared(&c, &ours, &table, &mut text)?;
     excused(&table, &mut text);
@@ -384,6 +389,9 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     if table.has(BY_THE_CLOCK.0) {
         by_the_clock(&c, &ours, &table, &mut text)?;
     }
+    if table.has(ALTERNATIVES.0) {
+        text.push_str(&alternatives::text(&table.alternatives));
+    }
     print!("{text}");
     // They may be kept.
     let timed: Vec<&str> = EACH_SECOND.iter().map(|(key, _)| *key).collect();
@@ -393,6 +401,10 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     ];
     if table.groups.is_none() {
         files.extend(charts(&table));
+    }
+    if table.has(ALTERNATIVES.0) {
+        let bars = alternatives::bars(&table.alternatives);
+        files.push(("alternatives.svg", chart::alternatives(&bars)));
     }
     for (name, content) in files {
         let path = format!("{directory}/{name}");

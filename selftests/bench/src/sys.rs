@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 fn check(ret: libc::c_long) -> io::Result<libc::c_long> {
     if ret < 0 {
@@ -59,6 +59,61 @@ pub fn mark_preempt_count(address: u64) {
             options(att_syntax, nostack)
         );
     }
+}
+
+// Functions that are nothing but a place for a probe, whose arguments are where a function's are: none; the nop of one byte
+// that sys/sdt.h has; that of ten bytes that the kernel takes a call for, which must not lie in two pages; and one behind a
+// test of a semaphore, as sys/sdt.h has it for probes with one.
+core::arch::global_asm!(
+    ".globl bench_probe_none, bench_probe_byte, bench_probe_long, bench_probe_behind_semaphore",
+    ".balign 64",
+    "bench_probe_none: ret",
+    "bench_probe_byte: nop",
+    "ret",
+    ".balign 64",
+    "bench_probe_long: .byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0",
+    "ret",
+    "bench_probe_behind_semaphore: cmpw $0, bench_semaphore(%rip)",
+    "je 2f",
+    "nop",
+    "2: ret",
+    ".pushsection .data",
+    ".balign 2",
+    "bench_semaphore: .value 0",
+    ".popsection",
+    options(att_syntax)
+);
+
+/// A function that is a place for a probe.
+#[derive(Clone, Copy)]
+pub struct ProbePlace(unsafe extern "C" fn(u64, u64, u64));
+
+impl ProbePlace {
+    /// No instruction to be replaced.
+    pub const NONE: ProbePlace = ProbePlace(bench_probe_none);
+    pub const BYTE: ProbePlace = ProbePlace(bench_probe_byte);
+    pub const LONG: ProbePlace = ProbePlace(bench_probe_long);
+    pub const BEHIND_SEMAPHORE: ProbePlace = ProbePlace(bench_probe_behind_semaphore);
+
+    /// Where the instruction is.
+    pub fn address(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Comes past it.
+    #[inline(always)]
+    pub fn pass(self, arguments: [u64; 3]) {
+        let [first, second, third] = arguments;
+        // SAFETY: None of them does more than to read the semaphore, with a probe or without.
+        unsafe { (self.0)(first, second, third) }
+    }
+}
+
+extern "C" {
+    fn bench_probe_none(first: u64, second: u64, third: u64);
+    fn bench_probe_byte(first: u64, second: u64, third: u64);
+    fn bench_probe_long(first: u64, second: u64, third: u64);
+    fn bench_probe_behind_semaphore(first: u64, second: u64, third: u64);
 }
 
 /// Runs two instructions `rounds` times.
@@ -343,6 +398,11 @@ pub struct Shared {
 impl Shared {
     /// Maps the start of a file.
     pub fn of_file(file: &File, length: usize) -> io::Result<Shared> {
+        Shared::of_file_at(file, length, 0)
+    }
+
+    /// Maps what lies at this offset of a file.
+    fn of_file_at(file: &File, length: usize, offset: i64) -> io::Result<Shared> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: The kernel chooses a place where nothing is.
         let start = unsafe {
@@ -352,7 +412,7 @@ impl Shared {
                 protection,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
-                0,
+                offset,
             )
         };
         if start == libc::MAP_FAILED {
@@ -370,11 +430,128 @@ impl Shared {
         // SAFETY: Within the mapping, aligned, and never accessed but as an atomic.
         unsafe { &*self.start.add(offset).cast::<AtomicU64>() }
     }
+
+    /// The four bytes at an offset.
+    fn int(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset % 4 == 0 && offset + 4 <= self.length);
+        // SAFETY: As above; nothing is used in both ways.
+        unsafe { &*self.start.add(offset).cast::<AtomicU32>() }
+    }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: This value made the mapping, and what was borrowed of it is gone.
         unsafe { libc::munmap(self.start as *mut _, self.length) };
+    }
+}
+
+/// io_uring, of which each call submits entries and waits until they are done.
+pub struct Uring {
+    file: File,
+    entries: u32,
+    /// `struct io_uring_sqe`, so many.
+    submissions: Shared,
+    /// The two rings, whose indices are behind `offsets`.
+    rings: Shared,
+    submission_tail: usize,
+    completion_head: usize,
+    completion_tail: usize,
+    completion_mask: u32,
+    completions: usize,
+}
+
+/// `struct io_uring_params`, as words: 0 and 1 are the numbers of entries, 10 and on the offsets of what is in the
+/// submissions' ring, 20 and on of what is in the completions' ring.
+type UringParams = [u32; 30];
+
+impl Uring {
+    /// With room for so many entries, a power of two. Submissions are taken from the entries in turn (`IORING_SETUP_NO_SQARRAY`).
+    pub fn new(entries: u32) -> io::Result<Uring> {
+        const IORING_SETUP_NO_SQARRAY: u32 = 1 << 16;
+        const IORING_OFF_SQES: i64 = 0x1000_0000;
+        const SUBMISSION_SIZE: usize = 64;
+        const COMPLETION_SIZE: usize = 16;
+        let mut params: UringParams = [0; 30];
+        params[2] = IORING_SETUP_NO_SQARRAY;
+        // SAFETY: The kernel reads and writes the parameters only, which are of its size.
+        let file = new_file(unsafe {
+            libc::syscall(libc::SYS_io_uring_setup, entries, params.as_mut_ptr())
+        })?;
+        let completions = params[25] as usize;
+        let length = completions + COMPLETION_SIZE * params[1] as usize;
+        let rings = Shared::of_file(&file, length)?;
+        let submissions =
+            Shared::of_file_at(&file, SUBMISSION_SIZE * entries as usize, IORING_OFF_SQES)?;
+        Ok(Uring {
+            submission_tail: params[11] as usize,
+            completion_head: params[20] as usize,
+            completion_tail: params[21] as usize,
+            completion_mask: params[1] - 1,
+            completions,
+            file,
+            entries,
+            submissions,
+            rings,
+        })
+    }
+
+    /// Has all entries be writes of these bytes.
+    pub fn prepare(&self, to: &File, bytes: &'static [u8]) {
+        const IORING_OP_WRITE: u64 = 23;
+        for entry in 0..self.entries as usize {
+            let words = [
+                IORING_OP_WRITE | ((to.as_raw_fd() as u64) << 32),
+                // At the file's own position, as `write()` does.
+                u64::MAX,
+                bytes.as_ptr() as u64,
+                bytes.len() as u64,
+            ];
+            for (at, word) in words.into_iter().enumerate() {
+                self.submissions
+                    .long(64 * entry + 8 * at)
+                    .store(word, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Submits all, and returns when all are done.
+    #[inline]
+    pub fn run(&self) {
+        const IORING_ENTER_GETEVENTS: u32 = 1;
+        let tail = self.rings.int(self.submission_tail);
+        tail.store(
+            tail.load(Ordering::Relaxed).wrapping_add(self.entries),
+            Ordering::Release,
+        );
+        // SAFETY: The entries are writes of bytes that live for ever.
+        let submitted = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.file.as_raw_fd(),
+                self.entries,
+                self.entries,
+                IORING_ENTER_GETEVENTS,
+                0,
+                0,
+            )
+        };
+        assert_eq!(submitted, self.entries.into(), "io_uring_enter");
+    }
+
+    /// What each of them returned.
+    pub fn results(&self) -> Vec<i32> {
+        let mut head = self.rings.int(self.completion_head).load(Ordering::Relaxed);
+        let tail = self.rings.int(self.completion_tail).load(Ordering::Acquire);
+        let mut results = Vec::new();
+        while head != tail {
+            let at = self.completions + 16 * (head & self.completion_mask) as usize;
+            results.push(self.rings.int(at + 8).load(Ordering::Relaxed) as i32);
+            head = head.wrapping_add(1);
+        }
+        self.rings
+            .int(self.completion_head)
+            .store(head, Ordering::Release);
+        results
     }
 }

@@ -2,6 +2,7 @@
 
 //! What is measured.
 
+pub mod alternatives;
 pub mod exceeded;
 mod floor;
 mod groups;
@@ -46,6 +47,9 @@ pub fn has_c(group: &str) -> bool {
 
 /// The group that goes by the clock, on a machine of its own, which counts nothing.
 pub const BY_THE_CLOCK: (&str, fn()) = ("writers", writers::at_once);
+
+/// The group of what one would use instead, on machines of its own, which have LTTng.
+pub const ALTERNATIVES: (&str, fn()) = ("alternatives", alternatives::measure);
 
 /// Tells what was counted for a row.
 pub fn tell(key: &str, count: u64) {

@@ -8,8 +8,9 @@ use crate::attach::{Perf, Uprobe};
 use crate::events::{described, set, Group, Request, Switch, Words, TRACING};
 use crate::{count, events, sys};
 use std::fs::{self, File, OpenOptions};
+use std::sync::atomic::Ordering;
 
-const TIMES: usize = 501;
+pub const TIMES: usize = 501;
 
 /// An event to write to, and the record to write.
 pub struct Writer {
@@ -51,12 +52,32 @@ impl Writer {
     }
 
     /// An event of a string, which with its NUL has so many bytes.
-    fn of_string(length: usize) -> Writer {
+    pub fn of_string(length: usize) -> Writer {
         let mut payload = ((length as u32) << 16).to_ne_bytes().to_vec();
         payload.resize(4 + length - 1, b'x');
         payload.push(0);
         let description = "bench_string __rel_loc char[] text";
         Writer::new("bench_string", description, &payload)
+    }
+
+    /// The median cost of a test of the bit, by a program that would write if it were set.
+    pub fn tested(&self) -> u64 {
+        #[cold]
+        #[inline(never)]
+        fn write_now(writer: &Writer) {
+            sys::write(&writer.file, &writer.record);
+        }
+        let word = self.words.word(0);
+        count::median(TIMES, move || {
+            if word.load(Ordering::Relaxed) & 1 != 0 {
+                write_now(self);
+            }
+        })
+    }
+
+    /// The file, and what is written to it.
+    pub fn file_and_record(&self) -> (&File, &[u8]) {
+        (&self.file, &self.record)
     }
 
     /// The median cost of a write that records nothing.

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What one would use instead, beside this module: read, shown and judged. Two machines count it, with a kernel each.
+
+use crate::chart::Bars;
+use crate::figures::{OnBoth, Table};
+use crate::judge::Verdict;
+use crate::report::Counts;
+use crate::rows::alternatives::{keys, Way, EXPERIMENTS, KERNELS, OFF, OURS, PAYLOADS, WAYS};
+use crate::rows::ALTERNATIVES;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// How many times what was kept our own rows may be: on the same kernels, and on others.
+const SAME: f64 = 1.01;
+const OTHER: f64 = 1.03;
+
+/// What they may be more in any case: another build of the program may lie in memory in another way.
+const ANYWAY: f64 = 2.0;
+
+/// What is to be known of the two rows of probes.
+const TRAP: &str = "An interrupt, as the 1-byte nop becomes one, is one instruction to the emulator, and takes a processor the time of \
+                    hundreds: the order of the two kinds of USDT is not that of their times.";
+
+type Rows = BTreeMap<String, OnBoth>;
+
+/// Reads what the two machines printed.
+pub fn read(directory: &str) -> Result<Rows, String> {
+    let [(stock, _), (small, _)] = KERNELS;
+    let stock = Counts::of_kernel(directory, stock)?;
+    rows(&stock, &Counts::of_kernel(directory, small)?)
+}
+
+fn rows(stock: &Counts, small: &Counts) -> Result<Rows, String> {
+    let row = |key: String| Ok((key.clone(), [stock.least(&key)?, small.least(&key)?]));
+    keys().into_iter().map(row).collect()
+}
+
+/// What is measured of each way to record.
+fn columns() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let heads = ["12 bytes", "100-byte string"];
+    let payloads = PAYLOADS.iter().copied().zip(heads);
+    [(OFF, "nothing attached")].into_iter().chain(payloads)
+}
+
+/// All of a way, kernel by kernel, as text.
+fn cells(rows: &Rows, way: &Way) -> Vec<String> {
+    let of_kernel = |kernel: usize| {
+        columns().map(move |(what, _)| match rows.get(&way.row(what)) {
+            Some(counts) => counts[kernel].to_string(),
+            None => String::new(),
+        })
+    };
+    (0..KERNELS.len()).flat_map(of_kernel).collect()
+}
+
+/// The part of table.txt.
+pub fn text(rows: &Rows) -> String {
+    let mut text = String::new();
+    let [(_, stock), (_, small)] = KERNELS;
+    let head = |text: &mut String, what: &str, cells: &[String]| {
+        let cells = cells.iter().map(|cell| format!(" {cell:>11}"));
+        let line = format!("{what:<52}{}", cells.collect::<String>());
+        let _ = writeln!(text, "{}", line.trim_end());
+    };
+    let titles = ["attached: no", "12 bytes", "100 bytes"].map(String::from);
+    let _ = writeln!(
+        text,
+        "\n{:<52} {stock:<35} {small}",
+        "what one would use instead"
+    );
+    head(&mut text, "", &[titles.clone(), titles].concat());
+    for way in WAYS {
+        head(&mut text, way.text, &cells(rows, way));
+    }
+    for way in WAYS {
+        if let Some(off) = way.off {
+            let _ = writeln!(text, "{:<52} nothing attached: {off}", way.text);
+        }
+    }
+    let _ = writeln!(text, "{TRAP}");
+    text.push('\n');
+    let titles = KERNELS.map(|(_, kernel)| kernel.to_string());
+    head(&mut text, "what a record could cost", &titles);
+    for (key, what) in EXPERIMENTS {
+        let counts = rows.get(*key).copied().unwrap_or_default();
+        head(&mut text, what, &counts.map(|count| count.to_string()));
+    }
+    text
+}
+
+/// What takes the fewest instructions for a payload on a kernel.
+fn least(rows: &Rows, payload: &str, kernel: usize) -> Option<&'static str> {
+    let costs = WAYS
+        .iter()
+        .filter_map(|way| Some((rows.get(&way.row(payload))?[kernel], way)));
+    costs.min_by_key(|(cost, _)| *cost).map(|(_, way)| way.text)
+}
+
+/// What the README quotes.
+pub fn quoted(rows: &Rows) -> String {
+    let mut text = String::new();
+    for (kernel, (_, name)) in KERNELS.iter().enumerate() {
+        let heads: Vec<&str> = columns().map(|(_, head)| head).collect();
+        let _ = writeln!(text, "| instructions, {name} | {} |", heads.join(" | "));
+        let _ = writeln!(text, "|---|{}", "---:|".repeat(heads.len()));
+        for way in WAYS {
+            let cells = cells(rows, way);
+            let of_it = cells.chunks(heads.len()).nth(kernel).unwrap_or_default();
+            let _ = writeln!(text, "| {} | {} |", way.text, of_it.join(" | "));
+        }
+        let fewest = columns().skip(1).filter_map(|(payload, head)| {
+            least(rows, payload, kernel).map(|way| format!("of {head}, {way}"))
+        });
+        let fewest = fewest.collect::<Vec<_>>().join("; ");
+        let _ = writeln!(text, "\nThe fewest for a record there: {fewest}.\n");
+    }
+    let _ = writeln!(text, "{TRAP}");
+    text
+}
+
+/// What is drawn: for each kernel its name, and what each way takes for each payload.
+pub fn bars(rows: &Rows) -> Vec<Bars> {
+    let of_kernel = |(kernel, (_, name)): (usize, &(&str, &'static str))| {
+        let of_way = |way: &Way| {
+            let costs = PAYLOADS.iter().map(|payload| rows.get(&way.row(payload)));
+            let costs: Vec<_> = costs.map(|row| row.map(|row| row[kernel])).collect();
+            let is_any = costs.iter().any(Option::is_some);
+            is_any.then_some((way.text, way.key == OURS, costs))
+        };
+        Bars {
+            kernel: name,
+            rows: WAYS.iter().filter_map(of_way).collect(),
+        }
+    };
+    KERNELS.iter().enumerate().map(of_kernel).collect()
+}
+
+/// Judges our own rows by what was kept of them; all others are there to be seen.
+pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdict {
+    let mut verdict = Verdict::default();
+    if !now.has(ALTERNATIVES.0) {
+        return verdict;
+    }
+    for key in keys() {
+        let Some(counts) = now.alternatives.get(&key) else {
+            verdict.add(Some(format!("not measured: {key}")));
+            continue;
+        };
+        let before = kept.and_then(|kept| Some((kept.alternatives.get(&key)?, kept)));
+        let is_ours = key.split_once('.').is_some_and(|(way, _)| way == OURS);
+        let (Some((before, kept)), true) = (before, is_ours) else {
+            verdict.add(None);
+            continue;
+        };
+        let times = match now.is_of_the_kernel_of(kept) {
+            true => SAME,
+            false => OTHER,
+        };
+        for ((_, kernel), (count, before)) in KERNELS.iter().zip(counts.iter().zip(before)) {
+            let most = (*before as f64 * times).max(*before as f64 + ANYWAY);
+            let is_worse = *count as f64 > most;
+            verdict
+                .add(is_worse.then(|| format!("worse: {key}, {kernel}: was {before}, is {count}")));
+        }
+    }
+    verdict
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: &str = "1-a";
+
+    /// All rows: ours are 1000 and 500, LTTng's less and more, the others more.
+    fn table() -> Table {
+        let count = |key: &str| match key {
+            "user_events.off" => [2, 2],
+            _ if key.starts_with("user_events.") => [1000, 500],
+            "lttng.12" => [900, 900],
+            _ => [2000, 2000],
+        };
+        Table {
+            kernel: Some(KERNEL.into()),
+            alternatives: keys()
+                .into_iter()
+                .map(|key| (key.clone(), count(&key)))
+                .collect(),
+            ..Table::default()
+        }
+    }
+
+    fn with(key: &str, counts: OnBoth) -> Table {
+        let mut table = table();
+        table.alternatives.insert(key.into(), counts);
+        table
+    }
+
+    #[test]
+    fn they_are_kept_as_they_are() {
+        let again = Table::parse(&table().json(&[], &[])).expect("the text of a table");
+        assert_eq!(again.alternatives, table().alternatives);
+        assert!(Table::parse(r#"{"alternative": "lttng.12", "stock": 3}"#).is_err());
+    }
+
+    #[test]
+    fn all_are_measured_on_both() {
+        let lines: String = keys()
+            .iter()
+            .map(|key| format!("bench {key} 7\n"))
+            .collect();
+        let counts = |text: &str| {
+            let mut counts = Counts::default();
+            counts.add(text).expect("what a machine printed");
+            counts
+        };
+        let all = counts(&format!("{lines}bench ended\n"));
+        assert_eq!(rows(&all, &all).expect("all rows").len(), keys().len());
+        let lacking = counts(&lines.replace("bench lttng.12 7\n", "bench ended\n"));
+        assert!(rows(&all, &lacking).is_err() && rows(&lacking, &all).is_err());
+    }
+
+    #[test]
+    fn ours_are_judged_and_others_are_not() {
+        let kept = table();
+        let failures = |now: &Table| by_kept(now, Some(&kept)).failures.len();
+        for (key, counts, failing) in [
+            ("user_events.12", [1010, 505], 0),
+            ("user_events.12", [1011, 500], 1),
+            ("user_events.12", [1000, 506], 1),
+            ("user_events.100", [1100, 600], 2),
+            ("user_events.off", [4, 4], 0),
+            ("user_events.off", [5, 2], 1),
+            ("lttng.12", [9000, 9000], 0),
+            ("uring.16", [9000, 9000], 0),
+        ] {
+            assert_eq!(failures(&with(key, counts)), failing, "{key} {counts:?}");
+        }
+        let mut other = with("user_events.12", [1030, 515]);
+        other.kernel = Some("2-b".into());
+        assert_eq!(failures(&other), 0);
+        other
+            .alternatives
+            .insert("user_events.12".into(), [1031, 515]);
+        assert_eq!(failures(&other), 1);
+    }
+
+    #[test]
+    fn what_was_not_measured_fails_unless_it_was_not_asked_for() {
+        let mut now = table();
+        now.alternatives.remove("lttng.12");
+        assert_eq!(by_kept(&now, None).failures, ["not measured: lttng.12"]);
+        now.groups = Some("numbers".into());
+        assert!(by_kept(&now, None).failures.is_empty());
+    }
+
+    #[test]
+    fn the_one_that_takes_the_fewest_is_named() {
+        let rows = table().alternatives;
+        let text = quoted(&rows);
+        let (stock, small) = text.split_once("small kernel").expect("two tables");
+        let ours = "user_events, this module";
+        assert!(
+            stock.contains(&format!(
+                "of 12 bytes, LTTng-UST; of 100-byte string, {ours}."
+            )),
+            "{text}"
+        );
+        assert!(small.contains(&format!("of 12 bytes, {ours}; ")), "{text}");
+        assert!(
+            stock.contains(&format!("| {ours} | 2 | 1000 | 1000 |")),
+            "{text}"
+        );
+        assert!(
+            small.contains("| LTTng-UST | 2000 | 900 | 2000 |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn each_way_is_drawn_on_each_kernel() {
+        let [stock, small] = &bars(&table().alternatives)[..] else {
+            panic!("two kernels");
+        };
+        assert_eq!(
+            (stock.kernel, small.kernel),
+            ("stock kernel", "small kernel")
+        );
+        assert_eq!(
+            stock.rows[0],
+            (
+                "user_events, this module",
+                true,
+                vec![Some(1000), Some(1000)]
+            )
+        );
+        assert_eq!(
+            small.rows[1],
+            ("LTTng-UST", false, vec![Some(900), Some(2000)])
+        );
+        // Of a semaphore there is no record.
+        assert_eq!(stock.rows.len(), WAYS.len() - 1);
+        let drawn = crate::chart::alternatives(&[]);
+        assert!(drawn.ends_with("</svg>\n"));
+        let drawn =
+            crate::chart::alternatives(&bars(&with("marker.12", [123_456, 7]).alternatives));
+        assert!(
+            drawn.contains(">123456<") && drawn.contains(">trace_marker<"),
+            "{drawn}"
+        );
+    }
+}

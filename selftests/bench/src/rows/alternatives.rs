@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What one would use instead, with the same two payloads: 12 bytes, and a string of 100 bytes. And what io_uring costs.
+//!
+//! A row's key is that of the way to record, and of what is recorded: `off`, `12`, `100`. LTTng-UST's rows are counted by a
+//! program of its own (`lttng/lttng.c`), for which this starts what a user would.
+
+use super::tell;
+use super::writing::{Writer, TIMES};
+use crate::attach::{has_calls_for_probes, UserProbe};
+use crate::events::{Switch, TRACING};
+use crate::{count, sys};
+use std::fs::{self, File, OpenOptions};
+use std::path::Path;
+use std::process::Command;
+
+/// A way to record.
+pub struct Way {
+    pub key: &'static str,
+    pub text: &'static str,
+    /// What it is that costs the rest where nothing is attached.
+    pub off: Option<&'static str>,
+    /// For which payloads it is measured.
+    pub payloads: &'static [&'static str],
+}
+
+/// Both payloads, as keys have them.
+pub const PAYLOADS: &[&str] = &["12", "100"];
+
+/// What a row is called that is of no consumer.
+pub const OFF: &str = "off";
+
+const fn way(key: &'static str, text: &'static str, off: Option<&'static str>) -> Way {
+    Way {
+        key,
+        text,
+        off,
+        payloads: PAYLOADS,
+    }
+}
+
+/// This module is the first.
+pub const WAYS: &[Way] = &[
+    way(
+        OURS,
+        "user_events, this module",
+        Some("a test of the event's bit"),
+    ),
+    way(
+        "lttng",
+        "LTTng-UST",
+        Some("a test of the tracepoint's state"),
+    ),
+    Way {
+        payloads: &["100"],
+        ..way("lttng-bytes", "LTTng-UST, the string as a sequence", None)
+    },
+    way("call", "USDT, the 10-byte nop", Some("the nop")),
+    way("trap", "USDT, the 1-byte nop", Some("the nop")),
+    Way {
+        payloads: &[],
+        ..way(
+            "semaphore",
+            "USDT with a semaphore",
+            Some("a test of the semaphore"),
+        )
+    },
+    way(
+        "marker",
+        "trace_marker",
+        Some("a write that fails, tracing is off"),
+    ),
+    way("marker-raw", "trace_marker_raw", None),
+];
+
+/// Of which way the rows are judged.
+pub const OURS: &str = "user_events";
+
+/// The two kernels, as the machines on which this is measured are called, and as one reads it.
+pub const KERNELS: [(&str, &str); 2] = [
+    ("alternatives-stock", "stock kernel"),
+    ("alternatives-custom", "small kernel"),
+];
+
+/// What is measured to see what a record could cost: for each, its key and what it is.
+pub const EXPERIMENTS: &[(&str, &str)] = &[
+    ("null.call", "a system call that does nothing"),
+    ("null.write", "write of 16 bytes to /dev/null"),
+    (
+        "uring.null.1",
+        "io_uring, 1 write of 16 bytes to /dev/null in a call",
+    ),
+    ("uring.null.128", "io_uring, 128 of them in a call, each"),
+    ("uring.1", "io_uring, 1 record of 12 bytes in a call"),
+    ("uring.16", "io_uring, 16 records in a call, each"),
+    ("uring.128", "io_uring, 128 records in a call, each"),
+];
+
+impl Way {
+    /// The key of a row of it.
+    pub fn row(&self, what: &str) -> String {
+        format!("{}.{what}", self.key)
+    }
+}
+
+/// The keys of all rows.
+pub fn keys() -> Vec<String> {
+    let of_way = |way: &'static Way| {
+        let off = way.off.map(|_| OFF);
+        let what = off.into_iter().chain(way.payloads.iter().copied());
+        what.map(|what| way.row(what))
+    };
+    let experiments = EXPERIMENTS.iter().map(|(key, _)| key.to_string());
+    WAYS.iter().flat_map(of_way).chain(experiments).collect()
+}
+
+const NUMBERS: [u64; 3] = [1, 2, 3];
+
+/// A string of 100 bytes with its NUL.
+const TEXT: &[u8; 100] = &{
+    let mut text = [b'x'; 100];
+    text[99] = 0;
+    text
+};
+
+pub fn measure() {
+    user_events();
+    probes();
+    markers();
+    rings();
+    lttng();
+}
+
+fn user_events() {
+    let numbers = Writer::of_numbers(None);
+    let nothing = count::median(TIMES, || ());
+    tell("user_events.off", numbers.tested() - nothing);
+    tell("user_events.12", recorded(numbers));
+    tell("user_events.100", recorded(Writer::of_string(TEXT.len())));
+}
+
+/// The median cost of a write to ftrace.
+fn recorded(writer: Writer) -> u64 {
+    let ftrace = Switch::new(&writer.name);
+    ftrace.turn(true);
+    let count = writer.write();
+    ftrace.turn(false);
+    drop(ftrace);
+    writer.end();
+    count
+}
+
+/// The median cost of coming past a place for a probe, without that of getting there and back.
+fn pass(place: sys::ProbePlace, arguments: [u64; 3]) -> u64 {
+    let of = |place: sys::ProbePlace| count::median(TIMES, || place.pass(arguments));
+    of(place) - of(sys::ProbePlace::NONE)
+}
+
+fn probes() {
+    let text = [TEXT.as_ptr() as u64, 0, 0];
+    let seen = format!("text=\"{}\"", "x".repeat(99));
+    tell(
+        "semaphore.off",
+        pass(sys::ProbePlace::BEHIND_SEMAPHORE, NUMBERS),
+    );
+    for (key, place) in [
+        ("trap", sys::ProbePlace::BYTE),
+        ("call", sys::ProbePlace::LONG),
+    ] {
+        tell(&format!("{key}.off"), pass(place, NUMBERS));
+        let probe = UserProbe::new(
+            place,
+            "a=%di:u32 b=%si:u32 c=%dx:u32",
+            NUMBERS,
+            "a=1 b=2 c=3",
+        );
+        tell(&format!("{key}.12"), pass(place, NUMBERS));
+        drop(probe);
+        let probe = UserProbe::new(place, "text=+0(%di):string", text, &seen);
+        tell(&format!("{key}.100"), pass(place, text));
+        assert_eq!(
+            has_calls_for_probes(),
+            key == "call",
+            "which instruction the kernel calls"
+        );
+        drop(probe);
+    }
+}
+
+fn markers() {
+    let open = |name: &str| {
+        let file = OpenOptions::new()
+            .write(true)
+            .open(format!("{TRACING}/{name}"));
+        file.expect("open a marker")
+    };
+    let cost = |file: &File, bytes: &[u8], returned: isize| {
+        count::median(TIMES, || assert_eq!(sys::write(file, bytes), returned))
+    };
+    let marker = open("trace_marker");
+    tell("marker.12", cost(&marker, &TEXT[..12], 12));
+    tell("marker.100", cost(&marker, &TEXT[..100], 100));
+    let switch = format!("{TRACING}/tracing_on");
+    fs::write(&switch, "0").expect("turn tracing off");
+    tell("marker.off", cost(&marker, &TEXT[..12], -1));
+    fs::write(&switch, "1").expect("turn tracing on");
+    // Its first four bytes are a number that says what it is.
+    let raw = open("trace_marker_raw");
+    let record = [&[1, 0, 0, 0], &TEXT[..]].concat();
+    tell("marker-raw.12", cost(&raw, &record[..16], 16));
+    tell("marker-raw.100", cost(&raw, &record, 104));
+}
+
+/// Writes by io_uring, which are done when the call returns, whichever task does them.
+fn rings() {
+    static NOTHING: [u8; 16] = [0; 16];
+    let each = |entries: u32, file: &File, bytes: &'static [u8]| {
+        let uring = sys::Uring::new(entries).expect("io_uring");
+        uring.prepare(file, bytes);
+        let check = || {
+            let results = uring.results();
+            let are_right = results.iter().all(|result| *result == bytes.len() as i32);
+            assert!(
+                results.len() == entries as usize && are_right,
+                "io_uring: {results:?}"
+            );
+        };
+        count::median_then(101, || uring.run(), check) / u64::from(entries)
+    };
+    tell("null.call", count::median(TIMES, sys::getppid));
+    let null = OpenOptions::new().write(true).open("/dev/null");
+    let null = null.expect("open /dev/null");
+    tell(
+        "null.write",
+        count::median(TIMES, || assert_eq!(sys::write(&null, &NOTHING), 16)),
+    );
+    for entries in [1, 128] {
+        tell(
+            &format!("uring.null.{entries}"),
+            each(entries, &null, &NOTHING),
+        );
+    }
+    let writer = Writer::of_numbers(None);
+    let ftrace = Switch::new(&writer.name);
+    ftrace.turn(true);
+    let (file, record) = writer.file_and_record();
+    let record: &'static [u8] = record.to_vec().leak();
+    for entries in [1, 16, 128] {
+        tell(&format!("uring.{entries}"), each(entries, file, record));
+    }
+    ftrace.turn(false);
+    drop(ftrace);
+    writer.end();
+}
+
+/// Runs a program to its end.
+fn run(program: &str, arguments: &[&str]) {
+    let status = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs([
+            ("PATH", "/usr/bin"),
+            ("HOME", "/root"),
+            // Programs wait until they know what is enabled.
+            ("LTTNG_UST_REGISTER_TIMEOUT", "-1"),
+        ])
+        .status();
+    assert!(
+        status.as_ref().is_ok_and(|status| status.success()),
+        "{program} {arguments:?}: {status:?}"
+    );
+}
+
+/// A flight recorder: the newest records are in the buffers, and are read when it is told to take a snapshot.
+fn lttng() {
+    const SNAPSHOT: &str = "/tmp/snapshot";
+    fs::create_dir("/dev/shm").expect("make /dev/shm");
+    sys::mount(c"tmpfs", c"/dev/shm").expect("mount /dev/shm");
+    run("/usr/bin/lttng-sessiond", &["--daemonize", "--no-kernel"]);
+    let lttng = |arguments: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        run("/usr/bin/lttng", &arguments);
+    };
+    lttng(&format!("-q create bench --snapshot --output={SNAPSHOT}"));
+    lttng("-q enable-event --userspace bench:numbers,bench:string,bench:bytes");
+    lttng("-q start");
+    run("/lttng", &[]);
+    lttng("-q stop");
+    lttng("-q snapshot record");
+    assert!(
+        holds_text(Path::new(SNAPSHOT)),
+        "the snapshot has no record of the string"
+    );
+    lttng("-q destroy");
+}
+
+/// Is the string in a file below this directory?
+fn holds_text(directory: &Path) -> bool {
+    let entries = fs::read_dir(directory).expect("the snapshot");
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.any(|path| match path.is_dir() {
+        true => holds_text(&path),
+        false => {
+            let content = fs::read(&path).expect("a file of the snapshot");
+            content.windows(TEXT.len()).any(|bytes| bytes == TEXT)
+        }
+    })
+}
