@@ -114,7 +114,8 @@ fn measure() {
         false => &[],
     };
     for (name, measure) in rows::GROUPS.iter().chain(without_c) {
-        if is_asked(name) {
+        let is_of_all = only.is_some() || !rows::COPIES.contains(name);
+        if is_asked(name) && is_of_all {
             group(*measure);
             events::wait_until_none();
         }

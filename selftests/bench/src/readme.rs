@@ -18,8 +18,8 @@ const END: &str = "<!-- end -->\n";
 const DEARER: f64 = 1.0005;
 
 /// What is to be known of rows that are mostly a copy.
-const COPY: &str = "\n[1] Mostly a copy, by `REP MOVSB` in the module, which the emulator counts by the byte, and a \
-                    processor does by the line: no ratio of times.\n";
+const COPY: &str = "\n[1] Mostly a copy, counted on a processor without `ERMS` and `FSRM`, where the kernel copies by eight \
+                    bytes; others do it by the line: no ratio of times.\n";
 
 /// And of those of them that are done in a second.
 const COPY_IN_TIME: &str =

@@ -215,8 +215,8 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
     }
     text.push_str(
         "\nC's own, our own: without what either kernel does for it anyway, as counted of what has no part in \
-         user_events.\n[1] Mostly a copy, of which the emulator counts REP MOVSB by the byte and MOVNTI by eight: no \
-         ratio of times.\n",
+         user_events.\n[1] Mostly a copy, counted on a processor without ERMS and FSRM, where the kernel copies by eight bytes: \
+         no ratio of times.\n",
     );
     Ok(())
 }

@@ -25,6 +25,7 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("numbers", writing::numbers),
     ("runs", writing::runs_of_programs),
     ("strings", writing::strings),
+    ("long", writing::long_strings),
     ("large", writing::large),
     ("instead", writing::instead),
     ("many", registering::first_and_last),
@@ -32,6 +33,9 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("toggle", toggling::alone_and_beside_others),
     ("far", registering::the_last_of_very_many),
 ];
+
+/// Those of them that are mostly a copy, on machines of their own, whose processor makes it by eight bytes.
+pub const COPIES: &[&str] = &["long", "large"];
 
 /// Those of what C has not. They are the last, so that the others find the same on both machines.
 pub const WITHOUT_C: &[(&str, fn())] = &[

@@ -108,7 +108,7 @@ pub const ROWS: &[Row] = &[
     .at_most(&[OfC(0.88)])
     .quoted(),
     row(
-        "strings",
+        "long",
         Call,
         "ftrace.1000",
         "write of a 1000-byte string, ftrace",
@@ -116,7 +116,7 @@ pub const ROWS: &[Row] = &[
     .above(&["null.write", "core.ftrace"])
     .copy(),
     row(
-        "strings",
+        "long",
         Call,
         "ftrace.4000",
         "write of a 4000-byte string, ftrace",
@@ -160,20 +160,22 @@ pub const ROWS: &[Row] = &[
     .at_most(&[OfC(0.88)])
     .quoted(),
     row(
-        "strings",
+        "long",
         Call,
         "perf.1000",
         "write of a 1000-byte string, perf",
     )
     .above(&["null.write", "core.perf"])
+    .at_most(&[OfC(0.84)])
     .copy(),
     row(
-        "strings",
+        "long",
         Call,
         "perf.4000",
         "write of a 4000-byte string, perf",
     )
     .above(&["null.write", "core.perf"])
+    .at_most(&[OfC(0.83)])
     .copy(),
     row(
         "numbers",

@@ -242,7 +242,16 @@ pub fn large() {
 
 /// Records of a string.
 pub fn strings() {
-    for length in [100, 1000, 4000] {
+    strings_of(&[100]);
+}
+
+/// The same, mostly a copy.
+pub fn long_strings() {
+    strings_of(&[1000, 4000]);
+}
+
+fn strings_of(lengths: &[usize]) {
+    for &length in lengths {
         let writer = Writer::of_string(length);
         let ftrace = Switch::new(&writer.name);
         ftrace.turn(true);
