@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Fetches and builds the published client libraries, their own tests and the program in selftests/clients. Sourced by build.
+
+# The libraries whose own tests are built, as cargo names their unpacked archives.
+TESTED_CLIENTS=(tracepoint eventheader eventheader_dynamic opentelemetry-user-events-{logs,metrics,trace} one_collect)
+
+# The status of clients where the registry gives none: that is no failure.
+CLIENTS_LEFT_OUT=75
+
+# clients: have in build/clients the programs, from the cache, or built now. Run in a subshell, which holds the cache only for so
+# long. Crates and programs are entries of their own: a change of our program asks no registry.
+clients() (
+	local crates key
+	key=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && declare -f fetch_clients; } | cache_key)
+	crates=client-crates-$key
+	key=$({ echo "$crates ${TESTED_CLIENTS[*]}" && cat selftests/clients/src/*.rs && declare -f build_clients; } | cache_key)
+	[[ $(cat build/clients.key 2>/dev/null) != "$key" ]] || return 0
+	cache_entry clients "$key" make_clients "${crates#client-crates-}" || exit
+	rm -rf build/clients build/clients.key
+	cp -r "$CACHE_ENTRY" build/clients && echo "$key" >build/clients.key
+)
+
+make_clients() { # CRATES-KEY DIR
+	local new=build/clients-new
+	rm -rf "$new"
+	mkdir -p "$new"
+	(
+		cache_entry client-crates "$1" make_client_crates
+		cp -r "$CACHE_ENTRY" "$new/crates"
+	) || exit
+	build "the client libraries and their tests (once; two or three minutes)" \
+		inside "$(declare -f build_clients)" build_clients /build/clients-new/crates /build/clients-new/out "${TESTED_CLIENTS[@]}" || exit
+	cp -r "$new/out/." "$2" || die "the clients could not be copied to $CACHE."
+	rm -rf "$new"
+}
+
+make_client_crates() { # DIR
+	local new=build/client-crates-new
+	rm -rf "$new"
+	mkdir -p "$new"
+	say "  fetching the client libraries from cargo's registry (once)"
+	NETWORK=1 inside "$(declare -f fetch_clients)" fetch_clients "/$new" >"$LOGS/client-crates" 2>&1 || {
+		say "  the client libraries are left out, as cargo's registry does not give them (${LOGS##*/}/client-crates says why)"
+		exit "$CLIENTS_LEFT_OUT"
+	}
+	cp -r "$new/." "$1" || die "the client libraries could not be copied to $CACHE."
+	rm -rf "$new"
+}
+
+# fetch_clients DIR: inside the root, fetch into DIR what the lock file pins, in the form of cargo's own cache, for this
+# architecture, and leave the whole lock file there. The one that is kept does not name the registry: cargo does.
+fetch_clients() {
+	local registry
+	export CARGO_HOME=/tmp/cargo CARGO_NET_RETRY=2
+	mkdir -p /tmp/any/src /tmp/clients/src
+	touch /tmp/any/src/lib.rs
+	printf '%s\n' '[package]' 'name = "any"' 'edition = "2021"' '[dependencies]' 'cfg-if = "1"' >/tmp/any/Cargo.toml
+	cargo generate-lockfile --manifest-path /tmp/any/Cargo.toml
+	registry=$(grep -m 1 '^source = ' /tmp/any/Cargo.lock)
+	cp /src/selftests/clients/Cargo.toml /tmp/clients/
+	touch /tmp/clients/src/main.rs
+	sed "s|^checksum = |$registry\\n&|" /src/selftests/clients/lock >/tmp/clients/Cargo.lock
+	# What it gives is compared with the checksums.
+	cargo fetch --locked --target x86_64-unknown-linux-gnu --manifest-path /tmp/clients/Cargo.toml
+	cp /tmp/clients/Cargo.lock "$1"
+	tar -C /tmp/cargo -cf "$1/registry.tar" registry/index registry/cache
+}
+
+# build_clients CRATES OUT NAME...: inside the root, without network, build into OUT the program, and of the libraries NAME their
+# own tests, LIBRARY.TARGET, where those within it are LIBRARY.lib. Cargo builds the tests of members of a workspace only: so their archives, as they were unpacked, are
+# members beside the program. criterion, which only their benchmarks use, is replaced by nothing.
+build_clients() {
+	local name at version file
+	export CARGO_HOME=/tmp/cargo CARGO_TARGET_DIR=/build/target/clients CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0
+	# As cargo does for what is not a member: their lints are their authors'.
+	export RUSTFLAGS='--cap-lints warn'
+	mkdir -p "$CARGO_HOME" /tmp/clients/crates "$2"
+	tar -C "$CARGO_HOME" -xf "$1/registry.tar"
+	cp -rp /src/selftests/clients/{Cargo.toml,src} /tmp/clients/
+	cp "$1/Cargo.lock" /tmp/clients/
+	cd /tmp/clients
+	cargo fetch --quiet --offline --locked --target x86_64-unknown-linux-gnu
+	for version in 0.3.0 0.8.0; do
+		mkdir -p "/tmp/criterion-$version/src"
+		touch "/tmp/criterion-$version/src/lib.rs"
+		printf '%s\n' '[package]' 'name = "criterion"' "version = \"$version\"" 'edition = "2021"' >"/tmp/criterion-$version/Cargo.toml"
+	done
+	sed -i 's|^\[workspace\]$|&\nmembers = ["crates/*"]|' Cargo.toml
+	{
+		echo '[patch.crates-io]'
+		for version in 0.3.0 0.8.0; do
+			echo "criterion-${version//./-} = { package = \"criterion\", path = \"/tmp/criterion-$version\" }"
+		done
+		for name in "${@:3}"; do
+			at=$(echo "$CARGO_HOME"/registry/src/*/"$name"-[0-9]*)
+			cp -rp "$at" "crates/$name"
+			echo "$name = { path = \"crates/$name\" }"
+		done
+	} >>Cargo.toml
+	# Unpacked now, and yet no newer than what was built of them before.
+	find crates /tmp/criterion-* -exec touch -d @1 {} +
+	# The members' own entries change, and nothing else.
+	cargo update --quiet --offline --workspace
+	awk 'FNR == 1 { n++ } /^version/ { v = $0 } /^name/ { name = $0 } /^checksum/ { k = name v $0; if (n == 1) had[k]; else if (!(k in had)) { print "not pinned: " k; bad = 1 } }
+		END { exit bad }' "$1/Cargo.lock" Cargo.lock
+	# All at once, so that each crate is built for one set of features.
+	cargo build --workspace --offline --locked --lib --bins --tests --message-format json-render-diagnostics >/tmp/messages
+	sed -n 's/^{"reason":"compiler-artifact","package_id":"[^"]*\/\([^"#]*\)#.*"executable":"\([^"]*\)".*/\1 \2/p' /tmp/messages |
+		while read -r name file; do
+			at=${file##*/} at=${at%-*}
+			[[ $at != "${name//-/_}" ]] || at=lib
+			[[ $name != clients ]] || at=program
+			cp "$file" "$2/$name.$at"
+		done
+	strip "$2"/*
+}
