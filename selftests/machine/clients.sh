@@ -80,7 +80,7 @@ build_clients() {
 	tar -C "$CARGO_HOME" -xf "$1/registry.tar"
 	cp -rp /src/selftests/clients/{Cargo.toml,src} /tmp/clients/
 	cp "$1/Cargo.lock" /tmp/clients/
-	cd /tmp/clients
+	cd /tmp/clients || exit
 	cargo fetch --quiet --offline --locked --target x86_64-unknown-linux-gnu
 	for version in 0.3.0 0.8.0; do
 		mkdir -p "/tmp/criterion-$version/src"

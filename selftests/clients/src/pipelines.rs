@@ -78,7 +78,9 @@ fn told(result: OTelSdkResult) -> Result<(), String> {
     let mut said = SAID.lock().map_err(|error| error.to_string())?;
     let lines = String::from_utf8_lossy(&said).into_owned();
     said.clear();
-    let line = lines.lines().find(|line| line.contains("Failed") || line.contains("Exceeded"));
+    let line = lines
+        .lines()
+        .find(|line| line.contains("Failed") || line.contains("Exceeded"));
     let line = line.map_or(String::new(), |line| format!("says {line}"));
     match result {
         Ok(()) if line.is_empty() => Ok(()),

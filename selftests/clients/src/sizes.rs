@@ -40,31 +40,54 @@ type Tells = (&'static [&'static str], &'static [&'static str]);
 
 pub const TESTS: &[Test] = &[
     ("too large for perf, tracepoint", || {
-        sized(Tracepoint::open()?, "client_tracepoint", (&[E2BIG], &[E2BIG]))
+        sized(
+            Tracepoint::open()?,
+            "client_tracepoint",
+            (&[E2BIG], &[E2BIG]),
+        )
     }),
     ("too large for perf, eventheader", || {
-        sized(Eventheader::open()?, "ClientEventheader_L4K1", (&[E2BIG], &[E2BIG]))
+        sized(
+            Eventheader::open()?,
+            "ClientEventheader_L4K1",
+            (&[E2BIG], &[E2BIG]),
+        )
     }),
     ("too large for perf, eventheader_dynamic", || {
-        sized(Dynamic::open()?, "ClientDynamic_L3K2a", (&[E2BIG], &[ERANGE]))
+        sized(
+            Dynamic::open()?,
+            "ClientDynamic_L3K2a",
+            (&[E2BIG], &[ERANGE]),
+        )
     }),
     ("too large for perf, opentelemetry-user-events-logs", || {
         sized(Logs::open()?, "client_logs_L4K1", (&[], &[]))
     }),
-    ("too large for perf, opentelemetry-user-events-trace", || {
-        let tells: Tells = (
-            &["DEBUG", "UserEvents.EventWriteFailed", "result=7"],
-            &["INFO", "UserEvents.EventWriteFailed", "result=34"],
-        );
-        sized(Trace::open()?, "client_trace_L4K1", tells)
-    }),
-    ("too large for perf, opentelemetry-user-events-metrics", || {
-        let tells: Tells = (
-            &["Failed to flush", "DEBUG", "TracepointWriteFailed", "result=7"],
-            &["Failed to flush", "DEBUG", "EventSizeExceeded"],
-        );
-        sized(Metrics::open()?, "otlp_metrics", tells)
-    }),
+    (
+        "too large for perf, opentelemetry-user-events-trace",
+        || {
+            let tells: Tells = (
+                &["DEBUG", "UserEvents.EventWriteFailed", "result=7"],
+                &["INFO", "UserEvents.EventWriteFailed", "result=34"],
+            );
+            sized(Trace::open()?, "client_trace_L4K1", tells)
+        },
+    ),
+    (
+        "too large for perf, opentelemetry-user-events-metrics",
+        || {
+            let tells: Tells = (
+                &[
+                    "Failed to flush",
+                    "DEBUG",
+                    "TracepointWriteFailed",
+                    "result=7",
+                ],
+                &["Failed to flush", "DEBUG", "EventSizeExceeded"],
+            );
+            sized(Metrics::open()?, "otlp_metrics", tells)
+        },
+    ),
 ];
 
 /// The longest text of `x` in a record.
@@ -149,6 +172,8 @@ fn told(size: usize, had: Result<(), String>, wanted: &[&str]) -> Result<(), Fai
     match &had {
         Ok(()) if wanted.is_empty() => Ok(()),
         Err(why) if !wanted.is_empty() && wanted.iter().all(|part| why.contains(part)) => Ok(()),
-        _ => Err(format!("of {size} bytes the library tells {had:?} instead of {wanted:?}")),
+        _ => Err(format!(
+            "of {size} bytes the library tells {had:?} instead of {wanted:?}"
+        )),
     }
 }
