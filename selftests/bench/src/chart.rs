@@ -174,7 +174,7 @@ pub fn alternatives(kernels: &[Bars]) -> String {
     let count = kernels.iter().map(|kernel| kernel.rows.len()).max();
     let bottom = TOP + STEP * count.unwrap_or(0) as f64;
     let width = LEFT + (WIDTH + GAP) * kernels.len() as f64;
-    let title = "Instructions of a record, and of what one would use instead";
+    let title = "Instructions of a record, by the way to record it";
     let mut svg = begin(width as usize, bottom as usize + 10, title);
     let bar = |svg: &mut String, x: f64, y: f64, width: f64, colour: &str, opacity: &str| {
         let _ = writeln!(
@@ -186,7 +186,7 @@ pub fn alternatives(kernels: &[Bars]) -> String {
     };
     for (i, (payload, opacity)) in PAYLOADS.iter().enumerate() {
         let x = width - 290.0 + 100.0 * i as f64;
-        bar(&mut svg, x, 12.0, 18.0, C.1, opacity);
+        bar(&mut svg, x, 12.0, 9.0, C.1, opacity);
         bar(&mut svg, x + 9.0, 12.0, 9.0, OURS.1, opacity);
         text(&mut svg, x + 24.0, 22.0, "start", payload);
     }
