@@ -42,6 +42,11 @@ pub struct Session {
 impl Session {
     /// Begins to record events of `user_events`, which must exist.
     pub fn begin<S: AsRef<str>>(events: &[S]) -> Result<Session, Failure> {
+        Session::begin_with(events, &[])
+    }
+
+    /// The same with more words for perf.
+    pub fn begin_with<S: AsRef<str>>(events: &[S], words: &[&str]) -> Result<Session, Failure> {
         let file = PathBuf::from("/tmp/clients.data");
         let mut command = Command::new("perf");
         // Disabled at first: it answers when it is enabled, and then it records.
@@ -58,6 +63,7 @@ impl Session {
             "-o",
         ]);
         command.arg(&file);
+        command.args(words);
         for event in events {
             command
                 .arg("-e")
