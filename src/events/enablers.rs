@@ -5,7 +5,17 @@
 //! This is the one place where `events` knows of `mms`. A change of the state is noted under `event_mutex`, and
 //! bits are written there as far as a budget goes; the work queue goes on where that has stopped.
 
-use super::event::Event;
+use super::event::{
+    Event,
+    EventRef, //
+};
+use super::watch::{
+    self,
+    Batch,
+    Watch,
+    WatchMemory,
+    Watches, //
+};
 use crate::mms::{
     Budget,
     ByPosition,
@@ -33,6 +43,10 @@ pub(super) struct Enablers {
     by_position: SortedArcs<Enabler, ByPosition>,
     /// From where on the bits have not been written since the state changed last.
     deferred: Option<Deferred>,
+    /// The number of the last change of the state; 0: there was none.
+    changed: u64,
+    /// The open files that are told of it.
+    watches: Option<KBox<Watches>>,
 }
 
 /// Bits that are still to be written: those of the enabler at a position in the memory of the mms from one
@@ -43,6 +57,9 @@ struct Deferred {
     /// Held until the writing has gone on.
     _partly: Option<PartlyWritten>,
 }
+
+/// How many times open files are told before other work has its turn.
+const MAX_BATCHES: usize = 64;
 
 /// The enablers of an event, locked: `UserEvent::enablers`. The state that they show does not change unnoticed
 /// while this exists.
@@ -63,6 +80,8 @@ impl Enablers {
         Self {
             by_position: SortedArcs::new(),
             deferred: None,
+            changed: 0,
+            watches: None,
         }
     }
 
@@ -131,6 +150,29 @@ impl EventEnablersGuard<'_> {
         let _ = self.enablers.by_position.remove(compare_to(enabler));
     }
 
+    /// The next open files that are to be told, once all bits have been written; and whether there will be something
+    /// left to do, bits or files.
+    fn next_to_tell(&mut self) -> (Option<Batch>, bool) {
+        let enablers = &mut *self.enablers;
+        let is_deferred = enablers.deferred.is_some();
+        match &mut enablers.watches {
+            Some(watches) => (watches.next(), is_deferred || watches.has_untold()),
+            None => (None, is_deferred),
+        }
+    }
+
+    /// A bit was written after the state had changed. Returns whether [`EventRef::tell_again`] is to be called, without
+    /// this lock.
+    pub(crate) fn wrote_late(&mut self) -> bool {
+        match &mut self.enablers.watches {
+            Some(watches) => {
+                watches.begin();
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Is the bit of an enabler in the memory of the mm with this key still to be written, since the state
     /// changed?
     pub(crate) fn is_deferred(&self, enabler: &Enabler, mm_key: usize) -> bool {
@@ -153,31 +195,105 @@ impl Event {
         }
     }
 
-    /// Writes bits that are deferred, as many as the budget allows, and has the others written later.
-    fn write_deferred(self: &Arc<Self>, mut guard: EventEnablersGuard<'_>, budget: Budget) {
+    /// Writes bits that are deferred, as many as the budget allows. Returns whether there are more, or open files that
+    /// are to be told.
+    fn write_deferred(&self, mut guard: EventEnablersGuard<'_>, budget: Budget) -> bool {
         let value = guard.value();
-        guard.enablers.write_deferred(value, budget);
-        let is_deferred = guard.enablers.deferred.is_some();
-        drop(guard);
-        if is_deferred {
-            self.run_later(self.group().idle().queue());
+        let enablers = &mut *guard.enablers;
+        enablers.write_deferred(value, budget);
+        if enablers.deferred.is_some() {
+            return true;
+        }
+        match &mut enablers.watches {
+            Some(watches) => watches.note_first(),
+            None => false,
         }
     }
 
-    /// The state has changed: writes bits, and has those written later that the budget does not allow.
+    /// The state has changed: writes bits, and has those written later that the budget does not allow. Then open files
+    /// are told, by the work queue, as there may be any number of them, with any number of tasks that wait.
     pub(super) fn write_enablers(self: &Arc<Self>, held: &EventMutexHeld) {
         let mut guard = self.lock_enablers();
+        // With the lock held: a task that has read this number or a higher one finds it noted.
+        guard.enablers.changed = watch::next_change();
+        if let Some(watches) = &mut guard.enablers.watches {
+            watches.begin();
+        }
         // All anew: what an earlier change has left is written with them.
         guard.enablers.deferred = Some(Deferred {
             position: Position::FIRST,
             mm_key: 0,
             _partly: None,
         });
-        self.write_deferred(guard, Budget::at_once(held));
+        if self.write_deferred(guard, Budget::at_once(held)) {
+            self.go_on_later();
+        }
     }
 
-    /// Goes on with bits that are deferred, once: other work may be waiting, and a change of the state.
-    pub(super) fn resume_writing(self: &Arc<Self>) {
-        self.write_deferred(self.lock_enablers(), Budget::later());
+    /// Has [`Self::go_on`] called by the work queue. Any context.
+    fn go_on_later(self: &Arc<Self>) {
+        self.run_later(self.group().idle().queue());
+    }
+
+    /// Goes on with bits that are deferred, and then with open files that are to be told, each for a while: other work
+    /// may be waiting, and a change of the state.
+    pub(super) fn go_on(self: &Arc<Self>) {
+        let mut is_left = self.write_deferred(self.lock_enablers(), Budget::later());
+        for _ in 0..MAX_BATCHES {
+            let (batch, has_more) = self.lock_enablers().next_to_tell();
+            is_left = has_more;
+            match batch {
+                Some(batch) => batch.tell(),
+                None => break,
+            }
+        }
+        if is_left {
+            self.go_on_later();
+        }
+    }
+
+    /// The number of the last change of the state; 0: there was none. May sleep.
+    pub(crate) fn last_change(&self) -> u64 {
+        self.lock_enablers().enablers.changed
+    }
+
+    /// Has an open file told of changes from now on, which it is not yet. Returns the number of the last one before.
+    /// May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn add_watch(&self, watch: &Arc<Watch>) -> Result<u64> {
+        let mut memory = WatchMemory::new();
+        loop {
+            let mut guard = self.lock_enablers();
+            let enablers = &mut *guard.enablers;
+            let added = Watches::add(&mut enablers.watches, watch, &mut memory);
+            let Err(shortfall) = added else {
+                // Bits may still be written for the last change: it is told of that as well.
+                if let (Some(watches), true) = (&mut enablers.watches, enablers.deferred.is_some())
+                {
+                    watches.begin();
+                }
+                return Ok(enablers.changed);
+            };
+            drop(guard);
+            memory.fill(shortfall)?;
+        }
+    }
+
+    /// Has an open file not told any more. May sleep.
+    pub(crate) fn remove_watch(&self, watch: &Watch) {
+        let mut guard = self.lock_enablers();
+        let unused = Watches::remove(&mut guard.enablers.watches, watch);
+        drop(guard);
+        drop(unused);
+    }
+}
+
+impl EventRef {
+    /// A bit was written later than its event has changed: open files are told once more. Any context.
+    pub(crate) fn tell_again(&self) {
+        self.to_arc().go_on_later();
     }
 }

@@ -201,7 +201,7 @@ impl TraceEventOwner for UserEvent {
     }
 
     fn run(event: &Arc<Event>) {
-        event.resume_writing();
+        event.go_on();
     }
 
     fn has_limit(event: &Event) -> bool {

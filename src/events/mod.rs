@@ -17,7 +17,7 @@
 //!   [`limits`]: how many events and bytes it may have.
 //! - [`idle`]: the work that removes idle events, of all groups.
 //! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
-//! - [`enablers`]: the bits that show its state.
+//! - [`enablers`]: the bits that show its state; [`watch`]: the open files that are told when it changes.
 
 mod enablers;
 mod event;
@@ -28,6 +28,7 @@ mod misses;
 mod naming;
 mod open_files;
 mod table;
+mod watch;
 
 pub(crate) use event::{
     Event,
@@ -43,3 +44,8 @@ pub(crate) use idle::IdleEvents;
 pub(crate) use limits::ByteRate;
 pub(crate) use misses::Tally;
 pub(crate) use open_files::OpenGroup;
+pub(crate) use watch::{
+    last_change,
+    next_change,
+    Watch, //
+};

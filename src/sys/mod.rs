@@ -32,6 +32,7 @@ pub(crate) mod mm_users;
 pub(crate) mod module_ref;
 pub(crate) mod owner;
 pub(crate) mod perf;
+pub(crate) mod poll;
 pub(crate) mod process_list;
 pub(crate) mod record_bytes;
 pub(crate) mod ring_buffer;

@@ -8,6 +8,7 @@ use super::ioctl_args::{
     UserUnreg, //
 };
 use crate::events::{
+    self,
     Group,
     OpenGroup, //
 };
@@ -20,6 +21,7 @@ use crate::mms::{
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
 use crate::sys::kernel_crate::prelude::*;
+use crate::sys::poll::Poll;
 use crate::sys::source::Source;
 use crate::sys::task_work;
 use crate::sys::tracefs::ControlFile;
@@ -94,6 +96,10 @@ impl ControlFile for DataFile {
         write::write(&self.events, source)
     }
 
+    fn has_news<'a>(&'a self, poll: &Poll<'a>) -> bool {
+        self.events.poll(poll)
+    }
+
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result {
         let is_native = pointer_size == size_of::<usize>();
         match command {
@@ -142,10 +148,12 @@ impl DataFile {
         }
 
         let event = self.group.register(&description, reg.flags)?;
+        // What changes from here on is seen in the bit, or reported by a poll.
+        let seen = events::last_change();
         user_mm.register(mm, bit, event.get())?;
         let result = self
             .events
-            .add(event)
+            .add(event, seen)
             .and_then(|index| reg.write_index(index));
         if result.is_err() {
             take_back(&user_mm, mm, &bit);

@@ -10,6 +10,7 @@ use super::{
     TraceEvent,
     TraceEventOwner, //
 };
+use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::sync::atomic::{
@@ -64,6 +65,14 @@ impl<O: TraceEventOwner> EventRef<O> {
         // INVARIANT: Counted; not from 0, as `self` is counted too.
         self.refs.fetch_add(1, Relaxed);
         Self(self.0)
+    }
+
+    /// The event, for work on it. Does not keep it from being retired.
+    pub(crate) fn to_arc(&self) -> Arc<TraceEvent<O>> {
+        // SAFETY: By the invariant the pointer is what `Arc::into_raw` gave, and the count that was given up then is
+        // there as long as `self` is. It is lent here, and not given back.
+        let event = ManuallyDrop::new(unsafe { Arc::from_raw(self.0.as_ptr()) });
+        Arc::clone(&event)
     }
 }
 

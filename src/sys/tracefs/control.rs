@@ -6,6 +6,10 @@
 
 use super::super::bindings;
 use super::super::module_ref::this_module;
+use super::super::poll::{
+    self,
+    Poll, //
+};
 use super::super::source::{
     IterSource,
     Source,
@@ -37,6 +41,11 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
     /// Takes all of `source` as one record, and says how many bytes that was.
     fn write(&self, source: impl Source) -> Result<usize>;
 
+    /// Is there something that a program which polls the file for that has not been told of (`EPOLLPRI`)? If not, it
+    /// is to be woken when there is, by what [`Poll::wait`] is given. May sleep. Of whatever else is asked, the file is
+    /// ready for it.
+    fn has_news<'a>(&'a self, poll: &Poll<'a>) -> bool;
+
     /// An ioctl. `argument` is not checked in any way. In a 32-bit program the size of a pointer,
     /// which is part of some commands, is 4: `pointer_size` tells.
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result;
@@ -61,6 +70,7 @@ unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
         open: Some(Self::open),
         write: Some(Self::write),
         write_iter: Some(Self::write_iter),
+        poll: Some(Self::poll),
         unlocked_ioctl: Some(Self::ioctl),
         #[cfg(CONFIG_COMPAT)]
         compat_ioctl: Some(Self::compat_ioctl),
@@ -143,6 +153,20 @@ impl<T: ControlFile> Control<T> {
             };
             written.map(|written| written as isize)
         })
+    }
+
+    /// # Safety
+    ///
+    /// See [`Self::open`]; `table` is valid or NULL.
+    unsafe extern "C" fn poll(
+        file: *mut bindings::file,
+        table: *mut kernel::bindings::poll_table_struct,
+    ) -> c_uint {
+        // SAFETY: The VFS keeps the file open for the call. What is borrowed of the open file, as the trait's function
+        // does for whatever lifetime that has, is there until `release`.
+        let (open, poll) = unsafe { (Self::opened(file), Poll::new(file, table)) };
+        let has_news = poll.is_some_and(|poll| open.has_news(&poll));
+        poll::ALWAYS | if has_news { poll::NEWS } else { 0 }
     }
 
     /// # Safety

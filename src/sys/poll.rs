@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tasks that wait for an open file: `poll()`, `select()`, epoll.
+//!
+//! C: `poll_wait()` (linux/poll.h), `struct wait_queue_head` (linux/wait.h). The kernel crate's `PollCondVar` may end
+//! before the file does, for which its drop pays with a grace period of RCU. A [`PollQueue`] belongs to its file.
+
+use super::bindings;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr;
+use kernel::bindings::{
+    file,
+    poll_table_struct,
+    wait_queue_head, //
+};
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::LockClassKey;
+use kernel::task::TASK_NORMAL;
+use kernel::types::Opaque;
+
+/// What a file without a `poll` of its own reports: it can be read and written. C: `DEFAULT_POLLMASK`.
+pub(super) const ALWAYS: u32 = bindings::USER_EVENTS_DEFAULT_POLLMASK;
+
+/// What is reported besides when there is news. C: `EPOLLPRI`.
+pub(super) const NEWS: u32 = bindings::USER_EVENTS_EPOLLPRI;
+
+/// Those who wait for news of one open file.
+///
+/// # Invariants
+///
+/// The head is initialized. An entry in its list is one that [`Poll::wait`] added.
+#[pin_data]
+pub(crate) struct PollQueue {
+    #[pin]
+    head: Opaque<wait_queue_head>,
+}
+
+// SAFETY: The list of those who wait is protected by a lock of its own.
+unsafe impl Send for PollQueue {}
+// SAFETY: As above.
+unsafe impl Sync for PollQueue {}
+
+impl PollQueue {
+    /// No waiters. `name` and `class` are the lock's.
+    pub(crate) fn new(
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self> {
+        // INVARIANT: Just initialized, and the list is empty.
+        pin_init!(Self {
+            // SAFETY: The memory is there, and stays in place, as it is pinned. Name and class live as long as the
+            // module.
+            head <- Opaque::ffi_init(|head| unsafe {
+                kernel::bindings::__init_waitqueue_head(head, name.as_char_ptr(), class.as_ptr());
+            }),
+        })
+    }
+
+    /// Has all waiters poll the file again. Any context but interrupts; takes spinlocks only.
+    pub(crate) fn wake(&self) {
+        // SAFETY: By the invariant the head is initialized, and each entry is there until it is taken out under the
+        // list's lock.
+        unsafe {
+            kernel::bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, ptr::null_mut());
+        }
+    }
+}
+
+/// How a file is polled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// What is reported goes to the program that polls, or is dropped with all else that this call has found.
+    Report,
+    /// The caller becomes a waiter that stays beyond the call, and polls once more before it reports something: an
+    /// epoll set to which the file is added.
+    Subscribe,
+}
+
+/// A poll of an open file that asks for news. `'a` is for how long the file is open.
+///
+/// # Invariants
+///
+/// `file` is a file that stays open for `'a`, for which the VFS has called `poll` with `table`, in the current context.
+pub(crate) struct Poll<'a> {
+    file: *mut file,
+    table: *mut poll_table_struct,
+    _open: PhantomData<fn(&'a PollQueue)>,
+}
+
+impl<'a> Poll<'a> {
+    /// The poll, if it asks for news.
+    ///
+    /// # Safety
+    ///
+    /// The VFS must have called `poll` of `file` with these arguments, and that call outlives the result. The file is
+    /// open for `'a`: whatever is borrowed for so long exists until `release` is called for it.
+    pub(super) unsafe fn new(file: *mut file, table: *mut poll_table_struct) -> Option<Self> {
+        // SAFETY: Promised by the caller; the table may be NULL. C: `poll_requested_events()`.
+        let asked = unsafe { table.as_ref() }.map_or(NEWS, |table| table._key);
+        // INVARIANT: Promised by the caller.
+        (asked & NEWS != 0).then_some(Self {
+            file,
+            table,
+            _open: PhantomData,
+        })
+    }
+
+    /// What becomes of the answer.
+    pub(crate) fn kind(&self) -> Kind {
+        // SAFETY: By the invariant the table is valid, or NULL.
+        let queue_proc = unsafe { self.table.as_ref() }.and_then(|table| table._qproc);
+        let Some(queue_proc) = queue_proc else {
+            return Kind::Report;
+        };
+        match queue_proc as usize == queue_proc_of_poll() {
+            true => Kind::Report,
+            false => Kind::Subscribe,
+        }
+    }
+
+    /// Has the caller woken by `queue`, if it is about to wait. News that come after this are not missed by it. Sleeps
+    /// for memory.
+    pub(crate) fn wait(&self, queue: &'a PollQueue) {
+        // SAFETY: By the invariant file and table are valid, and the queue is there for as long as the file is open.
+        // All who wait for a file hold it, as poll() and io_uring do, or leave the queue before the file is released, as
+        // epoll does. So the queue is empty when it goes.
+        unsafe { kernel::bindings::poll_wait(self.file, queue.head.get(), self.table) };
+    }
+}
+
+/// The address of what `poll()` and `select()` add their waiters with. It is not exported, but what they begin with is.
+/// Apart, since the waiters of a whole call lie on the stack.
+#[inline(never)]
+fn queue_proc_of_poll() -> usize {
+    let mut of_poll = MaybeUninit::<kernel::bindings::poll_wqueues>::uninit();
+    let of_poll = of_poll.as_mut_ptr();
+    // SAFETY: The first initializes it, and the second finds no waiter in it.
+    let queue_proc = unsafe {
+        kernel::bindings::poll_initwait(of_poll);
+        let queue_proc = (*of_poll).pt._qproc;
+        kernel::bindings::poll_freewait(of_poll);
+        queue_proc
+    };
+    queue_proc.map_or(0, |queue_proc| queue_proc as usize)
+}
