@@ -41,6 +41,7 @@ mod page_kinds;
 mod pages;
 mod perf;
 mod perf_large;
+mod poll;
 mod processes;
 mod registrations;
 mod restricted;
@@ -69,6 +70,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         file_systems::TESTS_OF_LOADING,
         io_uring::TESTS_OF_LOADING,
         mm_end::TESTS_OF_LOADING,
+        poll::TESTS_OF_LOADING,
         bit::TESTS,
         #[cfg(target_arch = "aarch64")]
         tags::TESTS,
@@ -94,6 +96,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         faults::workers::TESTS,
         exec::TESTS,
         io_uring::TESTS,
+        poll::TESTS,
         ftrace::TESTS,
         instances::TESTS,
         cpus::TESTS,

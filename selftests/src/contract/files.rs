@@ -11,11 +11,13 @@ use crate::kit::event::Event;
 use crate::kit::max_events::{self, Limit, DEFAULT};
 use crate::kit::memory::{Mapping, READ, READ_WRITE};
 use crate::kit::os;
-use crate::kit::tracefs;
+use crate::kit::poll::{self, poll_for, Epoll};
+use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
 
 const MODES: Row = Row::new(
     "files",
@@ -26,6 +28,23 @@ const DATA_FILE: Row = Row::new(
     "files",
     "user_events_data: open, write, writev, ioctl, release. read → EINVAL, mmap → ENODEV, \
      lseek → ESPIPE, pwrite at an offset ≠ 0 → EFAULT",
+);
+const READY: Row = Row::new(
+    "files",
+    "user_events_data can be read and written at any time, says poll(): POLLIN, POLLRDNORM, POLLOUT, POLLWRNORM",
+);
+const WAITED_FOR: Row = Row::better_than_c(
+    19,
+    "files",
+    "user_events_data: an epoll set takes it",
+    "got Err(EPERM)",
+);
+const CHANGE: Row = Row::better_than_c(
+    19,
+    "files",
+    "user_events_data: poll() reports POLLPRI when an event registered by that file has got its first consumer, or lost its \
+     last one, since it was polled last",
+    "got 0",
 );
 const IOCTLS: Row = Row::new("ioctls", "magic '*', numbers 0, 1 and 2");
 const STATUS_FILE: Row = Row::new("files", "user_events_status: text");
@@ -124,6 +143,34 @@ pub fn checks() -> Vec<Vec<Check>> {
             ("data_opens_for_writing_only", write_only),
             ("data_truncation_changes_nothing", truncation),
         ]),
+        READY.cases(
+            polled,
+            &[
+                ("data_can_be_read", poll::ALWAYS & 0x41, 0x41),
+                ("data_can_be_written", poll::ALWAYS & 0x104, 0x104),
+                ("data_has_nothing_else_to_report", 0x3fdf, poll::ALWAYS),
+            ],
+        ),
+        WAITED_FOR.all(
+            added,
+            Ok(()),
+            &[
+                ("data_is_taken_by_a_set", poll::ALWAYS),
+                ("data_is_taken_by_a_set_for_changes", poll::CHANGED),
+                (
+                    "data_is_taken_by_an_edge_triggered_set",
+                    poll::CHANGED | poll::EDGE,
+                ),
+            ],
+        ),
+        CHANGE.all(
+            changed,
+            poll::CHANGED,
+            &[
+                ("data_reports_the_first_consumer", true),
+                ("data_reports_the_last_consumer", false),
+            ],
+        ),
         IOCTLS.all(
             command,
             Err(Errno::ENOTTY),
@@ -228,6 +275,25 @@ fn on_data(operation: Operation, want: Result<usize>) {
     // With an event whose index is 0, so that bytes of zeros are a record of it.
     let event = Event::new(TEXT);
     expect(operation(&event.data.file).map_err(Errno::from), want);
+}
+
+fn polled(asked: u32, want: u32) {
+    let event = Event::new(TEXT);
+    expect(poll_for(&event.data.file, asked, Duration::ZERO), want);
+}
+
+fn added(events: u32, want: Result<()>) {
+    expect(Epoll::new().try_add(&Data::open().file, events), want);
+}
+
+fn changed(on: bool, want: u32) {
+    let event = Event::new(TEXT);
+    let top = TraceInstance::top();
+    let is_reported = || poll_for(&event.data.file, poll::CHANGED, Duration::ZERO);
+    top.enable(&event.name);
+    let first = is_reported();
+    top.disable(&event.name);
+    expect(if on { first } else { is_reported() }, want);
 }
 
 fn on_status(operation: Operation, want: Result<usize>) {

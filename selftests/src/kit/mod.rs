@@ -27,6 +27,7 @@ pub mod os;
 pub mod other_tasks;
 pub mod payload;
 pub mod perf;
+pub mod poll;
 pub mod processors;
 pub mod profile;
 pub mod random;

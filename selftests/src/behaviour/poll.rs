@@ -1,0 +1,864 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Waiting to be told: `poll()`, `select()` and epoll report once that the state of an event has changed, to each file
+//! through which it was registered. In C the file has no `poll`: it reports what [`ALWAYS`] says, and no epoll set takes it.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::{toggler, wait_gone, Event};
+use crate::kit::faults::{self, InModule};
+use crate::kit::group::Group;
+use crate::kit::memory::Mapping;
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::poll::{
+    close_used, duplicate, has_changed, poll_for, select, wait_for_change, Epoll, ALWAYS, CHANGED,
+    CLOSED, EDGE, ONCE,
+};
+use crate::kit::random::Random;
+use crate::kit::tracefs::TraceInstance;
+use crate::kit::transfer::{receive_file, send_file};
+use crate::kit::uring::{How, Ring};
+use crate::kit::userfault::{self, Guard, Userfault};
+use crate::kit::wait::{self, SetOnDrop};
+use crate::kit::{module, os, tasks, uring};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+tests!("poll":
+    better_than_c_19_a_change_is_reported_once,
+    the_file_can_always_be_read_and_written,
+    select_reports_a_change_as_exceptional,
+    a_level_triggered_set_reports_a_change_once,
+    an_edge_triggered_set_reports_each_change,
+    a_set_reports_what_changed_before_the_file_was_added,
+    a_set_that_reports_once_is_told_after_it_is_modified,
+    a_task_that_sleeps_is_woken_with_the_bit_set,
+    a_change_is_from_none_to_any_and_back,
+    an_event_with_a_consumer_has_not_changed,
+    what_changed_since_it_was_registered_is_reported,
+    what_changed_before_it_was_registered_is_not,
+    an_event_registered_by_a_file_in_a_set_is_waited_for,
+    other_files_are_not_told,
+    each_of_many_events_is_waited_for,
+    each_of_many_files_is_told.limit(300),
+    two_files_are_told_of_one_event,
+    what_is_reported_to_one_descriptor_is_reported_to_all,
+    a_child_that_sleeps_is_woken,
+    a_passed_file_is_waited_for,
+    events_of_groups_are_waited_for,
+    an_unregistered_bit_does_not_end_it,
+    a_polled_file_lets_its_events_go,
+    a_file_that_is_closed_leaves_its_set,
+    a_file_that_is_waited_for_can_be_closed,
+    polls_for_something_else_report_nothing_away,
+    writes_by_io_uring_report_nothing_away.where_there_is(uring::SIGN),
+    a_bit_that_is_written_late_is_told_of_again.where_there_is(userfault::SIGN),
+    a_process_is_told_until_its_bit_is_right,
+    without_memory_a_change_is_reported_that_may_be_none.where_there_is(faults::SIGN),
+    a_poll_waits_for_memory_that_it_cannot_do_without.where_there_is(faults::SIGN),
+    no_change_is_missed_in_a_storm.limit(300),
+    files_come_and_go_in_a_storm.limit(300),
+);
+
+/// What waits for a file holds the module as long as it has the file.
+pub const TESTS_OF_LOADING: &[crate::harness::Test] = &[
+    crate::harness::Test::of_loading(
+        "poll::the_module_stays_while_its_file_is_waited_for",
+        the_module_stays_while_its_file_is_waited_for,
+    ),
+    crate::harness::Test::of_loading(
+        "poll::a_set_without_the_file_does_not_keep_the_module",
+        a_set_without_the_file_does_not_keep_the_module,
+    ),
+];
+
+/// Attaches ftrace to an event, or detaches it.
+fn switch(event: &Event, on: bool) {
+    let top = TraceInstance::top();
+    match on {
+        true => top.enable(&event.name),
+        false => top.disable(&event.name),
+    }
+}
+
+/// An event that has been polled for, and has not changed.
+fn polled(text: &str) -> Event {
+    let event = Event::new(text);
+    assert!(!has_changed(&event.data.file));
+    event
+}
+
+fn better_than_c_19_a_change_is_reported_once() {
+    let event = polled("st_poll u32 a");
+    let file = &event.data.file;
+    for on in [true, false, true, false] {
+        switch(&event, on);
+        assert!(has_changed(file), "{on}");
+        assert_eq!(event.bit(), on);
+        assert!(!has_changed(file), "{on}, once more");
+    }
+    // Two changes are one report.
+    switch(&event, true);
+    switch(&event, false);
+    wait_for_change(file);
+    assert!(!has_changed(file));
+}
+
+fn the_file_can_always_be_read_and_written() {
+    let event = Event::new("st_poll u32 a");
+    let file = &event.data.file;
+    let all = 0x3fff & !0x30;
+    assert_eq!(poll_for(file, all, wait::limit()), ALWAYS);
+    switch(&event, true);
+    assert_eq!(poll_for(file, all, wait::limit()), ALWAYS | CHANGED);
+    assert_eq!(poll_for(file, all, wait::limit()), ALWAYS);
+    let set = Epoll::new();
+    set.add(file, ALWAYS | CHANGED);
+    assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
+    switch(&event, false);
+    assert_eq!(
+        set.wait(Duration::ZERO),
+        [(file.as_raw_fd(), ALWAYS | CHANGED)]
+    );
+    assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
+}
+
+fn select_reports_a_change_as_exceptional() {
+    let event = polled("st_poll u32 a");
+    let file = &event.data.file;
+    assert_eq!(select(file, [true; 3], Duration::ZERO), [true, true, false]);
+    assert_eq!(
+        select(file, [false, false, true], Duration::ZERO),
+        [false; 3]
+    );
+    switch(&event, true);
+    let only_exceptional = [false, false, true];
+    assert_eq!(
+        select(file, only_exceptional, wait::limit()),
+        only_exceptional
+    );
+    assert_eq!(select(file, only_exceptional, Duration::ZERO), [false; 3]);
+    switch(&event, false);
+    assert_eq!(select(file, [true; 3], wait::limit()), [true; 3]);
+}
+
+fn a_level_triggered_set_reports_a_change_once() {
+    reports_each_change(0);
+}
+
+fn an_edge_triggered_set_reports_each_change() {
+    reports_each_change(EDGE);
+}
+
+fn reports_each_change(how: u32) {
+    let event = Event::new("st_poll u32 a");
+    let file = &event.data.file;
+    let set = Epoll::new();
+    set.add(file, CHANGED | how);
+    assert!(!set.has_changed(file));
+    for on in [true, false, true, false] {
+        switch(&event, on);
+        set.wait_for_change(file);
+        assert_eq!(event.bit(), on);
+        assert!(!set.has_changed(file));
+    }
+    set.remove(file);
+    switch(&event, true);
+    assert!(set.wait(Duration::ZERO).is_empty());
+    assert!(has_changed(file));
+    switch(&event, false);
+}
+
+/// Adding a file polls it, and that reports nothing to a program.
+fn a_set_reports_what_changed_before_the_file_was_added() {
+    for how in [0, EDGE] {
+        let event = Event::new("st_poll u32 a");
+        let file = &event.data.file;
+        switch(&event, true);
+        let set = Epoll::new();
+        set.add(file, CHANGED | how);
+        assert!(set.has_changed(file));
+        assert!(!set.has_changed(file));
+        // It was polled before this time.
+        switch(&event, false);
+        set.remove(file);
+        set.add(file, CHANGED | how);
+        assert!(set.has_changed(file));
+        assert!(!set.has_changed(file));
+    }
+}
+
+fn a_set_that_reports_once_is_told_after_it_is_modified() {
+    let event = Event::new("st_poll u32 a");
+    let file = &event.data.file;
+    let set = Epoll::new();
+    set.add(file, CHANGED | ONCE);
+    switch(&event, true);
+    set.wait_for_change(file);
+    set.modify(file, CHANGED | ONCE);
+    assert!(!set.has_changed(file));
+    switch(&event, false);
+    set.wait_for_change(file);
+}
+
+/// Runs `waiting` in a second thread, and `change` when that sleeps.
+fn wake<T: Send>(waiting: impl FnOnce() -> T + Send, change: impl FnOnce()) -> T {
+    let (to, from) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            to.send(os::thread_id()).unwrap();
+            waiting()
+        });
+        let thread_id = from.recv().unwrap();
+        wait::until("a thread to sleep", || {
+            tasks::state(std::process::id() as i32, thread_id) == Some('S')
+        });
+        change();
+        thread.join().unwrap()
+    })
+}
+
+fn a_task_that_sleeps_is_woken_with_the_bit_set() {
+    let event = Event::new("st_poll u32 a");
+    let file = &event.data.file;
+    let mut on = false;
+    let mut wakes = |wait: &(dyn Fn() + Sync)| {
+        on = !on;
+        let seen = wake(
+            || {
+                wait();
+                event.bit()
+            },
+            || switch(&event, on),
+        );
+        assert_eq!(seen, on);
+    };
+    for _ in 0..3 {
+        wakes(&|| wait_for_change(file));
+        wakes(&|| assert!(select(file, [false, false, true], wait::limit())[2]));
+        for how in [0, EDGE, ONCE] {
+            let set = Epoll::new();
+            set.add(file, CHANGED | how);
+            wakes(&|| set.wait_for_change(file));
+        }
+    }
+    switch(&event, false);
+}
+
+fn a_change_is_from_none_to_any_and_back() {
+    let event = polled("st_poll u32 a");
+    let file = &event.data.file;
+    let perf = Perf::open(event.id(), SELF, ANY_CPU).unwrap();
+    assert!(has_changed(file), "perf attaches");
+    switch(&event, true);
+    assert!(!has_changed(file), "ftrace attaches beside perf");
+    drop(perf);
+    assert!(event.bit());
+    assert!(!has_changed(file), "perf detaches beside ftrace");
+    let other = TraceInstance::instance("st_poll");
+    other.enable(&event.name);
+    switch(&event, false);
+    assert!(!has_changed(file), "one instance is left");
+    other.disable(&event.name);
+    assert!(has_changed(file), "the last one detaches");
+    assert!(!has_changed(file));
+}
+
+fn an_event_with_a_consumer_has_not_changed() {
+    let event = Event::new("st_poll u32 a");
+    switch(&event, true);
+    let again = Event::new("st_poll u32 a");
+    assert!(again.bit());
+    let file = &again.data.file;
+    assert!(!has_changed(file));
+    let set = Epoll::new();
+    set.add(file, CHANGED);
+    assert!(!set.has_changed(file));
+    switch(&event, false);
+    set.wait_for_change(file);
+}
+
+fn what_changed_since_it_was_registered_is_reported() {
+    // The one that has changed is the first of several, the last, or the only one.
+    for (count, which) in [(1, 0), (3, 0), (3, 1), (3, 2)] {
+        let data = Data::open();
+        let page = Mapping::kept(1);
+        let name = |number| format!("st_poll_{number}");
+        let mut changed = false;
+        for number in 0..count {
+            let text = format!("{} u32 a", name(number));
+            data.register_text(&text, page.address(), number).unwrap();
+            if number == which {
+                TraceInstance::top().enable(&name(number));
+                changed = true;
+            }
+        }
+        assert!(changed && has_changed(&data.file), "{which} of {count}");
+        assert!(!has_changed(&data.file));
+        TraceInstance::top().disable(&name(which));
+        assert!(has_changed(&data.file));
+    }
+}
+
+fn what_changed_before_it_was_registered_is_not() {
+    let top = TraceInstance::top();
+    let others = ["st_poll_1 u32 a", "st_poll_2 u32 a", "st_poll_3 u32 a"].map(Event::new);
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    let register = |number: u8| {
+        let text = format!("st_poll_{number} u32 a");
+        data.register_text(&text, page.address(), number).unwrap();
+    };
+    register(0);
+    top.enable("st_poll_1");
+    register(1);
+    top.enable("st_poll_2");
+    register(2);
+    assert!(!has_changed(&data.file));
+    // Likewise once it is polled.
+    top.enable("st_poll_3");
+    register(3);
+    assert!(!has_changed(&data.file));
+    // What was registered before does not go unnoticed by that.
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    let register = |number: u8| {
+        let text = format!("st_poll_{number} u32 a");
+        data.register_text(&text, page.address(), number).unwrap();
+    };
+    register(0);
+    top.enable("st_poll_0");
+    top.disable("st_poll_1");
+    register(1);
+    assert!(has_changed(&data.file));
+    assert!(!has_changed(&data.file));
+    top.disable("st_poll_0");
+    assert!(has_changed(&data.file));
+    others[1..].iter().for_each(|event| switch(event, false));
+    assert!(!has_changed(&data.file));
+}
+
+fn an_event_registered_by_a_file_in_a_set_is_waited_for() {
+    for how in [0, EDGE] {
+        let data = Data::open();
+        let set = Epoll::new();
+        set.add(&data.file, CHANGED | how);
+        let page = Mapping::kept(1);
+        for number in 0..20 {
+            let name = format!("st_poll_{number}");
+            let text = format!("{name} u32 a");
+            data.register_text(&text, page.address(), number).unwrap();
+            assert!(!set.has_changed(&data.file));
+            TraceInstance::top().enable(&name);
+            set.wait_for_change(&data.file);
+            TraceInstance::top().disable(&name);
+            set.wait_for_change(&data.file);
+        }
+        // While a task sleeps.
+        wake(
+            || set.wait_for_change(&data.file),
+            || {
+                let text = "st_poll_20 u32 a";
+                data.register_text(text, page.address(), 20).unwrap();
+                TraceInstance::top().enable("st_poll_20");
+            },
+        );
+        TraceInstance::top().disable("st_poll_20");
+    }
+}
+
+fn other_files_are_not_told() {
+    let events = ["st_poll_0 u32 a", "st_poll_1 u32 a"].map(polled);
+    switch(&events[0], true);
+    assert!(!has_changed(&events[1].data.file));
+    assert!(has_changed(&events[0].data.file));
+    switch(&events[1], true);
+    assert!(!has_changed(&events[0].data.file));
+    assert!(has_changed(&events[1].data.file));
+    events.iter().for_each(|event| switch(event, false));
+}
+
+/// How many events a file has; more than one chunk of its table.
+const EVENTS: usize = 200;
+
+fn each_of_many_events_is_waited_for() {
+    let data = Data::open();
+    let pages = Mapping::kept(1);
+    let set = Epoll::new();
+    for number in 0..EVENTS {
+        let text = format!("st_poll_{number} u32 a");
+        let address = pages.address() + 4 * number as u64;
+        data.register_text(&text, address, 0).unwrap();
+        if number == EVENTS / 2 {
+            set.add(&data.file, CHANGED);
+        }
+    }
+    assert!(!set.has_changed(&data.file));
+    for number in 0..EVENTS {
+        let name = format!("st_poll_{number}");
+        TraceInstance::top().enable(&name);
+        assert!(set.has_changed(&data.file), "{name}");
+        assert_eq!(pages.word(4 * number).load(Ordering::Relaxed), 1);
+        TraceInstance::top().disable(&name);
+        assert!(set.has_changed(&data.file), "{name}");
+    }
+    assert!(!set.has_changed(&data.file));
+}
+
+/// More than are told in one turn of the work queue, and at once.
+const FILES: usize = 1100;
+
+fn each_of_many_files_is_told() {
+    os::allow_open_files(2 * FILES as u64);
+    let event = Event::new("st_poll u32 a");
+    let page = Mapping::kept(2);
+    let set = Epoll::new();
+    let files: Vec<Data> = (0..FILES)
+        .map(|number| {
+            let data = Data::open();
+            let address = page.address() + 4 * number as u64;
+            data.register_text("st_poll u32 a", address, 0).unwrap();
+            set.add(&data.file, CHANGED);
+            data
+        })
+        .collect();
+    assert!(set.wait(Duration::ZERO).is_empty());
+    let told = |how: &str| {
+        let mut left: std::collections::BTreeSet<_> =
+            files.iter().map(|data| data.file.as_raw_fd()).collect();
+        while !left.is_empty() {
+            let found = set.wait(wait::limit());
+            assert!(
+                !found.is_empty(),
+                "{how}: {} files wait in vain",
+                left.len()
+            );
+            for (fd, events) in found {
+                assert_eq!(events, CHANGED);
+                assert!(left.remove(&fd), "{how}: told twice");
+            }
+        }
+        assert!(set.wait(Duration::ZERO).is_empty());
+    };
+    switch(&event, true);
+    told("on");
+    switch(&event, false);
+    told("off");
+    // A second change in the middle of it.
+    switch(&event, true);
+    switch(&event, false);
+    wait::until("all files to be told", || {
+        while !set.wait(Duration::ZERO).is_empty() {}
+        files.iter().all(|data| !has_changed(&data.file))
+    });
+}
+
+fn two_files_are_told_of_one_event() {
+    let one = polled("st_poll u32 a");
+    let other = polled("st_poll u32 a");
+    switch(&one, true);
+    assert!(has_changed(&one.data.file));
+    assert!(has_changed(&other.data.file));
+    assert!(other.bit());
+    one.end();
+    switch(&other, false);
+    assert!(has_changed(&other.data.file));
+}
+
+/// What counts is the open file.
+fn what_is_reported_to_one_descriptor_is_reported_to_all() {
+    let event = polled("st_poll u32 a");
+    let second = duplicate(&event.data.file);
+    switch(&event, true);
+    assert!(has_changed(&second));
+    assert!(!has_changed(&event.data.file));
+    switch(&event, false);
+    let sets = [Epoll::new(), Epoll::new()];
+    sets.iter()
+        .for_each(|set| set.add(&event.data.file, CHANGED));
+    let told = sets.iter().filter(|set| set.has_changed(&event.data.file));
+    assert_eq!(told.count(), 1);
+}
+
+fn a_child_that_sleeps_is_woken() {
+    let event = polled("st_poll u32 a");
+    let mut child = child::fork(|line| {
+        for on in [true, false] {
+            line.say("ready");
+            wait_for_change(&event.data.file);
+            assert_eq!(event.bit(), on);
+            line.say("told");
+        }
+    });
+    for on in [true, false] {
+        child.line.hear("ready");
+        wait::until("the child to sleep", || tasks::all_sleep(child.pid, 1));
+        switch(&event, on);
+        child.line.hear("told");
+        assert_eq!(event.bit(), on);
+    }
+    child.join();
+    assert!(!has_changed(&event.data.file));
+}
+
+fn a_passed_file_is_waited_for() {
+    let (here, there) = UnixStream::pair().unwrap();
+    let receiver = child::fork(|line| {
+        let file = receive_file(&there);
+        let set = Epoll::new();
+        set.add(&file, CHANGED);
+        line.say("ready");
+        set.wait_for_change(&file);
+        line.say("told");
+        line.hear("closed");
+        // The sender's event is there as long as this is open.
+        TraceInstance::top().disable("st_poll");
+        set.wait_for_change(&file);
+    });
+    let mut receiver = receiver;
+    let event = Event::new("st_poll u32 a");
+    send_file(&here, &event.data.file);
+    receiver.line.hear("ready");
+    switch(&event, true);
+    receiver.line.hear("told");
+    assert!(!has_changed(&event.data.file));
+    event.end();
+    receiver.line.say("closed");
+    receiver.join();
+    wait_gone("st_poll");
+}
+
+fn events_of_groups_are_waited_for() {
+    let group = Group::new("st_poll_group");
+    let of_group = Event::new_in(&group, "st_poll u32 a");
+    let of_first = polled("st_poll u32 a");
+    assert!(!has_changed(&of_group.data.file));
+    switch(&of_group, true);
+    assert!(!has_changed(&of_first.data.file));
+    assert!(has_changed(&of_group.data.file));
+    switch(&of_group, false);
+    wait_for_change(&of_group.data.file);
+    assert_eq!(group.remove(), Err(Errno::EBUSY));
+    of_group.end();
+    group.remove_when_idle();
+}
+
+/// The index stays, and so does the event, as long as the file is open.
+fn an_unregistered_bit_does_not_end_it() {
+    let event = polled("st_poll u32 a");
+    assert_eq!(event.unregister(), Ok(()));
+    switch(&event, true);
+    assert!(has_changed(&event.data.file));
+    assert!(!event.bit());
+    switch(&event, false);
+    assert!(has_changed(&event.data.file));
+    assert_eq!(event.data.delete("st_poll"), Err(Errno::EBUSY));
+}
+
+fn a_polled_file_lets_its_events_go() {
+    for _ in 0..20 {
+        let event = polled("st_poll u32 a");
+        switch(&event, true);
+        let other = polled("st_poll u32 a");
+        event.end();
+        switch(&other, false);
+        assert!(has_changed(&other.data.file));
+        other.end();
+        wait_gone("st_poll");
+    }
+}
+
+fn a_file_that_is_closed_leaves_its_set() {
+    let set = Epoll::new();
+    for on in [true, false] {
+        let event = Event::new("st_poll u32 a");
+        let stays = polled("st_poll u32 a");
+        set.add(&event.data.file, CHANGED);
+        // One is closed that has something to report, the other one has not.
+        if on {
+            switch(&event, true);
+        }
+        event.end();
+        assert!(set.wait(Duration::ZERO).is_empty());
+        switch(&stays, !on);
+        switch(&stays, on);
+        switch(&stays, false);
+        assert!(has_changed(&stays.data.file));
+        assert!(set.wait(Duration::ZERO).is_empty());
+    }
+}
+
+fn a_file_that_is_waited_for_can_be_closed() {
+    let keeps = Event::new("st_poll u32 a");
+    let event = Event::new("st_poll u32 a");
+    let file = event.data.file;
+    let fd = file.as_raw_fd();
+    // The thread that sleeps has the open file, and finds no descriptor of it when it is woken.
+    let reported = wake(
+        || poll_for(&file, CHANGED, wait::limit()),
+        || {
+            close_used(fd);
+            switch(&keeps, true);
+        },
+    );
+    assert_eq!(reported, CLOSED);
+    let _ = file.into_raw_fd();
+    switch(&keeps, false);
+}
+
+fn polls_for_something_else_report_nothing_away() {
+    let event = polled("st_poll u32 a");
+    let file = &event.data.file;
+    switch(&event, true);
+    assert_eq!(poll_for(file, ALWAYS, Duration::ZERO), ALWAYS);
+    let set = Epoll::new();
+    set.add(file, ALWAYS);
+    assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
+    assert!(has_changed(file));
+    switch(&event, false);
+}
+
+/// io_uring asks a file whether it can be written.
+fn writes_by_io_uring_report_nothing_away() {
+    let ring = Ring::new();
+    let event = polled("st_poll u32 a");
+    let file = &event.data.file;
+    switch(&event, true);
+    ring.page.put(0, &[0; 8]);
+    assert_eq!(ring.write(file, How::Write, 8), Ok(8));
+    assert!(has_changed(file));
+    assert_eq!(ring.write(file, How::Write, 8), Ok(8));
+    assert!(!has_changed(file));
+    switch(&event, false);
+}
+
+/// The page of a bit comes when its program likes.
+fn a_bit_that_is_written_late_is_told_of_again() {
+    let event = polled("st_poll u32 a");
+    let file = &event.data.file;
+    let faults = Userfault::new();
+    faults.guard(&event.page, Guard::Missing);
+    let set = Epoll::new();
+    set.add(file, CHANGED);
+    switch(&event, true);
+    set.wait_for_change(file);
+    assert!(!set.has_changed(file));
+    faults.fill(event.page.address(), 0);
+    set.wait_for_change(file);
+    assert!(event.bit());
+    switch(&event, false);
+}
+
+/// However late its bits are written: a program that looks at them when it is told, and at no other time, sees them right
+/// in the end.
+fn a_process_is_told_until_its_bit_is_right() {
+    let event = polled("st_poll u32 a");
+    let file = &event.data.file;
+    for round in 0..40 {
+        let on = round % 2 == 0;
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        switch(&event, on);
+        loop {
+            wait_for_change(file);
+            if event.bit() == on {
+                break;
+            }
+        }
+        // The page that was dropped reads as zero.
+        while has_changed(file) {}
+    }
+}
+
+fn without_memory_a_change_is_reported_that_may_be_none() {
+    for how in [0, EDGE] {
+        let data = Data::open();
+        let set = Epoll::new();
+        set.add(&data.file, CHANGED | how);
+        assert!(!set.has_changed(&data.file));
+        let page = Mapping::kept(1);
+        data.register_text("st_poll u32 a", page.address(), 0)
+            .unwrap();
+        let in_module = InModule::fail(&[("failslab", 100)]);
+        for _ in 0..3 {
+            assert!(set.has_changed(&data.file), "there is no memory");
+            assert!(has_changed(&data.file));
+        }
+        assert!(in_module.end() > 0);
+        // The last one that was reported so.
+        wait::until("the memory to be there", || !set.has_changed(&data.file));
+        TraceInstance::top().enable("st_poll");
+        set.wait_for_change(&data.file);
+        TraceInstance::top().disable("st_poll");
+        set.wait_for_change(&data.file);
+    }
+}
+
+fn a_poll_waits_for_memory_that_it_cannot_do_without() {
+    let event = Event::new("st_poll u32 a");
+    let file = &event.data.file;
+    let in_module = InModule::fail(&[("failslab", 100)]);
+    let set = Epoll::new();
+    thread::scope(|scope| {
+        let adds = scope.spawn(|| set.add(file, CHANGED));
+        in_module.wait_for(3);
+        assert!(!adds.is_finished());
+        in_module.end();
+    });
+    // It was told that there may have been a change, or not.
+    set.has_changed(file);
+    switch(&event, true);
+    set.wait_for_change(file);
+    switch(&event, false);
+    // A task that is killed does not wait.
+    let event = Event::new("st_poll u32 a");
+    let in_module = InModule::fail(&[("failslab", 100)]);
+    let child = child::fork(|_| {
+        has_changed(&event.data.file);
+    });
+    in_module.wait_for(3);
+    child.kill();
+    in_module.end();
+}
+
+/// A program that sleeps until it is told, and looks at its bit then, always comes to see what the state is in the end.
+fn no_change_is_missed_in_a_storm() {
+    let event = Event::new("st_poll u32 a");
+    let file = &event.data.file;
+    let mut tellers: Vec<_> = (0..4)
+        .map(|number| {
+            let event = Event::new("st_poll u32 a");
+            child::fork(|line| {
+                let set = Epoll::new();
+                set.add(
+                    &event.data.file,
+                    CHANGED | if number % 2 == 0 { EDGE } else { 0 },
+                );
+                line.say("ready");
+                // Each round ends with the event on, when the test says so.
+                for _ in 0..5 {
+                    while !event.bit() {
+                        set.wait_for_change(&event.data.file);
+                    }
+                    line.say("on");
+                    line.hear("next");
+                }
+            })
+        })
+        .collect();
+    for teller in &mut tellers {
+        teller.line.hear("ready");
+    }
+    for _ in 0..5 {
+        for _ in 0..50 {
+            switch(&event, true);
+            switch(&event, false);
+        }
+        switch(&event, true);
+        for teller in &mut tellers {
+            teller.line.hear("on");
+        }
+        switch(&event, false);
+        for teller in &mut tellers {
+            teller.line.say("next");
+        }
+    }
+    tellers.into_iter().for_each(|teller| teller.join());
+    wait_for_change(file);
+}
+
+/// Files that are polled, added to sets, closed and registered through, while an event of all of them is switched.
+fn files_come_and_go_in_a_storm() {
+    let keeps = Event::new("st_poll u32 a");
+    let toggler = toggler(&keeps.name);
+    let (left, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let shared = Epoll::new();
+    thread::scope(|scope| {
+        for seed in 0..4u64 {
+            let (left, rounds, shared) = (&left, &rounds, &shared);
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                let page = Mapping::kept(1);
+                let _end = SetOnDrop(left);
+                while !left.load(Ordering::Relaxed) {
+                    let data = Data::open();
+                    let set = Epoll::new();
+                    let polls_first = random.below(2) == 0;
+                    if polls_first {
+                        set.add(
+                            &data.file,
+                            CHANGED | if random.below(2) == 0 { EDGE } else { 0 },
+                        );
+                        shared.add(&data.file, CHANGED);
+                    }
+                    for bit in 0..3 {
+                        let name = ["st_poll", "st_poll_0", "st_poll_1"][usize::from(bit)];
+                        let text = format!("{name} u32 a");
+                        data.register_text(&text, page.address(), bit).unwrap();
+                    }
+                    if polls_first {
+                        set.wait_for_change(&data.file);
+                    }
+                    wait_for_change(&data.file);
+                    shared.wait(Duration::ZERO);
+                    for bit in 0..3 {
+                        data.unregister_bit(page.address(), bit).unwrap();
+                    }
+                    match random.below(3) {
+                        0 => drop(data),
+                        1 => drop((set, data)),
+                        _ => drop((data, set)),
+                    }
+                    if rounds.fetch_add(1, Ordering::Relaxed) > 200 {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    toggler.kill();
+    TraceInstance::top().disable(&keeps.name);
+    assert!(rounds.load(Ordering::Relaxed) > 200);
+    keeps.end();
+    wait_gone("st_poll");
+}
+
+fn the_module_stays_while_its_file_is_waited_for() {
+    module::load();
+    let event = Event::new("st_poll u32 a");
+    assert_eq!(event.unregister(), Ok(()));
+    let file = event.data.file;
+    let fd = file.as_raw_fd();
+    let reported = wake(
+        || poll_for(&file, CHANGED, wait::limit()),
+        || {
+            close_used(fd);
+            for _ in 0..3 {
+                assert_eq!(module::unload(), Err(Errno::EAGAIN));
+            }
+            TraceInstance::top().enable("st_poll");
+        },
+    );
+    assert_eq!(reported, CLOSED);
+    let _ = file.into_raw_fd();
+    TraceInstance::top().disable("st_poll");
+    module::unload_when_idle();
+}
+
+fn a_set_without_the_file_does_not_keep_the_module() {
+    let set = Epoll::new();
+    for _ in 0..3 {
+        module::load();
+        let event = Event::new("st_poll u32 a");
+        set.add(&event.data.file, CHANGED);
+        switch(&event, true);
+        switch(&event, false);
+        event.end();
+        module::unload_when_idle();
+        assert!(set.wait(Duration::ZERO).is_empty());
+    }
+}
