@@ -11,6 +11,7 @@ use crate::kit::event::{repair_pending, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::poll;
 use crate::kit::swap::Device;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{os, tasks, wait};
@@ -24,6 +25,7 @@ use std::thread;
 tests!("cgroup":
     registrations_are_charged.where_there_is(SIGN),
     events_are_charged.where_there_is(SIGN),
+    files_that_are_waited_for_are_charged.where_there_is(SIGN).limit(300),
     events_of_100_fields_are_charged.where_there_is(SIGN),
     a_set_that_is_copied_is_charged_to_the_process_that_changes_it.where_there_is(SIGN),
     what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
@@ -164,6 +166,61 @@ fn events_are_charged() {
     child.line.say("exit");
     child.join();
     charge_goes(&group, before, events * 100);
+}
+
+/// What a file takes that is polled for changes is its process's, and goes with the file.
+fn files_that_are_waited_for_are_charged() {
+    const FILES: usize = 1500;
+    // Only a file that has the event listed by it takes all that a file can.
+    let event = Event::new("st_cgroup_poll u32 a");
+    let group = Cgroup::new("st_cgroup_poll");
+    let mut child = child::fork(|line: &mut Line| {
+        os::allow_open_files(2 * FILES as u64);
+        group.enter();
+        let open = || {
+            let (data, page) = (Data::open(), event.page.address());
+            data.register_text("st_cgroup_poll u32 a", page, 1).unwrap();
+            data.unregister_bit(page, 1).unwrap();
+            data
+        };
+        let files: Vec<_> = (0..FILES).map(|_| open()).collect();
+        line.say("opened");
+        line.hear("poll");
+        let has_changed = |data: &Data| poll::has_changed(&data.file);
+        assert!(!files.iter().any(has_changed));
+        line.say("polled");
+        line.hear("close");
+        drop(files);
+        for _ in 0..4 * FILES {
+            assert!(!has_changed(&open()));
+        }
+        line.say("closed");
+        line.hear("exit");
+    });
+    child.line.hear("opened");
+    let (before, objects) = (group.slab(), machine::slab_objects());
+    child.line.say("poll");
+    child.line.hear("polled");
+    let files = FILES as i64;
+    let grown = || group.slab() - before;
+    wait::until("the group to be charged", || grown() >= files * 40);
+    let most = uncharged_since(&objects);
+    println!("  # {} bytes of the group for a file", grown() / files);
+    assert!(
+        grown() < files * 200 * i64::from(machine::slowness()),
+        "{} bytes",
+        grown()
+    );
+    assert!(
+        most.as_ref().is_none_or(|(_, more)| *more < files / 2),
+        "objects that are not charged: {most:?}"
+    );
+    child.line.say("close");
+    child.line.hear("closed");
+    charge_goes(&group, before, files * 10);
+    child.line.say("exit");
+    child.join();
+    toggle(&event, &mut []);
 }
 
 /// An event of 100 fields, as many as a description has room for about: each has a name of one byte.
