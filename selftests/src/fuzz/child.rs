@@ -3,6 +3,7 @@
 //! A process that does steps: it reads them from a pipe, and answers what came of each.
 
 use super::payload::payload;
+use super::polls;
 use super::step::*;
 use crate::kit::abi::*;
 use crate::kit::errno::{Errno, Result};
@@ -220,6 +221,7 @@ impl<'a> Child<'a> {
             Call::Delete => return self.delete(step),
             Call::Write => return self.write(step),
             Call::Odd => return self.odd(step),
+            Call::Poll => return Ok(polls::poll(self.file(step)?, step)),
             Call::Protect => self.second.protect(READ),
             Call::Unprotect => self.second.protect(READ_WRITE),
             Call::Unmap => self.second.unmap(),

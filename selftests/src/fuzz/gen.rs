@@ -3,6 +3,7 @@
 //! What a process does next.
 
 use super::model::{Child, Key, Model, Page, TraceInstance};
+use super::polls::way;
 use super::step::*;
 use crate::kit::os;
 use crate::kit::random::Random;
@@ -87,6 +88,8 @@ impl Gen<'_> {
             (of_groups(by_name), Call::OpenIn),
             (of_groups(slow(6)), Call::Hold),
             (of_groups(slow(12)), Call::OpenHeld),
+            // C cannot be waited for.
+            (if self.c.is_none() { 40 } else { 0 }, Call::Poll),
         ]);
         let mut step = Step::new(call);
         step.file = self.file();
@@ -107,6 +110,7 @@ impl Gen<'_> {
             Call::Delete => self.delete(&mut step)?,
             Call::Write => self.write(&mut step)?,
             Call::Odd => step.value = self.random.byte_below(odd::END),
+            Call::Poll => step.value = self.random.byte_below(way::END),
             Call::Flip => self.flip(&mut step)?,
             Call::Close => {}
             Call::PageOut => step.value = self.random.byte_below(2),

@@ -9,6 +9,7 @@ mod child;
 mod gen;
 mod model;
 mod payload;
+mod polls;
 mod seeds;
 mod step;
 mod tests;

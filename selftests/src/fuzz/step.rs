@@ -57,9 +57,11 @@ pub enum Call {
     Hold,
     /// `file`; `value` is a [`mode`]: by the path that the process keeps.
     OpenHeld,
+    /// `file`; `value` is a way, see [`polls`](super::polls).
+    Poll,
 }
 
-const CALLS: [Call; 19] = [
+const CALLS: [Call; 20] = [
     Call::Open,
     Call::Close,
     Call::Duplicate,
@@ -79,6 +81,7 @@ const CALLS: [Call; 19] = [
     Call::OpenIn,
     Call::Hold,
     Call::OpenHeld,
+    Call::Poll,
 ];
 
 /// How a file is opened.
@@ -100,7 +103,7 @@ pub mod flag {
     pub const COMPAT: u8 = 8;
     /// By another thread.
     pub const THREAD: u8 = 16;
-    /// Again, for as long as the event is in use: what used it has just ended.
+    /// Again, for as long as the event is in use: what used it has just ended. Or until what was to be told is.
     pub const PATIENT: u8 = 32;
 }
 

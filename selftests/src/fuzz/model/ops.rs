@@ -50,6 +50,10 @@ impl Model {
         };
         let (number, is) = (event.number, !event.tracers.is_empty());
         if was != is {
+            let open = self.open.values_mut();
+            for file in open.filter(|file| file.indices.contains(&number)) {
+                file.polls.change();
+            }
             for child in self.children.iter_mut().flatten() {
                 let bits = child.bits.iter().filter(|(_, event)| **event == number);
                 let bits: Vec<_> = bits.map(|(at, _)| *at).collect();

@@ -2,6 +2,7 @@
 
 //! What there is: events, open files, processes and their memory.
 
+use super::super::polls::Polls;
 use super::super::step::{FILES, PLACES};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,6 +74,7 @@ pub(super) struct OpenFile {
     pub mode: u8,
     /// The numbers of the events that have an index.
     pub indices: Vec<u32>,
+    pub polls: Polls,
 }
 
 /// What the process did with its second page.

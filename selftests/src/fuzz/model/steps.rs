@@ -5,6 +5,7 @@
 use super::state::{physical, Event, Key, OpenFile, Page, Record, TraceInstance};
 use super::{bit, check, Model};
 use crate::fuzz::payload::payload;
+use crate::fuzz::polls::Polls;
 use crate::fuzz::step::*;
 use crate::kit::abi::NO_INDEX;
 use crate::kit::errno::{Errno, Result};
@@ -15,7 +16,7 @@ impl Model {
     pub fn step(&mut self, slot: usize, step: &Step) -> Result<i64> {
         let result = self.try_step(slot, step);
         match step.call {
-            Call::Write | Call::Odd | Call::Flip | Call::Discard => {}
+            Call::Write | Call::Odd | Call::Poll | Call::Flip | Call::Discard => {}
             _ => self.settle(),
         }
         result
@@ -45,6 +46,10 @@ impl Model {
             Call::Delete => return self.delete(slot, step),
             Call::Write => return self.write(slot, step),
             Call::Odd => return self.odd(slot, step),
+            Call::Poll => {
+                let file = self.file(slot, step)?;
+                return Ok(self.open.get_mut(&file).expect("an open file").polls.take());
+            }
             Call::Protect => self.child_mut(slot).page = Page::ReadOnly,
             Call::Unprotect => self.child_mut(slot).page = Page::Writable,
             Call::Unmap => self.child_mut(slot).page = Page::Unmapped,
@@ -70,6 +75,7 @@ impl Model {
             group,
             mode: step.value,
             indices: Vec::new(),
+            polls: Polls::default(),
         };
         self.open.insert(number, file);
         self.child_mut(slot).files[usize::from(step.file)] = Some(number);
