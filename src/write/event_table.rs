@@ -133,7 +133,8 @@ impl EventTable {
             }
             match Watch::new() {
                 Ok(watch) => {
-                    // Another task may have been faster; then it is that one's.
+                    // One task at a time, so that all find it there, and which one was first does not matter.
+                    let _append = self.events.lock();
                     let _ = self.watch.populate(watch);
                 }
                 // There would be nothing to wait for. An epoll set that is to have the file would never be woken.

@@ -485,13 +485,18 @@ fn what_is_reported_to_one_descriptor_is_reported_to_all() {
     assert_eq!(told.count(), 1);
 }
 
+/// It may be told before its bit is written, as its page is shared with its parent; then it is told again.
 fn a_child_that_sleeps_is_woken() {
     let event = polled("st_poll u32 a");
     let mut child = child::fork(|line| {
         for on in [true, false] {
             line.say("ready");
-            wait_for_change(&event.data.file);
-            assert_eq!(event.bit(), on);
+            loop {
+                wait_for_change(&event.data.file);
+                if event.bit() == on {
+                    break;
+                }
+            }
             line.say("told");
         }
     });
@@ -500,10 +505,9 @@ fn a_child_that_sleeps_is_woken() {
         wait::until("the child to sleep", || tasks::all_sleep(child.pid, 1));
         switch(&event, on);
         child.line.hear("told");
-        assert_eq!(event.bit(), on);
+        wait::until("the parent's bit", || event.bit() == on);
     }
     child.join();
-    assert!(!has_changed(&event.data.file));
 }
 
 fn a_passed_file_is_waited_for() {
