@@ -79,8 +79,10 @@ static void look(void)
 	if (enabled == measuring)
 		return;
 	measuring = enabled;
-	if (measuring)
-		period.it_interval.tv_nsec = period.it_value.tv_nsec = PERIOD_NS;
+	if (measuring) {
+		period.it_value.tv_nsec = PERIOD_NS;
+		period.it_interval.tv_nsec = PERIOD_NS;
+	}
 	timerfd_settime(timer_fd, 0, &period, NULL);
 	puts(measuring ? "gauges: a consumer attached" : "gauges: the consumer left");
 }

@@ -161,18 +161,6 @@ impl EventEnablersGuard<'_> {
         }
     }
 
-    /// A bit was written after the state had changed. Returns whether [`EventRef::tell_again`] is to be called, without
-    /// this lock.
-    pub(crate) fn wrote_late(&mut self) -> bool {
-        match &mut self.enablers.watches {
-            Some(watches) => {
-                watches.begin();
-                true
-            }
-            None => false,
-        }
-    }
-
     /// Is the bit of an enabler in the memory of the mm with this key still to be written, since the state
     /// changed?
     pub(crate) fn is_deferred(&self, enabler: &Enabler, mm_key: usize) -> bool {
@@ -292,8 +280,14 @@ impl Event {
 }
 
 impl EventRef {
-    /// A bit was written later than its event has changed: open files are told once more. Any context.
-    pub(crate) fn tell_again(&self) {
+    /// A bit was written later than the state has changed: open files are told once more. The lock of the event's enablers,
+    /// held while it was written, is released. Any context that holds it.
+    pub(crate) fn wrote_late(&self, mut of_event: EventEnablersGuard<'_>) {
+        let Some(watches) = &mut of_event.enablers.watches else {
+            return;
+        };
+        watches.begin();
+        drop(of_event);
         self.to_arc().go_on_later();
     }
 }

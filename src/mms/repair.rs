@@ -233,7 +233,7 @@ impl UserMm {
         };
         locked_mm.write_page(first.bit().address(), fault_in, |page| {
             for enabler in enablers.iter().flatten() {
-                let mut of_event = enabler.event().lock_enablers();
+                let of_event = enabler.event().lock_enablers();
                 let Some(value) = of_event.value_for(enabler) else {
                     continue;
                 };
@@ -246,12 +246,8 @@ impl UserMm {
                     are_its_own = false;
                 }
                 drop(change);
-                // A program may have been told of the change, and have looked at the bit in vain.
-                let is_watched = are_its_own && of_event.wrote_late();
-                drop(of_event);
-                if is_watched {
-                    enabler.event().tell_again();
-                }
+                // The program may have been told of the change, and have looked at the bit in vain.
+                enabler.event().wrote_late(of_event);
             }
         })?;
         Ok(are_its_own)

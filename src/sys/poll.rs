@@ -5,14 +5,18 @@
 //! C: `poll_wait()` (linux/poll.h), `struct wait_queue_head` (linux/wait.h). The kernel crate's `PollCondVar` may end
 //! before the file does, for which its drop pays with a grace period of RCU. A [`PollQueue`] belongs to its file.
 
-use super::bindings;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 use kernel::bindings::{
     file,
     poll_table_struct,
-    wait_queue_head, //
+    wait_queue_head,
+    POLLIN,
+    POLLOUT,
+    POLLPRI,
+    POLLRDNORM,
+    POLLWRNORM, //
 };
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -21,10 +25,10 @@ use kernel::task::TASK_NORMAL;
 use kernel::types::Opaque;
 
 /// What a file without a `poll` of its own reports: it can be read and written. C: `DEFAULT_POLLMASK`.
-pub(super) const ALWAYS: u32 = bindings::USER_EVENTS_DEFAULT_POLLMASK;
+pub(super) const ALWAYS: u32 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
 /// What is reported besides when there is news. C: `EPOLLPRI`.
-pub(super) const NEWS: u32 = bindings::USER_EVENTS_EPOLLPRI;
+pub(super) const NEWS: u32 = POLLPRI;
 
 /// Those who wait for news of one open file.
 ///

@@ -31,15 +31,18 @@ pub fn poll(file: &File, step: &Step) -> i64 {
     let has_changed = match step.value {
         way::POLL => poll_for(file, CHANGED, limit) == CHANGED,
         way::SELECT => select(file, [false, false, true], limit)[2],
-        how => {
-            let set = Epoll::new();
-            let edge = if how == way::EPOLL { 0 } else { EDGE };
-            set.add(file, CHANGED | edge);
-            !set.wait(limit).is_empty()
-        }
+        way::EPOLL => is_reported(file, CHANGED, limit),
+        way::EPOLL_EDGE => is_reported(file, CHANGED | EDGE, limit),
+        other => panic!("no way {other}"),
     };
     let always = poll_for(file, ALWAYS, Duration::ZERO);
     (always | if has_changed { CHANGED } else { 0 }).into()
+}
+
+fn is_reported(file: &File, events: u32, limit: Duration) -> bool {
+    let set = Epoll::new();
+    set.add(file, events);
+    !set.wait(limit).is_empty()
 }
 
 /// What an open file has to report.

@@ -72,9 +72,10 @@ pub fn select(file: &impl AsRawFd, asked: [bool; 3], limit: Duration) -> [bool; 
     let [read, write, except] = &mut sets;
     // SAFETY: The sets and the time live through the call.
     check(unsafe { libc::select(fd + 1, read, write, except, &mut limit) }).expect("select");
-    // SAFETY: As above.
-    sets.each_ref()
-        .map(|set| unsafe { libc::FD_ISSET(in_a_set(fd), set) })
+    sets.map(|set| {
+        // SAFETY: As above.
+        unsafe { libc::FD_ISSET(in_a_set(fd), &set) }
+    })
 }
 
 fn in_a_set(fd: RawFd) -> RawFd {

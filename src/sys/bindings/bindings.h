@@ -12,7 +12,6 @@
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/poll.h>
 #include <linux/ring_buffer.h>
 #include <linux/sched/signal.h>
 #include <linux/seq_file.h>
@@ -30,8 +29,6 @@
 /* Macros whose value bindgen does not find. */
 static const gfp_t USER_EVENTS_GFP_NOFAIL = __GFP_NOFAIL;
 static const size_t USER_EVENTS_THREAD_SIZE = THREAD_SIZE;
-static const __poll_t USER_EVENTS_DEFAULT_POLLMASK = DEFAULT_POLLMASK;
-static const __poll_t USER_EVENTS_EPOLLPRI = EPOLLPRI;
 
 /**
  * struct user_events_call_ops - what a trace event call of ours does

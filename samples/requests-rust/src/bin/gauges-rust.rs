@@ -111,7 +111,10 @@ impl Gauges {
 /// Page faults and context switches of this process, or of its first thread.
 fn measure() -> [u64; 2] {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let faults = stat.rsplit(')').next().and_then(|rest| rest.split(' ').nth(8));
+    let faults = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.split(' ').nth(8));
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let switches = status
         .lines()
@@ -132,7 +135,11 @@ fn follow(gauges: &Gauges) -> io::Result<()> {
         if enabled != was_enabled {
             println!(
                 "gauges-rust: {}",
-                if enabled { "a consumer attached" } else { "the consumer left" }
+                if enabled {
+                    "a consumer attached"
+                } else {
+                    "the consumer left"
+                }
             );
             was_enabled = enabled;
         }
