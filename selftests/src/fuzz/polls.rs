@@ -50,20 +50,18 @@ fn is_reported(file: &File, events: u32, limit: Duration) -> bool {
 pub struct Polls {
     /// The state of an event has changed since it was polled.
     has_changed: bool,
-    /// It has ever. A bit that is written late is told of once more, whenever that is.
-    may_have_changed: bool,
 }
 
 impl Polls {
     /// The state of one of its events changes.
     pub fn change(&mut self) {
         self.has_changed = true;
-        self.may_have_changed = true;
     }
 
-    /// The answer to a poll.
-    pub fn take(&mut self) -> i64 {
-        let change = match (self.has_changed, self.may_have_changed) {
+    /// The answer to a poll. A bit that is written late is told of once more, whenever that is, and whichever process it is
+    /// of; but a file without events is told nothing.
+    pub fn take(&mut self, has_events: bool) -> i64 {
+        let change = match (self.has_changed, has_events) {
             (true, _) => CHANGED,
             (false, true) => UNSURE,
             (false, false) => 0,

@@ -48,7 +48,8 @@ impl Model {
             Call::Odd => return self.odd(slot, step),
             Call::Poll => {
                 let file = self.file(slot, step)?;
-                return Ok(self.open.get_mut(&file).expect("an open file").polls.take());
+                let open = self.open.get_mut(&file).expect("an open file");
+                return Ok(open.polls.take(!open.indices.is_empty()));
             }
             Call::Protect => self.child_mut(slot).page = Page::ReadOnly,
             Call::Unprotect => self.child_mut(slot).page = Page::Writable,
