@@ -23,8 +23,8 @@ use super::ring_buffer::{
     HEADER, //
 };
 use core::mem::{
-    size_of,
-    MaybeUninit, //
+    offset_of,
+    size_of, //
 };
 use core::ptr::{
     self,
@@ -191,32 +191,31 @@ unsafe fn record_large(
 ///
 /// The list must be one of this CPU's for a call, with interrupts off.
 unsafe fn all_can_take(head: *mut hlist_head, size: usize) -> bool {
-    let mut event = ptr::null_mut::<perf_event>();
-    loop {
-        // SAFETY: The list is there, says the caller, and changes only on this CPU, which nothing interrupts.
-        event = unsafe { bindings::user_events_next_perf_event(head, event) };
-        if event.is_null() {
-            return true;
-        }
-        let mut sample = MaybeUninit::uninit();
-        // SAFETY: The event is alive while it is in the list. All of `sample` is written.
-        let sample = unsafe {
-            bindings::user_events_sample_of(event, sample.as_mut_ptr());
-            sample.assume_init()
+    // SAFETY: The list is there, says the caller, and changes only on this CPU, which nothing interrupts.
+    let mut next = unsafe { (&raw const (*head).first).read_volatile() };
+    while !next.is_null() {
+        // SAFETY: A link in the list is that of a perf event, which is alive while it is in the list.
+        let event = unsafe {
+            let event = next.byte_sub(offset_of!(perf_event, hlist_entry));
+            &*event.cast_const().cast::<perf_event>()
         };
-        if !can_take(&sample, size) {
+        if !can_take(event, size) {
             return false;
         }
+        // SAFETY: As above.
+        next = unsafe { (&raw const (*next).next).read_volatile() };
     }
+    true
 }
 
-/// Is there room for a record of `size` bytes in a sample, whatever else is in it?
+/// Is there room for a record of `size` bytes in a sample of an event, whatever else is in it?
 ///
 /// C: `perf_prepare_sample()` (kernel/events/core.c). It makes what comes from the stack (`PERF_SAMPLE_STACK_USER`) and from an AUX
 /// buffer fit, but looks no more at the former after it has added registers or the latter.
-fn can_take(sample: &bindings::user_events_sample, size: usize) -> bool {
+fn can_take(event: &perf_event, size: usize) -> bool {
     const WORD: u64 = size_of::<u64>() as u64;
-    let has = |kind: bindings::perf_event_sample_format| sample.type_ & u64::from(kind) != 0;
+    let sample = &event.attr;
+    let has = |kind: bindings::perf_event_sample_format| sample.sample_type & u64::from(kind) != 0;
     if !has(bindings::perf_event_sample_format_PERF_SAMPLE_RAW) {
         return true;
     }
@@ -225,18 +224,18 @@ fn can_take(sample: &bindings::user_events_sample, size: usize) -> bool {
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_CALLCHAIN) {
         // How many there are, the entries, and marks between them.
         let marks = u64::from(bindings::PERF_MAX_CONTEXTS_PER_STACK);
-        words += 1 + u64::from(sample.max_stack) + marks;
+        words += 1 + u64::from(sample.sample_max_stack) + marks;
     }
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_BRANCH_STACK) {
         // None, as this is no event of the hardware.
         words += 1;
     }
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_REGS_USER) {
-        words += 1 + u64::from(sample.regs_user.count_ones());
+        words += 1 + u64::from(sample.sample_regs_user.count_ones());
     }
     let regs_intr = has(bindings::perf_event_sample_format_PERF_SAMPLE_REGS_INTR);
     if regs_intr {
-        words += 1 + u64::from(sample.regs_intr.count_ones());
+        words += 1 + u64::from(sample.sample_regs_intr.count_ones());
     }
     let aux = has(bindings::perf_event_sample_format_PERF_SAMPLE_AUX);
     if aux {
@@ -246,11 +245,14 @@ fn can_take(sample: &bindings::user_events_sample, size: usize) -> bool {
         // Two sizes. The kernel rounds what it makes fit, and wants room for that, too.
         words += 3;
         if regs_intr || aux {
-            words += u64::from(sample.stack_user).div_ceil(WORD);
+            words += u64::from(sample.sample_stack_user).div_ceil(WORD);
         }
     }
+    let fixed = size_of::<perf_event_header>() as u64
+        + u64::from(event.header_size)
+        + u64::from(event.id_header_size);
     let record = (size as u64 + size_of::<u32>() as u64).next_multiple_of(WORD);
-    u64::from(sample.fixed) + words * WORD + record <= MAX_SAMPLE
+    fixed + words * WORD + record <= MAX_SAMPLE
 }
 
 /// Interrupts are off on this CPU until this is dropped.

@@ -99,7 +99,7 @@ fn read_user(from: *const u8, out: &mut [MaybeUninit<u8>]) -> Result {
 fn copy_from_user(from: *const u8, out: &mut [MaybeUninit<u8>]) -> Result {
     let (to, len) = (out.as_mut_ptr().cast(), out.len());
     // SAFETY: `out` has that much room. The address is checked, and a fault there is an error.
-    let left = unsafe { bindings::user_events_copy_from_user(to, from.cast(), len) };
+    let left = unsafe { kernel::bindings::copy_from_user(to, from.cast(), len) };
     if left == 0 {
         Ok(())
     } else {

@@ -32,7 +32,7 @@ tests!("perf_large":
 const PAGES: usize = 128;
 
 /// The longest payload of a sample that holds nothing else.
-const LONGEST: usize = 65_528 - 8 - 12;
+const MAX_PAYLOAD: usize = 65_528 - 8 - 12;
 
 /// Registers of the user's or the kernel's that there are on every processor, twelve.
 const REGISTERS: u64 = 0xfff;
@@ -59,13 +59,20 @@ fn each_size_comes_byte_for_byte() {
     event.wait_set();
     for length in (8170..8200)
         .chain([9000, 30_000, 32_768, 65_000])
-        .chain(LONGEST - 20..=LONGEST)
+        .chain(MAX_PAYLOAD - 20..=MAX_PAYLOAD)
     {
         let payload = bytes(length);
         assert_eq!(event.write(&payload), Ok(4 + length));
         assert_recorded(&mut perf, &payload);
     }
-    for length in [LONGEST + 1, LONGEST + 8, 65_536, 66_000, 100_000, 500_000] {
+    for length in [
+        MAX_PAYLOAD + 1,
+        MAX_PAYLOAD + 8,
+        65_536,
+        66_000,
+        100_000,
+        500_000,
+    ] {
         assert_eq!(event.write(&bytes(length)), Err(Errno::E2BIG), "{length}");
     }
     assert_eq!(perf.take().len(), 0);
@@ -159,7 +166,7 @@ fn what_perf_cannot_take_is_a_miss_beside_ftrace() {
     };
     let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
     let longest = sample.max_payload();
-    for length in [longest, longest + 1, 65_000, LONGEST + 1] {
+    for length in [longest, longest + 1, 65_000, MAX_PAYLOAD + 1] {
         assert_eq!(event.write(&bytes(length)), Ok(4 + length));
     }
     assert_recorded(&mut perf, &bytes(longest));
@@ -310,7 +317,7 @@ fn a_program_sees_it() {
             assert_eq!(counters.get(0), before + 1);
             assert_eq!(perf.take().len(), samples, "{length}");
         }
-        assert_eq!(event.write(&bytes(LONGEST + 1)), Err(Errno::E2BIG));
+        assert_eq!(event.write(&bytes(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
     }
 }
 
@@ -322,8 +329,8 @@ fn a_program_alone_sees_it() {
     let perf = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
     perf.attach(&program).expect("attach a program");
     event.wait_set();
-    assert_eq!(event.write(&bytes(LONGEST)), Ok(4 + LONGEST));
-    assert_eq!(event.write(&bytes(LONGEST + 1)), Err(Errno::E2BIG));
+    assert_eq!(event.write(&bytes(MAX_PAYLOAD)), Ok(4 + MAX_PAYLOAD));
+    assert_eq!(event.write(&bytes(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
     assert_eq!(counters.get(0), 1);
 }
 

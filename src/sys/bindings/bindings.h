@@ -12,6 +12,7 @@
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/perf_event.h>
 #include <linux/ring_buffer.h>
 #include <linux/sched/signal.h>
 #include <linux/seq_file.h>
@@ -39,24 +40,6 @@ static const size_t USER_EVENTS_THREAD_SIZE = THREAD_SIZE;
  */
 struct user_events_call_ops {
 	int	(*reg)(struct trace_event_call *call, int type, void *data);
-};
-
-/**
- * struct user_events_sample - what a sample of a perf event holds, as far as its size goes
- * @type: PERF_SAMPLE_*
- * @regs_user: a bit for each register of the user's
- * @regs_intr: a bit for each register of the kernel's
- * @stack_user: the most bytes of the user's stack
- * @fixed: bytes of what always takes the same
- * @max_stack: the most entries of a call chain
- */
-struct user_events_sample {
-	u64	type;
-	u64	regs_user;
-	u64	regs_intr;
-	u32	stack_user;
-	u32	fixed;
-	u16	max_stack;
 };
 
 /**

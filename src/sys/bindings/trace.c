@@ -5,7 +5,6 @@
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
-#include <linux/rculist.h>
 #include <linux/srcu.h>
 
 #include "bindings.h"
@@ -22,7 +21,7 @@ int user_events_reg(struct trace_event_call *call, enum trace_reg type, void *da
  * reader of either must be one that this waits for: a reader of tracepoint_srcu. Preemption is off
  * besides, since the ring buffer and perf work on this CPU's data.
  */
-struct srcu_ctr __percpu notrace *user_events_tracepoint_read_lock(void)
+notrace struct srcu_ctr __percpu *user_events_tracepoint_read_lock(void)
 {
 	struct srcu_ctr __percpu *ctr;
 
@@ -31,7 +30,7 @@ struct srcu_ctr __percpu notrace *user_events_tracepoint_read_lock(void)
 	return ctr;
 }
 
-void notrace user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
+notrace void user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
 {
 	preempt_enable_notrace();
 	srcu_read_unlock_fast_notrace(&tracepoint_srcu, ctr);
@@ -41,31 +40,6 @@ void notrace user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
 struct hlist_head *user_events_perf_events(struct trace_event_call *call)
 {
 	return this_cpu_ptr(call->perf_events);
-}
-
-/* The perf event after this one in a list, or the first one after NULL; NULL after the last. */
-struct perf_event *user_events_next_perf_event(struct hlist_head *head, struct perf_event *event)
-{
-	struct hlist_node *next;
-
-	next = event ? rcu_dereference_raw(hlist_next_rcu(&event->hlist_entry)) :
-		       rcu_dereference_raw(hlist_first_rcu(head));
-	return hlist_entry_safe(next, struct perf_event, hlist_entry);
-}
-
-void user_events_sample_of(const struct perf_event *event, struct user_events_sample *sample)
-{
-	const struct perf_event_attr *attr = &event->attr;
-
-	*sample = (struct user_events_sample) {
-		.type = attr->sample_type,
-		.regs_user = attr->sample_regs_user,
-		.regs_intr = attr->sample_regs_intr,
-		.stack_user = attr->sample_stack_user,
-		.fixed = sizeof(struct perf_event_header) + event->header_size +
-			 event->id_header_size,
-		.max_stack = attr->sample_max_stack,
-	};
 }
 
 unsigned long user_events_local_irq_save(void)
@@ -94,7 +68,7 @@ struct pt_regs *user_events_perf_regs(void)
  * caller: 0, -ENOENT if there are none, or -EBUSY in a submission. On arm64 the registers say where
  * the frame of this very function is, and the stack is followed from there: so all is within it.
  */
-int notrace user_events_perf_tp_event(struct trace_event_call *call, void *record, int size)
+notrace int user_events_perf_tp_event(struct trace_event_call *call, void *record, int size)
 {
 	struct hlist_head *head = this_cpu_ptr(call->perf_events);
 	struct pt_regs *regs;

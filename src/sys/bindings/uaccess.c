@@ -3,6 +3,7 @@
 
 #include <linux/fault-inject-usercopy.h>
 #include <linux/unaligned.h>
+#include <linux/unroll.h>
 #include <asm/futex.h>
 
 #include "bindings.h"
@@ -10,7 +11,7 @@
 /*
  * The 32 bits at @from, which may be any address, or -EFAULT. Fails as a copy may. May sleep.
  */
-s64 notrace user_events_read_index(const u32 __user *from)
+notrace s64 user_events_read_index(const u32 __user *from)
 {
 	u32 index;
 
@@ -30,29 +31,14 @@ s64 notrace user_events_read_index(const u32 __user *from)
 		put_unaligned(__one, (type *)((to) + __at));				\
 	} while (0)
 
-/* The same of two, four and eight words, one after the other. */
-#define read_two(to, from, at, fault)							\
+/* The same of so many words. */
+#define read_words(count, to, from, at, fault)						\
 	do {										\
-		const size_t __two = (at);						\
+		const size_t __first = (at);						\
+		size_t __word;								\
 											\
-		read_one(u64, to, from, __two, fault);					\
-		read_one(u64, to, from, __two + sizeof(u64), fault);			\
-	} while (0)
-
-#define read_four(to, from, at, fault)							\
-	do {										\
-		const size_t __four = (at);						\
-											\
-		read_two(to, from, __four, fault);					\
-		read_two(to, from, __four + 2 * sizeof(u64), fault);			\
-	} while (0)
-
-#define read_eight(to, from, at, fault)							\
-	do {										\
-		const size_t __eight = (at);						\
-											\
-		read_four(to, from, __eight, fault);					\
-		read_four(to, from, __eight + 4 * sizeof(u64), fault);			\
+		unrolled_full for (__word = 0; __word < (count); __word++)		\
+			read_one(u64, to, from, __first + __word * sizeof(u64), fault);	\
 	} while (0)
 
 /*
@@ -60,7 +46,7 @@ s64 notrace user_events_read_index(const u32 __user *from)
  * address that was masked wants it. The last words may overlap those before them: what is read last
  * counts. Fails as a copy may. May sleep.
  */
-bool notrace user_events_read_words(void *to, const void __user *from, size_t size)
+notrace bool user_events_read_words(void *to, const void __user *from, size_t size)
 {
 	size_t at;
 
@@ -70,14 +56,14 @@ bool notrace user_events_read_words(void *to, const void __user *from, size_t si
 	scoped_user_read_access_size(from, size, fault) {
 		if (size > 8 * sizeof(u64)) {
 			for (at = 0; at < size - 8 * sizeof(u64); at += 8 * sizeof(u64))
-				read_eight(to, from, at, fault);
-			read_eight(to, from, size - 8 * sizeof(u64), fault);
+				read_words(8, to, from, at, fault);
+			read_words(8, to, from, size - 8 * sizeof(u64), fault);
 		} else if (size > 4 * sizeof(u64)) {
-			read_four(to, from, 0, fault);
-			read_four(to, from, size - 4 * sizeof(u64), fault);
+			read_words(4, to, from, 0, fault);
+			read_words(4, to, from, size - 4 * sizeof(u64), fault);
 		} else if (size > 2 * sizeof(u64)) {
-			read_two(to, from, 0, fault);
-			read_two(to, from, size - 2 * sizeof(u64), fault);
+			read_words(2, to, from, 0, fault);
+			read_words(2, to, from, size - 2 * sizeof(u64), fault);
 		} else if (size >= sizeof(u64)) {
 			read_one(u64, to, from, 0, fault);
 			read_one(u64, to, from, size - sizeof(u64), fault);
@@ -92,12 +78,6 @@ bool notrace user_events_read_words(void *to, const void __user *from, size_t si
 	return true;
 fault:
 	return false;
-}
-
-/* How many bytes at the end were not copied. May sleep. */
-unsigned long user_events_copy_from_user(void *to, const void __user *from, unsigned long size)
-{
-	return copy_from_user(to, from, size);
 }
 
 /*
