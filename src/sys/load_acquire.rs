@@ -2,10 +2,7 @@
 
 //! Loads on the path of a write. The kernel crate calls a function of the kernel's for each.
 
-use core::sync::atomic::{
-    compiler_fence,
-    Ordering, //
-};
+use core::arch::asm;
 use kernel::sync::atomic::{
     Acquire,
     Atomic, //
@@ -32,8 +29,9 @@ macro_rules! impl_load_acquire {
                 }
                 // SAFETY: The value lives as long as `self`, and is only stored to as a whole.
                 let value = unsafe { self.as_ptr().read_volatile() };
-                // The processor makes no later access before a load: it is the compiler that must not either.
-                compiler_fence(Ordering::Acquire);
+                // The processor makes no later access before a load: it is the compiler that must not either. C: `barrier()`.
+                // SAFETY: No instruction, which may have read or written any memory for all that the compiler knows.
+                unsafe { asm!("", options(nostack, preserves_flags)) };
                 value
             }
         }

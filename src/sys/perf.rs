@@ -44,6 +44,10 @@ const MAX_SAMPLE: u64 = u16::MAX as u64 & !7;
 const MAX_RECORD_SIZE: usize =
     MAX_SAMPLE as usize - size_of::<perf_event_header>() - size_of::<u32>();
 
+/// The most perf events of a CPU that are given a record of more than [`MAX_BUFFERED`] bytes: each copies it, and more, with
+/// interrupts off.
+const MAX_LISTENERS: usize = 32;
+
 /// Submits the common fields and the payload to perf events on this CPU and to eBPF.
 ///
 /// # Safety
@@ -168,9 +172,15 @@ unsafe fn record_large(
     // the use of it.
     let _off = InterruptsOff::new();
     // SAFETY: The list is of this CPU and in use by perf, as the caller is a reader.
-    if !unsafe { all_can_take(head, size) } {
+    let fits = unsafe { all_can_take(head, size) };
+    // SAFETY: The call is alive. The pointer is looked at only.
+    let programs = unsafe { (&raw const (*call).prog_array).read_volatile() };
+    if !fits && programs.is_null() {
         return Err(NotRecorded::TooLarge { wanted: true });
     }
+    // A program takes what the samples have no room for.
+    let mut none = hlist_head::default();
+    let head = if fits { head } else { &raw mut none };
     // SAFETY: Preemption is off.
     let context = unsafe { bindings::perf_swevent_get_recursion_context() };
     if context < 0 {
@@ -182,10 +192,15 @@ unsafe fn record_large(
         let entry = record.as_mut_ptr().cast();
         bindings::user_events_perf_submit(entry, size as i32, context, call, regs, head);
     }
-    Ok(())
+    if fits {
+        Ok(())
+    } else {
+        Err(NotRecorded::Missed)
+    }
 }
 
-/// Is there room for a record of `size` bytes in the samples of each event of a list?
+/// Is there room for a record of `size` bytes in the samples of each event of a list, and are these not too many to be
+/// given it with interrupts off?
 ///
 /// # Safety
 ///
@@ -193,7 +208,10 @@ unsafe fn record_large(
 unsafe fn all_can_take(head: *mut hlist_head, size: usize) -> bool {
     // SAFETY: The list is there, says the caller, and changes only on this CPU, which nothing interrupts.
     let mut next = unsafe { (&raw const (*head).first).read_volatile() };
-    while !next.is_null() {
+    for _ in 0..MAX_LISTENERS {
+        if next.is_null() {
+            return true;
+        }
         // SAFETY: A link in the list is that of a perf event, which is alive while it is in the list.
         let event = unsafe {
             let event = next.byte_sub(offset_of!(perf_event, hlist_entry));
@@ -205,7 +223,7 @@ unsafe fn all_can_take(head: *mut hlist_head, size: usize) -> bool {
         // SAFETY: As above.
         next = unsafe { (&raw const (*next).next).read_volatile() };
     }
-    true
+    next.is_null()
 }
 
 /// Is there room for a record of `size` bytes in a sample of an event, whatever else is in it?
@@ -215,6 +233,10 @@ unsafe fn all_can_take(head: *mut hlist_head, size: usize) -> bool {
 fn can_take(event: &perf_event, size: usize) -> bool {
     const WORD: u64 = size_of::<u64>() as u64;
     let sample = &event.attr;
+    if sample.exclude_kernel() != 0 {
+        // It has no sample of what the kernel does for a program.
+        return true;
+    }
     let has = |kind: bindings::perf_event_sample_format| sample.sample_type & u64::from(kind) != 0;
     if !has(bindings::perf_event_sample_format_PERF_SAMPLE_RAW) {
         return true;

@@ -37,7 +37,8 @@ notrace s64 user_events_read_index(const u32 __user *from)
 		const size_t __first = (at);						\
 		size_t __word;								\
 											\
-		unrolled_full for (__word = 0; __word < (count); __word++)		\
+		unrolled_full								\
+		for (__word = 0; __word < (count); __word++)				\
 			read_one(u64, to, from, __first + __word * sizeof(u64), fault);	\
 	} while (0)
 
