@@ -213,11 +213,14 @@ fn what_is_too_large_for_ftrace_alone_is_missed_there() {
     traced.tracer.disable("st_acc_large");
 }
 
+/// The length of a payload that no sample of perf's holds.
+const TOO_LARGE: usize = 66_000;
+
 /// An event with an instance that takes what is too large for perf.
 fn with_large_records(text: &str) -> Traced {
     let event = Event::new(text);
     let tracer = TraceInstance::instance(&event.name);
-    tracer.control("buffer_subbuf_size_kb", "32");
+    tracer.control("buffer_subbuf_size_kb", "128");
     tracer.enable(&event.name);
     event.wait_set();
     Traced { event, tracer }
@@ -226,7 +229,7 @@ fn with_large_records(text: &str) -> Traced {
 fn what_is_too_large_for_perf_alone_is_missed_there() {
     let traced = with_large_records("st_acc_perf u32 a");
     let mut perf = Perf::sample(traced.event.id(), SELF, ANY_CPU, 16);
-    for length in [9000, 100, 20000] {
+    for length in [TOO_LARGE, 100, 70_000] {
         assert_eq!(traced.event.write(&vec![1; length]), Ok(4 + length));
     }
     assert_eq!(traced.tracer.lines("st_acc_perf").len(), 3);
@@ -242,12 +245,13 @@ fn perf_that_watches_elsewhere_misses_nothing() {
     assert_ne!(first, last, "this test needs two CPUs");
     let perf = Perf::sample(traced.event.id(), ALL_PROCESSES, first as i32, 4);
     os::run_on(last);
-    for length in [4, 9000] {
+    for length in [4, TOO_LARGE] {
         assert_eq!(traced.event.write(&vec![1; length]), Ok(4 + length));
     }
     assert_eq!(missed("st_acc_else"), (0, 0));
     os::run_on(first);
-    assert_eq!(traced.event.write(&[1; 9000]), Ok(9004));
+    let written = traced.event.write(&[1; TOO_LARGE]);
+    assert_eq!(written, Ok(4 + TOO_LARGE));
     assert_eq!(missed("st_acc_else"), (0, 1));
     assert_eq!(perf.count(), 0);
     traced.tracer.disable("st_acc_else");
@@ -256,11 +260,11 @@ fn perf_that_watches_elsewhere_misses_nothing() {
 fn a_write_that_fails_is_not_missed() {
     let traced = Traced::new("st_acc_fails u32 a; __rel_loc char[] b");
     let perf = Perf::open(traced.event.id(), SELF, ANY_CPU).unwrap();
-    assert_eq!(traced.event.write(&[0; 10000]), Err(Errno::E2BIG));
+    assert_eq!(traced.event.write(&[0; TOO_LARGE]), Err(Errno::E2BIG));
     assert_eq!(traced.event.write(&[0; 7]), Err(Errno::EINVAL));
     assert_eq!(traced.event.write(&[1; 8]), Err(Errno::EFAULT));
     traced.tracer.control("tracing_on", "0");
-    assert_eq!(traced.event.write(&[0; 10000]), Err(Errno::E2BIG));
+    assert_eq!(traced.event.write(&[0; TOO_LARGE]), Err(Errno::E2BIG));
     assert_eq!(traced.event.write(&[0; 7]), Err(Errno::EINVAL));
     assert_eq!(perf.count(), 0);
     assert_eq!(missed("st_acc_fails"), (0, 0));
@@ -330,7 +334,7 @@ fn perf_has_what_it_lost_and_what_it_missed() {
     let mut perfs = Perf::sample_everywhere(event.id(), 1);
     let written = overload(event, || {});
     for _ in 0..5 {
-        assert_eq!(event.write(&[0; 9000]), Ok(9004));
+        assert_eq!(event.write(&[0; TOO_LARGE]), Ok(4 + TOO_LARGE));
     }
     let mut samples = take(&mut perfs);
     let written = written + 5 + write_on_each_cpu(event);
@@ -355,7 +359,7 @@ fn both_overloaded_have_or_miss_every_record() {
     let mut perfs = Perf::sample_everywhere(id, 1);
     // First there is no reader, then one reads now and then. Some records are too large for perf.
     let (mut in_ftrace, mut in_perf, mut turn) = (0, 0, 0);
-    let length = |i| if i % 50 == 0 { 9000 } else { 16 };
+    let length = |i| if i % 50 == 0 { TOO_LARGE } else { 16 };
     let mut written = overload_with(event, length, || {});
     written += overload_with(event, length, || {
         turn += 1;

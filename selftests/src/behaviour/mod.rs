@@ -29,6 +29,7 @@ mod hostile_user;
 mod huge_pages;
 mod instances;
 mod io_uring;
+mod large_samples;
 mod lifetime;
 mod listing;
 mod locked_pages;
@@ -106,6 +107,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         restricted::TESTS,
         perf::TESTS,
         perf_large::TESTS,
+        large_samples::TESTS,
         signals::TESTS,
         hostile::TESTS,
         cgroup::TESTS,

@@ -12,6 +12,7 @@ use crate::kit::perf::*;
 use crate::kit::profile;
 use crate::kit::ring::Record;
 use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::wait::SetOnDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -350,6 +351,7 @@ fn listeners_that_come_and_go_get_whole_samples() {
     let is_over = AtomicBool::new(false);
     let (mut recorded, mut refused) = (0, 0);
     thread::scope(|scope| {
+        let _over = SetOnDrop(&is_over);
         scope.spawn(|| {
             let cpus = os::cpus();
             os::run_on(cpus[cpus.len() - 1]);
@@ -377,7 +379,6 @@ fn listeners_that_come_and_go_get_whole_samples() {
                 }
             }
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     assert!(recorded > 0, "{recorded} recorded, {refused} refused");
 }

@@ -371,8 +371,13 @@ pub fn unload_module(name: &CStr) -> Result<()> {
 
 const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
 
-/// `perf_event_open` with the attributes as bytes.
-pub fn perf_event_open(attributes: &[u8], pid: i32, cpu: i32) -> Result<File> {
+/// `perf_event_open` with the attributes as bytes; in the group of another event, if there is one.
+pub fn perf_event_open(
+    attributes: &[u8],
+    pid: i32,
+    cpu: i32,
+    leader: Option<&File>,
+) -> Result<File> {
     assert_eq!(attributes[4..8], (attributes.len() as u32).to_ne_bytes());
     // SAFETY: The kernel reads as many bytes as the attributes' own size field says: all of them.
     let fd = check(unsafe {
@@ -381,7 +386,7 @@ pub fn perf_event_open(attributes: &[u8], pid: i32, cpu: i32) -> Result<File> {
             attributes.as_ptr(),
             pid,
             cpu,
-            -1,
+            leader.map_or(-1, |leader| leader.as_raw_fd()),
             PERF_FLAG_FD_CLOEXEC,
         )
     })?;

@@ -18,24 +18,43 @@ const PERF_COUNT_SW_DUMMY: u64 = 9;
 pub const SAMPLE_IP: u64 = 1 << 0;
 pub const SAMPLE_TID: u64 = 1 << 1;
 pub const SAMPLE_TIME: u64 = 1 << 2;
+pub const SAMPLE_ADDR: u64 = 1 << 3;
 pub const SAMPLE_READ: u64 = 1 << 4;
 pub const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 pub const SAMPLE_ID: u64 = 1 << 6;
 pub const SAMPLE_CPU: u64 = 1 << 7;
 pub const SAMPLE_PERIOD: u64 = 1 << 8;
+pub const SAMPLE_STREAM_ID: u64 = 1 << 9;
 pub const SAMPLE_RAW: u64 = 1 << 10;
 pub const SAMPLE_REGS_USER: u64 = 1 << 12;
 pub const SAMPLE_STACK_USER: u64 = 1 << 13;
+pub const SAMPLE_WEIGHT: u64 = 1 << 14;
+pub const SAMPLE_DATA_SRC: u64 = 1 << 15;
 pub const SAMPLE_IDENTIFIER: u64 = 1 << 16;
+pub const SAMPLE_TRANSACTION: u64 = 1 << 17;
 pub const SAMPLE_REGS_INTR: u64 = 1 << 18;
+pub const SAMPLE_PHYS_ADDR: u64 = 1 << 19;
+pub const SAMPLE_DATA_PAGE_SIZE: u64 = 1 << 22;
+pub const SAMPLE_CODE_PAGE_SIZE: u64 = 1 << 23;
 /// Those that take a word each, in front of the others.
 const SAMPLE_WORDS: u64 = SAMPLE_IDENTIFIER
     | SAMPLE_IP
     | SAMPLE_TID
     | SAMPLE_TIME
+    | SAMPLE_ADDR
     | SAMPLE_ID
+    | SAMPLE_STREAM_ID
     | SAMPLE_CPU
     | SAMPLE_PERIOD;
+/// The same behind them.
+const SAMPLE_WORDS_BEHIND: u64 = SAMPLE_WEIGHT
+    | SAMPLE_DATA_SRC
+    | SAMPLE_TRANSACTION
+    | SAMPLE_PHYS_ADDR
+    | SAMPLE_DATA_PAGE_SIZE
+    | SAMPLE_CODE_PAGE_SIZE;
+/// What [`SAMPLE_READ`] reads: all counts of the group, and how many there are.
+const PERF_FORMAT_GROUP: u64 = 1 << 3;
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
 
@@ -54,6 +73,8 @@ pub struct Sample {
     pub regs_user: u64,
     pub regs_intr: u64,
     pub stack_user: u32,
+    /// For [`SAMPLE_READ`]: with how many siblings in its group. `None` is its own count only.
+    pub siblings: Option<u16>,
 }
 
 /// The most entries of a call chain, where [`Sample::max_stack`] is 0.
@@ -64,10 +85,10 @@ impl Sample {
     /// multiple of 8.
     pub fn max_payload(&self) -> usize {
         let has = |kind| self.kind & kind != 0;
-        let mut words = 1 + (self.kind & SAMPLE_WORDS).count_ones() as usize;
+        let single = SAMPLE_WORDS | SAMPLE_WORDS_BEHIND;
+        let mut words = 1 + (self.kind & single).count_ones() as usize;
         if has(SAMPLE_READ) {
-            // Of an event that is in no group: its count.
-            words += 1;
+            words += 1 + self.siblings.map_or(0, |count| 1 + usize::from(count));
         }
         if has(SAMPLE_CALLCHAIN) {
             let max_stack = match self.max_stack {
@@ -111,6 +132,7 @@ pub struct Perf {
     file: File,
     ring: Option<Mapping>,
     kind: u64,
+    reads_group: bool,
     /// How many samples the kernel had no room for.
     pub lost: u64,
 }
@@ -123,7 +145,27 @@ impl Perf {
 
     /// The same, with samples that hold nothing.
     pub fn open_counter(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
-        Perf::open_attributes(PERF_TYPE_TRACEPOINT, id, pid, cpu, Sample::default(), 0)
+        let sample = Sample::default();
+        Perf::open_attributes(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample, 0, None)
+    }
+
+    /// The same, with these samples but without the record in them.
+    pub fn open_without_records(id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
+        Perf::open_attributes(
+            PERF_TYPE_TRACEPOINT,
+            id,
+            pid,
+            cpu,
+            sample,
+            sample.kind,
+            None,
+        )
+    }
+
+    /// A sibling in the group of another's file, of what never happens.
+    pub fn sibling_of(leader: &File, pid: i32, cpu: i32) -> Result<Perf> {
+        let (kind, id) = (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
+        Perf::open_attributes(kind, id, pid, cpu, Sample::default(), 0, Some(leader))
     }
 
     /// One of this process, of what never happens.
@@ -144,7 +186,8 @@ impl Perf {
     }
 
     fn open_kind(kind: u32, id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
-        Perf::open_attributes(kind, id, pid, cpu, sample, sample.kind | SAMPLE_RAW)
+        let sample_type = sample.kind | SAMPLE_RAW;
+        Perf::open_attributes(kind, id, pid, cpu, sample, sample_type, None)
     }
 
     fn open_attributes(
@@ -154,6 +197,7 @@ impl Perf {
         cpu: i32,
         sample: Sample,
         sample_type: u64,
+        leader: Option<&File>,
     ) -> Result<Perf> {
         let mut attributes = [0u8; ATTRIBUTES_SIZE];
         let mut put = |at: usize, bytes: &[u8]| {
@@ -165,15 +209,21 @@ impl Perf {
         // A sample for each record.
         put(16, &1u64.to_ne_bytes());
         put(24, &sample_type.to_ne_bytes());
+        let reads_group = sample.siblings.is_some();
+        put(
+            32,
+            &[0, PERF_FORMAT_GROUP][usize::from(reads_group)].to_ne_bytes(),
+        );
         put(80, &sample.regs_user.to_ne_bytes());
         put(88, &sample.stack_user.to_ne_bytes());
         put(96, &sample.regs_intr.to_ne_bytes());
         put(108, &sample.max_stack.to_ne_bytes());
-        let file = os::perf_event_open(&attributes, pid, cpu)?;
+        let file = os::perf_event_open(&attributes, pid, cpu, leader)?;
         Ok(Perf {
             file,
             ring: None,
             kind: sample_type,
+            reads_group,
             lost: 0,
         })
     }
@@ -249,6 +299,12 @@ impl Perf {
         while !rest.is_empty() {
             let kind = u32::from_ne_bytes(rest[..4].try_into().unwrap());
             let length = u16::from_ne_bytes(rest[6..8].try_into().unwrap()) as usize;
+            let is_right = length >= 8 && length % 8 == 0 && length <= rest.len();
+            assert!(
+                is_right,
+                "a length of {length} in a ring with {}",
+                rest.len()
+            );
             let (record, next) = rest.split_at(length);
             match kind {
                 PERF_RECORD_SAMPLE => records.push(record.to_vec()),
@@ -264,11 +320,15 @@ impl Perf {
 
     /// Where the record is in a sample.
     fn raw_at(&self, sample: &[u8]) -> usize {
-        let words =
-            (self.kind & SAMPLE_WORDS).count_ones() + u32::from(self.kind & SAMPLE_READ != 0);
-        let mut at = 8 + 8 * words as usize;
+        let word = |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
+        let mut at = 8 + 8 * (self.kind & SAMPLE_WORDS).count_ones() as usize;
+        if self.kind & SAMPLE_READ != 0 {
+            let others = if self.reads_group { word(at) } else { 0 };
+            assert!(others < 0x1000, "{others} events in a group");
+            at += 8 + 8 * others as usize;
+        }
         if self.kind & SAMPLE_CALLCHAIN != 0 {
-            let entries = u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
+            let entries = word(at);
             assert!(entries < 0x1000, "{entries} entries of a call chain");
             at += 8 + 8 * entries as usize;
         }

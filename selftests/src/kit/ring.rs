@@ -7,7 +7,7 @@
 //! 32-bit words.
 
 /// Bytes in the largest page of a ring buffer that a test asks for.
-pub const PAGE: usize = 32 << 10;
+pub const PAGE: usize = 128 << 10;
 
 const PAGE_HEADER: usize = 16;
 /// The count of bytes in use; above it are flags about lost entries.

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! More of records near the limit of perf's samples: what else can be in a sample, groups of perf events that change
+//! meanwhile, and what eBPF programs read of a record that the trace core's own buffer does not hold.
+
+use crate::harness::tests;
+use crate::kit::abi::location;
+use crate::kit::bpf::{self, Counters, Instruction, Program};
+use crate::kit::errno::{Errno, Result};
+use crate::kit::event::Event;
+use crate::kit::os;
+use crate::kit::perf::*;
+use crate::kit::profile;
+use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::wait::SetOnDrop;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+tests!("large_samples":
+    each_word_of_a_sample_is_left_room_for,
+    siblings_are_left_room_for,
+    a_listener_without_records_limits_nothing,
+    a_listener_on_another_processor_limits_nothing,
+    longer_call_chains_are_left_room_for,
+    no_room_at_all,
+    groups_that_grow_and_shrink,
+    each_split_of_a_record,
+    a_program_reads_its_end,
+    a_program_reads_the_first_8_kilobytes_directly,
+    a_program_and_a_sampler_get_the_same,
+    a_program_runs_for_what_is_too_large_for_no_sampler,
+);
+
+/// Pages of a ring that takes several of the largest.
+const PAGES: usize = 128;
+
+/// The longest payload of a sample that holds nothing else.
+const LONGEST: usize = 65_528 - 8 - 12;
+
+/// What a sample of a call chain holds.
+const CHAINS: Sample = Sample {
+    kind: SAMPLE_CALLCHAIN,
+    ..PLAIN
+};
+
+/// The record alone.
+const PLAIN: Sample = Sample {
+    kind: 0,
+    max_stack: 0,
+    regs_user: 0,
+    regs_intr: 0,
+    stack_user: 0,
+    siblings: None,
+};
+
+/// So many bytes, each time others.
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at / 241 * 5 + at + length) as u8)
+        .collect()
+}
+
+/// The length of a sample is that in the header, or the ring would not be taken apart; no sample is longer than its header
+/// can tell.
+#[track_caller]
+fn assert_recorded(perf: &mut Perf, payload: &[u8]) {
+    let taken = perf.take_payloads(payload.len());
+    assert_eq!(taken.len(), 1, "of {} bytes", payload.len());
+    assert!(taken[0] == payload, "of {} bytes", payload.len());
+    assert_eq!(perf.lost, 0);
+}
+
+/// The longest record is recorded, and one byte more is not.
+#[track_caller]
+fn assert_limit(event: &Event, perf: &mut Perf, longest: usize) {
+    let payload = bytes(longest);
+    assert_eq!(event.write(&payload), Ok(4 + longest), "{longest}");
+    assert_recorded(perf, &payload);
+    assert_eq!(event.write(&bytes(longest + 1)), Err(Errno::E2BIG));
+    assert_eq!(perf.take().len(), 0, "{longest}");
+}
+
+fn each_word_of_a_sample_is_left_room_for() {
+    const WORDS: [u64; 11] = [
+        SAMPLE_IDENTIFIER,
+        SAMPLE_IP,
+        SAMPLE_TIME,
+        SAMPLE_ADDR,
+        SAMPLE_STREAM_ID,
+        SAMPLE_WEIGHT,
+        SAMPLE_DATA_SRC,
+        SAMPLE_TRANSACTION,
+        SAMPLE_PHYS_ADDR,
+        SAMPLE_DATA_PAGE_SIZE,
+        SAMPLE_CODE_PAGE_SIZE,
+    ];
+    let event = Event::new("st_ls_words u32 a");
+    let all = WORDS.iter().fold(0, |kinds, kind| kinds | kind);
+    for kind in WORDS.into_iter().chain([all]) {
+        let sample = Sample { kind, ..PLAIN };
+        let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+        event.wait_set();
+        let longest = LONGEST - 8 * kind.count_ones() as usize;
+        assert_eq!(sample.max_payload(), longest);
+        assert_limit(&event, &mut perf, longest);
+    }
+}
+
+/// A perf event that reads all counts of its group, of the first processor.
+fn leader(event: &Event, siblings: u16) -> (Perf, Sample, i32) {
+    let cpu = os::cpus()[0];
+    os::run_on(cpu);
+    let sample = Sample {
+        kind: SAMPLE_READ,
+        siblings: Some(siblings),
+        ..PLAIN
+    };
+    let perf = Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, sample);
+    event.wait_set();
+    (perf, sample, cpu as i32)
+}
+
+fn siblings_are_left_room_for() {
+    let event = Event::new("st_ls_siblings u32 a");
+    let (mut perf, alone, cpu) = leader(&event, 0);
+    let mut siblings = Vec::new();
+    for count in [0, 1, 2, 40, 200] {
+        while siblings.len() < count {
+            let sibling = Perf::sibling_of(perf.file(), ALL_PROCESSES, cpu);
+            siblings.push(sibling.expect("perf_event_open in a group"));
+        }
+        let sample = Sample {
+            siblings: Some(count as u16),
+            ..alone
+        };
+        assert_limit(&event, &mut perf, sample.max_payload());
+    }
+    // Each that goes leaves its room.
+    siblings.truncate(3);
+    let sample = Sample {
+        siblings: Some(3),
+        ..alone
+    };
+    assert_limit(&event, &mut perf, sample.max_payload());
+}
+
+fn a_listener_without_records_limits_nothing() {
+    let event = Event::new("st_ls_without u32 a");
+    let sample = Sample {
+        kind: SAMPLE_CALLCHAIN | SAMPLE_REGS_INTR | SAMPLE_TIME,
+        regs_intr: 0xfff,
+        ..PLAIN
+    };
+    let without = Perf::open_without_records(event.id(), SELF, ANY_CPU, sample);
+    let without = without.expect("perf_event_open");
+    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+    event.wait_set();
+    assert_limit(&event, &mut perf, LONGEST);
+    assert_eq!(without.count(), 1);
+}
+
+fn a_listener_on_another_processor_limits_nothing() {
+    let cpus = os::cpus();
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    if first == last {
+        return;
+    }
+    let event = Event::new("st_ls_other u32 a");
+    let id = event.id();
+    let mut plain = Perf::sample(id, ALL_PROCESSES, first as i32, PAGES);
+    let mut chains = Perf::sample_with(id, ALL_PROCESSES, last as i32, PAGES, CHAINS);
+    event.wait_set();
+    os::run_on(first);
+    assert_limit(&event, &mut plain, LONGEST);
+    os::run_on(last);
+    assert_limit(&event, &mut chains, CHAINS.max_payload());
+    assert_eq!((plain.take().len(), chains.take().len()), (0, 0));
+    // Where none listens, none has missed it, though another could.
+    drop(chains);
+    assert_eq!(event.write(&bytes(LONGEST)), Ok(4 + LONGEST));
+    assert_eq!(event.write(&bytes(LONGEST + 1)), Err(Errno::E2BIG));
+    let tracer = TraceInstance::instance("st_ls_other");
+    if tracefs::sub_buffers_set_the_limit() {
+        tracer.control("buffer_subbuf_size_kb", "128");
+        tracer.enable("st_ls_other");
+        for length in [LONGEST, LONGEST + 1] {
+            assert_eq!(event.write(&bytes(length)), Ok(4 + length));
+        }
+    }
+    assert_eq!(profile::missed("st_ls_other"), (0, 0));
+    assert_eq!(plain.take().len(), 0);
+}
+
+/// Entries that a call chain may have at most, and marks between them, for all.
+const MAX_STACK: &str = "/proc/sys/kernel/perf_event_max_stack";
+const MAX_MARKS: &str = "/proc/sys/kernel/perf_event_max_contexts_per_stack";
+
+/// A setting, which is as it was when this is dropped.
+struct Setting(&'static str, String);
+
+impl Setting {
+    fn new(path: &'static str, value: &str) -> Setting {
+        let was = fs::read_to_string(path).expect("read a setting");
+        fs::write(path, value).expect("write a setting");
+        Setting(path, was)
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0, &self.1);
+    }
+}
+
+// The administrator can have longer ones.
+fn longer_call_chains_are_left_room_for() {
+    const LONG: u16 = 4000;
+    let event = Event::new("st_ls_longer u32 a");
+    let _stack = Setting::new(MAX_STACK, &LONG.to_string());
+    let _marks = Setting::new(MAX_MARKS, "1000");
+    // The one that asks for the kernel's own limit gets what that is then.
+    for max_stack in [LONG, 0] {
+        let sample = Sample {
+            max_stack,
+            ..CHAINS
+        };
+        let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+        event.wait_set();
+        let longest = Sample {
+            max_stack: LONG,
+            ..CHAINS
+        };
+        assert_limit(&event, &mut perf, longest.max_payload());
+    }
+}
+
+// A sample that may be too large without any record, as one with all of the stack and registers behind it: none that the
+// trace core's buffer does not hold is taken.
+fn no_room_at_all() {
+    let event = Event::new("st_ls_none u32 a");
+    let sample = Sample {
+        kind: SAMPLE_REGS_USER | SAMPLE_STACK_USER | SAMPLE_REGS_INTR,
+        regs_user: 0xfff,
+        regs_intr: 0xfff,
+        stack_user: 65_528,
+        ..PLAIN
+    };
+    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+    event.wait_set();
+    for length in [8185, 9000, 30_000, LONGEST, LONGEST + 1] {
+        assert_eq!(event.write(&bytes(length)), Err(Errno::E2BIG), "{length}");
+    }
+    assert_eq!(perf.take().len(), 0);
+    assert_eq!(profile::missed("st_ls_none"), (0, 0));
+}
+
+// The room for the counts of a group changes while records are written that have just room with some of its sizes.
+fn groups_that_grow_and_shrink() {
+    const MOST: u16 = 24;
+    let event = Event::new("st_ls_storm u32 a");
+    let (mut perf, alone, cpu) = leader(&event, 0);
+    let mut plain = Perf::sample(event.id(), ALL_PROCESSES, cpu, PAGES);
+    let fewest = alone.max_payload();
+    let most = Sample {
+        siblings: Some(MOST),
+        ..alone
+    };
+    let most = most.max_payload();
+    let is_over = AtomicBool::new(false);
+    let (mut recorded, mut refused) = (0, 0);
+    thread::scope(|scope| {
+        let _over = SetOnDrop(&is_over);
+        let group = perf.file().try_clone().expect("duplicate a file");
+        let is_over = &is_over;
+        scope.spawn(move || {
+            let cpus = os::cpus();
+            os::run_on(cpus[cpus.len() - 1]);
+            while !is_over.load(Ordering::Relaxed) {
+                let siblings: Vec<_> = (0..MOST)
+                    .map(|_| Perf::sibling_of(&group, ALL_PROCESSES, cpu))
+                    .collect();
+                assert!(siblings.iter().all(Result::is_ok));
+            }
+        });
+        // Both come of it, whatever the other thread is about; and then some more.
+        let mut length = most;
+        for round in 0.. {
+            if round >= 60 && recorded > 0 && refused > 0 || round == 2000 {
+                break;
+            }
+            length = if length >= fewest { most } else { length + 8 };
+            let payload = bytes(length);
+            match event.write(&payload) {
+                Ok(_) => {
+                    recorded += 1;
+                    let samples = perf.take_samples();
+                    assert_eq!(samples.len(), 1);
+                    let sample = &samples[0];
+                    let word =
+                        |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
+                    let counts = word(8) as usize;
+                    assert!(counts <= 1 + usize::from(MOST), "{counts} counts");
+                    let raw = 16 + 8 * counts;
+                    assert_eq!(sample.len(), (raw + 12 + length).next_multiple_of(8));
+                    let at = raw + 12;
+                    assert!(sample[at..at + length] == payload, "{length}");
+                    assert_recorded(&mut plain, &payload);
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert_eq!(error, Errno::E2BIG);
+                    assert_eq!((perf.take().len(), plain.take().len()), (0, 0));
+                }
+            }
+        }
+    });
+    assert!(
+        recorded > 0 && refused > 0,
+        "{recorded} recorded, {refused} refused"
+    );
+}
+
+// A record that is not on the stack comes of any number of parts.
+fn each_split_of_a_record() {
+    let event = Event::new("st_ls_split u32 a");
+    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+    event.wait_set();
+    for length in [8185, 30_000, LONGEST] {
+        let payload = bytes(length);
+        let record = [&event.index.to_ne_bytes()[..], &payload].concat();
+        for cuts in [
+            &[4, 5][..],
+            &[2, 4000, 8188],
+            &[4, 4, 8184, length],
+            &[length + 3, length + 4],
+            &[1, 2, 3, 4, 20_000.min(length)],
+        ] {
+            let starts = [0].into_iter().chain(cuts.iter().copied());
+            let ends = cuts.iter().copied().chain([record.len()]);
+            let parts: Vec<_> = starts
+                .zip(ends)
+                .map(|(from, to)| &record[from..to])
+                .collect();
+            assert_eq!(event.data.writev(&parts), Ok(record.len()), "{cuts:?}");
+            assert_recorded(&mut perf, &payload);
+        }
+    }
+}
+
+/// Lengths of payloads on both sides of what the trace core's buffer holds, and the longest.
+const LENGTHS: [usize; 9] = [8176, 8184, 8185, 8192, 8193, 9000, 30_000, 65_000, LONGEST];
+
+/// Adds what is in register 8 to the counter.
+fn add(counters: &Counters, counter: i32) -> Vec<Instruction> {
+    [vec![bpf::set(7, counter)], counters.add()].concat()
+}
+
+/// Asserts what a counter is more now than it was.
+#[track_caller]
+fn assert_more(counters: &Counters, counter: u32, before: u64, more: u64) {
+    assert_eq!(counters.get(counter).wrapping_sub(before), more);
+}
+
+fn a_program_reads_its_end() {
+    let event = Event::new("st_ls_end __rel_loc u8[] a; u32 b");
+    let counters = Counters::new(2);
+    // The size of the data, and its last eight bytes, which are the record's: the data begins 16 bytes into that.
+    let program = Program::new(&[
+        &[
+            bpf::load_u32(8, 6, 8),
+            // r8 >>= 16
+            (0x77, 8, 0, 0, 16),
+        ],
+        &add(&counters, 0),
+        &[
+            bpf::copy(3, 6),
+            bpf::add_register(3, 8),
+            bpf::add(3, 16 - 8),
+            bpf::copy(1, bpf::FRAME),
+            bpf::add(1, -16),
+            bpf::set(2, 8),
+            bpf::call(bpf::PROBE_READ_KERNEL),
+            bpf::load_u64(8, bpf::FRAME, -16),
+        ],
+        &add(&counters, 1),
+        &bpf::give(1),
+    ]);
+    let perf = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
+    perf.attach(&program).expect("attach a program");
+    event.wait_set();
+    for length in LENGTHS {
+        let mut payload = bytes(length);
+        payload[..4].copy_from_slice(&location(4, (length - 8) as u32));
+        let before = counters.all(2);
+        assert_eq!(event.write(&payload), Ok(4 + length));
+        assert_more(&counters, 0, before[0], length as u64 - 8);
+        let last = payload[length - 8..].try_into().unwrap();
+        assert_more(&counters, 1, before[1], u64::from_ne_bytes(last));
+    }
+}
+
+fn a_program_reads_the_first_8_kilobytes_directly() {
+    // Fields that take more than that.
+    let event = Event::new("st_ls_direct struct a b 30000");
+    let counters = Counters::new(2);
+    let program = Program::new(&[
+        &[bpf::load_u64(8, 6, 8)],
+        &add(&counters, 0),
+        &[bpf::load_u64(8, 6, 8184)],
+        &add(&counters, 1),
+        &bpf::give(1),
+    ]);
+    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+    perf.attach(&program).expect("attach a program");
+    event.wait_set();
+    for length in [30_000, 30_001, 65_000, LONGEST] {
+        let payload = bytes(length);
+        let before = counters.all(2);
+        assert_eq!(event.write(&payload), Ok(4 + length));
+        let word = |at: usize| u64::from_ne_bytes(payload[at..at + 8].try_into().unwrap());
+        assert_more(&counters, 0, before[0], word(0));
+        assert_more(&counters, 1, before[1], word(8176));
+        assert_recorded(&mut perf, &payload);
+    }
+}
+
+// A program gets the address of registers where the common fields are, and the sample the fields nevertheless.
+fn a_program_and_a_sampler_get_the_same() {
+    let event = Event::new("st_ls_both u32 a");
+    let counters = Counters::new(1);
+    let program = Program::new(&[&[bpf::load_u32(8, 6, 8)], &add(&counters, 0), &bpf::give(1)]);
+    let mut first = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+    let mut second = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, CHAINS);
+    first.attach(&program).expect("attach a program");
+    event.wait_set();
+    for length in LENGTHS.into_iter().take(7).chain([CHAINS.max_payload()]) {
+        let payload = bytes(length);
+        let before = counters.get(0);
+        assert_eq!(event.write(&payload), Ok(4 + length));
+        let a = u32::from_ne_bytes(payload[..4].try_into().unwrap());
+        assert_more(&counters, 0, before, a.into());
+        let records = first.take();
+        assert_eq!(records.len(), 1);
+        assert_eq!(u64::from(records[0].kind), event.id());
+        assert_eq!(records[0].pid, std::process::id() as i32);
+        assert!(records[0].payload(length) == payload, "{length}");
+        assert_recorded(&mut second, &payload);
+    }
+}
+
+// What one sampler cannot take no program sees, and where there is no sampler it does.
+fn a_program_runs_for_what_is_too_large_for_no_sampler() {
+    let event = Event::new("st_ls_runs u32 a");
+    let counters = Counters::new(1);
+    let program = Program::counting(&counters, 1);
+    let counter = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
+    counter.attach(&program).expect("attach a program");
+    event.wait_set();
+    let longest = CHAINS.max_payload();
+    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, CHAINS);
+    assert_limit(&event, &mut perf, longest);
+    assert_eq!(counters.get(0), 1);
+    drop(perf);
+    assert_eq!(event.write(&bytes(longest + 1)), Ok(4 + longest + 1));
+    assert_eq!(counters.get(0), 2);
+}
