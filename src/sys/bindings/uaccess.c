@@ -55,13 +55,15 @@ notrace bool user_events_read_words(void *to, const void __user *from, size_t si
 	if (should_fail_usercopy())
 		return false;
 	scoped_user_read_access_size(from, size, fault) {
-		if (size > 8 * sizeof(u64)) {
-			for (at = 0; at < size - 8 * sizeof(u64); at += 8 * sizeof(u64))
-				read_words(8, to, from, at, fault);
-			read_words(8, to, from, size - 8 * sizeof(u64), fault);
-		} else if (size > 4 * sizeof(u64)) {
-			read_words(4, to, from, 0, fault);
-			read_words(4, to, from, size - 4 * sizeof(u64), fault);
+		if (size > 4 * sizeof(u64)) {
+			if (size <= 8 * sizeof(u64)) {
+				read_words(4, to, from, 0, fault);
+				read_words(4, to, from, size - 4 * sizeof(u64), fault);
+			} else {
+				for (at = 0; at < size - 8 * sizeof(u64); at += 8 * sizeof(u64))
+					read_words(8, to, from, at, fault);
+				read_words(8, to, from, size - 8 * sizeof(u64), fault);
+			}
 		} else if (size > 2 * sizeof(u64)) {
 			read_words(2, to, from, 0, fault);
 			read_words(2, to, from, size - 2 * sizeof(u64), fault);
