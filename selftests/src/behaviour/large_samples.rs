@@ -29,7 +29,7 @@ tests!("large_samples":
     a_program_reads_its_end,
     a_program_reads_the_first_8_kilobytes_directly,
     a_program_and_a_sampler_get_the_same,
-    a_program_runs_for_what_is_too_large_for_no_sampler,
+    a_program_runs_for_what_is_too_large_for_a_sampler,
 );
 
 /// Pages of a ring that takes several of the largest.
@@ -52,6 +52,7 @@ const PLAIN: Sample = Sample {
     regs_intr: 0,
     stack_user: 0,
     siblings: None,
+    user_only: false,
 };
 
 /// So many bytes, each time others.
@@ -449,8 +450,8 @@ fn a_program_and_a_sampler_get_the_same() {
     }
 }
 
-// What one sampler cannot take no program sees, and where there is no sampler it does.
-fn a_program_runs_for_what_is_too_large_for_no_sampler() {
+// A program sees what a sampler cannot take, which is a miss then.
+fn a_program_runs_for_what_is_too_large_for_a_sampler() {
     let event = Event::new("st_ls_runs u32 a");
     let counters = Counters::new(1);
     let program = Program::counting(&counters, 1);
@@ -459,9 +460,12 @@ fn a_program_runs_for_what_is_too_large_for_no_sampler() {
     event.wait_set();
     let longest = CHAINS.max_payload();
     let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, CHAINS);
-    assert_limit(&event, &mut perf, longest);
-    assert_eq!(counters.get(0), 1);
+    for (length, samples) in [(longest, 1), (longest + 1, 0)] {
+        assert_eq!(event.write(&bytes(length)), Ok(4 + length));
+        assert_eq!(perf.take().len(), samples);
+    }
+    assert_eq!(counters.get(0), 2);
     drop(perf);
     assert_eq!(event.write(&bytes(longest + 1)), Ok(4 + longest + 1));
-    assert_eq!(counters.get(0), 2);
+    assert_eq!(counters.get(0), 3);
 }

@@ -355,7 +355,7 @@ fn get_it_wrong(line: &mut Line) {
         fails("short", "", data.write(0, &[0; 11]), Errno::EINVAL);
         fails("no index", "", data.write(77, &[0; 12]), Errno::ENOENT);
         fails("no consumer", "", data.write(1, &[0; 12]), Errno::EBADF);
-        let large = [record(location(0, 0), location(8, 0)), vec![0; 60_000]].concat();
+        let large = [record(location(0, 0), location(8, 0)), vec![0; 66_000]].concat();
         fails("too large", "", data.write(0, &large), Errno::E2BIG);
         for address in bad {
             let got = os::write_from(&data.file, address, 16);

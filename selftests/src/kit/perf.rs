@@ -75,7 +75,12 @@ pub struct Sample {
     pub stack_user: u32,
     /// For [`SAMPLE_READ`]: with how many siblings in its group. `None` is its own count only.
     pub siblings: Option<u16>,
+    /// Only of what a program does itself: never of a record.
+    pub user_only: bool,
 }
+
+/// `exclude_kernel`, in the attributes' bits.
+const EXCLUDE_KERNEL: u64 = 1 << 5;
 
 /// The most entries of a call chain, where [`Sample::max_stack`] is 0.
 pub const DEFAULT_MAX_STACK: u16 = 127;
@@ -213,6 +218,10 @@ impl Perf {
         put(
             32,
             &[0, PERF_FORMAT_GROUP][usize::from(reads_group)].to_ne_bytes(),
+        );
+        put(
+            40,
+            &[0, EXCLUDE_KERNEL][usize::from(sample.user_only)].to_ne_bytes(),
         );
         put(80, &sample.regs_user.to_ne_bytes());
         put(88, &sample.stack_user.to_ne_bytes());
