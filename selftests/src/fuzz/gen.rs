@@ -281,6 +281,9 @@ impl Gen<'_> {
         step.fields = key.map_or(1, |key| key.fields);
         step.bit = self.random.byte_below(255);
         step.twist = self.twist(write::END);
+        if self.random.thousandths(30) && step.twist == RIGHT {
+            step.twist = write::LARGE;
+        }
         if self.c.is_some() {
             self.same_in_c(step, key)?;
         }
@@ -302,6 +305,8 @@ impl Gen<'_> {
         let event = key.and_then(|key| c.position(key)).map(|at| &c.events[at]);
         let mut tracers = event.iter().flat_map(|event| &event.tracers);
         match step.twist {
+            // Is recorded by ours, and warns there.
+            write::LARGE => None,
             // Warns.
             write::TOO_MUCH => {
                 self.only_if(!tracers.any(|tracer| matches!(tracer, TraceInstance::Perf(_))))

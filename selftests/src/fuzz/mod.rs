@@ -7,6 +7,7 @@
 
 mod child;
 mod gen;
+mod large;
 mod model;
 mod payload;
 mod polls;

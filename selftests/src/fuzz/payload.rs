@@ -2,6 +2,7 @@
 
 //! The bytes of a record, as a step says.
 
+use super::large;
 use super::step::*;
 
 /// What a write puts where it may put anything: with four bytes or more of it, no other's.
@@ -40,6 +41,10 @@ pub fn payload(step: &Step) -> Vec<u8> {
     }
     match step.twist {
         MORE => payload.extend(filling(step).take(100)),
+        LARGE => {
+            let more = large::length(step).saturating_sub(payload.len());
+            payload.extend(filling(step).take(more));
+        }
         TOO_MUCH => payload.resize(70_000, 7),
         ONE_BYTE_LESS => payload.truncate(fields.fixed.saturating_sub(1)),
         _ => {}

@@ -194,6 +194,8 @@ pub mod write {
         EMPTY,
         /// A location in front of the payload.
         IN_FRONT,
+        /// More than an instance takes, and perf takes it or not: see [`large`](super::super::large).
+        LARGE,
     );
 }
 

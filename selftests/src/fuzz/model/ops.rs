@@ -72,12 +72,13 @@ impl Model {
         result
     }
 
-    /// A perf event that samples what a process writes is opened.
-    pub fn open_perf(&mut self, perf: usize, key: Key, slot: usize) -> Result<()> {
+    /// A perf event that samples what a process writes, as far as there is room in its samples, is opened.
+    pub fn open_perf(&mut self, perf: usize, key: Key, slot: usize, limit: usize) -> Result<()> {
         self.listen(key, TraceInstance::Perf(perf), true)?;
         self.perfs[perf] = Some(PerfEvent {
             key,
             slot,
+            limit,
             records: Vec::new(),
         });
         Ok(())

@@ -64,6 +64,8 @@ pub struct PerfEvent {
     pub(super) key: Key,
     /// The slot of the process whose records it takes.
     pub(super) slot: usize,
+    /// The longest payload that its samples have room for.
+    pub(super) limit: usize,
     pub(super) records: Vec<Record>,
 }
 

@@ -4,6 +4,7 @@
 
 use super::state::{physical, Event, Key, OpenFile, Page, Record, TraceInstance};
 use super::{bit, check, Model};
+use crate::fuzz::large;
 use crate::fuzz::payload::payload;
 use crate::fuzz::polls::Polls;
 use crate::fuzz::step::*;
@@ -325,23 +326,27 @@ impl Model {
         }
         let (key, serial) = (event.key, event.serial);
         let takes = event.tracers.contains(&TraceInstance::Instance) && !event.filtered;
+        let mut tracers = event.tracers.iter();
+        let in_ftrace = tracers.any(|tracer| !matches!(tracer, TraceInstance::Perf(_)));
         // Also of a record that would be too large for all consumers.
         self.charge(key.group, payload.len())?;
-        if step.twist == TOO_MUCH && !self.is_c() {
-            return Err(Errno::E2BIG);
-        }
         let by_thread = step.has(flag::THREAD);
+        let perfs = self.perfs.iter().flatten().filter(|perf| perf.key == key);
+        let listening = perfs.clone().filter(|perf| perf.slot == slot && !by_thread);
+        let limits = listening.map(|perf| perf.limit);
+        let outcome = large::outcome(payload.len(), in_ftrace, perfs.count() > 0, limits);
+        check(outcome.can || self.is_c(), Errno::E2BIG)?;
         let record = Record {
             event: serial,
             pid: (!by_thread).then_some(self.child(slot).pid),
             payload,
         };
         for perf in self.perfs.iter_mut().flatten() {
-            if perf.key == key && perf.slot == slot && !by_thread {
+            if perf.key == key && perf.slot == slot && !by_thread && outcome.perf {
                 perf.records.push(record.clone());
             }
         }
-        if step.twist != TOO_MUCH && takes {
+        if outcome.ftrace && takes {
             self.recorded.push(record);
         }
         Ok(4 + length as i64)

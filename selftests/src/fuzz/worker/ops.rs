@@ -4,6 +4,7 @@
 
 use super::{new_instance, Process, Sampler, Worker};
 use crate::fuzz::child::{order, CHILDREN};
+use crate::fuzz::large;
 use crate::fuzz::model::{Key, Page, TraceInstance as Listener, PERFS};
 use crate::fuzz::step::*;
 use crate::kit::errno::Errno;
@@ -13,8 +14,8 @@ use crate::kit::{dynamic, machine, os, wait};
 use std::fs;
 use std::io::Write;
 
-/// Pages of a perf event's ring: for what one burst writes.
-const PAGES: usize = 16;
+/// Pages of a perf event's ring: for what one burst writes, some of it large.
+const PAGES: usize = 512;
 
 impl Worker {
     /// Does something else than a process does: makes, ends and changes them, and listens.
@@ -194,12 +195,13 @@ impl Worker {
         self.know_id(key, &directory);
         let pid = self.processes[slot].as_ref().expect("a process").pid;
         let id = tracefs::event_id(&directory);
+        let sample = large::sample(&mut self.random);
         self.perfs[perf] = Some(Sampler {
-            perf: Perf::sample(id, pid, ANY_CPU, PAGES),
+            perf: Perf::sample_with(id, pid, ANY_CPU, PAGES, sample),
             records: Vec::new(),
         });
-        let want = self.predict(|model| model.open_perf(perf, key, slot));
-        self.tell_op(|| format!("perf {perf} of {key:?} in process {slot}"));
+        let want = self.predict(|model| model.open_perf(perf, key, slot, sample.max_payload()));
+        self.tell_op(|| format!("perf {perf} of {key:?} in process {slot}: {sample:?}"));
         self.compare("perf", Ok(()), want);
     }
 
