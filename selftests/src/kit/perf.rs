@@ -270,11 +270,12 @@ impl Perf {
 
     /// How often the event happened.
     pub fn count(&self) -> u64 {
-        let mut bytes = [0; 8];
-        (&self.file)
-            .read_exact(&mut bytes)
-            .expect("read a perf counter");
-        u64::from_ne_bytes(bytes)
+        // In front of the counts of a group is how many these are; its own comes first.
+        let mut bytes = [0; 4096];
+        let length = (&self.file).read(&mut bytes).expect("read a perf counter");
+        let at = if self.reads_group { 8 } else { 0 };
+        assert!(length >= at + 8, "{length} bytes of a perf counter");
+        u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
     }
 
     /// Takes all samples out of the ring: the raw data of each.
