@@ -13,6 +13,7 @@ use super::bindings::{
     self,
     hlist_head,
     perf_event,
+    perf_event_attr,
     perf_event_header,
     trace_event_call, //
 };
@@ -212,12 +213,18 @@ unsafe fn all_can_take(head: *mut hlist_head, size: usize) -> bool {
         if next.is_null() {
             return true;
         }
-        // SAFETY: A link in the list is that of a perf event, which is alive while it is in the list.
-        let event = unsafe {
-            let event = next.byte_sub(offset_of!(perf_event, hlist_entry));
-            &*event.cast_const().cast::<perf_event>()
+        // SAFETY: A link in the list is that of a perf event, which is alive while it is in the list. Its attributes and
+        // these sizes stay as they are while nothing interrupts. Other processors change other members, so there is no
+        // reference to all of it.
+        let (attr, added) = unsafe {
+            let event = next
+                .byte_sub(offset_of!(perf_event, hlist_entry))
+                .cast_const()
+                .cast::<perf_event>();
+            let added = u64::from((*event).header_size) + u64::from((*event).id_header_size);
+            (&(*event).attr, added)
         };
-        if !can_take(event, size) {
+        if !can_take(attr, added, size) {
             return false;
         }
         // SAFETY: As above.
@@ -226,18 +233,18 @@ unsafe fn all_can_take(head: *mut hlist_head, size: usize) -> bool {
     next.is_null()
 }
 
-/// Is there room for a record of `size` bytes in a sample of an event, whatever else is in it?
+/// Is there room for a record of `size` bytes in a sample of an event with such attributes, whatever else is in it? What
+/// always takes the same are `added` bytes beside the header.
 ///
 /// C: `perf_prepare_sample()` (kernel/events/core.c). It makes what comes from the stack (`PERF_SAMPLE_STACK_USER`) and from an AUX
 /// buffer fit, but looks no more at the former after it has added registers or the latter.
-fn can_take(event: &perf_event, size: usize) -> bool {
+fn can_take(attr: &perf_event_attr, added: u64, size: usize) -> bool {
     const WORD: u64 = size_of::<u64>() as u64;
-    let sample = &event.attr;
-    if sample.exclude_kernel() != 0 {
+    if attr.exclude_kernel() != 0 {
         // It has no sample of what the kernel does for a program.
         return true;
     }
-    let has = |kind: bindings::perf_event_sample_format| sample.sample_type & u64::from(kind) != 0;
+    let has = |kind: bindings::perf_event_sample_format| attr.sample_type & u64::from(kind) != 0;
     if !has(bindings::perf_event_sample_format_PERF_SAMPLE_RAW) {
         return true;
     }
@@ -246,18 +253,18 @@ fn can_take(event: &perf_event, size: usize) -> bool {
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_CALLCHAIN) {
         // How many there are, the entries, and marks between them.
         let marks = u64::from(bindings::PERF_MAX_CONTEXTS_PER_STACK);
-        words += 1 + u64::from(sample.sample_max_stack) + marks;
+        words += 1 + u64::from(attr.sample_max_stack) + marks;
     }
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_BRANCH_STACK) {
         // None, as this is no event of the hardware.
         words += 1;
     }
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_REGS_USER) {
-        words += 1 + u64::from(sample.sample_regs_user.count_ones());
+        words += 1 + u64::from(attr.sample_regs_user.count_ones());
     }
     let regs_intr = has(bindings::perf_event_sample_format_PERF_SAMPLE_REGS_INTR);
     if regs_intr {
-        words += 1 + u64::from(sample.sample_regs_intr.count_ones());
+        words += 1 + u64::from(attr.sample_regs_intr.count_ones());
     }
     let aux = has(bindings::perf_event_sample_format_PERF_SAMPLE_AUX);
     if aux {
@@ -267,12 +274,10 @@ fn can_take(event: &perf_event, size: usize) -> bool {
         // Two sizes. The kernel rounds what it makes fit, and wants room for that, too.
         words += 3;
         if regs_intr || aux {
-            words += u64::from(sample.sample_stack_user).div_ceil(WORD);
+            words += u64::from(attr.sample_stack_user).div_ceil(WORD);
         }
     }
-    let fixed = size_of::<perf_event_header>() as u64
-        + u64::from(event.header_size)
-        + u64::from(event.id_header_size);
+    let fixed = size_of::<perf_event_header>() as u64 + added;
     let record = (size as u64 + size_of::<u32>() as u64).next_multiple_of(WORD);
     fixed + words * WORD + record <= MAX_SAMPLE
 }
