@@ -63,6 +63,7 @@ const NOTHING: Sample = Sample {
     regs_intr: 0,
     stack_user: 0,
     siblings: None,
+    user_only: false,
 };
 
 /// What the samples of a perf event are to hold.
