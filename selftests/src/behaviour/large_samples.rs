@@ -36,7 +36,7 @@ tests!("large_samples":
 const PAGES: usize = 128;
 
 /// The longest payload of a sample that holds nothing else.
-const LONGEST: usize = 65_528 - 8 - 12;
+const MAX_PAYLOAD: usize = 65_528 - 8 - 12;
 
 /// What a sample of a call chain holds.
 const CHAINS: Sample = Sample {
@@ -102,7 +102,7 @@ fn each_word_of_a_sample_is_left_room_for() {
         let sample = Sample { kind, ..PLAIN };
         let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
         event.wait_set();
-        let longest = LONGEST - 8 * kind.count_ones() as usize;
+        let longest = MAX_PAYLOAD - 8 * kind.count_ones() as usize;
         assert_eq!(sample.max_payload(), longest);
         assert_limit(&event, &mut perf, longest);
     }
@@ -157,7 +157,7 @@ fn a_listener_without_records_limits_nothing() {
     let without = without.expect("perf_event_open");
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
     event.wait_set();
-    assert_limit(&event, &mut perf, LONGEST);
+    assert_limit(&event, &mut perf, MAX_PAYLOAD);
     assert_eq!(without.count(), 1);
 }
 
@@ -173,19 +173,19 @@ fn a_listener_on_another_processor_limits_nothing() {
     let mut chains = Perf::sample_with(id, ALL_PROCESSES, last as i32, PAGES, CHAINS);
     event.wait_set();
     os::run_on(first);
-    assert_limit(&event, &mut plain, LONGEST);
+    assert_limit(&event, &mut plain, MAX_PAYLOAD);
     os::run_on(last);
     assert_limit(&event, &mut chains, CHAINS.max_payload());
     assert_eq!((plain.take().len(), chains.take().len()), (0, 0));
     // Where none listens, none has missed it, though another could.
     drop(chains);
-    assert_eq!(event.write(&bytes(LONGEST)), Ok(4 + LONGEST));
-    assert_eq!(event.write(&bytes(LONGEST + 1)), Err(Errno::E2BIG));
+    assert_eq!(event.write(&bytes(MAX_PAYLOAD)), Ok(4 + MAX_PAYLOAD));
+    assert_eq!(event.write(&bytes(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
     let tracer = TraceInstance::instance("st_ls_other");
     if tracefs::sub_buffers_set_the_limit() {
         tracer.control("buffer_subbuf_size_kb", "128");
         tracer.enable("st_ls_other");
-        for length in [LONGEST, LONGEST + 1] {
+        for length in [MAX_PAYLOAD, MAX_PAYLOAD + 1] {
             assert_eq!(event.write(&bytes(length)), Ok(4 + length));
         }
     }
@@ -249,7 +249,7 @@ fn no_room_at_all() {
     };
     let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
     event.wait_set();
-    for length in [8185, 9000, 30_000, LONGEST, LONGEST + 1] {
+    for length in [8185, 9000, 30_000, MAX_PAYLOAD, MAX_PAYLOAD + 1] {
         assert_eq!(event.write(&bytes(length)), Err(Errno::E2BIG), "{length}");
     }
     assert_eq!(perf.take().len(), 0);
@@ -258,13 +258,13 @@ fn no_room_at_all() {
 
 // The room for the counts of a group changes while records are written that have just room with some of its sizes.
 fn groups_that_grow_and_shrink() {
-    const MOST: u16 = 24;
+    const MAX_SIBLINGS: u16 = 24;
     let event = Event::new("st_ls_storm u32 a");
     let (mut perf, alone, cpu) = leader(&event, 0);
     let mut plain = Perf::sample(event.id(), ALL_PROCESSES, cpu, PAGES);
     let fewest = alone.max_payload();
     let most = Sample {
-        siblings: Some(MOST),
+        siblings: Some(MAX_SIBLINGS),
         ..alone
     };
     let most = most.max_payload();
@@ -278,7 +278,7 @@ fn groups_that_grow_and_shrink() {
             let cpus = os::cpus();
             os::run_on(cpus[cpus.len() - 1]);
             while !is_over.load(Ordering::Relaxed) {
-                let siblings: Vec<_> = (0..MOST)
+                let siblings: Vec<_> = (0..MAX_SIBLINGS)
                     .map(|_| Perf::sibling_of(&group, ALL_PROCESSES, cpu))
                     .collect();
                 assert!(siblings.iter().all(Result::is_ok));
@@ -301,7 +301,7 @@ fn groups_that_grow_and_shrink() {
                     let word =
                         |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
                     let counts = word(8) as usize;
-                    assert!(counts <= 1 + usize::from(MOST), "{counts} counts");
+                    assert!(counts <= 1 + usize::from(MAX_SIBLINGS), "{counts} counts");
                     let raw = 16 + 8 * counts;
                     assert_eq!(sample.len(), (raw + 12 + length).next_multiple_of(8));
                     let at = raw + 12;
@@ -327,7 +327,7 @@ fn each_split_of_a_record() {
     let event = Event::new("st_ls_split u32 a");
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
     event.wait_set();
-    for length in [8185, 30_000, LONGEST] {
+    for length in [8185, 30_000, MAX_PAYLOAD] {
         let payload = bytes(length);
         let record = [&event.index.to_ne_bytes()[..], &payload].concat();
         for cuts in [
@@ -350,7 +350,17 @@ fn each_split_of_a_record() {
 }
 
 /// Lengths of payloads on both sides of what the trace core's buffer holds, and the longest.
-const LENGTHS: [usize; 9] = [8176, 8184, 8185, 8192, 8193, 9000, 30_000, 65_000, LONGEST];
+const LENGTHS: [usize; 9] = [
+    8176,
+    8184,
+    8185,
+    8192,
+    8193,
+    9000,
+    30_000,
+    65_000,
+    MAX_PAYLOAD,
+];
 
 /// Adds what is in register 8 to the counter.
 fn add(counters: &Counters, counter: i32) -> Vec<Instruction> {
@@ -415,7 +425,7 @@ fn a_program_reads_the_first_8_kilobytes_directly() {
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
     perf.attach(&program).expect("attach a program");
     event.wait_set();
-    for length in [30_000, 30_001, 65_000, LONGEST] {
+    for length in [30_000, 30_001, 65_000, MAX_PAYLOAD] {
         let payload = bytes(length);
         let before = counters.all(2);
         assert_eq!(event.write(&payload), Ok(4 + length));

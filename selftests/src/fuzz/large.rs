@@ -18,7 +18,7 @@ const ANY_SAMPLE_TAKES: usize = 8184;
 
 /// The longest payload of a sample that holds nothing else. A longer one is too large also for those who would not have got
 /// it.
-const LONGEST: usize = 65_508;
+const MAX_PAYLOAD: usize = 65_508;
 
 /// What samples may hold. That leaves room for different lengths.
 const SAMPLES: [Sample; 7] = [
@@ -80,7 +80,7 @@ pub fn length(step: &Step) -> usize {
         0 => FTRACE_REFUSES + at / 16 % 3900,
         1..4 => ANY_SAMPLE_TAKES - 12 + nearby,
         4 => 9000 + at / 16 % 50_000,
-        5 => LONGEST + 1 + at / 16 % 1000,
+        5 => MAX_PAYLOAD + 1 + at / 16 % 1000,
         kind => SAMPLES[kind % SAMPLES.len()].max_payload() - 12 + nearby,
     }
 }
@@ -107,7 +107,7 @@ pub fn outcome(
     assert!(is_clear || !ftrace, "does an instance take {length} bytes?");
     let ftrace_takes = length <= FTRACE_TAKES;
     // One that cannot take it keeps it from the others.
-    let least = limits.min().unwrap_or(LONGEST);
+    let least = limits.min().unwrap_or(MAX_PAYLOAD);
     let perf_takes = length <= ANY_SAMPLE_TAKES.max(least);
     Outcome {
         ftrace: ftrace_takes,
