@@ -29,7 +29,9 @@ tests!("large_samples":
     a_program_reads_its_end,
     a_program_reads_the_first_8_kilobytes_directly,
     a_program_and_a_sampler_get_the_same,
-    a_program_runs_for_what_is_too_large_for_a_sampler,
+    a_program_runs_for_what_no_sample_has_room_for,
+    no_more_than_32_listeners_are_given_one,
+    a_listener_to_user_space_limits_nothing,
 );
 
 /// Pages of a ring that takes several of the largest.
@@ -460,8 +462,8 @@ fn a_program_and_a_sampler_get_the_same() {
     }
 }
 
-// A program sees what a sampler cannot take, which is a miss then.
-fn a_program_runs_for_what_is_too_large_for_a_sampler() {
+// What a sample has no room for the program sees; perf has missed it.
+fn a_program_runs_for_what_no_sample_has_room_for() {
     let event = Event::new("st_ls_runs u32 a");
     let counters = Counters::new(1);
     let program = Program::counting(&counters, 1);
@@ -470,12 +472,57 @@ fn a_program_runs_for_what_is_too_large_for_a_sampler() {
     event.wait_set();
     let longest = CHAINS.max_payload();
     let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, CHAINS);
-    for (length, samples) in [(longest, 1), (longest + 1, 0)] {
+    let mut plain = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+    for (length, ran, missed) in [(longest, 1, 0), (longest + 1, 2, 1), (MAX_PAYLOAD, 3, 2)] {
         assert_eq!(event.write(&bytes(length)), Ok(4 + length));
-        assert_eq!(perf.take().len(), samples);
+        assert_eq!(counters.get(0), ran);
+        assert_eq!(profile::missed("st_ls_runs"), (0, missed));
     }
-    assert_eq!(counters.get(0), 2);
+    assert_recorded(&mut perf, &bytes(longest));
+    assert_recorded(&mut plain, &bytes(longest));
+    assert_eq!(event.write(&bytes(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
     drop(perf);
     assert_eq!(event.write(&bytes(longest + 1)), Ok(4 + longest + 1));
-    assert_eq!(counters.get(0), 3);
+    assert_recorded(&mut plain, &bytes(longest + 1));
+    assert_eq!(counters.get(0), 4);
+    assert_eq!(profile::missed("st_ls_runs"), (0, 2));
+}
+
+// With interrupts off each copies it.
+fn no_more_than_32_listeners_are_given_one() {
+    let event = Event::new("st_ls_many u32 a");
+    let mut perfs: Vec<_> = (0..32)
+        .map(|_| Perf::sample(event.id(), SELF, ANY_CPU, 32))
+        .collect();
+    event.wait_set();
+    let payload = bytes(MAX_PAYLOAD);
+    assert_eq!(event.write(&payload), Ok(4 + MAX_PAYLOAD));
+    perfs.push(Perf::sample(event.id(), SELF, ANY_CPU, 32));
+    assert_eq!(event.write(&bytes(8185)), Err(Errno::E2BIG));
+    // What the trace core's buffer holds is not bounded so.
+    let short = bytes(8184);
+    assert_eq!(event.write(&short), Ok(4 + 8184));
+    let last = perfs.pop().expect("the last of them");
+    for perf in &mut perfs {
+        let records = perf.take();
+        assert_eq!(records.len(), 2);
+        assert!(records[0].payload(MAX_PAYLOAD) == payload && records[1].payload(8184) == short);
+    }
+    assert_eq!(last.count(), 1);
+    drop(last);
+    assert_eq!(event.write(&payload), Ok(4 + MAX_PAYLOAD));
+    assert_recorded(&mut perfs[31], &payload);
+}
+
+fn a_listener_to_user_space_limits_nothing() {
+    let event = Event::new("st_ls_user u32 a");
+    let sample = Sample {
+        user_only: true,
+        ..CHAINS
+    };
+    let mut deaf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+    event.wait_set();
+    assert_limit(&event, &mut perf, MAX_PAYLOAD);
+    assert_eq!((deaf.take().len(), deaf.count()), (0, 0));
 }

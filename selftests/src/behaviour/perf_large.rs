@@ -26,9 +26,6 @@ tests!("perf_large":
     about_the_size_of_the_trace_cores_buffer,
     a_program_sees_it,
     a_program_alone_sees_it,
-    a_program_takes_what_a_sample_has_no_room_for,
-    one_that_never_takes_a_record_does_not_decide,
-    at_most_32_listeners_take_it,
     listeners_that_come_and_go_get_whole_samples,
 );
 
@@ -336,65 +333,6 @@ fn a_program_alone_sees_it() {
     assert_eq!(event.write(&bytes(MAX_PAYLOAD)), Ok(4 + MAX_PAYLOAD));
     assert_eq!(event.write(&bytes(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
     assert_eq!(counters.get(0), 1);
-}
-
-fn a_program_takes_what_a_sample_has_no_room_for() {
-    let event = Event::new("st_large u32 a");
-    let counters = Counters::new(1);
-    let program = Program::counting(&counters, 1);
-    let counter = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
-    counter.attach(&program).expect("attach a program");
-    let sample = Sample {
-        kind: SAMPLE_CALLCHAIN,
-        ..Sample::default()
-    };
-    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-    event.wait_set();
-    let length = sample.max_payload();
-    assert_eq!(event.write(&bytes(length)), Ok(4 + length));
-    assert_recorded(&mut perf, &bytes(length));
-    assert_eq!(profile::missed("st_large"), (0, 0));
-    assert_eq!(event.write(&bytes(length + 1)), Ok(5 + length));
-    assert_eq!(perf.take().len(), 0);
-    assert_eq!((counters.get(0), profile::missed("st_large")), (2, (0, 1)));
-}
-
-fn one_that_never_takes_a_record_does_not_decide() {
-    let event = Event::new("st_large u32 a");
-    let sample = Sample {
-        kind: SAMPLE_CALLCHAIN,
-        user_only: true,
-        ..Sample::default()
-    };
-    let mut other = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
-    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-    event.wait_set();
-    assert_eq!(event.write(&bytes(MAX_PAYLOAD)), Ok(4 + MAX_PAYLOAD));
-    assert_recorded(&mut perf, &bytes(MAX_PAYLOAD));
-    assert_eq!(other.take().len(), 0);
-}
-
-// Interrupts are off while they are given it.
-fn at_most_32_listeners_take_it() {
-    let event = Event::new("st_large u32 a");
-    let open = || Perf::sample(event.id(), SELF, ANY_CPU, 8);
-    let mut perfs: Vec<Perf> = (0..32).map(|_| open()).collect();
-    event.wait_set();
-    assert_eq!(event.write(&bytes(9000)), Ok(9004));
-    let mut one_more = open();
-    assert_eq!(event.write(&bytes(9000)), Err(Errno::E2BIG));
-    assert_eq!(event.write(&bytes(8184)), Ok(8188));
-    assert_recorded(&mut one_more, &bytes(8184));
-    for perf in &mut perfs {
-        let lengths: Vec<_> = perf
-            .take()
-            .iter()
-            .map(|record| record.bytes.len())
-            .collect();
-        assert_eq!(lengths, [9012, 8196]);
-    }
-    drop(one_more);
-    assert_eq!(event.write(&bytes(9000)), Ok(9004));
 }
 
 // Events are put into the list of a processor, and get siblings, by interrupts: whatever the list is when a record is looked

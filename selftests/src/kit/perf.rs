@@ -53,6 +53,8 @@ const SAMPLE_WORDS_BEHIND: u64 = SAMPLE_WEIGHT
     | SAMPLE_PHYS_ADDR
     | SAMPLE_DATA_PAGE_SIZE
     | SAMPLE_CODE_PAGE_SIZE;
+/// One of the flags among the attributes.
+const EXCLUDE_KERNEL: u64 = 1 << 5;
 /// What [`SAMPLE_READ`] reads: all counts of the group, and how many there are.
 const PERF_FORMAT_GROUP: u64 = 1 << 3;
 const PERF_RECORD_LOST: u32 = 2;
@@ -75,12 +77,9 @@ pub struct Sample {
     pub stack_user: u32,
     /// For [`SAMPLE_READ`]: with how many siblings in its group. `None` is its own count only.
     pub siblings: Option<u16>,
-    /// Only of what a program does itself: never of a record.
+    /// Of what happens in user space only, which records are not.
     pub user_only: bool,
 }
-
-/// `exclude_kernel`, in the attributes' bits.
-const EXCLUDE_KERNEL: u64 = 1 << 5;
 
 /// The most entries of a call chain, where [`Sample::max_stack`] is 0.
 pub const DEFAULT_MAX_STACK: u16 = 127;
@@ -219,10 +218,9 @@ impl Perf {
             32,
             &[0, PERF_FORMAT_GROUP][usize::from(reads_group)].to_ne_bytes(),
         );
-        put(
-            40,
-            &[0, EXCLUDE_KERNEL][usize::from(sample.user_only)].to_ne_bytes(),
-        );
+        if sample.user_only {
+            put(40, &EXCLUDE_KERNEL.to_ne_bytes());
+        }
         put(80, &sample.regs_user.to_ne_bytes());
         put(88, &sample.stack_user.to_ne_bytes());
         put(96, &sample.regs_intr.to_ne_bytes());
