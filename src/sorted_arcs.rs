@@ -65,6 +65,14 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         }
     }
 
+    /// Are there no values?
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.values {
+            Values::One(value) => value.is_none(),
+            Values::Many(leaves) => leaves.is_empty(),
+        }
+    }
+
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         let (leaf, others) = self.leaves_from(0);

@@ -2,9 +2,9 @@
 
 //! Open files that are told when the state of an event changes.
 //!
-//! An open file that is polled for that has a [`Watch`], and each event that was registered through it lists the watch.
-//! So a change reaches those files that it concerns, and costs nothing where there is none; and a poll looks at one
-//! number, however many events the file has.
+//! An open file has a [`Watch`], and once it is polled for that, each event that was registered through it lists the
+//! watch. So a change reaches those files that it concerns, and costs nothing where there is none; and a poll looks at
+//! one number, however many events the file has.
 //!
 //! What a watch is told has a number, and a poll reports it once. A number is drawn when the bits that show the new
 //! state have been written, as far as that can be done without waiting: so whichever number a program has been told of
@@ -147,10 +147,17 @@ pub(super) struct Watches {
     untold: Option<Untold>,
 }
 
-/// Watches that are still to be told of a change: those with a key from one on.
+/// Watches that are still to be told of a change: those with a key from one on, and below a limit; then the first ones,
+/// below another limit.
+///
+/// A change that comes in the midst of it is told from where that stands, once round. So those who cause one change
+/// after the other do not keep the last watches from being told.
 #[derive(Clone, Copy)]
 struct Untold {
     key: usize,
+    below: usize,
+    /// 0: none of the first ones are left.
+    then_below: usize,
     /// The number; 0: the bits are still being written.
     number: u64,
 }
@@ -228,6 +235,7 @@ impl Watches {
         if list.is_none() {
             *list = memory.list.take();
         }
+        // A new list has room for the first, so that none is left empty.
         let watches = list.as_mut().ok_or(WatchShortfall::List)?;
         let added = watches.by_key.insert_with(watch, &mut memory.place);
         added.map_err(WatchShortfall::Place)
@@ -239,12 +247,18 @@ impl Watches {
         let watches = list.as_mut()?;
         // The caller has it, too, so that it is not freed here.
         let _ = watches.by_key.remove(|other| other.key().cmp(&watch.key()));
-        list.take_if(|watches| watches.by_key.len() == 0)
+        list.take_if(|watches| watches.by_key.is_empty())
     }
 
     /// The state has changed, or a bit shows it late: all watches are to be told, once no bit is to be written first.
     pub(super) fn begin(&mut self) {
-        self.untold = Some(Untold { key: 0, number: 0 });
+        let key = self.untold.map_or(0, |untold| untold.key);
+        self.untold = Some(Untold {
+            key,
+            below: usize::MAX,
+            then_below: key,
+            number: 0,
+        });
     }
 
     /// The bits have been written. The first few watches know from here on, so that a poll that follows the change
@@ -269,11 +283,25 @@ impl Watches {
 
     /// The next watches that are to be told; `None` if there are none, or if the bits are still being written.
     pub(super) fn next(&mut self) -> Option<Batch> {
-        let Untold { key, number } = self.untold.filter(|untold| untold.number != 0)?;
-        let mut others = self.by_key.values_from(|other| other.key().cmp(&key));
+        let untold = self.untold.filter(|untold| untold.number != 0)?;
+        let mut others = self
+            .by_key
+            .values_from(|other| other.key().cmp(&untold.key))
+            .take_while(|other| other.key() < untold.below);
         let watches = array::from_fn(|_| others.next().cloned());
         let next = others.next().map(|other| other.key());
-        self.untold = next.map(|key| Untold { key, number });
-        Some(Batch { number, watches })
+        self.untold = match next {
+            Some(key) => Some(Untold { key, ..untold }),
+            None => (untold.then_below > 0).then_some(Untold {
+                key: 0,
+                below: untold.then_below,
+                then_below: 0,
+                ..untold
+            }),
+        };
+        Some(Batch {
+            number: untold.number,
+            watches,
+        })
     }
 }

@@ -23,7 +23,7 @@ use crate::kit::uring::{How, Ring};
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::wait::{self, SetOnDrop};
 use crate::kit::{module, os, tasks, uring};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -46,6 +46,7 @@ tests!("poll":
     other_files_are_not_told,
     each_of_many_events_is_waited_for,
     each_of_many_files_is_told.limit(300),
+    each_of_many_files_is_told_of_changes_that_overtake_it.limit(300),
     two_files_are_told_of_one_event,
     what_is_reported_to_one_descriptor_is_reported_to_all,
     a_child_that_sleeps_is_woken,
@@ -456,6 +457,53 @@ fn each_of_many_files_is_told() {
         while !set.wait(Duration::ZERO).is_empty() {}
         files.iter().all(|data| !has_changed(&data.file))
     });
+}
+
+/// The second change comes while files are being told of the first one, or before that. Each looks at its bit when it
+/// is told.
+fn each_of_many_files_is_told_of_changes_that_overtake_it() {
+    os::allow_open_files(2 * FILES as u64);
+    let event = Event::new("st_poll u32 a");
+    let page = Mapping::kept(2);
+    let set = Epoll::new();
+    let mut offsets = std::collections::BTreeMap::new();
+    let files: Vec<Data> = (0..FILES)
+        .map(|number| {
+            let data = Data::open();
+            let address = page.address() + 4 * number as u64;
+            data.register_text("st_poll u32 a", address, 0).unwrap();
+            set.add(&data.file, CHANGED);
+            offsets.insert(data.file.as_raw_fd(), 4 * number);
+            data
+        })
+        .collect();
+    let mut seen: std::collections::BTreeMap<RawFd, u32> =
+        offsets.keys().map(|fd| (*fd, 0)).collect();
+    let look = |seen: &mut std::collections::BTreeMap<RawFd, u32>| {
+        let found = set.wait(wait::limit());
+        assert!(!found.is_empty(), "files wait in vain");
+        for (fd, _) in found {
+            seen.insert(fd, page.word(offsets[&fd]).load(Ordering::Relaxed));
+        }
+    };
+    for round in 0..20 {
+        let first = round % 2 == 0;
+        switch(&event, first);
+        // Fewer than there are files.
+        for _ in 0..round / 2 {
+            look(&mut seen);
+        }
+        switch(&event, !first);
+        while seen.values().any(|bit| *bit != u32::from(!first)) {
+            look(&mut seen);
+        }
+        switch(&event, first);
+        while seen.values().any(|bit| *bit != u32::from(first)) {
+            look(&mut seen);
+        }
+    }
+    switch(&event, false);
+    drop(files);
 }
 
 fn two_files_are_told_of_one_event() {
