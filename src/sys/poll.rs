@@ -10,6 +10,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 use kernel::bindings::{
     file,
+    poll_queue_proc,
     poll_table_struct,
     wait_queue_head,
     POLLIN,
@@ -62,13 +63,14 @@ impl PollQueue {
         })
     }
 
-    /// Has all waiters poll the file again. Any context but interrupts; takes spinlocks only.
+    /// Has all waiters that ask for news poll the file again. Any context but interrupts; takes spinlocks only.
     pub(crate) fn wake(&self) {
+        // An epoll set that comes to ask for news (EPOLL_CTL_MOD) says so before it polls: it is woken, or sees what
+        // has been done before this. C: `poll_to_key()`.
+        let key = ptr::without_provenance_mut(NEWS as usize);
         // SAFETY: By the invariant the head is initialized, and each entry is there until it is taken out under the
-        // list's lock.
-        unsafe {
-            kernel::bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, ptr::null_mut());
-        }
+        // list's lock. To those who wait for a file the key is a number.
+        unsafe { kernel::bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, key) };
     }
 }
 
@@ -82,7 +84,8 @@ pub(crate) enum Kind {
     Subscribe,
 }
 
-/// A poll of an open file that asks for news. `'a` is for how long the file is open.
+/// A poll of an open file that asks for news, or is by a set that may come to do so. `'a` is for how long the file is
+/// open.
 ///
 /// # Invariants
 ///
@@ -94,28 +97,42 @@ pub(crate) struct Poll<'a> {
 }
 
 impl<'a> Poll<'a> {
-    /// The poll, if it asks for news.
+    /// The poll, if it asks for news, or has a waiter for the file: an epoll set waits from when the file is added to
+    /// it, and may be modified to ask for them later.
     ///
     /// # Safety
     ///
     /// The VFS must have called `poll` of `file` with these arguments, and that call outlives the result. The file is
     /// open for `'a`: whatever is borrowed for so long exists until `release` is called for it.
     pub(super) unsafe fn new(file: *mut file, table: *mut poll_table_struct) -> Option<Self> {
-        // SAFETY: Promised by the caller; the table may be NULL. C: `poll_requested_events()`.
-        let asked = unsafe { table.as_ref() }.map_or(NEWS, |table| table._key);
         // INVARIANT: Promised by the caller.
-        (asked & NEWS != 0).then_some(Self {
+        let poll = Self {
             file,
             table,
             _open: PhantomData,
-        })
+        };
+        let is_of_use = poll.asks_for_news() || poll.queue_proc().is_some();
+        is_of_use.then_some(poll)
+    }
+
+    fn table(&self) -> Option<&poll_table_struct> {
+        // SAFETY: By the invariant the table is valid, or NULL.
+        unsafe { self.table.as_ref() }
+    }
+
+    /// What adds a waiter.
+    fn queue_proc(&self) -> poll_queue_proc {
+        self.table().and_then(|table| table._qproc)
+    }
+
+    /// Are news to be reported? C: `poll_requested_events()`.
+    pub(crate) fn asks_for_news(&self) -> bool {
+        self.table().map_or(NEWS, |table| table._key) & NEWS != 0
     }
 
     /// What becomes of the answer.
     pub(crate) fn kind(&self) -> Kind {
-        // SAFETY: By the invariant the table is valid, or NULL.
-        let queue_proc = unsafe { self.table.as_ref() }.and_then(|table| table._qproc);
-        let Some(queue_proc) = queue_proc else {
+        let Some(queue_proc) = self.queue_proc() else {
             return Kind::Report;
         };
         match queue_proc as usize == queue_proc_of_poll() {
@@ -124,8 +141,8 @@ impl<'a> Poll<'a> {
         }
     }
 
-    /// Has the caller woken by `queue`, if it is about to wait. News that come after this are not missed by it. Sleeps
-    /// for memory.
+    /// Has the caller woken by `queue`, if it has a waiter for the file. News that come after this are not missed by it.
+    /// Sleeps for memory.
     pub(crate) fn wait(&self, queue: &'a PollQueue) {
         // SAFETY: By the invariant file and table are valid, and the queue is there for as long as the file is open.
         // All who wait for a file hold it, as poll() and io_uring do, or leave the queue before the file is released, as

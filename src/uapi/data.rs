@@ -87,7 +87,7 @@ impl ControlFile for DataFile {
         Ok(Self {
             group: OpenGroup::new(&context.group)?,
             mms: context.mms.clone(),
-            events: KBox::pin_init(EventTable::new(), GFP_KERNEL_ACCOUNT)?,
+            events: KBox::pin_init(EventTable::new()?, GFP_KERNEL_ACCOUNT)?,
         })
     }
 

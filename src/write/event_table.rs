@@ -11,19 +11,10 @@ use crate::events::{
 };
 use crate::sys::append_vec::AppendVec;
 use crate::sys::poll::Poll;
-use crate::sys::task_work;
 use core::mem;
 use kernel::prelude::*;
 use kernel::static_lock_class;
-use kernel::sync::{
-    Arc,
-    SetOnce, //
-};
-use kernel::time::delay::fsleep;
-use kernel::time::Delta;
-
-/// How long is waited for memory without which a poll cannot wait.
-const ALLOC_RETRY: Delta = Delta::from_millis(10);
+use kernel::sync::Arc;
 
 /// The events that were registered through one open file.
 ///
@@ -34,8 +25,8 @@ pub(crate) struct EventTable {
     events: AppendVec<EventRef, Appending>,
     #[pin]
     spare: SpareMemory,
-    /// What a poll looks at, and is woken by. Made when the file is first polled for changes.
-    watch: SetOnce<Arc<Watch>>,
+    /// What a poll looks at, and is woken by.
+    watch: Arc<Watch>,
 }
 
 /// What is changed by adding an event, and by the polls that look for those added since.
@@ -50,19 +41,24 @@ struct Appending {
 }
 
 impl EventTable {
-    /// A table without events.
-    pub(crate) fn new() -> impl PinInit<Self> {
+    /// A table without events. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<impl PinInit<Self>> {
+        let watch = Watch::new()?;
         let appending = Appending {
             index: EventIndex::new(),
             watched: 0,
             seen: 0,
             has_changed: false,
         };
-        pin_init!(Self {
+        Ok(pin_init!(Self {
             events <- AppendVec::new(appending, c"EventTable::events", static_lock_class!()),
             spare <- SpareMemory::new(),
-            watch: SetOnce::new(),
-        })
+            watch,
+        }))
     }
 
     /// Memory for long records.
@@ -97,10 +93,8 @@ impl EventTable {
         append.index.insert(id, index);
         self.look_at_added(&mut append, index, seen);
         drop(append);
-        if let Some(watch) = self.watch.as_ref() {
-            // Those who wait poll again, and thereby have the event list the watch.
-            watch.queue().wake();
-        }
+        // Those who wait poll again, and thereby have the event list the watch.
+        self.watch.queue().wake();
         Ok(index)
     }
 
@@ -125,31 +119,12 @@ impl EventTable {
         }
     }
 
-    /// The watch; `None` if there is no memory for it, and the current task is killed. May sleep.
-    fn watch(&self) -> Option<&Arc<Watch>> {
-        loop {
-            if let Some(watch) = self.watch.as_ref() {
-                return Some(watch);
-            }
-            match Watch::new() {
-                Ok(watch) => {
-                    // One task at a time, so that all find it there, and which one was first does not matter.
-                    let _append = self.events.lock();
-                    let _ = self.watch.populate(watch);
-                }
-                // There would be nothing to wait for. An epoll set that is to have the file would never be woken.
-                Err(_) if task_work::fatal_signal_pending() => return None,
-                Err(_) => fsleep(ALLOC_RETRY),
-            }
-        }
-    }
-
     /// Has the watch told of all events, if there is the memory for that, and of what it has not been told.
-    fn watch_added(&self, watch: &Arc<Watch>) -> Result {
+    fn watch_added(&self) -> Result {
         let mut append = self.events.lock();
         let mut result = Ok(());
         while let Some(event) = self.get(append.watched) {
-            match event.add_watch(watch) {
+            match event.add_watch(&self.watch) {
                 Ok(changed) => {
                     append.watched += 1;
                     append.has_changed |= changed > append.seen;
@@ -161,20 +136,23 @@ impl EventTable {
             }
         }
         if mem::take(&mut append.has_changed) {
-            let _ = watch.note(events::next_change());
+            let _ = self.watch.note(events::next_change());
         }
         result
     }
 
-    /// Has the state of an event changed since the last poll? If not, the poll is woken when one does. May sleep.
+    /// Has the state of an event changed since the last poll, which was asked for that? If not, the poll is woken when
+    /// one does. May sleep.
     ///
     /// Without memory it may be that one has changed: that is reported, as it were missed otherwise.
     pub(crate) fn poll<'a>(&'a self, poll: &Poll<'a>) -> bool {
-        let Some(watch) = self.watch() else {
-            return true;
-        };
-        let added = self.watch_added(watch);
+        let watch = &self.watch;
+        // First of all: an event that is registered after the look for those added wakes the poll.
         poll.wait(watch.queue());
+        if !poll.asks_for_news() {
+            return false;
+        }
+        let added = self.watch_added();
         let has_changed = watch.take(poll.kind());
         if added.is_err() {
             // Those who are woken by changes only, as edge-triggered epoll sets, poll again.
@@ -187,12 +165,9 @@ impl EventTable {
 #[pinned_drop]
 impl PinnedDrop for EventTable {
     fn drop(self: Pin<&mut Self>) {
-        let Some(watch) = self.watch.as_ref() else {
-            return;
-        };
         let watched = self.events.lock().watched;
         for event in (0..watched).filter_map(|index| self.get(index)) {
-            event.remove_watch(watch);
+            event.remove_watch(&self.watch);
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::kit::{module, os, tasks, uring};
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -37,12 +38,15 @@ tests!("poll":
     an_edge_triggered_set_reports_each_change,
     a_set_reports_what_changed_before_the_file_was_added,
     a_set_that_reports_once_is_told_after_it_is_modified,
+    a_set_that_comes_to_ask_for_changes_is_told,
+    a_set_that_does_not_ask_for_changes_is_not_woken,
     a_task_that_sleeps_is_woken_with_the_bit_set,
     a_change_is_from_none_to_any_and_back,
     an_event_with_a_consumer_has_not_changed,
     what_changed_since_it_was_registered_is_reported,
     what_changed_before_it_was_registered_is_not,
     an_event_registered_by_a_file_in_a_set_is_waited_for,
+    an_event_registered_beside_the_first_poll_is_waited_for.limit(300),
     other_files_are_not_told,
     each_of_many_events_is_waited_for,
     each_of_many_files_is_told.limit(300),
@@ -61,7 +65,6 @@ tests!("poll":
     a_bit_that_is_written_late_is_told_of_again.where_there_is(userfault::SIGN),
     a_process_is_told_until_its_bit_is_right,
     without_memory_a_change_is_reported_that_may_be_none.where_there_is(faults::SIGN),
-    a_poll_waits_for_memory_that_it_cannot_do_without.where_there_is(faults::SIGN),
     no_change_is_missed_in_a_storm.limit(300),
     files_come_and_go_in_a_storm.limit(300),
 );
@@ -205,6 +208,43 @@ fn a_set_that_reports_once_is_told_after_it_is_modified() {
     assert!(!set.has_changed(file));
     switch(&event, false);
     set.wait_for_change(file);
+}
+
+/// Reactors add a file once, and say later what they wait for.
+fn a_set_that_comes_to_ask_for_changes_is_told() {
+    for how in [0, EDGE, ONCE] {
+        for first in [0, libc::EPOLLIN as u32, ALWAYS] {
+            let event = Event::new("st_poll u32 a");
+            let file = &event.data.file;
+            let set = Epoll::new();
+            set.add(file, first | how);
+            set.modify(file, CHANGED | how);
+            assert!(!set.has_changed(file));
+            wake(|| set.wait_for_change(file), || switch(&event, true));
+            set.modify(file, CHANGED | how);
+            wake(|| set.wait_for_change(file), || switch(&event, false));
+        }
+    }
+}
+
+/// An edge-triggered set would report once more what the file is always ready for.
+fn a_set_that_does_not_ask_for_changes_is_not_woken() {
+    let event = Event::new("st_poll u32 a");
+    let file = &event.data.file;
+    let [set, told] = [Epoll::new(), Epoll::new()];
+    set.add(file, ALWAYS | EDGE);
+    told.add(file, CHANGED);
+    assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
+    for on in [true, false] {
+        switch(&event, on);
+        told.wait_for_change(file);
+        assert!(set.wait(Duration::ZERO).is_empty());
+    }
+    let data = &event.data;
+    data.register_text("st_poll_1 u32 a", event.page.address(), 1)
+        .unwrap();
+    assert!(!told.has_changed(file));
+    assert!(set.wait(Duration::ZERO).is_empty());
 }
 
 /// Runs `waiting` in a second thread, and `change` when that sleeps.
@@ -370,6 +410,46 @@ fn an_event_registered_by_a_file_in_a_set_is_waited_for() {
             },
         );
         TraceInstance::top().disable("st_poll_20");
+    }
+}
+
+/// In each round one thread registers the event, and one polls the file for the first time.
+fn an_event_registered_beside_the_first_poll_is_waited_for() {
+    let event = Event::new("st_poll u32 a");
+    let page = Mapping::kept(1);
+    let mut random = Random::new(1);
+    for round in 0..600 {
+        let data = Data::open();
+        let set = Epoll::new();
+        let start = Barrier::new(2);
+        let delays = [random.below(500), random.below(5000)];
+        let begin = |delay| {
+            start.wait();
+            (0..delay).for_each(|_| std::hint::spin_loop());
+        };
+        let register = || {
+            begin(delays[0]);
+            data.register_text("st_poll u32 a", page.address(), 0)
+                .unwrap();
+        };
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                begin(delays[1]);
+                match round % 3 {
+                    0 => wait_for_change(&data.file),
+                    kind => set.add(&data.file, CHANGED | if kind == 1 { EDGE } else { 0 }),
+                }
+            });
+            register();
+            if round % 3 != 0 {
+                waits.join().unwrap();
+            }
+            switch(&event, round % 2 == 0);
+        });
+        if round % 3 != 0 {
+            set.wait_for_change(&data.file);
+        }
+        data.unregister_bit(page.address(), 0).unwrap();
     }
 }
 
@@ -748,33 +828,6 @@ fn without_memory_a_change_is_reported_that_may_be_none() {
         TraceInstance::top().disable("st_poll");
         set.wait_for_change(&data.file);
     }
-}
-
-fn a_poll_waits_for_memory_that_it_cannot_do_without() {
-    let event = Event::new("st_poll u32 a");
-    let file = &event.data.file;
-    let in_module = InModule::fail(&[("failslab", 100)]);
-    let set = Epoll::new();
-    thread::scope(|scope| {
-        let adds = scope.spawn(|| set.add(file, CHANGED));
-        in_module.wait_for(3);
-        assert!(!adds.is_finished());
-        in_module.end();
-    });
-    // It was told that there may have been a change, or not.
-    set.has_changed(file);
-    switch(&event, true);
-    set.wait_for_change(file);
-    switch(&event, false);
-    // A task that is killed does not wait.
-    let event = Event::new("st_poll u32 a");
-    let in_module = InModule::fail(&[("failslab", 100)]);
-    let child = child::fork(|_| {
-        has_changed(&event.data.file);
-    });
-    in_module.wait_for(3);
-    child.kill();
-    in_module.end();
 }
 
 /// A program that sleeps until it is told, and looks at its bit then, always comes to see what the state is in the end.
