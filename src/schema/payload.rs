@@ -84,10 +84,6 @@ pub fn check_payload(
         payload.len(),
         usize::try_from(fixed_size).unwrap_or(usize::MAX),
     )?;
-    if locations.is_empty() {
-        return Ok(Ending::Complete);
-    }
-
     // Positions in the record. None of the sums can overflow 64 bits.
     let start_of_payload = u64::from(COMMON_SIZE);
     let end_of_record = start_of_payload.saturating_add(payload.len() as u64);

@@ -43,7 +43,7 @@ notrace s64 user_events_read_index(const u32 __user *from)
 	} while (0)
 
 /*
- * Copies @size bytes from @from, which may be any address: were all copied? Front to back, as an
+ * Copies @size bytes, 128 at most, from @from, which may be any address: were all copied? Front to back, as an
  * address that was masked wants it. The last words may overlap those before them: what is read last
  * counts. Fails as a copy may. May sleep.
  */
@@ -55,18 +55,17 @@ notrace bool user_events_read_words(void *to, const void __user *from, size_t si
 	if (should_fail_usercopy())
 		return false;
 	scoped_user_read_access_size(from, size, fault) {
-		if (size > 4 * sizeof(u64)) {
-			if (size <= 8 * sizeof(u64)) {
+		if (size > 8 * sizeof(u64)) {
+			read_words(8, to, from, 0, fault);
+			read_words(8, to, from, size - 8 * sizeof(u64), fault);
+		} else if (size > 2 * sizeof(u64)) {
+			if (size > 4 * sizeof(u64)) {
 				read_words(4, to, from, 0, fault);
 				read_words(4, to, from, size - 4 * sizeof(u64), fault);
 			} else {
-				for (at = 0; at < size - 8 * sizeof(u64); at += 8 * sizeof(u64))
-					read_words(8, to, from, at, fault);
-				read_words(8, to, from, size - 8 * sizeof(u64), fault);
+				read_words(2, to, from, 0, fault);
+				read_words(2, to, from, size - 2 * sizeof(u64), fault);
 			}
-		} else if (size > 2 * sizeof(u64)) {
-			read_words(2, to, from, 0, fault);
-			read_words(2, to, from, size - 2 * sizeof(u64), fault);
 		} else if (size >= sizeof(u64)) {
 			read_one(u64, to, from, 0, fault);
 			read_one(u64, to, from, size - sizeof(u64), fault);

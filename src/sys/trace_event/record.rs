@@ -45,7 +45,14 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             .payload()
             .split_last()
             .ok_or(schema::Error::PayloadShort)?;
-        let bytes = match schema::check_payload(payload, self.fixed_size, &self.locations)? {
+        let ending = match &self.locations {
+            None => {
+                schema::check_len(payload.len(), self.fixed_size())?;
+                Ending::Complete
+            }
+            Some(locations) => schema::check_payload(payload, self.fixed_size, locations)?,
+        };
+        let bytes = match ending {
             Ending::Complete => payload_and_nul.without_last(),
             Ending::NeedsNul if *nul == 0 => payload_and_nul,
             Ending::NeedsNul => return Err(schema::Error::MissingNul),

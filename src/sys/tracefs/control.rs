@@ -67,6 +67,9 @@ unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
     const MODE: u16 = T::MODE;
     const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
         owner: this_module(),
+        // A write waits for nothing but user memory. Without this, io_uring asks whether a file that can be polled is ready
+        // to be written 128 times, which it always is, before it leaves the write to a worker.
+        fop_flags: bindings::USER_EVENTS_FOP_BUFFER_WASYNC,
         open: Some(Self::open),
         write: Some(Self::write),
         write_iter: Some(Self::write_iter),

@@ -334,10 +334,12 @@ fn writing() {
     let mut lacked = 0;
     for _ in 0..100 {
         faults::at_random(true);
-        let result = event.data.write(event.index, &[7; 3000]);
+        // Memory for one of up to 8 KB is there from the write before.
+        let result = event.data.write(event.index, &[7; 9000]);
         faults::at_random(false);
         match result {
-            Ok(_) => expected += 1,
+            // The instance takes no record of that size, and perf's counter does.
+            Ok(_) => {}
             Err(errno) => assert_eq!(errno, Errno::ENOMEM),
         }
         lacked += usize::from(result.is_err());
