@@ -43,9 +43,9 @@ notrace s64 user_events_read_index(const u32 __user *from)
 	} while (0)
 
 /*
- * Copies @size bytes, 128 at most, from @from, which may be any address: were all copied? Front to back, as an
- * address that was masked wants it. The last words may overlap those before them: what is read last
- * counts. Fails as a copy may. May sleep.
+ * Copies @size bytes, 128 at most, from @from, which may be any address: were all copied? Front to
+ * back, as an address that was masked wants it. The last words may overlap those before them: what
+ * is read last counts. Fails as a copy may. May sleep.
  */
 notrace bool user_events_read_words(void *to, const void __user *from, size_t size)
 {
