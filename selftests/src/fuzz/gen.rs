@@ -277,11 +277,20 @@ impl Gen<'_> {
                 .collect();
             step.value = self.random.one(&heard).unwrap_or(step.value);
         }
+        // What is large rather to one that samples it, or there would be hardly a sample of that.
+        let sampled: Vec<u8> = (0..known.len())
+            .filter(|index| self.ours.is_sampled(known[*index], self.slot))
+            .map(|index| index as u8)
+            .collect();
+        let to_sampled = !sampled.is_empty() && self.c.is_none() && self.random.thousandths(150);
+        if to_sampled {
+            step.value = self.random.one(&sampled).unwrap_or(step.value);
+        }
         let key = known.get(usize::from(step.value)).copied();
         step.fields = key.map_or(1, |key| key.fields);
         step.bit = self.random.byte_below(255);
         step.twist = self.twist(write::END);
-        if self.random.thousandths(30) && step.twist == RIGHT {
+        if (to_sampled || self.random.thousandths(30)) && step.twist == RIGHT {
             step.twist = write::LARGE;
         }
         if self.c.is_some() {

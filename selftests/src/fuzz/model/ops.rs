@@ -84,6 +84,12 @@ impl Model {
         Ok(())
     }
 
+    /// Does an open perf event sample what a process writes of this event?
+    pub fn is_sampled(&self, key: Key, slot: usize) -> bool {
+        let mut perfs = self.perfs.iter().flatten();
+        perfs.any(|perf| perf.key == key && perf.slot == slot)
+    }
+
     /// It is closed. Returns what it must have taken.
     pub fn close_perf(&mut self, perf: usize) -> Option<Vec<Record>> {
         let PerfEvent { key, records, .. } = self.perfs[perf].take()?;
