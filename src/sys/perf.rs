@@ -45,8 +45,8 @@ const MAX_SAMPLE: u64 = u16::MAX as u64 & !7;
 const MAX_RECORD_SIZE: usize =
     MAX_SAMPLE as usize - size_of::<perf_event_header>() - size_of::<u32>();
 
-/// The most perf events of a CPU that are given a record of more than [`MAX_BUFFERED`] bytes: each copies it, and more, with
-/// interrupts off.
+/// The most perf events of a call on a CPU with which a record of more than [`MAX_BUFFERED`] bytes is given to them: each
+/// copies it, and more, with interrupts off. Those that do not want it count, too.
 const MAX_LISTENERS: usize = 32;
 
 /// Submits the common fields and the payload to perf events on this CPU and to eBPF.

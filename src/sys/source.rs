@@ -59,7 +59,8 @@ pub(crate) unsafe trait Source {
     }
 }
 
-/// The longest payload that is read by words: that takes less than to begin with a copy.
+/// The longest payload that is read by words: that takes less than to begin with a copy. What reads them leaves a gap in
+/// what is longer.
 const MAX_BY_WORDS: usize = 128;
 
 /// Reads an index at an address, which may be any. May sleep.
@@ -85,7 +86,8 @@ fn read_user(from: *const u8, out: &mut [MaybeUninit<u8>]) -> Result {
         return copy_from_user(from, out);
     }
     let (to, len) = (out.as_mut_ptr().cast(), out.len());
-    // SAFETY: `out` has that much room. The address is checked, and a fault there is an error.
+    // SAFETY: `out` has that much room, and is no longer than is read without a gap. The address is checked, and a fault
+    // there is an error.
     let is_read = unsafe { bindings::user_events_read_words(to, from.cast(), len) };
     if is_read {
         Ok(())

@@ -9,6 +9,7 @@ use crate::kit::bpf::{self, Counters, Instruction, Program};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::os;
+use crate::kit::payload::bytes;
 use crate::kit::perf::*;
 use crate::kit::profile;
 use crate::kit::tracefs::{self, TraceInstance};
@@ -37,43 +38,6 @@ tests!("large_samples":
 /// Pages of a ring that takes several of the largest.
 const PAGES: usize = 128;
 
-/// The longest payload of a sample that holds nothing else.
-const MAX_PAYLOAD: usize = 65_528 - 8 - 12;
-
-/// What a sample of a call chain holds.
-const CHAINS: Sample = Sample {
-    kind: SAMPLE_CALLCHAIN,
-    ..PLAIN
-};
-
-/// The record alone.
-const PLAIN: Sample = Sample {
-    kind: 0,
-    max_stack: 0,
-    regs_user: 0,
-    regs_intr: 0,
-    stack_user: 0,
-    siblings: None,
-    user_only: false,
-};
-
-/// So many bytes, each time others.
-fn bytes(length: usize) -> Vec<u8> {
-    (0..length)
-        .map(|at| (at / 241 * 5 + at + length) as u8)
-        .collect()
-}
-
-/// The length of a sample is that in the header, or the ring would not be taken apart; no sample is longer than its header
-/// can tell.
-#[track_caller]
-fn assert_recorded(perf: &mut Perf, payload: &[u8]) {
-    let taken = perf.take_payloads(payload.len());
-    assert_eq!(taken.len(), 1, "of {} bytes", payload.len());
-    assert!(taken[0] == payload, "of {} bytes", payload.len());
-    assert_eq!(perf.lost, 0);
-}
-
 /// The longest record is recorded, and one byte more is not.
 #[track_caller]
 fn assert_limit(event: &Event, perf: &mut Perf, longest: usize) {
@@ -101,7 +65,10 @@ fn each_word_of_a_sample_is_left_room_for() {
     let event = Event::new("st_ls_words u32 a");
     let all = WORDS.iter().fold(0, |kinds, kind| kinds | kind);
     for kind in WORDS.into_iter().chain([all]) {
-        let sample = Sample { kind, ..PLAIN };
+        let sample = Sample {
+            kind,
+            ..Sample::PLAIN
+        };
         let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
         event.wait_set();
         let longest = MAX_PAYLOAD - 8 * kind.count_ones() as usize;
@@ -117,7 +84,7 @@ fn leader(event: &Event, siblings: u16) -> (Perf, Sample, i32) {
     let sample = Sample {
         kind: SAMPLE_READ,
         siblings: Some(siblings),
-        ..PLAIN
+        ..Sample::PLAIN
     };
     let perf = Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, sample);
     event.wait_set();
@@ -153,7 +120,7 @@ fn a_listener_without_records_limits_nothing() {
     let sample = Sample {
         kind: SAMPLE_CALLCHAIN | SAMPLE_REGS_INTR | SAMPLE_TIME,
         regs_intr: 0xfff,
-        ..PLAIN
+        ..Sample::PLAIN
     };
     let without = Perf::open_without_records(event.id(), SELF, ANY_CPU, sample);
     let without = without.expect("perf_event_open");
@@ -172,12 +139,12 @@ fn a_listener_on_another_processor_limits_nothing() {
     let event = Event::new("st_ls_other u32 a");
     let id = event.id();
     let mut plain = Perf::sample(id, ALL_PROCESSES, first as i32, PAGES);
-    let mut chains = Perf::sample_with(id, ALL_PROCESSES, last as i32, PAGES, CHAINS);
+    let mut chains = Perf::sample_with(id, ALL_PROCESSES, last as i32, PAGES, Sample::CHAINS);
     event.wait_set();
     os::run_on(first);
     assert_limit(&event, &mut plain, MAX_PAYLOAD);
     os::run_on(last);
-    assert_limit(&event, &mut chains, CHAINS.max_payload());
+    assert_limit(&event, &mut chains, Sample::CHAINS.max_payload());
     assert_eq!((plain.take().len(), chains.take().len()), (0, 0));
     // Where none listens, none has missed it, though another could.
     drop(chains);
@@ -226,13 +193,13 @@ fn longer_call_chains_are_left_room_for() {
     for max_stack in [LONG, 0] {
         let sample = Sample {
             max_stack,
-            ..CHAINS
+            ..Sample::CHAINS
         };
         let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
         event.wait_set();
         let longest = Sample {
             max_stack: LONG,
-            ..CHAINS
+            ..Sample::CHAINS
         };
         assert_limit(&event, &mut perf, longest.max_payload());
     }
@@ -247,7 +214,7 @@ fn no_room_at_all() {
         regs_user: 0xfff,
         regs_intr: 0xfff,
         stack_user: 65_528,
-        ..PLAIN
+        ..Sample::PLAIN
     };
     let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
     event.wait_set();
@@ -444,10 +411,14 @@ fn a_program_and_a_sampler_get_the_same() {
     let counters = Counters::new(1);
     let program = Program::new(&[&[bpf::load_u32(8, 6, 8)], &add(&counters, 0), &bpf::give(1)]);
     let mut first = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
-    let mut second = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, CHAINS);
+    let mut second = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, Sample::CHAINS);
     first.attach(&program).expect("attach a program");
     event.wait_set();
-    for length in LENGTHS.into_iter().take(7).chain([CHAINS.max_payload()]) {
+    for length in LENGTHS
+        .into_iter()
+        .take(7)
+        .chain([Sample::CHAINS.max_payload()])
+    {
         let payload = bytes(length);
         let before = counters.get(0);
         assert_eq!(event.write(&payload), Ok(4 + length));
@@ -470,8 +441,8 @@ fn a_program_runs_for_what_no_sample_has_room_for() {
     let counter = Perf::open_counter(event.id(), SELF, ANY_CPU).expect("perf_event_open");
     counter.attach(&program).expect("attach a program");
     event.wait_set();
-    let longest = CHAINS.max_payload();
-    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, CHAINS);
+    let longest = Sample::CHAINS.max_payload();
+    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, Sample::CHAINS);
     let mut plain = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
     for (length, ran, missed) in [(longest, 1, 0), (longest + 1, 2, 1), (MAX_PAYLOAD, 3, 2)] {
         assert_eq!(event.write(&bytes(length)), Ok(4 + length));
@@ -518,7 +489,7 @@ fn a_listener_to_user_space_limits_nothing() {
     let event = Event::new("st_ls_user u32 a");
     let sample = Sample {
         user_only: true,
-        ..CHAINS
+        ..Sample::CHAINS
     };
     let mut deaf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);

@@ -8,6 +8,7 @@ use crate::kit::bpf::{Counters, Program};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::os;
+use crate::kit::payload::bytes;
 use crate::kit::perf::*;
 use crate::kit::profile;
 use crate::kit::ring::Record;
@@ -32,27 +33,8 @@ tests!("perf_large":
 /// Pages of a ring that takes several of the largest.
 const PAGES: usize = 128;
 
-/// The longest payload of a sample that holds nothing else.
-const MAX_PAYLOAD: usize = 65_528 - 8 - 12;
-
 /// Registers of the user's or the kernel's that there are on every processor, twelve.
 const REGISTERS: u64 = 0xfff;
-
-/// So many bytes, each time others.
-fn bytes(length: usize) -> Vec<u8> {
-    (0..length)
-        .map(|at| (at / 251 * 7 + at + length) as u8)
-        .collect()
-}
-
-/// A payload was recorded, and nothing else, and nothing was lost.
-#[track_caller]
-fn assert_recorded(perf: &mut Perf, payload: &[u8]) {
-    let taken = perf.take_payloads(payload.len());
-    assert_eq!(taken.len(), 1, "of {} bytes", payload.len());
-    assert!(taken[0] == payload, "of {} bytes", payload.len());
-    assert_eq!(perf.lost, 0);
-}
 
 fn each_size_comes_byte_for_byte() {
     let event = Event::new("st_large u32 a");
@@ -93,26 +75,26 @@ fn samples() -> Vec<Sample> {
     ];
     let of_kind = |kind| Sample {
         kind,
-        ..Sample::default()
+        ..Sample::PLAIN
     };
     let mut samples: Vec<Sample> = kinds.map(of_kind).to_vec();
     for max_stack in [0, 1, 40, DEFAULT_MAX_STACK] {
         samples.push(Sample {
             kind: usual | SAMPLE_CALLCHAIN,
             max_stack,
-            ..Sample::default()
+            ..Sample::PLAIN
         });
     }
     let registers = Sample {
         kind: usual | SAMPLE_REGS_USER,
         regs_user: REGISTERS,
-        ..Sample::default()
+        ..Sample::PLAIN
     };
     samples.push(registers);
     samples.push(Sample {
         kind: SAMPLE_REGS_INTR,
         regs_intr: REGISTERS,
-        ..Sample::default()
+        ..Sample::PLAIN
     });
     for stack_user in [8, 8192, 65_528] {
         let kind = registers.kind | SAMPLE_STACK_USER;
@@ -161,10 +143,7 @@ fn what_perf_cannot_take_is_a_miss_beside_ftrace() {
     let tracer = TraceInstance::instance("st_large");
     tracer.control("buffer_subbuf_size_kb", "128");
     tracer.enable("st_large");
-    let sample = Sample {
-        kind: SAMPLE_CALLCHAIN,
-        ..Sample::default()
-    };
+    let sample = Sample::CHAINS;
     let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
     let longest = sample.max_payload();
     for length in [longest, longest + 1, 65_000, MAX_PAYLOAD + 1] {
@@ -177,11 +156,8 @@ fn what_perf_cannot_take_is_a_miss_beside_ftrace() {
 
 fn the_listener_that_takes_least_decides() {
     let event = Event::new("st_large u32 a");
-    let plain = Sample::default();
-    let chains = Sample {
-        kind: SAMPLE_CALLCHAIN,
-        ..plain
-    };
+    let plain = Sample::PLAIN;
+    let chains = Sample::CHAINS;
     for order in [[plain, chains], [chains, plain]] {
         let mut perfs =
             order.map(|sample| Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample));
@@ -241,7 +217,7 @@ fn the_deepest_stack_fits() {
         let sample = Sample {
             kind: SAMPLE_CALLCHAIN,
             max_stack,
-            ..Sample::default()
+            ..Sample::PLAIN
         };
         let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
         event.wait_set();
@@ -271,7 +247,7 @@ fn a_page_less_of_the_stack_is_dumped() {
         kind: SAMPLE_REGS_USER | SAMPLE_STACK_USER,
         regs_user: REGISTERS,
         stack_user: 8192,
-        ..Sample::default()
+        ..Sample::PLAIN
     };
     let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
     event.wait_set();
@@ -341,10 +317,7 @@ fn listeners_that_come_and_go_get_whole_samples() {
     let event = Event::new("st_large u32 a");
     let cpu = os::cpus()[0];
     os::run_on(cpu);
-    let chains = Sample {
-        kind: SAMPLE_CALLCHAIN,
-        ..Sample::default()
-    };
+    let chains = Sample::CHAINS;
     let longest = chains.max_payload();
     let mut perf = Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, chains);
     event.wait_set();

@@ -346,15 +346,18 @@ fn what_changed_since_it_was_registered_is_reported() {
     }
 }
 
+/// Registers an event that has this number in its name, and for its bit.
+fn register_number(data: &Data, page: &Mapping, number: u8) {
+    let text = format!("st_poll_{number} u32 a");
+    data.register_text(&text, page.address(), number).unwrap();
+}
+
 fn what_changed_before_it_was_registered_is_not() {
     let top = TraceInstance::top();
     let others = ["st_poll_1 u32 a", "st_poll_2 u32 a", "st_poll_3 u32 a"].map(Event::new);
     let data = Data::open();
     let page = Mapping::kept(1);
-    let register = |number: u8| {
-        let text = format!("st_poll_{number} u32 a");
-        data.register_text(&text, page.address(), number).unwrap();
-    };
+    let register = |number| register_number(&data, &page, number);
     register(0);
     top.enable("st_poll_1");
     register(1);
@@ -368,10 +371,7 @@ fn what_changed_before_it_was_registered_is_not() {
     // What was registered before does not go unnoticed by that.
     let data = Data::open();
     let page = Mapping::kept(1);
-    let register = |number: u8| {
-        let text = format!("st_poll_{number} u32 a");
-        data.register_text(&text, page.address(), number).unwrap();
-    };
+    let register = |number| register_number(&data, &page, number);
     register(0);
     top.enable("st_poll_0");
     top.disable("st_poll_1");

@@ -9,6 +9,7 @@ use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL};
 use crate::kit::os;
+use crate::kit::payload::bytes;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::{self, TraceInstance};
@@ -498,11 +499,6 @@ fn any_four_parts() {
         }
     }
     expect(traced.recorded(payload.len()), vec![payload; splits]);
-}
-
-/// So many bytes, each time others.
-fn bytes(length: usize) -> Vec<u8> {
-    (0..length).map(|i| (i * 7 + length) as u8).collect()
 }
 
 fn recorded((text, lengths): (&str, &[usize]), (): ()) {

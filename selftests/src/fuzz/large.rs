@@ -16,55 +16,41 @@ const FTRACE_REFUSES: usize = 4200;
 /// own buffer.
 const ANY_SAMPLE_TAKES: usize = 8184;
 
-/// The longest payload of a sample that holds nothing else. A longer one is too large also for those who would not have got
-/// it.
-const MAX_PAYLOAD: usize = 65_508;
-
 /// What samples may hold. That leaves room for different lengths.
 const SAMPLES: [Sample; 7] = [
-    Sample { kind: 0, ..NOTHING },
+    Sample::PLAIN,
     Sample {
         kind: SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_PERIOD,
-        ..NOTHING
+        ..Sample::PLAIN
     },
     Sample {
         kind: SAMPLE_IDENTIFIER | SAMPLE_CALLCHAIN,
-        ..NOTHING
+        ..Sample::PLAIN
     },
     Sample {
         kind: SAMPLE_CALLCHAIN,
         max_stack: 40,
-        ..NOTHING
+        ..Sample::PLAIN
     },
     Sample {
         kind: SAMPLE_READ,
         siblings: Some(0),
-        ..NOTHING
+        ..Sample::PLAIN
     },
     Sample {
         kind: SAMPLE_REGS_USER | SAMPLE_STACK_USER,
         regs_user: 0xfff,
         stack_user: 1024,
-        ..NOTHING
+        ..Sample::PLAIN
     },
     Sample {
         kind: SAMPLE_REGS_USER | SAMPLE_STACK_USER | SAMPLE_REGS_INTR,
         regs_user: 0xff,
         regs_intr: 0xfff,
         stack_user: 512,
-        ..NOTHING
+        ..Sample::PLAIN
     },
 ];
-
-const NOTHING: Sample = Sample {
-    kind: 0,
-    max_stack: 0,
-    regs_user: 0,
-    regs_intr: 0,
-    stack_user: 0,
-    siblings: None,
-    user_only: false,
-};
 
 /// What the samples of a perf event are to hold.
 pub fn sample(random: &mut Random) -> Sample {

@@ -4,6 +4,13 @@
 
 use crate::kit::abi::location;
 
+/// So many bytes, which differ from one length to the next, and from one place to most others.
+pub fn bytes(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|at| (at / 251 * 7 + at + length) as u8)
+        .collect()
+}
+
 /// Bytes of the common fields, from which `__data_loc` counts.
 const COMMON_FIELDS: usize = 8;
 

@@ -67,7 +67,7 @@ const PERF_EVENT_IOC_SET_BPF: u64 = (1 << 30) | (4 << 16) | (0x24 << 8) | 8;
 const ATTRIBUTES_SIZE: usize = 112;
 
 /// What the samples of an event hold. 0 is none, or the kernel's default.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Bits of `SAMPLE_...`; the record, [`SAMPLE_RAW`], always is in them.
     pub kind: u64,
@@ -84,7 +84,27 @@ pub struct Sample {
 /// The most entries of a call chain, where [`Sample::max_stack`] is 0.
 pub const DEFAULT_MAX_STACK: u16 = 127;
 
+/// The largest payload of a sample that holds nothing else. A larger one is too large also where no perf event is.
+pub const MAX_PAYLOAD: usize = 65_528 - 8 - 12;
+
 impl Sample {
+    /// The record alone.
+    pub const PLAIN: Sample = Sample {
+        kind: 0,
+        max_stack: 0,
+        regs_user: 0,
+        regs_intr: 0,
+        stack_user: 0,
+        siblings: None,
+        user_only: false,
+    };
+
+    /// A call chain of the usual length.
+    pub const CHAINS: Sample = Sample {
+        kind: SAMPLE_CALLCHAIN,
+        ..Sample::PLAIN
+    };
+
     /// The largest payload that a sample holds, whatever else comes into it: a sample has 16 bits for its size, which is a
     /// multiple of 8.
     pub fn max_payload(&self) -> usize {
@@ -144,12 +164,12 @@ pub struct Perf {
 impl Perf {
     /// Attaches to the event with this id, to count it.
     pub fn open(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
-        Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, Sample::default())
+        Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, Sample::PLAIN)
     }
 
     /// The same, with samples that hold nothing.
     pub fn open_counter(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
-        let sample = Sample::default();
+        let sample = Sample::PLAIN;
         Perf::open_attributes(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample, 0, None)
     }
 
@@ -169,7 +189,7 @@ impl Perf {
     /// A sibling in the group of another's file, of what never happens.
     pub fn sibling_of(leader: &File, pid: i32, cpu: i32) -> Result<Perf> {
         let (kind, id) = (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
-        Perf::open_attributes(kind, id, pid, cpu, Sample::default(), 0, Some(leader))
+        Perf::open_attributes(kind, id, pid, cpu, Sample::PLAIN, 0, Some(leader))
     }
 
     /// One of this process, of what never happens.
@@ -179,7 +199,7 @@ impl Perf {
             PERF_COUNT_SW_DUMMY,
             SELF,
             ANY_CPU,
-            Sample::default(),
+            Sample::PLAIN,
         );
         perf.expect("perf_event_open")
     }
@@ -237,7 +257,7 @@ impl Perf {
 
     /// Attaches, and gives the kernel a ring of so many pages (a power of two) for samples.
     pub fn sample(id: u64, pid: i32, cpu: i32, pages: usize) -> Perf {
-        Perf::sample_with(id, pid, cpu, pages, Sample::default())
+        Perf::sample_with(id, pid, cpu, pages, Sample::PLAIN)
     }
 
     /// The same, for samples that hold more.
@@ -351,4 +371,14 @@ impl Perf {
             .map(|record| record.payload(length))
             .collect()
     }
+}
+
+/// A payload was recorded, and nothing else, and nothing was lost. The length of a sample is that in its header, or the ring
+/// would not be taken apart.
+#[track_caller]
+pub fn assert_recorded(perf: &mut Perf, payload: &[u8]) {
+    let taken = perf.take_payloads(payload.len());
+    assert_eq!(taken.len(), 1, "of {} bytes", payload.len());
+    assert!(taken[0] == payload, "of {} bytes", payload.len());
+    assert_eq!(perf.lost, 0);
 }
