@@ -2,6 +2,7 @@
 
 //! Memory for records that are too long for the stack, kept from one write to the next.
 
+use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::sync::SpinLock;
@@ -34,7 +35,11 @@ impl SpareMemory {
         let kept = self.kept.lock().take();
         match kept {
             Some(memory) if memory.capacity() >= words => Ok(memory),
-            _ => Ok(KVVec::with_capacity(words, GFP_KERNEL_ACCOUNT)?),
+            // Without memory the caller gets an error, and the log nothing that users could repeat.
+            _ => Ok(KVVec::with_capacity(
+                words,
+                GFP_KERNEL_ACCOUNT | __GFP_NOWARN,
+            )?),
         }
     }
 

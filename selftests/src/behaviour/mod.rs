@@ -93,6 +93,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         fork_stalled::unregistered::TESTS,
         fork_held_up::TESTS,
         faults::calls::TESTS,
+        faults::polling::TESTS,
         faults::processes::TESTS,
         faults::workers::TESTS,
         exec::TESTS,

@@ -8,7 +8,6 @@ use crate::kit::abi::Data;
 use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::{toggler, wait_gone, Event};
-use crate::kit::faults::{self, InModule};
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
@@ -64,7 +63,6 @@ tests!("poll":
     writes_by_io_uring_report_nothing_away.where_there_is(uring::SIGN),
     a_bit_that_is_written_late_is_told_of_again.where_there_is(userfault::SIGN),
     a_process_is_told_until_its_bit_is_right,
-    without_memory_a_change_is_reported_that_may_be_none.where_there_is(faults::SIGN),
     no_change_is_missed_in_a_storm.limit(300),
     files_come_and_go_in_a_storm.limit(300),
 );
@@ -803,30 +801,6 @@ fn a_process_is_told_until_its_bit_is_right() {
         }
         // The page that was dropped reads as zero.
         while has_changed(file) {}
-    }
-}
-
-fn without_memory_a_change_is_reported_that_may_be_none() {
-    for how in [0, EDGE] {
-        let data = Data::open();
-        let set = Epoll::new();
-        set.add(&data.file, CHANGED | how);
-        assert!(!set.has_changed(&data.file));
-        let page = Mapping::kept(1);
-        data.register_text("st_poll u32 a", page.address(), 0)
-            .unwrap();
-        let in_module = InModule::fail(&[("failslab", 100)]);
-        for _ in 0..3 {
-            assert!(set.has_changed(&data.file), "there is no memory");
-            assert!(has_changed(&data.file));
-        }
-        assert!(in_module.end() > 0);
-        // The last one that was reported so.
-        wait::until("the memory to be there", || !set.has_changed(&data.file));
-        TraceInstance::top().enable("st_poll");
-        set.wait_for_change(&data.file);
-        TraceInstance::top().disable("st_poll");
-        set.wait_for_change(&data.file);
     }
 }
 

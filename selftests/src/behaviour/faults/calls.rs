@@ -331,11 +331,12 @@ fn writing() {
     // Memory is asked for where the record does not fit on the stack, and once more before that fails: one fault is not
     // enough.
     faults::allow(60);
+    // Memory for one of up to 8 KB is there from the write before. This one is made first: only the write may lack memory.
+    let record = [&event.index.to_ne_bytes()[..], &[7; 9000]].concat();
     let mut lacked = 0;
     for _ in 0..100 {
         faults::at_random(true);
-        // Memory for one of up to 8 KB is there from the write before.
-        let result = event.data.write(event.index, &[7; 9000]);
+        let result = event.data.writev(&[&record[..], &[]]);
         faults::at_random(false);
         match result {
             // The instance takes no record of that size, and perf's counter does.

@@ -4,5 +4,6 @@
 
 pub mod calls;
 pub mod loading;
+pub mod polling;
 pub mod processes;
 pub mod workers;
