@@ -22,8 +22,8 @@ const OWN: f64 = 1.03;
 /// program may lie in memory in another way.
 const CALL: f64 = 0.003;
 
-/// What our own part may be more, as a part of the whole row, where two runs differ: the part is the difference of
-/// two counts that each move a little.
+/// What our own part may be more where two runs differ, as a part of the row and of its floor: the part is the
+/// difference of the two, and each moves a little.
 const REPEATS: f64 = 0.005;
 
 /// What a ratio may be beyond its limit, where two runs may differ.
@@ -184,7 +184,10 @@ fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -
             let allowed = own.min(whole * CALL).max(2.0);
             (allowed, allowed)
         }
-        Judged::Within(part) => (own.max(whole * REPEATS), whole * part),
+        Judged::Within(part) => {
+            let counts = whole + kept.floor.unwrap_or(0) as f64;
+            (own.max(counts * REPEATS), whole * part)
+        }
         Judged::Equals(_) | Judged::Not(_) => return false,
     };
     let has_grown = now.own_part() as f64 > kept.own_part() as f64 + own;

@@ -190,6 +190,16 @@ fn our_own_part_is_judged_where_the_floor_went_down() {
 }
 
 #[test]
+fn a_row_and_its_floor_may_each_move_a_little() {
+    // Apart, they are 0.3 and 0.5 % of what they were: together, 14 % of our own part.
+    let table = with(
+        r#""ours": 401296, "ratio": 0.1580, "floor": 377952"#,
+        r#""ours": 402600, "ratio": 0.1585, "floor": 376000"#,
+    );
+    assert_eq!(failures_by_kept(&table).len(), 0);
+}
+
+#[test]
 fn another_kernel_is_judged_by_what_is_above_its_floor() {
     // All that grew is the kernel's.
     let grown = KEPT.replace(
