@@ -94,7 +94,7 @@ bench-check: ## the same, and fail if the module's own part is worse than in the
 bench-check-counts: ## the same of the rows that are counted quickly: four minutes
 	@CHECK=1 selftests/machine/bench $(COUNTS)
 
-bench-preemption: ## how long preemption is off in these operations, on a kernel with PREEMPT_RT
+bench-preemption: ## how long preemption and interrupts are off in these operations, on a kernel with PREEMPT_RT
 	@selftests/machine/bench preemption
 
 coverage: ## what of the module the machine's tests execute, as a table by file (COVERAGE_OF=, KEEP=1)

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How long preemption is off, in instructions: a plugin for the emulator of a
- * machine with one processor, in which the benchmark runs.
+ * How long preemption is off, and how long modules have interrupts off, in
+ * instructions: a plugin for the emulator of a machine with one processor, in
+ * which the benchmark runs.
  *
  * It follows the kernel's preempt count: all instructions that write to a
  * variable of the processor are watched, and the benchmark says where that one
- * is. What is found goes to standard output, behind what the benchmark says of
- * the same row:
+ * is. Interrupts are off from a CLI of a module's code to an STI or a POPF of it
+ * that turns them on. What is found goes to standard output, behind what the
+ * benchmark says of the same row:
  *
- *	off LENGTH BEGIN END module LENGTH BEGIN END
+ *	off LENGTH BEGIN END module LENGTH BEGIN END interrupts LENGTH BEGIN END
  *
- * which are the longest time of all, and the longest in which code of modules
- * ran, with the addresses of the instructions that began and ended it. Of
+ * which are the longest time of all with preemption off, the longest in which
+ * code of modules ran, and the longest for which a module had interrupts off,
+ * with the addresses of the instructions that began and ended it. Of
  * several measurements of a row the one with the least counts: interrupts hit
  * few of them. What interrupts take is not counted, nor is anything between
  * measurements. A length is right to within a block of instructions.
@@ -27,6 +30,7 @@
 /* What the emulator has for plugins: it comes without a header. */
 #define PLUGIN_VERSION 4
 #define NO_REGISTERS 0
+#define READS 1
 #define WRITES 2
 
 struct qemu_plugin_tb;
@@ -81,6 +85,12 @@ enum mark {
 #define MODULES 0xffffffffc0000000u
 #define MODULES_END 0xffffffffff000000u
 
+#define CLI 0xfa
+#define STI 0xfb
+#define POPF 0x9d
+/* Of the flags that POPF takes from the stack: interrupts are on. */
+#define INTERRUPTS_ON 0x200
+
 struct section {
 	uint64_t length;
 	uint64_t begin;
@@ -91,6 +101,7 @@ struct section {
 struct longest {
 	struct section of_all;
 	struct section of_modules;
+	struct section of_interrupts;
 };
 
 /* An instruction, and the symbol's address of the processor's variable that it accesses. */
@@ -106,6 +117,9 @@ static uint32_t count;
 static struct section now;
 static uint64_t now_since;
 static bool in_modules;
+static bool are_interrupts_off;
+static struct section off;
+static uint64_t off_since;
 static struct longest measured, row;
 static bool row_has_any;
 
@@ -143,6 +157,32 @@ static void on_write(unsigned int cpu, uint32_t info, uint64_t address, void *da
 		end_section(pc);
 }
 
+static void on_cli(unsigned int cpu, void *data)
+{
+	if (are_interrupts_off)
+		return;
+	are_interrupts_off = true;
+	off = (struct section){ .begin = (uintptr_t)data };
+	off_since = executed;
+}
+
+static void on_sti(unsigned int cpu, void *data)
+{
+	if (!are_interrupts_off)
+		return;
+	are_interrupts_off = false;
+	off.end = (uintptr_t)data;
+	off.length = executed - off_since;
+	if (measuring && off.length > measured.of_interrupts.length)
+		measured.of_interrupts = off;
+}
+
+static void on_popf(unsigned int cpu, uint32_t info, uint64_t address, void *data)
+{
+	if (qemu_plugin_mem_get_value(info).data.u64 & INTERRUPTS_ON)
+		on_sti(cpu, data);
+}
+
 static void on_count_address(unsigned int cpu, uint32_t info, uint64_t address, void *data)
 {
 	count_at = qemu_plugin_mem_get_value(info).data.u64;
@@ -166,6 +206,8 @@ static void end_measurement(void)
 		row.of_modules = measured.of_modules;
 	if (!row_has_any || measured.of_all.length < row.of_all.length)
 		row.of_all = measured.of_all;
+	if (!row_has_any || measured.of_interrupts.length < row.of_interrupts.length)
+		row.of_interrupts = measured.of_interrupts;
 	row_has_any = true;
 	measuring = false;
 }
@@ -190,6 +232,7 @@ static void on_mark(unsigned int cpu, void *data)
 	case ROW:
 		print_section("off", &row.of_all);
 		print_section(" module", &row.of_modules);
+		print_section(" interrupts", &row.of_interrupts);
 		putchar('\n');
 		fflush(stdout);
 		row = (struct longest){ 0 };
@@ -245,6 +288,18 @@ static void watch_access(struct qemu_plugin_insn *insn, const uint8_t *code, siz
 		qemu_plugin_register_vcpu_mem_cb(insn, on_write, NO_REGISTERS, WRITES, access);
 }
 
+static void watch_interrupts(struct qemu_plugin_insn *insn, uint8_t code)
+{
+	void *pc = (void *)(uintptr_t)qemu_plugin_insn_vaddr(insn);
+
+	if (code == CLI)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_cli, NO_REGISTERS, pc);
+	else if (code == STI)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_sti, NO_REGISTERS, pc);
+	else if (code == POPF)
+		qemu_plugin_register_vcpu_mem_cb(insn, on_popf, NO_REGISTERS, READS, pc);
+}
+
 static void watch_mark(struct qemu_plugin_insn *insn, uintptr_t mark)
 {
 	qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, NO_REGISTERS, (void *)mark);
@@ -276,6 +331,8 @@ static void on_translated(uint64_t id, struct qemu_plugin_tb *block)
 			watch_mark(insn, mark);
 		else
 			watch_access(insn, code, len);
+		if (is_module && len == 1)
+			watch_interrupts(insn, code[0]);
 	}
 }
 

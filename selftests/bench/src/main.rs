@@ -120,6 +120,13 @@ fn measure() {
             events::wait_until_none();
         }
     }
+    #[cfg(feature = "preemption")]
+    {
+        let (name, measure) = rows::LONG_TO_PERF;
+        if is_asked(name) {
+            group(measure);
+        }
+    }
 }
 
 /// Loads the module, and measures that on the way.

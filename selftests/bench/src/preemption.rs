@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long preemption is off, of what the plugin `preemption.c` printed.
+//! How long preemption and interrupts are off, of what the plugin `preemption.c` printed.
 
 use crate::rows::table::in_full;
+use crate::rows::writing::LONG_TO_PERF;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A time with preemption off.
+/// A time with preemption or interrupts off.
 struct Section<'a> {
     /// In instructions.
     length: u64,
     begin: &'a str,
 }
 
-/// Of a row: of all times, and of those in which code of a module ran.
+/// Of a row: of all times, of those in which code of a module ran, and of those for which it had interrupts off.
 struct Longest<'a> {
     of_all: Section<'a>,
     of_modules: Section<'a>,
+    of_interrupts: Section<'a>,
 }
 
-/// Reads "off LENGTH BEGIN END module LENGTH BEGIN END".
+/// Reads "off LENGTH BEGIN END module LENGTH BEGIN END interrupts LENGTH BEGIN END".
 fn parse(line: &str) -> Option<Longest<'_>> {
     let mut words = line.split_whitespace();
     let mut section = |word| {
@@ -31,7 +33,12 @@ fn parse(line: &str) -> Option<Longest<'_>> {
     };
     let of_all = section("off")?;
     let of_modules = section("module")?;
-    Some(Longest { of_all, of_modules })
+    let of_interrupts = section("interrupts")?;
+    Some(Longest {
+        of_all,
+        of_modules,
+        of_interrupts,
+    })
 }
 
 /// The kernel's functions by their addresses.
@@ -63,22 +70,33 @@ fn allowed(kept: u64) -> u64 {
     }
 }
 
-/// Of a line of the table the title, and the module's instructions.
-fn row(line: &str) -> Option<(String, u64)> {
+/// Of a line of the table the title, and the module's instructions: with preemption off, and with interrupts off.
+fn row(line: &str) -> Option<(String, [u64; 2])> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let (title, rest) = words.split_at_checked(words.len().checked_sub(4)?)?;
-    Some((title.join(" "), rest[0].parse().ok()?))
+    let (title, rest) = words.split_at_checked(words.len().checked_sub(5)?)?;
+    let [module, _, interrupts, ..] = rest else {
+        return None;
+    };
+    Some((
+        title.join(" "),
+        [module.parse().ok()?, interrupts.parse().ok()?],
+    ))
 }
 
 /// What of a table is worse than in one that was kept, or is not in it.
 fn worse(now: &str, kept: &str) -> Vec<String> {
-    let kept: BTreeMap<String, u64> = kept.lines().filter_map(row).collect();
-    let judge = |(title, length): (String, u64)| match kept.get(&title) {
-        None => Some(format!("{title}: no figure is kept")),
-        Some(&kept) if length > allowed(kept) => Some(format!(
-            "{title}: {length} instructions, and {kept} are kept"
-        )),
-        Some(_) => None,
+    let kept: BTreeMap<String, [u64; 2]> = kept.lines().filter_map(row).collect();
+    let judge = |(title, [module, interrupts]): (String, [u64; 2])| {
+        let Some([kept_module, kept_interrupts]) = kept.get(&title) else {
+            return Some(format!("{title}: no figure is kept"));
+        };
+        let told = |length: u64, kept: u64, what: &str| {
+            (length > allowed(kept)).then(|| {
+                format!("{title}: {length} instructions with {what} off, and {kept} are kept")
+            })
+        };
+        told(module, *kept_module, "preemption")
+            .or_else(|| told(interrupts, *kept_interrupts, "interrupts"))
     };
     now.lines().filter_map(row).filter_map(judge).collect()
 }
@@ -132,13 +150,15 @@ pub fn table(console: &str) -> Result<(), String> {
     }
     println!("SPDX-License-Identifier: GPL-2.0\n");
     println!(
-        "{:<58} {:>8} {:>8}  begins in",
-        "instructions with preemption off", "module", "all"
+        "{:<58} {:>8} {:>8} {:>10}  begins in",
+        "instructions with preemption off", "module", "all", "interrupts"
     );
     let mut is_empty = true;
-    for (row, title) in in_full() {
+    let of_perf = LONG_TO_PERF.map(|(key, title, _)| (key, title.to_string()));
+    let all = in_full().into_iter().map(|(row, title)| (row.key, title));
+    for (key, title) in all.chain(of_perf) {
         // Some are taken several times.
-        let taken = rows.get(row.key).into_iter().flatten();
+        let taken = rows.get(key).into_iter().flatten();
         let Some(least) = taken.min_by_key(|longest| longest.of_modules.length) else {
             continue;
         };
@@ -149,10 +169,11 @@ pub fn table(console: &str) -> Result<(), String> {
             _ => symbols.at(of_modules.begin),
         };
         println!(
-            "{:<58} {:>8} {:>8}  {begins}, {}",
+            "{:<58} {:>8} {:>8} {:>10}  {begins}, {}",
             title,
             of_modules.length,
             of_all.length,
+            least.of_interrupts.length,
             symbols.at(of_all.begin)
         );
     }
@@ -171,22 +192,30 @@ mod tests {
     #[test]
     fn a_line_of_the_plugin_is_read() {
         let longest = parse(
-            "off 120 ffffffff81000010 ffffffff81000020 module 90 ffffffffc0000010 ffffffffc0000020",
+            "off 120 ffffffff81000010 ffffffff81000020 module 90 ffffffffc0000010 ffffffffc0000020 \
+             interrupts 30 ffffffffc0000014 ffffffffc0000018",
         );
         let longest = longest.expect("a line");
         assert_eq!(
             (longest.of_all.length, longest.of_modules.length),
             (120, 90)
         );
+        assert_eq!(longest.of_interrupts.length, 30);
         assert_eq!(longest.of_modules.begin, "ffffffffc0000010");
-        for line in ["", "off 1 2 3", "off 1 2 3 modules 1 2 3", "bench off 1"] {
+        for line in [
+            "",
+            "off 1 2 3",
+            "off 1 2 3 module 1 2 3",
+            "off 1 2 3 modules 1 2 3 interrupts 1 2 3",
+            "bench off 1",
+        ] {
             assert!(parse(line).is_none(), "{line}");
         }
     }
 
-    const KEPT: &str = "instructions with preemption off  module  all  begins in\n\
-        fork                      0    300  -, schedule\n\
-        write of 12 bytes       682    682  lock, lock\n";
+    const KEPT: &str = "instructions with preemption off  module  all  interrupts  begins in\n\
+        fork                      0    300   0  -, schedule\n\
+        write of 12 bytes       682    682  90  lock, lock\n";
 
     #[test]
     fn what_takes_longer_is_told() {
@@ -197,10 +226,17 @@ mod tests {
         assert!(now(0, 682).is_empty() && now(0, 745).is_empty());
         assert_eq!(
             now(0, 746),
-            ["write of 12 bytes: 746 instructions, and 682 are kept"]
+            ["write of 12 bytes: 746 instructions with preemption off, and 682 are kept"]
         );
-        assert_eq!(now(1, 1), ["fork: 1 instructions, and 0 are kept"]);
-        assert_eq!(worse("exit 0 1 -, a", KEPT), ["exit: no figure is kept"]);
+        assert_eq!(
+            now(1, 1),
+            ["fork: 1 instructions with preemption off, and 0 are kept"]
+        );
+        assert_eq!(
+            worse(&KEPT.replace("  90  ", " 142  "), KEPT),
+            ["write of 12 bytes: 142 instructions with interrupts off, and 90 are kept"]
+        );
+        assert_eq!(worse("exit 0 1 0 -, a", KEPT), ["exit: no figure is kept"]);
     }
 
     #[test]

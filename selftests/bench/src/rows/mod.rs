@@ -49,6 +49,10 @@ pub fn has_c(group: &str) -> bool {
     !WITHOUT_C.iter().any(|(name, _)| *name == group)
 }
 
+/// What C refuses, and only the plugin looks at.
+#[cfg(feature = "preemption")]
+pub const LONG_TO_PERF: (&str, fn()) = ("long-to-perf", writing::long_to_perf);
+
 /// The group that goes by the clock, on a machine of its own, which counts nothing.
 pub const BY_THE_CLOCK: (&str, fn()) = ("writers", writers::at_once);
 

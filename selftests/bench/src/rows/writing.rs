@@ -266,6 +266,33 @@ fn strings_of(lengths: &[usize]) {
     }
 }
 
+/// Records that are so long that they go to perf with interrupts off: the key and the text of a row, and how many perf events
+/// of the processor are given it.
+#[cfg(feature = "preemption")]
+pub const LONG_TO_PERF: [(&str, &str, usize); 2] = [
+    ("perf.60000", "write of a 60,000-byte string, perf", 1),
+    (
+        "perf.60000.most",
+        "write of a 60,000-byte string, 32 perf events",
+        32,
+    ),
+];
+
+/// These.
+#[cfg(feature = "preemption")]
+pub fn long_to_perf() {
+    let writer = Writer::of_string(60_000);
+    for (key, _, listeners) in LONG_TO_PERF {
+        let perfs: Vec<Perf> = (0..listeners).map(|_| Perf::sample(&writer.name)).collect();
+        tell(key, writer.write_then(|| perfs.iter().for_each(Perf::skip)));
+        assert!(
+            perfs.iter().all(|perf| perf.lost() == 0),
+            "perf lost records"
+        );
+    }
+    writer.end();
+}
+
 /// What one would use instead.
 pub fn instead() {
     for name in ["trace_marker", "trace_marker_raw"] {
