@@ -14,6 +14,7 @@ use core::{
     mem, //
 };
 use kernel::alloc::{
+    flags::__GFP_NOWARN,
     AllocError,
     Allocator,
     Vec, //
@@ -366,13 +367,17 @@ fn capacity_of<T, A: Allocator>(memory: &Option<Vec<T, A>>) -> usize {
     memory.as_ref().map_or(0, Vec::capacity)
 }
 
-/// Gets memory for so many values, unless it is there.
+/// Gets memory for so many values, unless it is there. As many as a caller makes it: without memory it gets an error, and the
+/// log nothing.
 fn reserve<T, A: Allocator>(
     memory: &mut Option<Vec<T, A>>,
     values: usize,
 ) -> Result<(), AllocError> {
     if capacity_of(memory) < values {
-        *memory = Some(Vec::with_capacity(values, GFP_KERNEL_ACCOUNT)?);
+        *memory = Some(Vec::with_capacity(
+            values,
+            GFP_KERNEL_ACCOUNT | __GFP_NOWARN,
+        )?);
     }
     Ok(())
 }

@@ -39,6 +39,7 @@ use crate::sys::kernel_crate::prelude::*;
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::SysctlU32;
 use crate::sys::trace_event::Removal;
+use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 
@@ -222,14 +223,16 @@ impl Group {
     /// persistent and `may_delete_persistent` is not set. None is deleted then.
     pub(crate) fn delete(&self, name: &[u8], may_delete_persistent: bool) -> Result {
         let mut held = EventMutexGuard::lock(self.symbols);
-        let mut found = KVec::new();
+        // As many as there are formats: without memory the caller gets an error, and the log nothing.
+        let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
+        let mut found = KVVec::new();
         let events = self.events.get(&held);
         if let Some(event) = events.named.get(|event| event.key().cmp(name)) {
-            found.push(event.clone(), GFP_KERNEL_ACCOUNT)?;
+            found.push(event.clone(), flags)?;
         }
         let formats = events.formats.values_from(|event| event.key().cmp(name));
         for event in formats.take_while(|event| event.registered_name() == name) {
-            found.push(event.clone(), GFP_KERNEL_ACCOUNT)?;
+            found.push(event.clone(), flags)?;
         }
         if found.is_empty() {
             return Err(ENOENT);

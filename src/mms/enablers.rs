@@ -28,6 +28,7 @@ use core::{
     mem,
     slice, //
 };
+use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
@@ -223,7 +224,8 @@ impl EnablerSet {
                 return Ok(enablers);
             }
             drop(by_addr);
-            enablers.reserve(count, GFP_KERNEL_ACCOUNT)?;
+            // As many as a caller makes it: without memory there is an error, and nothing in the log.
+            enablers.reserve(count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
         }
     }
 

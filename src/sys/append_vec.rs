@@ -10,6 +10,7 @@ use core::ops::{
     DerefMut, //
 };
 use core::ptr;
+use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Atomic,
@@ -159,8 +160,9 @@ impl<T, S> AppendGuard<'_, T, S> {
         // SAFETY: As above.
         unsafe {
             if (*chunk_at).is_null() {
-                let new_chunk =
-                    KVVec::<MaybeUninit<T>>::with_capacity(slots(chunk), GFP_KERNEL_ACCOUNT)?;
+                // As large as a caller makes it: without memory it gets an error, and the log nothing.
+                let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
+                let new_chunk = KVVec::<MaybeUninit<T>>::with_capacity(slots(chunk), flags)?;
                 let (new_chunk, _, _) = new_chunk.into_raw_parts();
                 *chunk_at = new_chunk;
             }

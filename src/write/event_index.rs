@@ -6,6 +6,7 @@
 //! at the index. So thousands of events take one piece of memory, and forgetting them takes one
 //! step.
 
+use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::prelude::*;
 
 /// Slots at first; a power of two, as it always is.
@@ -66,7 +67,8 @@ impl EventIndex {
             return Ok(());
         }
         let count = (2 * self.slots.len()).max(FIRST_SLOTS);
-        let mut slots = KVVec::from_elem(EMPTY, count, GFP_KERNEL_ACCOUNT)?;
+        // As large as a caller makes it: without memory it gets an error, and the log nothing.
+        let mut slots = KVVec::from_elem(EMPTY, count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
         for index in self.slots.iter().filter(|slot| **slot != EMPTY) {
             if let Some(id) = id_at(*index) {
                 put(&mut slots, id, *index);

@@ -27,6 +27,7 @@ tests!("faults::calls":
     registering_one_of_many_formats.where_there_is(SIGN).limit(900),
     registering_one_of_many_to_stay.where_there_is(SIGN).limit(900),
     registering_a_second_event.where_there_is(SIGN).limit(900),
+    registering_where_the_tables_of_a_file_grow.where_there_is(SIGN).limit(900),
     registering_again_at_once.where_there_is(SIGN).limit(900),
     registering_what_is_taken_back_at_random.where_there_is(SIGN).limit(900),
     unregistering.where_there_is(SIGN).limit(900),
@@ -131,6 +132,53 @@ fn registering_a_second_event() {
         wait::until("the events to go", || !NAMES.into_iter().any(exists));
     })
     .include(EITHER);
+}
+
+/// The tables of an open file come to be more than a page each, of memory that need not be contiguous. Lacking it is no
+/// reason for the kernel to warn: the log of the machine is looked at in the end.
+fn registering_where_the_tables_of_a_file_grow() {
+    const EVENTS: u32 = 1030;
+    const GROWING: u32 = 1000;
+    let page = Mapping::kept(1);
+    let name = |number: u32| format!("st_faults_grow_{number}");
+    let address = |number: u32| page.address() + 4 * u64::from(number / 32);
+    let bit = |number: u32| (number % 32) as u8;
+    let kept = Data::open();
+    for number in 0..EVENTS {
+        kept.register_text(&name(number), address(number), bit(number))
+            .expect("register");
+    }
+    // Memory is asked for twice before that fails: one fault is not enough.
+    faults::allow(60);
+    let other = Mapping::kept(1);
+    let mut lacked = 0;
+    for _ in 0..5 {
+        let data = Data::open();
+        for number in 0..EVENTS {
+            let register = || {
+                let address = other.address() + (address(number) - page.address());
+                data.register_text(&name(number), address, bit(number))
+            };
+            let index = loop {
+                faults::at_random(number >= GROWING);
+                let result = register();
+                faults::at_random(false);
+                match result {
+                    Ok(index) => break index,
+                    Err(errno) => assert_eq!(errno, Errno::ENOMEM),
+                }
+                lacked += 1;
+            };
+            assert_eq!(index, number);
+        }
+        for number in 0..EVENTS {
+            let address = other.address() + (address(number) - page.address());
+            assert_eq!(data.unregister_bit(address, bit(number)), Ok(()));
+        }
+    }
+    faults::allow(0);
+    println!("  # {lacked} registrations lacked memory");
+    assert!(lacked > 0, "no allocation failed");
 }
 
 /// The work queue looks at one that failed, too, but only when it has seen to those before it, and the
