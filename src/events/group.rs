@@ -237,10 +237,7 @@ impl Group {
         if found.is_empty() {
             return Err(ENOENT);
         }
-        if found
-            .iter()
-            .any(|event| event.is_used() || event.is_referenced(&held))
-        {
+        if found.iter().any(|event| event.is_busy(&held)) {
             return Err(EBUSY);
         }
         if !may_delete_persistent && found.iter().any(|event| event.is_persistent()) {
@@ -300,8 +297,7 @@ impl Group {
     pub(crate) fn usage(&self) -> Usage {
         let held = EventMutexGuard::lock(self.symbols);
         let events = self.events.get(&held);
-        let used = events.by_id.values();
-        let used = used.filter(|event| event.is_used() || event.is_referenced(&held));
+        let used = events.by_id.values().filter(|event| event.is_busy(&held));
         Usage {
             events: events.count,
             used_events: used.count(),
@@ -318,8 +314,7 @@ impl Group {
     /// has changed then.
     pub(crate) fn close_unused(&self) -> Result {
         let mut held = EventMutexGuard::lock(self.symbols);
-        let is_used = (self.events.get(&held).by_id.values())
-            .any(|event| event.is_used() || event.is_referenced(&held));
+        let is_used = (self.events.get(&held).by_id.values()).any(|event| event.is_busy(&held));
         if is_used {
             return Err(EBUSY);
         }

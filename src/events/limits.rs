@@ -28,6 +28,9 @@ impl MaxEvents {
     }
 }
 
+/// Of what is recorded: the second. The rest are bytes.
+const SECOND: u64 = !(u32::MAX as u64);
+
 /// The most bytes of payload that are recorded in a second.
 ///
 /// Seconds are those of the clock since boot, one after the other: in a second that begins within one of them, twice as
@@ -73,8 +76,8 @@ impl ByteRate {
         let mut before = self.recorded.load(Relaxed);
         loop {
             // A second that another processor has seen a little earlier does not begin anew.
-            let (second, used) = if before & !u64::from(u32::MAX) >= second {
-                (before & !u64::from(u32::MAX), before & u64::from(u32::MAX))
+            let (second, used) = if before & SECOND >= second {
+                (before & SECOND, before & !SECOND)
             } else {
                 (second, 0)
             };
@@ -100,7 +103,7 @@ impl ByteRate {
     #[inline(never)]
     pub(crate) fn give_back(&self, charged: Charged) {
         let mut before = self.recorded.load(Relaxed);
-        while before & !u64::from(u32::MAX) == charged.second {
+        while before & SECOND == charged.second {
             // It was added in this second, so there is as much.
             let left = before.saturating_sub(charged.len);
             match self.recorded.cmpxchg(before, left, Relaxed) {

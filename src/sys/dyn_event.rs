@@ -59,9 +59,6 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     /// Writes the line that would make the event.
     fn show(event: &TraceEvent<Self>, out: &Listing<'_>);
 
-    /// Is the event in use, so that it cannot be deleted?
-    fn is_busy(event: &TraceEvent<Self>, held: &EventMutexHeld) -> bool;
-
     /// Deletes the event.
     fn delete(removal: Removal<'_, Self>) -> Result;
 
@@ -212,7 +209,7 @@ impl<O: DynEventOwner> DynEvents<O> {
         // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
         let held = unsafe { EventMutexHeld::assume() };
         // SAFETY: Promised by the caller.
-        O::is_busy(unsafe { &Self::event(entry) }, &held)
+        unsafe { Self::event(entry) }.is_busy(&held)
     }
 
     /// # Safety

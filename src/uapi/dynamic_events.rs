@@ -14,7 +14,6 @@ use crate::sys::dyn_event::{
     DynEventOwner,
     Words, //
 };
-use crate::sys::event_mutex::EventMutexHeld;
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::trace_event::Removal;
@@ -55,12 +54,6 @@ impl DynEventOwner for UserEvent {
         }
         out.bytes(event.listing());
         out.bytes(b"\n");
-    }
-
-    fn is_busy(event: &Event, held: &EventMutexHeld) -> bool {
-        // What is referred to cannot be deleted either, and the trace core asks this of all events
-        // before it deletes the first.
-        event.is_used() || event.is_referenced(held)
     }
 
     fn delete(removal: Removal<'_, UserEvent>) -> Result {

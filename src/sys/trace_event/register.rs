@@ -134,9 +134,15 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         ret
     }
 
+    /// Can it not be deleted, as there is a reference to it, or something in the trace core refers to it? The trace core asks
+    /// this of all events before it deletes the first. C: `user_event_is_busy()`.
+    pub(crate) fn is_busy(&self, held: &EventMutexHeld) -> bool {
+        self.is_used() || self.is_referenced(held)
+    }
+
     /// Does something in the trace core (an event probe, a histogram, a trigger of another event)
     /// refer to the event, so that it cannot be unregistered?
-    pub(crate) fn is_referenced(&self, held: &EventMutexHeld) -> bool {
+    fn is_referenced(&self, held: &EventMutexHeld) -> bool {
         if !*self.registered.get(held) {
             return false;
         }
