@@ -751,6 +751,11 @@ fn polls_for_something_else_report_nothing_away() {
     assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
     assert!(has_changed(file));
     switch(&event, false);
+    // Nor does a set that is added and does not ask, before one that does.
+    let [other, asks] = [Epoll::new(), Epoll::new()];
+    other.add(file, ALWAYS);
+    asks.add(file, CHANGED);
+    assert!(asks.has_changed(file));
 }
 
 /// io_uring asks a file whether it can be written.
