@@ -8,7 +8,7 @@ use crate::kit::abi::location;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::profile;
-use crate::kit::tool::{self, Scratch};
+use crate::kit::tool::{self, Scratch, Tool};
 use crate::kit::tracefs::{self, TraceInstance};
 use std::fs;
 
@@ -22,6 +22,7 @@ tests!("tools::large_records":
     perf_has_no_room_beside_a_long_call_chain,
     ftrace_prints_them,
     trace_cmd_records_them,
+    a_libbpf_program_gets_them_whole,
 );
 
 /// The lengths of payloads.
@@ -254,4 +255,19 @@ fn trace_cmd_records_them() {
     fs::write(size, "4").expect("sub-buffers as they were");
     let output = tool::run(&["trace-cmd", "report", "-i", &file]);
     assert_eq!(output.lines_with("st_lr_cmd:").len(), LENGTHS.len());
+}
+
+/// Its ring takes records of any length, of which the program reads what is beyond the first 8 KB by a helper.
+fn a_libbpf_program_gets_them_whole() {
+    let event = Event::new(&description("st_lr_libbpf"));
+    let [program, object] = ["records", "records.bpf.o"].map(tool::built_program);
+    let [program, object] = [&program, &object].map(|path| path.to_str().expect("UTF-8"));
+    let reader = Tool::start(&[program, object, &LENGTHS.len().to_string()]);
+    reader.wait_printed("attached");
+    event.wait_set();
+    for length in LENGTHS {
+        assert_eq!(event.write(&payload(length)), Ok(4 + length));
+    }
+    assert_printed(&reader.end_well(), &LENGTHS);
+    event.wait_clear();
 }
