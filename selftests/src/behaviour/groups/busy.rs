@@ -153,7 +153,10 @@ fn perf_keeps_its_group() {
 
 /// Switched off, it is no consumer, but the event must not go before it.
 fn an_event_probe_keeps_its_group() {
-    let (group, event) = with_an_event("st_g_probed");
+    // The first event, which nothing refers to, stays with the second.
+    let (group, _) = with_an_event("st_g_probed");
+    let event = group.event("st_g_second");
+    dynamic::run(&format!("u:{event} u32 a")).unwrap();
     dynamic::run(&format!("e:st_kinds/st_g_probe {event} a=$a:u32")).unwrap();
     is_kept(&group);
     dynamic::run("-:st_kinds/st_g_probe").unwrap();
