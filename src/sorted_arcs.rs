@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared values in an order, in little memory: eight to sixteen bytes each.
+//! Shared values in an order, in little memory: some nine to eighteen bytes each.
 //!
-//! A tree of nodes takes as much for a node as an enabler takes itself. Here values lie in short
-//! leaves, and the leaves in a row. A leaf is found by halving, and what is behind a new value, in its
-//! leaf and in the row, is moved. A single value lies in the [`SortedArcs`] itself: most events have
-//! one enabler.
+//! A node for each value would take as much as an enabler takes itself. Here values lie in leaves,
+//! and leaves in inner nodes, some tens in each: a B+ tree, in which all leaves are equally deep.
+//! Inner nodes have no keys: a child is found by the first value below it. A single value lies in
+//! the [`SortedArcs`] itself: most events have one enabler.
+//!
+//! Locks are held while a value is added or taken out. So no move is of more than two kilobytes,
+//! and there are few on each level. A full node is split when it gets one more; at the end of the
+//! tree the nodes in front stay full, but for one. Nodes are not merged: a node goes when it is
+//! empty.
+//!
+//! Functions call themselves for each level. An inner node is full after some thirty times as many
+//! insertions as its children, whatever is taken out in between. So 2^40 insertions make nine
+//! levels at most.
 
 use core::cmp::Ordering;
 use core::marker::PhantomData;
@@ -15,15 +24,16 @@ use core::{
 };
 use kernel::alloc::{
     flags::__GFP_NOWARN,
-    AllocError,
-    Allocator,
-    Vec, //
+    AllocError, //
 };
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// How many values a leaf has at most.
 pub(crate) const MAX_LEAF_LEN: usize = 64;
+
+/// How many children an inner node has at most.
+const MAX_CHILDREN: usize = 64;
 
 /// An order of values.
 pub(crate) trait Order<T> {
@@ -35,83 +45,186 @@ pub(crate) trait Order<T> {
 ///
 /// One is looked for with a function that says how a value compares to it.
 pub(crate) struct SortedArcs<T, O> {
-    values: Values<T>,
+    root: Node<T>,
     order: PhantomData<O>,
 }
 
-enum Values<T> {
-    /// One at most.
+/// Only a root is empty.
+enum Node<T> {
+    /// A leaf with one value at most.
     One(Option<Arc<T>>),
-    /// Leaves, of which none is empty, and each is behind the one before.
-    Many(KVVec<KVec<Arc<T>>>),
+    Leaf(KVec<Arc<T>>),
+    /// Children, each behind the one before.
+    Inner(KVec<Node<T>>),
 }
 
-/// Where a value is, or would be: the number of its leaf, and its number in that.
-type Place = (usize, usize);
+/// Values that stand together in one leaf, and leaves that follow.
+type Run<'a, T> = (&'a [Arc<T>], &'a [Node<T>]);
+
+impl<T> Node<T> {
+    /// The values, if this is a leaf.
+    fn values(&self) -> &[Arc<T>] {
+        match self {
+            Self::One(value) => value.as_slice(),
+            Self::Leaf(values) => values,
+            Self::Inner(_) => &[],
+        }
+    }
+
+    fn first(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Inner(children) => children.first()?.first(),
+            leaf => leaf.values().first(),
+        }
+    }
+
+    fn last(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Inner(children) => children.last()?.last(),
+            leaf => leaf.values().last(),
+        }
+    }
+
+    /// The values from the first on that is equal or greater.
+    fn run_from(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Run<'_, T> {
+        let Self::Inner(children) = self else {
+            let values = self.values();
+            let at = values.partition_point(|value| compare(value).is_lt());
+            return (values.get(at..).unwrap_or_default(), &[]);
+        };
+        let at = child_at(children, |first| compare(first).is_le());
+        let mut children = children.get(at..).unwrap_or_default();
+        // If all below the first are less, all below the second are not.
+        while let Some((child, behind)) = children.split_first() {
+            let (values, leaves) = child.run_from(compare);
+            if !values.is_empty() {
+                let is_inner = matches!(child, Self::Inner(_));
+                return (values, if is_inner { leaves } else { behind });
+            }
+            children = behind;
+        }
+        (&[], &[])
+    }
+
+    /// Adds a value, to which none is equal. It `is_last` if it is behind all others of the tree.
+    /// If this is full: how many values or children, the last ones, are to be split off first.
+    fn add<O: Order<T>>(
+        &mut self,
+        value: &Arc<T>,
+        is_last: bool,
+        reservation: &mut Reservation<T>,
+    ) -> Result<Option<usize>, Shortfall> {
+        let is_before = |other: &Arc<T>| is_last || O::compare(other, value).is_lt();
+        match self {
+            Self::One(Some(other)) => {
+                let mut values = reservation.leaf.take(2)?;
+                let _ = values.push_within_capacity(other.clone());
+                *self = Self::Leaf(values);
+                return self.add::<O>(value, is_last, reservation);
+            }
+            Self::One(one) => *one = Some(value.clone()),
+            Self::Leaf(values) => {
+                let at = values.partition_point(is_before);
+                if values.len() >= MAX_LEAF_LEN {
+                    // One goes along: the new leaf then gets all that comes in between.
+                    let is_behind = at >= MAX_LEAF_LEN;
+                    return Ok(Some(if is_behind { 1 } else { MAX_LEAF_LEN / 2 }));
+                }
+                reservation.leaf.make_room(values)?;
+                let _ = values.insert_within_capacity(at, value.clone());
+            }
+            Self::Inner(children) => loop {
+                let end = children.len().saturating_sub(1);
+                let at = if is_last {
+                    end
+                } else {
+                    child_at(children, is_before)
+                };
+                let Some(child) = children.get_mut(at) else {
+                    return Ok(None);
+                };
+                let Some(count) = child.add::<O>(value, is_last, reservation)? else {
+                    return Ok(None);
+                };
+                if children.len() >= MAX_CHILDREN {
+                    // Only at the end of the tree: elsewhere every second leaf could make a node.
+                    return Ok(Some(if is_last { 1 } else { MAX_CHILDREN / 2 }));
+                }
+                reservation.inner.make_room(children)?;
+                if let Some(child) = children.get_mut(at) {
+                    let behind = child.split(count, reservation)?;
+                    let _ = children.insert_within_capacity(at + 1, behind);
+                }
+            },
+        }
+        Ok(None)
+    }
+
+    /// Splits off the last values or children, so many.
+    fn split(&mut self, count: usize, reservation: &mut Reservation<T>) -> Result<Self, Shortfall> {
+        Ok(match self {
+            Self::One(value) => Self::One(value.take()),
+            Self::Leaf(values) => Self::Leaf(reservation.leaf.take_last(count, values)?),
+            Self::Inner(children) => Self::Inner(reservation.inner.take_last(count, children)?),
+        })
+    }
+
+    /// Changes the leaf below the last child, on each level, that begins in time. Frees what is
+    /// empty then.
+    fn change_leaf<R>(
+        &mut self,
+        is_in_time: &impl Fn(&Arc<T>) -> bool,
+        change: impl FnOnce(&mut Self) -> Option<R>,
+    ) -> Option<R> {
+        let Self::Inner(children) = self else {
+            return change(self);
+        };
+        let at = child_at(children, is_in_time);
+        let child = children.get_mut(at)?;
+        let changed = child.change_leaf(is_in_time, change);
+        if child.first().is_none() {
+            let _ = children.remove(at);
+        }
+        changed
+    }
+}
+
+/// The number of the last child whose first value is in time, or of the first child.
+fn child_at<T>(children: &[Node<T>], is_in_time: impl Fn(&Arc<T>) -> bool) -> usize {
+    children
+        .partition_point(|child| child.first().is_some_and(&is_in_time))
+        .saturating_sub(1)
+}
 
 impl<T, O: Order<T>> SortedArcs<T, O> {
     /// No values.
     pub(crate) const fn new() -> Self {
         Self {
-            values: Values::One(None),
+            root: Node::One(None),
             order: PhantomData,
         }
     }
 
     /// Are there no more values than go into one leaf?
     pub(crate) fn is_short(&self) -> bool {
-        match &self.values {
-            Values::One(_) => true,
-            Values::Many(leaves) => leaves.len() <= 1,
-        }
+        !matches!(self.root, Node::Inner(_))
     }
 
     /// Are there no values?
     pub(crate) fn is_empty(&self) -> bool {
-        match &self.values {
-            Values::One(value) => value.is_none(),
-            Values::Many(leaves) => leaves.is_empty(),
-        }
+        self.root.first().is_none()
     }
 
-    /// How many values there are.
+    /// How many values there are. Takes a while for many.
     pub(crate) fn len(&self) -> usize {
-        let (leaf, others) = self.leaves_from(0);
-        others
-            .iter()
-            .fold(leaf.len(), |count, leaf| count + leaf.len())
+        self.values().count()
     }
 
-    fn place(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Place {
-        let number = match &self.values {
-            Values::One(_) => 0,
-            Values::Many(leaves) => {
-                // What is added, or asked for before it is, most often is behind all others.
-                let last_is_less =
-                    |leaf: &&KVec<Arc<T>>| leaf.last().is_some_and(|last| compare(last).is_lt());
-                if let Some(leaf) = leaves.last().filter(last_is_less) {
-                    return (leaves.len().saturating_sub(1), leaf.len());
-                }
-                let begins_in_time =
-                    |leaf: &KVec<Arc<T>>| leaf.first().is_some_and(|first| compare(first).is_le());
-                leaves.partition_point(begins_in_time).saturating_sub(1)
-            }
-        };
-        let (leaf, _) = self.leaves_from(number);
-        let at = leaf.partition_point(|value| compare(value).is_lt());
-        (number, at)
-    }
-
-    /// The leaf with this number, and those behind it.
-    fn leaves_from(&self, number: usize) -> (&[Arc<T>], &[KVec<Arc<T>>]) {
-        match &self.values {
-            Values::One(value) => (value.as_slice(), &[]),
-            Values::Many(leaves) => {
-                let leaves = leaves.get(number..).unwrap_or_default();
-                leaves
-                    .split_first()
-                    .map_or((&[], &[]), |(leaf, others)| (leaf.as_slice(), others))
-            }
+    fn run_from(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Run<'_, T> {
+        // What is added, or asked for before it is, most often is behind all others.
+        match self.last() {
+            Some(last) if compare(last).is_lt() => (&[], &[]),
+            _ => self.root.run_from(compare),
         }
     }
 
@@ -123,7 +236,12 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
 
     /// The first value that is equal or greater.
     pub(crate) fn get_from(&self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<&Arc<T>> {
-        self.values_from(compare).next()
+        self.run_from(&compare).0.first()
+    }
+
+    /// The last value.
+    pub(crate) fn last(&self) -> Option<&Arc<T>> {
+        self.root.last()
     }
 
     /// All values that are equal or greater, in their order.
@@ -139,23 +257,29 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         &self,
         compare: impl Fn(&Arc<T>) -> Ordering,
     ) -> impl Iterator<Item = &[Arc<T>]> {
-        let (number, at) = self.place(&compare);
-        let (leaf, others) = self.leaves_from(number);
-        let first = leaf.get(at..).unwrap_or_default();
-        Iterator::chain(iter::once(first), others.iter().map(|leaf| leaf.as_slice()))
+        let (mut next, mut leaves) = self.run_from(&compare);
+        iter::from_fn(move || {
+            let values = next;
+            let last = values.last()?;
+            (next, leaves) = match leaves.split_first() {
+                Some((leaf, behind)) => (leaf.values(), behind),
+                // From the root on: no more than that is needed for one in some tens of leaves.
+                None => self.run_from(&|other| O::compare(other, last).then(Ordering::Less)),
+            };
+            Some(values)
+        })
     }
 
     /// All values, in their order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
-        let (leaf, others) = self.leaves_from(0);
-        Iterator::chain(leaf.iter(), others.iter().flat_map(|leaf| leaf.iter()))
+        self.values_from(|_| Ordering::Greater)
     }
 
     /// Adds a value, to which none is equal. May sleep.
     ///
     /// # Errors
     ///
-    /// Nothing has changed then.
+    /// Nothing has been added then.
     pub(crate) fn insert(&mut self, value: &Arc<T>) -> Result<(), AllocError> {
         let mut reservation = Reservation::new();
         while let Err(shortfall) = self.insert_with(value, &mut reservation) {
@@ -164,57 +288,32 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         Ok(())
     }
 
-    /// Adds a value, to which none is equal, in the room there is and that of `reservation`, where what is
-    /// not needed any more goes. Allocates and frees nothing.
+    /// Adds a value, to which none is equal, in the room there is and that of `reservation`, which
+    /// gets the memory that is not needed any more. Allocates and frees nothing.
     ///
     /// # Errors
     ///
-    /// What `reservation` has to have for that. Nothing has changed then.
+    /// The memory that `reservation` is short of. Nothing has been added then, but a node may have
+    /// been split: each piece of memory is asked for when the one before has been used.
     pub(crate) fn insert_with(
         &mut self,
         value: &Arc<T>,
         reservation: &mut Reservation<T>,
     ) -> Result<(), Shortfall> {
-        let (number, at) = self.place(&|other| O::compare(other, value));
-        let leaves = match &mut self.values {
-            Values::Many(leaves) => leaves,
-            Values::One(Some(other)) => {
-                let mut leaves = KVVec::new();
-                reservation.insert_leaf(&mut leaves, 0, other, 2)?;
-                self.values = Values::Many(leaves);
-                return self.insert_with(value, reservation);
-            }
-            Values::One(one) => {
-                *one = Some(value.clone());
-                return Ok(());
-            }
-        };
-        let Some(leaf) = leaves.get_mut(number) else {
-            return reservation.insert_leaf(leaves, number, value, 1);
-        };
-        let taken = leaf.len();
-        if taken >= MAX_LEAF_LEN && at >= MAX_LEAF_LEN {
-            // Most often what comes is behind all others: then the leaves stay full.
-            return reservation.insert_leaf(leaves, number + 1, value, 1);
+        let is_last = self.last();
+        let is_last = is_last.is_some_and(|last| O::compare(last, value).is_lt());
+        while self.root.add::<O>(value, is_last, reservation)?.is_some() {
+            // It is split as the only child of a new root.
+            let mut children = reservation.inner.take(2)?;
+            let root = mem::replace(&mut self.root, Node::One(None));
+            let _ = children.push_within_capacity(root);
+            self.root = Node::Inner(children);
         }
-        if taken >= MAX_LEAF_LEN {
-            reservation.split(leaves, number)?;
-            return self.insert_with(value, reservation);
-        }
-        if taken >= leaf.capacity() {
-            let shortfall = Shortfall {
-                leaf: 2 * taken,
-                row: 0,
-            };
-            reservation.check(shortfall)?;
-            move_to(&mut reservation.leaf, leaf);
-        }
-        // There is room.
-        let _ = leaf.insert_within_capacity(at, value.clone());
         Ok(())
     }
 
-    /// As [`Self::insert_with`], but the value is taken out again if the result is dropped instead of kept.
+    /// As [`Self::insert_with`], but the value is taken out again if the result is dropped instead
+    /// of kept.
     ///
     /// # Errors
     ///
@@ -230,29 +329,42 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
 
     /// Takes the one value out that is equal.
     pub(crate) fn remove(&mut self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<Arc<T>> {
-        let (number, at) = self.place(&compare);
-        let leaves = match &mut self.values {
-            Values::Many(leaves) => leaves,
-            Values::One(value) => return value.take_if(|value| compare(value).is_eq()),
-        };
-        let leaf = leaves.get_mut(number)?;
-        if !leaf.get(at).is_some_and(|value| compare(value).is_eq()) {
-            return None;
+        self.change(
+            |first| compare(first).is_le(),
+            |leaf| match leaf {
+                Node::One(value) => value.take_if(|value| compare(value).is_eq()),
+                Node::Leaf(values) => {
+                    let at = values.binary_search_by(&compare).ok()?;
+                    values.remove(at).ok()
+                }
+                Node::Inner(_) => None,
+            },
+        )
+    }
+
+    /// As [`Node::change_leaf`].
+    fn change<R>(
+        &mut self,
+        is_in_time: impl Fn(&Arc<T>) -> bool,
+        change: impl FnOnce(&mut Node<T>) -> Option<R>,
+    ) -> Option<R> {
+        let changed = self.root.change_leaf(&is_in_time, change);
+        // An only child becomes the root.
+        while let Node::Inner(children) = &mut self.root {
+            if children.len() > 1 {
+                return changed;
+            }
+            self.root = children.pop().unwrap_or(Node::One(None));
         }
-        let value = leaf.remove(at).ok();
-        if leaf.is_empty() {
-            // It holds nothing that would be dropped.
-            let _ = leaves.remove(number);
+        if self.is_empty() {
+            self.root = Node::One(None);
         }
-        if leaves.is_empty() {
-            self.values = Values::One(None);
-        }
-        value
+        changed
     }
 }
 
-/// A value that has been inserted, and is taken out again when this is dropped. That does not drop the value, to
-/// which another pointer is borrowed.
+/// A value that has been inserted, and is taken out again when this is dropped. That does not drop
+/// the value, to which another pointer is borrowed.
 pub(crate) struct Insertion<'a, T, O: Order<T>> {
     arcs: &'a mut SortedArcs<T, O>,
     value: &'a Arc<T>,
@@ -271,26 +383,25 @@ impl<T, O: Order<T>> Drop for Insertion<'_, T, O> {
     }
 }
 
-/// Memory for one insertion, got without the lock under which it is made. Most need none, and even an
-/// empty vector takes work to drop.
+/// Memory for one insertion, got without the lock under which it is made.
 pub(crate) struct Reservation<T> {
-    leaf: Option<KVec<Arc<T>>>,
-    row: Option<KVVec<KVec<Arc<T>>>>,
+    leaf: Spare<Arc<T>>,
+    inner: Spare<Node<T>>,
 }
 
-/// What an insertion needs: a leaf for that many values, and a row for that many leaves.
+/// The memory that an insertion needs next: for so many values, or for so many children.
 #[derive(Clone, Copy)]
-pub(crate) struct Shortfall {
-    leaf: usize,
-    row: usize,
+pub(crate) enum Shortfall {
+    Leaf(usize),
+    Inner(usize),
 }
 
 impl<T> Reservation<T> {
     /// No memory.
     pub(crate) const fn new() -> Self {
         Self {
-            leaf: None,
-            row: None,
+            leaf: Spare::new(Shortfall::Leaf),
+            inner: Spare::new(Shortfall::Inner),
         }
     }
 
@@ -300,94 +411,61 @@ impl<T> Reservation<T> {
     ///
     /// There is no memory.
     pub(crate) fn fill(&mut self, shortfall: Shortfall) -> Result<(), AllocError> {
-        reserve(&mut self.leaf, shortfall.leaf)?;
-        reserve(&mut self.row, shortfall.row)
-    }
-
-    /// Is there what is needed?
-    fn check(&self, shortfall: Shortfall) -> Result<(), Shortfall> {
-        let is_enough =
-            capacity_of(&self.leaf) >= shortfall.leaf && capacity_of(&self.row) >= shortfall.row;
-        is_enough.then_some(()).ok_or(shortfall)
-    }
-
-    /// Adds a leaf with one value and room for `capacity`, to be the one with this number.
-    fn insert_leaf(
-        &mut self,
-        leaves: &mut KVVec<KVec<Arc<T>>>,
-        number: usize,
-        value: &Arc<T>,
-        capacity: usize,
-    ) -> Result<(), Shortfall> {
-        self.extend_row(leaves, capacity)?;
-        let mut leaf = self.leaf.take().unwrap_or_else(KVec::new);
-        // There is room for both.
-        let _ = leaf.push_within_capacity(value.clone());
-        let _ = leaves.insert_within_capacity(number, leaf);
-        Ok(())
-    }
-
-    /// Moves the upper half of a leaf to one of its own.
-    fn split(&mut self, leaves: &mut KVVec<KVec<Arc<T>>>, number: usize) -> Result<(), Shortfall> {
-        self.extend_row(leaves, MAX_LEAF_LEN)?;
-        let Some(leaf) = leaves.get_mut(number) else {
-            return Ok(());
-        };
-        let mut moved = self.leaf.take().unwrap_or_else(KVec::new);
-        // There is room for all of them, and for the leaf.
-        for value in leaf.get(MAX_LEAF_LEN / 2..).unwrap_or_default() {
-            let _ = moved.push_within_capacity(value.clone());
+        match shortfall {
+            Shortfall::Leaf(values) => self.leaf.fill(values),
+            Shortfall::Inner(children) => self.inner.fill(children),
         }
-        leaf.truncate(MAX_LEAF_LEN / 2);
-        let _ = leaves.insert_within_capacity(number + 1, moved);
-        Ok(())
-    }
-
-    /// Gives the row room for one more leaf, if there is a leaf for `values` to put there.
-    fn extend_row(
-        &mut self,
-        leaves: &mut KVVec<KVec<Arc<T>>>,
-        values: usize,
-    ) -> Result<(), Shortfall> {
-        let taken = leaves.len();
-        let is_full = taken >= leaves.capacity();
-        self.check(Shortfall {
-            leaf: values,
-            row: if is_full { 2 * taken + 1 } else { 0 },
-        })?;
-        if is_full {
-            move_to(&mut self.row, leaves);
-        }
-        Ok(())
     }
 }
 
-/// For how many values there is memory.
-fn capacity_of<T, A: Allocator>(memory: &Option<Vec<T, A>>) -> usize {
-    memory.as_ref().map_or(0, Vec::capacity)
+/// Memory that is empty. Most insertions need none, and even an empty vector takes work to drop.
+struct Spare<V> {
+    memory: Option<KVec<V>>,
+    /// The shortfall of one that lacks memory for so many.
+    lacks: fn(usize) -> Shortfall,
 }
 
-/// Gets memory for so many values, unless it is there. As many as a caller makes it: without memory it gets an error, and the
-/// log nothing.
-fn reserve<T, A: Allocator>(
-    memory: &mut Option<Vec<T, A>>,
-    values: usize,
-) -> Result<(), AllocError> {
-    if capacity_of(memory) < values {
-        *memory = Some(Vec::with_capacity(
-            values,
-            GFP_KERNEL_ACCOUNT | __GFP_NOWARN,
-        )?);
+impl<V> Spare<V> {
+    const fn new(lacks: fn(usize) -> Shortfall) -> Self {
+        let memory = None;
+        Self { memory, lacks }
     }
-    Ok(())
-}
 
-/// Moves values to other memory, which is empty and large enough, and leaves their own there.
-fn move_to<T, A: Allocator>(memory: &mut Option<Vec<T, A>>, values: &mut Vec<T, A>) {
-    if let Some(memory) = memory {
-        for value in values.drain_all() {
-            let _ = memory.push_within_capacity(value);
+    /// Gets memory for so many, unless it is there. A caller may want any number of them: without
+    /// memory the caller gets an error, and the log nothing.
+    fn fill(&mut self, count: usize) -> Result<(), AllocError> {
+        self.memory = Some(match self.take(count) {
+            Ok(memory) => memory,
+            Err(_) => KVec::with_capacity(count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?,
+        });
+        Ok(())
+    }
+
+    /// Memory for so many.
+    fn take(&mut self, count: usize) -> Result<KVec<V>, Shortfall> {
+        let memory = self.memory.take_if(|memory| memory.capacity() >= count);
+        memory.ok_or((self.lacks)(count))
+    }
+
+    /// Gives `from` room for one more.
+    fn make_room(&mut self, from: &mut KVec<V>) -> Result<(), Shortfall> {
+        if from.len() >= from.capacity() {
+            let mut larger = self.take(2 * from.len())?;
+            for value in from.drain_all() {
+                let _ = larger.push_within_capacity(value);
+            }
+            self.memory = Some(mem::replace(from, larger));
         }
-        mem::swap(memory, values);
+        Ok(())
+    }
+
+    /// Moves the last ones, so many, to memory of their own, with room for as many more.
+    fn take_last(&mut self, count: usize, from: &mut KVec<V>) -> Result<KVec<V>, Shortfall> {
+        let mut moved = self.take(2 * count)?;
+        for value in iter::from_fn(|| from.pop()).take(count) {
+            let _ = moved.push_within_capacity(value);
+        }
+        moved.reverse();
+        Ok(moved)
     }
 }
