@@ -342,6 +342,14 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         )
     }
 
+    /// Takes the first leaf out, with all its values; `None` if there is none. Allocates nothing.
+    pub(crate) fn take_leaf(&mut self) -> Option<Self> {
+        let take = |leaf: &mut Node<T>| Some(mem::replace(leaf, Node::One(None)));
+        let root = self.change(|_| false, take)?;
+        let order = PhantomData;
+        root.first().is_some().then_some(Self { root, order })
+    }
+
     /// As [`Node::change_leaf`].
     fn change<R>(
         &mut self,

@@ -256,9 +256,12 @@ impl EnablerSet {
 
     /// Forgets everything.
     fn clear(&self) {
-        let by_addr = mem::replace(&mut *self.by_addr.lock(), SortedArcs::new());
-        for enabler in by_addr.values() {
-            enabler.event().lock_enablers().remove(enabler);
+        let mut by_addr = mem::replace(&mut *self.by_addr.lock(), SortedArcs::new());
+        // They are freed as it goes on.
+        while let Some(leaf) = by_addr.take_leaf() {
+            for enabler in leaf.values() {
+                enabler.event().lock_enablers().remove(enabler);
+            }
         }
     }
 }
