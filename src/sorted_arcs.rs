@@ -239,6 +239,18 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         self.run_from(&compare).0.first()
     }
 
+    /// The last value that is less.
+    #[expect(dead_code)]
+    pub(crate) fn get_before(&self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<&Arc<T>> {
+        let is_less = |value: &Arc<T>| compare(value).is_lt();
+        let mut node = &self.root;
+        while let Node::Inner(children) = node {
+            node = children.get(child_at(children, is_less))?;
+        }
+        let at = node.values().partition_point(is_less);
+        node.values().get(at.checked_sub(1)?)
+    }
+
     /// The last value.
     pub(crate) fn last(&self) -> Option<&Arc<T>> {
         self.root.last()
