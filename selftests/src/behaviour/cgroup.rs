@@ -28,7 +28,6 @@ tests!("cgroup":
     files_that_are_waited_for_are_charged.where_there_is(SIGN).limit(300),
     events_of_100_fields_are_charged.where_there_is(SIGN),
     a_set_that_is_copied_is_charged_to_the_process_that_changes_it.where_there_is(SIGN),
-    what_is_unregistered_beside_a_thread_is_not_kept.where_there_is(SIGN),
     what_a_fork_takes_is_charged.where_there_is(SIGN),
     registering_without_end_harms_no_other.where_there_is(SIGN),
     what_is_added_to_threads_is_charged_to_their_process.where_there_is(SIGN).swapping(),
@@ -328,44 +327,6 @@ fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
     // the copies stay where some of the parent's have come to lie between them: 16 bytes for each of
     // the parent's, if a leaf is half full, of the more than a hundred that a copy takes.
     charge_goes(&group, before, bits * 30);
-}
-
-/// For the children of forks that may be under way, the kernel notes what is unregistered beside other threads. One of
-/// them has looked at it.
-fn what_is_unregistered_beside_a_thread_is_not_kept() {
-    const BITS: u64 = 8000;
-    let event = Event::new("st_cgroup_thread u32 a");
-    let group = Cgroup::new("st_cgroup_thread");
-    let mut child = child::fork(|line: &mut Line| {
-        group.enter();
-        let data = Data::open();
-        let page = Mapping::kept(1);
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        std::thread::scope(|scope| {
-            scope.spawn(move || ended.recv());
-            line.say("entered");
-            line.hear("change");
-            register_bits(&data, "st_cgroup_thread u32 a", &page, BITS as usize);
-            for bit in 0..BITS {
-                let address = page.address() + 4 * (bit / 32);
-                data.unregister_bit(address, (bit % 32) as u8).unwrap();
-                if bit == 9 {
-                    child::fork(|_| ()).join();
-                }
-            }
-            line.say("changed");
-            line.hear("exit");
-            drop(end);
-        });
-    });
-    child.line.hear("entered");
-    let before = group.slab();
-    child.line.say("change");
-    child.line.hear("changed");
-    charge_goes(&group, before, BITS as i64 * 10);
-    child.line.say("exit");
-    child.join();
-    toggle(&event, &mut []);
 }
 
 fn registering_without_end_harms_no_other() {

@@ -4,13 +4,12 @@
 //! than some instructions, lasts. Where the other is not done in that time, it is tried again.
 
 use super::fork_stalled::setup::{
-    answer, clone_right, fork_right, is_given_up, is_set, register_many, stall_thread,
-    unregister_many, with_enabled, RIGHT, WRONG_ERRNO,
+    clone_right, is_set, stall_thread, with_enabled, RIGHT, WRONG_ERRNO,
 };
 use crate::harness::{tests, Test};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, Event};
-use crate::kit::held_up::{self, Waiting, SIGN};
+use crate::kit::held_up::{Waiting, SIGN};
 use crate::kit::memory::Mapping;
 use crate::kit::module::nothing_is_left;
 use crate::kit::{module, os, wait};
@@ -20,8 +19,6 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 tests!("fork_held_up":
-    what_is_unregistered_before_the_parent_is_told_is_clear_in_the_child.where_there_is(SIGN),
-    many_that_are_unregistered_then_are_clear_in_the_child.where_there_is(SIGN),
     a_child_waits_for_what_is_being_registered.where_there_is(SIGN),
     a_child_keeps_what_it_has_when_it_begins.where_there_is(SIGN),
 );
@@ -31,49 +28,6 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
     the_module_does_not_go_while_it_is_told_of_a_fork,
 )
 .where_there_is(SIGN)];
-
-/// Calls `meanwhile` beside a fork that is in no list of the kernel's any more, and of which the parent was not told
-/// yet. The child has given up the event. Returns whether the parent was not told before the end.
-fn beside_a_fork_that_is_over(event: &Event, meanwhile: impl FnOnce()) -> bool {
-    thread::scope(|scope| {
-        let forking = Waiting::new(scope, || fork_right(is_given_up, event));
-        let held_up = forking.held_up_at("cgroup_post_fork", 1);
-        meanwhile();
-        let was_in_time = held_up.is_not_over();
-        forking.thread.join().unwrap();
-        was_in_time
-    })
-}
-
-/// Of an event that is enabled, in a process of its own.
-fn in_some_round(name: &str, round: fn(&Event) -> bool) {
-    with_enabled(name, |event| {
-        held_up::in_some_round(|| {
-            let was_in_time = round(event);
-            let text = format!("{name} u32 a");
-            let again = event.data.register_text(&text, event.page.address(), 0);
-            assert_eq!(again, Ok(event.index));
-            was_in_time
-        });
-    });
-}
-
-fn what_is_unregistered_before_the_parent_is_told_is_clear_in_the_child() {
-    in_some_round("st_held_up_over", |event| {
-        beside_a_fork_that_is_over(event, || assert_eq!(event.unregister(), Ok(())))
-    });
-}
-
-/// It is looked then whether any fork needs what is noted of them.
-fn many_that_are_unregistered_then_are_clear_in_the_child() {
-    in_some_round("st_held_up_many", |event| {
-        let words = register_many(event);
-        beside_a_fork_that_is_over(event, || {
-            assert_eq!(event.unregister(), Ok(()));
-            unregister_many(event, &words);
-        })
-    });
-}
 
 /// The bit is written when its registration is in the lists already, which the child has.
 fn a_child_waits_for_what_is_being_registered() {
@@ -107,7 +61,7 @@ fn a_child_waits_for_what_is_being_registered() {
                 let at_the_bit = registering.held_up_at("pin_user_pages_remote", 2);
                 assert!(held_up.set(at_the_bit).is_ok());
             };
-            stall_thread(forks, meanwhile, answer, || ());
+            stall_thread(forks, meanwhile);
         });
     });
 }
@@ -130,7 +84,7 @@ fn a_child_keeps_what_it_has_when_it_begins() {
                 });
                 match event.unregister() {
                     Ok(()) if had_it && !event.bit() => RIGHT,
-                    Err(Errno::ENOENT) if !had_it && !event.bit() => RIGHT,
+                    Err(Errno::ENOENT) if !had_it => RIGHT,
                     _ => WRONG_ERRNO,
                 }
             };
@@ -147,7 +101,7 @@ fn a_child_keeps_what_it_has_when_it_begins() {
                     let at_the_lock = unregistering.held_up_shortly_at(lock, times);
                     assert!(held_up.set(at_the_lock).is_ok());
                 };
-                stall_thread(fork, meanwhile, answer, || ());
+                stall_thread(fork, meanwhile);
             });
         });
     }

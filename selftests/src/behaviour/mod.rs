@@ -90,7 +90,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         mm_end::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
-        fork_stalled::unregistered::TESTS,
         fork_held_up::TESTS,
         faults::calls::TESTS,
         faults::polling::TESTS,

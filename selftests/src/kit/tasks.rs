@@ -28,22 +28,6 @@ pub fn clone_to(flags: i32, address: u64) -> Result<i32> {
     }
 }
 
-/// The same, with the child's pidfd going to the address `pidfd`, and after that, when the kernel has told of the child,
-/// its pid to `tid`.
-pub fn clone_to_both(pidfd: u64, tid: u64) -> Result<i32> {
-    // SAFETY: All zero is right for the fields that are not set.
-    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags = (libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID) as u64;
-    args.pidfd = pidfd;
-    args.parent_tid = tid;
-    args.exit_signal = libc::SIGCHLD as u64;
-    // SAFETY: Without CLONE_VM and a stack the child goes on here in a copy of the memory: a fork.
-    match unsafe { libc::syscall(libc::SYS_clone3, &args, size_of_val(&args)) } {
-        -1 => Err(Errno::last()),
-        pid => Ok(pid as i32),
-    }
-}
-
 /// Has a child process that shares this memory (vfork) call `run` and exit with what it returns,
 /// unless it executes a program. The calling thread, and no other, waits until then. Returns the
 /// child's pid.

@@ -287,8 +287,7 @@ fn unregistering() {
     event.wait_clear();
 }
 
-/// With a copy of the registrations for this process alone; with another thread, which might be in a fork, also with a
-/// note of the bit for later children, which is taken back.
+/// With a copy of the registrations for this process alone.
 fn unregistering_what_a_child_has_too() {
     const TEXT: &str = "st_faults_shared u32 a";
     faults::allow(0);
@@ -296,30 +295,25 @@ fn unregistering_what_a_child_has_too() {
     let request = Unregister::new(event.page.address() + 4, 7);
     let word = event.page.word(4);
     TraceInstance::top().enable(&event.name);
-    thread::scope(|scope| {
-        let (to_thread, from_here) = mpsc::channel::<()>();
-        scope.spawn(move || from_here.recv());
-        walk("unregister what a child has, too", |fault| {
-            let registered = event.data.register_text(TEXT, request.disable_addr, 7);
-            assert_eq!(registered, Ok(event.index));
-            let child = child::fork(|line| drop(line.listen()));
-            let result = fault.fails(EITHER, || event.data.unregister(&request));
-            if result == Err(Errno::ENOMEM) {
-                let another = child::fork(|_| {
-                    assert_eq!(word.load(Ordering::Relaxed), 1 << 7);
-                    assert_eq!(event.data.unregister(&request), Ok(()));
-                });
-                another.join();
-            }
-            let again = event.data.unregister(&request);
-            let known = [Ok(()), Err(Errno::ENOENT)];
-            assert!(known[usize::from(result.is_ok())..].contains(&again));
-            word.store(0, Ordering::Relaxed);
-            child.kill();
-        })
-        .include(EITHER);
-        drop(to_thread);
-    });
+    walk("unregister what a child has, too", |fault| {
+        let registered = event.data.register_text(TEXT, request.disable_addr, 7);
+        assert_eq!(registered, Ok(event.index));
+        let child = child::fork(|line| drop(line.listen()));
+        let result = fault.fails(EITHER, || event.data.unregister(&request));
+        if result == Err(Errno::ENOMEM) {
+            let another = child::fork(|_| {
+                assert_eq!(word.load(Ordering::Relaxed), 1 << 7);
+                assert_eq!(event.data.unregister(&request), Ok(()));
+            });
+            another.join();
+        }
+        let again = event.data.unregister(&request);
+        let known = [Ok(()), Err(Errno::ENOENT)];
+        assert!(known[usize::from(result.is_ok())..].contains(&again));
+        word.store(0, Ordering::Relaxed);
+        child.kill();
+    })
+    .include(EITHER);
     TraceInstance::top().disable(&event.name);
     event.wait_clear();
 }

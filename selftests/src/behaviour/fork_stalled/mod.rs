@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Forks that a program stalls between the copying of the memory and the start of the child, as long as it
-//! likes: what is toggled, registered and unregistered meanwhile is right in the child.
+//! likes: what is toggled and registered meanwhile is right in the child, and what is unregistered is not the child's.
 //!
 //! The stall is the storing of the child's pidfd, to a page whose faults the test answers.
 
 pub mod setup;
-pub mod unregistered;
 
 use self::setup::*;
 use crate::harness::tests;
 use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::memory::Mapping;
 use crate::kit::swap::{put_out, Swap};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault, SIGN};
@@ -26,9 +25,8 @@ tests!("fork_stalled":
     a_change_meanwhile_of_another_bit_is_in_the_child.where_there_is(SIGN),
     a_change_of_a_page_of_its_own_is_in_the_child.where_there_is(SIGN),
     a_change_before_another_task_forks_is_in_the_child.where_there_is(SIGN),
-    a_fork_that_failed_has_no_part_in_the_next_one.where_there_is(SIGN),
-    very_many_forks_at_once_are_over_some_time.where_there_is(SIGN),
-    more_forks_than_can_be_noted_are_over_some_time.where_there_is(SIGN),
+    what_is_registered_meanwhile_is_the_childs_too.where_there_is(SIGN),
+    what_is_unregistered_meanwhile_is_not_the_childs.where_there_is(SIGN),
     a_child_does_not_copy_a_repair_that_is_pending.where_there_is(SIGN),
     a_child_that_was_killed_has_looked_for_no_other.where_there_is(SIGN),
     a_repair_meanwhile_is_in_the_child.where_there_is(SIGN),
@@ -95,97 +93,33 @@ fn a_change_before_another_task_forks_is_in_the_child() {
     is_in_the_child(&event, [&is_set, &is_clear], || (), fork);
 }
 
-fn a_fork_that_failed_has_no_part_in_the_next_one() {
-    with_enabled("st_stalled_failed", |event| {
-        let fail = |address| {
-            let result = tasks::clone_to(libc::CLONE_PIDFD, address);
-            if result == Ok(0) {
-                os::exit_now(WRONG_ERRNO);
+fn what_is_registered_meanwhile_is_the_childs_too() {
+    with_enabled("st_stalled_register", |event| {
+        // Another word of the page.
+        let site = event.page.address() + 64;
+        let is_right = |event: &Event| {
+            let is_set = event.page.word(64).load(Ordering::Relaxed) != 0;
+            match (event.data.unregister_bit(site, 0), is_set) {
+                (Ok(()), true) => RIGHT,
+                (Ok(()), false) => BIT_IS_CLEAR,
+                _ => WRONG_ERRNO,
             }
-            assert_eq!(result, Err(Errno::EFAULT));
         };
-        let reuse = || {
-            assert_eq!(event.unregister(), Ok(()));
-            event.page.word(0).store(DATA, Ordering::Relaxed);
-        };
-        // The page comes, and cannot be written to by then.
-        let refuse = |faults: &Userfault, pidfd: &Mapping| {
-            pidfd.protect(libc::PROT_NONE);
-            answer(faults, pidfd);
-        };
-        stall_thread(fail, reuse, refuse, || fork_right(is_data, event));
+        let text = format!("{} u32 a", event.name);
+        let register = || assert_eq!(event.data.register_text(&text, site, 0), Ok(event.index));
+        stall(register, &is_set, &is_right, event);
     });
 }
 
-/// A few, and more than the kernel is asked for at once: all of their children clear the bit, and later ones do not.
-fn very_many_forks_at_once_are_over_some_time() {
-    many_forks_are_over(3);
-    many_forks_are_over(40);
-}
-
-fn many_forks_are_over(forks: usize) {
-    with_enabled("st_stalled_crowd", |event| {
-        let faults = Userfault::new();
-        let pidfds = Mapping::kept(forks);
-        faults.guard(&pidfds, Guard::Missing);
-        let page = |fork| pidfds.address() + (fork * PAGE) as u64;
-        thread::scope(|scope| {
-            for fork in 0..forks {
-                scope.spawn(move || {
-                    clone_right(libc::CLONE_PIDFD, page(fork), is_given_up, event);
-                });
-                wait::until("a fork to be stalled", || faults.next_fault().is_some());
-            }
-            assert_eq!(event.unregister(), Ok(()));
-            (0..forks).for_each(|fork| faults.fill(page(fork), 0));
-        });
-        // The first fork after them finds that they are over.
-        fork_right(is_given_up, event);
-        event.page.word(0).store(DATA, Ordering::Relaxed);
-        fork_right(is_data, event);
-    });
-}
-
-/// Each is noted until its thread is back in the program, and 64 can be: of no more than 32 of them the parent has not
-/// been told at a time, as many as are looked for.
-fn more_forks_than_can_be_noted_are_over_some_time() {
-    const GROUPS: [std::ops::Range<usize>; 3] = [0..32, 32..64, 64..65];
-    with_enabled("st_stalled_noted", |event| {
-        let faults = Userfault::new();
-        let (pidfds, tids) = (Mapping::kept(65), Mapping::kept(65));
-        faults.guard(&pidfds, Guard::Missing);
-        faults.guard(&tids, Guard::Missing);
-        let at = |pages: &Mapping, fork| pages.address() + (fork * PAGE) as u64;
-        let wait_for_one = || {
-            wait::until("a fork to be stalled", || faults.next_fault().is_some());
+/// Whatever its copy of the word holds.
+fn what_is_unregistered_meanwhile_is_not_the_childs() {
+    with_enabled("st_stalled_unregister", |event| {
+        let is_unknown = |event: &Event| match event.unregister() {
+            Err(Errno::ENOENT) => RIGHT,
+            _ => WRONG_ERRNO,
         };
-        thread::scope(|scope| {
-            for group in GROUPS {
-                let is_last = group.len() == 1;
-                for fork in group.clone() {
-                    let (pidfd, tid) = (at(&pidfds, fork), at(&tids, fork));
-                    scope.spawn(move || {
-                        let pid = tasks::clone_to_both(pidfd, tid).unwrap();
-                        if pid == 0 {
-                            let is_right = !is_last || is_given_up(event) == RIGHT;
-                            os::exit_now(i32::from(!is_right));
-                        }
-                        assert_eq!(os::wait(pid, 0), Ok((pid, 0)));
-                    });
-                    wait_for_one();
-                }
-                match is_last {
-                    true => assert_eq!(event.unregister(), Ok(())),
-                    false => have_own_set(event),
-                }
-                for fork in group {
-                    faults.fill(at(&pidfds, fork), 0);
-                    wait_for_one();
-                }
-            }
-            (0..65).for_each(|fork| faults.fill(at(&tids, fork), 0));
-        });
-        fork_right(is_given_up, event);
+        let unregister = || assert_eq!(event.unregister(), Ok(()));
+        stall(unregister, &is_set, &is_unknown, event);
     });
 }
 
@@ -295,7 +229,7 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
             top.enable(&event.name);
             event.wait_set();
         };
-        stall_thread(fork, enable, answer, || ());
+        stall_thread(fork, enable);
         line.say("done");
     });
     done(process);

@@ -3,13 +3,11 @@
 //! How forks are stalled, and what their children look at.
 
 use crate::kit::child::{self, Child};
-use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{os, tasks, wait};
-use std::sync::atomic::Ordering;
 use std::thread;
 
 /// What a child, forked by a thread of another process, exits with.
@@ -50,7 +48,7 @@ pub(in crate::behaviour) fn stall(
             fork(0, 0, before);
             fork(libc::CLONE_PIDFD, address, check);
         };
-        stall_thread(forks, meanwhile, answer, || ());
+        stall_thread(forks, meanwhile);
         line.say("done");
     });
     done(process);
@@ -74,14 +72,6 @@ pub(in crate::behaviour) fn is_clear(event: &Event) -> i32 {
     match event.bit() {
         true => BIT_IS_SET,
         false => RIGHT,
-    }
-}
-
-/// The bit is to be clear, and not registered.
-pub(in crate::behaviour) fn is_given_up(event: &Event) -> i32 {
-    match event.unregister() {
-        Err(Errno::ENOENT) => is_clear(event),
-        _ => WRONG_ERRNO,
     }
 }
 
@@ -124,69 +114,20 @@ pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
     wait_gone(name);
 }
 
-/// Has a thread call `fork` with a place for the pidfd that is not there, and `meanwhile` called while that
-/// waits; then the fork goes on by `end`, and the thread calls `after`.
-pub(in crate::behaviour) fn stall_thread(
-    fork: impl FnOnce(u64) + Send,
-    meanwhile: impl FnOnce(),
-    end: fn(&Userfault, &Mapping),
-    after: impl FnOnce() + Send,
-) {
+/// Has a thread call `fork` with a place for the pidfd that is not there, and `meanwhile` called while that waits.
+pub(in crate::behaviour) fn stall_thread(fork: impl FnOnce(u64) + Send, meanwhile: impl FnOnce()) {
     let faults = Userfault::new();
     let pidfd = Mapping::kept(1);
     faults.guard(&pidfd, Guard::Missing);
     let address = pidfd.address();
     thread::scope(|scope| {
-        let forking = scope.spawn(move || {
-            fork(address);
-            after();
-        });
+        let forking = scope.spawn(move || fork(address));
         wait::until("the fork to be stalled", || {
             assert!(!forking.is_finished(), "the fork is not stalled");
             faults.next_fault().is_some()
         });
         meanwhile();
-        end(&faults, &pidfd);
+        faults.fill(address, 0);
         forking.join().unwrap();
     });
-}
-
-pub(in crate::behaviour) fn answer(faults: &Userfault, pidfd: &Mapping) {
-    faults.fill(pidfd.address(), 0);
-}
-
-/// More than a process keeps note of without looking whether a fork needs them.
-pub(in crate::behaviour) const MANY: usize = 100;
-
-/// Has a process register a bit in each of many words. Returns where.
-pub(in crate::behaviour) fn register_many(event: &Event) -> Mapping {
-    let words = Mapping::kept(1);
-    for word in 0..MANY as u64 {
-        let text = format!("{} u32 a", event.name);
-        let index = event
-            .data
-            .register_text(&text, words.address() + 4 * word, 0);
-        assert_eq!(index, Ok(event.index));
-    }
-    words
-}
-
-pub(in crate::behaviour) fn unregister_many(event: &Event, words: &Mapping) {
-    for word in 0..MANY as u64 {
-        let result = event.data.unregister_bit(words.address() + 4 * word, 0);
-        assert_eq!(result, Ok(()));
-    }
-}
-
-/// What the program stores in a word of its own.
-pub(in crate::behaviour) const DATA: u32 = u32::MAX;
-
-/// The word is to be the program's, and not registered.
-pub(in crate::behaviour) fn is_data(event: &Event) -> i32 {
-    let word = event.page.word(0).load(Ordering::Relaxed);
-    match (event.unregister(), word) {
-        (Err(Errno::ENOENT), DATA) => RIGHT,
-        (Err(Errno::ENOENT), _) => BIT_IS_CLEAR,
-        _ => WRONG_ERRNO,
-    }
 }
