@@ -14,11 +14,11 @@ use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
 use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{child, module, os, wait};
 use std::ffi::CString;
 use std::fs;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("faults::calls":
@@ -218,46 +218,55 @@ fn registering_again_at_once() {
     .include(EITHER);
 }
 
-/// The index cannot be stored, so what was registered by then is taken back. That takes memory, for a note of the
-/// bit, as there is another thread; each process takes more for that a few times only.
+/// The index cannot be stored, so what was registered by then is taken back. A child was forked meanwhile, so that takes
+/// memory, for registrations of this process alone.
 fn registering_what_is_taken_back_at_random() {
     const NAME: &str = "st_faults_back";
-    const PROCESSES: usize = 20;
     const TIMES: usize = 60;
     faults::allow(15);
-    let lacked = Mapping::shared(1);
-    for process in 0..PROCESSES {
-        let child = child::fork(|_| {
-            let event = Event::new(&format!("{NAME} u32 a"));
-            let (page, request) = (Mapping::kept(1), Mapping::kept(1));
-            let text = CString::new(format!("{NAME} u32 a")).unwrap();
-            let bytes = Register::new(page.address(), text.as_ptr() as u64).bytes();
-            request.put(0, &bytes);
-            request.protect(libc::PROT_READ);
-            let (end, ends) = mpsc::channel::<()>();
-            let other = thread::spawn(move || ends.recv());
-            let mut taken_back = 0;
-            for time in 0..TIMES {
-                faults::at_random(true);
-                let result = os::ioctl(&event.data.file, DIAG_IOCSREG, request.address());
-                faults::at_random(false);
-                let errno = result.expect_err("it cannot store the index");
-                assert!(EITHER.contains(&errno), "{errno:?}");
-                taken_back += usize::from(errno == Errno::EFAULT);
-                let lacks = u32::from(errno == Errno::ENOMEM);
-                lacked.word(0).fetch_add(lacks, Ordering::Relaxed);
-                let left = event.data.unregister_bit(page.address(), 0);
-                assert_eq!(left, Err(Errno::ENOENT), "process {process}, time {time}");
-            }
-            assert!(taken_back > 0, "nothing was registered");
-            drop(end);
-            let _ = other.join();
+    let event = Event::new(&format!("{NAME} u32 a"));
+    let text = CString::new(format!("{NAME} u32 a")).unwrap();
+    let (mut lacked, mut taken_back) = (0, 0);
+    for time in 0..TIMES {
+        let (page, request) = (Mapping::kept(1), Mapping::kept(1));
+        let bytes = Register::new(page.address(), text.as_ptr() as u64).bytes();
+        request.put(0, &bytes);
+        let guard = Userfault::new();
+        guard.guard(&request, Guard::Writes);
+        let is_over = AtomicBool::new(false);
+        let result = thread::scope(|scope| {
+            let forking = scope.spawn(|| {
+                let mut is_stored = false;
+                wait::until("the index to be stored, or not", || {
+                    is_stored = guard.next_fault().is_some();
+                    is_stored || is_over.load(Ordering::Relaxed)
+                });
+                is_stored.then(|| {
+                    let child = child::fork(|line| drop(line.listen()));
+                    request.protect(libc::PROT_READ);
+                    guard.allow_writes(request.address());
+                    child
+                })
+            });
+            faults::at_random(true);
+            let result = os::ioctl(&event.data.file, DIAG_IOCSREG, request.address());
+            faults::at_random(false);
+            is_over.store(true, Ordering::Relaxed);
+            drop(forking.join().unwrap());
+            result
         });
-        child.join();
+        match result {
+            Err(Errno::ENOMEM) => lacked += 1,
+            Err(Errno::EFAULT) => taken_back += 1,
+            other => panic!("it cannot store the index: {other:?}"),
+        }
+        let left = event.data.unregister_bit(page.address(), 0);
+        assert_eq!(left, Err(Errno::ENOENT), "time {time}");
     }
     faults::allow(0);
-    let lacked = lacked.word(0).load(Ordering::Relaxed);
     assert!(lacked > 0, "no allocation failed");
+    assert!(taken_back > 0, "nothing was registered");
+    event.end();
     wait_gone(NAME);
 }
 
