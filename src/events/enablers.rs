@@ -9,13 +9,6 @@ use super::event::{
     Event,
     EventRef, //
 };
-use super::watch::{
-    self,
-    Batch,
-    Watch,
-    WatchMemory,
-    Watches, //
-};
 use crate::mms::{
     Budget,
     ByPosition,
@@ -32,7 +25,13 @@ use crate::sorted_arcs::{
 };
 use crate::sys::event_mutex::EventMutexHeld;
 use core::cmp::Ordering;
+use core::mem;
 use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Full,
+    Relaxed,
+    Release, //
+};
 use kernel::sync::{
     Arc,
     MutexGuard, //
@@ -43,10 +42,8 @@ pub(super) struct Enablers {
     by_position: SortedArcs<Enabler, ByPosition>,
     /// From where on the bits have not been written since the state changed last.
     deferred: Option<Deferred>,
-    /// The number of the last change of the state; 0: there was none.
-    changed: u64,
-    /// The open files that are told of it.
-    watches: Option<KBox<Watches>>,
+    /// Is the change to be told when these have been written?
+    is_untold: bool,
 }
 
 /// Bits that are still to be written: those of the enabler at a position in the memory of the mms from one
@@ -57,9 +54,6 @@ struct Deferred {
     /// Held until the writing has gone on.
     _partly: Option<PartlyWritten>,
 }
-
-/// How many times open files are told before other work has its turn.
-const MAX_BATCHES: usize = 64;
 
 /// The enablers of an event, locked: `UserEvent::enablers`. The state that they show does not change unnoticed
 /// while this exists.
@@ -80,8 +74,7 @@ impl Enablers {
         Self {
             by_position: SortedArcs::new(),
             deferred: None,
-            changed: 0,
-            watches: None,
+            is_untold: false,
         }
     }
 
@@ -150,20 +143,25 @@ impl EventEnablersGuard<'_> {
         let _ = self.enablers.by_position.remove(compare_to(enabler));
     }
 
-    /// The next open files that are to be told, once all bits have been written; and whether there will be something
-    /// left to do, bits or files.
-    fn next_to_tell(&mut self) -> (Option<Batch>, bool) {
-        let enablers = &mut *self.enablers;
-        let is_deferred = enablers.deferred.is_some();
-        match &mut enablers.watches {
-            Some(watches) => (watches.next(), is_deferred || watches.has_untold()),
-            None => (None, is_deferred),
+    /// A bit was written later than the state has changed: that is one more change, unless the other one is still untold.
+    /// `event` is this one.
+    pub(crate) fn wrote_late(&self, event: &EventRef) {
+        if !self.enablers.is_untold && event.note_change() {
+            event.to_arc().go_on_later();
         }
+    }
+
+    /// Is a change of the state being written, or about to be?
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.enablers.deferred.is_some() || self.event.has_toggled.load(Relaxed) != 0
     }
 
     /// Is the bit of an enabler in the memory of the mm with this key still to be written, since the state
     /// changed?
     pub(crate) fn is_deferred(&self, enabler: &Enabler, mm_key: usize) -> bool {
+        if self.event.has_toggled.load(Relaxed) != 0 {
+            return true;
+        }
         // Those of one page are written together: what stands behind the first may be done.
         self.enablers.deferred.as_ref().is_some_and(|deferred| {
             let position = enabler.position();
@@ -183,8 +181,8 @@ impl Event {
         }
     }
 
-    /// Writes bits that are deferred, as many as the budget allows. Returns whether there are more, or open files that
-    /// are to be told.
+    /// Writes bits that are deferred, as many as the budget allows, and notes the change when all are. Returns whether
+    /// there is something left to do: bits, or tasks that wait for the change.
     fn write_deferred(&self, mut guard: EventEnablersGuard<'_>, budget: Budget) -> bool {
         let value = guard.value();
         let enablers = &mut *guard.enablers;
@@ -192,30 +190,40 @@ impl Event {
         if enablers.deferred.is_some() {
             return true;
         }
-        match &mut enablers.watches {
-            Some(watches) => watches.note_first(),
-            None => false,
+        mem::take(&mut enablers.is_untold) && self.note_change()
+    }
+
+    /// The state has changed: writes bits, and has those written later that the budget does not allow. Where the lock is
+    /// taken, as by a task that registers, nothing is waited for: the work queue writes them.
+    pub(super) fn write_enablers(self: &Arc<Self>, held: &EventMutexHeld) {
+        // Before the lock is tried: whoever has it, and sees this, leaves what is to be written to the work queue.
+        self.has_toggled.store(1, Release);
+        let is_left = match self.enablers.try_lock() {
+            Some(enablers) => self.begin_change(enablers, Budget::at_once(held)),
+            None => true,
+        };
+        if is_left {
+            self.go_on_later();
         }
     }
 
-    /// The state has changed: writes bits, and has those written later that the budget does not allow. Then open files
-    /// are told, by the work queue, as there may be any number of them, with any number of tasks that wait.
-    pub(super) fn write_enablers(self: &Arc<Self>, held: &EventMutexHeld) {
-        let mut guard = self.lock_enablers();
-        // With the lock held: a task that has read this number or a higher one finds it noted.
-        guard.enablers.changed = watch::next_change();
-        if let Some(watches) = &mut guard.enablers.watches {
-            watches.begin();
+    /// Begins to write bits, if the state has changed, and goes on with those that are deferred. As
+    /// [`Self::write_deferred`].
+    fn begin_change(&self, enablers: MutexGuard<'_, Enablers>, budget: Budget) -> bool {
+        let mut guard = EventEnablersGuard {
+            event: self,
+            enablers,
+        };
+        if self.has_toggled.xchg(0, Full) != 0 {
+            guard.enablers.is_untold = true;
+            // All anew: what an earlier change has left is written with them.
+            guard.enablers.deferred = Some(Deferred {
+                position: Position::FIRST,
+                mm_key: 0,
+                _partly: None,
+            });
         }
-        // All anew: what an earlier change has left is written with them.
-        guard.enablers.deferred = Some(Deferred {
-            position: Position::FIRST,
-            mm_key: 0,
-            _partly: None,
-        });
-        if self.write_deferred(guard, Budget::at_once(held)) {
-            self.go_on_later();
-        }
+        self.write_deferred(guard, budget)
     }
 
     /// Has [`Self::go_on`] called by the work queue. Any context.
@@ -223,71 +231,24 @@ impl Event {
         self.run_later(self.group().idle().queue());
     }
 
-    /// Goes on with bits that are deferred, and then with open files that are to be told, each for a while: other work
-    /// may be waiting, and a change of the state.
+    /// Goes on with bits that are deferred, for a while: other work may be waiting, and a change of the state. Then those
+    /// who wait for the change are woken, with no lock held, as they may be many.
     pub(super) fn go_on(self: &Arc<Self>) {
-        let mut is_left = self.write_deferred(self.lock_enablers(), Budget::later());
-        for _ in 0..MAX_BATCHES {
-            let (batch, has_more) = self.lock_enablers().next_to_tell();
-            is_left = has_more;
-            match batch {
-                Some(batch) => batch.tell(),
-                None => break,
-            }
-        }
-        if is_left {
+        self.begin_change(self.enablers.lock(), Budget::later());
+        if self.lock_enablers().is_being_written() {
             self.go_on_later();
+        } else {
+            self.group().changes().queue().wake();
         }
     }
 
-    /// The number of the last change of the state; 0: there was none. May sleep.
-    pub(crate) fn last_change(&self) -> u64 {
-        self.lock_enablers().enablers.changed
+    /// The number of the last change of the state, as [`Changed::get`].
+    pub(crate) fn changed(&self) -> u64 {
+        self.changed.get()
     }
 
-    /// Has an open file told of changes from now on, which it is not yet. Returns the number of the last one before.
-    /// May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn add_watch(&self, watch: &Arc<Watch>) -> Result<u64> {
-        let mut memory = WatchMemory::new();
-        loop {
-            let mut guard = self.lock_enablers();
-            let enablers = &mut *guard.enablers;
-            let added = Watches::add(&mut enablers.watches, watch, &mut memory);
-            let Err(shortfall) = added else {
-                // Bits may still be written for the last change: it is told of that as well.
-                if let (Some(watches), true) = (&mut enablers.watches, enablers.deferred.is_some())
-                {
-                    watches.begin();
-                }
-                return Ok(enablers.changed);
-            };
-            drop(guard);
-            memory.fill(shortfall)?;
-        }
-    }
-
-    /// Has an open file not told any more. May sleep.
-    pub(crate) fn remove_watch(&self, watch: &Watch) {
-        let mut guard = self.lock_enablers();
-        let unused = Watches::remove(&mut guard.enablers.watches, watch);
-        drop(guard);
-        drop(unused);
-    }
-}
-
-impl EventRef {
-    /// A bit was written later than the state has changed: open files are told once more. The lock of the event's enablers,
-    /// held while it was written, is released. Any context that holds it.
-    pub(crate) fn wrote_late(&self, mut of_event: EventEnablersGuard<'_>) {
-        let Some(watches) = &mut of_event.enablers.watches else {
-            return;
-        };
-        watches.begin();
-        drop(of_event);
-        self.to_arc().go_on_later();
+    /// The state has changed, and the bits show it. Returns whether somebody is to be woken for that.
+    fn note_change(&self) -> bool {
+        self.group().changes().note(&self.changed)
     }
 }

@@ -6,6 +6,7 @@
 //! consumer is attached. The event is retired when the last is dropped, unless it is persistent. The holders keep
 //! the module loaded.
 
+use super::changes::Changed;
 use super::enablers::Enablers;
 use super::group::Group;
 use super::misses::Misses;
@@ -32,6 +33,7 @@ use crate::sys::trace_event::{
 };
 use kernel::new_mutex;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::{
     Arc,
     Mutex, //
@@ -60,6 +62,9 @@ pub(crate) struct UserEvent {
     /// The bits that show the event's state, in the memory of all mms.
     #[pin]
     pub(super) enablers: Mutex<Enablers>,
+    /// Not 0: the state has changed, and the holder of `enablers` has not seen it.
+    pub(super) has_toggled: Atomic<i32>,
+    pub(super) changed: Changed,
 }
 
 /// How an event is registered. C: `reg_flags` of `struct user_event`.
@@ -135,6 +140,8 @@ impl UserEvent {
             group: group.clone(),
             held_by_consumers: EventMutexLocked::new(None),
             enablers <- new_mutex!(Enablers::new(), "UserEvent::enablers"),
+            has_toggled: Atomic::new(0),
+            changed: Changed::new(),
         }? Error);
         let class = group.systems().class(naming);
         TraceEvent::new_unregistered(class, name, listing, &print_fmt.0, fields, event)

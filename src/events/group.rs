@@ -3,6 +3,7 @@
 //! The events of one group, by name: making, finding and removing them. C: `struct user_event_group`, of which there is
 //! one there.
 
+use super::changes::Changes;
 use super::event::{
     Event,
     EventDesc,
@@ -50,6 +51,7 @@ const MAX_EVENTS: u32 = 32768;
 ///
 /// The events are protected by `event_mutex`, which the trace core holds anyway whenever it shows,
 /// enables or deletes one.
+#[pin_data]
 pub(crate) struct Group {
     symbols: Symbols,
     idle: Arc<IdleEvents>,
@@ -58,6 +60,8 @@ pub(crate) struct Group {
     byte_rate: Option<ByteRate>,
     pub(super) open_files: OpenFiles,
     events: EventMutexLocked<Events>,
+    #[pin]
+    changes: Changes,
 }
 
 /// What a group has, and how much of it is used.
@@ -83,7 +87,7 @@ impl Group {
         max_events: MaxEvents,
         byte_rate: Option<ByteRate>,
     ) -> Result<Arc<Self>> {
-        let group = Self {
+        let group = pin_init!(Self {
             symbols,
             idle: idle.clone(),
             systems,
@@ -91,8 +95,9 @@ impl Group {
             byte_rate,
             open_files: OpenFiles::new(),
             events: EventMutexLocked::new(Events::new()),
-        };
-        Ok(Arc::new(group, GFP_KERNEL_ACCOUNT)?)
+            changes <- Changes::new(),
+        });
+        Arc::pin_init(group, GFP_KERNEL_ACCOUNT)
     }
 
     /// The first group, whose most events are `kernel.user_events_max`. May sleep.
@@ -135,6 +140,11 @@ impl Group {
     /// How many bytes of payload may be recorded in a second, if that is limited.
     pub(crate) fn byte_rate(&self) -> Option<&ByteRate> {
         self.byte_rate.as_ref()
+    }
+
+    /// The changes of its events.
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The events that wait for their removal, of all groups.

@@ -17,8 +17,9 @@
 //!   [`limits`]: how many events and bytes it may have.
 //! - [`idle`]: the work that removes idle events, of all groups.
 //! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
-//! - [`enablers`]: the bits that show its state; [`watch`]: the open files that are told when it changes.
+//! - [`enablers`]: the bits that show its state; [`changes`]: what open files report of it.
 
+mod changes;
 mod enablers;
 mod event;
 mod group;
@@ -28,8 +29,8 @@ mod misses;
 mod naming;
 mod open_files;
 mod table;
-mod watch;
 
+pub(crate) use changes::Changes;
 pub(crate) use event::{
     Event,
     EventRef,
@@ -44,8 +45,3 @@ pub(crate) use idle::IdleEvents;
 pub(crate) use limits::ByteRate;
 pub(crate) use misses::Tally;
 pub(crate) use open_files::OpenGroup;
-pub(crate) use watch::{
-    last_change,
-    next_change,
-    Watch, //
-};

@@ -9,7 +9,10 @@ use crate::sys::event_mutex::EventMutexHeld;
 ///
 /// One unit is about what it takes to change a bit of a page that is pinned, and to pin one takes as much
 /// as some tens of bits.
-pub(crate) struct Budget(u32);
+pub(crate) struct Budget {
+    units: u32,
+    may_wait: bool,
+}
 
 /// What it costs to pin a page, in units.
 pub(super) const PIN_COST: u32 = 32;
@@ -19,9 +22,6 @@ pub(super) const SET_COST: u32 = 8;
 
 /// So much is written in one set before other tasks can lock it, but for what the last page costs.
 pub(super) const MAX_IN_SET: u32 = 128;
-
-/// What it costs to wait for a set in which the bits of another event are written.
-pub(super) const WAIT_COST: u32 = 2 * MAX_IN_SET;
 
 /// Bits of one page, at most: those of a leaf.
 const _: () = assert!(PIN_COST as usize + MAX_LEAF_LEN <= MAX_IN_SET as usize);
@@ -35,21 +35,32 @@ const MAX_LATER: u32 = 16 * MAX_AT_ONCE;
 impl Budget {
     /// What may be spent while the trace core's locks are held once.
     pub(crate) fn at_once(_held: &EventMutexHeld) -> Self {
-        Self(MAX_AT_ONCE)
+        Self {
+            units: MAX_AT_ONCE,
+            may_wait: false,
+        }
     }
 
     /// What may be spent while no lock but the event's is held once.
     pub(crate) fn later() -> Self {
-        Self(MAX_LATER)
+        Self {
+            units: MAX_LATER,
+            may_wait: true,
+        }
+    }
+
+    /// May a set be waited for, in which the bits of another event are written?
+    pub(super) fn may_wait(&self) -> bool {
+        self.may_wait
     }
 
     /// Is nothing left?
     pub(super) fn is_spent(&self) -> bool {
-        self.0 == 0
+        self.units == 0
     }
 
     /// Spends some units. What is left may be less.
     pub(super) fn spend(&mut self, units: u32) {
-        self.0 = self.0.saturating_sub(units);
+        self.units = self.units.saturating_sub(units);
     }
 }

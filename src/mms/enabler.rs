@@ -9,45 +9,18 @@ use super::enablers::{
 };
 use crate::events::EventRef;
 use crate::sorted_arcs::Order;
-use crate::sys::user_bit::UserBit;
+use crate::sys::user_bit::{
+    BitAddr,
+    UserBit, //
+};
 use core::cmp::Ordering;
 use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Where the bit of an enabler is. C: `enable_addr` and `enable_bit` of `struct user_reg`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct EnableAddr {
-    /// The address of the word, untagged.
-    pub(crate) addr: usize,
-    /// The number of the bit in it.
-    pub(crate) bit: u8,
-}
-
-impl EnableAddr {
-    /// Before all others.
-    pub(crate) const FIRST: Self = Self { addr: 0, bit: 0 };
-
-    /// Where `bit` is.
-    pub(crate) fn of(bit: &UserBit) -> Self {
-        Self {
-            addr: bit.address(),
-            bit: bit.bit(),
-        }
-    }
-
-    /// The next one, from which on those behind this one are found.
-    pub(crate) fn next(self) -> Self {
-        Self {
-            bit: self.bit.saturating_add(1),
-            ..self
-        }
-    }
-}
-
 /// A bit, and the event whose state it shows, in the memory of each mm of a set.
 ///
-/// Its set finds it by its [`EnableAddr`], the event by its [`Position`]; it is in both lists or in none.
+/// Its set finds it by its [`BitAddr`], the event by its [`Position`]; it is in both lists or in none.
 /// There may be very many: it takes 32 bytes with its reference count.
 pub(crate) struct Enabler {
     bit: UserBit,
@@ -61,14 +34,14 @@ pub(crate) struct Enabler {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     set: usize,
-    addr: EnableAddr,
+    addr: BitAddr,
 }
 
 impl Position {
     /// Before all others.
     pub(crate) const FIRST: Self = Self {
         set: 0,
-        addr: EnableAddr::FIRST,
+        addr: BitAddr::FIRST,
     };
 }
 
@@ -77,7 +50,7 @@ impl Enabler {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENODEV` when the module is being unloaded.
+    /// `ENOMEM`; `ENOSPC` when the set has too many; `ENODEV` when the module is being unloaded.
     pub(crate) fn new(set: &Arc<EnablerSet>, bit: UserBit, event: EventRef) -> Result<Arc<Self>> {
         Ok(Arc::new(
             Self {
@@ -100,8 +73,8 @@ impl Enabler {
     }
 
     /// Where the bit is.
-    pub(crate) fn addr(&self) -> EnableAddr {
-        EnableAddr::of(&self.bit)
+    pub(crate) fn addr(&self) -> BitAddr {
+        self.bit.addr()
     }
 
     /// Where it stands among the enablers of its event.

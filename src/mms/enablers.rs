@@ -11,7 +11,6 @@
 
 use super::enabler::{
     ByAddr,
-    EnableAddr,
     Enabler, //
 };
 use super::members::Members;
@@ -22,15 +21,19 @@ use crate::sorted_arcs::{
     Shortfall,
     SortedArcs, //
 };
+use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
+use crate::sys::task_work;
+use crate::sys::user_bit::{
+    BitAddr,
+    Written, //
+};
 use core::ops::Deref;
 use core::{
-    mem,
+    array,
     slice, //
 };
-use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::alloc::AllocError;
-use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::atomic::{
     Acquire,
@@ -65,6 +68,12 @@ pub(crate) struct EnablerSet {
     module: SpinLock<ModuleHold>,
 }
 
+/// How many bits of a page are looked at with its set locked once, at most.
+pub(super) const MAX_BITS_AT_ONCE: usize = 32;
+
+/// How many enablers a set has at most: each counts a reference to it, in 32 bits.
+const MAX_ENABLERS: usize = 1 << 30;
+
 /// What keeps the module loaded while there are enablers of a set: one reference for all of them, as the
 /// kernel counts those in 32 bits and there may be more enablers.
 struct ModuleHold {
@@ -92,8 +101,8 @@ impl EnablerSetGuard<'_> {
     }
 
     /// Takes out the enabler of a bit.
-    pub(super) fn remove(&mut self, addr: &EnableAddr) -> Option<Arc<Enabler>> {
-        self.0.remove(|enabler| enabler.addr().cmp(addr))
+    pub(super) fn remove(&mut self, addr: BitAddr) -> Option<Arc<Enabler>> {
+        self.0.remove(|enabler| enabler.addr().cmp(&addr))
     }
 }
 
@@ -145,27 +154,26 @@ impl EnablerSet {
     }
 
     /// The enabler of a bit. May sleep.
-    pub(crate) fn get(&self, addr: &EnableAddr) -> Option<Arc<Enabler>> {
+    pub(crate) fn get(&self, addr: BitAddr) -> Option<Arc<Enabler>> {
         self.by_addr
             .lock()
-            .get(|enabler| enabler.addr().cmp(addr))
+            .get(|enabler| enabler.addr().cmp(&addr))
             .cloned()
     }
 
     /// The first enabler at or behind an address. May sleep.
-    pub(crate) fn get_from(&self, addr: &EnableAddr) -> Option<Arc<Enabler>> {
+    pub(crate) fn get_from(&self, addr: BitAddr) -> Option<Arc<Enabler>> {
         self.by_addr
             .lock()
-            .get_from(|enabler| enabler.addr().cmp(addr))
+            .get_from(|enabler| enabler.addr().cmp(&addr))
             .cloned()
     }
 
     /// Takes the enablers from an address on whose bits lie in one page, as many as there is space for in
-    /// `buf`: how many these are. May sleep.
-    pub(super) fn get_page(&self, from: &EnableAddr, buf: &mut [Option<Arc<Enabler>>]) -> usize {
+    /// `buf`: in front of its rest. May sleep.
+    pub(super) fn get_page(&self, from: BitAddr, buf: &mut [Option<Arc<Enabler>>]) {
         let by_addr = self.by_addr.lock();
-        let mut enablers = by_addr.values_from(|enabler| enabler.addr().cmp(from));
-        let mut count = 0;
+        let mut enablers = by_addr.values_from(|enabler| enabler.addr().cmp(&from));
         let mut first: Option<&Arc<Enabler>> = None;
         for place in buf {
             let Some(enabler) = enablers.next() else {
@@ -175,9 +183,7 @@ impl EnablerSet {
                 break;
             }
             *place = Some(enabler.clone());
-            count += 1;
         }
-        count
     }
 
     /// Waits until the task that was adding or removing an enabler when the current process was forked has
@@ -191,46 +197,37 @@ impl EnablerSet {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENODEV` when the module is being unloaded.
+    /// `ENOMEM`; `EINTR` when the current task is killed; `ENODEV` when the module is being unloaded.
     pub(super) fn copy_for(&self, user_mm: &Arc<UserMm>) -> Result<EnablerSetRef> {
-        let originals = self.enablers()?;
         let copy = EnablerSetRef::new()?;
-        // The memory of children that are being forked may be older than what is written here.
-        drop(copy.members.change());
         let member = RBTreeNode::new(user_mm.key(), user_mm.clone(), GFP_KERNEL_ACCOUNT)?;
         copy.members.join(member);
-        for original in originals {
-            let enabler = Enabler::new(&copy, *original.bit(), original.event().get())?;
-            let mut memory = ListMemory::new();
-            while let Err(shortfall) = copy.try_add_copy(user_mm, &enabler, &mut memory) {
-                memory.fill(shortfall)?;
-            }
-        }
-        Ok(copy)
-    }
-
-    /// All enablers. May sleep.
-    fn enablers(&self) -> Result<KVVec<Arc<Enabler>>> {
-        // Of any number: there may be no contiguous memory for them. It is not waited for with the lock held.
-        let mut enablers = KVVec::new();
+        let mut from = BitAddr::FIRST;
         loop {
-            let by_addr = self.by_addr.lock();
-            let count = by_addr.len();
-            if enablers.capacity() >= count {
-                for enabler in by_addr.values() {
-                    // There is room.
-                    let _ = enablers.push_within_capacity(enabler.clone());
-                }
-                return Ok(enablers);
+            let mut originals: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
+            self.get_page(from, &mut originals);
+            let mut originals = originals.iter().flatten().peekable();
+            if originals.peek().is_none() {
+                return Ok(copy);
             }
-            drop(by_addr);
-            // As many as a caller makes it: without memory there is an error, and nothing in the log.
-            enablers.reserve(count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
+            // As many as the program has registered.
+            if task_work::fatal_signal_pending() {
+                return Err(EINTR);
+            }
+            for original in originals {
+                let enabler = Enabler::new(&copy, *original.bit(), original.event().get())?;
+                let mut memory = ListMemory::new();
+                while let Err(shortfall) = copy.try_add_copy(user_mm, &enabler, &mut memory) {
+                    memory.fill(shortfall)?;
+                }
+                from = enabler.addr().next();
+            }
         }
     }
 
-    /// Adds the copy of an enabler, and writes its bit in the memory of the one member: the event's state may
-    /// have changed since the original was written, and changes from here on.
+    /// Adds the copy of an enabler. The bit is right in the memory of the one member, or on its way to be, by the original,
+    /// unless a change of the event's state is just being written: that may have passed the place of the copy, and not
+    /// have come to the one of the original yet.
     fn try_add_copy(
         &self,
         user_mm: &Arc<UserMm>,
@@ -240,25 +237,30 @@ impl EnablerSet {
         let mut of_set = self.lock();
         let mut of_event = enabler.event().lock_enablers();
         let value = of_event.value();
+        let is_being_written = of_event.is_being_written();
         let in_set = of_set
             .try_insert(enabler, &mut memory.set)
             .map_err(ListShortfall::Set)?;
         let in_event = of_event
             .try_insert(enabler, &mut memory.event)
             .map_err(ListShortfall::Event)?;
-        let change = self.members.change();
-        user_mm.write(slice::from_ref(enabler), value);
-        drop(change);
+        if is_being_written {
+            let mut change = self.members.change();
+            if user_mm.write(slice::from_ref(enabler), value) == Written::Changed {
+                change.make();
+            }
+        }
         in_event.keep();
         in_set.keep();
         Ok(())
     }
 
-    /// Forgets everything.
+    /// Forgets everything, and frees the memory of each leaf before it goes on to the next.
     fn clear(&self) {
-        let mut by_addr = mem::replace(&mut *self.by_addr.lock(), SortedArcs::new());
-        // They are freed as it goes on.
-        while let Some(leaf) = by_addr.take_leaf() {
+        loop {
+            let Some(leaf) = self.by_addr.lock().take_leaf() else {
+                return;
+            };
             for enabler in leaf.values() {
                 enabler.event().lock_enablers().remove(enabler);
             }
@@ -274,9 +276,12 @@ impl OwningSet {
     ///
     /// # Errors
     ///
-    /// `ENODEV` when the module is being unloaded.
+    /// `ENOSPC` when the set has too many; `ENODEV` when the module is being unloaded.
     pub(super) fn new(set: &Arc<EnablerSet>) -> Result<Self> {
         let mut hold = set.module.lock();
+        if hold.enablers >= MAX_ENABLERS {
+            return Err(ENOSPC);
+        }
         if hold.module.is_none() {
             hold.module = Some(ModuleRef::get()?);
         }

@@ -5,9 +5,9 @@
 use crate::sys::task_work;
 use crate::sys::user_bit::{
     BitWriteError,
-    FaultIn,
     LockedMm,
-    UserBit, //
+    UserBit,
+    Written, //
 };
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
@@ -94,7 +94,7 @@ pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
         let written = write_bit(&locked, bit, false);
         drop(locked);
         match written {
-            Ok(()) => return Ok(()),
+            Ok(_) => return Ok(()),
             Err(error) => tries.prepare_next(error)?,
         }
     }
@@ -105,6 +105,8 @@ pub(super) fn write_bit(
     locked: &LockedMm<'_>,
     bit: &UserBit,
     value: bool,
-) -> Result<(), BitWriteError> {
-    locked.write_page(bit.address(), FaultIn::Never, |page| page.store(bit, value))
+) -> Result<Written, BitWriteError> {
+    locked.write_page(bit.address(), |page| {
+        page.set(bit, value);
+    })
 }

@@ -6,20 +6,15 @@
 //! [`Inheritance`] is taken; the child makes a [`UserMm`] of it before its first instruction in user space.
 //! Its copy of a bit may be old: the bit may have changed between the copy and the moment at which the child
 //! becomes a member of the set. So it looks at all of its bits, if any has changed since its memory was
-//! copied, by the numbers of [`members`](super::members); and it clears those that were unregistered
-//! meanwhile, by [`stale_bits`](super::stale_bits).
+//! copied, by the numbers of [`members`](super::members).
+//!
+//! A bit that another thread unregisters meanwhile is not looked at: the child's copy of it may have either value.
 
-use super::enabler::EnableAddr;
 use super::enablers::EnablerSetRef;
-use super::fault_in::clear_bit;
 use super::mm::{
     key,
     UserMm,
     ALLOC_RETRY, //
-};
-use super::stale_bits::{
-    InheritedBits,
-    StaleBits, //
 };
 use super::{
     members,
@@ -27,14 +22,9 @@ use super::{
 };
 use crate::sys::fork::ForkListener;
 use crate::sys::task_work;
-use crate::sys::user_bit::LockedMm;
 use kernel::mm::MmWithUser;
-use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
-
-/// How often a child asks for memory to clear a bit.
-const MAX_TRIES: usize = 1000;
 
 /// What a child gets of its parent.
 pub(crate) struct Inheritance {
@@ -42,7 +32,6 @@ pub(crate) struct Inheritance {
     /// The number of a change that was made before the child's memory was copied; `None` if the copy may
     /// be wrong in any case.
     known: Option<u64>,
-    stale_bits: Option<InheritedBits>,
 }
 
 impl Inheritance {
@@ -54,9 +43,8 @@ impl Inheritance {
 }
 
 impl UserMm {
-    /// What a child of the current task gets. `mm` is the current task's, and this mm; `None` if it has ended.
-    /// Does not sleep.
-    fn inheritance(&self, mm: &MmWithUser) -> Option<Inheritance> {
+    /// What a child of the current task gets, whose mm this is; `None` if it has ended. Does not sleep.
+    fn inheritance(&self) -> Option<Inheritance> {
         let has_repairs = self.has_repairs();
         let task = task_work::current_task();
         let mut state = self.state.lock();
@@ -67,36 +55,11 @@ impl UserMm {
             _ => 0,
         };
         state.last_fork = (task, members::last_change());
-        let stale_bits = state.stale_bits.as_ref().and_then(StaleBits::inherit);
         drop(state);
-        if let Some(bits) = &stale_bits {
-            bits.note_unknown_over(mm);
-        }
         Some(Inheritance {
             set,
             known: (!has_repairs).then_some(known),
-            stale_bits,
         })
-    }
-
-    /// Clears bits in the memory of this mm, which is the current task's and has not run yet: they were
-    /// unregistered in its parent's, and are registered here no more. May sleep.
-    fn clear_stale_bits(&self, mm: &MmWithUser, bits: &InheritedBits) {
-        bits.for_each(|bit| {
-            // A page that is shared is the parent's, too, and was cleared there.
-            let is_copy = LockedMm::lock(mm).is_private(bit.address());
-            if !is_copy || self.has_enabler(&EnableAddr::of(bit)) {
-                return;
-            }
-            // What cannot be cleared as things are is left as it is.
-            let mut tries = 0..MAX_TRIES;
-            while clear_bit(mm, bit) == Err(ENOMEM)
-                && tries.next().is_some()
-                && !task_work::fatal_signal_pending()
-            {
-                fsleep(ALLOC_RETRY);
-            }
-        });
     }
 }
 
@@ -108,17 +71,14 @@ impl ForkListener for UserMms {
     }
 
     fn forked(&self, parent: &MmWithUser) -> Option<Inheritance> {
-        self.find(parent)?.inheritance(parent)
+        self.find(parent)?.inheritance()
     }
 
-    fn inherit(self: &Arc<Self>, child: &MmWithUser, mut inheritance: Inheritance) {
+    fn inherit(self: &Arc<Self>, child: &MmWithUser, inheritance: Inheritance) {
         // The child has not run yet, and it must not run without its enablers.
         while !task_work::fatal_signal_pending() {
             if let Ok(user_mm) = self.add(child, inheritance.set.clone_for_child()) {
                 inheritance.set.wait_for_changes();
-                if let Some(bits) = inheritance.stale_bits.take() {
-                    user_mm.clear_stale_bits(child, &bits);
-                }
                 if inheritance.may_be_stale() {
                     user_mm.check_current(child);
                 }

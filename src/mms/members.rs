@@ -10,12 +10,12 @@ use super::budget::{
     Budget,
     MAX_IN_SET,
     PIN_COST,
-    SET_COST,
-    WAIT_COST, //
+    SET_COST, //
 };
 use super::enabler::Enabler;
 use super::enablers::EnablerSet;
 use super::mm::UserMm;
+use crate::sys::user_bit::Written;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::{
@@ -40,11 +40,6 @@ static CHANGES: Atomic<u64> = Atomic::new(0);
 /// The number of the last change of any bit. Any context.
 pub(super) fn last_change() -> u64 {
     CHANGES.load(Acquire)
-}
-
-/// The number of a change that is made now. Any context.
-pub(super) fn next_change() -> u64 {
-    CHANGES.fetch_add(1, Full).wrapping_add(1)
 }
 
 /// The members of an enabler set.
@@ -85,18 +80,28 @@ impl Drop for PartlyWritten {
     }
 }
 
-/// A change of bits in the memory of members: `EnablerSet::members` is locked, and when this is dropped, the
-/// change gets its number.
+/// A change of bits in the memory of members: `EnablerSet::members` is locked. When this is dropped, the change gets its
+/// number, unless all bits were right.
 pub(super) struct Change<'a> {
     members: &'a Members,
     by_key: MutexGuard<'a, RBTree<usize, Arc<UserMm>>>,
+    is_made: bool,
+}
+
+impl Change<'_> {
+    /// A bit was not right in the memory of a member, or may not have been.
+    pub(super) fn make(&mut self) {
+        self.is_made = true;
+    }
 }
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        let number = next_change();
-        // In the order of the numbers, as the lock is held.
-        self.members.last_change.store(number, Release);
+        if self.is_made {
+            let number = CHANGES.fetch_add(1, Full).wrapping_add(1);
+            // In the order of the numbers, as the lock is held.
+            self.members.last_change.store(number, Release);
+        }
     }
 }
 
@@ -124,18 +129,30 @@ impl Members {
 
     /// Begins a change of bits. May sleep. Inside of the lock of the event.
     pub(super) fn change(&self) -> Change<'_> {
+        self.change_with(self.by_key.lock())
+    }
+
+    fn change_with<'a>(&'a self, by_key: MutexGuard<'a, RBTree<usize, Arc<UserMm>>>) -> Change<'a> {
         Change {
             members: self,
-            by_key: self.by_key.lock(),
+            by_key,
+            is_made: false,
+        }
+    }
+
+    /// Has those who forked before take what was changed by way of another set for changed by way of this one. May
+    /// sleep.
+    pub(super) fn follow(&self, other: &Self) {
+        let _locked = self.by_key.lock();
+        let number = other.last_change.load(Acquire);
+        if number > self.last_change.load(Acquire) {
+            self.last_change.store(number, Release);
         }
     }
 
     /// As [`Self::change`], if that takes no waiting.
     fn try_change(&self) -> Option<Change<'_>> {
-        Some(Change {
-            members: self,
-            by_key: self.by_key.try_lock()?,
-        })
+        Some(self.change_with(self.by_key.try_lock()?))
     }
 
     /// May a bit have changed since the change with this number? Asked by a member, after
@@ -152,7 +169,7 @@ impl EnablerSet {
     ///
     /// # Errors
     ///
-    /// Where it stopped, since the budget did not suffice.
+    /// Where it stopped, since the budget did not suffice, or does not allow to wait for the set.
     pub(crate) fn write(
         self: &Arc<Self>,
         enablers: &[Arc<Enabler>],
@@ -163,14 +180,16 @@ impl EnablerSet {
         let bits = u32::try_from(enablers.len()).unwrap_or(u32::MAX);
         let mut partly = None;
         while !budget.is_spent() {
-            let mut change = match self.members.try_change() {
-                Some(change) => change,
-                None => {
-                    budget.spend(WAIT_COST);
-                    self.members.change()
-                }
+            let change = match budget.may_wait() {
+                true => Some(self.members.change()),
+                false => self.members.try_change(),
+            };
+            let Some(mut change) = change else {
+                break;
             };
             let mut cursor = change.by_key.cursor_lower_bound_mut(&from);
+            // Of a set without members there may be one that has not joined yet.
+            let mut is_made = cursor.is_none();
             if cursor.is_none() {
                 budget.spend(SET_COST);
             }
@@ -185,9 +204,10 @@ impl EnablerSet {
                 }
                 spent += PIN_COST.saturating_add(bits);
                 budget.spend(PIN_COST.saturating_add(bits));
-                user_mm.write(enablers, value);
+                is_made |= user_mm.write(enablers, value) == Written::Changed;
                 cursor = at.move_next();
             };
+            change.is_made = is_made;
             if stopped.is_some() {
                 partly.get_or_insert_with(|| PartlyWritten::new(self));
             }

@@ -12,33 +12,30 @@
 //! | shared | yes | one with other mms, or with a child that does not run yet | *exclusive*, with a copy before it registers or unregisters something, or when the others have left |
 //! | ended | no | none | is freed with its last reference: of queued work, or of a task work |
 //!
-//! The last task that leaves the mm makes it *ended*, or [`mm_end`](super::mm_end) finds out that it has.
+//! The last process that leaves the mm makes it *ended* ([`mm_end`](super::mm_end)).
 //! A copy is made with [`UserMm::changes`] held only, but a fork makes a set shared at any time: so a task that
 //! adds or removes an enabler checks with the set locked that it is exclusive.
 //!
 //! Registering and unregistering is in [`register`](super::register), how bits are written that could not be
 //! written at once in [`repair`](super::repair), what a child gets of its parent in [`fork`](super::fork).
 
-use super::enabler::{
-    EnableAddr,
-    Enabler, //
-};
+use super::enabler::Enabler;
 use super::enablers::{
     EnablerSet,
     EnablerSetRef, //
 };
 use super::repair::Repairs;
-use super::retries::Deadline;
-use super::stale_bits::StaleBits;
 use super::UserMms;
-use crate::sys::user_bit::LockedMm;
-use kernel::list::{
-    impl_list_arc_safe,
-    impl_list_item,
-    AtomicTracker,
-    ListLinks,
-    TryNewListArc, //
+use crate::sys::delayed_work::{
+    has_delayed_work,
+    DelayedWork, //
 };
+use crate::sys::process_list::ProcessId;
+use crate::sys::user_bit::{
+    BitAddr,
+    LockedMm, //
+};
+use core::mem;
 use kernel::mm::{
     Mm,
     MmWithUser, //
@@ -52,14 +49,9 @@ use kernel::sync::{
     SpinLock, //
 };
 use kernel::time::Delta;
-use kernel::workqueue::{
-    self,
-    Work, //
-};
 use kernel::{
     new_mutex,
-    new_spinlock,
-    new_work, //
+    new_spinlock, //
 };
 
 /// How long to wait before memory is asked for again.
@@ -77,19 +69,15 @@ pub(crate) struct UserMm {
     pub(super) state: SpinLock<State>,
     #[pin]
     pub(super) repairs: SpinLock<Repairs>,
-    /// When [`Retries`](super::retries::Retries) is to look at it.
-    pub(super) deadline: Deadline,
-    /// Writes bits and looks whether the mm has ended, on the queue of [`UserMms::queue`].
+    /// Writes bits to pages that are there, and gives up the set of an mm that has ended.
     #[pin]
-    work: Work<UserMm>,
-    /// Asks handlers of userfaultfd, on the queue of [`UserMms::userfaultfd_queue`].
+    work: DelayedWork<UserMm, 0>,
+    /// Writes bits to pages of memory that have to be faulted in.
     #[pin]
-    userfaultfd_work: Work<UserMm, 1>,
-    /// For the list of [`Retries`](super::retries::Retries).
+    fault_work: DelayedWork<UserMm, 1>,
+    /// Writes bits to pages that a handler of userfaultfd has to be asked for.
     #[pin]
-    is_listed: AtomicTracker,
-    #[pin]
-    links: ListLinks,
+    userfaultfd_work: DelayedWork<UserMm, 2>,
 }
 
 /// What belongs to an mm, or to the forks of its tasks.
@@ -98,8 +86,8 @@ pub(super) struct State {
     pub(super) set: Option<EnablerSetRef>,
     /// The task that forked last, and the number of the last change of a bit then.
     pub(super) last_fork: (usize, u64),
-    /// There when a bit has been unregistered beside other tasks.
-    pub(super) stale_bits: Option<Arc<StaleBits>>,
+    /// The processes that leave the mm by an exec, and may still have it.
+    pub(super) in_exec: KVec<ProcessId>,
 }
 
 /// A bit in the memory of an mm, as it looks from outside.
@@ -110,20 +98,11 @@ pub(crate) struct BitState {
     pub(crate) repair_pending: bool,
 }
 
-workqueue::impl_has_work! {
-    impl HasWork<Self> for UserMm { self.work }
-    impl HasWork<Self, 1> for UserMm { self.userfaultfd_work }
-}
-
-impl_list_arc_safe! {
-    impl ListArcSafe<0> for UserMm {
-        tracked_by is_listed: AtomicTracker;
-    }
-}
-
-impl_list_item! {
-    impl ListItem<0> for UserMm {
-        using ListLinks { self.links };
+has_delayed_work! {
+    UserMm {
+        work: 0 => UserMm::repair,
+        fault_work: 1 => UserMm::fault_in,
+        userfaultfd_work: 2 => UserMm::ask_handlers,
     }
 }
 
@@ -142,7 +121,7 @@ impl UserMm {
         let state = State {
             set: None,
             last_fork: (0, 0),
-            stale_bits: None,
+            in_exec: KVec::new(),
         };
         let user_mm = Arc::pin_init(
             pin_init!(Self {
@@ -151,11 +130,9 @@ impl UserMm {
                 changes <- new_mutex!((), "UserMm::changes"),
                 state <- new_spinlock!(state, "UserMm::state"),
                 repairs <- new_spinlock!(Repairs::new(), "UserMm::repairs"),
-                deadline: Deadline::none(),
-                work <- new_work!("UserMm::work"),
-                userfaultfd_work <- new_work!("UserMm::userfaultfd_work"),
-                is_listed <- AtomicTracker::new(),
-                links <- ListLinks::new(),
+                work <- DelayedWork::new(c"UserMm::work"),
+                fault_work <- DelayedWork::new(c"UserMm::fault_work"),
+                userfaultfd_work <- DelayedWork::new(c"UserMm::userfaultfd_work"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
@@ -176,14 +153,13 @@ impl UserMm {
     }
 
     /// Gives up the reference to the set: the mm has ended. May sleep.
-    pub(super) fn leave_set(&self) {
-        let mut state = self.state.lock();
-        let (set, stale_bits) = (state.set.take(), state.stale_bits.take());
-        drop(state);
+    pub(super) fn leave_set(self: &Arc<Self>) {
+        let set = self.state.lock().set.take();
         if let Some(set) = &set {
             set.members.leave(self);
         }
-        drop((set, stale_bits));
+        self.end_repairs();
+        drop(set);
     }
 
     /// The set, and whether it is exclusive; `None` when the mm has ended. Any context.
@@ -193,15 +169,10 @@ impl UserMm {
         Some(((*set).clone(), set.is_exclusive()))
     }
 
-    /// Are there so few enablers, and so few bits noted for children, that they can be given up in a short
-    /// time? Task context; does not sleep.
+    /// Are there so few enablers that they can be given up in a short time? Task context; does not sleep.
     pub(super) fn is_cheap_to_drop(&self) -> bool {
         let state = self.state.lock();
-        let (set, stale_bits) = (&state.set, &state.stale_bits);
-        stale_bits
-            .as_ref()
-            .is_none_or(|bits| bits.is_cheap_to_drop())
-            && set.as_ref().is_none_or(|set| set.is_cheap_to_drop())
+        state.set.as_ref().is_none_or(|set| set.is_cheap_to_drop())
     }
 
     /// Is this the mm's set? Any context.
@@ -218,17 +189,21 @@ impl UserMm {
     }
 
     /// Is something registered for this bit? May sleep.
-    pub(crate) fn has_enabler(&self, addr: &EnableAddr) -> bool {
+    pub(crate) fn has_enabler(&self, addr: BitAddr) -> bool {
         self.set().is_some_and(|(set, _)| set.get(addr).is_some())
     }
 
     /// The first enabler at or behind an address. May sleep.
-    pub(crate) fn enabler_from(&self, addr: &EnableAddr) -> Option<Arc<Enabler>> {
+    pub(crate) fn enabler_from(&self, addr: BitAddr) -> Option<Arc<Enabler>> {
         let (set, _) = self.set()?;
         set.get_from(addr)
     }
 
     /// An exclusive set: a copy, if the mm's is shared. `changes` is held. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` when the mm has ended, and those of [`EnablerSet::copy_for`].
     pub(super) fn exclusive_set(self: &Arc<Self>) -> Result<Arc<EnablerSet>> {
         let (shared, is_exclusive) = self.set().ok_or(ESRCH)?;
         if is_exclusive {
@@ -237,9 +212,17 @@ impl UserMm {
         let copy = shared.copy_for(self)?;
         let own = (*copy).clone();
         shared.members.leave(self);
-        let replaced = self.state.lock().set.replace(copy);
-        drop(replaced);
-        Ok(own)
+        // Whoever forks from here on may have a copy of the memory that is older than what was written by way of the
+        // set that was shared.
+        copy.members.follow(&shared.members);
+        let mut state = self.state.lock();
+        // An exec of another thread has perhaps ended the mm.
+        let replaced = match &mut state.set {
+            Some(set) => Ok(mem::replace(set, copy)),
+            None => Err(copy),
+        };
+        drop(state);
+        replaced.map(|_| own).map_err(|_| ESRCH)
     }
 
     /// Calls `with` with the mm, unless it has ended. Any context.

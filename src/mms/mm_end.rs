@@ -1,85 +1,76 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How it is found out that an mm has ended.
+//! The end of an mm: no process runs user code in it any more.
 //!
-//! Each thread group tells when it leaves an mm: when its last thread exits, or one execs. If no other task or
-//! context uses the mm then, it is over. Else it is looked at again, by a read of `mm_users`, after pauses that
-//! double. When that has been tried for long, the processes of the system are gone through once: if one of
-//! them is going to tell, there is nothing left to be found out.
+//! That is decided once, when a process leaves it: when its last thread exits, or one execs. The mm has ended if no other
+//! process will leave it later. A process that exits has no live thread by then, and one that execs is noted before it
+//! looks for others; so of several that leave at the same time, the last one to be noted finds none. Whoever else still
+//! uses the memory (a reader of `/proc/PID/pagemap`, `process_vm_readv()`, vhost, an exec that waits) is not asked.
 
 use super::mm::UserMm;
-use super::repair::MAX_DOUBLINGS;
 use super::UserMms;
-use crate::sys::exit_probe::ExitListener;
+use crate::sys::exit_probe::{
+    ExitListener,
+    Leaving, //
+};
+use crate::sys::process_list::{
+    self,
+    ProcessId, //
+};
 use crate::sys::{
     mm_users,
-    process_list,
     task_work, //
 };
+use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::mm::MmWithUser;
+use kernel::prelude::*;
 use kernel::sync::Arc;
 
 impl ExitListener for UserMms {
-    fn leaving(&self, mm: &MmWithUser) {
+    fn leaving(&self, mm: &MmWithUser, how: Leaving) {
         let Some(user_mm) = self.find(mm) else {
             return;
         };
-        if mm_users::is_shared(mm) {
-            // Threads that exit at the same time, another process with this mm, a reference that is held to
-            // look into it.
-            user_mm.check_end_later();
-        } else if self.forget(&user_mm) {
+        if mm_users::is_shared(mm) && user_mm.is_left_to_others(mm, how) {
+            return;
+        }
+        if self.forget(&user_mm) {
             user_mm.end();
         }
     }
 }
 
 impl UserMm {
-    /// A task has left the mm that is perhaps the last. Does not sleep.
-    fn check_end_later(self: &Arc<Self>) {
-        let mut repairs = self.repairs.lock();
-        repairs.may_have_ended = true;
-        repairs.tries = 0;
-        drop(repairs);
-        self.pause(0, MAX_DOUBLINGS);
+    /// Will another process than the current one, which leaves the mm, do so later? Does not sleep.
+    fn is_left_to_others(&self, mm: &MmWithUser, how: Leaving) -> bool {
+        match how {
+            Leaving::Exit if process_list::is_last_user(mm) => return false,
+            Leaving::Exit => {}
+            Leaving::Exec => self.note_exec(mm),
+        }
+        process_list::runs_elsewhere(mm, |process| !self.state.lock().in_exec.contains(&process))
     }
 
-    /// The last user of the mm leaves it. Gives up the set at once if it is short and the current context may
-    /// sleep; else has the work queue do that, since a reader of the tracepoint holds up the tasks that wait
-    /// for all of them.
+    /// Notes that the current process leaves the mm by an exec, and forgets those that have left it. Does not sleep.
+    ///
+    /// Without memory for the note, a process that exits while this one still has the mm takes it for one that will leave
+    /// later. Then the mm ends when one of its bits is to be written next.
+    fn note_exec(&self, mm: &MmWithUser) {
+        let mut state = self.state.lock();
+        state.in_exec.retain(|process| process.has_mm(mm));
+        if let Some(process) = ProcessId::current() {
+            let _ = state.in_exec.push(process, GFP_ATOMIC | __GFP_NOWARN);
+        }
+    }
+
+    /// The mm has ended. Gives up the set at once if it is short and the current context may sleep; else has the work
+    /// queue do that, since a reader of the tracepoint holds up the tasks that wait for all of them.
     fn end(self: &Arc<Self>) {
-        self.repairs.lock().has_ended = true;
         if self.is_cheap_to_drop() && task_work::may_sleep() {
             self.leave_set();
         } else {
+            self.end_repairs();
             self.enqueue();
         }
-    }
-
-    /// Gives up the set if the mm has ended, which is looked into as long as it is in doubt. Returns whether
-    /// it has. May sleep.
-    pub(super) fn check_end(self: &Arc<Self>) -> bool {
-        if self.repairs.lock().has_ended || mm_users::has_ended(&self.mm) {
-            self.mms.forget(self);
-            self.leave_set();
-            return true;
-        }
-        let mut repairs = self.repairs.lock();
-        let (is_in_doubt, tries) = (repairs.may_have_ended, repairs.tries);
-        if !is_in_doubt {
-            return false;
-        }
-        // Cleared before the check: a task that exits from here on sets it again.
-        let is_last_try = tries >= MAX_DOUBLINGS;
-        repairs.may_have_ended = !is_last_try;
-        repairs.tries = tries.saturating_add(1);
-        drop(repairs);
-        if is_last_try && !process_list::will_report_exit(&self.mm) {
-            self.repairs.lock().may_have_ended = true;
-        } else if is_last_try {
-            return false;
-        }
-        self.pause(tries, MAX_DOUBLINGS);
-        false
     }
 }

@@ -7,9 +7,8 @@
 //! - [`enabler`]: one enabler; [`enablers`]: sets of them; [`members`]: the mms of a set; [`budget`]: how much
 //!   is written at once.
 //! - [`repair`]: bits that could not be written at once; [`userfaultfd`] and [`task_repair`]: those that are
-//!   not the work queue's; [`addrs`]: which ones; [`fault_in`]: those of the current task; [`retries`].
-//! - [`fork`]: what a child gets; [`stale_bits`] and [`forks_in_progress`]: what a child has to clear.
-//! - [`mm_end`]: finding out that an mm has ended; [`table`]: finding mms.
+//!   not the work queue's; [`addrs`]: which ones; [`fault_in`]: those of the current task.
+//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`table`]: finding mms.
 
 mod addrs;
 mod budget;
@@ -17,14 +16,11 @@ mod enabler;
 mod enablers;
 mod fault_in;
 mod fork;
-mod forks_in_progress;
 mod members;
 mod mm;
 mod mm_end;
 mod register;
 mod repair;
-mod retries;
-mod stale_bits;
 mod table;
 mod task_repair;
 mod userfaultfd;
@@ -32,7 +28,6 @@ mod userfaultfd;
 pub(crate) use budget::Budget;
 pub(crate) use enabler::{
     ByPosition,
-    EnableAddr,
     Enabler,
     Position, //
 };
@@ -40,35 +35,33 @@ pub(crate) use members::{
     PartlyWritten,
     Stopped, //
 };
-pub(crate) use mm::{
-    UserMm,
-    ALLOC_RETRY, //
-};
+pub(crate) use mm::UserMm;
 
-use crate::sys::process_list;
 use crate::sys::work_queue::OwnedQueue;
+use crate::sys::{
+    delayed_work::{
+        self,
+        has_delayed_work,
+        DelayedWork, //
+    },
+    process_list, //
+};
 use enablers::EnablerSetRef;
 use kernel::mm::{
     Mm,
     MmWithUser, //
 };
+use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::sync::{
     Arc,
     SpinLock, //
 };
-use kernel::time::delay::fsleep;
-use kernel::workqueue::{
-    self,
-    Work,
-    WorkItem, //
+use kernel::time::Delta;
+use mm::{
+    key,
+    ALLOC_RETRY, //
 };
-use kernel::{
-    new_spinlock,
-    new_work, //
-};
-use mm::key;
-use retries::Retries;
 use table::{
     KeyFilter,
     MmTable,
@@ -78,20 +71,25 @@ use table::{
 /// All mms with enablers.
 #[pin_data]
 pub(crate) struct UserMms {
+    /// Nothing there waits for a task of an mm, for what serves its memory, or for a page.
     queue: Arc<OwnedQueue>,
+    /// Where pages of memory are faulted in, and nothing else is done.
+    fault_queue: OwnedQueue,
+    /// Where handlers of userfaultfd are waited for, each for a short time.
     userfaultfd_queue: OwnedQueue,
-    retries: Arc<Retries<UserMm>>,
     filter: KeyFilter,
     /// A spinlock, since forks and exits are noticed where sleeping may not be allowed.
     #[pin]
     table: SpinLock<MmTable>,
     /// Notifies tasks that have bits to write.
     #[pin]
-    notifying: Work<UserMms>,
+    notifying: DelayedWork<UserMms, 0>,
 }
 
-workqueue::impl_has_work! {
-    impl HasWork<Self> for UserMms { self.notifying }
+has_delayed_work! {
+    UserMms {
+        notifying: 0 => UserMms::notify,
+    }
 }
 
 impl UserMms {
@@ -104,35 +102,19 @@ impl UserMms {
         Arc::pin_init(
             try_pin_init!(Self {
                 queue,
+                fault_queue: OwnedQueue::new()?,
                 userfaultfd_queue: OwnedQueue::new()?,
-                retries: Retries::new()?,
                 filter: KeyFilter::new()?,
                 table <- new_spinlock!(MmTable::new(), "UserMms::table"),
-                notifying <- new_work!("UserMms::notifying"),
+                notifying <- DelayedWork::new(c"UserMms::notifying"),
             }? Error),
             GFP_KERNEL,
         )
     }
 
-    /// The work queue. Nothing there waits for a task of an mm or for what serves its memory.
-    fn queue(&self) -> &OwnedQueue {
-        &self.queue
-    }
-
-    /// Where handlers of userfaultfd are waited for, each for a short time.
-    fn userfaultfd_queue(&self) -> &OwnedQueue {
-        &self.userfaultfd_queue
-    }
-
-    /// Has an mm looked at when its deadline has come. Does not sleep.
-    fn retry_later(&self, user_mm: &Arc<UserMm>) {
-        self.retries.add(self.queue(), user_mm);
-    }
-
     /// Has the tasks of all mms notified that have bits to write themselves. Any context.
     fn notify_tasks(self: &Arc<Self>) {
-        // Queued already is as good.
-        let _ = self.queue().enqueue::<_, 0>(self.clone());
+        self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
     }
 
     /// May the mm with this key have enablers? One look, and no lock. Any context.
@@ -152,15 +134,9 @@ impl UserMms {
         self.table.lock().get(key).cloned()
     }
 
-    /// The first mm with this number or a higher one, and its number. Mms are numbered as they get their first
-    /// enabler. Any context.
-    pub(crate) fn find_from(&self, number: u64) -> Option<(u64, Arc<UserMm>)> {
-        self.table.lock().get_from(number)
-    }
-
-    /// The number that the next mm gets. Any context.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.table.lock().next_number()
+    /// The first mm with this key, see [`UserMm::key`], or a higher one. Any context.
+    pub(crate) fn find_from(&self, key: usize) -> Option<Arc<UserMm>> {
+        self.table.lock().get_from(key)
     }
 
     /// The [`UserMm`] of the current task's mm. May sleep.
@@ -203,39 +179,33 @@ impl UserMms {
 
     /// Forgets all. For the module's exit: no task can register any more, nothing is registered, and no fork or
     /// exit is noticed. May sleep.
-    pub(crate) fn close(&self) {
-        self.retries.close();
-        loop {
-            let Some((_, user_mm)) = self.find_from(0) else {
-                break;
-            };
+    pub(crate) fn close(self: &Arc<Self>) {
+        while let Some(user_mm) = self.find_from(0) {
             self.forget(&user_mm);
             user_mm.leave_set();
         }
-        // Each queue's work may queue on the other. After the table is empty, running work may still do so once,
-        // and new work does not. Draining one queue would refuse, and lose, what the other queues on it; so flush
-        // the first, the second, and the first again.
-        self.queue().flush();
+        delayed_work::cancel::<_, 0>(self);
+        // Each queue's work may queue on the others. After the table is empty, running work may still do so once,
+        // and new work does not. Draining one queue would refuse, and lose, what the others queue on it; so flush
+        // the first, the others, and the first again.
+        self.queue.flush();
+        self.fault_queue.flush();
         self.userfaultfd_queue.flush();
-        self.queue().flush();
+        self.queue.flush();
     }
-}
 
-impl WorkItem for UserMms {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
+    /// Notifies the tasks that have bits to write themselves. Runs on the work queue.
+    fn notify(self: &Arc<Self>) {
         let mut is_complete = true;
         process_list::for_each(|listed| {
-            let user_mm = this.find_key(listed.mm());
+            let user_mm = self.find_key(listed.mm());
             let Some(user_mm) = user_mm.filter(|user_mm| user_mm.needs_task()) else {
                 return;
             };
             listed.for_each_thread(|thread| is_complete &= user_mm.notify_thread(thread).is_ok());
         });
         if !is_complete {
-            fsleep(ALLOC_RETRY);
-            this.notify_tasks();
+            self.queue.enqueue_after::<_, 0>(self, ALLOC_RETRY);
         }
     }
 }

@@ -5,10 +5,7 @@
 //! Both change a set that is exclusive, and hold the locks in the documented order: [`UserMm`]'s `changes`, the
 //! mmap lock, the set, the event. Memory is got with none of the last three held.
 
-use super::enabler::{
-    EnableAddr,
-    Enabler, //
-};
+use super::enabler::Enabler;
 use super::enablers::{
     ListMemory,
     ListShortfall, //
@@ -18,21 +15,26 @@ use super::fault_in::{
     write_bit,
     WriteTries, //
 };
-use super::mm::UserMm;
-use super::stale_bits::{
-    PendingClear,
-    StaleBits, //
+use super::mm::{
+    UserMm,
+    ALLOC_RETRY, //
 };
 use crate::events::EventRef;
 use crate::sys::kernel_crate::prelude::*;
-use crate::sys::mm_users;
 use crate::sys::user_bit::{
+    BitAddr,
     BitWriteError,
     LockedMm,
     UserBit, //
 };
+use crate::sys::{
+    mm_users,
+    task_work, //
+};
+use core::iter;
 use kernel::mm::MmWithUser;
 use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
 
 /// Why an enabler was not connected. It is in no list then.
 enum NotConnected {
@@ -64,7 +66,8 @@ impl UserMm {
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` when the bit is registered already, `EFAULT` when it cannot be written, `ENOMEM`.
+    /// `EADDRINUSE` when the bit is registered already; `EFAULT` when it cannot be written; `ENOMEM`; `ENOSPC` when the mm
+    /// has too many; `EINTR` and `ESRCH` to a task that ends.
     pub(crate) fn register(
         self: &Arc<Self>,
         mm: &MmWithUser,
@@ -74,7 +77,7 @@ impl UserMm {
         // Held while the page is waited for: that holds up the tasks of this mm alone.
         let _changes = self.changes.lock();
         // The caller has asked before, with no lock held: a second task may have registered it since.
-        if self.has_enabler(&EnableAddr::of(&bit)) {
+        if self.has_enabler(bit.addr()) {
             return Err(EADDRINUSE);
         }
         loop {
@@ -87,7 +90,7 @@ impl UserMm {
                 match self.try_connect(mm, &enabler, &mut memory) {
                     Ok(Connected::Written) => return Ok(()),
                     Ok(Connected::MayBeLost) => {
-                        self.repair_later(&enabler);
+                        self.repair_later(iter::once(&enabler), true);
                         return Ok(());
                     }
                     Err(NotConnected::SetShared) => break,
@@ -126,7 +129,7 @@ impl UserMm {
             .try_insert(enabler, &mut memory.event)
             .map_err(ListShortfall::Event)?;
         let connected = match write_bit(&locked_mm, enabler.bit(), value) {
-            Ok(()) => Connected::Written,
+            Ok(_) => Connected::Written,
             Err(BitWriteError::Busy) => Connected::MayBeLost,
             Err(error) => return Err(NotConnected::BitNotWritten(error)),
         };
@@ -135,30 +138,34 @@ impl UserMm {
         drop(of_event);
         // Another thread may be forking, and its child's memory have been copied before the bit was written.
         if may_be_forking {
-            drop(enabler.set().members.change());
+            enabler.set().members.change().make();
         }
         Ok(connected)
     }
 
-    /// Ends a registration and clears its bit. `mm` is the current task's, and this mm. Waits for the page.
+    /// Ends a registration and clears its bit. `mm` is the current task's, and this mm. Waits for the page; and for memory,
+    /// if the set is shared with a child or the parent, until the current task is killed.
     ///
     /// # Errors
     ///
     /// `ENOENT` when nothing is registered there; `EFAULT` when it was, and is not any more, but the bit could
-    /// not be cleared; `ENOMEM`, and it still is.
-    pub(crate) fn unregister(self: &Arc<Self>, mm: &MmWithUser, addr: EnableAddr) -> Result {
+    /// not be cleared; `EINTR`.
+    pub(crate) fn unregister(self: &Arc<Self>, mm: &MmWithUser, addr: BitAddr) -> Result {
         // Held until the bit is clear, so that a new registration of it comes after.
         let _changes = self.changes.lock();
-        let pending = match mm_users::is_shared(mm) {
-            true => Some(self.begin_clear(&addr)?),
-            false => None,
-        };
         let enabler = loop {
             let set = match self.set().ok_or(ENOENT)? {
-                (own, true) => own,
+                (own, true) => Ok(own),
                 // A set that is shared is not copied for nothing.
-                (shared, false) if shared.get(&addr).is_none() => return Err(ENOENT),
-                _ => self.exclusive_set()?,
+                (shared, false) if shared.get(addr).is_none() => return Err(ENOENT),
+                _ => self.exclusive_set(),
+            };
+            let set = match set {
+                Err(error) if error == ENOMEM && !task_work::fatal_signal_pending() => {
+                    fsleep(ALLOC_RETRY);
+                    continue;
+                }
+                set => set?,
             };
             let mut of_set = set.lock();
             // A child that is forked from here on waits for the set before it runs. It has the enabler or not,
@@ -166,31 +173,11 @@ impl UserMm {
             if !self.is_exclusive() {
                 continue;
             }
-            let enabler = of_set.remove(&addr).ok_or(ENOENT)?;
+            let enabler = of_set.remove(addr).ok_or(ENOENT)?;
             enabler.event().lock_enablers().remove(&enabler);
             break enabler;
         };
-        let cleared = clear_bit(mm, enabler.bit());
-        if let Some(pending) = pending {
-            pending.finish(mm);
-        }
         // `ENOMEM` would say that it is still registered.
-        cleared.map_err(|error| if error == ENOMEM { EFAULT } else { error })
-    }
-
-    /// A bit is about to be unregistered, and another task of the mm may be in a fork. `changes` is held.
-    fn begin_clear(&self, addr: &EnableAddr) -> Result<PendingClear> {
-        let (set, _) = self.set().ok_or(ENOENT)?;
-        let enabler = set.get(addr).ok_or(ENOENT)?;
-        let known = self.state.lock().stale_bits.clone();
-        let stale_bits = match known {
-            Some(stale_bits) => stale_bits,
-            None => {
-                let stale_bits = StaleBits::new()?;
-                self.state.lock().stale_bits = Some(stale_bits.clone());
-                stale_bits
-            }
-        };
-        stale_bits.begin(enabler.bit())
+        clear_bit(mm, enabler.bit()).map_err(|error| if error == ENOMEM { EFAULT } else { error })
     }
 }

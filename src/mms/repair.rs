@@ -3,134 +3,216 @@
 //! Bits that could not be written at once.
 //!
 //! A bit is written by the task that changes the event's state, if its page is there and the locks are free. If
-//! not, its address goes through the lists of [`Repairs`], and each time it is written with what the event's
-//! state is at that moment. The backing of its page decides which context may fault it in:
+//! not, its address is listed for a [`Writer`], and each time it is written with what the event's state is at that
+//! moment. The backing of its page decides which writer may fault it in:
 //!
-//! | the address is in | and is written by | which leaves it to |
+//! | [`Writer`] | where it writes | it leaves a bit to |
 //! |---|---|---|
-//! | no list | the task that changes the event's state | `queued`, if that cannot be done without waiting |
-//! | `queued` | the work queue, with no waiting ([`UserMm::repair`]): anonymous memory, files in memory | itself after a pause; `userfaultfd`; `tasks` |
-//! | `userfaultfd` | a second queue, which has the handler asked and waits for it for a short time ([`userfaultfd`](super::userfaultfd)) | itself after a longer pause; `queued`, if it is another backing by now |
-//! | `tasks` | the tasks of the mm before they return to user space ([`task_repair`](super::task_repair)): file systems, so what that takes, and whether it ever comes, is the mm's own matter | `queued`, if the task is killed, or the set was replaced |
+//! | [`Queue`](Writer::Queue) | the work queue, to a page that is there: it waits for nothing | itself, after a pause; the one that can have the page brought in |
+//! | [`Faults`](Writer::Faults) | a queue of its own: anonymous memory, files in memory. It asks for no wait (`FOLL_NOWAIT`), but there are waits in the kernel for all that | itself, after a pause |
+//! | [`Handlers`](Writer::Handlers) | another queue of its own, where handlers of userfaultfd are asked ([`userfaultfd`](super::userfaultfd)) | itself, after a longer pause |
+//! | [`Tasks`](Writer::Tasks) | the tasks of the mm before they return to user space ([`task_repair`](super::task_repair)): file systems, so what that takes, and whether it ever comes, is the mm's own matter | `Queue`, if it takes too long, or the task is killed |
 //!
-//! While it is tried, it is in no list, and `in_progress` counts that. A bit is given up that cannot be written as
-//! things are: no mapping, or one that is read-only. The next change of the event's state begins anew.
+//! While it is tried, it is in no list, and `in_progress` counts that. A bit that is right is left alone. One is given up
+//! that cannot be written as things are: no mapping, or one that is read-only. The next change of the event's state begins
+//! anew.
 
-use super::addrs::EnableAddrs;
-use super::enabler::{
-    EnableAddr,
-    Enabler, //
-};
+use super::addrs::BitAddrs;
+use super::enabler::Enabler;
+use super::enablers::MAX_BITS_AT_ONCE;
 use super::fault_in::WriteTries;
 use super::mm::UserMm;
-use super::retries::{
-    Deadline,
-    Retry, //
-};
+use super::userfaultfd;
 use crate::sys::user_bit::{
     Backing,
+    BitAddr,
     BitWriteError,
     FaultIn,
-    LockedMm, //
+    LockedMm,
+    Written, //
+};
+use crate::sys::{
+    delayed_work,
+    mm_users,
+    task_work, //
 };
 use core::array;
+use core::cell::Cell;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
-use kernel::rbtree::RBTree;
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNode, //
+};
 use kernel::sync::Arc;
-use kernel::workqueue::WorkItem;
+use kernel::time::Delta;
 
-/// The first pause before something is tried again, in nanoseconds. Each is twice as long as the one
-/// before.
-const FIRST_PAUSE: u64 = 10_000_000;
+/// The first pause before something is tried again, in milliseconds. Each is twice as long as the one before.
+const FIRST_PAUSE: i64 = 10;
 
 /// The longest pause is so many doublings longer: 1.28 s.
-pub(super) const MAX_DOUBLINGS: u32 = 7;
+const MAX_DOUBLINGS: u32 = 7;
 
-/// How many bits are repaired with one pin of their page, at most.
-const MAX_BITS_AT_ONCE: usize = 32;
+/// Who writes a bit that could not be written at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Writer {
+    Queue,
+    Faults,
+    Handlers,
+    Tasks,
+}
 
-/// Bits that could not be written when they should have been, by the context that is to write them; and
-/// whether the mm may have ended, for [`mm_end`](super::mm_end).
-pub(super) struct Repairs {
-    /// For the work queue.
-    pub(super) queued: EnableAddrs,
-    /// For the second queue, which asks handlers of userfaultfd.
-    pub(super) userfaultfd: EnableAddrs,
-    /// For the tasks of the mm.
-    pub(super) tasks: EnableAddrs,
+impl Writer {
+    /// The one that can have a page with this backing brought in.
+    fn of(backing: Backing) -> Self {
+        match backing {
+            Backing::Memory => Self::Faults,
+            Backing::Userfaultfd => Self::Handlers,
+            Backing::FileSystem => Self::Tasks,
+        }
+    }
+
+    /// May it fault in a page with this backing, and go on without it?
+    fn may_fault_in(self, backing: Backing) -> bool {
+        self == Self::of(backing) && self != Self::Handlers
+    }
+}
+
+/// The bits that one writer is to write.
+pub(super) struct Due {
+    addrs: BitAddrs,
     /// How many contexts are trying some that are in no list meanwhile.
-    pub(super) in_progress: usize,
+    in_progress: usize,
     /// How often has been tried since the last change.
     pub(super) tries: u32,
+}
+
+impl Due {
+    const NONE: Self = Self {
+        addrs: BitAddrs::NONE,
+        in_progress: 0,
+        tries: 0,
+    };
+}
+
+/// The bits of an mm that could not be written when they should have been.
+pub(super) struct Repairs {
+    queue: Due,
+    faults: Due,
+    pub(super) handlers: Due,
+    tasks: Due,
+    /// Has the mm ended? Then nothing is tried again.
+    has_ended: bool,
     /// The address of the page that a handler was asked for last.
     pub(super) last_asked: usize,
-    /// Is it to be found out whether the mm has ended?
-    pub(super) may_have_ended: bool,
-    /// Has its last user left it?
-    pub(super) has_ended: bool,
-    /// The threads that have been notified of `tasks`, and have not looked yet.
-    pub(super) notified: RBTree<usize, ()>,
+    /// The threads that have been notified of bits for tasks, and have not looked yet.
+    notified: RBTree<usize, ()>,
 }
 
 impl Repairs {
     /// Nothing is to be done.
     pub(super) fn new() -> Self {
         Self {
-            queued: EnableAddrs::NONE,
-            userfaultfd: EnableAddrs::NONE,
-            tasks: EnableAddrs::NONE,
-            in_progress: 0,
-            tries: 0,
-            last_asked: 0,
-            may_have_ended: false,
+            queue: Due::NONE,
+            faults: Due::NONE,
+            handlers: Due::NONE,
+            tasks: Due::NONE,
             has_ended: false,
+            last_asked: 0,
             notified: RBTree::new(),
         }
     }
+
+    fn due(&mut self, writer: Writer) -> &mut Due {
+        match writer {
+            Writer::Queue => &mut self.queue,
+            Writer::Faults => &mut self.faults,
+            Writer::Handlers => &mut self.handlers,
+            Writer::Tasks => &mut self.tasks,
+        }
+    }
+
+    /// Are there bits that the tasks of the mm are to write?
+    pub(super) fn needs_task(&self) -> bool {
+        !self.tasks.addrs.is_empty()
+    }
+
+    /// Has a thread been notified of them, and not looked yet?
+    pub(super) fn is_notified(&self, thread: usize) -> bool {
+        self.notified.get(&thread).is_some()
+    }
+
+    /// Notes that a thread is notified. The result is to be dropped without the lock.
+    pub(super) fn note_notified(
+        &mut self,
+        thread: RBTreeNode<usize, ()>,
+    ) -> Option<RBTreeNode<usize, ()>> {
+        self.notified.insert(thread)
+    }
+
+    /// Notes that a thread looks. The result is to be dropped without the lock.
+    pub(super) fn forget_notified(&mut self, thread: usize) -> Option<RBTreeNode<usize, ()>> {
+        self.notified.remove_node(&thread)
+    }
 }
 
-/// What became of bits that a work queue was to write.
+/// What became of bits that a writer was to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// There is nothing left to be done: written, given up, or the mm has ended.
+    /// There is nothing left to be done: written, right, given up, or the mm has ended.
     Done,
-    /// To be tried again.
-    Later,
-    /// To be written where this backing allows it.
-    Other(Backing),
+    /// To be tried again after a pause.
+    Again,
+    /// As `Again`, and to be written also if they are right.
+    MayBeLost,
+    /// To be tried by another writer.
+    Other(Writer),
 }
 
 impl UserMm {
     /// Writes the bits of enablers, all of one page, if that can be done without waiting for a task of the mm in
-    /// any way. Else has them written later. The caller holds the lock of the event.
-    pub(super) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], value: bool) {
+    /// any way. Else has them written later, which is `Changed`, too. The caller holds the lock of the event.
+    pub(super) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], value: bool) -> Written {
         let Some(first) = enablers.first() else {
-            return;
+            return Written::Unchanged;
         };
         let written = self.with_mm(|mm| {
             let locked_mm = LockedMm::try_lock(mm).ok_or(BitWriteError::NotYet)?;
-            locked_mm.write_page(first.bit().address(), FaultIn::Never, |page| {
+            locked_mm.correct_page(first.bit().address(), FaultIn::Never, false, |page| {
                 for enabler in enablers {
-                    page.store(enabler.bit(), value);
+                    page.set(enabler.bit(), value);
                 }
             })
         });
-        if written.is_some_and(|written| written.is_err()) {
-            let mut repairs = self.repairs.lock();
-            repairs.tries = 0;
-            for enabler in enablers {
-                repairs.queued.add(enabler.addr());
+        match written {
+            Some(Ok(written)) => written,
+            Some(Err(error)) => {
+                self.repair_later(enablers.iter(), error == BitWriteError::Busy);
+                Written::Changed
             }
-            drop(repairs);
-            self.enqueue();
+            None => {
+                self.enqueue();
+                Written::Unchanged
+            }
         }
     }
 
-    /// Has the bit of an enabler written again, which may have been lost. Any context.
-    pub(super) fn repair_later(self: &Arc<Self>, enabler: &Enabler) {
+    /// Has bits written by the work queue; with `force` also those that are right, as they may get lost. Any context.
+    pub(super) fn repair_later<'a>(
+        self: &Arc<Self>,
+        enablers: impl Iterator<Item = &'a Arc<Enabler>>,
+        force: bool,
+    ) {
         let mut repairs = self.repairs.lock();
-        repairs.tries = 0;
-        repairs.queued.add(enabler.addr());
+        for writer in [Writer::Faults, Writer::Handlers, Writer::Tasks] {
+            repairs.due(writer).tries = 0;
+        }
+        let due = repairs.due(Writer::Queue);
+        due.tries = 0;
+        due.addrs.force |= force;
+        for enabler in enablers {
+            due.addrs.add(enabler.addr());
+        }
         drop(repairs);
         self.enqueue();
     }
@@ -138,65 +220,116 @@ impl UserMm {
     /// Are bits waiting to be repaired? Any context.
     pub(super) fn has_repairs(&self) -> bool {
         let repairs = self.repairs.lock();
-        repairs.in_progress != 0
-            || !repairs.queued.is_empty()
-            || !repairs.userfaultfd.is_empty()
-            || !repairs.tasks.is_empty()
+        let all = [
+            &repairs.queue,
+            &repairs.faults,
+            &repairs.handlers,
+            &repairs.tasks,
+        ];
+        let is_due = |due: &&Due| due.in_progress != 0 || !due.addrs.is_empty();
+        all.iter().any(is_due)
     }
 
     /// Has the work queue look at the mm. Any context.
     pub(super) fn enqueue(self: &Arc<Self>) {
-        // Already queued is as good.
-        let _ = self.mms.queue().enqueue::<_, 0>(self.clone());
+        self.run_later(Writer::Queue, 0);
     }
 
-    /// Has the second work queue look at the mm. Any context.
-    pub(super) fn enqueue_userfaultfd(self: &Arc<Self>) {
-        let _ = self.mms.userfaultfd_queue().enqueue::<_, 1>(self.clone());
+    /// Has a writer run: at once, or after a pause that grows with the number of tries. What is to be done has been
+    /// listed. Any context.
+    pub(super) fn run_later(self: &Arc<Self>, writer: Writer, tries: u32) {
+        let max_doublings = match writer {
+            Writer::Handlers => userfaultfd::MAX_DOUBLINGS,
+            _ => MAX_DOUBLINGS,
+        };
+        let pause = match tries {
+            0 => Delta::ZERO,
+            tries => Delta::from_millis(FIRST_PAUSE << (tries - 1).min(max_doublings)),
+        };
+        match writer {
+            Writer::Queue => self.mms.queue.enqueue_after::<_, 0>(self, pause),
+            Writer::Faults => self.mms.fault_queue.enqueue_after::<_, 1>(self, pause),
+            Writer::Handlers => self
+                .mms
+                .userfaultfd_queue
+                .enqueue_after::<_, 2>(self, pause),
+            Writer::Tasks => self.mms.notify_tasks(),
+        }
     }
 
-    /// Has the mm looked at again after a pause, which grows with the number of tries. What is to be looked at
-    /// has been noted in `repairs`. Any context.
-    pub(super) fn pause(self: &Arc<Self>, tries: u32, max_doublings: u32) {
-        self.deadline.set(FIRST_PAUSE << tries.min(max_doublings));
-        self.mms.retry_later(self);
+    /// The mm has ended: nothing is tried again. Does not wait for what is being tried.
+    pub(super) fn end_repairs(self: &Arc<Self>) {
+        self.repairs.lock().has_ended = true;
+        delayed_work::cancel::<_, 0>(self);
+        delayed_work::cancel::<_, 1>(self);
+        delayed_work::cancel::<_, 2>(self);
+    }
+
+    /// The turn of a writer: calls `write` with the bits that are listed for it, those of one page at once, and whether
+    /// they are to be written also if they are right. Has done what `write` says. May sleep.
+    pub(super) fn take_turn(
+        self: &Arc<Self>,
+        writer: Writer,
+        mut write: impl FnMut(&[Option<Arc<Enabler>>], bool) -> Outcome,
+    ) {
+        let mut repairs = self.repairs.lock();
+        let due = repairs.due(writer);
+        // Out of the list before they are written: a task that changes the event from here on either is seen by the
+        // writer, or lists the bit again.
+        let addrs = due.addrs.take();
+        if addrs.is_empty() {
+            return;
+        }
+        due.in_progress += 1;
+        due.tries = due.tries.saturating_add(1);
+        let tries = due.tries;
+        drop(repairs);
+        // A task that could not write its bits leaves them to another one, which the queue notifies.
+        let again = match writer {
+            Writer::Tasks => Writer::Queue,
+            writer => writer,
+        };
+        let mut is_left = false;
+        self.for_each_page(&addrs, |enablers| {
+            let outcome = write(enablers, addrs.force);
+            let next = match outcome {
+                Outcome::Done => return,
+                Outcome::Again | Outcome::MayBeLost => again,
+                Outcome::Other(writer) => writer,
+            };
+            let mut repairs = self.repairs.lock();
+            let left = &mut repairs.due(next).addrs;
+            left.force |= addrs.force || outcome == Outcome::MayBeLost;
+            for enabler in enablers.iter().flatten() {
+                left.add(enabler.addr());
+            }
+            drop(repairs);
+            match outcome {
+                Outcome::Other(next) => self.run_later(next, 0),
+                _ => is_left = true,
+            }
+        });
+        let mut repairs = self.repairs.lock();
+        repairs.due(writer).in_progress -= 1;
+        let is_tried_again = is_left && !repairs.has_ended;
+        drop(repairs);
+        if is_tried_again {
+            self.run_later(again, tries);
+        }
     }
 
     /// Looks at all bits of the mm, and writes those that are wrong: it is the current task's, which is a child
-    /// that has not run yet, and an event may have changed since its memory was copied. May sleep.
+    /// that has not run yet, and an event may have changed since its memory was copied. Waits for its pages, until
+    /// the task is killed.
     pub(super) fn check_current(self: &Arc<Self>, mm: &MmWithUser) {
-        self.for_every_page(|enablers| {
-            if !self.is_right(mm, enablers) {
-                self.write_current(mm, enablers);
-            }
-        });
-    }
-
-    /// Are these bits, of one page, what they should be? `false` as well if they cannot be read.
-    fn is_right(&self, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) -> bool {
-        let Some(first) = enablers.iter().flatten().next() else {
-            return true;
-        };
-        let locked_mm = LockedMm::lock(mm);
-        let is_right = locked_mm.read_page(first.bit().address(), |page| {
-            enablers.iter().flatten().all(|enabler| {
-                let of_event = enabler.event().lock_enablers();
-                let value = of_event.value_for(enabler);
-                value.is_none_or(|value| page.load(enabler.bit()) == Some(value))
-            })
-        });
-        is_right.unwrap_or(false)
+        self.for_every_page(|enablers| self.write_current(mm, enablers));
     }
 
     /// Calls `each` with the enablers of these bits, those of one page at once.
-    pub(super) fn for_each_page(
-        &self,
-        addrs: &EnableAddrs,
-        mut each: impl FnMut(&[Option<Arc<Enabler>>]),
-    ) {
+    fn for_each_page(&self, addrs: &BitAddrs, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         for addr in addrs.listed() {
             if let Some((set, _)) = self.set() {
-                each(&[set.get(&addr)]);
+                each(&[set.get(addr)]);
             }
         }
         if addrs.all {
@@ -204,197 +337,138 @@ impl UserMm {
         }
     }
 
-    /// Calls `each` with all enablers of the mm, those of one page at once.
+    /// Calls `each` with all enablers of the mm, those of one page at once. Ends early if the current task is killed.
     fn for_every_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
-        let mut from = EnableAddr::FIRST;
+        let mut from = BitAddr::FIRST;
         while let Some((set, _)) = self.set() {
             let mut buf: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
-            let count = set.get_page(&from, &mut buf);
-            let enablers = buf.get(..count).unwrap_or_default();
-            let Some(last) = enablers.iter().flatten().last() else {
+            set.get_page(from, &mut buf);
+            let Some(last) = buf.iter().flatten().last() else {
                 break;
             };
             from = last.addr().next();
-            each(enablers);
+            // As many as the program has registered.
+            if task_work::fatal_signal_pending() {
+                break;
+            }
+            each(&buf);
         }
     }
 
     /// Writes bits of one page, with the mmap lock held. Returns whether they are still the mm's: its set may
     /// have been replaced meanwhile, and what is to be written is to be looked for in the new one.
-    fn write_page(
+    fn correct_page(
         &self,
         locked_mm: &LockedMm<'_>,
         enablers: &[Option<Arc<Enabler>>],
         fault_in: FaultIn,
+        force: bool,
     ) -> Result<bool, BitWriteError> {
-        let mut are_its_own = true;
+        let are_its_own = Cell::new(true);
         let Some(first) = enablers.iter().flatten().next() else {
-            return Ok(are_its_own);
+            return Ok(true);
         };
-        locked_mm.write_page(first.bit().address(), fault_in, |page| {
+        locked_mm.correct_page(first.bit().address(), fault_in, force, |page| {
             for enabler in enablers.iter().flatten() {
                 let of_event = enabler.event().lock_enablers();
                 let Some(value) = of_event.value_for(enabler) else {
                     continue;
                 };
-                let change = enabler.set().members.change();
+                let mut change = enabler.set().members.change();
                 // It stays connected for others when this mm gets a copy, from which it may have been removed
                 // since. The task that does that waits for the lock held here before it clears the bit.
-                if self.has_set(enabler.set()) {
-                    page.store(enabler.bit(), value);
-                } else {
-                    are_its_own = false;
+                if !self.has_set(enabler.set()) {
+                    are_its_own.set(false);
+                } else if page.set(enabler.bit(), value) {
+                    change.make();
+                    // The program may have been told of the change, and have looked at the bit in vain.
+                    of_event.wrote_late(enabler.event());
                 }
-                drop(change);
-                // The program may have been told of the change, and have looked at the bit in vain.
-                enabler.event().wrote_late(of_event);
             }
         })?;
-        Ok(are_its_own)
+        Ok(are_its_own.get())
     }
 
-    /// Writes bits of one page, as a work queue may: without waiting for a task of the mm or for what serves its
-    /// memory.
-    pub(super) fn write_remote(&self, enablers: &[Option<Arc<Enabler>>]) -> Outcome {
+    /// Writes bits of one page, without waiting for a task of the mm or for what serves its memory, but as far as `writer`
+    /// may.
+    pub(super) fn try_write(
+        &self,
+        enablers: &[Option<Arc<Enabler>>],
+        writer: Writer,
+        force: bool,
+    ) -> Outcome {
         let Some(first) = enablers.iter().flatten().next() else {
             return Outcome::Done;
         };
         let address = first.bit().address();
         let outcome = self.with_mm(|mm| {
             let Some(locked_mm) = LockedMm::try_lock(mm) else {
-                return Outcome::Later;
+                return Outcome::Again;
             };
-            let backing = locked_mm.backing_of(address);
-            let fault_in = match backing {
-                Some(Backing::Memory) => FaultIn::NoWait,
-                Some(_) => FaultIn::Never,
-                None => return Outcome::Done,
+            let Some(backing) = locked_mm.backing_of(address) else {
+                return Outcome::Done;
             };
-            match (self.write_page(&locked_mm, enablers, fault_in), backing) {
-                (Err(BitWriteError::NotPresent), Some(other)) if other != Backing::Memory => {
-                    Outcome::Other(other)
+            let fault_in = match writer.may_fault_in(backing) {
+                true => FaultIn::NoWait,
+                false => FaultIn::Never,
+            };
+            match self.correct_page(&locked_mm, enablers, fault_in, force) {
+                Err(BitWriteError::NotPresent) if fault_in == FaultIn::Never => {
+                    Outcome::Other(Writer::of(backing))
                 }
-                (Ok(true) | Err(BitWriteError::NotPresent), _) => Outcome::Done,
-                (Ok(false) | Err(_), _) => Outcome::Later,
+                Ok(true) | Err(BitWriteError::NotPresent) => Outcome::Done,
+                Ok(false) => Outcome::Other(Writer::Queue),
+                Err(BitWriteError::Busy) => Outcome::MayBeLost,
+                Err(BitWriteError::NotYet | BitWriteError::NoMemory) => Outcome::Again,
             }
         });
         outcome.unwrap_or(Outcome::Done)
     }
 
-    /// Writes bits of one page of the current task's mm, which this is. Waits for what that takes.
-    pub(super) fn write_current(
-        self: &Arc<Self>,
-        mm: &MmWithUser,
-        enablers: &[Option<Arc<Enabler>>],
-    ) {
+    /// Writes bits of one page of the current task's mm, which this is. Waits for what that takes, until the task is
+    /// killed.
+    fn write_current(self: &Arc<Self>, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
         let Some(first) = enablers.iter().flatten().next() else {
             return;
         };
         let mut tries = WriteTries::new(mm, first.bit());
-        let written = loop {
+        loop {
             let locked_mm = LockedMm::lock(mm);
-            let written = self.write_page(&locked_mm, enablers, FaultIn::Never);
+            let written = self.correct_page(&locked_mm, enablers, FaultIn::Never, false);
             drop(locked_mm);
             match written {
-                Ok(are_its_own) => break Ok(are_its_own),
-                Err(error) => {
-                    if let Err(error) = tries.prepare_next(error) {
-                        break Err(error);
+                // The mm has another set by now, which is to be looked into.
+                Ok(false) => return self.repair_later(enablers.iter().flatten(), false),
+                Ok(true) => return,
+                Err(error) => match tries.prepare_next(error) {
+                    Ok(()) => {}
+                    // Others may share the memory of a task that is killed, or there may be more memory later.
+                    Err(error) if error == EINTR || error == ENOMEM => {
+                        return self.repair_later(enablers.iter().flatten(), false);
                     }
-                }
+                    // It cannot be written as things are, and is left alone until the event changes again.
+                    Err(_) => return,
+                },
             }
-        };
-        let is_to_pause = match written {
-            // The mm has another set by now, which is to be looked into.
-            Ok(false) => false,
-            // The current task is killed, and others may share its memory; or there may be more memory later. The
-            // work queue notifies all threads again that there are then.
-            Err(error) if error == EINTR || error == ENOMEM => true,
-            // Written; or it cannot be as things are, and is left alone until the event changes again.
-            Ok(true) | Err(_) => return,
-        };
-        let mut repairs = self.repairs.lock();
-        for enabler in enablers.iter().flatten() {
-            repairs.queued.add(enabler.addr());
-        }
-        let tries = repairs.tries;
-        drop(repairs);
-        if is_to_pause {
-            self.pause(tries, MAX_DOUBLINGS);
-        } else {
-            self.enqueue();
         }
     }
 
     /// What the work queue does for the mm.
-    fn repair(self: &Arc<Self>) {
-        let mut repairs = self.repairs.lock();
-        // Out of the list before they are written: a task that changes the event from here on either is seen by
-        // the repair, or lists the bit again.
-        let queued = repairs.queued.take();
-        if queued.is_empty() {
-            return;
+    pub(super) fn repair(self: &Arc<Self>) {
+        if self.repairs.lock().has_ended || mm_users::has_ended(&self.mm) {
+            self.mms.forget(self);
+            self.leave_set();
+        } else {
+            self.take_turn(Writer::Queue, |enablers, force| {
+                self.try_write(enablers, Writer::Queue, force)
+            });
         }
-        repairs.in_progress += 1;
-        drop(repairs);
-        let mut later = EnableAddrs::NONE;
-        let mut userfaultfd = EnableAddrs::NONE;
-        let mut tasks = EnableAddrs::NONE;
-        self.for_each_page(&queued, |enablers| {
-            let left = match self.write_remote(enablers) {
-                Outcome::Done => return,
-                Outcome::Later | Outcome::Other(Backing::Memory) => &mut later,
-                Outcome::Other(Backing::Userfaultfd) => &mut userfaultfd,
-                Outcome::Other(Backing::FileSystem) => &mut tasks,
-            };
-            for enabler in enablers.iter().flatten() {
-                left.add(enabler.addr());
-            }
+    }
+
+    /// Writes bits to pages of memory that have to be faulted in.
+    pub(super) fn fault_in(self: &Arc<Self>) {
+        self.take_turn(Writer::Faults, |enablers, force| {
+            self.try_write(enablers, Writer::Faults, force)
         });
-        let mut repairs = self.repairs.lock();
-        repairs.in_progress -= 1;
-        repairs.queued.add_these(&later);
-        repairs.userfaultfd.add_these(&userfaultfd);
-        repairs.tasks.add_these(&tasks);
-        let tries = repairs.tries;
-        repairs.tries = tries.saturating_add(1);
-        drop(repairs);
-        if !tasks.is_empty() {
-            self.mms.notify_tasks();
-        }
-        if !userfaultfd.is_empty() {
-            self.enqueue_userfaultfd();
-        }
-        if !later.is_empty() {
-            self.pause(tries, MAX_DOUBLINGS);
-        }
-    }
-}
-
-impl Retry for UserMm {
-    fn deadline(&self) -> &Deadline {
-        &self.deadline
-    }
-
-    /// Resets the deadline, also one that is set by [`Self::pause`] just now. What that was for is seen here, and
-    /// by the work that is queued here: it was noted with `repairs` locked before the deadline was set. Had that
-    /// been locked here before it was noted there, the deadline would have been reset before it was set.
-    fn retry(self: &Arc<Self>) {
-        self.deadline.reset();
-        let is_to_ask = !self.repairs.lock().userfaultfd.is_empty();
-        if is_to_ask {
-            self.enqueue_userfaultfd();
-        }
-        self.enqueue();
-    }
-}
-
-impl WorkItem for UserMm {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        if !this.check_end() {
-            this.repair();
-        }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table of mms with enablers: found by mm, and one after the other by age.
+//! The table of mms with enablers.
 
 use super::mm::UserMm;
 use kernel::prelude::*;
@@ -16,30 +16,11 @@ use kernel::sync::atomic::{
 };
 use kernel::sync::Arc;
 
-type ByKey = (u64, Arc<UserMm>);
-
-/// Mms, of which each gets the next number when it is added.
-///
-/// A number is never given again, so it is a place in the order of all mms that stays where it is when mms
-/// come and go.
-pub(super) struct MmTable {
-    /// By [`UserMm::key`], with their numbers.
-    by_key: RBTree<usize, ByKey>,
-    by_number: RBTree<u64, Arc<UserMm>>,
-    next: u64,
-}
+/// Mms, by [`UserMm::key`].
+pub(super) struct MmTable(RBTree<usize, Arc<UserMm>>);
 
 /// Memory for one mm in the table.
-pub(super) struct MmTableReservation {
-    by_key: RBTreeNodeReservation<usize, ByKey>,
-    by_number: RBTreeNodeReservation<u64, Arc<UserMm>>,
-}
-
-/// An mm that is in the table no more. To be dropped without a lock.
-pub(super) struct Removed {
-    _by_key: Option<RBTreeNode<usize, ByKey>>,
-    _by_number: Option<RBTreeNode<u64, Arc<UserMm>>>,
-}
+pub(super) struct MmTableReservation(RBTreeNodeReservation<usize, Arc<UserMm>>);
 
 impl MmTableReservation {
     /// Gets the memory. May sleep.
@@ -48,63 +29,41 @@ impl MmTableReservation {
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
-        Ok(Self {
-            by_key: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
-            by_number: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
-        })
+        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?))
     }
 }
 
 impl MmTable {
     /// No mms.
     pub(super) fn new() -> Self {
-        Self {
-            by_key: RBTree::new(),
-            by_number: RBTree::new(),
-            next: 0,
-        }
+        Self(RBTree::new())
     }
 
     /// The mm with this key.
     pub(super) fn get(&self, key: usize) -> Option<&Arc<UserMm>> {
-        self.by_key.get(&key).map(|(_, user_mm)| user_mm)
+        self.0.get(&key)
     }
 
-    /// The first mm with this number or a higher one, and its number.
-    pub(super) fn get_from(&self, number: u64) -> Option<(u64, Arc<UserMm>)> {
-        let cursor = self.by_number.cursor_lower_bound(&number)?;
-        let (number, user_mm) = cursor.current();
-        Some((*number, user_mm.clone()))
-    }
-
-    /// The number that the next mm gets.
-    pub(super) fn next_number(&self) -> u64 {
-        self.next
+    /// The first mm with this key or a higher one.
+    pub(super) fn get_from(&self, key: usize) -> Option<Arc<UserMm>> {
+        let cursor = self.0.cursor_lower_bound(&key)?;
+        let (_, user_mm) = cursor.current();
+        Some(user_mm.clone())
     }
 
     /// Adds an mm, whose key is not in the table.
     pub(super) fn insert(&mut self, reservation: MmTableReservation, user_mm: &Arc<UserMm>) {
-        let number = self.next;
-        self.next += 1;
-        let by_key = (number, user_mm.clone());
-        self.by_key
-            .insert(reservation.by_key.into_node(user_mm.key(), by_key));
-        self.by_number
-            .insert(reservation.by_number.into_node(number, user_mm.clone()));
+        let node = reservation.0.into_node(user_mm.key(), user_mm.clone());
+        self.0.insert(node);
     }
 
-    /// Takes an mm out, if it is this one that has its key in the table.
-    pub(super) fn remove(&mut self, user_mm: &UserMm) -> Option<Removed> {
-        let key = user_mm.key();
-        let (number, listed) = self.by_key.get(&key)?;
-        let number = *number;
+    /// Takes an mm out, if it is this one that has its key in the table. The result is to be dropped without a lock.
+    pub(super) fn remove(&mut self, user_mm: &UserMm) -> Option<RBTreeNode<usize, Arc<UserMm>>> {
+        let listed = self.0.get(&user_mm.key())?;
         if !core::ptr::eq(&**listed, user_mm) {
             return None;
         }
-        Some(Removed {
-            _by_key: self.by_key.remove_node(&key),
-            _by_number: self.by_number.remove_node(&number),
-        })
+        self.0.remove_node(&user_mm.key())
     }
 }
 
@@ -113,7 +72,7 @@ impl MmTable {
 pub(super) struct KeyFilter(KVVec<Atomic<u32>>);
 
 /// The bits of a hash.
-const HASH_BITS: u32 = 12;
+const HASH_BITS: u32 = 15;
 
 impl KeyFilter {
     /// No mms. May sleep.
@@ -138,8 +97,8 @@ impl KeyFilter {
     /// An mm is about to be in the table. Any context.
     pub(super) fn add(&self, key: usize) {
         if let Some(count) = self.count(key) {
-            // A full barrier, as the last thread of a process has when it exits: that thread finds this, or the poll
-            // that is the last finds no live thread (`Documentation/litmus/exit-filter.litmus`).
+            // A full barrier, as the last thread of a process has when it exits, which is another process's with this mm:
+            // that thread finds this, or the one that registers has seen it live, and tells of its own exit.
             count.fetch_add(1, Full);
         }
     }

@@ -3,13 +3,17 @@
 //! Bits that only a task of their mm can write, since a file system has to be asked for their page.
 //!
 //! Each thread gets a task work, which runs before it returns to user space. The first one that comes to it
-//! writes the bits, and waits for its own file system.
+//! has the page read, and waits for its own file system, for a short time: it has perhaps never used the page. The work
+//! queue notifies all threads again after a pause, and then the page is perhaps there.
 
 use super::mm::{
     key,
     UserMm, //
 };
-use super::repair::MAX_DOUBLINGS;
+use super::repair::{
+    Outcome,
+    Writer, //
+};
 use crate::sys::mm_users;
 use crate::sys::process_list::ListedThread;
 use crate::sys::task_work::{
@@ -22,11 +26,19 @@ use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::Arc;
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
+};
+
+/// How often a thread tries again, in all, and how long it waits before that: a tenth of a second.
+const MAX_WAITS: usize = 20;
+const WAIT: Delta = Delta::from_millis(5);
 
 impl UserMm {
     /// Has the mm bits that a task of it has to write? Does not sleep.
     pub(super) fn needs_task(&self) -> bool {
-        !self.repairs.lock().tasks.is_empty()
+        self.repairs.lock().needs_task()
     }
 
     /// Notifies a thread of the mm that it has bits to write, unless it was notified. Does not sleep.
@@ -35,6 +47,10 @@ impl UserMm {
     ///
     /// `ENOMEM`.
     pub(super) fn notify_thread(self: &Arc<Self>, thread: &ListedThread<'_>) -> Result {
+        // One walk at a time notifies threads: what is asked here does not change until below.
+        if self.repairs.lock().is_notified(thread.key()) {
+            return Ok(());
+        }
         // The mm's own control group pays, and may go beyond its limit for that.
         let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
         let flags = GFP_ATOMIC | account | __GFP_NOWARN;
@@ -44,12 +60,7 @@ impl UserMm {
                 RBTreeNode::new(thread.key(), (), flags)?,
             ))
         })?;
-        let mut repairs = self.repairs.lock();
-        if repairs.notified.get(&thread.key()).is_some() {
-            return Ok(());
-        }
-        let replaced = repairs.notified.insert(node);
-        drop(repairs);
+        let replaced = self.repairs.lock().note_notified(node);
         drop(replaced);
         if let Err(work) = thread.add_work(reservation, TaskRepair(self.clone())) {
             // It is about to exit, or the mm has nothing registered.
@@ -59,33 +70,23 @@ impl UserMm {
     }
 
     /// Writes the bits that only a task of the mm can write. The current task is one, and returns to user space
-    /// after this.
-    fn repair_current(self: &Arc<Self>, mm: &MmWithUser) {
-        let mut repairs = self.repairs.lock();
-        let tasks = repairs.tasks.take();
-        if tasks.is_empty() {
-            return;
-        }
-        repairs.in_progress += 1;
-        drop(repairs);
-        self.for_each_page(&tasks, |enablers| self.write_current(mm, enablers));
-        self.repairs.lock().in_progress -= 1;
-    }
-
-    /// A thread that was notified leaves the mm without having looked. There may be other tasks of this mm, and
-    /// some that began after all were notified: the work queue notifies those that there are after a pause. So a
-    /// task that ends costs no more than one such turn, and all of them together one each pause, until all is
-    /// written or the mm has ended.
-    fn requeue(self: &Arc<Self>) {
-        let mut repairs = self.repairs.lock();
-        let tasks = repairs.tasks.take();
-        if tasks.is_empty() {
-            return;
-        }
-        repairs.queued.add_these(&tasks);
-        let tries = repairs.tries;
-        drop(repairs);
-        self.pause(tries, MAX_DOUBLINGS);
+    /// after this; or it is none any more, and leaves them to others.
+    ///
+    /// A task that is killed, or ends, costs no more than one turn of the work queue, and all of them together one each
+    /// pause, until all is written or the mm has ended.
+    fn repair_current(self: &Arc<Self>, is_own: bool) {
+        let mut waits_left = MAX_WAITS;
+        self.take_turn(Writer::Tasks, |enablers, force| loop {
+            if !is_own || task_work::fatal_signal_pending() {
+                return Outcome::Again;
+            }
+            let outcome = self.try_write(enablers, Writer::Tasks, force);
+            if outcome != Outcome::Again || waits_left == 0 {
+                return outcome;
+            }
+            waits_left -= 1;
+            fsleep(WAIT);
+        });
     }
 }
 
@@ -95,7 +96,7 @@ struct TaskRepair(Arc<UserMm>);
 impl TaskRepair {
     /// The thread can be notified again.
     fn forget(&self, thread: usize) {
-        let node = self.0.repairs.lock().notified.remove_node(&thread);
+        let node = self.0.repairs.lock().forget_notified(thread);
         drop(node);
     }
 }
@@ -105,10 +106,6 @@ impl TaskWork for TaskRepair {
         // Before it looks: a task that lists something from here on notifies it again.
         self.forget(task_work::current_task());
         let user_mm = &self.0;
-        let own = mm.filter(|mm| key(mm) == user_mm.key());
-        match own.filter(|_| !task_work::fatal_signal_pending()) {
-            Some(mm) => user_mm.repair_current(mm),
-            None => user_mm.requeue(),
-        }
+        user_mm.repair_current(mm.is_some_and(|mm| key(mm) == user_mm.key()));
     }
 }

@@ -5,18 +5,16 @@
 //! A work queue of its own waits for handlers, each time for a short time, so that what they take keeps no other
 //! work waiting. C: `handle_userfault()` (fs/userfaultfd.c).
 
-use super::addrs::EnableAddrs;
 use super::mm::UserMm;
-use super::repair::Outcome;
-use crate::sys::user_bit::{
-    Backing,
-    LockedMm, //
+use super::repair::{
+    Outcome,
+    Writer, //
 };
+use crate::sys::user_bit::LockedMm;
 use kernel::sync::Arc;
-use kernel::workqueue::WorkItem;
 
 /// The longest pause before a handler is asked again is so many doublings longer than the first: 10.24 s.
-const MAX_PAUSE_DOUBLINGS: u32 = 10;
+pub(super) const MAX_DOUBLINGS: u32 = 10;
 
 /// How long a handler is waited for at first, in milliseconds, and how many doublings longer at most: 80 ms.
 const FIRST_WAIT: u32 = 10;
@@ -24,69 +22,41 @@ const MAX_WAIT_DOUBLINGS: u32 = 3;
 
 impl UserMm {
     /// Asks the handlers of userfaultfd for pages, and waits for one of them for a short time.
-    fn ask_handlers(self: &Arc<Self>) {
-        let mut repairs = self.repairs.lock();
-        let addrs = repairs.userfaultfd.take();
-        if addrs.is_empty() {
-            return;
-        }
-        let (tries, last_asked) = (repairs.tries, repairs.last_asked);
-        repairs.tries = tries.saturating_add(1);
-        repairs.in_progress += 1;
+    pub(super) fn ask_handlers(self: &Arc<Self>) {
+        let repairs = self.repairs.lock();
+        let (last_asked, tries) = (repairs.last_asked, repairs.handlers.tries);
         drop(repairs);
         let wait = FIRST_WAIT << tries.min(MAX_WAIT_DOUBLINGS);
-        let (mut again, mut queued) = (EnableAddrs::NONE, EnableAddrs::NONE);
         // One page a turn, and another one the next time: no mm keeps a worker of the queue for longer than that,
         // and no page keeps others from being asked for.
         let mut now_asked = None;
-        self.for_each_page(&addrs, |enablers| {
+        self.take_turn(Writer::Handlers, |enablers, force| {
+            let outcome = self.try_write(enablers, Writer::Handlers, force);
             let Some(first) = enablers.iter().flatten().next() else {
-                return;
+                return outcome;
             };
             let page = first.bit().page();
-            let mut outcome = self.write_remote(enablers);
-            if matches!(outcome, Outcome::Other(Backing::Userfaultfd))
-                && now_asked.is_none()
-                && page > last_asked
-            {
-                now_asked = Some(page);
-                self.with_mm(|mm| {
-                    if let Some(locked_mm) = LockedMm::try_lock(mm) {
-                        locked_mm.ask_handler(page, wait);
-                    }
-                });
-                outcome = self.write_remote(enablers);
+            if outcome != Outcome::Other(Writer::Handlers) {
+                return outcome;
             }
-            let left = match outcome {
-                Outcome::Done => return,
-                Outcome::Other(Backing::Userfaultfd) => &mut again,
-                _ => &mut queued,
-            };
-            for enabler in enablers.iter().flatten() {
-                left.add(enabler.addr());
+            if now_asked.is_some() || page <= last_asked {
+                return Outcome::Again;
+            }
+            now_asked = Some(page);
+            self.with_mm(|mm| {
+                if let Some(locked_mm) = LockedMm::try_lock(mm) {
+                    locked_mm.ask_handler(page, wait);
+                }
+            });
+            match self.try_write(enablers, Writer::Handlers, force) {
+                Outcome::Other(Writer::Handlers) => Outcome::Again,
+                outcome => outcome,
             }
         });
-        // If the last of them was asked for before, the next turn begins with the first one, soon.
-        let pause = if now_asked.is_some() { tries } else { 0 };
-        let mut repairs = self.repairs.lock();
-        repairs.in_progress -= 1;
-        repairs.last_asked = now_asked.unwrap_or(0);
-        repairs.queued.add_these(&queued);
-        repairs.userfaultfd.add_these(&again);
-        drop(repairs);
-        if !queued.is_empty() {
-            self.enqueue();
+        self.repairs.lock().last_asked = now_asked.unwrap_or(0);
+        if now_asked.is_none() && last_asked > 0 {
+            // All have had their turn: from the first one on again.
+            self.run_later(Writer::Handlers, 0);
         }
-        if !again.is_empty() {
-            self.pause(pause, MAX_PAUSE_DOUBLINGS);
-        }
-    }
-}
-
-impl WorkItem<1> for UserMm {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        this.ask_handlers();
     }
 }

@@ -11,6 +11,7 @@ use super::bindings::{
     self,
     user_events_exit_probe, //
 };
+use super::process_list;
 use super::tracepoint::{
     ProbeData,
     ProbeRegistration,
@@ -35,12 +36,20 @@ static EXEC: Tracepoint = unsafe {
     )
 };
 
+/// How a process leaves its address space.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// The current task, the last one of the process, exits: none of its threads lives any more.
+    Exit,
+    /// A task of the process, which may be the current one, execs: it lives, and ends all others.
+    Exec,
+}
+
 /// What is told of tasks that leave.
 pub(crate) trait ExitListener: Send + Sync + 'static {
-    /// The current task, the last of its thread group or about to exec, leaves `mm`, and runs no user
-    /// code there any more. Other tasks may use it. To sleep is allowed
-    /// if the context says so, and not for long.
-    fn leaving(&self, mm: &MmWithUser);
+    /// The process of the current task leaves `mm`, and the current task runs no user code there any more. Other
+    /// processes may use it. To sleep is allowed if the context says so, and not for long.
+    fn leaving(&self, mm: &MmWithUser, how: Leaving);
 }
 
 /// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under way.
@@ -85,11 +94,15 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// For the probe: `probe` is what `new` registered it with.
     unsafe extern "C" fn exit(probe: *mut user_events_exit_probe, group_dead: bool) {
-        // Of the threads of a group the last one tells of all.
-        if group_dead {
-            // SAFETY: Promised by the caller.
-            unsafe { Self::leaving(probe) };
-        }
+        // Of the threads of a group the last one tells of all. Those that an exec ends may have registered something
+        // since that was told of.
+        let how = match (group_dead, process_list::is_ended_by_exec()) {
+            (true, _) => Leaving::Exit,
+            (false, true) => Leaving::Exec,
+            (false, false) => return,
+        };
+        // SAFETY: Promised by the caller.
+        unsafe { Self::leaving(probe, how) };
     }
 
     /// # Safety
@@ -97,18 +110,18 @@ impl<L: ExitListener> ExitProbe<L> {
     /// As for `exit`.
     unsafe extern "C" fn exec(probe: *mut user_events_exit_probe) {
         // SAFETY: Promised by the caller.
-        unsafe { Self::leaving(probe) };
+        unsafe { Self::leaving(probe, Leaving::Exec) };
     }
 
     /// # Safety
     ///
     /// As for `exit`.
-    unsafe fn leaving(probe: *mut user_events_exit_probe) {
+    unsafe fn leaving(probe: *mut user_events_exit_probe, how: Leaving) {
         // SAFETY: The first member of the data, which is not freed before the tracepoints' readers, one
         // of which this is, are gone.
         let data = unsafe { &*probe.cast::<ProbeData<user_events_exit_probe, Arc<L>>>() };
         if let Some(mm) = current!().mm() {
-            data.listener.leaving(mm);
+            data.listener.leaving(mm, how);
         }
     }
 }

@@ -167,12 +167,3 @@ unsafe fn kill_child_without_enablers(child: *mut task_struct) {
     // SAFETY: The child is alive.
     unsafe { kernel::bindings::send_sig(kernel::bindings::SIGKILL as c_int, child, 1) };
 }
-
-/// When the current task was made, in nanoseconds by the clock that [`clock::now`](super::clock::now) reads.
-/// C: `start_time` of `struct task_struct` (linux/sched.h). It is taken in the fork, when the memory has been
-/// copied and nothing that user space could delay is left to be done.
-pub(crate) fn start_time() -> u64 {
-    let task = current!().as_ptr();
-    // SAFETY: Reads a number of the current task that does not change.
-    unsafe { (*task).start_time }
-}

@@ -31,7 +31,7 @@ pub(super) const ALWAYS: u32 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 /// What is reported besides when there is news. C: `EPOLLPRI`.
 pub(super) const NEWS: u32 = POLLPRI;
 
-/// Those who wait for news of one open file.
+/// Those who wait for news of open files.
 ///
 /// # Invariants
 ///
@@ -63,14 +63,26 @@ impl PollQueue {
         })
     }
 
-    /// Has all waiters that ask for news poll the file again. Any context but interrupts; takes spinlocks only.
+    /// Is there a waiter? One that is not seen here sees what has been done before this. Any context. C:
+    /// `wq_has_sleeper()`.
+    pub(crate) fn is_waited_on(&self) -> bool {
+        // Pairs with the barrier of `poll_wait()`.
+        // SAFETY: A barrier; and by the invariant the head is initialized. The pointer changes while it is read, hence
+        // the volatile read. It is compared only.
+        unsafe {
+            kernel::bindings::smp_mb();
+            let list = &raw mut (*self.head.get()).head;
+            (&raw const (*list).next).read_volatile() != list
+        }
+    }
+
+    /// Has all waiters poll their files again. Any context but interrupts; takes spinlocks only.
     pub(crate) fn wake(&self) {
-        // An epoll set that comes to ask for news (EPOLL_CTL_MOD) says so before it polls: it is woken, or sees what
-        // has been done before this. C: `poll_to_key()`.
-        let key = ptr::without_provenance_mut(NEWS as usize);
+        // Without a key, as not each file has news: io_uring takes a key for what a poll would have reported. (And one
+        // that says EPOLLPRI alone wakes no poll of io_uring's.)
         // SAFETY: By the invariant the head is initialized, and each entry is there until it is taken out under the
-        // list's lock. To those who wait for a file the key is a number.
-        unsafe { kernel::bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, key) };
+        // list's lock.
+        unsafe { kernel::bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, ptr::null_mut()) };
     }
 }
 
@@ -146,7 +158,7 @@ impl<'a> Poll<'a> {
     pub(crate) fn wait(&self, queue: &'a PollQueue) {
         // SAFETY: By the invariant file and table are valid, and the queue is there for as long as the file is open.
         // All who wait for a file hold it, as poll() and io_uring do, or leave the queue before the file is released, as
-        // epoll does. So the queue is empty when it goes.
+        // epoll does. So none waits by way of this file when the queue goes.
         unsafe { kernel::bindings::poll_wait(self.file, queue.head.get(), self.table) };
     }
 }

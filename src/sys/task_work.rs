@@ -57,7 +57,8 @@ impl<W: TaskWork> Reservation<W> {
         Ok(Self(KBox::new_uninit(flags)?))
     }
 
-    /// As [`Self::new`], and never fails where the current context may sleep. C: `__GFP_NOFAIL`.
+    /// As [`Self::new`], and never fails where the current context may sleep. C: `__GFP_NOFAIL`. No control group is
+    /// charged, as that may wait for the group.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ impl<W: TaskWork> Reservation<W> {
         if !may_sleep() {
             return Self::new(GFP_ATOMIC);
         }
-        let flags = kernel::bindings::GFP_KERNEL_ACCOUNT | bindings::USER_EVENTS_GFP_NOFAIL;
+        let flags = kernel::bindings::GFP_KERNEL | bindings::USER_EVENTS_GFP_NOFAIL;
         // SAFETY: No memory is to be resized, and sleeping is allowed, as just asked.
         let node = unsafe {
             kernel::bindings::krealloc_node_align(

@@ -2,7 +2,10 @@
 
 //! A work queue of the module's own, so that unloading can wait for its work.
 
-use super::bindings;
+use super::{
+    bindings,
+    delayed_work, //
+};
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::workqueue::{
@@ -38,8 +41,13 @@ impl OwnedQueue {
         Ok(Self(NonNull::new(queue).ok_or(ENOMEM)?))
     }
 
+    /// The queue.
+    pub(super) fn as_ptr(&self) -> *mut bindings::workqueue_struct {
+        self.0.as_ptr()
+    }
+
     /// Queues work; see [`Queue::enqueue`]. That is the one thing that is done with a [`Queue`] here:
-    /// delayed work would come to a queue that may have ended by then.
+    /// the kernel crate's delayed work would come to a queue that may have ended by then.
     pub(crate) fn enqueue<W, const ID: u64>(&self, work: W) -> W::EnqueueOutput
     where
         W: RawWorkItem<ID> + Send + 'static,
@@ -68,6 +76,8 @@ impl OwnedQueue {
 
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
+        // Those of other queues among them: all are cancelled, or are about to run, when a queue ends.
+        delayed_work::wait_for_all();
         // SAFETY: By the invariant the queue is ours. It is not lent any more, so nothing but its own
         // work can queue on it, and that is waited for.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };

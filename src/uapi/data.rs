@@ -8,26 +8,19 @@ use super::ioctl_args::{
     UserUnreg, //
 };
 use crate::events::{
-    self,
     Group,
     OpenGroup, //
 };
-use crate::mms::{
-    EnableAddr,
-    UserMm,
-    UserMms,
-    ALLOC_RETRY, //
-};
+use crate::mms::UserMms;
 use crate::schema::Description;
 use crate::sys::capability::perfmon_capable;
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::poll::Poll;
 use crate::sys::source::Source;
-use crate::sys::task_work;
 use crate::sys::tracefs::ControlFile;
 use crate::sys::user_bit::{
     untagged_addr,
-    UserBit, //
+    BitAddr, //
 };
 use crate::write::{
     self,
@@ -39,10 +32,8 @@ use kernel::ioctl::{
     _IOW,
     _IOWR, //
 };
-use kernel::mm::MmWithUser;
 use kernel::str::CStr;
 use kernel::sync::Arc;
-use kernel::time::delay::fsleep;
 
 /// `DIAG_IOC_MAGIC`.
 const MAGIC: u32 = b'*' as u32;
@@ -87,7 +78,7 @@ impl ControlFile for DataFile {
         Ok(Self {
             group: OpenGroup::new(&context.group)?,
             mms: context.mms.clone(),
-            events: KBox::pin_init(EventTable::new()?, GFP_KERNEL_ACCOUNT)?,
+            events: KBox::pin_init(EventTable::new(), GFP_KERNEL_ACCOUNT)?,
         })
     }
 
@@ -97,7 +88,7 @@ impl ControlFile for DataFile {
     }
 
     fn has_news<'a>(&'a self, poll: &Poll<'a>) -> bool {
-        self.events.poll(poll)
+        self.events.poll(poll, self.group.changes())
     }
 
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result {
@@ -114,21 +105,6 @@ impl ControlFile for DataFile {
     }
 }
 
-/// Undoes a registration that the caller is not told of. Whether the bit could be cleared does not change the
-/// result.
-fn take_back(user_mm: &Arc<UserMm>, mm: &MmWithUser, bit: &UserBit) {
-    // Unregistering allocates (a set of its own, if a child shares it by now; a note of the bit, if another thread
-    // may be forking) and may fail with ENOMEM. It is retried, since the program takes the word for its own after an
-    // error. A task that is killed does not retry: if other tasks share its mm, they find a registration there that
-    // they can end, and that ends with that mm.
-    while user_mm.unregister(mm, EnableAddr::of(bit)) == Err(ENOMEM) {
-        if task_work::fatal_signal_pending() {
-            return;
-        }
-        fsleep(ALLOC_RETRY);
-    }
-}
-
 impl DataFile {
     /// `DIAG_IOCSREG`.
     fn register(&self, argument: usize) -> Result {
@@ -138,7 +114,7 @@ impl DataFile {
         let mm = task.mm().ok_or(ESRCH)?;
         let user_mm = self.mms.find_or_make(mm)?;
         // Before the event is made that would not be needed. `UserMm::register` looks again, with its lock held.
-        if user_mm.has_enabler(&EnableAddr::of(&bit)) {
+        if user_mm.has_enabler(bit.addr()) {
             return Err(EADDRINUSE);
         }
         let mut text = DescriptionBuffer::new();
@@ -149,14 +125,16 @@ impl DataFile {
 
         let event = self.group.register(&description, reg.flags)?;
         // What changes from here on is seen in the bit, or reported by a poll.
-        let seen = events::last_change();
+        let changes = self.group.changes();
+        let seen = changes.last();
         user_mm.register(mm, bit, event.get())?;
         let result = self
             .events
-            .add(event, seen)
+            .add(event, changes, seen)
             .and_then(|index| reg.write_index(index));
         if result.is_err() {
-            take_back(&user_mm, mm, &bit);
+            // The caller is not told of it. Whether the bit could be cleared does not change the result.
+            let _ = user_mm.unregister(mm, bit.addr());
         }
         result
     }
@@ -171,11 +149,8 @@ impl DataFile {
     /// `DIAG_IOCSUNREG`.
     fn unregister(&self, argument: usize) -> Result {
         let unreg = UserUnreg::read(argument)?;
-        let addr = usize::try_from(unreg.address).map_err(|_| ENOENT)?;
-        let addr = EnableAddr {
-            addr: untagged_addr(addr),
-            bit: unreg.bit,
-        };
+        let address = usize::try_from(unreg.address).map_err(|_| ENOENT)?;
+        let addr = BitAddr::new(untagged_addr(address), unreg.bit).ok_or(ENOENT)?;
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
         let user_mm = self.mms.find(mm).ok_or(ENOENT)?;

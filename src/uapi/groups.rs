@@ -55,20 +55,11 @@ pub(crate) struct Groups {
     first: Arc<Context>,
     /// Those that have a name. Outside of `event_mutex`.
     #[pin]
-    named: Mutex<Named>,
-}
-
-/// The groups with a name, by that and by age.
-struct Named {
-    by_name: SortedArcs<NamedGroup, ByName>,
-    by_number: SortedArcs<NamedGroup, ByNumber>,
-    next_number: u64,
+    named: Mutex<SortedArcs<NamedGroup, ByName>>,
 }
 
 /// A group with a name, and its files, which go with it.
 struct NamedGroup {
-    /// Unique, and higher for groups made later.
-    number: u64,
     limits: GroupLimits,
     group: Arc<Group>,
     _files: [TracefsFile<Context>; 3],
@@ -89,14 +80,6 @@ impl Order<NamedGroup> for ByName {
     }
 }
 
-struct ByNumber;
-
-impl Order<NamedGroup> for ByNumber {
-    fn compare(one: &Arc<NamedGroup>, other: &Arc<NamedGroup>) -> Ordering {
-        one.number.cmp(&other.number)
-    }
-}
-
 impl Groups {
     /// The first group alone. May sleep.
     ///
@@ -110,17 +93,12 @@ impl Groups {
     ) -> Result<Arc<Self>> {
         let group = Group::first(symbols, &idle)?;
         let first = Arc::new(Context { group, mms }, GFP_KERNEL)?;
-        let named = Named {
-            by_name: SortedArcs::new(),
-            by_number: SortedArcs::new(),
-            next_number: 0,
-        };
         Arc::pin_init(
             pin_init!(Self {
                 symbols,
                 idle,
                 first,
-                named <- new_mutex!(named, "Groups::named"),
+                named <- new_mutex!(SortedArcs::new(), "Groups::named"),
             }),
             GFP_KERNEL,
         )
@@ -141,7 +119,7 @@ impl Groups {
             return OpenGroup::new(&self.first.group);
         };
         let named = self.named.lock();
-        let group = named.by_name.get(|group| group.name().cmp(name.bytes()));
+        let group = named.get(|group| group.name().cmp(name.bytes()));
         OpenGroup::new(&group.ok_or(ENOENT)?.group)
     }
 
@@ -153,11 +131,11 @@ impl Groups {
     /// refuses. Nothing is left of it then.
     fn make(&self, name: GroupName<'_>, limits: GroupLimits, publishing: &Publishing) -> Result {
         let mut named = self.named.lock();
-        let found = named.by_name.get(|group| group.name().cmp(name.bytes()));
+        let found = named.get(|group| group.name().cmp(name.bytes()));
         if found.is_some() {
             return Err(EEXIST);
         }
-        if named.by_name.len() >= MAX_GROUPS {
+        if named.len() >= MAX_GROUPS {
             return Err(EMFILE);
         }
         let group = Group::named(self.symbols, &self.idle, name, limits)?;
@@ -173,19 +151,12 @@ impl Groups {
             TracefsFile::create_live::<Control<DataFile>>(symbols, suffix, &context, publishing)?,
         ];
         let group = NamedGroup {
-            number: named.next_number,
             limits,
             group,
             _files: files,
         };
         let group = Arc::new(group, GFP_KERNEL_ACCOUNT)?;
-        named.by_name.insert(&group)?;
-        if let Err(error) = named.by_number.insert(&group) {
-            named.forget(&group);
-            return Err(error.into());
-        }
-        named.next_number += 1;
-        Ok(())
+        Ok(named.insert(&group)?)
     }
 
     /// Removes a group that is not used, its events and its files. May sleep.
@@ -195,10 +166,9 @@ impl Groups {
     /// `ENOENT` when there is none; `EBUSY` when it is used.
     fn remove(&self, name: GroupName<'_>) -> Result {
         let mut named = self.named.lock();
-        let group = named.by_name.get(|group| group.name().cmp(name.bytes()));
-        let group = group.cloned().ok_or(ENOENT)?;
-        group.group.close_unused()?;
-        named.forget(&group);
+        let group = named.get(|group| group.name().cmp(name.bytes()));
+        group.ok_or(ENOENT)?.group.close_unused()?;
+        let group = named.remove(|group| group.name().cmp(name.bytes()));
         // The files go before the lock does: another group of that name has the same.
         drop(group);
         drop(named);
@@ -210,13 +180,10 @@ impl Groups {
     pub(crate) fn close(&self) {
         self.first.group.close();
         let mut named = self.named.lock();
-        loop {
-            let oldest = named.by_number.values().next().cloned();
-            let Some(group) = oldest else {
-                break;
-            };
-            group.group.close();
-            named.forget(&group);
+        while let Some(groups) = named.take_leaf() {
+            for group in groups.values() {
+                group.group.close();
+            }
         }
         drop(named);
         self.idle.close();
@@ -228,25 +195,11 @@ impl Groups {
     }
 }
 
-impl Named {
-    /// Forgets a group.
-    fn forget(&mut self, group: &NamedGroup) {
-        let _ = self.by_name.remove(|other| other.name().cmp(group.name()));
-        let _ = self
-            .by_number
-            .remove(|other| other.number.cmp(&group.number));
-    }
-}
-
-/// The listing. One line a group, the oldest first: the line that makes it, and a comment that tells what it has.
+/// The listing. One line a group, by name: the line that makes it, and a comment that tells what it has.
 pub(crate) struct GroupsFile;
 
-/// In front of a group: all are behind it that have this number or a higher one.
-pub(crate) struct Cursor {
-    number: u64,
-    /// The first that is not listed: it has come since the listing was begun.
-    end: u64,
-}
+/// Behind the group with this name, whether it is there or not; `None`: in front of all.
+pub(crate) struct Cursor(Option<KVec<u8>>);
 
 impl ListingFile for GroupsFile {
     type Context = Groups;
@@ -255,26 +208,24 @@ impl ListingFile for GroupsFile {
     const MODE: u16 = 0o600;
     const WRITE_LINE: Option<WriteLine<Groups>> = Some(write_line);
 
-    fn begin(groups: &Groups) -> Cursor {
-        Cursor {
-            number: 0,
-            end: groups.named.lock().next_number,
-        }
+    fn begin(_: &Groups) -> Cursor {
+        Cursor(None)
     }
 
     fn show(groups: &Groups, cursor: &Cursor, out: &Listing<'_>) -> Result<Option<Cursor>> {
         let named = groups.named.lock();
-        let group = named
-            .by_number
-            .get_from(|group| group.number.cmp(&cursor.number));
-        let Some(group) = group.filter(|group| group.number < cursor.end) else {
+        let group = named.get_from(|group| match &cursor.0 {
+            // No group compares equal, so the first one behind is found.
+            Some(name) => group.name().cmp(name).then(Ordering::Less),
+            None => Ordering::Greater,
+        });
+        let Some(group) = group else {
             return Ok(None);
         };
+        let mut name = KVec::with_capacity(group.name().len(), GFP_KERNEL)?;
+        name.extend_from_slice(group.name(), GFP_KERNEL)?;
         show_group(group, out);
-        Ok(Some(Cursor {
-            number: group.number + 1,
-            end: cursor.end,
-        }))
+        Ok(Some(Cursor(Some(name))))
     }
 }
 

@@ -4,7 +4,6 @@
 
 use super::data::Context;
 use crate::mms::{
-    EnableAddr,
     Enabler,
     UserMm, //
 };
@@ -13,11 +12,11 @@ use crate::sys::tracefs::{
     Listing,
     ListingFile, //
 };
+use crate::sys::user_bit::BitAddr;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The listing. One line an enabler and mm, of all groups, the mm first that has had enablers for longest, and in it by
-/// address.
+/// The listing. One line an enabler and mm, of all groups: those of one mm together, by address.
 pub(crate) struct RegistrationsFile;
 
 /// A place in the listing.
@@ -28,17 +27,14 @@ pub(crate) enum Cursor {
     At(Place),
 }
 
-/// In front of an enabler: all are behind it that are in an mm of a higher number, or in the same one at a higher
-/// address and bit.
+/// In front of an enabler: all are behind it that are in an mm with a higher key, or in the same one at a higher
+/// address and bit. So a listing comes to its end, whatever comes and goes meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    mm_number: u64,
-    addr: EnableAddr,
+    mm_key: usize,
+    addr: BitAddr,
     /// The owner of the mm as it was when its first line was shown.
     owner: Option<Owner>,
-    /// The first mm that is not listed: it has come since the listing was begun, which so comes
-    /// to its end.
-    end: u64,
 }
 
 impl ListingFile for RegistrationsFile {
@@ -56,10 +52,9 @@ impl ListingFile for RegistrationsFile {
             Cursor::Head => {
                 out.bytes(b"# EVENT PID COMMAND ADDRESS BIT/WIDTH STATE\n");
                 Some(Place {
-                    mm_number: 0,
-                    addr: EnableAddr::FIRST,
+                    mm_key: 0,
+                    addr: BitAddr::FIRST,
                     owner: None,
-                    end: context.mms.next_number(),
                 })
             }
             Cursor::At(place) => show_from(context, *place, out),
@@ -71,28 +66,24 @@ impl ListingFile for RegistrationsFile {
 /// Shows the enabler behind a place, unless its mm has none any more. Returns the place
 /// behind that; `None` at the end of the listing.
 fn show_from(context: &Context, place: Place, out: &Listing<'_>) -> Option<Place> {
-    let (number, user_mm) = context.mms.find_from(place.mm_number)?;
-    if number >= place.end {
-        return None;
-    }
+    let user_mm = context.mms.find_from(place.mm_key)?;
+    let mm_key = user_mm.key();
     let (addr, owner) = match place.addr {
-        addr if number == place.mm_number && addr != EnableAddr::FIRST => (addr, place.owner),
-        _ => (EnableAddr::FIRST, Owner::of(user_mm.mm())),
+        addr if mm_key == place.mm_key && addr != BitAddr::FIRST => (addr, place.owner),
+        _ => (BitAddr::FIRST, Owner::of(user_mm.mm())),
     };
-    let Some(enabler) = user_mm.enabler_from(&addr) else {
+    let Some(enabler) = user_mm.enabler_from(addr) else {
         return Some(Place {
-            mm_number: number + 1,
-            addr: EnableAddr::FIRST,
+            mm_key: mm_key.checked_add(1)?,
+            addr: BitAddr::FIRST,
             owner: None,
-            end: place.end,
         });
     };
     show_line(&user_mm, &enabler, owner.as_ref(), out);
     Some(Place {
-        mm_number: number,
+        mm_key,
         addr: enabler.addr().next(),
         owner,
-        end: place.end,
     })
 }
 
@@ -114,7 +105,7 @@ fn show_line(user_mm: &UserMm, enabler: &Enabler, owner: Option<&Owner>, out: &L
         }
         None => out.bytes(b" 0 -"),
     }
-    let EnableAddr { addr, bit } = enabler.addr();
+    let (addr, bit) = (enabler.bit().address(), enabler.bit().bit());
     let width = enabler.bit().width();
     out.text(fmt!(" {addr:#x} {bit}/{width} "));
     out.bytes(match state.value {

@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of memory that other contexts hold beyond the end of its process: no task tells of it.
+//! The end of an address space: it has come when the last process leaves it, whoever holds its memory beyond that.
 
 use crate::harness::{tests, Test};
-use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{self, Child};
 use crate::kit::event::{wait_gone, Event};
+use crate::kit::fork_tree;
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::machine::{self, LongSleep};
 use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::userfault::{self, Guard, Userfault};
-use crate::kit::{module, tasks, tracefs, wait};
-use std::fs::{self, File};
+use crate::kit::{module, os, tasks, tracefs, wait};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 tests!("mm_end":
-    is_found_though_a_reader_of_the_memory_goes_last
+    comes_though_a_reader_of_the_memory_stays
         .where_there_is(userfault::SIGN)
         .unless(tasks::lacks_memory_reads),
-    is_found_though_its_threads_are_held_up_in_their_exits.where_there_is(fuse::SIGN),
-    that_is_found_leaves_nothing
+    comes_though_its_threads_are_held_up_in_their_exits.where_there_is(fuse::SIGN),
+    comes_though_an_exec_of_another_process_is_held_up.where_there_is(fuse::SIGN),
+    comes_with_the_last_of_several_processes,
+    comes_with_the_last_that_leaves_of_many_at_once.limit(300),
+    comes_when_a_thread_registers_beside_an_exec.limit(300),
+    leaves_nothing
+        .where_there_is(userfault::SIGN)
+        .unless(tasks::lacks_memory_reads)
+        .limit(300),
+    costs_the_workers_nothing_for_memory_that_stays
         .where_there_is(userfault::SIGN)
         .unless(tasks::lacks_memory_reads)
         .limit(300),
@@ -35,10 +45,6 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
 .unless(tasks::lacks_memory_reads)];
 
 const EVENT: &str = "st_mm_end";
-
-/// So long that the module has looked for the end more often than it does when tasks tell of it: it looks for the
-/// eighth time after 1.3 s. Where it takes longer the tests show less, and do not fail.
-const LOOKED_FOR: Duration = Duration::from_secs(3);
 
 /// Reads the memory of a process that has ended: waits for a page there, whose faults are never answered.
 struct Reader {
@@ -77,28 +83,175 @@ impl Reader {
     }
 }
 
-fn is_found_though_a_reader_of_the_memory_goes_last() {
+fn comes_though_a_reader_of_the_memory_stays() {
     let reader = Reader::new();
-    thread::sleep(LOOKED_FOR);
-    assert!(tracefs::event_exists(EVENT), "its memory is still in use");
-    // It is of no process any more.
-    let listed = fs::read_to_string(REGISTRATIONS).expect("read the listing");
-    let line = listed.lines().find(|line| line.starts_with(EVENT));
-    let line = line.expect("a line of the event");
-    assert!(line.starts_with(&format!("{EVENT} 0 - ")), "{line}");
-    reader.child.kill();
     wait_gone(EVENT);
+    reader.child.kill();
 }
 
-fn that_is_found_leaves_nothing() {
+fn leaves_nothing() {
     grows_by_nothing(10, machine::rounds(60), |_| {
-        Reader::new().child.kill();
+        let reader = Reader::new();
         wait_gone(EVENT);
+        reader.child.kill();
     });
 }
 
+/// A program in a file system that does not answer, in an exec by a process that shares the memory.
+fn comes_though_an_exec_of_another_process_is_held_up() {
+    let _long_sleep = LongSleep::allowed();
+    let mut server = Server::start(1, PAGE);
+    // What holds up the exec is a thread that does not end: it reads the list of its locks from a page that does not come.
+    let mut process = child::fork(|line| {
+        let _event = Event::new(&format!("{EVENT} u32 a"));
+        let file = File::open(fuse::path(0)).expect("open a file");
+        let page = Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap");
+        line.say("registered");
+        line.hear("exec");
+        let list = page.address();
+        let pid = tasks::vfork(|| {
+            thread::spawn(move || {
+                tasks::set_list_of_locks(list);
+                thread::sleep(Duration::from_secs(10_000));
+            });
+            thread::sleep(Duration::from_millis(200));
+            let error = tasks::execute(c"/bin/true");
+            panic!("exec: {error:?}");
+        });
+        panic!("the exec has come to its end: {pid:?}");
+    });
+    process.line.hear("registered");
+    server.hold(Request::Read);
+    process.line.say("exec");
+    server.wait_held(1);
+    assert!(tracefs::event_exists(EVENT), "the parent has the memory");
+    os::kill(process.pid, libc::SIGKILL).expect("kill");
+    wait_gone(EVENT);
+    server.release();
+    process.kill();
+}
+
+/// The other process leaves by an exec, and by an exit.
+fn comes_with_the_last_of_several_processes() {
+    for by_exec in [false, true] {
+        let mut process = child::fork(|line| {
+            let event = Event::new(&format!("{EVENT} u32 a"));
+            let shares = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _ = tasks::vfork(|| {
+                        shares.store(true, Ordering::Relaxed);
+                        fork_tree::serve(line, &event);
+                        0
+                    });
+                });
+                wait::until("the other process", || shares.load(Ordering::Relaxed));
+                match by_exec {
+                    false => os::exit_now(0),
+                    true => panic!("exec: {:?}", tasks::execute(c"/bin/true")),
+                }
+            });
+        });
+        assert_eq!(process.wait(), 0);
+        let top = TraceInstance::top();
+        for _ in 0..2 {
+            top.enable(EVENT);
+            process.tell("set");
+            top.disable(EVENT);
+            process.tell("clear");
+        }
+        process.tell("end");
+        wait_gone(EVENT);
+    }
+}
+
+/// All exit or exec at the same time: of those that look for others, one finds none.
+fn comes_with_the_last_that_leaves_of_many_at_once() {
+    for round in 0..machine::rounds(60) {
+        let process = child::fork(|_| {
+            let _event = Event::new(&format!("{EVENT} u32 a"));
+            let (ready, start) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let leave = |by_exec: bool| -> ! {
+                match by_exec {
+                    false => os::exit_now(0),
+                    true => panic!("exec: {:?}", tasks::execute(c"/bin/true")),
+                }
+            };
+            thread::scope(|scope| {
+                for number in 0..4 {
+                    let (ready, start) = (&ready, &start);
+                    scope.spawn(move || {
+                        let _ = tasks::vfork(|| {
+                            ready.fetch_add(1, Ordering::Relaxed);
+                            while !start.load(Ordering::Relaxed) {
+                                std::hint::spin_loop();
+                            }
+                            leave((round + number) % 2 == 0);
+                        });
+                    });
+                }
+                wait::until("the others", || ready.load(Ordering::Relaxed) == 4);
+                start.store(true, Ordering::Relaxed);
+                leave(round % 3 == 0);
+            });
+        });
+        process.join();
+        wait_gone(EVENT);
+    }
+}
+
+/// A thread that registers until the exec of another one ends it.
+fn comes_when_a_thread_registers_beside_an_exec() {
+    for round in 0..machine::rounds(40) {
+        let process = child::fork(|_| {
+            thread::spawn(move || {
+                for number in 0..u64::MAX {
+                    if number < round as u64 % 4 {
+                        continue;
+                    }
+                    let event = Event::new(&format!("{EVENT} u32 a"));
+                    let _ = event.unregister();
+                    std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
+                }
+            });
+            thread::sleep(Duration::from_millis(round as u64 % 7));
+            let error = tasks::execute(c"/bin/true");
+            panic!("exec: {error:?}");
+        });
+        process.join();
+        wait_gone(EVENT);
+    }
+}
+
+/// Beside many processes.
+fn costs_the_workers_nothing_for_memory_that_stays() {
+    const READERS: usize = 100;
+    const PROCESSES: usize = 800;
+    os::allow_open_files(4 * PROCESSES as u64);
+    let idle: Vec<_> = (0..PROCESSES)
+        .map(|_| child::fork(|line| line.hear("never said")))
+        .collect();
+    let busy = |time| {
+        let before = tasks::time_of_workers();
+        thread::sleep(time);
+        tasks::time_of_workers().saturating_sub(before)
+    };
+    let rest = Duration::from_secs(4);
+    let without = busy(rest);
+    let readers: Vec<_> = (0..READERS).map(|_| Reader::new()).collect();
+    wait_gone(EVENT);
+    let with = busy(rest);
+    println!("  # workers: {without:?} without, {with:?} with");
+    assert!(
+        with <= without + Duration::from_millis(60),
+        "{without:?} {with:?}"
+    );
+    readers.into_iter().for_each(|reader| reader.child.kill());
+    idle.into_iter().for_each(|child| child.kill());
+}
+
 /// Each reads the list of its locks when it exits, from a page that does not come.
-fn is_found_though_its_threads_are_held_up_in_their_exits() {
+fn comes_though_its_threads_are_held_up_in_their_exits() {
     let _long_sleep = LongSleep::allowed();
     let mut server = Server::start(2, PAGE);
     let mut process = child::fork(|line| {
@@ -125,10 +278,8 @@ fn is_found_though_its_threads_are_held_up_in_their_exits() {
     server.hold(Request::Read);
     process.line.say("exit");
     server.wait_held(2);
-    thread::sleep(LOOKED_FOR);
-    assert!(tracefs::event_exists(EVENT), "its memory is still in use");
-    server.release();
     wait_gone(EVENT);
+    server.release();
     process.join();
 }
 

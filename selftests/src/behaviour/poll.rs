@@ -13,7 +13,7 @@ use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::poll::{
     close_used, duplicate, has_changed, poll_for, select, wait_for_change, Epoll, ALWAYS, CHANGED,
-    CLOSED, EDGE, ONCE,
+    CLOSED, EDGE, IN, ONCE,
 };
 use crate::kit::random::Random;
 use crate::kit::tracefs::TraceInstance;
@@ -38,7 +38,7 @@ tests!("poll":
     a_set_reports_what_changed_before_the_file_was_added,
     a_set_that_reports_once_is_told_after_it_is_modified,
     a_set_that_comes_to_ask_for_changes_is_told,
-    a_set_that_does_not_ask_for_changes_is_not_woken,
+    a_set_that_does_not_ask_for_changes_reports_none,
     a_task_that_sleeps_is_woken_with_the_bit_set,
     a_change_is_from_none_to_any_and_back,
     an_event_with_a_consumer_has_not_changed,
@@ -63,6 +63,10 @@ tests!("poll":
     writes_by_io_uring_report_nothing_away.where_there_is(uring::SIGN),
     a_bit_that_is_written_late_is_told_of_again.where_there_is(userfault::SIGN),
     a_process_is_told_until_its_bit_is_right,
+    forks_and_registrations_elsewhere_report_nothing,
+    polls_of_io_uring_report_each_change_once.where_there_is(uring::SIGN),
+    polls_of_io_uring_that_stay_report_each_change_once.where_there_is(uring::SIGN),
+    a_set_in_a_set_is_woken,
     no_change_is_missed_in_a_storm.limit(300),
     files_come_and_go_in_a_storm.limit(300),
 );
@@ -225,8 +229,8 @@ fn a_set_that_comes_to_ask_for_changes_is_told() {
     }
 }
 
-/// An edge-triggered set would report once more what the file is always ready for.
-fn a_set_that_does_not_ask_for_changes_is_not_woken() {
+/// An edge-triggered set may report once more what the file is always ready for.
+fn a_set_that_does_not_ask_for_changes_reports_none() {
     let event = Event::new("st_poll u32 a");
     let file = &event.data.file;
     let [set, told] = [Epoll::new(), Epoll::new()];
@@ -236,7 +240,11 @@ fn a_set_that_does_not_ask_for_changes_is_not_woken() {
     for on in [true, false] {
         switch(&event, on);
         told.wait_for_change(file);
-        assert!(set.wait(Duration::ZERO).is_empty());
+        let found = set.wait(Duration::ZERO);
+        assert!(
+            found.iter().all(|(_, events)| *events == ALWAYS),
+            "{found:?}"
+        );
     }
     let data = &event.data;
     data.register_text("st_poll_1 u32 a", event.page.address(), 1)
@@ -787,6 +795,104 @@ fn a_bit_that_is_written_late_is_told_of_again() {
     set.wait_for_change(file);
     assert!(event.bit());
     switch(&event, false);
+}
+
+/// A fork has the parent's pages copied when they are written to, and a registration after it makes a set of enablers of
+/// its own: neither writes a bit that is right.
+fn forks_and_registrations_elsewhere_report_nothing() {
+    let event = Event::new("st_poll u32 a");
+    switch(&event, true);
+    assert!(has_changed(&event.data.file));
+    let mut other = child::fork(|line| {
+        let own = Event::new("st_poll u32 a");
+        line.say("registered");
+        line.hear("begin");
+        for _ in 0..100 {
+            let child = child::fork(|_| {
+                let page = Mapping::kept(1);
+                let text = "st_poll u32 a";
+                own.data.register_text(text, page.address(), 0).unwrap();
+            });
+            let page = Mapping::kept(1);
+            let text = "st_poll u32 a";
+            own.data.register_text(text, page.address(), 0).unwrap();
+            own.data.unregister_bit(page.address(), 0).unwrap();
+            child.join();
+        }
+        line.say("done");
+    });
+    other.line.hear("registered");
+    let set = Epoll::new();
+    set.add(&event.data.file, CHANGED | EDGE);
+    assert!(!set.has_changed(&event.data.file));
+    other.line.say("begin");
+    let mut reports = 0;
+    while !other.line.has_said(Duration::from_millis(50)) {
+        reports += usize::from(has_changed(&event.data.file));
+    }
+    other.line.hear("done");
+    other.join();
+    thread::sleep(Duration::from_millis(200));
+    reports += usize::from(has_changed(&event.data.file));
+    assert_eq!(reports, 0, "reports without a change");
+    switch(&event, false);
+    set.wait_for_change(&event.data.file);
+}
+
+/// A poll that ends with its report (`IORING_OP_POLL_ADD`), before a change and after one.
+fn polls_of_io_uring_report_each_change_once() {
+    let ring = Ring::new();
+    let event = polled("st_poll u32 a");
+    let file = &event.data.file;
+    for on in [true, false, true, false] {
+        ring.begin_poll(file, CHANGED, false);
+        assert_eq!(ring.polled(Duration::from_millis(50)), None);
+        switch(&event, on);
+        assert_eq!(ring.polled(wait::limit()), Some(CHANGED));
+        ring.begin_poll(file, CHANGED, false);
+        assert_eq!(ring.polled(Duration::from_millis(50)), None, "once more");
+        switch(&event, !on);
+        assert_eq!(ring.polled(wait::limit()), Some(CHANGED));
+        switch(&event, on);
+        ring.begin_poll(file, CHANGED, false);
+        assert_eq!(
+            ring.polled(wait::limit()),
+            Some(CHANGED),
+            "what had changed"
+        );
+    }
+    // `on` is what the last round has left.
+    assert!(!event.bit());
+}
+
+/// A poll that goes on after each report (`IORING_POLL_ADD_MULTI`).
+fn polls_of_io_uring_that_stay_report_each_change_once() {
+    let ring = Ring::new();
+    let event = polled("st_poll u32 a");
+    ring.begin_poll(&event.data.file, CHANGED, true);
+    for round in 0..20 {
+        assert_eq!(ring.polled(Duration::from_millis(5)), None, "{round}");
+        switch(&event, round % 2 == 0);
+        assert_eq!(ring.polled(wait::limit()), Some(CHANGED), "{round}");
+    }
+    assert_eq!(ring.polled(Duration::from_millis(50)), None);
+}
+
+/// Whoever waits for the outer set is woken, and finds the report in the inner one or, if asking for it has dropped it, the
+/// bit right.
+fn a_set_in_a_set_is_woken() {
+    for how in [0, EDGE] {
+        let event = polled("st_poll u32 a");
+        let [inner, outer] = [Epoll::new(), Epoll::new()];
+        inner.add(&event.data.file, CHANGED | how);
+        outer.add(&inner, IN | how);
+        assert!(outer.wait(Duration::ZERO).is_empty());
+        for on in [true, false, true, false] {
+            wake(|| outer.wait(wait::limit()), || switch(&event, on));
+            assert_eq!(event.bit(), on);
+            let _ = inner.wait(Duration::ZERO);
+        }
+    }
 }
 
 /// However late its bits are written: a program that looks at them when it is told, and at no other time, sees them right

@@ -33,6 +33,11 @@ impl Line {
         assert_eq!(self.listen(), word, "what the other process said");
     }
 
+    /// Has the other side said something that is not listened to yet, within a time?
+    pub fn has_said(&self, limit: std::time::Duration) -> bool {
+        !self.from.buffer().is_empty() || os::is_readable(self.from.get_ref(), limit)
+    }
+
     /// Waits for what the other side says.
     #[track_caller]
     pub fn listen(&mut self) -> String {

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub const ALWAYS: u32 = 0x145;
 /// `EPOLLPRI`: the state of an event has changed.
 pub const CHANGED: u32 = 0x2;
+/// `EPOLLIN`: there is something to be read.
+pub const IN: u32 = 0x1;
 /// `POLLNVAL`: there is no such descriptor.
 pub const CLOSED: u32 = 0x20;
 /// `EPOLLET`: report only what is new.

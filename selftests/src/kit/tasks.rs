@@ -225,6 +225,22 @@ pub fn waiting_workers(queue: &str) -> Vec<i32> {
     processes().filter(is_waiting).collect()
 }
 
+/// The processor time that the kernel's workers have taken that there are now.
+pub fn time_of_workers() -> std::time::Duration {
+    let ticks = |pid: i32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let numbers = stat.rsplit_once(") ").map_or("", |(_, numbers)| numbers);
+        let system = numbers.split(' ').nth(12).unwrap_or_default();
+        match name.starts_with("kworker/") {
+            true => system.parse::<u64>().unwrap_or(0),
+            false => 0,
+        }
+    };
+    // In hundredths of a second (USER_HZ).
+    std::time::Duration::from_millis(10 * processes().map(ticks).sum::<u64>())
+}
+
 /// A 32-bit word in the memory of another process; `None` if there is no such process or memory.
 pub fn word_of(pid: i32, address: u64) -> Option<u32> {
     use std::os::unix::fs::FileExt;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writes by io_uring, one at a time. C: linux/io_uring.h.
+//! Writes and polls by io_uring, one at a time. C: linux/io_uring.h.
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::{Mapping, PAGE};
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::{Duration, Instant};
 
 /// A file that every kernel with io_uring has.
 pub const SIGN: &str = "/proc/sys/kernel/io_uring_disabled";
@@ -31,6 +32,8 @@ const ASYNC: u8 = 16;
 /// `IORING_OP_SPLICE`, `IORING_OP_READ`.
 const SPLICE: u8 = 30;
 const READ: u8 = 22;
+/// `IORING_OP_POLL_ADD`.
+const POLL_ADD: u8 = 6;
 
 /// Which task does what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,8 +222,36 @@ impl Ring {
         entry
     }
 
+    /// Begins to poll a file for events (`IORING_OP_POLL_ADD`); if it `stays`, again and again.
+    pub fn begin_poll(&self, file: &File, events: u32, stays: bool) {
+        let mut entry = self.entry(POLL_ADD, file.as_raw_fd(), 0, u32::from(stays));
+        entry[28..32].copy_from_slice(&events.to_ne_bytes());
+        self.hand_in(&entry, 0);
+    }
+
+    /// The events that a poll has reported next, within a time.
+    pub fn polled(&self, limit: Duration) -> Option<u32> {
+        let start = Instant::now();
+        loop {
+            // What is reported is put there when this thread returns from a call.
+            if let Some(result) = self.next_result() {
+                return Some(result.expect("poll") as u32);
+            }
+            if start.elapsed() > limit {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Has an entry done, and waits for the result.
     fn submit(&self, entry: &[u8; 64]) -> Result<usize> {
+        self.hand_in(entry, 1);
+        self.next_result().expect("a result")
+    }
+
+    /// Hands an entry in, and waits for so many results.
+    fn hand_in(&self, entry: &[u8; 64], results: u32) {
         self.submissions.put(0, entry);
 
         let queue = &self.parameters.submission;
@@ -237,25 +268,27 @@ impl Ring {
                 libc::SYS_io_uring_enter,
                 self.ring.as_raw_fd(),
                 1,
-                1,
+                results,
                 flags,
                 std::ptr::null::<u8>(),
                 0,
             )
         };
         assert_eq!(ret, 1, "io_uring_enter: {:?}", Errno::last());
+    }
 
+    /// Takes the next result, if there is one.
+    fn next_result(&self) -> Option<Result<usize>> {
         let queue = &self.parameters.completion;
         let head = self.queues.word(queue.head as usize);
         let number = head.load(Acquire);
-        assert_ne!(number, self.queues.word(queue.tail as usize).load(Acquire));
+        if number == self.queues.word(queue.tail as usize).load(Acquire) {
+            return None;
+        }
         let mask = self.queues.word(queue.mask as usize).load(Acquire);
         let at = queue.sixth + 16 * (number & mask) + 8;
         let result = self.queues.word(at as usize).load(Acquire) as i32;
         head.store(number.wrapping_add(1), Release);
-        match usize::try_from(result) {
-            Ok(written) => Ok(written),
-            Err(_) => Err(Errno(-result)),
-        }
+        Some(usize::try_from(result).map_err(|_| Errno(-result)))
     }
 }

@@ -35,7 +35,6 @@ pub use kernel::bindings::{
     page,
     seq_file,
     seq_operations,
-    sighand_struct,
     task_struct,
     vm_area_struct,
     work_struct,

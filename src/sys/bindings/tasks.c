@@ -69,25 +69,6 @@ bool user_events_is_kthread(const struct task_struct *task)
 	return data_race(task->flags & PF_KTHREAD);
 }
 
-bool user_events_is_in_exec(const struct task_struct *task)
-{
-	/* A task sets it beside others of its bits, which are not looked at. */
-	return data_race((bool)task->in_execve);
-}
-
-unsigned long user_events_lock_sighand(struct sighand_struct *sighand)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&sighand->siglock, flags);
-	return flags;
-}
-
-void user_events_unlock_sighand(struct sighand_struct *sighand, unsigned long flags)
-{
-	spin_unlock_irqrestore(&sighand->siglock, flags);
-}
-
 bool user_events_fatal_signal_pending(struct task_struct *task)
 {
 	return fatal_signal_pending(task);

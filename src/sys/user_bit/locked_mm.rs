@@ -8,8 +8,8 @@
 use super::super::bindings;
 use super::super::wake_timer::WakeTimer;
 use super::page::{
-    Page,
-    WritablePage, //
+    BitPage,
+    Page, //
 };
 use core::mem;
 use core::ptr;
@@ -25,6 +25,15 @@ use kernel::prelude::*;
 /// File systems whose files are in memory only. C: linux/magic.h.
 const TMPFS_MAGIC: usize = bindings::TMPFS_MAGIC as usize;
 const HUGETLBFS_MAGIC: usize = bindings::HUGETLBFS_MAGIC as usize;
+
+/// What became of bits that were to be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// All were right.
+    Unchanged,
+    /// One was not, and all are.
+    Changed,
+}
 
 /// Why bits could not be written right now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,8 +96,8 @@ impl<'a> LockedMm<'a> {
         Some(Self { mm, guard })
     }
 
-    /// Calls `write` with the page at `address`, which is pinned once for it. Waits for nothing that
-    /// a task does, but `write` may. Returns what it returns.
+    /// Calls `write` with the page at `address`, which has to be present and writable, and is pinned for it. Waits for
+    /// nothing that a task does, but `write` may.
     ///
     /// # Errors
     ///
@@ -96,13 +105,49 @@ impl<'a> LockedMm<'a> {
     pub(crate) fn write_page(
         &self,
         address: usize,
+        write: impl FnOnce(&BitPage<'_>),
+    ) -> Result<Written, BitWriteError> {
+        self.pin_page(address, bindings::FOLL_NOFAULT, false, write)
+    }
+
+    /// As [`Self::write_page`], unless the bits are right: then nothing is done to the page, which need not be writable.
+    /// With `force` they are written all the same, as after [`BitWriteError::Busy`]. `write` may be called several
+    /// times, and the last one counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write_page`].
+    pub(crate) fn correct_page(
+        &self,
+        address: usize,
         fault_in: FaultIn,
-        write: impl FnOnce(&WritablePage<'_>),
-    ) -> Result<(), BitWriteError> {
+        force: bool,
+        write: impl Fn(&BitPage<'_>),
+    ) -> Result<Written, BitWriteError> {
+        let written = self.pin_page(address, bindings::FOLL_NOFAULT, force, &write);
+        if written != Err(BitWriteError::NotPresent) {
+            return written;
+        }
         let how = match fault_in {
             FaultIn::Never => bindings::FOLL_NOFAULT,
             FaultIn::NoWait => bindings::FOLL_NOWAIT,
         };
+        if !force && self.get_page(address, how, |page| BitPage::is_right(page, &write))? {
+            return Ok(Written::Unchanged);
+        }
+        match fault_in {
+            FaultIn::Never => Err(BitWriteError::NotPresent),
+            FaultIn::NoWait => self.pin_page(address, how, force, write),
+        }
+    }
+
+    fn pin_page(
+        &self,
+        address: usize,
+        how: u32,
+        force: bool,
+        write: impl FnOnce(&BitPage<'_>),
+    ) -> Result<Written, BitWriteError> {
         let mut page = ptr::null_mut();
         // SAFETY: The address space is alive and its mmap lock is held for reading, by `self`. One page
         // is asked for, and `page` has room for one. None of the flags lets the lock go.
@@ -116,19 +161,9 @@ impl<'a> LockedMm<'a> {
                 ptr::null_mut(),
             )
         };
-        const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
-        match pinned {
-            1 => {}
-            0 => return Err(BitWriteError::NotYet),
-            NO_MEMORY => return Err(BitWriteError::NoMemory),
-            _ => return Err(BitWriteError::NotPresent),
-        }
+        is_got(pinned)?;
         // SAFETY: The page is pinned for writing, and not used by this context after that.
-        if unsafe { WritablePage::with(page, address, write) } {
-            Ok(())
-        } else {
-            Err(BitWriteError::Busy)
-        }
+        unsafe { BitPage::write(page, address, force, write) }
     }
 
     /// Calls `read` with the page at `address`, if that is present; else returns `None`. Waits for
@@ -138,34 +173,34 @@ impl<'a> LockedMm<'a> {
         address: usize,
         read: impl FnOnce(&Page<'_>) -> T,
     ) -> Option<T> {
+        self.get_page(address, bindings::FOLL_NOFAULT, read).ok()
+    }
+
+    fn get_page<T>(
+        &self,
+        address: usize,
+        how: u32,
+        read: impl FnOnce(&Page<'_>) -> T,
+    ) -> Result<T, BitWriteError> {
         let mut page = ptr::null_mut();
-        // SAFETY: As in `write_page`.
+        // SAFETY: As in `pin_page`.
         let found = unsafe {
             bindings::get_user_pages_remote(
                 self.mm.as_raw(),
                 address,
                 1,
-                bindings::FOLL_NOFAULT,
+                how,
                 &mut page,
                 ptr::null_mut(),
             )
         };
-        if found != 1 {
-            return None;
-        }
+        is_got(found)?;
         let mut result = None;
         // SAFETY: We hold a reference to the page until the put below.
         unsafe { Page::with(page, address, |page| result = Some(read(page))) };
         // SAFETY: Got above, and not used any more.
         unsafe { bindings::user_events_put_page(page) };
-        result
-    }
-
-    /// Is the page at `address` the address space's own, so that a child gets a copy of it, if it is mapped
-    /// at all?
-    pub(crate) fn is_private(&self, address: usize) -> bool {
-        let vma = self.guard.vma_lookup(address);
-        vma.is_none_or(|vma| vma.flags() & kernel::mm::virt::flags::SHARED == 0)
+        result.ok_or(BitWriteError::NotPresent)
     }
 
     /// What backs the page at `address`, if it is to be brought in and written to. `None` if it cannot
@@ -225,6 +260,17 @@ impl<'a> LockedMm<'a> {
             // The fault has let the mmap lock go.
             mem::forget(self);
         }
+    }
+}
+
+/// What `pin_user_pages_remote()` and `get_user_pages_remote()` return where one page is asked for.
+fn is_got(pages: c_long) -> Result<(), BitWriteError> {
+    const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
+    match pages {
+        1 => Ok(()),
+        0 => Err(BitWriteError::NotYet),
+        NO_MEMORY => Err(BitWriteError::NoMemory),
+        _ => Err(BitWriteError::NotPresent),
     }
 }
 

@@ -13,7 +13,8 @@ pub(crate) use locked_mm::{
     Backing,
     BitWriteError,
     FaultIn,
-    LockedMm, //
+    LockedMm,
+    Written, //
 };
 
 use super::bindings;
@@ -23,10 +24,17 @@ use kernel::mm::MmWithUser;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
+/// Where a bit is: the address of its word, a multiple of four without a tag, and its number in that, below 64. In the
+/// order of both.
+///
+/// One number: the lower six bits are the bit's, the next is 0, and the others are the address, the lowest two bits of
+/// which are none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BitAddr(u64);
+
 /// A naturally aligned 32- or 64-bit word at a user address, and a bit in it.
 ///
-/// There may be very many, so it is one number: the lower six bits are the bit's, the next says whether
-/// the word is wide, and the others are the address, the lowest two bits of which are none.
+/// There may be very many, so it is one number: a [`BitAddr`], the seventh bit of which says whether the word is wide.
 ///
 /// # Invariants
 ///
@@ -52,6 +60,34 @@ pub(crate) fn untagged_addr(address: usize) -> usize {
     unsafe { bindings::user_events_untagged_addr(address) }
 }
 
+impl BitAddr {
+    /// Before all others.
+    pub(crate) const FIRST: Self = Self(0);
+
+    /// The place of a bit. `None` if no bit can be there.
+    pub(crate) fn new(address: usize, bit: u8) -> Option<Self> {
+        // Upper bits that are not clear come in below.
+        let place = (address as u64).rotate_left(ADDRESS_SHIFT);
+        let is_place = place & (IS_WIDE | BIT) == 0 && u64::from(bit) <= BIT;
+        is_place.then_some(Self(place | u64::from(bit)))
+    }
+
+    /// The address of the word.
+    pub(crate) fn address(self) -> usize {
+        ((self.0 & !(IS_WIDE | BIT)) >> ADDRESS_SHIFT) as usize
+    }
+
+    /// The number of the bit in the word.
+    pub(crate) fn bit(self) -> u8 {
+        (self.0 & BIT) as u8
+    }
+
+    /// A place from which on those behind this one are found.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 impl UserBit {
     /// A bit in the word of `size` bytes at `address`, which may have a tag: it is kept without.
     ///
@@ -73,14 +109,15 @@ impl UserBit {
         if !unsafe { bindings::user_events_access_ok(address as *const c_void, size.into()) } {
             return Err(EFAULT);
         }
-        // Upper bits that are not clear come in below.
-        let place = (untagged_addr(address) as u64).rotate_left(ADDRESS_SHIFT);
-        if place & (IS_WIDE | BIT) != 0 {
-            return Err(EFAULT);
-        }
+        let BitAddr(place) = BitAddr::new(untagged_addr(address), bit).ok_or(EFAULT)?;
         let is_wide = if is_wide { IS_WIDE } else { 0 };
-        // INVARIANT: Checked above. The address is a multiple of four.
-        Ok(Self(place | is_wide | u64::from(bit)))
+        // INVARIANT: Checked above.
+        Ok(Self(place | is_wide))
+    }
+
+    /// Where it is.
+    pub(crate) fn addr(&self) -> BitAddr {
+        BitAddr(self.0 & !IS_WIDE)
     }
 
     /// How many bits the word has.
@@ -94,7 +131,7 @@ impl UserBit {
 
     /// Where the word is.
     pub(crate) fn address(&self) -> usize {
-        ((self.0 & !(IS_WIDE | BIT)) >> ADDRESS_SHIFT) as usize
+        self.addr().address()
     }
 
     fn is_wide(&self) -> bool {
@@ -103,7 +140,7 @@ impl UserBit {
 
     /// Which bit of the word it is.
     pub(crate) fn bit(&self) -> u8 {
-        (self.0 & BIT) as u8
+        self.addr().bit()
     }
 
     /// The page that the word lies in, by its address.
@@ -112,7 +149,7 @@ impl UserBit {
     }
 
     /// Clears the bit, atomically, in `mm`, if that is the memory of the current task, by its own page
-    /// tables: less work than [`WritablePage::store`](page::WritablePage::store). Returns whether that was
+    /// tables: less work than [`LockedMm::write_page`]. Returns whether that was
     /// possible; a page that is not there, or that the task may not write now, is left alone. Does not sleep.
     pub(crate) fn clear_own(&self, mm: &MmWithUser) -> bool {
         let current = current!();

@@ -5,7 +5,12 @@
 //! C: `kmap_local_page()` (linux/highmem.h), `unpin_user_page()`, `folio_mark_dirty()` (linux/mm.h).
 
 use super::super::bindings;
-use super::UserBit;
+use super::{
+    BitWriteError,
+    UserBit,
+    Written, //
+};
+use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::size_of;
 use core::sync::atomic::{
@@ -80,37 +85,97 @@ impl Page<'_> {
     }
 }
 
-/// A page of user memory that may be written to.
+/// What is done to bits of a page of user memory.
 ///
 /// # Invariants
 ///
-/// The page is pinned for writing while this exists.
-pub(crate) struct WritablePage<'a>(&'a Page<'a>);
+/// If `is_writable`, the page is pinned for writing while this exists.
+pub(crate) struct BitPage<'a> {
+    page: &'a Page<'a>,
+    is_writable: bool,
+    /// Are bits written also if they are right?
+    force: bool,
+    /// Has a bit been written, or, if the page may not be written to, would one have to be?
+    is_changed: Cell<bool>,
+}
 
-impl WritablePage<'_> {
-    /// Maps a page for a call, and ends its pinning. Returns `false` if the page could not be marked as
-    /// written to without waiting for a task that has locked it.
+impl BitPage<'_> {
+    /// Maps a page that is pinned for writing for a call, and ends its pinning. With `force` bits are written also if
+    /// they are right.
+    ///
+    /// # Errors
+    ///
+    /// [`BitWriteError::Busy`] when the page could not be marked as written to without waiting for a task that has
+    /// locked it.
     ///
     /// # Safety
     ///
     /// `page`, in which the user address `address` lies, must have been pinned for writing; the pin is
     /// this function's to end.
-    pub(super) unsafe fn with(
+    pub(super) unsafe fn write(
         page: *mut bindings::page,
         address: usize,
-        call: impl FnOnce(&WritablePage<'_>),
-    ) -> bool {
-        // INVARIANT: The page is pinned for writing until the unpin below.
-        // SAFETY: As just said.
-        unsafe { Page::with(page, address, |page| call(&WritablePage(page))) };
+        force: bool,
+        call: impl FnOnce(&BitPage<'_>),
+    ) -> Result<Written, BitWriteError> {
+        let mut is_changed = false;
+        // SAFETY: The page is pinned until the unpin below.
+        unsafe {
+            Page::with(page, address, |page| {
+                // INVARIANT: As just said.
+                let bits = BitPage {
+                    page,
+                    is_writable: true,
+                    force,
+                    is_changed: Cell::new(false),
+                };
+                call(&bits);
+                is_changed = bits.is_changed.get();
+            });
+        }
         // SAFETY: The pin is ours, and the page is not mapped any more.
-        unsafe { unpin_written(page) }
+        let is_marked = unsafe {
+            if is_changed {
+                unpin_written(page)
+            } else {
+                bindings::unpin_user_page(page);
+                true
+            }
+        };
+        match (is_changed, is_marked) {
+            (false, _) => Ok(Written::Unchanged),
+            (true, true) => Ok(Written::Changed),
+            (true, false) => Err(BitWriteError::Busy),
+        }
+    }
+
+    /// Would `call` change no bit of this page, to which nothing is written?
+    pub(super) fn is_right(page: &Page<'_>, call: impl FnOnce(&BitPage<'_>)) -> bool {
+        // INVARIANT: It is not writable.
+        let bits = BitPage {
+            page,
+            is_writable: false,
+            force: false,
+            is_changed: Cell::new(false),
+        };
+        call(&bits);
+        !bits.is_changed.get()
+    }
+
+    /// Sets or clears a bit, unless it is right. Returns whether it was not.
+    pub(crate) fn set(&self, bit: &UserBit, on: bool) -> bool {
+        let is_wrong = self.page.load(bit).is_some_and(|is_on| is_on != on);
+        if is_wrong || self.force {
+            self.is_changed.set(true);
+            self.store(bit, on);
+        }
+        is_wrong
     }
 
     /// Sets or clears a bit, atomically, and after all that was read and written before: a task that finds it set
-    /// finds the consumer. Does nothing for one that does not lie in this page.
-    pub(crate) fn store(&self, bit: &UserBit, on: bool) {
-        let Some(word) = self.0.word(bit) else {
+    /// finds the consumer. Does nothing for one that does not lie in this page, or if that may not be written to.
+    fn store(&self, bit: &UserBit, on: bool) {
+        let Some(word) = self.page.word(bit).filter(|_| self.is_writable) else {
             return;
         };
         // SAFETY: By the invariants the word lies in the mapped page, which is pinned for writing, and is aligned.
@@ -138,7 +203,7 @@ impl WritablePage<'_> {
     }
 }
 
-/// [`WritablePage::store`], by the kernel's own atomic operations. On arm64 these are single instructions where the
+/// [`BitPage::store`], by the kernel's own atomic operations. On arm64 these are single instructions where the
 /// processor has them (LSE). Those that the compiler makes are loops there, which a program that changes the word
 /// all the time could keep from coming to an end, with the trace core's locks held.
 ///

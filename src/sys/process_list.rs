@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The processes of the system, their threads, and in [`forks`] those that are in a fork.
+//! The processes of the system, and their threads.
 //!
-//! C: `for_each_process()`, `for_each_thread()`, `struct signal_struct` (linux/sched/signal.h).
-
-mod forks;
-
-pub(crate) use forks::{
-    for_each_forking,
-    is_fork_ending, //
-};
+//! C: `for_each_process()`, `for_each_thread()`, `struct signal_struct` (linux/sched/signal.h), `struct pid`
+//! (linux/pid.h).
 
 use super::bindings::{
     self,
     task_struct, //
 };
+use super::mm_users;
 use super::task_work::{
     Reservation,
     TaskWork, //
@@ -26,13 +21,25 @@ use core::ptr::{
     NonNull, //
 };
 use kernel::bindings::signal_struct;
-use kernel::mm::Mm;
+use kernel::mm::{
+    Mm,
+    MmWithUser, //
+};
 use kernel::prelude::*;
 use kernel::sync::atomic::{
+    Acquire,
     Atomic,
     Relaxed, //
 };
 use kernel::sync::rcu;
+
+/// Tells a process from all others, also from those that have ended: the id of its thread group in the first pid
+/// namespace, and the time of its start. An exec changes neither.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessId {
+    tgid: i32,
+    start_time: u64,
+}
 
 /// A process: a group of threads.
 ///
@@ -88,12 +95,22 @@ impl<'a> ListedProcess<'a> {
         threads.find(|mm| *mm != 0).unwrap_or(0)
     }
 
-    /// Will the tracepoints that [`ExitProbe`](super::exit_probe::ExitProbe) watches still tell of the
-    /// process that it leaves its address space? `false` as well when that cannot be told, because one
-    /// of its threads is in an exec: it may have passed `sched_prepare_exec`, and has its old address
-    /// space for a while after that.
-    pub(crate) fn reports_exit(&self) -> bool {
-        self.live() != 0 && !self.threads().any(|thread| thread.is_in_exec())
+    /// Which process it is.
+    fn id(&self) -> ProcessId {
+        // SAFETY: By the invariant the task is not freed yet. A thread that execs takes both numbers over from the
+        // leader, hence the volatile reads.
+        unsafe {
+            let leader = self.leader.as_ptr();
+            ProcessId {
+                tgid: (&raw const (*leader).tgid).read_volatile(),
+                start_time: (&raw const (*leader).start_time).read_volatile(),
+            }
+        }
+    }
+
+    /// Does it run user code in this address space: has one of its threads not begun to exit?
+    fn runs_in(&self, mm: usize) -> bool {
+        self.mm() == mm && self.live() != 0
     }
 
     /// Calls `each` for every thread. One that begins or ends meanwhile may be left out.
@@ -124,11 +141,6 @@ impl ListedThread<'_> {
         // SAFETY: By the invariant the thread is not freed yet. It may leave its address space just
         // now, hence the volatile read.
         unsafe { (&raw const (*self.thread.as_ptr()).mm).read_volatile() as usize }
-    }
-
-    fn is_in_exec(&self) -> bool {
-        // SAFETY: By the invariant the thread is not freed yet.
-        unsafe { bindings::user_events_is_in_exec(self.thread.as_ptr()) }
     }
 
     /// Has the thread do `work`. Does not sleep.
@@ -190,14 +202,107 @@ pub(super) fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<NonNull<task_struct>
     found
 }
 
-/// Is there a process in this address space of which [`ExitProbe`](super::exit_probe::ExitProbe) will
-/// still tell that it leaves? Looks at all processes. Process context.
-pub(crate) fn will_report_exit(mm: &Mm) -> bool {
-    let key = mm.as_raw() as usize;
-    let mut found = false;
-    for_each_while(|process| {
-        found = process.mm() == key && process.reports_exit();
-        !found
+/// The process of the current task.
+fn current<'a>(_reader: &'a rcu::Guard) -> Option<ListedProcess<'a>> {
+    let task = current!().as_ptr();
+    // SAFETY: The current task has a leader, which is not freed before it. Which one that is changes in an exec only,
+    // hence the read as a pointer that others may change.
+    let leader = unsafe { Atomic::from_ptr(&raw mut (*task).group_leader).load(Acquire) };
+    // INVARIANT: RCU is read-locked, and the current task has not been released.
+    NonNull::new(leader).map(|leader| ListedProcess {
+        leader,
+        _reader: PhantomData,
+    })
+}
+
+/// Is the current task ended by an exec of another thread of its process? Any context of a task.
+pub(super) fn is_ended_by_exec() -> bool {
+    // SAFETY: The current task is alive, and so is what its threads have in common. The pointer may change just now,
+    // hence the volatile read.
+    let task = unsafe {
+        let signal = (*current!().as_ptr()).signal;
+        (&raw const (*signal).group_exec_task).read_volatile()
+    };
+    !task.is_null() && task != current!().as_ptr()
+}
+
+impl ProcessId {
+    /// The process of the current task. Any context of a task.
+    pub(crate) fn current() -> Option<Self> {
+        current(&rcu::read_lock()).map(|process| process.id())
+    }
+
+    /// Is the process there, and has it this address space? It may have begun to leave it. Any context.
+    pub(crate) fn has_mm(self, mm: &Mm) -> bool {
+        let _reader = rcu::read_lock();
+        // SAFETY: RCU is read-locked. What is found is the leader of a thread group, or NULL.
+        let leader = unsafe {
+            let pid = bindings::find_pid_ns(self.tgid, &raw mut bindings::init_pid_ns);
+            bindings::pid_task(pid, bindings::pid_type_PIDTYPE_TGID)
+        };
+        NonNull::new(leader).is_some_and(|leader| {
+            // INVARIANT: Found since RCU has been read-locked.
+            let process = ListedProcess {
+                leader,
+                _reader: PhantomData,
+            };
+            process.id() == self && process.mm() == key(mm)
+        })
+    }
+}
+
+/// An address space as [`ListedProcess::mm`] has it.
+fn key(mm: &Mm) -> usize {
+    mm.as_raw() as usize
+}
+
+/// Are all users of the address space, but for the caller's one, threads of the current process that exit? To be asked
+/// by the last of them, as there are no new ones then. Process context.
+pub(crate) fn is_last_user(mm: &MmWithUser) -> bool {
+    // In this order: a thread that is counted as the process's was a user before.
+    let users = mm_users::count(mm);
+    let reader = rcu::read_lock();
+    let Some(process) = current(&reader) else {
+        return false;
+    };
+    let threads = process.threads().filter(|thread| thread.mm() == key(mm));
+    usize::try_from(users).is_ok_and(|users| users <= threads.count())
+}
+
+/// Is there a process, other than the current one, that runs user code in this address space, and of which `is_counted`
+/// is true? The parent is looked at first, and if that is none, all processes are. `is_counted` must not sleep. Process
+/// context.
+///
+/// A process that exits is none from before [`ExitProbe`](super::exit_probe::ExitProbe) tells of it.
+pub(crate) fn runs_elsewhere(mm: &Mm, mut is_counted: impl FnMut(ProcessId) -> bool) -> bool {
+    let key = key(mm);
+    let reader = rcu::read_lock();
+    let Some(own) = current(&reader) else {
+        return false;
+    };
+    let mut counts = |process: &ListedProcess<'_>| {
+        process.signal() != own.signal() && process.runs_in(key) && is_counted(process.id())
+    };
+    // SAFETY: The current task is alive, and has a parent, which is not freed before a grace period of RCU after it has
+    // another. The parent's leader is not freed before the parent.
+    let parent = unsafe {
+        let task = current!().as_ptr();
+        let parent = Atomic::from_ptr(&raw mut (*task).real_parent).load(Acquire);
+        Atomic::from_ptr(&raw mut (*parent).group_leader).load(Acquire)
+    };
+    let is_parent = NonNull::new(parent).is_some_and(|leader| {
+        // INVARIANT: RCU has been read-locked since the parent was read.
+        counts(&ListedProcess {
+            leader,
+            _reader: PhantomData,
+        })
     });
+    let mut found = is_parent;
+    if !found {
+        for_each_while(|process| {
+            found = counts(process);
+            !found
+        });
+    }
     found
 }
