@@ -162,14 +162,14 @@ impl BitPage<'_> {
         !bits.is_changed.get()
     }
 
-    /// Sets or clears a bit, unless it is right. Returns whether it was not.
+    /// Sets or clears a bit, unless it is right. Returns whether it was not, and is now.
     pub(crate) fn set(&self, bit: &UserBit, on: bool) -> bool {
         let is_wrong = self.page.load(bit).is_some_and(|is_on| is_on != on);
         if is_wrong || self.force {
             self.is_changed.set(true);
             self.store(bit, on);
         }
-        is_wrong
+        is_wrong && self.is_writable
     }
 
     /// Sets or clears a bit, atomically, and after all that was read and written before: a task that finds it set
