@@ -75,18 +75,27 @@ pub(crate) struct Usage {
 }
 
 impl Group {
-    /// A group without events. May sleep.
+    /// The first group, whose most events are `kernel.user_events_max`, or one with a name. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn new(
+    pub(crate) fn new(
         symbols: Symbols,
         idle: &Arc<IdleEvents>,
-        systems: Systems,
-        max_events: MaxEvents,
-        byte_rate: Option<ByteRate>,
+        named: Option<(GroupName<'_>, GroupLimits)>,
     ) -> Result<Arc<Self>> {
+        let (systems, max_events, byte_rate) = match named {
+            None => {
+                let max_events = SysctlU32::new(c"user_events_max", MAX_EVENTS)?;
+                (Systems::first()?, MaxEvents::Sysctl(max_events), None)
+            }
+            Some((name, limits)) => (
+                Systems::of_group(name)?,
+                MaxEvents::Fixed(limits.events),
+                limits.bytes_per_second.map(ByteRate::new),
+            ),
+        };
         let group = pin_init!(Self {
             symbols,
             idle: idle.clone(),
@@ -98,38 +107,6 @@ impl Group {
             changes <- Changes::new(),
         });
         Arc::pin_init(group, GFP_KERNEL_ACCOUNT)
-    }
-
-    /// The first group, whose most events are `kernel.user_events_max`. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn first(symbols: Symbols, idle: &Arc<IdleEvents>) -> Result<Arc<Self>> {
-        let max_events = MaxEvents::Sysctl(SysctlU32::new(c"user_events_max", MAX_EVENTS)?);
-        Self::new(symbols, idle, Systems::first()?, max_events, None)
-    }
-
-    /// A group with a name. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn named(
-        symbols: Symbols,
-        idle: &Arc<IdleEvents>,
-        name: GroupName<'_>,
-        limits: GroupLimits,
-    ) -> Result<Arc<Self>> {
-        let max_events = MaxEvents::Fixed(limits.events);
-        let byte_rate = limits.bytes_per_second.map(ByteRate::new);
-        Self::new(
-            symbols,
-            idle,
-            Systems::of_group(name)?,
-            max_events,
-            byte_rate,
-        )
     }
 
     /// Where tracefs shows the events.

@@ -91,7 +91,7 @@ impl Groups {
         idle: Arc<IdleEvents>,
         mms: Arc<UserMms>,
     ) -> Result<Arc<Self>> {
-        let group = Group::first(symbols, &idle)?;
+        let group = Group::new(symbols, &idle, None)?;
         let first = Arc::new(Context { group, mms }, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
@@ -138,7 +138,7 @@ impl Groups {
         if named.len() >= MAX_GROUPS {
             return Err(EMFILE);
         }
-        let group = Group::named(self.symbols, &self.idle, name, limits)?;
+        let group = Group::new(self.symbols, &self.idle, Some((name, limits)))?;
         let context = Context {
             group: group.clone(),
             mms: self.first.mms.clone(),
