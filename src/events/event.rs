@@ -197,6 +197,10 @@ impl Event {
 
 impl TraceEventOwner for UserEvent {
     fn first_attaches(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
+        // While the events of a group are removed, in several holds of the mutex.
+        if event.group.open_files.are_closed() {
+            return Err(EBUSY);
+        }
         let module = ModuleRef::get()?;
         let first = EventRef::get_locked(event, held);
         *event.held_by_consumers.get_mut(held) = Some((first, module));

@@ -32,6 +32,7 @@ use crate::schema::{
     GroupLimits,
     GroupName, //
 };
+use crate::sorted_arcs::Reservation;
 use crate::sys::event_mutex::{
     EventMutexGuard,
     EventMutexLocked, //
@@ -39,13 +40,31 @@ use crate::sys::event_mutex::{
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::SysctlU32;
-use crate::sys::trace_event::Removal;
-use kernel::alloc::flags::__GFP_NOWARN;
+use crate::sys::trace_event::{
+    Removal,
+    UnregisteredEvent, //
+};
 use kernel::sync::Arc;
-use kernel::time::delay::fsleep;
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
+};
 
 /// How many events the first group may have, unless the administrator sets another number. C: `max_user_events`.
 const MAX_EVENTS: u32 = 32768;
+
+/// What is done to events in one hold of `event_mutex`, for which others wait, and what of that it
+/// takes to look at one, or to remove one, for which the trace core has to search.
+const HOLD: usize = 256;
+const LOOK: usize = 1;
+const REMOVAL: usize = HOLD / 16;
+
+/// The time between two holds.
+const PAUSE: Delta = Delta::from_micros(20);
+
+/// How many events may be removed in any order: few beside those that the trace core looks at in
+/// each search anyway.
+const FEW: usize = 64;
 
 /// A group of events, whose names are its own.
 ///
@@ -67,7 +86,7 @@ pub(crate) struct Group {
 /// What a group has, and how much of it is used.
 pub(crate) struct Usage {
     /// Its events.
-    pub(crate) events: u32,
+    pub(crate) events: usize,
     /// Those of them that there is a reference to, or that the trace core refers to.
     pub(crate) used_events: usize,
     /// Its data files that are open.
@@ -153,53 +172,85 @@ impl Group {
             GFP_KERNEL_ACCOUNT,
         )?);
         schema::write_listing(description.name(), &fields, &mut listing)?;
-        let listing = listing.0;
-        let mut held = EventMutexGuard::lock(self.symbols);
-
-        let events = self.events.get(&held);
-        let found = if flags.multi_format {
-            events.formats.get(|event| event.key().cmp(&listing))
-        } else {
-            let name = description.name();
-            events.named.get(|event| event.key().cmp(name))
-        };
-        if let Some(event) = found.cloned() {
-            if event.listing() == listing.as_slice() {
-                return Ok(EventRef::get_locked(&event, &held));
-            }
-            // One that is idle is about to be removed: it is not in the way.
-            if event.is_used() || event.is_persistent() {
-                return Err(EADDRINUSE);
-            }
-            self.remove(event.removal(&mut held))
-                .map_err(|_| EADDRINUSE)?;
-        }
-
-        let events = self.events.get_mut(&mut held);
-        if events.count >= self.max_events.get() {
-            return Err(EMFILE);
-        }
-        let id = events.take_id();
-        let naming = if flags.multi_format {
-            Naming::Multi(events.next_format)
-        } else {
-            Naming::Single
-        };
         let desc = EventDesc {
             description,
             fields: &fields,
-            listing: &listing,
+            listing: &listing.0,
         };
-        let unregistered = UserEvent::new(self, id, naming, flags.persistent, desc)?;
-        let event = unregistered.event().clone();
-        self.events.get_mut(&mut held).add(&event)?;
-        let first = EventRef::get_locked(&event, &held);
-        if let Err(error) = unregistered.register(&mut held) {
-            self.events.get_mut(&mut held).remove(&event);
-            return Err(error);
+        // Got without the mutex, as a memory cgroup may delay that, and dropped without it.
+        let mut memory = [Reservation::new(), Reservation::new()];
+        let mut made: Option<UnregisteredEvent<UserEvent>> = None;
+        loop {
+            let mut held = EventMutexGuard::lock(self.symbols);
+            let events = self.events.get_mut(&mut held);
+            let (naming, key) = match flags.multi_format {
+                true => (Naming::Multi(events.next_format), desc.listing),
+                false => (Naming::Single, description.name()),
+            };
+            let found = events.keyed(naming).get(|event| event.key().cmp(key));
+            if let Some(event) = found.cloned() {
+                if event.listing() == desc.listing {
+                    return Ok(EventRef::get_locked(&event, &held));
+                }
+                // One that is idle is about to be removed: it is not in the way.
+                if event.is_used() || event.is_persistent() {
+                    return Err(EADDRINUSE);
+                }
+                self.remove(event.removal(&mut held))
+                    .map_err(|_| EADDRINUSE)?;
+            }
+
+            let events = self.events.get_mut(&mut held);
+            if events.count >= self.max_events.get() {
+                return Err(EMFILE);
+            }
+            // Made anew where another task has taken the number of its format: that one got on.
+            let Some(unregistered) = made.take_if(|made| made.event().naming() == naming) else {
+                let id = events.take_id();
+                drop(held);
+                made = Some(UserEvent::new(self, id, naming, flags.persistent, desc)?);
+                continue;
+            };
+            let event = unregistered.event().clone();
+            if let Err((memory, shortfall)) = events.add(&event, &mut memory) {
+                drop(held);
+                made = Some(unregistered);
+                memory.fill(shortfall)?;
+                continue;
+            }
+            let first = EventRef::get_locked(&event, &held);
+            if let Err(error) = unregistered.register(&mut held) {
+                self.events.get_mut(&mut held).remove(&event);
+                return Err(error);
+            }
+            self.events.get_mut(&mut held).count_format(&event);
+            return Ok(first);
         }
-        self.events.get_mut(&mut held).count_format(&event);
-        Ok(first)
+    }
+
+    /// Calls `visit` for all events, the newest first, or for those registered as `name`, until it
+    /// fails. It returns its part of a [`HOLD`], after which the mutex is dropped. May sleep.
+    fn walk(
+        &self,
+        name: Option<&[u8]>,
+        mut visit: impl FnMut(&Arc<Event>, &mut EventMutexGuard) -> Result<usize>,
+    ) -> Result {
+        let mut last: Option<Arc<Event>> = None;
+        loop {
+            let mut held = EventMutexGuard::lock(self.symbols);
+            let mut left = HOLD;
+            while left > 0 {
+                let events = self.events.get(&held);
+                let Some(event) = events.before(name, last.as_deref()).cloned() else {
+                    return Ok(());
+                };
+                left = left.saturating_sub(visit(&event, &mut held)?);
+                last = Some(event);
+            }
+            drop(held);
+            // Who spins for the mutex on another processor would not come before this task.
+            fsleep(PAUSE);
+        }
     }
 
     /// Deletes the event registered as `name`, in all its formats. May sleep.
@@ -207,47 +258,47 @@ impl Group {
     /// # Errors
     ///
     /// `ENOENT` when there is none; `EBUSY` when one of them is used; `EPERM` when one is
-    /// persistent and `may_delete_persistent` is not set. None is deleted then.
+    /// persistent and `may_delete_persistent` is not set. None is deleted then, unless that one has
+    /// come, or has become used, while others were deleted.
     pub(crate) fn delete(&self, name: &[u8], may_delete_persistent: bool) -> Result {
-        let mut held = EventMutexGuard::lock(self.symbols);
-        // As many as there are formats: without memory the caller gets an error, and the log nothing.
-        let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
-        let mut found = KVVec::new();
-        let events = self.events.get(&held);
-        if let Some(event) = events.named.get(|event| event.key().cmp(name)) {
-            found.push(event.clone(), flags)?;
-        }
-        let formats = events.formats.values_from(|event| event.key().cmp(name));
-        for event in formats.take_while(|event| event.registered_name() == name) {
-            found.push(event.clone(), flags)?;
-        }
-        if found.is_empty() {
+        let check = |event: &Event, held: &EventMutexGuard| {
+            if event.is_busy(held) {
+                Err(EBUSY)
+            } else if event.is_persistent() && !may_delete_persistent {
+                Err(EPERM)
+            } else {
+                Ok(LOOK)
+            }
+        };
+        let mut found = 0;
+        self.walk(Some(name), |event, held| {
+            found += 1;
+            check(event, held)
+        })?;
+        if found == 0 {
             return Err(ENOENT);
         }
-        if found.iter().any(|event| event.is_busy(&held)) {
-            return Err(EBUSY);
-        }
-        if !may_delete_persistent && found.iter().any(|event| event.is_persistent()) {
-            return Err(EPERM);
-        }
-        for event in found {
-            self.remove(event.removal(&mut held))?;
-        }
-        Ok(())
+        self.walk((found <= FEW).then_some(name), |event, held| {
+            if event.registered_name() != name {
+                return Ok(LOOK);
+            }
+            check(event, held)?;
+            self.remove(event.removal(held))
+        })
     }
 
-    /// Takes an unused event away from the trace core and forgets it.
+    /// Takes an unused event away from the trace core and forgets it. Returns its part of a hold.
     ///
     /// # Errors
     ///
     /// `EBUSY` when it is used, or something in the trace core refers to it.
-    pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result {
+    pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result<usize> {
         if removal.event().is_used() {
             return Err(EBUSY);
         }
         let (event, held) = removal.unregister()?;
         self.events.get_mut(held).remove(event);
-        Ok(())
+        Ok(REMOVAL)
     }
 
     /// Removes an event, unless it is used or has been removed.
@@ -257,9 +308,7 @@ impl Group {
     /// `EBUSY` when the trace core refers to it.
     pub(super) fn retire(&self, event: &Arc<Event>) -> Result {
         let mut held = EventMutexGuard::lock(self.symbols);
-        let by_id = &self.events.get(&held).by_id;
-        let is_known = by_id.get(|other| other.id().cmp(&event.id())).is_some();
-        if is_known && !event.is_used() {
+        if !event.is_used() {
             self.remove(event.removal(&mut held))?;
         }
         Ok(())
@@ -282,40 +331,42 @@ impl Group {
 
     /// What the group has now, and how much of it is used. May sleep.
     pub(crate) fn usage(&self) -> Usage {
-        let held = EventMutexGuard::lock(self.symbols);
-        let events = self.events.get(&held);
-        let used = events.by_id.values().filter(|event| event.is_busy(&held));
-        Usage {
-            events: events.count,
-            used_events: used.count(),
+        let mut usage = Usage {
+            events: 0,
+            used_events: 0,
             open_files: self.open_files.count(),
-        }
+        };
+        // Only a visit fails.
+        let _ = self.walk(None, |event, held| {
+            usage.events += 1;
+            usage.used_events += usize::from(event.is_busy(held));
+            Ok(LOOK)
+        });
+        usage
     }
 
-    /// Removes all events, and lets the group be used no more. May sleep; `event_mutex` is held for as long as
-    /// that takes, so that no consumer comes in between.
+    /// Removes all events, and lets the group be used no more. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` when an event is used, or something in the trace core refers to it, or a data file is open. Nothing
-    /// has changed then.
+    /// `EBUSY` when an event is used, or the trace core refers to it, or a data file is open.
+    /// Nothing has changed then, unless an event probe or a trigger has come to refer to an event
+    /// while others were removed.
     pub(crate) fn close_unused(&self) -> Result {
-        let mut held = EventMutexGuard::lock(self.symbols);
-        let is_used = (self.events.get(&held).by_id.values()).any(|event| event.is_busy(&held));
-        if is_used {
+        // For a group that is used, nobody is kept from opening it or attaching to its events.
+        if self.usage().used_events != 0 {
             return Err(EBUSY);
         }
-        // What is not used now is not from here on: that takes an open file, or `event_mutex`.
         self.open_files.close()?;
-        loop {
-            let Some(event) = self.events.get(&held).by_id.values().next().cloned() else {
-                return Ok(());
-            };
-            if let Err(error) = self.remove(event.removal(&mut held)) {
-                self.open_files.reopen();
-                return Err(error);
-            }
+        // What is not used now is not from here on: no file is open, and consumers are kept away.
+        let removed = match self.usage().used_events {
+            0 => self.walk(None, |event, held| self.remove(event.removal(held))),
+            _ => Err(EBUSY),
+        };
+        if removed.is_err() {
+            self.open_files.reopen();
         }
+        removed
     }
 
     /// Removes all events. For the module's exit: there is no reference to any event, and none can be taken any
@@ -326,14 +377,13 @@ impl Group {
     pub(crate) fn close(&self) {
         let mut warned = false;
         loop {
-            let mut held = EventMutexGuard::lock(self.symbols);
-            let Some(event) = self.events.get(&held).by_id.values().next().cloned() else {
-                break;
-            };
-            if self.remove(event.removal(&mut held)).is_ok() {
-                continue;
+            // Only a visit fails.
+            let _ = self.walk(None, |event, held| {
+                Ok(self.remove(event.removal(held)).unwrap_or(LOOK))
+            });
+            if self.usage().events == 0 {
+                return;
             }
-            drop(held);
             if !warned {
                 warned = true;
                 pr_warn!(

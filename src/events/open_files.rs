@@ -34,6 +34,11 @@ impl OpenFiles {
         }
     }
 
+    /// Can none be opened any more?
+    pub(super) fn are_closed(&self) -> bool {
+        self.0.load(Relaxed) == CLOSED
+    }
+
     /// Lets none be opened any more.
     ///
     /// # Errors

@@ -6,6 +6,8 @@ use super::event::Event;
 use super::naming::Naming;
 use crate::sorted_arcs::{
     Order,
+    Reservation,
+    Shortfall,
     SortedArcs, //
 };
 use core::cmp::Ordering;
@@ -44,27 +46,52 @@ impl Events {
     }
 
     /// Those that are alone with their name, or those that are not.
-    fn keyed(&mut self, naming: Naming) -> &mut SortedArcs<Event, ByKey> {
+    pub(super) fn keyed(&mut self, naming: Naming) -> &mut SortedArcs<Event, ByKey> {
         match naming {
             Naming::Single => &mut self.named,
             Naming::Multi(_) => &mut self.formats,
         }
     }
 
-    /// Adds an event. May sleep.
+    /// Adds an event, in the room there is and that of `memory`. Allocates nothing.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; nothing has changed then.
-    pub(super) fn add(&mut self, event: &Arc<Event>) -> Result {
-        let keyed = self.keyed(event.naming());
-        keyed.insert(event)?;
-        if let Err(error) = self.by_id.insert(event) {
+    /// The memory that lacks something, and what; nothing has changed then.
+    pub(super) fn add<'a>(
+        &mut self,
+        event: &Arc<Event>,
+        [keyed, by_id]: &'a mut [Reservation<Event>; 2],
+    ) -> Result<(), (&'a mut Reservation<Event>, Shortfall)> {
+        if let Err(shortfall) = self.keyed(event.naming()).insert_with(event, keyed) {
+            return Err((keyed, shortfall));
+        }
+        if let Err(shortfall) = self.by_id.insert_with(event, by_id) {
             self.remove_key(event);
-            return Err(error.into());
+            return Err((by_id, shortfall));
         }
         self.count += 1;
         Ok(())
+    }
+
+    /// The event before `last`, or the last one: of all, by age; or of those that are registered as
+    /// `name`, the formats by listing, and then the one that is alone with it.
+    pub(super) fn before(&self, name: Option<&[u8]>, last: Option<&Event>) -> Option<&Arc<Event>> {
+        let Some(name) = name else {
+            return (self.by_id).get_before(|event| match last {
+                Some(last) => event.id().cmp(&last.id()),
+                None => Ordering::Less,
+            });
+        };
+        if last.is_some_and(|last| last.naming() == Naming::Single) {
+            return None;
+        }
+        let format = self.formats.get_before(|event| match last {
+            Some(last) => event.key().cmp(last.key()),
+            None => event.registered_name().cmp(name).then(Ordering::Less),
+        });
+        let format = format.filter(|event| event.registered_name() == name);
+        format.or_else(|| self.named.get(|event| event.key().cmp(name)))
     }
 
     /// A number that no event has had, not even one that could not be registered: that one may still

@@ -80,6 +80,7 @@ impl EventFiles {
             next: Atomic::new(self.head.load(Acquire)),
             file,
         };
+        // Charged to no memory cgroup, which might delay all who wait for the mutex.
         let entry = KBox::new(entry, GFP_KERNEL)?;
         // INVARIANT: The entry leads to the old list; the caller answers for the file.
         // `event_mutex` is held, so the head has not changed since it was read.

@@ -64,7 +64,7 @@ impl DynEventOwner for UserEvent {
         if event.is_persistent() && !perfmon_capable() {
             return Err(EPERM);
         }
-        event.group().remove(removal)
+        event.group().remove(removal).map(drop)
     }
 
     fn matches(event: &Event, system: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {
