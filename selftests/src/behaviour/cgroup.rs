@@ -3,9 +3,10 @@
 //! What a process has the kernel allocate by registering is charged to its control group.
 
 use crate::harness::tests;
-use crate::kit::abi::{Data, Register};
+use crate::kit::abi::{Data, Register, MULTI_FORMAT};
 use crate::kit::cgroup::{self, Cgroup, SIGN};
 use crate::kit::child::{self, Child, Line};
+use crate::kit::dynamic::{self, Probe};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
@@ -32,6 +33,7 @@ tests!("cgroup":
     registering_without_end_harms_no_other.where_there_is(SIGN),
     what_is_added_to_threads_is_charged_to_their_process.where_there_is(SIGN).swapping(),
     no_worker_goes_on_for_the_group_of_a_process.where_there_is(bpftrace::TYPES).swapping(),
+    nothing_is_charged_while_others_wait_for_events.where_there_is(SIGN),
     a_bit_without_a_page_is_written_when_there_is_memory.where_there_is(SIGN),
     a_caller_is_told_that_a_page_takes_memory.where_there_is(SIGN),
 );
@@ -569,4 +571,83 @@ fn what_a_fork_takes_is_charged() {
     let not_charged = |line: &&String| !line.contains(" accounted=true");
     let first = ours.iter().find(not_charged);
     assert_eq!(first, None);
+}
+
+/// A group at its limit may have its process wait for memory. With the lock held under which all events of the kernel are
+/// made, removed and switched, all others wait with it.
+fn nothing_is_charged_while_others_wait_for_events() {
+    const EVENTS: u64 = 100;
+    const COMM: &str = "st_charged";
+    let symbols = fs::read_to_string("/proc/kallsyms").expect("symbols");
+    let symbol = |name: &str| {
+        let mut lines = symbols.lines().map(|line| line.split(' '));
+        lines.find_map(|mut words| {
+            let address = words.next()?;
+            (words.nth(1) == Some(name)).then(|| address.to_string())
+        })
+    };
+    let lock = symbol("event_mutex").expect("the lock");
+    // A kernel that watches its locks has another one.
+    let mut lockers = ["mutex_lock", "mutex_lock_nested"].into_iter();
+    let locker = lockers.find(|name| symbol(name).is_some()).unwrap();
+    let _probes = [("st_locks", locker), ("st_unlocks", "mutex_unlock")].map(|(name, function)| {
+        Probe::new(
+            'p',
+            &format!("st_mutex/{name}"),
+            &format!("{function} lock=$arg1:x64"),
+        )
+    });
+    let tracer = TraceInstance::instance("st_cgroup_lock");
+    tracer.control("buffer_size_kb", "8192");
+    let its = format!("COMM == \"{COMM}\"");
+    for (event, filter) in [
+        ("st_mutex/st_locks", format!("{its} && lock == 0x{lock}")),
+        ("st_mutex/st_unlocks", format!("{its} && lock == 0x{lock}")),
+        ("kmem/kmalloc", its.clone()),
+        ("kmem/kmem_cache_alloc", format!("{its} && accounted == 1")),
+    ] {
+        tracer.control(&format!("events/{event}/filter"), &filter);
+        tracer.control(&format!("events/{event}/enable"), "1");
+    }
+    let busy = Event::new("st_cgroup_busy u32 a");
+    let user = child::fork(|_| {
+        fs::write("/proc/self/comm", COMM).unwrap();
+        let (data, page, top) = (Data::open(), Mapping::kept(1), TraceInstance::top());
+        let mut words = (0..2 * EVENTS).map(|bit| page.address() + 4 * bit);
+        for number in 0..EVENTS {
+            let text = format!("st_cgroup_new{number} u32 a");
+            data.register_text(&text, words.next().unwrap(), 0).unwrap();
+            let text = format!("st_cgroup_busy u32 a{number}");
+            data.register_flags(&text, words.next().unwrap(), 0, MULTI_FORMAT)
+                .unwrap();
+        }
+        assert_eq!(data.delete(&busy.name), Err(Errno::EBUSY));
+        let line = "st_cgroup_line u32 a";
+        dynamic::run(&format!("u:{line}")).unwrap();
+        top.enable("st_cgroup_line");
+        assert_eq!(dynamic::user_lines().len() as u64, 2 * EVENTS + 2);
+        top.disable("st_cgroup_line");
+        dynamic::run(&format!("-:{line}")).unwrap();
+    });
+    user.join();
+    tracer.control("tracing_on", "0");
+    let (mut is_held, mut charged, mut with_it) = (false, 0, Vec::new());
+    let text = tracer.text("trace");
+    for line in text.lines() {
+        if line.contains(" st_locks: ") {
+            is_held = true;
+        } else if line.contains(" st_unlocks: ") {
+            is_held = false;
+        } else if line.contains(" accounted=true") {
+            charged += 1;
+            if is_held {
+                with_it.push(line.trim());
+            }
+        }
+    }
+    let locked = tracer.lines("st_locks").len() as u64;
+    println!("  # {charged} allocations that are charged, and the lock is taken {locked} times");
+    assert!(locked > 2 * EVENTS && charged > 2 * EVENTS);
+    with_it.truncate(9);
+    assert_eq!(with_it, [""; 0]);
 }

@@ -6,10 +6,16 @@ use crate::harness::Test;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
 use crate::kit::child;
 use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::group::Group;
+use crate::kit::latency::Latencies;
 use crate::kit::memory::Mapping;
 use crate::kit::module;
 use crate::kit::tracefs::{self, formats_of, TraceInstance, MULTI_GROUP};
 use crate::kit::wait;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub const TESTS: &[Test] = &[
     Test::of_loading(
@@ -20,6 +26,15 @@ pub const TESTS: &[Test] = &[
         "multi_format::all_or_none_are_deleted",
         all_or_none_are_deleted,
     ),
+    Test::new(
+        "multi_format::two_threads_leave_out_no_number",
+        two_threads_leave_out_no_number,
+    ),
+    Test::new(
+        "multi_format::deleting_many_holds_up_no_toggle",
+        deleting_many_holds_up_no_toggle,
+    )
+    .limit(600),
 ];
 
 fn ids_count_from_0_in_hex() {
@@ -74,4 +89,85 @@ fn all_or_none_are_deleted() {
         Data::open().delete(name) == Ok(())
     });
     assert_eq!(formats_of(name), [""; 0]);
+}
+
+/// What a thread prepares for a number that another one takes meanwhile is for the next.
+fn two_threads_leave_out_no_number() {
+    const EACH: usize = 300;
+    let group = Group::new("st_g_numbers");
+    let name = "st_multi_race";
+    let user = child::fork(|_| {
+        let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+        thread::scope(|scope| {
+            for thread in 0..2 {
+                let (data, page) = (&data, &page);
+                scope.spawn(move || {
+                    for i in 0..EACH {
+                        let text = format!("{name} u32 a{thread}_{i}");
+                        let address = page.address() + 4 * (2 * i + thread) as u64;
+                        data.register_flags(&text, address, 0, MULTI_FORMAT)
+                            .unwrap_or_else(|errno| panic!("{text}: {errno:?}"));
+                    }
+                });
+            }
+        });
+        let want: Vec<_> = (0..2 * EACH)
+            .map(|id| format!("{}/{name}.{id:x}", group.multi_system()))
+            .collect();
+        assert_eq!(group.formats_of(name), want);
+    });
+    user.join();
+    group.remove_when_idle();
+}
+
+/// Registers as many formats of a name that stay.
+fn make_formats(name: &str, count: usize) {
+    let maker = child::fork(|_| {
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        for i in 0..count {
+            let text = format!("{name} u32 a{i}");
+            data.register_flags(&text, page.address(), 0, PERSIST | MULTI_FORMAT)
+                .unwrap_or_else(|errno| panic!("{text}: {errno:?}"));
+            data.unregister_bit(page.address(), 0).unwrap();
+        }
+    });
+    maker.join();
+}
+
+/// However long it takes, others wait for a few removals at most. A busy host may hold up any of them.
+fn deleting_many_holds_up_no_toggle() {
+    const FORMATS: usize = 4000;
+    let name = "st_multi_many";
+    let event = Event::new("st_multi_other u32 a");
+    make_formats(name, FORMATS);
+    let shared = Mapping::shared(1);
+    let (begun, took) = (shared.long(0), shared.long(8));
+    let deleter = child::fork(|_| {
+        let data = Data::open();
+        wait::until("the formats to be deleted", || {
+            begun.store(1, Ordering::SeqCst);
+            let start = Instant::now();
+            let is_deleted = data.delete(name) == Ok(());
+            let time = start.elapsed().as_micros() as u64;
+            took.store(if is_deleted { time } else { 0 }, Ordering::SeqCst);
+            is_deleted
+        });
+    });
+    wait::until("the deletion to begin", || {
+        begun.load(Ordering::SeqCst) != 0
+    });
+    let (top, mut toggles) = (TraceInstance::top(), Latencies::default());
+    while took.load(Ordering::SeqCst) == 0 {
+        toggles.during(|| top.enable(&event.name));
+        toggles.during(|| top.disable(&event.name));
+    }
+    deleter.join();
+    assert_eq!(formats_of(name), [""; 0]);
+    let took = Duration::from_micros(took.load(Ordering::SeqCst));
+    let (count, median, longest) = (toggles.count(), toggles.median(), toggles.longest());
+    println!(
+        "  # {took:?} to delete {FORMATS} formats, {count} toggles beside it: {median:?}, at most {longest:?}"
+    );
+    assert!(count >= 8, "{count} toggles");
+    assert!(median < took / 8, "{median:?} of {took:?}");
 }

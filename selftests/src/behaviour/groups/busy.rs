@@ -8,10 +8,11 @@ use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays, Event};
-use crate::kit::group::Group;
+use crate::kit::group::{self, Group};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::wait;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -27,6 +28,7 @@ tests!("groups::busy":
     one_used_event_keeps_all_of_the_group,
     idle_events_go_with_their_group,
     what_is_used_in_other_groups_keeps_no_group,
+    a_consumer_beside_the_removal_has_all_or_nothing.limit(300),
 );
 
 /// An event that stays without a user, in a group of this name.
@@ -252,4 +254,43 @@ fn what_is_used_in_other_groups_keeps_no_group() {
     assert_eq!(other.remove(), Err(Errno::EBUSY));
     drop(perfs);
     attached.iter().for_each(|event| top.disable(event));
+}
+
+/// Events go a few at a time, and others have their turn in between.
+fn a_consumer_beside_the_removal_has_all_or_nothing() {
+    const EVENTS: usize = 150;
+    let group = Group::new("st_g_consumer");
+    let event = group.event("st_g_consumed0");
+    let mut toggler = child::fork(|line| {
+        let top = TraceInstance::top();
+        line.say("toggling");
+        loop {
+            // The first to be made is the last to go.
+            let _ = top.set(&event, "enable", "1");
+            let _ = top.set(&event, "enable", "0");
+        }
+    });
+    toggler.line.hear("toggling");
+    let mut kept = 0;
+    for round in 0..20 {
+        if round > 0 {
+            group::run("g:st_g_consumer").unwrap();
+        }
+        for number in 0..EVENTS {
+            let event = group.event(&format!("st_g_consumed{number}"));
+            dynamic::run(&format!("u:{event} u32 a")).unwrap();
+        }
+        wait::until("the group to be removed", || match group.remove() {
+            Ok(()) => true,
+            Err(errno) => {
+                assert_eq!(errno, Errno::EBUSY);
+                assert_eq!(group.status().active, EVENTS);
+                kept += 1;
+                false
+            }
+        });
+        group.is_gone();
+    }
+    println!("  # it was kept {kept} times");
+    toggler.kill();
 }
