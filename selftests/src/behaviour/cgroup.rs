@@ -6,10 +6,11 @@ use crate::harness::tests;
 use crate::kit::abi::{Data, Register, MULTI_FORMAT};
 use crate::kit::cgroup::{self, Cgroup, SIGN};
 use crate::kit::child::{self, Child, Line};
-use crate::kit::dynamic::{self, Probe};
+use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
+use crate::kit::lock_trace::{self, is_of, LockTrace, LOCKS, UNLOCKS};
 use crate::kit::machine;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::poll;
@@ -577,41 +578,16 @@ fn what_a_fork_takes_is_charged() {
 /// made, removed and switched, all others wait with it.
 fn nothing_is_charged_while_others_wait_for_events() {
     const EVENTS: u64 = 100;
-    const COMM: &str = "st_charged";
-    let symbols = fs::read_to_string("/proc/kallsyms").expect("symbols");
-    let symbol = |name: &str| {
-        let mut lines = symbols.lines().map(|line| line.split(' '));
-        lines.find_map(|mut words| {
-            let address = words.next()?;
-            (words.nth(1) == Some(name)).then(|| address.to_string())
-        })
-    };
-    let lock = symbol("event_mutex").expect("the lock");
-    // A kernel that watches its locks has another one.
-    let mut lockers = ["mutex_lock", "mutex_lock_nested"].into_iter();
-    let locker = lockers.find(|name| symbol(name).is_some()).unwrap();
-    let _probes = [("st_locks", locker), ("st_unlocks", "mutex_unlock")].map(|(name, function)| {
-        Probe::new(
-            'p',
-            &format!("st_mutex/{name}"),
-            &format!("{function} lock=$arg1:x64"),
-        )
-    });
-    let tracer = TraceInstance::instance("st_cgroup_lock");
-    tracer.control("buffer_size_kb", "8192");
-    let its = format!("COMM == \"{COMM}\"");
-    for (event, filter) in [
-        ("st_mutex/st_locks", format!("{its} && lock == 0x{lock}")),
-        ("st_mutex/st_unlocks", format!("{its} && lock == 0x{lock}")),
-        ("kmem/kmalloc", its.clone()),
-        ("kmem/kmem_cache_alloc", format!("{its} && accounted == 1")),
-    ] {
-        tracer.control(&format!("events/{event}/filter"), &filter);
-        tracer.control(&format!("events/{event}/enable"), "1");
-    }
+    let trace = LockTrace::start(
+        "st_cgroup_lock",
+        &[
+            ("kmem/kmalloc", ""),
+            ("kmem/kmem_cache_alloc", "&& accounted == 1"),
+        ],
+    );
     let busy = Event::new("st_cgroup_busy u32 a");
     let user = child::fork(|_| {
-        fs::write("/proc/self/comm", COMM).unwrap();
+        lock_trace::look_at_me();
         let (data, page, top) = (Data::open(), Mapping::kept(1), TraceInstance::top());
         let mut words = (0..2 * EVENTS).map(|bit| page.address() + 4 * bit);
         for number in 0..EVENTS {
@@ -630,13 +606,13 @@ fn nothing_is_charged_while_others_wait_for_events() {
         dynamic::run(&format!("-:{line}")).unwrap();
     });
     user.join();
-    tracer.control("tracing_on", "0");
-    let (mut is_held, mut charged, mut with_it) = (false, 0, Vec::new());
-    let text = tracer.text("trace");
-    for line in text.lines() {
-        if line.contains(" st_locks: ") {
+    let lines = trace.end();
+    let (mut is_held, mut locked, mut charged, mut with_it) = (false, 0, 0, Vec::new());
+    for line in &lines {
+        if is_of(line, LOCKS) {
             is_held = true;
-        } else if line.contains(" st_unlocks: ") {
+            locked += 1;
+        } else if is_of(line, UNLOCKS) {
             is_held = false;
         } else if line.contains(" accounted=true") {
             charged += 1;
@@ -645,7 +621,6 @@ fn nothing_is_charged_while_others_wait_for_events() {
             }
         }
     }
-    let locked = tracer.lines("st_locks").len() as u64;
     println!("  # {charged} allocations that are charged, and the lock is taken {locked} times");
     assert!(locked > 2 * EVENTS && charged > 2 * EVENTS);
     with_it.truncate(9);

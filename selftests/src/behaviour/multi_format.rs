@@ -9,6 +9,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::group::Group;
 use crate::kit::latency::Latencies;
+use crate::kit::lock_trace::{self, is_of, LockTrace, REMOVES, UNLOCKS};
 use crate::kit::memory::Mapping;
 use crate::kit::module;
 use crate::kit::tracefs::{self, formats_of, TraceInstance, MULTI_GROUP};
@@ -140,9 +141,11 @@ fn deleting_many_holds_up_no_toggle() {
     let name = "st_multi_many";
     let event = Event::new("st_multi_other u32 a");
     make_formats(name, FORMATS);
+    let trace = LockTrace::start("st_multi_lock", &[]);
     let shared = Mapping::shared(1);
     let (begun, took) = (shared.long(0), shared.long(8));
     let deleter = child::fork(|_| {
+        lock_trace::look_at_me();
         let data = Data::open();
         wait::until("the formats to be deleted", || {
             begun.store(1, Ordering::SeqCst);
@@ -164,6 +167,19 @@ fn deleting_many_holds_up_no_toggle() {
     deleter.join();
     assert_eq!(formats_of(name), [""; 0]);
     let took = Duration::from_micros(took.load(Ordering::SeqCst));
+    // In one hold of the lock, and in all.
+    let (mut removed, mut most, mut all) = (0, 0, 0);
+    for line in trace.end() {
+        if is_of(&line, REMOVES) {
+            removed += 1;
+        } else if is_of(&line, UNLOCKS) {
+            most = most.max(removed);
+            all += removed;
+            removed = 0;
+        }
+    }
+    assert!(all >= FORMATS, "{all} removals are seen");
+    assert!(most <= 64, "{most} are removed at a time");
     let (count, median, longest) = (toggles.count(), toggles.median(), toggles.longest());
     println!(
         "  # {took:?} to delete {FORMATS} formats, {count} toggles beside it: {median:?}, at most {longest:?}"

@@ -16,6 +16,7 @@ pub mod group;
 pub mod held_up;
 pub mod implementation;
 pub mod latency;
+pub mod lock_trace;
 pub mod machine;
 pub mod many_processes;
 pub mod max_events;
