@@ -240,7 +240,6 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
     }
 
     /// The last value that is less.
-    #[expect(dead_code)]
     pub(crate) fn get_before(&self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<&Arc<T>> {
         let is_less = |value: &Arc<T>| compare(value).is_lt();
         let mut node = &self.root;

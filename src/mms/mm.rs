@@ -26,10 +26,6 @@ use super::enablers::{
 };
 use super::repair::Repairs;
 use super::UserMms;
-use crate::sys::delayed_work::{
-    has_delayed_work,
-    DelayedWork, //
-};
 use crate::sys::process_list::ProcessId;
 use crate::sys::user_bit::{
     BitAddr,
@@ -49,6 +45,11 @@ use kernel::sync::{
     SpinLock, //
 };
 use kernel::time::Delta;
+use kernel::workqueue::{
+    impl_has_delayed_work,
+    new_delayed_work,
+    DelayedWork, //
+};
 use kernel::{
     new_mutex,
     new_spinlock, //
@@ -71,7 +72,7 @@ pub(crate) struct UserMm {
     pub(super) repairs: SpinLock<Repairs>,
     /// Writes bits to pages that are there, and gives up the set of an mm that has ended.
     #[pin]
-    work: DelayedWork<UserMm, 0>,
+    work: DelayedWork<UserMm>,
     /// Writes bits to pages of memory that have to be faulted in.
     #[pin]
     fault_work: DelayedWork<UserMm, 1>,
@@ -98,12 +99,10 @@ pub(crate) struct BitState {
     pub(crate) repair_pending: bool,
 }
 
-has_delayed_work! {
-    UserMm {
-        work: 0 => UserMm::repair,
-        fault_work: 1 => UserMm::fault_in,
-        userfaultfd_work: 2 => UserMm::ask_handlers,
-    }
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for UserMm { self.work }
+    impl HasDelayedWork<Self, 1> for UserMm { self.fault_work }
+    impl HasDelayedWork<Self, 2> for UserMm { self.userfaultfd_work }
 }
 
 impl UserMm {
@@ -130,9 +129,9 @@ impl UserMm {
                 changes <- new_mutex!((), "UserMm::changes"),
                 state <- new_spinlock!(state, "UserMm::state"),
                 repairs <- new_spinlock!(Repairs::new(), "UserMm::repairs"),
-                work <- DelayedWork::new(c"UserMm::work"),
-                fault_work <- DelayedWork::new(c"UserMm::fault_work"),
-                userfaultfd_work <- DelayedWork::new(c"UserMm::userfaultfd_work"),
+                work <- new_delayed_work!("UserMm::work"),
+                fault_work <- new_delayed_work!("UserMm::fault_work"),
+                userfaultfd_work <- new_delayed_work!("UserMm::userfaultfd_work"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;

@@ -38,14 +38,8 @@ pub(crate) use members::{
 pub(crate) use mm::UserMm;
 
 use crate::sys::work_queue::OwnedQueue;
-use crate::sys::{
-    delayed_work::{
-        self,
-        has_delayed_work,
-        DelayedWork, //
-    },
-    process_list, //
-};
+use crate::sys::delayed_work::Delayed;
+use crate::sys::process_list;
 use enablers::EnablerSetRef;
 use kernel::mm::{
     Mm,
@@ -58,6 +52,12 @@ use kernel::sync::{
     SpinLock, //
 };
 use kernel::time::Delta;
+use kernel::workqueue::{
+    impl_has_delayed_work,
+    new_delayed_work,
+    DelayedWork,
+    WorkItem, //
+};
 use mm::{
     key,
     ALLOC_RETRY, //
@@ -83,13 +83,11 @@ pub(crate) struct UserMms {
     table: SpinLock<MmTable>,
     /// Notifies tasks that have bits to write.
     #[pin]
-    notifying: DelayedWork<UserMms, 0>,
+    notifying: DelayedWork<UserMms>,
 }
 
-has_delayed_work! {
-    UserMms {
-        notifying: 0 => UserMms::notify,
-    }
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for UserMms { self.notifying }
 }
 
 impl UserMms {
@@ -106,7 +104,7 @@ impl UserMms {
                 userfaultfd_queue: OwnedQueue::new()?,
                 filter: KeyFilter::new()?,
                 table <- new_spinlock!(MmTable::new(), "UserMms::table"),
-                notifying <- DelayedWork::new(c"UserMms::notifying"),
+                notifying <- new_delayed_work!("UserMms::notifying"),
             }? Error),
             GFP_KERNEL,
         )
@@ -184,7 +182,7 @@ impl UserMms {
             self.forget(&user_mm);
             user_mm.leave_set();
         }
-        delayed_work::cancel::<_, 0>(self);
+        Delayed::<_, 0>::cancel(self);
         // Each queue's work may queue on the others. After the table is empty, running work may still do so once,
         // and new work does not. Draining one queue would refuse, and lose, what the others queue on it; so flush
         // the first, the others, and the first again.
@@ -193,19 +191,23 @@ impl UserMms {
         self.userfaultfd_queue.flush();
         self.queue.flush();
     }
+}
 
-    /// Notifies the tasks that have bits to write themselves. Runs on the work queue.
-    fn notify(self: &Arc<Self>) {
+impl WorkItem for UserMms {
+    type Pointer = Delayed<Self>;
+
+    /// Notifies the tasks that have bits to write themselves.
+    fn run(this: Delayed<Self>) {
         let mut is_complete = true;
         process_list::for_each(|listed| {
-            let user_mm = self.find_key(listed.mm());
+            let user_mm = this.find_key(listed.mm());
             let Some(user_mm) = user_mm.filter(|user_mm| user_mm.needs_task()) else {
                 return;
             };
             listed.for_each_thread(|thread| is_complete &= user_mm.notify_thread(thread).is_ok());
         });
         if !is_complete {
-            self.queue.enqueue_after::<_, 0>(self, ALLOC_RETRY);
+            this.queue.enqueue_after::<_, 0>(&this, ALLOC_RETRY);
         }
     }
 }

@@ -31,8 +31,8 @@ use crate::sys::user_bit::{
     LockedMm,
     Written, //
 };
+use crate::sys::delayed_work::Delayed;
 use crate::sys::{
-    delayed_work,
     mm_users,
     task_work, //
 };
@@ -46,6 +46,7 @@ use kernel::rbtree::{
 };
 use kernel::sync::Arc;
 use kernel::time::Delta;
+use kernel::workqueue::WorkItem;
 
 /// The first pause before something is tried again, in milliseconds. Each is twice as long as the one before.
 const FIRST_PAUSE: i64 = 10;
@@ -260,9 +261,9 @@ impl UserMm {
     /// The mm has ended: nothing is tried again. Does not wait for what is being tried.
     pub(super) fn end_repairs(self: &Arc<Self>) {
         self.repairs.lock().has_ended = true;
-        delayed_work::cancel::<_, 0>(self);
-        delayed_work::cancel::<_, 1>(self);
-        delayed_work::cancel::<_, 2>(self);
+        Delayed::<_, 0>::cancel(self);
+        Delayed::<_, 1>::cancel(self);
+        Delayed::<_, 2>::cancel(self);
     }
 
     /// The turn of a writer: calls `write` with the bits that are listed for it, those of one page at once, and whether
@@ -452,23 +453,29 @@ impl UserMm {
             }
         }
     }
+}
 
-    /// What the work queue does for the mm.
-    pub(super) fn repair(self: &Arc<Self>) {
-        if self.repairs.lock().has_ended || mm_users::has_ended(&self.mm) {
-            self.mms.forget(self);
-            self.leave_set();
+impl WorkItem for UserMm {
+    type Pointer = Delayed<Self>;
+
+    fn run(this: Delayed<Self>) {
+        if this.repairs.lock().has_ended || mm_users::has_ended(&this.mm) {
+            this.mms.forget(&this);
+            this.leave_set();
         } else {
-            self.take_turn(Writer::Queue, |enablers, force| {
-                self.try_write(enablers, Writer::Queue, force)
+            this.take_turn(Writer::Queue, |enablers, force| {
+                this.try_write(enablers, Writer::Queue, force)
             });
         }
     }
+}
 
-    /// Writes bits to pages of memory that have to be faulted in.
-    pub(super) fn fault_in(self: &Arc<Self>) {
-        self.take_turn(Writer::Faults, |enablers, force| {
-            self.try_write(enablers, Writer::Faults, force)
+impl WorkItem<1> for UserMm {
+    type Pointer = Delayed<Self, 1>;
+
+    fn run(this: Delayed<Self, 1>) {
+        this.take_turn(Writer::Faults, |enablers, force| {
+            this.try_write(enablers, Writer::Faults, force)
         });
     }
 }

@@ -10,8 +10,10 @@ use super::repair::{
     Outcome,
     Writer, //
 };
+use crate::sys::delayed_work::Delayed;
 use crate::sys::user_bit::LockedMm;
 use kernel::sync::Arc;
+use kernel::workqueue::WorkItem;
 
 /// The longest pause before a handler is asked again is so many doublings longer than the first: 10.24 s.
 pub(super) const MAX_DOUBLINGS: u32 = 10;
@@ -22,7 +24,7 @@ const MAX_WAIT_DOUBLINGS: u32 = 3;
 
 impl UserMm {
     /// Asks the handlers of userfaultfd for pages, and waits for one of them for a short time.
-    pub(super) fn ask_handlers(self: &Arc<Self>) {
+    fn ask_handlers(self: &Arc<Self>) {
         let repairs = self.repairs.lock();
         let (last_asked, tries) = (repairs.last_asked, repairs.handlers.tries);
         drop(repairs);
@@ -58,5 +60,13 @@ impl UserMm {
             // All have had their turn: from the first one on again.
             self.run_later(Writer::Handlers, 0);
         }
+    }
+}
+
+impl WorkItem<2> for UserMm {
+    type Pointer = Delayed<Self, 2>;
+
+    fn run(this: Delayed<Self, 2>) {
+        this.ask_handlers();
     }
 }

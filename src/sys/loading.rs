@@ -18,7 +18,7 @@
 //! | of a sysctl file's handler | the kernel's own function; the drop of `SysctlU32` waits for it |
 //! | of a trace event, by the trace core | `event_mutex` or the lock over the printing functions, which are taken to unregister the event |
 //! | of our kind of dynamic event | the lock over the kinds, or `event_mutex`; the drop of `DynEvents` takes the one, unregistering the events the other |
-//! | of work | the drop of `OwnedQueue` |
+//! | of work | the drop of `OwnedQueue`, which [`Calls`] waits for |
 //! | of a tracepoint | the drops of `ForkProbe` and `ExitProbe` |
 //! | of the timer that wakes a worker | the drop of `WakeTimer` |
 //! | of the work of a task | it holds the module; [`Calls`] waits for the instructions behind that |
@@ -26,7 +26,8 @@
 
 use super::{
     event_files,
-    task_work, //
+    task_work,
+    work_queue, //
 };
 use kernel::prelude::*;
 
@@ -72,6 +73,7 @@ struct Calls;
 
 impl Drop for Calls {
     fn drop(&mut self) {
+        work_queue::barrier();
         task_work::barrier();
         event_files::barrier();
     }

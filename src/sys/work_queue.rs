@@ -8,14 +8,28 @@ use super::{
 };
 use core::ptr::NonNull;
 use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Relaxed,
+    Release, //
+};
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
+};
 use kernel::workqueue::{
     Queue,
     RawWorkItem, //
 };
 
+/// How many queues there are.
+static QUEUES: Atomic<usize> = Atomic::new(0);
+
 /// An unbound work queue. C: `alloc_workqueue()`.
 ///
-/// Dropping it runs what is queued, waits for what runs, and ends it.
+/// Dropping it waits for delayed work, runs what is queued, waits for what runs, and ends it. Its own work must not drop
+/// it: that would wait for itself.
 ///
 /// # Invariants
 ///
@@ -37,17 +51,19 @@ impl OwnedQueue {
         // SAFETY: It asks for nothing but to be allowed to sleep: where that is not so, the kernel
         // says so, and no memory is misused.
         let queue = unsafe { bindings::user_events_alloc_workqueue() };
+        let queue = NonNull::new(queue).ok_or(ENOMEM)?;
+        QUEUES.fetch_add(1, Relaxed);
         // INVARIANT: A fresh queue, known to nothing else.
-        Ok(Self(NonNull::new(queue).ok_or(ENOMEM)?))
+        Ok(Self(queue))
     }
 
-    /// The queue.
+    /// The queue, valid as long as `self` is.
     pub(super) fn as_ptr(&self) -> *mut bindings::workqueue_struct {
         self.0.as_ptr()
     }
 
-    /// Queues work; see [`Queue::enqueue`]. That is the one thing that is done with a [`Queue`] here:
-    /// the kernel crate's delayed work would come to a queue that may have ended by then.
+    /// Queues work; see [`Queue::enqueue`]. That is the one thing that is done with a [`Queue`] here: its delayed work
+    /// would come to a queue that may have ended by then. That of [`delayed_work`] does not.
     pub(crate) fn enqueue<W, const ID: u64>(&self, work: W) -> W::EnqueueOutput
     where
         W: RawWorkItem<ID> + Send + 'static,
@@ -67,7 +83,7 @@ impl OwnedQueue {
     /// Waits until nothing is queued and nothing runs. May sleep.
     ///
     /// Work that is queued meanwhile, by what is not work of this queue, is lost with a kernel
-    /// warning, and its memory too.
+    /// warning, and its memory too. So is delayed work whose time comes meanwhile: cancel it before.
     pub(crate) fn drain(&self) {
         // SAFETY: By the invariant the queue is valid.
         unsafe { bindings::drain_workqueue(self.0.as_ptr()) };
@@ -76,10 +92,23 @@ impl OwnedQueue {
 
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
-        // Those of other queues among them: all are cancelled, or are about to run, when a queue ends.
-        delayed_work::wait_for_all();
+        wait_for_none(&delayed_work::PENDING);
         // SAFETY: By the invariant the queue is ours. It is not lent any more, so nothing but its own
-        // work can queue on it, and that is waited for.
+        // work can queue on it, and that is waited for. No timer is left to do so.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
+        QUEUES.fetch_sub(1, Release);
     }
+}
+
+/// Waits until a count is 0, which takes no time but by a mistake. May sleep.
+fn wait_for_none(count: &Atomic<usize>) {
+    while count.load(Acquire) != 0 {
+        fsleep(Delta::from_millis(10));
+    }
+}
+
+/// Waits until all queues have ended, whatever shared them: pending work may own the last reference to its queue. For
+/// the module's exit. May sleep.
+pub(super) fn barrier() {
+    wait_for_none(&QUEUES);
 }

@@ -23,6 +23,7 @@
 
 // Types that the kernel crate has already: both sets of functions share them.
 pub use kernel::bindings::{
+    delayed_work,
     dentry,
     file,
     file_operations,
