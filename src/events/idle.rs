@@ -3,50 +3,49 @@
 //! Events that have lost their last reference, and the work that removes them. C: `put_work` of `struct user_event`.
 
 use super::event::Event;
+use crate::sys::delayed_work::Delayed;
 use crate::sys::work_queue::OwnedQueue;
 use kernel::list::{
     List,
     ListArc, //
 };
+use kernel::new_spinlock;
 use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Acquire,
-    Atomic,
-    Release, //
-};
 use kernel::sync::{
     Arc,
     SpinLock, //
 };
-use kernel::time::{
-    delay::fsleep,
-    Delta, //
-};
+use kernel::time::Delta;
 use kernel::workqueue::{
     self,
-    Work,
+    DelayedWork,
     WorkItem, //
 };
-use kernel::{
-    new_spinlock,
-    new_work, //
-};
 
-/// How long to wait before looking again whether the trace core still refers to an unused event.
-/// It does not tell when it stops.
+/// How long to wait before looking again whether the trace core still refers to an unused event: first, and
+/// at most. It does not tell when it stops.
 pub(super) const REFERENCE_POLL: Delta = Delta::from_millis(100);
+const LONGEST_POLL: Delta = Delta::from_millis(6400);
 
 /// The idle events of all groups. One work removes them, however many groups there are.
 #[pin_data]
 pub(crate) struct IdleEvents {
     queue: Arc<OwnedQueue>,
+    #[pin]
+    idle: SpinLock<Idle>,
+    #[pin]
+    work: DelayedWork<IdleEvents>,
+}
+
+struct Idle {
     /// Events that have lost their last reference. The work is queued, or runs, while there are any.
-    #[pin]
-    idle: SpinLock<List<Event>>,
-    #[pin]
-    work: Work<IdleEvents>,
-    /// Set once, when the module is unloaded.
-    closing: Atomic<bool>,
+    events: List<Event>,
+    /// Those that the trace core referred to when they were looked at. The work waits for its time, at least.
+    referenced: List<Event>,
+    /// The next pause, twice as long as the one before.
+    pause: Delta,
+    /// Set once, when the module is unloaded: the work forgets all from then on.
+    is_closing: bool,
 }
 
 impl IdleEvents {
@@ -56,13 +55,18 @@ impl IdleEvents {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
+        let idle = Idle {
+            events: List::new(),
+            referenced: List::new(),
+            pause: REFERENCE_POLL,
+            is_closing: false,
+        };
         Arc::pin_init(
-            try_pin_init!(Self {
+            pin_init!(Self {
                 queue,
-                idle <- new_spinlock!(List::new(), "IdleEvents::idle"),
-                work <- new_work!("IdleEvents::work"),
-                closing: Atomic::new(false),
-            }? Error),
+                idle <- new_spinlock!(idle, "IdleEvents::idle"),
+                work <- workqueue::new_delayed_work!("IdleEvents::work"),
+            }),
             GFP_KERNEL,
         )
     }
@@ -76,70 +80,66 @@ impl IdleEvents {
     /// first. Any context but interrupts.
     pub(super) fn retire_later(self: &Arc<Self>, event: Arc<Event>) {
         let mut idle = self.idle.lock();
-        let is_first = idle.is_empty();
-        let listed = ListArc::try_from_arc(event).map(|event| idle.push_back(event));
+        idle.pause = REFERENCE_POLL;
+        if idle.events.is_empty() {
+            self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
+        }
+        // Listed already is as good. A reference is not dropped with the lock held, as it may be the last.
+        let _listed = ListArc::try_from_arc(event).map(|event| idle.events.push_back(event));
         drop(idle);
-        // Listed already, or queued already, is as good.
-        if listed.is_ok() && is_first {
-            let _ = self.queue.enqueue::<_, 0>(self.clone());
-        }
     }
 
-    /// Removes the events that have lost their last reference. Runs on the work queue; may sleep.
-    ///
-    /// The trace core can still refer to an event without being attached to it (an event probe, a
-    /// histogram); then this waits for it to stop.
-    fn retire_idle(&self) {
-        let mut batch = List::new();
-        let mut referenced = List::new();
-        loop {
-            // Off the list before it is looked at, and while the lock is held: a task that drops a last
-            // reference from here on lists it again. The latest first, as the trace core does not search
-            // long for it.
-            let mut idle = self.idle.lock();
-            if batch.is_empty() {
-                batch.push_all_back(&mut idle);
-            }
-            let next = batch.pop_back().map(ListArc::into_arc);
-            drop(idle);
-            let is_closing = self.closing.load(Acquire);
-            match next {
-                Some(event) => {
-                    if !is_closing && event.group().retire(&event).is_err() {
-                        let listed = ListArc::try_from_arc(event);
-                        let _ = listed.map(|event| referenced.push_back(event));
-                    }
-                }
-                None if is_closing || referenced.is_empty() => break,
-                None => {
-                    fsleep(REFERENCE_POLL);
-                    batch.push_all_back(&mut referenced);
-                }
-            }
-        }
-    }
-
-    /// Has the work queue look no more whether the trace core still refers to unused events. For the module's
-    /// exit: the work queue can be waited for then.
-    pub(crate) fn begin_close(&self) {
-        self.closing.store(true, Release);
+    /// Has the work forget all, and look at nothing again. For the module's exit: the work queue can be waited for then.
+    pub(crate) fn begin_close(self: &Arc<Self>) {
+        self.idle.lock().is_closing = true;
+        self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
     }
 
     /// Waits for all work. For the module's exit, after all groups are closed. May sleep.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(self: &Arc<Self>) {
         self.begin_close();
         self.queue.drain();
     }
 }
 
-workqueue::impl_has_work! {
-    impl HasWork<Self> for IdleEvents { self.work }
+workqueue::impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for IdleEvents { self.work }
 }
 
 impl WorkItem for IdleEvents {
-    type Pointer = Arc<Self>;
+    type Pointer = Delayed<Self>;
 
-    fn run(this: Arc<Self>) {
-        this.retire_idle();
+    /// Removes the events that have lost their last reference. Runs on the work queue; may sleep.
+    ///
+    /// The trace core can still refer to an event without being attached to it (an event probe, a
+    /// histogram); then the work looks again after a pause, or with the next event that becomes idle.
+    fn run(this: Delayed<Self>) {
+        let mut batch = List::new();
+        let mut referenced = List::new();
+        batch.push_all_back(&mut this.idle.lock().referenced);
+        loop {
+            // Off the list before it is looked at, and while the lock is held: a task that drops a last reference from
+            // here on lists it again. The latest first, as the trace core does not search long for it.
+            let mut idle = this.idle.lock();
+            if batch.is_empty() || idle.is_closing {
+                batch.push_all_back(&mut idle.events);
+            }
+            if idle.is_closing {
+                break;
+            }
+            let Some(event) = batch.pop_back().map(ListArc::into_arc) else {
+                if !referenced.is_empty() {
+                    idle.referenced.push_all_back(&mut referenced);
+                    this.queue.enqueue_after::<_, 0>(&this, idle.pause);
+                    idle.pause = LONGEST_POLL.min(idle.pause + idle.pause);
+                }
+                break;
+            };
+            drop(idle);
+            if event.group().retire(&event).is_err() {
+                let listed = ListArc::try_from_arc(event);
+                let _ = listed.map(|event| referenced.push_back(event));
+            }
+        }
     }
 }

@@ -37,9 +37,9 @@ pub(crate) use members::{
 };
 pub(crate) use mm::UserMm;
 
-use crate::sys::work_queue::OwnedQueue;
 use crate::sys::delayed_work::Delayed;
 use crate::sys::process_list;
+use crate::sys::work_queue::OwnedQueue;
 use enablers::EnablerSetRef;
 use kernel::mm::{
     Mm,

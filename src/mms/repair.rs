@@ -23,6 +23,7 @@ use super::enablers::MAX_BITS_AT_ONCE;
 use super::fault_in::WriteTries;
 use super::mm::UserMm;
 use super::userfaultfd;
+use crate::sys::delayed_work::Delayed;
 use crate::sys::user_bit::{
     Backing,
     BitAddr,
@@ -31,7 +32,6 @@ use crate::sys::user_bit::{
     LockedMm,
     Written, //
 };
-use crate::sys::delayed_work::Delayed;
 use crate::sys::{
     mm_users,
     task_work, //

@@ -42,12 +42,12 @@ fn waits_for_the_next_change(event: &Event, top: &TraceInstance, queued: &Queued
 }
 
 /// Sees when the module's work queues are given work.
-struct Queued(TraceInstance);
+pub struct Queued(TraceInstance);
 
 const QUEUE_WORK: &str = "workqueue/workqueue_queue_work";
 
 impl Queued {
-    fn new(name: &str) -> Queued {
+    pub fn new(name: &str) -> Queued {
         let tracer = TraceInstance::instance(name);
         tracer.control("buffer_size_kb", "64");
         let filter = tracer.path("events").join(QUEUE_WORK).join("filter");
@@ -56,7 +56,7 @@ impl Queued {
         Queued(tracer)
     }
 
-    fn clear(&self) {
+    pub fn clear(&self) {
         self.0.control("trace", "");
     }
 
@@ -82,7 +82,7 @@ impl Queued {
     }
 
     /// The pauses between the times of the work that was queued most often.
-    fn pauses(&self) -> Vec<f64> {
+    pub fn pauses(&self) -> Vec<f64> {
         let times = self.times().into_values();
         let times = times.max_by_key(Vec::len).unwrap_or_default();
         times.windows(2).map(|pair| pair[1] - pair[0]).collect()

@@ -206,23 +206,28 @@ pub fn a_child_of(parent: i32) -> Option<i32> {
 /// of the scheduler and of locks in that.
 const WAITS: [&str; 2] = [" handle_mm_fault+", "mmap_read_lock+"];
 
-/// The kernel's workers that may wait for memory of a process for a queue of this name, by their process ids.
-pub fn waiting_workers(queue: &str) -> Vec<i32> {
-    let read = |pid: i32, file: &str| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/{file}"));
-        text.unwrap_or_default()
-    };
-    let is_waiting = |pid: &i32| {
-        let name = read(*pid, "comm");
+/// What a file in /proc says of a process; nothing if it has ended.
+fn text_of(pid: i32, file: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+}
+
+/// The kernel's workers that run, or sleep in, work of a queue of this name, by their process ids.
+pub fn workers_at(queue: &str) -> impl Iterator<Item = i32> + '_ {
+    processes().filter(move |pid| {
+        let name = text_of(*pid, "comm");
         let (worker, at) = name.trim_end().split_once('+').unwrap_or_default();
-        let is_at = worker.starts_with("kworker/") && at == queue;
+        worker.starts_with("kworker/") && at == queue
+    })
+}
+
+/// Those that may wait for memory of a process.
+pub fn waiting_workers(queue: &str) -> Vec<i32> {
+    let may_wait = |pid: &i32| {
+        let stack = text_of(*pid, "stack");
         // Of one that runs just now nothing is shown.
-        let may_wait = |stack: String| {
-            stack.is_empty() || WAITS.iter().any(|function| stack.contains(function))
-        };
-        is_at && may_wait(read(*pid, "stack"))
+        stack.is_empty() || WAITS.iter().any(|function| stack.contains(function))
     };
-    processes().filter(is_waiting).collect()
+    workers_at(queue).filter(may_wait).collect()
 }
 
 /// The processor time that the kernel's workers have taken that there are now.

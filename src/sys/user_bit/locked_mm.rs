@@ -266,9 +266,11 @@ impl<'a> LockedMm<'a> {
 /// What `pin_user_pages_remote()` and `get_user_pages_remote()` return where one page is asked for.
 fn is_got(pages: c_long) -> Result<(), BitWriteError> {
     const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
+    // The current task is killed.
+    const INTERRUPTED: c_long = -(kernel::bindings::EINTR as c_long);
     match pages {
         1 => Ok(()),
-        0 => Err(BitWriteError::NotYet),
+        0 | INTERRUPTED => Err(BitWriteError::NotYet),
         NO_MEMORY => Err(BitWriteError::NoMemory),
         _ => Err(BitWriteError::NotPresent),
     }

@@ -2,6 +2,7 @@
 
 //! Event probes: kernel events made of fields of a user event.
 
+use crate::behaviour::retries::Queued;
 use crate::harness::tests;
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
@@ -11,6 +12,7 @@ use crate::kit::payload::{
     Value::{Data, Fixed, Rel},
 };
 use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::{tasks, wait};
 
 tests!("consumers::probes":
     a_probe_sets_the_bit_while_it_is_on,
@@ -18,6 +20,7 @@ tests!("consumers::probes":
     strings_of_every_kind,
     only_what_the_probes_condition_lets_pass,
     a_probe_keeps_its_event,
+    the_pauses_between_looks_at_an_unused_event_grow.limit(240),
     a_field_that_is_not_there_is_refused,
 );
 
@@ -184,6 +187,43 @@ fn a_probe_keeps_its_event() {
     crate::kit::event::stays("st_ep_keeps");
     probe.remove();
     wait_gone("st_ep_keeps");
+}
+
+/// The longest pause between two looks whether a probe still refers to an event that is not used, in seconds.
+const MAX_PAUSE: f64 = 6.4;
+
+/// No worker is asleep in them, and they are short again when another event becomes idle.
+fn the_pauses_between_looks_at_an_unused_event_grow() {
+    let name = "st_ep_looks";
+    let event = Event::new(&format!("{name} u32 a"));
+    let probe = Probe::new("st_ep_looks_p", name, "a=$a:u32");
+    let queued = Queued::new("st_ep_looks_q");
+    event.unregister().unwrap();
+    drop(event);
+    // 100 ms, 200 ms, ... 6.4 s, and so on. Whatever the machine does, they are not shorter.
+    let many = |range: std::ops::Range<f64>| {
+        let pauses = queued.pauses().into_iter();
+        pauses.filter(|pause| range.contains(pause)).count()
+    };
+    wait::until("the pauses to be the longest", || {
+        many(0.9 * MAX_PAUSE..1.9 * MAX_PAUSE) >= 2
+    });
+    let pauses = queued.pauses();
+    assert!(many(0.0..0.5 * MAX_PAUSE) <= 7, "{pauses:?}");
+    wait::until("no worker to be asleep meanwhile", || {
+        tasks::workers_at("user_events").next().is_none()
+    });
+    assert!(tracefs::event_exists(name));
+
+    // At once, and then after the short pauses again. Without those there is one queueing for the other event.
+    queued.clear();
+    let other = Event::new("st_ep_looks_other u32 a");
+    other.unregister().unwrap();
+    drop(other);
+    wait_gone("st_ep_looks_other");
+    wait::until("looks soon after each other", || many(0.0..1.0) >= 3);
+    probe.remove();
+    wait_gone(name);
 }
 
 fn a_field_that_is_not_there_is_refused() {
