@@ -8,7 +8,8 @@
 //!   is written at once.
 //! - [`repair`]: bits that could not be written at once; [`userfaultfd`] and [`task_repair`]: those that are
 //!   not the work queue's; [`addrs`]: which ones; [`fault_in`]: those of the current task.
-//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`table`]: finding mms.
+//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`key_filter`]: most mms have no
+//!   enablers.
 
 mod addrs;
 mod budget;
@@ -16,12 +17,12 @@ mod enabler;
 mod enablers;
 mod fault_in;
 mod fork;
+mod key_filter;
 mod members;
 mod mm;
 mod mm_end;
 mod register;
 mod repair;
-mod table;
 mod task_repair;
 mod userfaultfd;
 
@@ -40,6 +41,7 @@ pub(crate) use mm::UserMm;
 use crate::sys::delayed_work::Delayed;
 use crate::sys::process_list;
 use crate::sys::work_queue::OwnedQueue;
+use core::ptr;
 use enablers::EnablerSetRef;
 use kernel::mm::{
     Mm,
@@ -47,6 +49,10 @@ use kernel::mm::{
 };
 use kernel::new_spinlock;
 use kernel::prelude::*;
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNode, //
+};
 use kernel::sync::{
     Arc,
     SpinLock, //
@@ -58,14 +64,10 @@ use kernel::workqueue::{
     DelayedWork,
     WorkItem, //
 };
+use key_filter::KeyFilter;
 use mm::{
     key,
     ALLOC_RETRY, //
-};
-use table::{
-    KeyFilter,
-    MmTable,
-    MmTableReservation, //
 };
 
 /// All mms with enablers.
@@ -78,9 +80,9 @@ pub(crate) struct UserMms {
     /// Where handlers of userfaultfd are waited for, each for a short time.
     userfaultfd_queue: OwnedQueue,
     filter: KeyFilter,
-    /// A spinlock, since forks and exits are noticed where sleeping may not be allowed.
+    /// By [`UserMm::key`]. A spinlock, since forks and exits are noticed where sleeping may not be allowed.
     #[pin]
-    table: SpinLock<MmTable>,
+    table: SpinLock<RBTree<usize, Arc<UserMm>>>,
     /// Notifies tasks that have bits to write.
     #[pin]
     notifying: DelayedWork<UserMms>,
@@ -103,7 +105,7 @@ impl UserMms {
                 fault_queue: OwnedQueue::new()?,
                 userfaultfd_queue: OwnedQueue::new()?,
                 filter: KeyFilter::new()?,
-                table <- new_spinlock!(MmTable::new(), "UserMms::table"),
+                table <- new_spinlock!(RBTree::new(), "UserMms::table"),
                 notifying <- new_delayed_work!("UserMms::notifying"),
             }? Error),
             GFP_KERNEL,
@@ -129,12 +131,14 @@ impl UserMms {
         if !self.may_have_enablers(key) {
             return None;
         }
-        self.table.lock().get(key).cloned()
+        self.table.lock().get(&key).cloned()
     }
 
     /// The first mm with this key, see [`UserMm::key`], or a higher one. Any context.
     pub(crate) fn find_from(&self, key: usize) -> Option<Arc<UserMm>> {
-        self.table.lock().get_from(key)
+        let table = self.table.lock();
+        let cursor = table.cursor_lower_bound(&key)?;
+        Some(cursor.current().1.clone())
     }
 
     /// The [`UserMm`] of the current task's mm. May sleep.
@@ -152,27 +156,36 @@ impl UserMms {
     /// Adds the current task's mm. If another thread was faster, its [`UserMm`] counts. May sleep.
     fn add(self: &Arc<Self>, mm: &MmWithUser, set: EnablerSetRef) -> Result<Arc<UserMm>> {
         let user_mm = UserMm::new(mm, self, set)?;
-        let reservation = MmTableReservation::new().inspect_err(|_| user_mm.leave_set())?;
         let key = user_mm.key();
+        let node = RBTreeNode::new(key, user_mm.clone(), GFP_KERNEL_ACCOUNT)
+            .inspect_err(|_| user_mm.leave_set())?;
         let mut table = self.table.lock();
-        if let Some(faster) = table.get(key).cloned() {
+        if let Some(faster) = table.get(&key).cloned() {
             drop(table);
-            drop(reservation);
+            drop(node);
             user_mm.leave_set();
             return Ok(faster);
         }
         self.filter.add(key);
-        table.insert(reservation, &user_mm);
+        table.insert(node);
+        drop(table);
         Ok(user_mm)
     }
 
     /// Takes an mm out of the table. Returns whether it was there. Does not sleep.
     fn forget(&self, user_mm: &UserMm) -> bool {
-        let removed = self.table.lock().remove(user_mm);
-        if removed.is_some() {
-            self.filter.remove(user_mm.key());
+        let key = user_mm.key();
+        let mut table = self.table.lock();
+        let is_listed = |listed: &Arc<UserMm>| ptr::eq(&**listed, user_mm);
+        if !table.get(&key).is_some_and(is_listed) {
+            return false;
         }
-        removed.is_some()
+        let removed = table.remove_node(&key);
+        drop(table);
+        // Perhaps the last but one reference, which is not dropped with the lock held.
+        drop(removed);
+        self.filter.remove(key);
+        true
     }
 
     /// Forgets all. For the module's exit: no task can register any more, nothing is registered, and no fork or
@@ -201,7 +214,8 @@ impl WorkItem for UserMms {
         let mut is_complete = true;
         process_list::for_each(|listed| {
             let user_mm = this.find_key(listed.mm());
-            let Some(user_mm) = user_mm.filter(|user_mm| user_mm.needs_task()) else {
+            let Some(user_mm) = user_mm.filter(|user_mm| user_mm.repairs.lock().needs_task())
+            else {
                 return;
             };
             listed.for_each_thread(|thread| is_complete &= user_mm.notify_thread(thread).is_ok());

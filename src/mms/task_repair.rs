@@ -36,11 +36,6 @@ const MAX_WAITS: usize = 20;
 const WAIT: Delta = Delta::from_millis(5);
 
 impl UserMm {
-    /// Has the mm bits that a task of it has to write? Does not sleep.
-    pub(super) fn needs_task(&self) -> bool {
-        self.repairs.lock().needs_task()
-    }
-
     /// Notifies a thread of the mm that it has bits to write, unless it was notified. Does not sleep.
     ///
     /// # Errors

@@ -1,71 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table of mms with enablers.
+//! A look whether an mm may be in the table of mms, which takes no lock.
 
-use super::mm::UserMm;
 use kernel::prelude::*;
-use kernel::rbtree::{
-    RBTree,
-    RBTreeNode,
-    RBTreeNodeReservation, //
-};
 use kernel::sync::atomic::{
     Atomic,
     Full,
     Relaxed, //
 };
-use kernel::sync::Arc;
-
-/// Mms, by [`UserMm::key`].
-pub(super) struct MmTable(RBTree<usize, Arc<UserMm>>);
-
-/// Memory for one mm in the table.
-pub(super) struct MmTableReservation(RBTreeNodeReservation<usize, Arc<UserMm>>);
-
-impl MmTableReservation {
-    /// Gets the memory. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn new() -> Result<Self> {
-        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?))
-    }
-}
-
-impl MmTable {
-    /// No mms.
-    pub(super) fn new() -> Self {
-        Self(RBTree::new())
-    }
-
-    /// The mm with this key.
-    pub(super) fn get(&self, key: usize) -> Option<&Arc<UserMm>> {
-        self.0.get(&key)
-    }
-
-    /// The first mm with this key or a higher one.
-    pub(super) fn get_from(&self, key: usize) -> Option<Arc<UserMm>> {
-        let cursor = self.0.cursor_lower_bound(&key)?;
-        let (_, user_mm) = cursor.current();
-        Some(user_mm.clone())
-    }
-
-    /// Adds an mm, whose key is not in the table.
-    pub(super) fn insert(&mut self, reservation: MmTableReservation, user_mm: &Arc<UserMm>) {
-        let node = reservation.0.into_node(user_mm.key(), user_mm.clone());
-        self.0.insert(node);
-    }
-
-    /// Takes an mm out, if it is this one that has its key in the table. The result is to be dropped without a lock.
-    pub(super) fn remove(&mut self, user_mm: &UserMm) -> Option<RBTreeNode<usize, Arc<UserMm>>> {
-        let listed = self.0.get(&user_mm.key())?;
-        if !core::ptr::eq(&**listed, user_mm) {
-            return None;
-        }
-        self.0.remove_node(&user_mm.key())
-    }
-}
 
 /// How many mms in the table have each hash of their keys: so a fork or an exit of an mm without enablers
 /// takes one look, and no lock.
