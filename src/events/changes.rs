@@ -2,11 +2,12 @@
 
 //! The changes of the states of a group's events, of which open files report each once.
 //!
-//! Each change has a number, which the event keeps until it changes again. An open file keeps the number of the last change
-//! when it was polled, and compares that with its events' ([`EventTable::poll`](crate::write::EventTable::poll)). A change
-//! gets its number when the bits that show it have been written, as far as that can be done without waiting: so whichever
-//! number a program has been told of last, all that came before can be seen in its bits. A bit that has to be written later
-//! than that is a change of its own.
+//! Each change has a number, which the event keeps until it changes again. An open file keeps the
+//! number of the last change when it was polled, and compares that with its events'
+//! ([`EventTable::poll`](crate::write::EventTable::poll)). A change gets its number when the bits
+//! that show it have been written, as far as that can be done without waiting: so whichever number
+//! a program has been told of last, all that came before can be seen in its bits. A bit that has to
+//! be written later than that is a change of its own.
 
 use crate::sys::poll::PollQueue;
 use kernel::prelude::*;
@@ -38,8 +39,8 @@ impl Changed {
 /// The changes of a group's events.
 #[pin_data]
 pub(crate) struct Changes {
-    /// The number of the last one. What has a number up to this one is in the events, which are changed with the lock
-    /// held.
+    /// The number of the last one. What has a number up to this one is in the events, which are
+    /// changed with the lock held.
     #[pin]
     last: SpinLock<u64>,
     #[pin]
@@ -65,7 +66,8 @@ impl Changes {
         &self.queue
     }
 
-    /// An event has changed. Returns whether somebody waits for that, who is to be woken. Any context but interrupts.
+    /// An event has changed. Returns whether somebody waits for that, who is to be woken. Any
+    /// context but interrupts.
     pub(super) fn note(&self, changed: &Changed) -> bool {
         let mut last = self.last.lock();
         *last += 1;

@@ -143,8 +143,8 @@ impl EventEnablersGuard<'_> {
         let _ = self.enablers.by_position.remove(compare_to(enabler));
     }
 
-    /// A bit was written later than the state has changed: that is one more change, unless the other one is still untold.
-    /// `event` is this one.
+    /// A bit was written later than the state has changed: that is one more change, unless the
+    /// other one is still untold. `event` is this one.
     pub(crate) fn wrote_late(&self, event: &EventRef) {
         if !self.enablers.is_untold && event.note_change() {
             event.to_arc().go_on_later();
@@ -181,22 +181,12 @@ impl Event {
         }
     }
 
-    /// Writes bits that are deferred, as many as the budget allows, and notes the change when all are. Returns whether
-    /// there is something left to do: bits, or tasks that wait for the change.
-    fn write_deferred(&self, mut guard: EventEnablersGuard<'_>, budget: Budget) -> bool {
-        let value = guard.value();
-        let enablers = &mut *guard.enablers;
-        enablers.write_deferred(value, budget);
-        if enablers.deferred.is_some() {
-            return true;
-        }
-        mem::take(&mut enablers.is_untold) && self.note_change()
-    }
-
-    /// The state has changed: writes bits, and has those written later that the budget does not allow. Where the lock is
-    /// taken, as by a task that registers, nothing is waited for: the work queue writes them.
+    /// The state has changed: writes bits, and has those written later that the budget does not
+    /// allow. Where the lock is taken, as by a task that registers, nothing is waited for: the work
+    /// queue writes them.
     pub(super) fn write_enablers(self: &Arc<Self>, held: &EventMutexHeld) {
-        // Before the lock is tried: whoever has it, and sees this, leaves what is to be written to the work queue.
+        // Before the lock is tried: whoever has it, and sees this, leaves what is to be written to
+        // the work queue.
         self.has_toggled.store(1, Release);
         let is_left = match self.enablers.try_lock() {
             Some(enablers) => self.begin_change(enablers, Budget::at_once(held)),
@@ -207,23 +197,21 @@ impl Event {
         }
     }
 
-    /// Begins to write bits, if the state has changed, and goes on with those that are deferred. As
-    /// [`Self::write_deferred`].
-    fn begin_change(&self, enablers: MutexGuard<'_, Enablers>, budget: Budget) -> bool {
-        let mut guard = EventEnablersGuard {
-            event: self,
-            enablers,
-        };
+    /// Begins to write bits, if the state has changed, and goes on with those that are deferred, as
+    /// many as the budget allows; notes the change when all are written. Returns whether there is
+    /// something left to do: bits, or tasks that wait for the change.
+    fn begin_change(&self, mut enablers: MutexGuard<'_, Enablers>, budget: Budget) -> bool {
         if self.has_toggled.xchg(0, Full) != 0 {
-            guard.enablers.is_untold = true;
+            enablers.is_untold = true;
             // All anew: what an earlier change has left is written with them.
-            guard.enablers.deferred = Some(Deferred {
+            enablers.deferred = Some(Deferred {
                 position: Position::FIRST,
                 mm_key: 0,
                 _partly: None,
             });
         }
-        self.write_deferred(guard, budget)
+        enablers.write_deferred(!self.consumers().is_none(), budget);
+        enablers.deferred.is_some() || mem::take(&mut enablers.is_untold) && self.note_change()
     }
 
     /// Has [`Self::go_on`] called by the work queue. Any context.
@@ -231,8 +219,9 @@ impl Event {
         self.run_later(self.group().idle().queue());
     }
 
-    /// Goes on with bits that are deferred, for a while: other work may be waiting, and a change of the state. Then those
-    /// who wait for the change are woken, with no lock held, as they may be many.
+    /// Goes on with bits that are deferred, for a while: other work may be waiting, and a change of
+    /// the state. Then those who wait for the change are woken, with no lock held, as they may be
+    /// many.
     pub(super) fn go_on(self: &Arc<Self>) {
         self.begin_change(self.enablers.lock(), Budget::later());
         if self.lock_enablers().is_being_written() {
@@ -247,7 +236,8 @@ impl Event {
         self.changed.get()
     }
 
-    /// The state has changed, and the bits show it. Returns whether somebody is to be woken for that.
+    /// The state has changed, and the bits show it. Returns whether somebody is to be woken for
+    /// that.
     fn note_change(&self) -> bool {
         self.group().changes().note(&self.changed)
     }

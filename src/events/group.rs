@@ -94,7 +94,8 @@ pub(crate) struct Usage {
 }
 
 impl Group {
-    /// The first group, whose most events are `kernel.user_events_max`, or one with a name. May sleep.
+    /// The first group, whose most events are `kernel.user_events_max`, or one with a name. May
+    /// sleep.
     ///
     /// # Errors
     ///

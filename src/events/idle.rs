@@ -22,8 +22,8 @@ use kernel::workqueue::{
     WorkItem, //
 };
 
-/// How long to wait before looking again whether the trace core still refers to an unused event: first, and
-/// at most. It does not tell when it stops.
+/// How long to wait before looking again whether the trace core still refers to an unused event:
+/// first, and at most. It does not tell when it stops.
 pub(super) const REFERENCE_POLL: Delta = Delta::from_millis(100);
 const LONGEST_POLL: Delta = Delta::from_millis(6400);
 
@@ -38,9 +38,11 @@ pub(crate) struct IdleEvents {
 }
 
 struct Idle {
-    /// Events that have lost their last reference. The work is queued, or runs, while there are any.
+    /// Events that have lost their last reference. The work is queued, or runs, while there are
+    /// any.
     events: List<Event>,
-    /// Those that the trace core referred to when they were looked at. The work waits for its time, at least.
+    /// Those that the trace core referred to when they were looked at. The work waits for its time,
+    /// at least.
     referenced: List<Event>,
     /// The next pause, twice as long as the one before.
     pause: Delta,
@@ -84,12 +86,14 @@ impl IdleEvents {
         if idle.events.is_empty() {
             self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
         }
-        // Listed already is as good. A reference is not dropped with the lock held, as it may be the last.
+        // Listed already is as good. A reference is not dropped with the lock held, as it may be
+        // the last.
         let _listed = ListArc::try_from_arc(event).map(|event| idle.events.push_back(event));
         drop(idle);
     }
 
-    /// Has the work forget all, and look at nothing again. For the module's exit: the work queue can be waited for then.
+    /// Has the work forget all, and look at nothing again. For the module's exit: the work queue
+    /// can be waited for then.
     pub(crate) fn begin_close(self: &Arc<Self>) {
         self.idle.lock().is_closing = true;
         self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
@@ -112,14 +116,16 @@ impl WorkItem for IdleEvents {
     /// Removes the events that have lost their last reference. Runs on the work queue; may sleep.
     ///
     /// The trace core can still refer to an event without being attached to it (an event probe, a
-    /// histogram); then the work looks again after a pause, or with the next event that becomes idle.
+    /// histogram); then the work looks again after a pause, or with the next event that becomes
+    /// idle.
     fn run(this: Delayed<Self>) {
         let mut batch = List::new();
         let mut referenced = List::new();
         batch.push_all_back(&mut this.idle.lock().referenced);
         loop {
-            // Off the list before it is looked at, and while the lock is held: a task that drops a last reference from
-            // here on lists it again. The latest first, as the trace core does not search long for it.
+            // Off the list before it is looked at, and while the lock is held: a task that drops a
+            // last reference from here on lists it again. The latest first, as the trace core does
+            // not search long for it.
             let mut idle = this.idle.lock();
             if batch.is_empty() || idle.is_closing {
                 batch.push_all_back(&mut idle.events);

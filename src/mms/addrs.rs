@@ -3,7 +3,6 @@
 //! A few addresses of bits, or all of an mm.
 
 use crate::sys::user_bit::BitAddr;
-use core::mem;
 
 /// How many bits are listed one by one; if there are more, all of the mm are gone through.
 const MAX_LISTED: usize = 4;
@@ -43,10 +42,5 @@ impl BitAddrs {
             Some(place) if !self.all => *place = Some(addr),
             _ => self.all = true,
         }
-    }
-
-    /// Takes all out.
-    pub(super) fn take(&mut self) -> Self {
-        mem::replace(self, Self::NONE)
     }
 }

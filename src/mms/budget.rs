@@ -11,7 +11,8 @@ use crate::sys::event_mutex::EventMutexHeld;
 /// as some tens of bits.
 pub(crate) struct Budget {
     units: u32,
-    may_wait: bool,
+    /// May a set be waited for, in which the bits of another event are written?
+    pub(super) may_wait: bool,
 }
 
 /// What it costs to pin a page, in units.
@@ -47,11 +48,6 @@ impl Budget {
             units: MAX_LATER,
             may_wait: true,
         }
-    }
-
-    /// May a set be waited for, in which the bits of another event are written?
-    pub(super) fn may_wait(&self) -> bool {
-        self.may_wait
     }
 
     /// Is nothing left?

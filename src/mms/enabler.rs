@@ -20,8 +20,8 @@ use kernel::sync::Arc;
 
 /// A bit, and the event whose state it shows, in the memory of each mm of a set.
 ///
-/// Its set finds it by its [`BitAddr`], the event by its [`Position`]; it is in both lists or in none.
-/// There may be very many: it takes 32 bytes with its reference count.
+/// Its set finds it by its [`BitAddr`], the event by its [`Position`]; it is in both lists or in
+/// none. There may be very many: it takes 32 bytes with its reference count.
 pub(crate) struct Enabler {
     bit: UserBit,
     event: EventRef,

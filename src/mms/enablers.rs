@@ -197,7 +197,8 @@ impl EnablerSet {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINTR` when the current task is killed; `ENODEV` when the module is being unloaded.
+    /// `ENOMEM`; `EINTR` when the current task is killed; `ENODEV` when the module is being
+    /// unloaded.
     pub(super) fn copy_for(&self, user_mm: &Arc<UserMm>) -> Result<EnablerSetRef> {
         let copy = EnablerSetRef::new()?;
         let member = RBTreeNode::new(user_mm.key(), user_mm.clone(), GFP_KERNEL_ACCOUNT)?;
@@ -225,9 +226,9 @@ impl EnablerSet {
         }
     }
 
-    /// Adds the copy of an enabler. The bit is right in the memory of the one member, or on its way to be, by the original,
-    /// unless a change of the event's state is just being written: that may have passed the place of the copy, and not
-    /// have come to the one of the original yet.
+    /// Adds the copy of an enabler. The bit is right in the memory of the one member, or on its way
+    /// to be, by the original, unless a change of the event's state is just being written: that may
+    /// have passed the place of the copy, and not have come to the one of the original yet.
     fn try_add_copy(
         &self,
         user_mm: &Arc<UserMm>,
@@ -246,9 +247,7 @@ impl EnablerSet {
             .map_err(ListShortfall::Event)?;
         if is_being_written {
             let mut change = self.members.change();
-            if user_mm.write(slice::from_ref(enabler), value) == Written::Changed {
-                change.make();
-            }
+            change.is_made = user_mm.write(slice::from_ref(enabler), value) == Written::Changed;
         }
         in_event.keep();
         in_set.keep();

@@ -8,7 +8,8 @@
 //! becomes a member of the set. So it looks at all of its bits, if any has changed since its memory was
 //! copied, by the numbers of [`members`](super::members).
 //!
-//! A bit that another thread unregisters meanwhile is not looked at: the child's copy of it may have either value.
+//! A bit that another thread unregisters meanwhile is not looked at: the child's copy of it may
+//! have either value.
 
 use super::enablers::EnablerSetRef;
 use super::mm::{
@@ -43,7 +44,8 @@ impl Inheritance {
 }
 
 impl UserMm {
-    /// What a child of the current task gets, whose mm this is; `None` if it has ended. Does not sleep.
+    /// What a child of the current task gets, whose mm this is; `None` if it has ended. Does not
+    /// sleep.
     fn inheritance(&self) -> Option<Inheritance> {
         let has_repairs = self.has_repairs();
         let task = task_work::current_task();

@@ -9,8 +9,8 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// How many mms in the table have each hash of their keys: so a fork or an exit of an mm without enablers
-/// takes one look, and no lock.
+/// How many mms in the table have each hash of their keys: so a fork or an exit of an mm without
+/// enablers takes one look, and no lock.
 pub(super) struct KeyFilter(KVVec<Atomic<u32>>);
 
 /// The bits of a hash.
@@ -39,8 +39,9 @@ impl KeyFilter {
     /// An mm is about to be in the table. Any context.
     pub(super) fn add(&self, key: usize) {
         if let Some(count) = self.count(key) {
-            // A full barrier, as the last thread of a process has when it exits, which is another process's with this mm:
-            // that thread finds this, or the one that registers has seen it live, and tells of its own exit.
+            // A full barrier, as the last thread of a process has when it exits, which is another
+            // process's with this mm: that thread finds this, or the one that registers has seen it
+            // live, and tells of its own exit.
             count.fetch_add(1, Full);
         }
     }

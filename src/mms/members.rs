@@ -80,19 +80,13 @@ impl Drop for PartlyWritten {
     }
 }
 
-/// A change of bits in the memory of members: `EnablerSet::members` is locked. When this is dropped, the change gets its
-/// number, unless all bits were right.
+/// A change of bits in the memory of members: `EnablerSet::members` is locked. When this is
+/// dropped, the change gets its number, unless all bits were right.
 pub(super) struct Change<'a> {
     members: &'a Members,
     by_key: MutexGuard<'a, RBTree<usize, Arc<UserMm>>>,
-    is_made: bool,
-}
-
-impl Change<'_> {
-    /// A bit was not right in the memory of a member, or may not have been.
-    pub(super) fn make(&mut self) {
-        self.is_made = true;
-    }
+    /// Was a bit not right in the memory of a member, or may it not have been?
+    pub(super) is_made: bool,
 }
 
 impl Drop for Change<'_> {
@@ -129,19 +123,15 @@ impl Members {
 
     /// Begins a change of bits. May sleep. Inside of the lock of the event.
     pub(super) fn change(&self) -> Change<'_> {
-        self.change_with(self.by_key.lock())
-    }
-
-    fn change_with<'a>(&'a self, by_key: MutexGuard<'a, RBTree<usize, Arc<UserMm>>>) -> Change<'a> {
         Change {
             members: self,
-            by_key,
+            by_key: self.by_key.lock(),
             is_made: false,
         }
     }
 
-    /// Has those who forked before take what was changed by way of another set for changed by way of this one. May
-    /// sleep.
+    /// Has those who forked before take what was changed by way of another set for changed by way
+    /// of this one. May sleep.
     pub(super) fn follow(&self, other: &Self) {
         let _locked = self.by_key.lock();
         let number = other.last_change.load(Acquire);
@@ -152,7 +142,11 @@ impl Members {
 
     /// As [`Self::change`], if that takes no waiting.
     fn try_change(&self) -> Option<Change<'_>> {
-        Some(self.change_with(self.by_key.try_lock()?))
+        Some(Change {
+            members: self,
+            by_key: self.by_key.try_lock()?,
+            is_made: false,
+        })
     }
 
     /// May a bit have changed since the change with this number? Asked by a member, after
@@ -180,7 +174,7 @@ impl EnablerSet {
         let bits = u32::try_from(enablers.len()).unwrap_or(u32::MAX);
         let mut partly = None;
         while !budget.is_spent() {
-            let change = match budget.may_wait() {
+            let change = match budget.may_wait {
                 true => Some(self.members.change()),
                 false => self.members.try_change(),
             };

@@ -168,7 +168,8 @@ impl UserMm {
         Some(((*set).clone(), set.is_exclusive()))
     }
 
-    /// Are there so few enablers that they can be given up in a short time? Task context; does not sleep.
+    /// Are there so few enablers that they can be given up in a short time? Task context; does not
+    /// sleep.
     pub(super) fn is_cheap_to_drop(&self) -> bool {
         let state = self.state.lock();
         state.set.as_ref().is_none_or(|set| set.is_cheap_to_drop())
@@ -211,8 +212,8 @@ impl UserMm {
         let copy = shared.copy_for(self)?;
         let own = (*copy).clone();
         shared.members.leave(self);
-        // Whoever forks from here on may have a copy of the memory that is older than what was written by way of the
-        // set that was shared.
+        // Whoever forks from here on may have a copy of the memory that is older than what was
+        // written by way of the set that was shared.
         copy.members.follow(&shared.members);
         let mut state = self.state.lock();
         // An exec of another thread has perhaps ended the mm.

@@ -2,10 +2,11 @@
 
 //! The end of an mm: no process runs user code in it any more.
 //!
-//! That is decided once, when a process leaves it: when its last thread exits, or one execs. The mm has ended if no other
-//! process will leave it later. A process that exits has no live thread by then, and one that execs is noted before it
-//! looks for others; so of several that leave at the same time, the last one to be noted finds none. Whoever else still
-//! uses the memory (a reader of `/proc/PID/pagemap`, `process_vm_readv()`, vhost, an exec that waits) is not asked.
+//! That is decided once, when a process leaves it: when its last thread exits, or one execs. The mm
+//! has ended if no other process will leave it later. A process that exits has no live thread by
+//! then, and one that execs is noted before it looks for others; so of several that leave at the
+//! same time, the last one to be noted finds none. Whoever else still uses the memory (a reader of
+//! `/proc/PID/pagemap`, `process_vm_readv()`, vhost, an exec that waits) is not asked.
 
 use super::mm::UserMm;
 use super::UserMms;
@@ -51,10 +52,11 @@ impl UserMm {
         process_list::runs_elsewhere(mm, |process| !self.state.lock().in_exec.contains(&process))
     }
 
-    /// Notes that the current process leaves the mm by an exec, and forgets those that have left it. Does not sleep.
+    /// Notes that the current process leaves the mm by an exec, and forgets those that have left
+    /// it. Does not sleep.
     ///
-    /// Without memory for the note, a process that exits while this one still has the mm takes it for one that will leave
-    /// later. Then the mm ends when one of its bits is to be written next.
+    /// Without memory for the note, a process that exits while this one still has the mm takes it
+    /// for one that will leave later. Then the mm ends when one of its bits is to be written next.
     fn note_exec(&self, mm: &MmWithUser) {
         let mut state = self.state.lock();
         state.in_exec.retain(|process| process.has_mm(mm));
@@ -63,8 +65,9 @@ impl UserMm {
         }
     }
 
-    /// The mm has ended. Gives up the set at once if it is short and the current context may sleep; else has the work
-    /// queue do that, since a reader of the tracepoint holds up the tasks that wait for all of them.
+    /// The mm has ended. Gives up the set at once if it is short and the current context may sleep;
+    /// else has the work queue do that, since a reader of the tracepoint holds up the tasks that
+    /// wait for all of them.
     fn end(self: &Arc<Self>) {
         if self.is_cheap_to_drop() && task_work::may_sleep() {
             self.leave_set();

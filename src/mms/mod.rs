@@ -8,8 +8,7 @@
 //!   is written at once.
 //! - [`repair`]: bits that could not be written at once; [`userfaultfd`] and [`task_repair`]: those that are
 //!   not the work queue's; [`addrs`]: which ones; [`fault_in`]: those of the current task.
-//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`key_filter`]: most mms have no
-//!   enablers.
+//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`key_filter`]: most have no enablers.
 
 mod addrs;
 mod budget;
@@ -80,7 +79,8 @@ pub(crate) struct UserMms {
     /// Where handlers of userfaultfd are waited for, each for a short time.
     userfaultfd_queue: OwnedQueue,
     filter: KeyFilter,
-    /// By [`UserMm::key`]. A spinlock, since forks and exits are noticed where sleeping may not be allowed.
+    /// By [`UserMm::key`]. A spinlock, since forks and exits are noticed where sleeping may not be
+    /// allowed.
     #[pin]
     table: SpinLock<RBTree<usize, Arc<UserMm>>>,
     /// Notifies tasks that have bits to write.
@@ -196,9 +196,9 @@ impl UserMms {
             user_mm.leave_set();
         }
         Delayed::<_, 0>::cancel(self);
-        // Each queue's work may queue on the others. After the table is empty, running work may still do so once,
-        // and new work does not. Draining one queue would refuse, and lose, what the others queue on it; so flush
-        // the first, the others, and the first again.
+        // Each queue's work may queue on the others. After the table is empty, running work may
+        // still do so once, and new work does not. Draining one queue would refuse, and lose, what
+        // the others queue on it; so flush the first, the others, and the first again.
         self.queue.flush();
         self.fault_queue.flush();
         self.userfaultfd_queue.flush();

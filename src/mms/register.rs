@@ -66,8 +66,8 @@ impl UserMm {
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` when the bit is registered already; `EFAULT` when it cannot be written; `ENOMEM`; `ENOSPC` when the mm
-    /// has too many; `EINTR` and `ESRCH` to a task that ends.
+    /// `EADDRINUSE` when the bit is registered already; `EFAULT` when it cannot be written;
+    /// `ENOMEM`; `ENOSPC` when the mm has too many; `EINTR` and `ESRCH` to a task that ends.
     pub(crate) fn register(
         self: &Arc<Self>,
         mm: &MmWithUser,
@@ -138,13 +138,14 @@ impl UserMm {
         drop(of_event);
         // Another thread may be forking, and its child's memory have been copied before the bit was written.
         if may_be_forking {
-            enabler.set().members.change().make();
+            enabler.set().members.change().is_made = true;
         }
         Ok(connected)
     }
 
-    /// Ends a registration and clears its bit. `mm` is the current task's, and this mm. Waits for the page; and for memory,
-    /// if the set is shared with a child or the parent, until the current task is killed.
+    /// Ends a registration and clears its bit. `mm` is the current task's, and this mm. Waits for
+    /// the page; and for memory, if the set is shared with a child or the parent, until the current
+    /// task is killed.
     ///
     /// # Errors
     ///

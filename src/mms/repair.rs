@@ -2,9 +2,10 @@
 
 //! Bits that could not be written at once.
 //!
-//! A bit is written by the task that changes the event's state, if its page is there and the locks are free. If
-//! not, its address is listed for a [`Writer`], and each time it is written with what the event's state is at that
-//! moment. The backing of its page decides which writer may fault it in:
+//! A bit is written by the task that changes the event's state, if its page is there and the locks
+//! are free. If not, its address is listed for a [`Writer`], and each time it is written with what
+//! the event's state is at that moment. The backing of its page decides which writer may fault it
+//! in:
 //!
 //! | [`Writer`] | where it writes | it leaves a bit to |
 //! |---|---|---|
@@ -13,9 +14,9 @@
 //! | [`Handlers`](Writer::Handlers) | another queue of its own, where handlers of userfaultfd are asked ([`userfaultfd`](super::userfaultfd)) | itself, after a longer pause |
 //! | [`Tasks`](Writer::Tasks) | the tasks of the mm before they return to user space ([`task_repair`](super::task_repair)): file systems, so what that takes, and whether it ever comes, is the mm's own matter | `Queue`, if it takes too long, or the task is killed |
 //!
-//! While it is tried, it is in no list, and `in_progress` counts that. A bit that is right is left alone. One is given up
-//! that cannot be written as things are: no mapping, or one that is read-only. The next change of the event's state begins
-//! anew.
+//! While it is tried, it is in no list, and `in_progress` counts that. A bit that is right is left
+//! alone. One is given up that cannot be written as things are: no mapping, or one that is
+//! read-only. The next change of the event's state begins anew.
 
 use super::addrs::BitAddrs;
 use super::enabler::Enabler;
@@ -36,8 +37,11 @@ use crate::sys::{
     mm_users,
     task_work, //
 };
-use core::array;
 use core::cell::Cell;
+use core::{
+    array,
+    mem, //
+};
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::rbtree::{
@@ -48,7 +52,8 @@ use kernel::sync::Arc;
 use kernel::time::Delta;
 use kernel::workqueue::WorkItem;
 
-/// The first pause before something is tried again, in milliseconds. Each is twice as long as the one before.
+/// The first pause before something is tried again, in milliseconds. Each is twice as long as the
+/// one before.
 const FIRST_PAUSE: i64 = 10;
 
 /// The longest pause is so many doublings longer: 1.28 s.
@@ -171,8 +176,9 @@ pub(super) enum Outcome {
 }
 
 impl UserMm {
-    /// Writes the bits of enablers, all of one page, if that can be done without waiting for a task of the mm in
-    /// any way. Else has them written later, which is `Changed`, too. The caller holds the lock of the event.
+    /// Writes the bits of enablers, all of one page, if that can be done without waiting for a task
+    /// of the mm in any way. Else has them written later, which is `Changed`, too. The caller holds
+    /// the lock of the event.
     pub(super) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], value: bool) -> Written {
         let Some(first) = enablers.first() else {
             return Written::Unchanged;
@@ -198,18 +204,23 @@ impl UserMm {
         }
     }
 
-    /// Has bits written by the work queue; with `force` also those that are right, as they may get lost. Any context.
+    /// Has bits written by the work queue; with `force` also those that are right, as they may get
+    /// lost. Any context.
     pub(super) fn repair_later<'a>(
         self: &Arc<Self>,
         enablers: impl Iterator<Item = &'a Arc<Enabler>>,
         force: bool,
     ) {
         let mut repairs = self.repairs.lock();
-        for writer in [Writer::Faults, Writer::Handlers, Writer::Tasks] {
+        for writer in [
+            Writer::Faults,
+            Writer::Handlers,
+            Writer::Tasks,
+            Writer::Queue,
+        ] {
             repairs.due(writer).tries = 0;
         }
         let due = repairs.due(Writer::Queue);
-        due.tries = 0;
         due.addrs.force |= force;
         for enabler in enablers {
             due.addrs.add(enabler.addr());
@@ -236,8 +247,8 @@ impl UserMm {
         self.run_later(Writer::Queue, 0);
     }
 
-    /// Has a writer run: at once, or after a pause that grows with the number of tries. What is to be done has been
-    /// listed. Any context.
+    /// Has a writer run: at once, or after a pause that grows with the number of tries. What is to
+    /// be done has been listed. Any context.
     pub(super) fn run_later(self: &Arc<Self>, writer: Writer, tries: u32) {
         let max_doublings = match writer {
             Writer::Handlers => userfaultfd::MAX_DOUBLINGS,
@@ -266,8 +277,9 @@ impl UserMm {
         Delayed::<_, 2>::cancel(self);
     }
 
-    /// The turn of a writer: calls `write` with the bits that are listed for it, those of one page at once, and whether
-    /// they are to be written also if they are right. Has done what `write` says. May sleep.
+    /// The turn of a writer: calls `write` with the bits that are listed for it, those of one page
+    /// at once, and whether they are to be written also if they are right. Has done what `write`
+    /// says. May sleep.
     pub(super) fn take_turn(
         self: &Arc<Self>,
         writer: Writer,
@@ -275,9 +287,9 @@ impl UserMm {
     ) {
         let mut repairs = self.repairs.lock();
         let due = repairs.due(writer);
-        // Out of the list before they are written: a task that changes the event from here on either is seen by the
-        // writer, or lists the bit again.
-        let addrs = due.addrs.take();
+        // Out of the list before they are written: a task that changes the event from here on
+        // either is seen by the writer, or lists the bit again.
+        let addrs = mem::replace(&mut due.addrs, BitAddrs::NONE);
         if addrs.is_empty() {
             return;
         }
@@ -285,7 +297,8 @@ impl UserMm {
         due.tries = due.tries.saturating_add(1);
         let tries = due.tries;
         drop(repairs);
-        // A task that could not write its bits leaves them to another one, which the queue notifies.
+        // A task that could not write its bits leaves them to another one, which the queue
+        // notifies.
         let again = match writer {
             Writer::Tasks => Writer::Queue,
             writer => writer,
@@ -319,9 +332,9 @@ impl UserMm {
         }
     }
 
-    /// Looks at all bits of the mm, and writes those that are wrong: it is the current task's, which is a child
-    /// that has not run yet, and an event may have changed since its memory was copied. Waits for its pages, until
-    /// the task is killed.
+    /// Looks at all bits of the mm, and writes those that are wrong: it is the current task's,
+    /// which is a child that has not run yet, and an event may have changed since its memory was
+    /// copied. Waits for its pages, until the task is killed.
     pub(super) fn check_current(self: &Arc<Self>, mm: &MmWithUser) {
         self.for_every_page(|enablers| self.write_current(mm, enablers));
     }
@@ -338,7 +351,8 @@ impl UserMm {
         }
     }
 
-    /// Calls `each` with all enablers of the mm, those of one page at once. Ends early if the current task is killed.
+    /// Calls `each` with all enablers of the mm, those of one page at once. Ends early if the
+    /// current task is killed.
     fn for_every_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         let mut from = BitAddr::FIRST;
         while let Some((set, _)) = self.set() {
@@ -381,8 +395,9 @@ impl UserMm {
                 if !self.has_set(enabler.set()) {
                     are_its_own.set(false);
                 } else if page.set(enabler.bit(), value) {
-                    change.make();
-                    // The program may have been told of the change, and have looked at the bit in vain.
+                    change.is_made = true;
+                    // The program may have been told of the change, and have looked at the bit in
+                    // vain.
                     of_event.wrote_late(enabler.event());
                 }
             }
@@ -390,8 +405,8 @@ impl UserMm {
         Ok(are_its_own.get())
     }
 
-    /// Writes bits of one page, without waiting for a task of the mm or for what serves its memory, but as far as `writer`
-    /// may.
+    /// Writes bits of one page, without waiting for a task of the mm or for what serves its memory,
+    /// but as far as `writer` may.
     pub(super) fn try_write(
         &self,
         enablers: &[Option<Arc<Enabler>>],
@@ -426,8 +441,8 @@ impl UserMm {
         outcome.unwrap_or(Outcome::Done)
     }
 
-    /// Writes bits of one page of the current task's mm, which this is. Waits for what that takes, until the task is
-    /// killed.
+    /// Writes bits of one page of the current task's mm, which this is. Waits for what that takes,
+    /// until the task is killed.
     fn write_current(self: &Arc<Self>, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
         let Some(first) = enablers.iter().flatten().next() else {
             return;
@@ -443,11 +458,13 @@ impl UserMm {
                 Ok(true) => return,
                 Err(error) => match tries.prepare_next(error) {
                     Ok(()) => {}
-                    // Others may share the memory of a task that is killed, or there may be more memory later.
+                    // Others may share the memory of a task that is killed, or there may be more
+                    // memory later.
                     Err(error) if error == EINTR || error == ENOMEM => {
                         return self.repair_later(enablers.iter().flatten(), false);
                     }
-                    // It cannot be written as things are, and is left alone until the event changes again.
+                    // It cannot be written as things are, and is left alone until the event changes
+                    // again.
                     Err(_) => return,
                 },
             }

@@ -2,9 +2,10 @@
 
 //! Bits that only a task of their mm can write, since a file system has to be asked for their page.
 //!
-//! Each thread gets a task work, which runs before it returns to user space. The first one that comes to it
-//! has the page read, and waits for its own file system, for a short time: it has perhaps never used the page. The work
-//! queue notifies all threads again after a pause, and then the page is perhaps there.
+//! Each thread gets a task work, which runs before it returns to user space. The first one that
+//! comes to it has the page read, and waits for its own file system, for a short time: it has
+//! perhaps never used the page. The work queue notifies all threads again after a pause, and then
+//! the page is perhaps there.
 
 use super::mm::{
     key,
@@ -67,8 +68,8 @@ impl UserMm {
     /// Writes the bits that only a task of the mm can write. The current task is one, and returns to user space
     /// after this; or it is none any more, and leaves them to others.
     ///
-    /// A task that is killed, or ends, costs no more than one turn of the work queue, and all of them together one each
-    /// pause, until all is written or the mm has ended.
+    /// A task that is killed, or ends, costs no more than one turn of the work queue, and all of
+    /// them together one each pause, until all is written or the mm has ended.
     fn repair_current(self: &Arc<Self>, is_own: bool) {
         let mut waits_left = MAX_WAITS;
         self.take_turn(Writer::Tasks, |enablers, force| loop {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work that waits for its time. The kernel crate has its type, but cannot set another time, or cancel.
+//! Work that waits for its time. The kernel crate has its type, but cannot set another time, or
+//! cancel.
 //!
-//! It is pending from when it gets a time until its run begins or it is cancelled, and owns one reference to its item
-//! meanwhile. The kernel's timer puts it on its queue, which must exist then: the works of all queues that are pending
-//! are counted, and a queue is not destroyed while there are any.
+//! It is pending from when it gets a time until its run begins or it is cancelled, and owns one
+//! reference to its item meanwhile. The kernel's timer puts it on its queue, which must exist then:
+//! the works of all queues that are pending are counted, and a queue is not destroyed while there
+//! are any.
 
 use super::bindings;
 use super::work_queue::OwnedQueue;
@@ -48,24 +50,26 @@ impl<T, const ID: u64> Delayed<T, ID>
 where
     T: WorkItem<ID, Pointer = Self> + HasDelayedWork<T, ID>,
 {
-    /// Has work not run that is pending, on any queue. What runs already is not waited for. Any context.
+    /// Has work not run that is pending, on any queue. What runs already is not waited for. Any
+    /// context.
     pub(crate) fn cancel(item: &Arc<T>) {
         let item = Arc::as_ptr(item);
-        // SAFETY: The item is valid, and its work that of a valid `delayed_work`, by `HasDelayedWork`.
+        // SAFETY: The item is valid, and its work that of a valid `delayed_work`, by
+        // `HasDelayedWork`.
         let was_pending = unsafe {
             let work = Work::raw_get(T::raw_get_work(item.cast_mut()));
             bindings::cancel_delayed_work(container_of!(work, bindings::delayed_work, work))
         };
         if was_pending {
-            // SAFETY: A reference was given up for it, and it does not run, which would take that back. The caller has
-            // another one, so it is not the last.
+            // SAFETY: A reference was given up for it, and it does not run, which would take that
+            // back. The caller has another one, so it is not the last.
             drop(unsafe { take_back(item) });
         }
     }
 }
 
-// SAFETY: The pointer leads into an `Arc`, one reference of which is given up for as long as the work is pending:
-// `run` takes it back, or `cancel`, after which the function is not called.
+// SAFETY: The pointer leads into an `Arc`, one reference of which is given up for as long as the
+// work is pending: `run` takes it back, or `cancel`, after which the function is not called.
 unsafe impl<T, const ID: u64> RawWorkItem<ID> for Delayed<T, ID>
 where
     T: WorkItem<ID, Pointer = Self> + HasDelayedWork<T, ID>,
@@ -82,7 +86,8 @@ where
         // SAFETY: The item of an `Arc` is valid, and so is its field.
         let work = unsafe { Work::raw_get(T::raw_get_work(item.cast_mut())) };
         if !queue_work_on(work) {
-            // SAFETY: It was pending already, with a reference of its own, so that this one is still ours.
+            // SAFETY: It was pending already, with a reference of its own, so that this one is
+            // still ours.
             drop(unsafe { take_back(item) });
         }
     }
@@ -100,23 +105,25 @@ unsafe fn take_back<T>(item: *const T) -> Arc<T> {
     unsafe { Arc::from_raw(item) }
 }
 
-// SAFETY: `__enqueue` uses the work of the item's `DelayedWork<T, ID>`, which was initialised with the `run` of the
-// item's `Pointer`, which is this one.
+// SAFETY: `__enqueue` uses the work of the item's `DelayedWork<T, ID>`, which was initialised with
+// the `run` of the item's `Pointer`, which is this one.
 unsafe impl<T, const ID: u64> WorkItemPointer<ID> for Delayed<T, ID>
 where
     T: WorkItem<ID, Pointer = Self> + HasDelayedWork<T, ID>,
 {
     unsafe extern "C" fn run(work: *mut bindings::work_struct) {
-        // SAFETY: The caller promises that `__enqueue` gave it this work, which is in a `T`, and that it was not pending
-        // before. It is not now, so the reference is ours; the queue is kept by waiting for this call.
+        // SAFETY: The caller promises that `__enqueue` gave it this work, which is in a `T`, and
+        // that it was not pending before. It is not now, so the reference is ours; the queue is
+        // kept by waiting for this call.
         let item = unsafe { take_back(T::work_container_of(work.cast())) };
         T::run(Self(item));
     }
 }
 
 impl OwnedQueue {
-    /// Has work run after a time, to a tick of the kernel's clock, unless it is pending, and so has a time already; or at
-    /// once, whatever time it has, if there is none to wait. What runs already runs once more, after that. Any context.
+    /// Has work run after a time, to a tick of the kernel's clock, unless it is pending, and so has
+    /// a time already; or at once, whatever time it has, if there is none to wait. What runs
+    /// already runs once more, after that. Any context.
     pub(crate) fn enqueue_after<T, const ID: u64>(&self, item: &Arc<T>, delay: Delta)
     where
         T: WorkItem<ID, Pointer = Delayed<T, ID>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
@@ -124,8 +131,9 @@ impl OwnedQueue {
         let delay = u32::try_from(delay.as_millis().max(0)).unwrap_or(u32::MAX);
         let delay = msecs_to_jiffies(delay);
         let enqueue = |work: *mut bindings::work_struct| {
-            // SAFETY: The work is that of a valid `delayed_work`, by `HasDelayedWork`, and it is never disabled. The queue
-            // is valid as long as `self` is, and after that it is kept while the work is pending.
+            // SAFETY: The work is that of a valid `delayed_work`, by `HasDelayedWork`, and it is
+            // never disabled. The queue is valid as long as `self` is, and after that it is kept
+            // while the work is pending.
             unsafe {
                 let cpu = bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int;
                 let work = container_of!(work, bindings::delayed_work, work);
@@ -135,7 +143,8 @@ impl OwnedQueue {
                 }
             }
         };
-        // SAFETY: The closure returns `false` if the work was pending only; the item may be used and dropped anywhere.
+        // SAFETY: The closure returns `false` if the work was pending only; the item may be used
+        // and dropped anywhere.
         unsafe { Delayed(item.clone()).__enqueue(enqueue) };
     }
 }

@@ -47,8 +47,9 @@ pub(crate) enum Leaving {
 
 /// What is told of tasks that leave.
 pub(crate) trait ExitListener: Send + Sync + 'static {
-    /// The process of the current task leaves `mm`, and the current task runs no user code there any more. Other
-    /// processes may use it. To sleep is allowed if the context says so, and not for long.
+    /// The process of the current task leaves `mm`, and the current task runs no user code there
+    /// any more. Other processes may use it. To sleep is allowed if the context says so, and not
+    /// for long.
     fn leaving(&self, mm: &MmWithUser, how: Leaving);
 }
 
@@ -94,8 +95,8 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// For the probe: `probe` is what `new` registered it with.
     unsafe extern "C" fn exit(probe: *mut user_events_exit_probe, group_dead: bool) {
-        // Of the threads of a group the last one tells of all. Those that an exec ends may have registered something
-        // since that was told of.
+        // Of the threads of a group the last one tells of all. Those that an exec ends may have
+        // registered something since that was told of.
         let how = match (group_dead, process_list::is_ended_by_exec()) {
             (true, _) => Leaving::Exit,
             (false, true) => Leaving::Exec,

@@ -63,12 +63,12 @@ impl PollQueue {
         })
     }
 
-    /// Is there a waiter? One that is not seen here sees what has been done before this. Any context. C:
-    /// `wq_has_sleeper()`.
+    /// Is there a waiter? One that is not seen here sees what has been done before this. Any
+    /// context. C: `wq_has_sleeper()`.
     pub(crate) fn is_waited_on(&self) -> bool {
         // Pairs with the barrier of `poll_wait()`.
-        // SAFETY: A barrier; and by the invariant the head is initialized. The pointer changes while it is read, hence
-        // the volatile read. It is compared only.
+        // SAFETY: A barrier; and by the invariant the head is initialized. The pointer changes
+        // while it is read, hence the volatile read. It is compared only.
         unsafe {
             kernel::bindings::smp_mb();
             let list = &raw mut (*self.head.get()).head;
@@ -78,8 +78,8 @@ impl PollQueue {
 
     /// Has all waiters poll their files again. Any context but interrupts; takes spinlocks only.
     pub(crate) fn wake(&self) {
-        // Without a key, as not each file has news: io_uring takes a key for what a poll would have reported. (And one
-        // that says EPOLLPRI alone wakes no poll of io_uring's.)
+        // Without a key, as not each file has news: io_uring takes a key for what a poll would have
+        // reported. (And one that says EPOLLPRI alone wakes no poll of io_uring's.)
         // SAFETY: By the invariant the head is initialized, and each entry is there until it is taken out under the
         // list's lock.
         unsafe { kernel::bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, ptr::null_mut()) };

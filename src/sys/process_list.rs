@@ -2,8 +2,8 @@
 
 //! The processes of the system, and their threads.
 //!
-//! C: `for_each_process()`, `for_each_thread()`, `struct signal_struct` (linux/sched/signal.h), `struct pid`
-//! (linux/pid.h).
+//! C: `for_each_process()`, `for_each_thread()`, `struct signal_struct` (linux/sched/signal.h),
+//! `struct pid` (linux/pid.h).
 
 use super::bindings::{
     self,
@@ -33,8 +33,8 @@ use kernel::sync::atomic::{
 };
 use kernel::sync::rcu;
 
-/// Tells a process from all others, also from those that have ended: the id of its thread group in the first pid
-/// namespace, and the time of its start. An exec changes neither.
+/// Tells a process from all others, also from those that have ended: the id of its thread group in
+/// the first pid namespace, and the time of its start. An exec changes neither.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessId {
     tgid: i32,
@@ -45,8 +45,8 @@ pub(crate) struct ProcessId {
 ///
 /// # Invariants
 ///
-/// `leader` is the leader of a thread group, or another thread of it. For `'a` RCU is read-locked, and has
-/// been since before it was found in the list of processes, unless it is the current task.
+/// `leader` is the leader of a thread group, or another thread of it. For `'a` RCU is read-locked,
+/// and has been since before it was found in the list of processes, unless it is the current task.
 pub(crate) struct ListedProcess<'a> {
     leader: NonNull<task_struct>,
     _reader: PhantomData<&'a rcu::Guard>,
@@ -61,7 +61,8 @@ impl<'a> ListedProcess<'a> {
 
     /// How many of the threads live: they have not begun to exit.
     fn live(&self) -> i32 {
-        // SAFETY: As for `signal`. The number is one that the kernel takes for an atomic everywhere.
+        // SAFETY: As for `signal`. The number is one that the kernel takes for an atomic
+        // everywhere.
         let live = unsafe { Atomic::from_ptr(&raw mut (*self.signal()).live.counter) };
         live.load(Relaxed)
     }
@@ -71,8 +72,8 @@ impl<'a> ListedProcess<'a> {
         let leader = self.leader.as_ptr();
         let mut last = ptr::null_mut();
         iter::from_fn(move || {
-            // SAFETY: By the invariant RCU is read-locked, and the leader is not freed meanwhile; `last`
-            // was found since RCU was, or is NULL.
+            // SAFETY: By the invariant RCU is read-locked, and the leader is not freed meanwhile;
+            // `last` was found since RCU was, or is NULL.
             last = unsafe { bindings::user_events_next_thread(leader, last) };
             // INVARIANT: Just found.
             NonNull::new(last).map(|thread| ListedThread {
@@ -97,8 +98,8 @@ impl<'a> ListedProcess<'a> {
 
     /// Which process it is.
     fn id(&self) -> ProcessId {
-        // SAFETY: By the invariant the task is not freed yet. A thread that execs takes both numbers over from the
-        // leader, hence the volatile reads.
+        // SAFETY: By the invariant the task is not freed yet. A thread that execs takes both
+        // numbers over from the leader, hence the volatile reads.
         unsafe {
             let leader = self.leader.as_ptr();
             ProcessId {
@@ -158,8 +159,8 @@ impl ListedThread<'_> {
     }
 }
 
-/// Calls `each` for every process, the oldest first, until it returns `false`; one that begins or ends
-/// meanwhile may be left out. `each` must not sleep. Process context.
+/// Calls `each` for every process, the oldest first, until it returns `false`; one that begins or
+/// ends meanwhile may be left out. `each` must not sleep. Process context.
 pub(crate) fn for_each_while(mut each: impl FnMut(&ListedProcess<'_>) -> bool) {
     let _reader = rcu::read_lock();
     let first = &raw mut kernel::bindings::init_task;
@@ -205,8 +206,8 @@ pub(super) fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<NonNull<task_struct>
 /// The process of the current task.
 fn current<'a>(_reader: &'a rcu::Guard) -> Option<ListedProcess<'a>> {
     let task = current!().as_ptr();
-    // SAFETY: The current task has a leader, which is not freed before it. Which one that is changes in an exec only,
-    // hence the read as a pointer that others may change.
+    // SAFETY: The current task has a leader, which is not freed before it. Which one that is
+    // changes in an exec only, hence the read as a pointer that others may change.
     let leader = unsafe { Atomic::from_ptr(&raw mut (*task).group_leader).load(Acquire) };
     // INVARIANT: RCU is read-locked, and the current task has not been released.
     NonNull::new(leader).map(|leader| ListedProcess {
@@ -217,8 +218,8 @@ fn current<'a>(_reader: &'a rcu::Guard) -> Option<ListedProcess<'a>> {
 
 /// Is the current task ended by an exec of another thread of its process? Any context of a task.
 pub(super) fn is_ended_by_exec() -> bool {
-    // SAFETY: The current task is alive, and so is what its threads have in common. The pointer may change just now,
-    // hence the volatile read.
+    // SAFETY: The current task is alive, and so is what its threads have in common. The pointer may
+    // change just now, hence the volatile read.
     let task = unsafe {
         let signal = (*current!().as_ptr()).signal;
         (&raw const (*signal).group_exec_task).read_volatile()
@@ -232,7 +233,8 @@ impl ProcessId {
         current(&rcu::read_lock()).map(|process| process.id())
     }
 
-    /// Is the process there, and has it this address space? It may have begun to leave it. Any context.
+    /// Is the process there, and has it this address space? It may have begun to leave it. Any
+    /// context.
     pub(crate) fn has_mm(self, mm: &Mm) -> bool {
         let _reader = rcu::read_lock();
         // SAFETY: RCU is read-locked. What is found is the leader of a thread group, or NULL.
@@ -256,8 +258,8 @@ fn key(mm: &Mm) -> usize {
     mm.as_raw() as usize
 }
 
-/// Are all users of the address space, but for the caller's one, threads of the current process that exit? To be asked
-/// by the last of them, as there are no new ones then. Process context.
+/// Are all users of the address space, but for the caller's one, threads of the current process
+/// that exit? To be asked by the last of them, as there are no new ones then. Process context.
 pub(crate) fn is_last_user(mm: &MmWithUser) -> bool {
     // In this order: a thread that is counted as the process's was a user before.
     let users = mm_users::count(mm);
@@ -269,11 +271,12 @@ pub(crate) fn is_last_user(mm: &MmWithUser) -> bool {
     usize::try_from(users).is_ok_and(|users| users <= threads.count())
 }
 
-/// Is there a process, other than the current one, that runs user code in this address space, and of which `is_counted`
-/// is true? The parent is looked at first, and if that is none, all processes are. `is_counted` must not sleep. Process
-/// context.
+/// Is there a process, other than the current one, that runs user code in this address space, and
+/// of which `is_counted` is true? The parent is looked at first, and if that is none, all processes
+/// are. `is_counted` must not sleep. Process context.
 ///
-/// A process that exits is none from before [`ExitProbe`](super::exit_probe::ExitProbe) tells of it.
+/// A process that exits is none from before [`ExitProbe`](super::exit_probe::ExitProbe) tells of
+/// it.
 pub(crate) fn runs_elsewhere(mm: &Mm, mut is_counted: impl FnMut(ProcessId) -> bool) -> bool {
     let key = key(mm);
     let reader = rcu::read_lock();
@@ -283,8 +286,8 @@ pub(crate) fn runs_elsewhere(mm: &Mm, mut is_counted: impl FnMut(ProcessId) -> b
     let mut counts = |process: &ListedProcess<'_>| {
         process.signal() != own.signal() && process.runs_in(key) && is_counted(process.id())
     };
-    // SAFETY: The current task is alive, and has a parent, which is not freed before a grace period of RCU after it has
-    // another. The parent's leader is not freed before the parent.
+    // SAFETY: The current task is alive, and has a parent, which is not freed before a grace period
+    // of RCU after it has another. The parent's leader is not freed before the parent.
     let parent = unsafe {
         let task = current!().as_ptr();
         let parent = Atomic::from_ptr(&raw mut (*task).real_parent).load(Acquire);

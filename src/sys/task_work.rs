@@ -57,8 +57,8 @@ impl<W: TaskWork> Reservation<W> {
         Ok(Self(KBox::new_uninit(flags)?))
     }
 
-    /// As [`Self::new`], and never fails where the current context may sleep. C: `__GFP_NOFAIL`. No control group is
-    /// charged, as that may wait for the group.
+    /// As [`Self::new`], and never fails where the current context may sleep. C: `__GFP_NOFAIL`. No
+    /// control group is charged, as that may wait for the group.
     ///
     /// # Errors
     ///

@@ -28,8 +28,8 @@ static QUEUES: Atomic<usize> = Atomic::new(0);
 
 /// An unbound work queue. C: `alloc_workqueue()`.
 ///
-/// Dropping it waits for delayed work, runs what is queued, waits for what runs, and ends it. Its own work must not drop
-/// it: that would wait for itself.
+/// Dropping it waits for delayed work, runs what is queued, waits for what runs, and ends it. Its
+/// own work must not drop it: that would wait for itself.
 ///
 /// # Invariants
 ///
@@ -62,8 +62,9 @@ impl OwnedQueue {
         self.0.as_ptr()
     }
 
-    /// Queues work; see [`Queue::enqueue`]. That is the one thing that is done with a [`Queue`] here: its delayed work
-    /// would come to a queue that may have ended by then. That of [`delayed_work`] does not.
+    /// Queues work; see [`Queue::enqueue`]. That is the one thing that is done with a [`Queue`]
+    /// here: its delayed work would come to a queue that may have ended by then. That of
+    /// [`delayed_work`] does not.
     pub(crate) fn enqueue<W, const ID: u64>(&self, work: W) -> W::EnqueueOutput
     where
         W: RawWorkItem<ID> + Send + 'static,
@@ -83,7 +84,8 @@ impl OwnedQueue {
     /// Waits until nothing is queued and nothing runs. May sleep.
     ///
     /// Work that is queued meanwhile, by what is not work of this queue, is lost with a kernel
-    /// warning, and its memory too. So is delayed work whose time comes meanwhile: cancel it before.
+    /// warning, and its memory too. So is delayed work whose time comes meanwhile: cancel it
+    /// before.
     pub(crate) fn drain(&self) {
         // SAFETY: By the invariant the queue is valid.
         unsafe { bindings::drain_workqueue(self.0.as_ptr()) };
@@ -107,8 +109,8 @@ fn wait_for_none(count: &Atomic<usize>) {
     }
 }
 
-/// Waits until all queues have ended, whatever shared them: pending work may own the last reference to its queue. For
-/// the module's exit. May sleep.
+/// Waits until all queues have ended, whatever shared them: pending work may own the last reference
+/// to its queue. For the module's exit. May sleep.
 pub(super) fn barrier() {
     wait_for_none(&QUEUES);
 }

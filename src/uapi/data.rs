@@ -133,7 +133,8 @@ impl DataFile {
             .add(event, changes, seen)
             .and_then(|index| reg.write_index(index));
         if result.is_err() {
-            // The caller is not told of it. Whether the bit could be cleared does not change the result.
+            // The caller is not told of it. Whether the bit could be cleared does not change the
+            // result.
             let _ = user_mm.unregister(mm, bit.addr());
         }
         result

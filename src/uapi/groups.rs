@@ -195,7 +195,8 @@ impl Groups {
     }
 }
 
-/// The listing. One line a group, by name: the line that makes it, and a comment that tells what it has.
+/// The listing. One line a group, by name: the line that makes it, and a comment that tells what it
+/// has.
 pub(crate) struct GroupsFile;
 
 /// Behind the group with this name, whether it is there or not; `None`: in front of all.

@@ -27,8 +27,9 @@ pub(crate) enum Cursor {
     At(Place),
 }
 
-/// In front of an enabler: all are behind it that are in an mm with a higher key, or in the same one at a higher
-/// address and bit. So a listing comes to its end, whatever comes and goes meanwhile.
+/// In front of an enabler: all are behind it that are in an mm with a higher key, or in the same
+/// one at a higher address and bit. So a listing comes to its end, whatever comes and goes
+/// meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     mm_key: usize,

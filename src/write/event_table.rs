@@ -39,8 +39,8 @@ struct News {
     reported: u64,
     /// The last change when a new waiter polled, which polls again before it reports.
     offered: u64,
-    /// What the events have changed up to this one is not looked at: an event was registered when it had changed, which is
-    /// not to be reported.
+    /// What the events have changed up to this one is not looked at: an event was registered when
+    /// it had changed, which is not to be reported.
     base: u64,
     /// Up to here an event has changed that was registered by then. 0: none has.
     due: u64,
@@ -74,8 +74,8 @@ impl EventTable {
         self.events.get(index)
     }
 
-    /// The index of `event`, which is added if it is not there. `seen` is the number of the last of `changes` before its
-    /// bit was registered. May sleep.
+    /// The index of `event`, which is added if it is not there. `seen` is the number of the last of
+    /// `changes` before its bit was registered. May sleep.
     ///
     /// # Errors
     ///
@@ -96,7 +96,8 @@ impl EventTable {
         let mut news = self.news.lock();
         let since = news.reported.max(news.base);
         if since < changed && changed <= seen {
-            // Not to be reported, as that was before. What the other events have to be reported is noted.
+            // Not to be reported, as that was before. What the other events have to be reported is
+            // noted.
             if self.has_changed(index, since, seen) {
                 news.due = seen;
             }

@@ -96,8 +96,8 @@ impl<'a> LockedMm<'a> {
         Some(Self { mm, guard })
     }
 
-    /// Calls `write` with the page at `address`, which has to be present and writable, and is pinned for it. Waits for
-    /// nothing that a task does, but `write` may.
+    /// Calls `write` with the page at `address`, which has to be present and writable, and is
+    /// pinned for it. Waits for nothing that a task does, but `write` may.
     ///
     /// # Errors
     ///
@@ -110,9 +110,9 @@ impl<'a> LockedMm<'a> {
         self.pin_page(address, bindings::FOLL_NOFAULT, false, write)
     }
 
-    /// As [`Self::write_page`], unless the bits are right: then nothing is done to the page, which need not be writable.
-    /// With `force` they are written all the same, as after [`BitWriteError::Busy`]. `write` may be called several
-    /// times, and the last one counts.
+    /// As [`Self::write_page`], unless the bits are right: then nothing is done to the page, which
+    /// need not be writable. With `force` they are written all the same, as after
+    /// [`BitWriteError::Busy`]. `write` may be called several times, and the last one counts.
     ///
     /// # Errors
     ///

@@ -24,17 +24,18 @@ use kernel::mm::MmWithUser;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-/// Where a bit is: the address of its word, a multiple of four without a tag, and its number in that, below 64. In the
-/// order of both.
+/// Where a bit is: the address of its word, a multiple of four without a tag, and its number in
+/// that, below 64. In the order of both.
 ///
-/// One number: the lower six bits are the bit's, the next is 0, and the others are the address, the lowest two bits of
-/// which are none.
+/// One number: the lower six bits are the bit's, the next is 0, and the others are the address, the
+/// lowest two bits of which are none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BitAddr(u64);
 
 /// A naturally aligned 32- or 64-bit word at a user address, and a bit in it.
 ///
-/// There may be very many, so it is one number: a [`BitAddr`], the seventh bit of which says whether the word is wide.
+/// There may be very many, so it is one number: a [`BitAddr`], the seventh bit of which says
+/// whether the word is wide.
 ///
 /// # Invariants
 ///

@@ -100,13 +100,13 @@ pub(crate) struct BitPage<'a> {
 }
 
 impl BitPage<'_> {
-    /// Maps a page that is pinned for writing for a call, and ends its pinning. With `force` bits are written also if
-    /// they are right.
+    /// Maps a page that is pinned for writing for a call, and ends its pinning. With `force` bits
+    /// are written also if they are right.
     ///
     /// # Errors
     ///
-    /// [`BitWriteError::Busy`] when the page could not be marked as written to without waiting for a task that has
-    /// locked it.
+    /// [`BitWriteError::Busy`] when the page could not be marked as written to without waiting for
+    /// a task that has locked it.
     ///
     /// # Safety
     ///
@@ -172,8 +172,9 @@ impl BitPage<'_> {
         is_wrong && self.is_writable
     }
 
-    /// Sets or clears a bit, atomically, and after all that was read and written before: a task that finds it set
-    /// finds the consumer. Does nothing for one that does not lie in this page, or if that may not be written to.
+    /// Sets or clears a bit, atomically, and after all that was read and written before: a task
+    /// that finds it set finds the consumer. Does nothing for one that does not lie in this page,
+    /// or if that may not be written to.
     fn store(&self, bit: &UserBit, on: bool) {
         let Some(word) = self.page.word(bit).filter(|_| self.is_writable) else {
             return;
@@ -203,9 +204,10 @@ impl BitPage<'_> {
     }
 }
 
-/// [`BitPage::store`], by the kernel's own atomic operations. On arm64 these are single instructions where the
-/// processor has them (LSE). Those that the compiler makes are loops there, which a program that changes the word
-/// all the time could keep from coming to an end, with the trace core's locks held.
+/// [`BitPage::store`], by the kernel's own atomic operations. On arm64 these are single
+/// instructions where the processor has them (LSE). Those that the compiler makes are loops there,
+/// which a program that changes the word all the time could keep from coming to an end, with the
+/// trace core's locks held.
 ///
 /// On x86 it is the other way round: the compiler's are single instructions, as it is not asked for the old value, and the
 /// kernel's are loops.
