@@ -129,6 +129,17 @@ impl Repairs {
         }
     }
 
+    fn all(&mut self) -> [&mut Due; 4] {
+        let Self {
+            queue,
+            faults,
+            handlers,
+            tasks,
+            ..
+        } = self;
+        [queue, faults, handlers, tasks]
+    }
+
     fn due(&mut self, writer: Writer) -> &mut Due {
         match writer {
             Writer::Queue => &mut self.queue,
@@ -212,14 +223,7 @@ impl UserMm {
         force: bool,
     ) {
         let mut repairs = self.repairs.lock();
-        for writer in [
-            Writer::Faults,
-            Writer::Handlers,
-            Writer::Tasks,
-            Writer::Queue,
-        ] {
-            repairs.due(writer).tries = 0;
-        }
+        repairs.all().map(|due| due.tries = 0);
         let due = repairs.due(Writer::Queue);
         due.addrs.force |= force;
         for enabler in enablers {
@@ -231,15 +235,9 @@ impl UserMm {
 
     /// Are bits waiting to be repaired? Any context.
     pub(super) fn has_repairs(&self) -> bool {
-        let repairs = self.repairs.lock();
-        let all = [
-            &repairs.queue,
-            &repairs.faults,
-            &repairs.handlers,
-            &repairs.tasks,
-        ];
-        let is_due = |due: &&Due| due.in_progress != 0 || !due.addrs.is_empty();
-        all.iter().any(is_due)
+        let mut repairs = self.repairs.lock();
+        let is_due = |due: &mut Due| due.in_progress != 0 || !due.addrs.is_empty();
+        repairs.all().into_iter().any(is_due)
     }
 
     /// Has the work queue look at the mm. Any context.
