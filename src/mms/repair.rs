@@ -130,14 +130,8 @@ impl Repairs {
     }
 
     fn all(&mut self) -> [&mut Due; 4] {
-        let Self {
-            queue,
-            faults,
-            handlers,
-            tasks,
-            ..
-        } = self;
-        [queue, faults, handlers, tasks]
+        let (queue, faults) = (&mut self.queue, &mut self.faults);
+        [queue, faults, &mut self.handlers, &mut self.tasks]
     }
 
     fn due(&mut self, writer: Writer) -> &mut Due {
@@ -236,8 +230,8 @@ impl UserMm {
     /// Are bits waiting to be repaired? Any context.
     pub(super) fn has_repairs(&self) -> bool {
         let mut repairs = self.repairs.lock();
-        let is_due = |due: &mut Due| due.in_progress != 0 || !due.addrs.is_empty();
-        repairs.all().into_iter().any(is_due)
+        let mut all = repairs.all().into_iter();
+        all.any(|due| due.in_progress != 0 || !due.addrs.is_empty())
     }
 
     /// Has the work queue look at the mm. Any context.
