@@ -17,7 +17,7 @@ use std::path::Path;
 
 tests!("groups::control":
     a_group_is_made_listed_and_removed,
-    groups_are_listed_oldest_first_with_their_limits,
+    groups_are_listed_by_name_with_their_limits,
     the_listing_counts_events_used_ones_and_open_files,
     names_of_groups,
     names_that_are_einval,
@@ -55,7 +55,7 @@ fn a_group_is_made_listed_and_removed() {
     assert_eq!(group::listing(), "");
 }
 
-fn groups_are_listed_oldest_first_with_their_limits() {
+fn groups_are_listed_by_name_with_their_limits() {
     let limited = |name: &str, limits: &str| {
         let line = idle_line(name, limits);
         match limits.contains("bytes_per_second") {
@@ -67,6 +67,8 @@ fn groups_are_listed_oldest_first_with_their_limits() {
         ("st_g_z", "", format!("events={DEFAULT_EVENTS}")),
         ("st_g_b", "events=1", "events=1".into()),
         ("st_g_a", "events=32768", format!("events={MAX_EVENTS}")),
+        ("st_g_a0", "events=2", "events=2".into()),
+        ("st_g_Z", "events=3", "events=3".into()),
         (
             "st_g_c",
             "bytes_per_second=1",
@@ -83,14 +85,18 @@ fn groups_are_listed_oldest_first_with_their_limits() {
     for (name, options, limits) in &cases {
         groups.push(Group::with(name, options));
         want.push(limited(name, limits));
+        // What follows a name in its line comes before all that a name has.
+        want.sort();
         assert_eq!(group::lines(), want);
     }
-    // One in the middle goes; a group of its name that is made again is the youngest.
+    // One in the middle goes; a group of its name that is made again has its place.
     assert_eq!(groups[1].remove(), Ok(()));
-    want.remove(1);
+    let place = want.iter().position(|line| line.starts_with("g:st_g_b "));
+    let place = place.expect("its line");
+    want.remove(place);
     assert_eq!(group::lines(), want);
     let _again = Group::new("st_g_b");
-    want.push(idle_line("st_g_b", "events=1024"));
+    want.insert(place, idle_line("st_g_b", "events=1024"));
     assert_eq!(group::lines(), want);
 }
 
@@ -405,7 +411,9 @@ fn there_are_4096_groups_at_most() {
     }
     let text = String::from_utf8(text).unwrap();
     let listed: Vec<_> = text.lines().map(group::name_in).collect();
-    assert_eq!(listed, names);
+    let mut by_name = names.clone();
+    by_name.sort();
+    assert_eq!(listed, by_name);
     // One that goes makes room for one, and a refusal takes none.
     for _ in 0..3 {
         fails("groups", "one more", too_many(), Errno::EMFILE);

@@ -331,12 +331,13 @@ fn an_open_list_of_groups_goes_on_while_groups_go() {
     file.read_to_end(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let listed: Vec<_> = text.lines().map(group::name_in).collect();
-    // Whole lines, each group once, and those that stay all the time are there, in their order.
+    // Whole lines, each group once, and those that stay all the time are there, by name.
     let mut once = listed.clone();
     once.sort();
     once.dedup();
     assert_eq!(once.len(), listed.len(), "{text}");
-    let stay: Vec<_> = kept.iter().map(|group| group.name.as_str()).collect();
+    let mut stay: Vec<_> = kept.iter().map(|group| group.name.as_str()).collect();
+    stay.sort_unstable();
     let listed_of_these: Vec<_> = listed
         .into_iter()
         .filter(|name| stay.contains(name))

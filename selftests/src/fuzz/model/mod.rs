@@ -31,7 +31,7 @@ pub struct Model {
     pub implementation: Implementation,
     /// The oldest first.
     pub events: Vec<Event>,
-    /// Those that have a name, the oldest first.
+    /// Those that have a name.
     pub groups: Vec<Group>,
     pub children: [Option<Child>; CHILDREN],
     open: BTreeMap<u32, OpenFile>,

@@ -117,7 +117,9 @@ impl Worker {
     /// Compares the list of groups, and the listings and modes of each.
     fn list_groups(&self) {
         let groups = &self.model().groups;
-        let want: Vec<String> = groups.iter().map(|group| self.line_of(group)).collect();
+        let mut want: Vec<String> = groups.iter().map(|group| self.line_of(group)).collect();
+        // By name: what follows that in a line comes before all that a name has.
+        want.sort();
         let start = group_of(self.number, 1);
         let start = format!("g:{}", &start[..start.len() - 1]);
         let listed = || -> Vec<String> {
