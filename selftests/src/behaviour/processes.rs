@@ -182,8 +182,8 @@ fn toggling_while_processes_come_and_go() {
     event.wait_clear();
 }
 
-/// A process whose memory a child leaves, and one whose bit is not there, is looked at again after a while. Here
-/// that is so again and again until it ends.
+/// A process whose bit is not there is looked at again after a while. Here that is so again and again until it ends, while
+/// children leave its memory, which are looked for in vain.
 fn those_that_are_looked_at_again_leave_nothing() {
     const EVENT: &str = "st_proc_again";
     const CHILDREN: usize = 60;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 tests!("retries":
     pauses_grow_and_begin_anew_with_a_change.where_there_is(SIGN).limit(240),
-    a_process_that_shares_the_memory_is_not_looked_for_without_end,
+    a_process_that_shares_the_memory_is_not_looked_for,
     a_page_beyond_the_file_is_given_up_until_the_next_change,
     a_page_that_its_process_cannot_have_is_given_up_until_the_next_change.where_there_is(fuse::SIGN),
     a_page_taken_away_in_a_loop_is_right_when_that_ends.where_there_is(fuse::SIGN),
@@ -169,8 +169,8 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     child.join();
 }
 
-/// A process that ends while another one uses its memory is looked at again for a while, and then left to that one.
-fn a_process_that_shares_the_memory_is_not_looked_for_without_end() {
+/// A process that ends while another one uses its memory leaves all to that one.
+fn a_process_that_shares_the_memory_is_not_looked_for() {
     const NAME: &str = "st_retry_shared";
     let mut child: Child = child::fork(|line| {
         let event = Event::new(&format!("{NAME} u32 a"));
@@ -191,15 +191,12 @@ fn a_process_that_shares_the_memory_is_not_looked_for_without_end() {
     let other: i32 = child.line.listen().parse().expect("a process");
     let queued = Queued::new(NAME);
     os::kill(child.pid, libc::SIGKILL).expect("kill it");
-    wait::until("it to be looked at", || queued.count() > 0);
-    // Longer than the longest pause.
-    let quiet = Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness();
-    wait::until("it to be left alone", || {
-        let before = queued.count();
-        sleep(quiet);
-        queued.count() == before
+    wait::until("it to end", || {
+        tasks::state(child.pid, child.pid) == Some('Z')
     });
-    println!("  # looked at {} times", queued.count());
+    // Longer than the longest pause.
+    sleep(Duration::from_secs_f64(2.0 * MAX_PAUSE) * machine::slowness());
+    assert_eq!(queued.count(), 0, "looked for");
     assert!(tracefs::event_exists(NAME), "gone too early");
     let top = TraceInstance::top();
     for _ in 0..2 {
