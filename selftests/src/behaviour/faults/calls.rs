@@ -9,7 +9,7 @@ use crate::kit::abi::{PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::faults::{self, walk, EITHER, SIGN};
+use crate::kit::faults::{self, walk, InModule, EITHER, SIGN};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
@@ -20,6 +20,7 @@ use std::ffi::CString;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 tests!("faults::calls":
     registering.where_there_is(SIGN).limit(900),
@@ -32,6 +33,7 @@ tests!("faults::calls":
     registering_what_is_taken_back_at_random.where_there_is(SIGN).limit(900),
     unregistering.where_there_is(SIGN).limit(900),
     unregistering_what_a_child_has_too.where_there_is(SIGN).limit(900),
+    unregistering_waits_for_memory.where_there_is(SIGN),
     deleting.where_there_is(SIGN).limit(900),
     opening.where_there_is(SIGN).limit(900),
     writing.where_there_is(SIGN).limit(900),
@@ -308,23 +310,55 @@ fn unregistering_what_a_child_has_too() {
         let registered = event.data.register_text(TEXT, request.disable_addr, 7);
         assert_eq!(registered, Ok(event.index));
         let child = child::fork(|line| drop(line.listen()));
-        let result = fault.fails(EITHER, || event.data.unregister(&request));
-        if result == Err(Errno::ENOMEM) {
-            let another = child::fork(|_| {
-                assert_eq!(word.load(Ordering::Relaxed), 1 << 7);
-                assert_eq!(event.data.unregister(&request), Ok(()));
-            });
-            another.join();
-        }
+        // It waits for the memory of the copy.
+        let result = fault.fails(&[Errno::EFAULT], || event.data.unregister(&request));
         let again = event.data.unregister(&request);
         let known = [Ok(()), Err(Errno::ENOENT)];
         assert!(known[usize::from(result.is_ok())..].contains(&again));
         word.store(0, Ordering::Relaxed);
         child.kill();
     })
-    .include(EITHER);
+    .include(&[Errno::EFAULT]);
     TraceInstance::top().disable(&event.name);
     event.wait_clear();
+}
+
+/// Where a child has the registrations, too, a copy of them is made, and tried for until there is memory, or until the task
+/// is killed.
+fn unregistering_waits_for_memory() {
+    const TEXT: &str = "st_faults_waits u32 a";
+    const MANY: u64 = 20;
+    for is_killed in [false, true] {
+        let mut process = child::fork(|line| {
+            let event = Event::new(TEXT);
+            let child = child::fork(|line| {
+                line.hear("unregister");
+                assert_eq!(event.unregister(), Ok(()));
+            });
+            line.say("registered");
+            line.hear("unregister");
+            assert_eq!(event.unregister(), Ok(()));
+            line.say("unregistered");
+            // The child has its own.
+            let mut child = child;
+            child.line.say("unregister");
+            child.join();
+        });
+        process.line.hear("registered");
+        let in_module = InModule::fail(&[("failslab", 100)]);
+        process.line.say("unregister");
+        in_module.wait_for(MANY);
+        assert!(!process.line.has_said(Duration::from_millis(100)));
+        if is_killed {
+            process.kill();
+            assert!(in_module.end() >= MANY);
+        } else {
+            assert!(in_module.end() >= MANY);
+            process.line.hear("unregistered");
+            process.join();
+        }
+        wait_gone("st_faults_waits");
+    }
 }
 
 fn deleting() {
