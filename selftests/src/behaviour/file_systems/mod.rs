@@ -255,7 +255,13 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
                 top.disable(EVENT);
             }
             stays_due(&user);
-            user.tell(if on { "is set" } else { "is clear" });
+            // A page that has to be read may take longer than the process waits for it.
+            user.tell(match (state, on) {
+                ("forget", true) => "set",
+                ("forget", false) => "clear",
+                (_, true) => "is set",
+                (_, false) => "is clear",
+            });
             settle(&mut user);
         }
     }

@@ -82,6 +82,8 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
     a_child_forked_meanwhile_holds_up_nothing:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
+    a_process_that_leaves_its_page_alone_goes_on:
+        AHEAD_SHARED AHEAD_PRIVATE,
     a_kill_ends_a_sleeping_process:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
     a_kill_ends_a_process_that_waits:
@@ -214,6 +216,34 @@ fn a_process_that_uses_its_page_waits_alone(kind: Kind) {
     setup.release();
     setup.user.line.hear("use");
     setup.tell("set");
+    setup.switch_off();
+    setup.tell("clear");
+    setup.end();
+}
+
+/// It asks for the page on its way back from the kernel, and goes on without it after a short time. The bit stays due.
+fn a_process_that_leaves_its_page_alone_goes_on(kind: Kind) {
+    const SHORT: Duration = Duration::from_secs(2);
+    const SOON: Duration = Duration::from_secs(5);
+    let mut setup = Setup::new(kind);
+    setup.tell("register");
+    setup.withhold();
+    for _ in 0..2 {
+        setup.switch_on();
+        let start = Instant::now();
+        setup.tell("look");
+        let time = start.elapsed();
+        assert!(time < SHORT * machine::slowness(), "went on after {time:?}");
+        // The page was asked for.
+        setup.server().wait_held(1);
+        setup.others_carry_on();
+        setup.is_due();
+    }
+    setup.release();
+    let start = Instant::now();
+    setup.tell("set");
+    let time = start.elapsed();
+    assert!(time < SOON * machine::slowness(), "set after {time:?}");
     setup.switch_off();
     setup.tell("clear");
     setup.end();

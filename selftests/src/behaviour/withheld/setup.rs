@@ -113,6 +113,8 @@ impl User {
                 result.expect("unregister");
             }
             "use" => page.word(64).store(1, Relaxed),
+            // It has been in user space, and has left its pages alone.
+            "look" => (),
             "write back" => os::start_writeback(&self.file),
             "forget" => page.advise(libc::MADV_DONTNEED).unwrap(),
             "guard" => {
@@ -307,6 +309,12 @@ impl Setup {
     #[track_caller]
     pub(super) fn switch_on(&mut self) {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
+        self.is_due();
+    }
+
+    /// The process's bit is listed as still to be written.
+    #[track_caller]
+    pub(super) fn is_due(&mut self) {
         let pid = self.user.pid;
         self.beside("the bit is listed as due", || {
             wait::until("a repair to be pending", || repair_pending(pid));
