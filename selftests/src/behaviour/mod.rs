@@ -24,12 +24,14 @@ mod freezer;
 mod ftrace;
 mod groups;
 mod guarded;
+mod holes;
 mod hostile;
 mod hostile_user;
 mod huge_pages;
 mod instances;
 mod io_uring;
 mod large_samples;
+mod large_sets;
 mod lifetime;
 mod listing;
 mod locked_pages;
@@ -47,6 +49,7 @@ mod processes;
 mod registrations;
 mod restricted;
 mod retries;
+mod right_bits;
 mod signals;
 mod symbols;
 #[cfg(target_arch = "aarch64")]
@@ -78,6 +81,8 @@ pub fn all() -> impl Iterator<Item = Test> {
         pages::TESTS,
         page_kinds::TESTS,
         huge_pages::TESTS,
+        right_bits::TESTS,
+        holes::TESTS,
         guarded::TESTS,
         withheld::TESTS,
         withheld::TESTS_OF_KINDS,
@@ -88,6 +93,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         mappings::TESTS,
         processes::TESTS,
         mm_end::TESTS,
+        large_sets::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
         fork_held_up::TESTS,

@@ -237,6 +237,18 @@ impl Mapping {
         self.page_map_entry(&pid.to_string()) & (1 << 63) != 0
     }
 
+    /// The number of the memory page that a process has at the first page's address, which must be present there.
+    #[track_caller]
+    pub fn frame_in(&self, pid: i32) -> u64 {
+        let entry = self.page_map_entry(&pid.to_string());
+        let frame = entry & ((1 << 55) - 1);
+        assert!(
+            entry & (1 << 63) != 0 && frame != 0,
+            "page map entry {entry:#x}"
+        );
+        frame
+    }
+
     /// What a process's page map says of the first page's address.
     fn page_map_entry(&self, process: &str) -> u64 {
         use std::os::unix::fs::FileExt;

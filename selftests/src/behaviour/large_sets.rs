@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Processes with very many bits: how they are killed, and how long it takes to give up what they have.
+
+use crate::harness::tests;
+use crate::kit::abi::Data;
+use crate::kit::child::{self, Child};
+use crate::kit::event::wait_gone;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::{machine, os};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+tests!("large_sets":
+    a_process_that_is_killed_while_it_copies_one_goes_at_once.limit(400),
+    the_time_to_give_one_up_grows_with_its_bits.limit(600),
+);
+
+const EVENT: &str = "st_large";
+const TEXT: &str = "st_large u32 a";
+
+/// A process that has registered so many bits of the event. It does as it is told.
+fn with_bits(bits: usize) -> Child {
+    let mut child = child::fork(|line| {
+        let data = Data::open();
+        let pages = Mapping::kept(bits.div_ceil(8 * PAGE) + 1);
+        for at in 0..bits {
+            let address = pages.address() + 4 * (at / 32) as u64;
+            let result = data.register_text(TEXT, address, (at % 32) as u8);
+            result.expect("register");
+        }
+        line.say("registered");
+        loop {
+            let word = line.listen();
+            match word.as_str() {
+                // The child has what it gets of this process once it says so.
+                "copy" => {
+                    let mut child = child::fork(|line| {
+                        line.say("runs");
+                        line.hear("never said");
+                    });
+                    child.line.hear("runs");
+                    line.say("copying");
+                    let address = pages.end() - 4;
+                    let result = data.register_text(TEXT, address, 0);
+                    result.expect("register");
+                    data.unregister_bit(address, 0).expect("unregister");
+                    drop(child);
+                }
+                word => panic!("told to {word}"),
+            }
+            line.say(&word);
+        }
+    });
+    child.line.hear("registered");
+    child
+}
+
+fn median(mut times: [Duration; 3]) -> Duration {
+    times.sort();
+    times[1]
+}
+
+/// A child has the same set, so a copy is made before one is registered.
+fn a_process_that_is_killed_while_it_copies_one_goes_at_once() {
+    const BITS: usize = 50_000;
+    let most = Duration::from_secs(1) * machine::slowness();
+    let (mut whole, mut killed) = ([Duration::ZERO; 3], [Duration::ZERO; 3]);
+    for (whole, killed) in whole.iter_mut().zip(&mut killed) {
+        let mut process = with_bits(BITS);
+        let mut begin = || {
+            process.line.say("copy");
+            process.line.hear("copying");
+            Instant::now()
+        };
+        let start = begin();
+        process.line.hear("copy");
+        *whole = start.elapsed();
+        let mut begin = || {
+            process.line.say("copy");
+            process.line.hear("copying");
+        };
+        begin();
+        sleep(*whole / 10);
+        let start = Instant::now();
+        os::kill(process.pid, libc::SIGKILL).expect("kill");
+        assert_eq!(process.wait(), libc::SIGKILL, "wait status");
+        *killed = start.elapsed();
+        drop(process);
+        wait_gone(EVENT);
+    }
+    let (whole, killed) = (median(whole), median(killed));
+    println!("  # a copy of {BITS} bits takes {whole:?}; killed in its midst a process goes in {killed:?}");
+    assert!(killed <= most, "went after {killed:?}");
+    assert!(
+        killed <= whole / 2,
+        "went after {killed:?}, a copy takes {whole:?}"
+    );
+}
+
+/// From the kill to the end of the event.
+fn time_to_give_up(bits: usize) -> Duration {
+    let times = [(); 3].map(|()| {
+        let process = with_bits(bits);
+        let start = Instant::now();
+        process.kill();
+        wait_gone(EVENT);
+        start.elapsed()
+    });
+    median(times)
+}
+
+fn the_time_to_give_one_up_grows_with_its_bits() {
+    const BITS: usize = 40_000;
+    let (half, all) = (time_to_give_up(BITS), time_to_give_up(2 * BITS));
+    println!("  # {BITS} bits are given up in {half:?}, twice as many in {all:?}");
+    let most = half.mul_f64(2.6);
+    assert!(
+        all <= most,
+        "{BITS} bits in {half:?}, twice as many in {all:?}"
+    );
+}

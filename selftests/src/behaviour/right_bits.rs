@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A bit that is right is not written: after a fork its page stays shared, and takes no memory.
+
+use crate::harness::tests;
+use crate::kit::child::{self, Child};
+use crate::kit::event::{repair_pending, Event};
+use crate::kit::memory::Mapping;
+use crate::kit::tracefs::TraceInstance;
+use crate::kit::{tasks, wait};
+use std::process;
+use std::sync::atomic::Ordering;
+
+tests!("right_bits":
+    a_set_is_copied_and_leaves_pages_shared,
+    a_switch_leaves_pages_shared_whose_bits_are_right,
+);
+
+const TEXT: &str = "st_right u32 a";
+
+/// A process and its child, which have the same registrations: the bit of the event's own page, whose page is looked at,
+/// and one in a page behind it.
+struct Two {
+    event: Event,
+    child: Child,
+    /// Its first bit is the event's, too. All others are free.
+    other: Mapping,
+}
+
+impl Two {
+    /// They share the page, with the bit as it is given.
+    fn new(bit: u32) -> Two {
+        let mut event = Event::new(TEXT);
+        // The one that is looked at is written first.
+        let mut other = Mapping::kept(1);
+        if other.address() < event.page.address() {
+            let register = |page: &Mapping| event.data.register_text(TEXT, page.address(), 0);
+            event.unregister().expect("unregister");
+            std::mem::swap(&mut event.page, &mut other);
+            register(&event.page).expect("register");
+        }
+        let (data, at) = (&event.data, other.address());
+        data.register_text(TEXT, at, 0).expect("register");
+        event.page.word(0).store(bit, Ordering::SeqCst);
+        let change = |word: &str| {
+            let result = match word {
+                "register" => data.register_text(TEXT, at, 7).map(drop),
+                "unregister" => data.unregister_bit(at, 7),
+                word => panic!("told to {word}"),
+            };
+            result.unwrap_or_else(|errno| panic!("{word}: {errno:?}"));
+        };
+        let child = child::fork(|line| loop {
+            let word = line.listen();
+            change(&word);
+            line.say(&word);
+        });
+        Two {
+            event,
+            child,
+            other,
+        }
+    }
+
+    fn shares_the_page(&self) -> bool {
+        let frame = |pid: u32| self.event.page.frame_in(pid as i32);
+        frame(process::id()) == frame(self.child.pid as u32)
+    }
+
+    /// The child's word of a page, which it does not touch for that.
+    fn childs(&self, page: &Mapping) -> Option<u32> {
+        tasks::word_of(self.child.pid, page.address())
+    }
+
+    /// Waits until the other bits are so, and nothing is due.
+    #[track_caller]
+    fn wait_for_others(&self, on: u32) {
+        wait::until("the other bits", || {
+            self.other.word(0).load(Ordering::Relaxed) & 1 == on
+                && self.childs(&self.other).map(|word| word & 1) == Some(on)
+        });
+        wait::until("no repair to be pending", || {
+            !repair_pending(process::id() as i32) && !repair_pending(self.child.pid)
+        });
+    }
+
+    #[track_caller]
+    fn change(&mut self, by_child: bool, word: &str) {
+        let (data, at) = (&self.event.data, self.other.address());
+        match (by_child, word) {
+            (true, word) => self.child.tell(word),
+            (false, "register") => {
+                data.register_text(TEXT, at, 7).expect("register");
+            }
+            (false, _) => data.unregister_bit(at, 7).expect("unregister"),
+        }
+    }
+}
+
+/// By the parent or the child, whose first change that is.
+fn a_set_is_copied_and_leaves_pages_shared() {
+    for by_child in [false, true] {
+        for on in [0, 1] {
+            let top = TraceInstance::top();
+            let mut two = Two::new(0);
+            if on == 1 {
+                top.enable(&two.event.name);
+                two.wait_for_others(1);
+                two.event.wait_set();
+                // Anew: both have the page alone now.
+                drop(two.child);
+                two.event
+                    .data
+                    .unregister_bit(two.other.address(), 0)
+                    .expect("unregister");
+                two.event.unregister().expect("unregister");
+                drop(two.event);
+                two = Two::new(1);
+            }
+            assert!(two.shares_the_page());
+            for word in ["register", "unregister", "register"] {
+                two.change(by_child, word);
+                assert!(
+                    two.shares_the_page(),
+                    "not after {word} by the child: {by_child}"
+                );
+            }
+            // Now the other one.
+            two.change(!by_child, "register");
+            assert!(two.shares_the_page());
+            // They follow the event all the same.
+            if on == 0 {
+                top.enable(&two.event.name);
+                two.event.wait_set();
+            } else {
+                top.disable(&two.event.name);
+                two.event.wait_clear();
+            }
+            two.wait_for_others(1 - on);
+            assert_eq!(two.childs(&two.event.page), Some(1 - on));
+            assert!(!two.shares_the_page());
+            top.disable(&two.event.name);
+            two.event.wait_clear();
+            two.wait_for_others(0);
+            assert_eq!(two.childs(&two.event.page), Some(0));
+        }
+    }
+}
+
+/// The program itself has set the bit.
+fn a_switch_leaves_pages_shared_whose_bits_are_right() {
+    let top = TraceInstance::top();
+    let two = Two::new(1);
+    assert!(two.shares_the_page());
+    top.enable(&two.event.name);
+    two.wait_for_others(1);
+    assert!(two.event.bit() && two.childs(&two.event.page) == Some(1));
+    assert!(two.shares_the_page(), "a bit was written that was right");
+    // A second consumer is no change.
+    let instance = TraceInstance::instance("st_right");
+    instance.enable(&two.event.name);
+    instance.disable(&two.event.name);
+    assert!(two.shares_the_page());
+    top.disable(&two.event.name);
+    two.wait_for_others(0);
+    assert!(!two.event.bit() && two.childs(&two.event.page) == Some(0));
+    assert!(!two.shares_the_page());
+}
