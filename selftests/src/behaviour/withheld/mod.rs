@@ -237,8 +237,8 @@ fn a_process_that_leaves_its_page_alone_goes_on(kind: Kind) {
         // The page was asked for.
         setup.server().wait_held(1);
         setup.others_carry_on();
-        setup.is_due();
     }
+    setup.switch_on();
     setup.release();
     let start = Instant::now();
     setup.tell("set");
