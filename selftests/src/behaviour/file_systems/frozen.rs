@@ -165,6 +165,8 @@ fn beneath_a_freeze_a_sleeping_process_holds_up_nothing(kind: Kind) {
     setup.end();
 }
 
+/// Not for a short time only: the kernel waits for the thaw before it has a page of a file written to, even where it is
+/// asked to wait for nothing (`sb_start_pagefault()`).
 fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.switch_on();
