@@ -103,7 +103,11 @@ fn comes_though_an_exec_of_another_process_is_held_up() {
     let mut server = Server::start(1, PAGE);
     // What holds up the exec is a thread that does not end: it reads the list of its locks from a page that does not come.
     let mut process = child::fork(|line| {
-        let _event = Event::new(&format!("{EVENT} u32 a"));
+        // The process in the exec has its files still.
+        let Event {
+            data, page: _page, ..
+        } = Event::new(&format!("{EVENT} u32 a"));
+        drop(data);
         let file = File::open(fuse::path(0)).expect("open a file");
         let page = Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap");
         line.say("registered");
@@ -253,9 +257,13 @@ fn costs_the_workers_nothing_for_memory_that_stays() {
 /// Each reads the list of its locks when it exits, from a page that does not come.
 fn comes_though_its_threads_are_held_up_in_their_exits() {
     let _long_sleep = LongSleep::allowed();
-    let mut server = Server::start(2, PAGE);
-    let mut process = child::fork(|line| {
-        let _event = Event::new(&format!("{EVENT} u32 a"));
+    let server = Server::start(2, PAGE);
+    let process = child::fork(|line| {
+        // A file is closed when the memory has gone.
+        let Event {
+            data, page: _page, ..
+        } = Event::new(&format!("{EVENT} u32 a"));
+        drop(data);
         let pages = [0, 1].map(|number| {
             let file = File::open(fuse::path(number)).expect("open a file");
             Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap")
@@ -274,6 +282,8 @@ fn comes_though_its_threads_are_held_up_in_their_exits() {
         thread::spawn(move || exit(second));
         exit(first)
     });
+    // Whatever hangs, the end of the server lets it go: that is dropped first.
+    let (mut process, mut server) = (process, server);
     process.line.hear("registered");
     server.hold(Request::Read);
     process.line.say("exit");
