@@ -22,6 +22,9 @@ tests!("mm_end":
     comes_though_a_reader_of_the_memory_stays
         .where_there_is(userfault::SIGN)
         .unless(tasks::lacks_memory_reads),
+    comes_though_a_reader_of_memory_with_many_bits_stays
+        .where_there_is(userfault::SIGN)
+        .unless(tasks::lacks_memory_reads),
     comes_though_its_threads_are_held_up_in_their_exits.where_there_is(fuse::SIGN),
     comes_though_an_exec_of_another_process_is_held_up.where_there_is(fuse::SIGN),
     comes_with_the_last_of_several_processes,
@@ -85,6 +88,21 @@ impl Reader {
 
 fn comes_though_a_reader_of_the_memory_stays() {
     let reader = Reader::new();
+    wait_gone(EVENT);
+    reader.child.kill();
+}
+
+/// More than are given up where the process ends.
+fn comes_though_a_reader_of_memory_with_many_bits_stays() {
+    let reader = Reader::of(|event| {
+        let words = Mapping::kept(1);
+        let text = format!("{EVENT} u32 a");
+        for number in 0..1000 {
+            let at = words.address() + 4 * (number / 32);
+            let bit = (number % 32) as u8;
+            assert_eq!(event.data.register_text(&text, at, bit), Ok(event.index));
+        }
+    });
     wait_gone(EVENT);
     reader.child.kill();
 }

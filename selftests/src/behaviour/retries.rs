@@ -137,10 +137,10 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     });
     assert!(is_lacking, "each page was charged in advance");
 
-    // 10 ms, 20 ms, ... 1.28 s, and so on. Whatever the machine does, they are not shorter.
+    // 10 ms, 20 ms, ... 1.28 s, and so on. Whatever the machine does, they are not shorter, and some are hardly longer.
     let start = Instant::now();
     wait::until("the pauses to be the longest", || {
-        let longest = |pause: &&f64| **pause > 0.9 * MAX_PAUSE;
+        let longest = |pause: &&f64| (0.9 * MAX_PAUSE..1.9 * MAX_PAUSE).contains(*pause);
         queued.pauses().iter().filter(longest).count() >= 2
     });
     let (pauses, seconds) = (queued.pauses(), start.elapsed().as_secs_f64());
