@@ -11,6 +11,7 @@ use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{Guard, Userfault, SIGN};
 use crate::kit::{machine, os, tasks, wait};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
@@ -29,6 +30,10 @@ pub const TESTS: &[Test] = &[
     Test::new(
         "deferred::no_more_than_two_pages_are_pinned_before_others_can_change_the_set",
         no_more_than_two_pages_are_pinned_before_others_can_change_the_set,
+    ),
+    Test::new(
+        "deferred::no_more_than_a_turn_is_written_in_one_work",
+        no_more_than_a_turn_is_written_in_one_work,
     ),
     Test::new(
         "deferred::another_event_does_not_wait_for_many_bits",
@@ -247,6 +252,39 @@ fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
 /// More processes than the work queue writes 32 bits to in one turn, which has 16 times as much to spend: it stops
 /// among them, and has to go on there.
 const MORE_THAN_A_TURN: usize = 16 * PINS_AT_ONCE + 12;
+
+/// Counts how often a worker pins a page in one work.
+fn no_more_than_a_turn_is_written_in_one_work() {
+    let mut many = ManyProcesses::new("st_deferred_turn", 1, MORE_THAN_A_TURN);
+    let tracer = TraceInstance::instance("st_deferred_turns");
+    let begin = "workqueue_execute_start";
+    tracer.control("set_ftrace_filter", PIN);
+    tracer.control(&format!("events/workqueue/{begin}/enable"), "1");
+    tracer.control("current_tracer", "function");
+    TraceInstance::top().enable(&many.event.name);
+    many.all_see("set");
+    tracer.control("tracing_on", "0");
+    let trace = tracer.text("trace");
+    tracer.control("current_tracer", "nop");
+    let (mut pins, mut most) = (BTreeMap::new(), 0);
+    for line in trace.lines() {
+        let Some(worker) = line.split_whitespace().next() else {
+            continue;
+        };
+        if line.contains(begin) {
+            pins.insert(worker, 0);
+        } else if let Some(pins) = pins.get_mut(worker).filter(|_| line.contains(PIN)) {
+            *pins += 1;
+            most = most.max(*pins);
+        }
+    }
+    assert!(
+        (PINS_AT_ONCE..=16 * PINS_AT_ONCE).contains(&most),
+        "{most} pages were pinned"
+    );
+    TraceInstance::top().disable(&many.event.name);
+    many.all_see("clear");
+}
 
 fn another_event_does_not_wait_for_many_bits() {
     let mut many = ManyProcesses::new("st_deferred_many", machine::rounds(500), MORE_THAN_A_TURN);
