@@ -5,7 +5,8 @@
 //! Each thread gets a task work, which runs before it returns to user space. The first one that
 //! comes to it has the page read, and waits for its own file system, for a short time: it has
 //! perhaps never used the page. The work queue notifies all threads again after a pause, and then
-//! the page is perhaps there.
+//! the page is perhaps there. A file system that is frozen, or writes the page back, and a mapping
+//! without read-ahead make it wait longer, as `FOLL_NOWAIT` does not reach there.
 
 use super::mm::{
     key,

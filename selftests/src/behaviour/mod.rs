@@ -24,7 +24,6 @@ mod freezer;
 mod ftrace;
 mod groups;
 mod guarded;
-mod holes;
 mod hostile;
 mod hostile_user;
 mod huge_pages;
@@ -82,7 +81,6 @@ pub fn all() -> impl Iterator<Item = Test> {
         page_kinds::TESTS,
         huge_pages::TESTS,
         right_bits::TESTS,
-        holes::TESTS,
         guarded::TESTS,
         withheld::TESTS,
         withheld::TESTS_OF_KINDS,

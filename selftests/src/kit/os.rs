@@ -320,12 +320,6 @@ pub fn advise_file(file: &File, advice: i32) -> Result<()> {
     }
 }
 
-/// Gives a part of a file its pages or blocks, in place of holes.
-pub fn allocate(file: &File, from: i64, length: i64) -> Result<()> {
-    // SAFETY: Takes numbers only.
-    check(unsafe { libc::fallocate(file.as_raw_fd(), 0, from, length) }.into()).map(drop)
-}
-
 /// Takes a part of a file away, and leaves zeros there.
 pub fn punch_hole(file: &File, from: i64, length: i64) -> Result<()> {
     let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
