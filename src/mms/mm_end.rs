@@ -60,7 +60,9 @@ impl UserMm {
     fn note_exec(&self, mm: &MmWithUser) {
         let mut state = self.state.lock();
         state.in_exec.retain(|process| process.has_mm(mm));
-        if let Some(process) = ProcessId::current() {
+        // Each thread that the exec ends comes here, too.
+        let process = ProcessId::current().filter(|process| !state.in_exec.contains(process));
+        if let Some(process) = process {
             let _ = state.in_exec.push(process, GFP_ATOMIC | __GFP_NOWARN);
         }
     }

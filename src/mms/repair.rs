@@ -328,7 +328,12 @@ impl UserMm {
     /// which is a child that has not run yet, and an event may have changed since its memory was
     /// copied. Waits for its pages, until the task is killed.
     pub(super) fn check_current(self: &Arc<Self>, mm: &MmWithUser) {
-        self.for_every_page(|enablers| self.write_current(mm, enablers));
+        self.for_every_page(|enablers| {
+            // They are as many as the program has registered.
+            if !task_work::fatal_signal_pending() {
+                self.write_current(mm, enablers);
+            }
+        });
     }
 
     /// Calls `each` with the enablers of these bits, those of one page at once.
@@ -343,8 +348,7 @@ impl UserMm {
         }
     }
 
-    /// Calls `each` with all enablers of the mm, those of one page at once. Ends early if the
-    /// current task is killed.
+    /// Calls `each` with all enablers of the mm, those of one page at once.
     fn for_every_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         let mut from = BitAddr::FIRST;
         while let Some((set, _)) = self.set() {
@@ -354,10 +358,6 @@ impl UserMm {
                 break;
             };
             from = last.addr().next();
-            // As many as the program has registered.
-            if task_work::fatal_signal_pending() {
-                break;
-            }
             each(&buf);
         }
     }
