@@ -66,7 +66,7 @@ impl Changes {
         &self.queue
     }
 
-    /// An event has changed. Returns whether somebody waits for that, who is to be woken. Any
+    /// An event has changed. Returns whether there are waiters, which are to be woken. Any
     /// context but interrupts.
     pub(super) fn note(&self, changed: &Changed) -> bool {
         let mut last = self.last.lock();

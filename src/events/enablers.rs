@@ -185,7 +185,7 @@ impl Event {
     /// allow. Where the lock is taken, as by a task that registers, nothing is waited for: the work
     /// queue writes them.
     pub(super) fn write_enablers(self: &Arc<Self>, held: &EventMutexHeld) {
-        // Before the lock is tried: whoever has it, and sees this, leaves what is to be written to
+        // Before the lock is tried: its holder, which sees this, leaves the writing to
         // the work queue.
         self.has_toggled.store(1, Release);
         let is_left = match self.enablers.try_lock() {
@@ -236,8 +236,8 @@ impl Event {
         self.changed.get()
     }
 
-    /// The state has changed, and the bits show it. Returns whether somebody is to be woken for
-    /// that.
+    /// The state has changed, and the bits show it. Returns whether there are waiters to be
+    /// woken for that.
     fn note_change(&self) -> bool {
         self.group().changes().note(&self.changed)
     }

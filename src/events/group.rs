@@ -354,7 +354,7 @@ impl Group {
     /// Nothing has changed then, unless an event probe or a trigger has come to refer to an event
     /// while others were removed.
     pub(crate) fn close_unused(&self) -> Result {
-        // For a group that is used, nobody is kept from opening it or attaching to its events.
+        // For a group that is used, no task is kept from opening it or attaching to its events.
         if self.usage().used_events != 0 {
             return Err(EBUSY);
         }

@@ -25,7 +25,7 @@ use kernel::workqueue::{
 /// How long to wait before looking again whether the trace core still refers to an unused event:
 /// first, and at most. It does not tell when it stops.
 pub(super) const REFERENCE_POLL: Delta = Delta::from_millis(100);
-const LONGEST_POLL: Delta = Delta::from_millis(6400);
+const MAX_REFERENCE_POLL: Delta = Delta::from_millis(6400);
 
 /// The idle events of all groups. One work removes them, however many groups there are.
 #[pin_data]
@@ -137,7 +137,7 @@ impl WorkItem for IdleEvents {
                 if !referenced.is_empty() {
                     idle.referenced.push_all_back(&mut referenced);
                     this.queue.enqueue_after::<_, 0>(&this, idle.pause);
-                    idle.pause = LONGEST_POLL.min(idle.pause + idle.pause);
+                    idle.pause = MAX_REFERENCE_POLL.min(idle.pause + idle.pause);
                 }
                 break;
             };

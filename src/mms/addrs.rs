@@ -30,9 +30,11 @@ impl BitAddrs {
         !self.all && self.listed().next().is_none()
     }
 
-    /// Those that are listed one by one.
-    pub(super) fn listed(&self) -> impl Iterator<Item = BitAddr> + '_ {
-        self.listed.iter().map_while(|addr| *addr)
+    /// Those that are listed one by one, in their order.
+    pub(super) fn listed(&self) -> impl Iterator<Item = BitAddr> {
+        let mut listed = self.listed;
+        listed.sort_unstable();
+        listed.into_iter().flatten()
     }
 
     /// Adds one.

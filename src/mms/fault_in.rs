@@ -85,11 +85,11 @@ impl<'a> WriteTries<'a> {
 ///
 /// Those of [`WriteTries::prepare_next`].
 pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
-    if bit.clear_own(mm) {
-        return Ok(());
-    }
     let mut tries = WriteTries::new(mm, bit);
     loop {
+        if bit.clear_own(mm) {
+            return Ok(());
+        }
         let locked = LockedMm::lock(mm);
         let written = write_bit(&locked, bit, false);
         drop(locked);

@@ -35,14 +35,6 @@ pub(crate) struct Inheritance {
     known: Option<u64>,
 }
 
-impl Inheritance {
-    /// May a registered bit be wrong in the child's memory? Asked by the child, as a member.
-    fn may_be_stale(&self) -> bool {
-        self.known
-            .is_none_or(|known| self.set.members.may_have_changed_since(known))
-    }
-}
-
 impl UserMm {
     /// What a child of the current task gets, whose mm this is; `None` if it has ended. Does not
     /// sleep.
@@ -81,7 +73,9 @@ impl ForkListener for UserMms {
         while !task_work::fatal_signal_pending() {
             if let Ok(user_mm) = self.add(child, inheritance.set.clone_for_child()) {
                 inheritance.set.wait_for_changes();
-                if inheritance.may_be_stale() {
+                // As a member: what changes from here on is written here, too.
+                let members = &inheritance.set.members;
+                if (inheritance.known).is_none_or(|known| members.may_have_changed_since(known)) {
                     user_mm.check_current(child);
                 }
                 return;

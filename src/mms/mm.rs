@@ -24,7 +24,7 @@ use super::enablers::{
     EnablerSet,
     EnablerSetRef, //
 };
-use super::repair::Repairs;
+use super::writers::Repairs;
 use super::UserMms;
 use crate::sys::process_list::ProcessId;
 use crate::sys::user_bit::{
@@ -212,7 +212,7 @@ impl UserMm {
         let copy = shared.copy_for(self)?;
         let own = (*copy).clone();
         shared.members.leave(self);
-        // Whoever forks from here on may have a copy of the memory that is older than what was
+        // A task that forks from here on may have a copy of the memory that is older than what was
         // written by way of the set that was shared.
         copy.members.follow(&shared.members);
         let mut state = self.state.lock();

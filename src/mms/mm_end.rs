@@ -5,8 +5,8 @@
 //! That is decided once, when a process leaves it: when its last thread exits, or one execs. The mm
 //! has ended if no other process will leave it later. A process that exits has no live thread by
 //! then, and one that execs is noted before it looks for others; so of several that leave at the
-//! same time, the last one to be noted finds none. Whoever else still uses the memory (a reader of
-//! `/proc/PID/pagemap`, `process_vm_readv()`, vhost, an exec that waits) is not asked.
+//! same time, the last one to be noted finds none. Other users of the memory (a reader of
+//! `/proc/PID/pagemap`, `process_vm_readv()`, vhost, an exec that waits) are not asked.
 
 use super::mm::UserMm;
 use super::UserMms;

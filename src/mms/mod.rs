@@ -6,7 +6,7 @@
 //! - [`mm`]: one of them, and its set of enablers; [`register`]: adding and removing enablers.
 //! - [`enabler`]: one enabler; [`enablers`]: sets of them; [`members`]: the mms of a set; [`budget`]: how much
 //!   is written at once.
-//! - [`repair`]: bits that could not be written at once; [`userfaultfd`] and [`task_repair`]: those that are
+//! - [`repair`], [`writers`]: bits that could not be written at once; [`userfaultfd`] and [`task_repair`]: those that are
 //!   not the work queue's; [`addrs`]: which ones; [`fault_in`]: those of the current task.
 //! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`key_filter`]: most have no enablers.
 
@@ -24,6 +24,7 @@ mod register;
 mod repair;
 mod task_repair;
 mod userfaultfd;
+mod writers;
 
 pub(crate) use budget::Budget;
 pub(crate) use enabler::{

@@ -12,10 +12,8 @@ use super::mm::{
     key,
     UserMm, //
 };
-use super::repair::{
-    Outcome,
-    Writer, //
-};
+use super::repair::Outcome;
+use super::writers::Writer;
 use crate::sys::mm_users;
 use crate::sys::process_list::ListedThread;
 use crate::sys::task_work::{

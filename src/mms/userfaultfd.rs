@@ -6,10 +6,8 @@
 //! work waiting. C: `handle_userfault()` (fs/userfaultfd.c).
 
 use super::mm::UserMm;
-use super::repair::{
-    Outcome,
-    Writer, //
-};
+use super::repair::Outcome;
+use super::writers::Writer;
 use crate::sys::delayed_work::Delayed;
 use crate::sys::user_bit::LockedMm;
 use kernel::sync::Arc;

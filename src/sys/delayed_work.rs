@@ -76,6 +76,9 @@ where
 {
     type EnqueueOutput = ();
 
+    /// # Safety
+    ///
+    /// See the trait: `queue_work_on` returns `false` only if the work was pending.
     unsafe fn __enqueue<F>(self, queue_work_on: F)
     where
         F: FnOnce(*mut bindings::work_struct) -> bool,
@@ -97,7 +100,7 @@ where
 ///
 /// # Safety
 ///
-/// The reference must have been given up by `__enqueue`, and nobody else may take it back.
+/// The reference must have been given up by `__enqueue`, and no other code may take it back.
 unsafe fn take_back<T>(item: *const T) -> Arc<T> {
     // What the kernel did with the work and its queue comes before the end of the queue.
     PENDING.fetch_sub(1, Release);
@@ -111,6 +114,9 @@ unsafe impl<T, const ID: u64> WorkItemPointer<ID> for Delayed<T, ID>
 where
     T: WorkItem<ID, Pointer = Self> + HasDelayedWork<T, ID>,
 {
+    /// # Safety
+    ///
+    /// For the queue: `__enqueue` gave it `work`, which is pending no more.
     unsafe extern "C" fn run(work: *mut bindings::work_struct) {
         // SAFETY: The caller promises that `__enqueue` gave it this work, which is in a `T`, and
         // that it was not pending before. It is not now, so the reference is ours; the queue is

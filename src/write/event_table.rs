@@ -13,6 +13,7 @@ use crate::sys::poll::{
     Kind,
     Poll, //
 };
+use core::mem;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
 use kernel::{
@@ -42,8 +43,10 @@ struct News {
     /// What the events have changed up to this one is not looked at: an event was registered when
     /// it had changed, which is not to be reported.
     base: u64,
-    /// Up to here an event has changed that was registered by then. 0: none has.
-    due: u64,
+    /// Is a change to be reported, whatever its number?
+    is_owed: bool,
+    /// Is it to be offered to new waiters?
+    is_offer_owed: bool,
 }
 
 impl EventTable {
@@ -53,7 +56,8 @@ impl EventTable {
             reported: 0,
             offered: 0,
             base: 0,
-            due: 0,
+            is_owed: false,
+            is_offer_owed: false,
         };
         pin_init!(Self {
             events <- AppendVec::new(EventIndex::new(), c"EventTable::events", static_lock_class!()),
@@ -95,18 +99,20 @@ impl EventTable {
         append.insert(id, index);
         let mut news = self.news.lock();
         let since = news.reported.max(news.base);
-        if since < changed && changed <= seen {
+        if changed > seen {
+            // A poll meanwhile has not found the event here.
+            (news.is_owed, news.is_offer_owed) = (true, true);
+        } else if since < changed {
             // Not to be reported, as that was before. What the other events have to be reported is
             // noted.
-            if self.has_changed(index, since, seen) {
-                news.due = seen;
-            }
+            let is_owed = self.has_changed(index, since, seen);
+            news.is_owed |= is_owed;
+            news.is_offer_owed |= is_owed && news.offered < seen;
             news.base = seen;
         }
         drop(news);
         drop(append);
         if changed > seen {
-            // Who was woken for that has not found the event here.
             changes.queue().wake();
         }
         Ok(index)
@@ -133,11 +139,14 @@ impl EventTable {
             Kind::Subscribe => news.reported.max(news.offered),
         };
         let since = before.max(news.base);
-        let is_news = news.due > before || last > since && self.has_changed(u32::MAX, since, last);
+        let mut is_owed = mem::take(&mut news.is_offer_owed);
         match kind {
-            Kind::Report => news.reported = last,
+            Kind::Report => {
+                is_owed = mem::take(&mut news.is_owed);
+                news.reported = last;
+            }
             Kind::Subscribe => news.offered = last,
         }
-        is_news
+        is_owed || last > since && self.has_changed(u32::MAX, since, last)
     }
 }

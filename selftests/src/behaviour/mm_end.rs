@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of an address space: it has come when the last process leaves it, whoever holds its memory beyond that.
+//! The end of an address space: it has come when the last process leaves it, also if others hold its memory beyond that.
 
 use crate::harness::{tests, Test};
 use crate::kit::child::{self, Child};

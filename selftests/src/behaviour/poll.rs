@@ -46,6 +46,7 @@ tests!("poll":
     what_changed_before_it_was_registered_is_not,
     an_event_registered_by_a_file_in_a_set_is_waited_for,
     an_event_registered_beside_the_first_poll_is_waited_for.limit(300),
+    a_change_while_an_event_is_being_registered_is_waited_for.where_there_is(userfault::SIGN),
     other_files_are_not_told,
     each_of_many_events_is_waited_for,
     each_of_many_files_is_told.limit(300),
@@ -457,6 +458,31 @@ fn an_event_registered_beside_the_first_poll_is_waited_for() {
         }
         data.unregister_bit(page.address(), 0).unwrap();
     }
+}
+
+/// Registering waits for the page of the bit. A waiter that is woken meanwhile does not find the event in the file.
+fn a_change_while_an_event_is_being_registered_is_waited_for() {
+    let event = Event::new("st_poll u32 a");
+    let data = Data::open();
+    let page = Mapping::kept(1);
+    let faults = Userfault::new();
+    faults.guard(&page, Guard::Missing);
+    thread::scope(|scope| {
+        let registered = scope.spawn(|| data.register_text("st_poll u32 a", page.address(), 0));
+        wait::until("the page to be asked for", || faults.next_fault().is_some());
+        wake(
+            || wait_for_change(&data.file),
+            || {
+                switch(&event, true);
+                // The waiter is woken, and sleeps on.
+                thread::sleep(Duration::from_millis(100));
+                faults.fill(page.address(), 0);
+                assert_eq!(registered.join().unwrap(), Ok(0));
+            },
+        );
+    });
+    assert!(!has_changed(&data.file));
+    switch(&event, false);
 }
 
 fn other_files_are_not_told() {
@@ -878,7 +904,7 @@ fn polls_of_io_uring_that_stay_report_each_change_once() {
     assert_eq!(ring.polled(Duration::from_millis(50)), None);
 }
 
-/// Whoever waits for the outer set is woken, and finds the report in the inner one or, if asking for it has dropped it, the
+/// A task that waits for the outer set is woken, and finds the report in the inner one or, if asking for it has dropped it, the
 /// bit right.
 fn a_set_in_a_set_is_woken() {
     for how in [0, EDGE] {

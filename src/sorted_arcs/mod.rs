@@ -16,16 +16,21 @@
 //! insertions as its children, whatever is taken out in between. So 2^40 insertions make nine
 //! levels at most.
 
+mod insertion;
+
+pub(crate) use insertion::{
+    Insertion,
+    Reservation,
+    Shortfall, //
+};
+
 use core::cmp::Ordering;
 use core::marker::PhantomData;
 use core::{
     iter,
     mem, //
 };
-use kernel::alloc::{
-    flags::__GFP_NOWARN,
-    AllocError, //
-};
+use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -379,112 +384,5 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
             self.root = Node::One(None);
         }
         changed
-    }
-}
-
-/// A value that has been inserted, and is taken out again when this is dropped. That does not drop
-/// the value, to which another pointer is borrowed.
-pub(crate) struct Insertion<'a, T, O: Order<T>> {
-    arcs: &'a mut SortedArcs<T, O>,
-    value: &'a Arc<T>,
-}
-
-impl<T, O: Order<T>> Insertion<'_, T, O> {
-    /// Leaves the value where it is.
-    pub(crate) fn keep(self) {
-        mem::forget(self);
-    }
-}
-
-impl<T, O: Order<T>> Drop for Insertion<'_, T, O> {
-    fn drop(&mut self) {
-        let _ = self.arcs.remove(|other| O::compare(other, self.value));
-    }
-}
-
-/// Memory for one insertion, got without the lock under which it is made.
-pub(crate) struct Reservation<T> {
-    leaf: Spare<Arc<T>>,
-    inner: Spare<Node<T>>,
-}
-
-/// The memory that an insertion needs next: for so many values, or for so many children.
-#[derive(Clone, Copy)]
-pub(crate) enum Shortfall {
-    Leaf(usize),
-    Inner(usize),
-}
-
-impl<T> Reservation<T> {
-    /// No memory.
-    pub(crate) const fn new() -> Self {
-        Self {
-            leaf: Spare::new(Shortfall::Leaf),
-            inner: Spare::new(Shortfall::Inner),
-        }
-    }
-
-    /// Gets what is needed. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory.
-    pub(crate) fn fill(&mut self, shortfall: Shortfall) -> Result<(), AllocError> {
-        match shortfall {
-            Shortfall::Leaf(values) => self.leaf.fill(values),
-            Shortfall::Inner(children) => self.inner.fill(children),
-        }
-    }
-}
-
-/// Memory that is empty. Most insertions need none, and even an empty vector takes work to drop.
-struct Spare<V> {
-    memory: Option<KVec<V>>,
-    /// The shortfall of one that lacks memory for so many.
-    lacks: fn(usize) -> Shortfall,
-}
-
-impl<V> Spare<V> {
-    const fn new(lacks: fn(usize) -> Shortfall) -> Self {
-        let memory = None;
-        Self { memory, lacks }
-    }
-
-    /// Gets memory for so many, unless it is there. A caller may want any number of them: without
-    /// memory the caller gets an error, and the log nothing.
-    fn fill(&mut self, count: usize) -> Result<(), AllocError> {
-        self.memory = Some(match self.take(count) {
-            Ok(memory) => memory,
-            Err(_) => KVec::with_capacity(count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?,
-        });
-        Ok(())
-    }
-
-    /// Memory for so many.
-    fn take(&mut self, count: usize) -> Result<KVec<V>, Shortfall> {
-        let memory = self.memory.take_if(|memory| memory.capacity() >= count);
-        memory.ok_or((self.lacks)(count))
-    }
-
-    /// Gives `from` room for one more.
-    fn make_room(&mut self, from: &mut KVec<V>) -> Result<(), Shortfall> {
-        if from.len() >= from.capacity() {
-            let mut larger = self.take(2 * from.len())?;
-            for value in from.drain_all() {
-                let _ = larger.push_within_capacity(value);
-            }
-            self.memory = Some(mem::replace(from, larger));
-        }
-        Ok(())
-    }
-
-    /// Moves the last ones, so many, to memory of their own, with room for as many more.
-    fn take_last(&mut self, count: usize, from: &mut KVec<V>) -> Result<KVec<V>, Shortfall> {
-        let mut moved = self.take(2 * count)?;
-        for value in iter::from_fn(|| from.pop()).take(count) {
-            let _ = moved.push_within_capacity(value);
-        }
-        moved.reverse();
-        Ok(moved)
     }
 }
