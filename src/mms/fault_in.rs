@@ -6,8 +6,7 @@ use crate::sys::task_work;
 use crate::sys::user_bit::{
     BitWriteError,
     LockedMm,
-    UserBit,
-    Written, //
+    UserBit, //
 };
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
@@ -85,28 +84,23 @@ impl<'a> WriteTries<'a> {
 ///
 /// Those of [`WriteTries::prepare_next`].
 pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
+    if bit.clear_own(mm) {
+        return Ok(());
+    }
     let mut tries = WriteTries::new(mm, bit);
     loop {
-        if bit.clear_own(mm) {
-            return Ok(());
-        }
         let locked = LockedMm::lock(mm);
-        let written = write_bit(&locked, bit, false);
+        let written = locked.write_page(bit.address(), |page| {
+            page.set(bit, false);
+        });
         drop(locked);
         match written {
             Ok(_) => return Ok(()),
-            Err(error) => tries.prepare_next(error)?,
+            Err(error) => match tries.prepare_next(error) {
+                // A page that cannot be pinned is there now.
+                Err(_) if bit.clear_own(mm) => return Ok(()),
+                tried => tried?,
+            },
         }
     }
-}
-
-/// Writes a bit whose page has to be there, with the mmap lock held.
-pub(super) fn write_bit(
-    locked: &LockedMm<'_>,
-    bit: &UserBit,
-    value: bool,
-) -> Result<Written, BitWriteError> {
-    locked.write_page(bit.address(), |page| {
-        page.set(bit, value);
-    })
 }

@@ -12,7 +12,6 @@ use super::enablers::{
 };
 use super::fault_in::{
     clear_bit,
-    write_bit,
     WriteTries, //
 };
 use super::mm::{
@@ -128,7 +127,10 @@ impl UserMm {
         let in_event = of_event
             .try_insert(enabler, &mut memory.event)
             .map_err(ListShortfall::Event)?;
-        let connected = match write_bit(&locked_mm, enabler.bit(), value) {
+        let written = locked_mm.write_page(enabler.bit().address(), |page| {
+            page.set(enabler.bit(), value);
+        });
+        let connected = match written {
             Ok(_) => Connected::Written,
             Err(BitWriteError::Busy) => Connected::MayBeLost,
             Err(error) => return Err(NotConnected::BitNotWritten(error)),
