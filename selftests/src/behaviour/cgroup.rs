@@ -550,8 +550,10 @@ fn no_worker_goes_on_for_the_group_of_a_process() {
     );
 }
 
-/// Much of it is free again when the child runs: the kernel tells of each object that is allocated.
+/// Much of it is free again when the child runs: the kernel tells of each object that is allocated. The one in which the
+/// parent leaves the child its work is charged to no group, as that may wait where others wait, too.
 fn what_a_fork_takes_is_charged() {
+    const FORKS: usize = 3;
     const EVENT: &str = "events/kmem/kmalloc";
     let _event = Event::new("st_cgroup_fork u32 a");
     let tracer = TraceInstance::instance("st_cgroup_fork");
@@ -559,7 +561,7 @@ fn what_a_fork_takes_is_charged() {
     let filter = format!("COMM == \"{}\"", name.trim_end());
     tracer.control(&format!("{EVENT}/filter"), &filter);
     tracer.control(&format!("{EVENT}/enable"), "1");
-    for _ in 0..3 {
+    for _ in 0..FORKS {
         child::fork(|_| ()).join();
     }
     tracer.control(&format!("{EVENT}/enable"), "0");
@@ -568,10 +570,9 @@ fn what_a_fork_takes_is_charged() {
     let mut ours = tracer.lines("kmalloc");
     let callers = ["[user_events]", "rust_helper_krealloc"];
     ours.retain(|line| callers.iter().any(|caller| line.contains(caller)));
-    assert!(ours.len() >= 3, "{ours:?}");
-    let not_charged = |line: &&String| !line.contains(" accounted=true");
-    let first = ours.iter().find(not_charged);
-    assert_eq!(first, None);
+    assert!(ours.len() >= 2 * FORKS, "{ours:?}");
+    ours.retain(|line| !line.contains(" accounted=true"));
+    assert!(ours.len() <= FORKS, "{ours:?}");
 }
 
 /// A group at its limit may have its process wait for memory. With the lock held under which all events of the kernel are
