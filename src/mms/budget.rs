@@ -11,8 +11,6 @@ use crate::sys::event_mutex::EventMutexHeld;
 /// as some tens of bits.
 pub(crate) struct Budget {
     units: u32,
-    /// May a set be waited for, in which the bits of another event are written?
-    pub(super) may_wait: bool,
 }
 
 /// What it costs to pin a page, in units.
@@ -23,6 +21,9 @@ pub(super) const SET_COST: u32 = 8;
 
 /// So much is written in one set before other tasks can lock it, but for what the last page costs.
 pub(super) const MAX_IN_SET: u32 = 128;
+
+/// What it costs to wait for a set in which the bits of another event are written.
+pub(super) const WAIT_COST: u32 = 2 * MAX_IN_SET;
 
 /// Bits of one page, at most: those of a leaf.
 const _: () = assert!(PIN_COST as usize + MAX_LEAF_LEN <= MAX_IN_SET as usize);
@@ -36,18 +37,12 @@ const MAX_LATER: u32 = 16 * MAX_AT_ONCE;
 impl Budget {
     /// What may be spent while the trace core's locks are held once.
     pub(crate) fn at_once(_held: &EventMutexHeld) -> Self {
-        Self {
-            units: MAX_AT_ONCE,
-            may_wait: false,
-        }
+        Self { units: MAX_AT_ONCE }
     }
 
     /// What may be spent while no lock but the event's is held once.
     pub(crate) fn later() -> Self {
-        Self {
-            units: MAX_LATER,
-            may_wait: true,
-        }
+        Self { units: MAX_LATER }
     }
 
     /// Is nothing left?

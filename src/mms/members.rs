@@ -10,7 +10,8 @@ use super::budget::{
     Budget,
     MAX_IN_SET,
     PIN_COST,
-    SET_COST, //
+    SET_COST,
+    WAIT_COST, //
 };
 use super::enabler::Enabler;
 use super::enablers::EnablerSet;
@@ -163,7 +164,7 @@ impl EnablerSet {
     ///
     /// # Errors
     ///
-    /// Where it stopped, since the budget did not suffice, or does not allow to wait for the set.
+    /// Where it stopped, since the budget did not suffice.
     pub(crate) fn write(
         self: &Arc<Self>,
         enablers: &[Arc<Enabler>],
@@ -174,12 +175,12 @@ impl EnablerSet {
         let bits = u32::try_from(enablers.len()).unwrap_or(u32::MAX);
         let mut partly = None;
         while !budget.is_spent() {
-            let change = match budget.may_wait {
-                true => Some(self.members.change()),
-                false => self.members.try_change(),
-            };
-            let Some(mut change) = change else {
-                break;
+            let mut change = match self.members.try_change() {
+                Some(change) => change,
+                None => {
+                    budget.spend(WAIT_COST);
+                    self.members.change()
+                }
             };
             let mut cursor = change.by_key.cursor_lower_bound_mut(&from);
             // Of a set without members there may be one that has not joined yet.
