@@ -141,7 +141,8 @@ impl Load for UserEvents {
         };
         step("be used on a kernel with CONFIG_USER_EVENTS", is_alone)?;
         let symbols = step("use this kernel's structures", found.check_layouts())?;
-        let queue = OwnedQueue::new().and_then(|queue| Ok(Arc::new(queue, GFP_KERNEL)?));
+        let queue =
+            OwnedQueue::new(c"user_events").and_then(|queue| Ok(Arc::new(queue, GFP_KERNEL)?));
         let queue = step("make the work queue", queue)?;
         let idle = step(
             "make the list of idle events",

@@ -5,6 +5,7 @@
 use crate::sys::task_work;
 use crate::sys::user_bit::{
     BitWriteError,
+    FaultIn,
     LockedMm,
     UserBit, //
 };
@@ -88,11 +89,13 @@ pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
         return Ok(());
     }
     let mut tries = WriteTries::new(mm, bit);
+    let mut force = false;
     loop {
         let locked = LockedMm::lock(mm);
-        let written = locked.write_page(bit.address(), |page| {
+        let written = locked.correct_page(bit.address(), FaultIn::Never, force, |page| {
             page.set(bit, false);
         });
+        force |= written == Err(BitWriteError::Busy);
         drop(locked);
         match written {
             Ok(_) => return Ok(()),

@@ -57,7 +57,6 @@ use kernel::sync::{
     Arc,
     SpinLock, //
 };
-use kernel::time::Delta;
 use kernel::workqueue::{
     impl_has_delayed_work,
     new_delayed_work,
@@ -103,19 +102,14 @@ impl UserMms {
         Arc::pin_init(
             try_pin_init!(Self {
                 queue,
-                fault_queue: OwnedQueue::new()?,
-                userfaultfd_queue: OwnedQueue::new()?,
+                fault_queue: OwnedQueue::new(c"user_events_faults")?,
+                userfaultfd_queue: OwnedQueue::new(c"user_events_userfaultfd")?,
                 filter: KeyFilter::new()?,
                 table <- new_spinlock!(RBTree::new(), "UserMms::table"),
                 notifying <- new_delayed_work!("UserMms::notifying"),
             }? Error),
             GFP_KERNEL,
         )
-    }
-
-    /// Has the tasks of all mms notified that have bits to write themselves. Any context.
-    fn notify_tasks(self: &Arc<Self>) {
-        self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
     }
 
     /// May the mm with this key have enablers? One look, and no lock. Any context.

@@ -42,15 +42,15 @@ unsafe impl Send for OwnedQueue {}
 unsafe impl Sync for OwnedQueue {}
 
 impl OwnedQueue {
-    /// Makes the queue. May sleep.
+    /// Makes the queue. Its workers show its name. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(name: &CStr) -> Result<Self> {
         // SAFETY: It asks for nothing but to be allowed to sleep: where that is not so, the kernel
         // says so, and no memory is misused.
-        let queue = unsafe { bindings::user_events_alloc_workqueue() };
+        let queue = unsafe { bindings::user_events_alloc_workqueue(name.as_char_ptr()) };
         let queue = NonNull::new(queue).ok_or(ENOMEM)?;
         QUEUES.fetch_add(1, Relaxed);
         // INVARIANT: A fresh queue, known to nothing else.

@@ -14,6 +14,7 @@ use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait::{self, SetOnDrop};
 use crate::tools::bpftrace::TYPES;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::FileExt;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +23,13 @@ use std::time::{Duration, Instant};
 
 tests!("pages":
     a_page_never_touched_gets_its_bit,
+    a_page_that_may_only_be_written_gets_its_bit,
     a_dropped_page_is_faulted_in,
     a_swapped_out_page_is_brought_back.swapping(),
     a_page_that_a_disk_brings_back_later_is_asked_for_again.swapping().unless(swap::lacks_a_disk),
     no_worker_waits_for_a_page_that_a_disk_brings_back.swapping().where_there_is(TYPES).unless(swap::lacks_a_disk),
     a_dropped_page_of_a_file_is_faulted_in,
+    only_a_queue_of_its_own_faults_pages_in.where_there_is(TRACER),
     many_dropped_pages_all_get_their_bits,
     a_dropped_page_gets_the_latest_state,
     a_process_busy_with_its_mappings_gets_its_bit,
@@ -37,6 +40,9 @@ tests!("pages":
     a_shared_page_is_seen_by_all_its_mappings,
     unregistering_clears_a_dropped_page_of_a_file,
 );
+
+/// Where the function tracer is.
+const TRACER: &str = "/sys/kernel/tracing/set_ftrace_filter";
 
 /// Longer than a toggle may take. It is nothing that waits for a page, or it would be for ever.
 const PROMPT: Duration = Duration::from_secs(20);
@@ -67,6 +73,23 @@ fn a_page_never_touched_gets_its_bit() {
     });
     top.disable("st_page_fresh");
     wait::until("it to be cleared", || word.load(Ordering::Relaxed) == 0);
+}
+
+fn a_page_that_may_only_be_written_gets_its_bit() {
+    let event = Event::new("st_page_write u32 a");
+    let top = TraceInstance::top();
+    for on in [true, false, true] {
+        event.page.protect(libc::PROT_WRITE);
+        event.page.advise(libc::MADV_DONTNEED).unwrap();
+        match on {
+            true => top.enable(&event.name),
+            false => top.disable(&event.name),
+        }
+        wait::until("no bit to be due", || !repair_pending(process::id() as i32));
+        event.page.protect(READ_WRITE);
+        assert_eq!(event.bit(), on);
+    }
+    top.disable(&event.name);
 }
 
 fn a_dropped_page_is_faulted_in() {
@@ -165,6 +188,68 @@ fn a_dropped_page_of_a_file_is_faulted_in() {
         }
         assert_eq!(data.unregister_bit(page.address(), bit), Ok(()));
     }
+}
+
+/// Faults wait for many a thing, whatever is asked for: the workers of the module's main queue take none.
+fn only_a_queue_of_its_own_faults_pages_in() {
+    const PAGES: usize = 20;
+    const QUEUED: &str = "workqueue_queue_work: ";
+    const BEGUN: &str = "workqueue_execute_start: ";
+    const FAULT: &str = "handle_mm_fault";
+    let event = Event::new("st_page_worker u32 a");
+    let pages = [Mapping::new(PAGES), Mapping::shared(PAGES)];
+    for pages in &pages {
+        event.data.register_pages("st_page_worker u32 a", pages, 2);
+        pages.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
+    }
+    let tracer = TraceInstance::instance("st_page_workers");
+    tracer.control("set_ftrace_filter", FAULT);
+    for event in [QUEUED, BEGUN] {
+        let event = event.trim_end_matches(": ");
+        tracer.control(&format!("events/workqueue/{event}/enable"), "1");
+    }
+    tracer.control("current_tracer", "function");
+    let top = TraceInstance::top();
+    top.enable(&event.name);
+    wait::until("all pages to be faulted in", || {
+        pages.iter().all(|pages| pages.resident() == PAGES)
+    });
+    wait::until("no bit to be due", || !repair_pending(process::id() as i32));
+    tracer.control("tracing_on", "0");
+    let trace = tracer.text("trace");
+    tracer.control("current_tracer", "nop");
+    top.disable(&event.name);
+
+    // A function of the module's is work of one queue. Addresses may be hidden.
+    let word_after = |line: &str, key: &str| {
+        let (_, rest) = line.split_once(key)?;
+        rest.split_whitespace().next().map(String::from)
+    };
+    let queued = trace.lines().filter(|line| line.contains(QUEUED));
+    let queue_of: HashMap<String, String> = queued
+        .filter_map(|line| {
+            Some((
+                word_after(line, "function=")?,
+                word_after(line, "workqueue=")?,
+            ))
+        })
+        .collect();
+    let mut work_of = HashMap::new();
+    let mut faults: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in trace.lines() {
+        let task = line.split_whitespace().next().unwrap_or_default();
+        if line.contains(BEGUN) {
+            work_of.insert(task, word_after(line, "function ").expect("a work"));
+        } else if line.contains(&format!("{FAULT} <-")) {
+            let queue = work_of.get(task).and_then(|work| queue_of.get(work));
+            *faults
+                .entry(queue.map_or("none", String::as_str))
+                .or_default() += 1;
+        }
+    }
+    println!("  # faults by queue: {faults:?}");
+    assert!(faults.get("user_events_faults") >= Some(&(2 * PAGES)));
+    assert_eq!(faults.get("user_events"), None);
 }
 
 fn many_dropped_pages_all_get_their_bits() {

@@ -211,12 +211,12 @@ fn text_of(pid: i32, file: &str) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
 }
 
-/// The kernel's workers that run, or sleep in, work of a queue of this name, by their process ids.
+/// The kernel's workers that run, or sleep in, work of a queue with such a name, by their process ids.
 pub fn workers_at(queue: &str) -> impl Iterator<Item = i32> + '_ {
     processes().filter(move |pid| {
         let name = text_of(*pid, "comm");
         let (worker, at) = name.trim_end().split_once('+').unwrap_or_default();
-        worker.starts_with("kworker/") && at == queue
+        worker.starts_with("kworker/") && at.starts_with(queue)
     })
 }
 

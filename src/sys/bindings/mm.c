@@ -48,7 +48,7 @@ struct cdev **user_events_i_cdev(struct inode *inode)
 	return &inode->i_cdev;
 }
 
-struct workqueue_struct *user_events_alloc_workqueue(void)
+struct workqueue_struct *user_events_alloc_workqueue(const char *name)
 {
-	return alloc_workqueue("user_events", WQ_UNBOUND, 0);
+	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
 }

@@ -132,7 +132,9 @@ impl<'a> LockedMm<'a> {
             FaultIn::Never => bindings::FOLL_NOFAULT,
             FaultIn::NoWait => bindings::FOLL_NOWAIT,
         };
-        if !force && self.get_page(address, how, |page| BitPage::is_right(page, &write))? {
+        // A page may be one to be written only.
+        let is_right = |page: &Page<'_>| BitPage::is_right(page, &write);
+        if !force && self.get_page(address, how, is_right) == Ok(true) {
             return Ok(Written::Unchanged);
         }
         match fault_in {
