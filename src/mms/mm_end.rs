@@ -42,14 +42,21 @@ impl ExitListener for UserMms {
 }
 
 impl UserMm {
-    /// Will another process than the current one, which leaves the mm, do so later? Does not sleep.
+    /// Will another task leave the mm later than the current one? Does not sleep.
     fn is_left_to_others(&self, mm: &MmWithUser, how: Leaving) -> bool {
-        match how {
-            Leaving::Exit if process_list::is_last_user(mm) => return false,
-            Leaving::Exit => {}
-            Leaving::Exec => self.note_exec(mm),
-        }
-        process_list::runs_elsewhere(mm, |process| !self.state.lock().in_exec.contains(&process))
+        let in_exec = |process| self.state.lock().in_exec.contains(&process);
+        // The threads of a process that execs run until they are ended, and the last of them exits.
+        let leaves = match how {
+            Leaving::Exit => true,
+            Leaving::LastButOne => {
+                process_list::is_ended_by_exec() || ProcessId::current().is_some_and(in_exec)
+            }
+            Leaving::Exec => {
+                self.note_exec(mm);
+                process_list::one_thread_lives()
+            }
+        };
+        !leaves || !process_list::is_last_user(mm) && process_list::runs_elsewhere(mm, in_exec)
     }
 
     /// Notes that the current process leaves the mm by an exec, and forgets those that have left
@@ -60,9 +67,7 @@ impl UserMm {
     fn note_exec(&self, mm: &MmWithUser) {
         let mut state = self.state.lock();
         state.in_exec.retain(|process| process.has_mm(mm));
-        // Each thread that the exec ends comes here, too.
-        let process = ProcessId::current().filter(|process| !state.in_exec.contains(process));
-        if let Some(process) = process {
+        if let Some(process) = ProcessId::current() {
             let _ = state.in_exec.push(process, GFP_ATOMIC | __GFP_NOWARN);
         }
     }

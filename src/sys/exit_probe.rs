@@ -41,15 +41,16 @@ static EXEC: Tracepoint = unsafe {
 pub(crate) enum Leaving {
     /// The current task, the last one of the process, exits: none of its threads lives any more.
     Exit,
-    /// A task of the process, which may be the current one, execs: it lives, and ends all others.
+    /// The current task exits, and leaves one thread that lives, and may be in an exec.
+    LastButOne,
+    /// The current task execs. Other threads of the process run until it ends them.
     Exec,
 }
 
 /// What is told of tasks that leave.
 pub(crate) trait ExitListener: Send + Sync + 'static {
-    /// The process of the current task leaves `mm`, and the current task runs no user code there
-    /// any more. Other processes may use it. To sleep is allowed if the context says so, and not
-    /// for long.
+    /// The current task leaves `mm`, and runs no user code there any more. Others may. To sleep is
+    /// allowed if the context says so, and not for long.
     fn leaving(&self, mm: &MmWithUser, how: Leaving);
 }
 
@@ -95,12 +96,10 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// For the probe: `probe` is what `new` registered it with.
     unsafe extern "C" fn exit(probe: *mut user_events_exit_probe, group_dead: bool) {
-        // Of the threads of a group the last one tells of all. Those that an exec ends may have
-        // registered something since that was told of.
-        let how = match (group_dead, process_list::is_ended_by_exec()) {
-            (true, _) => Leaving::Exit,
-            (false, true) => Leaving::Exec,
-            (false, false) => return,
+        let how = match group_dead {
+            true => Leaving::Exit,
+            false if process_list::one_thread_lives() => Leaving::LastButOne,
+            false => return,
         };
         // SAFETY: Promised by the caller.
         unsafe { Self::leaving(probe, how) };

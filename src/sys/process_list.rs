@@ -28,8 +28,7 @@ use kernel::mm::{
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
-    Atomic,
-    Relaxed, //
+    Atomic, //
 };
 use kernel::sync::rcu;
 
@@ -64,7 +63,7 @@ impl<'a> ListedProcess<'a> {
         // SAFETY: As for `signal`. The number is one that the kernel takes for an atomic
         // everywhere.
         let live = unsafe { Atomic::from_ptr(&raw mut (*self.signal()).live.counter) };
-        live.load(Relaxed)
+        live.load(Acquire)
     }
 
     /// The threads. One that begins or ends meanwhile may be left out.
@@ -109,11 +108,6 @@ impl<'a> ListedProcess<'a> {
         }
     }
 
-    /// Does it run user code in this address space: has one of its threads not begun to exit?
-    fn runs_in(&self, mm: usize) -> bool {
-        self.mm() == mm && self.live() != 0
-    }
-
     /// Calls `each` for every thread. One that begins or ends meanwhile may be left out.
     pub(crate) fn for_each_thread(&self, mut each: impl FnMut(&ListedThread<'_>)) {
         self.threads().for_each(|thread| each(&thread));
@@ -140,8 +134,9 @@ impl ListedThread<'_> {
     /// The address of its address space, to be compared only.
     fn mm(&self) -> usize {
         // SAFETY: By the invariant the thread is not freed yet. It may leave its address space just
-        // now, hence the volatile read.
-        unsafe { (&raw const (*self.thread.as_ptr()).mm).read_volatile() as usize }
+        // now, hence the read as a pointer that others may change.
+        let mm = unsafe { Atomic::from_ptr(&raw mut (*self.thread.as_ptr()).mm) };
+        mm.load(Acquire) as usize
     }
 
     /// Has the thread do `work`. Does not sleep.
@@ -216,8 +211,13 @@ fn current<'a>(_reader: &'a rcu::Guard) -> Option<ListedProcess<'a>> {
     })
 }
 
+/// Has just one thread of the current process not begun to exit? Any context of a task.
+pub(crate) fn one_thread_lives() -> bool {
+    current(&rcu::read_lock()).is_some_and(|process| process.live() == 1)
+}
+
 /// Is the current task ended by an exec of another thread of its process? Any context of a task.
-pub(super) fn is_ended_by_exec() -> bool {
+pub(crate) fn is_ended_by_exec() -> bool {
     // SAFETY: The current task is alive, and so is what its threads have in common. The pointer may
     // change just now, hence the volatile read.
     let task = unsafe {
@@ -271,20 +271,27 @@ pub(crate) fn is_last_user(mm: &MmWithUser) -> bool {
     usize::try_from(users).is_ok_and(|users| users <= threads.count())
 }
 
-/// Is there a process, other than the current one, that runs user code in this address space, and
-/// of which `is_counted` is true? The parent is looked at first, and if that is none, all processes
-/// are. `is_counted` must not sleep. Process context.
+/// Is there a process, other than the current one, that runs user code in this address space: has
+/// one of its threads not begun to exit, and if it is the only one, is it not `in_exec`? The parent
+/// is looked at first, and if that is none, all processes are. `in_exec` must not sleep. Process
+/// context.
 ///
 /// A process that exits is none from before [`ExitProbe`](super::exit_probe::ExitProbe) tells of
 /// it.
-pub(crate) fn runs_elsewhere(mm: &Mm, mut is_counted: impl FnMut(ProcessId) -> bool) -> bool {
+pub(crate) fn runs_elsewhere(mm: &Mm, mut in_exec: impl FnMut(ProcessId) -> bool) -> bool {
     let key = key(mm);
     let reader = rcu::read_lock();
     let Some(own) = current(&reader) else {
         return false;
     };
     let mut counts = |process: &ListedProcess<'_>| {
-        process.signal() != own.signal() && process.runs_in(key) && is_counted(process.id())
+        process.signal() != own.signal()
+            && process.mm() == key
+            && match process.live() {
+                0 => false,
+                1 => !in_exec(process.id()),
+                _ => true,
+            }
     };
     // SAFETY: The current task is alive, and has a parent, which is not freed before a grace period
     // of RCU after it has another. The parent's leader is not freed before the parent.

@@ -7,9 +7,11 @@ use crate::kit::child::{self, Child};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree;
 use crate::kit::fuse::{self, Request, Server};
+use crate::kit::held_up::{self, HeldUp};
 use crate::kit::machine::{self, LongSleep};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::TraceInstance;
+use crate::kit::uring::{self, Ring};
 use crate::kit::usage::grows_by_nothing;
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{module, os, tasks, tracefs, wait};
@@ -30,6 +32,9 @@ tests!("mm_end":
     comes_with_the_last_of_several_processes,
     comes_with_the_last_that_leaves_of_many_at_once.limit(300),
     comes_when_a_thread_registers_beside_an_exec.limit(300),
+    does_not_come_with_an_exec_before_its_other_threads_have_ended
+        .where_there_is(uring::SIGN)
+        .unless(held_up::lacks_probes),
     leaves_nothing
         .where_there_is(userfault::SIGN)
         .unless(tasks::lacks_memory_reads)
@@ -37,7 +42,7 @@ tests!("mm_end":
     costs_the_workers_nothing_for_memory_that_stays
         .where_there_is(userfault::SIGN)
         .unless(tasks::lacks_memory_reads)
-        .limit(300),
+        .limit(600),
 );
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
@@ -245,12 +250,71 @@ fn comes_when_a_thread_registers_beside_an_exec() {
     }
 }
 
+/// A thread that goes on beside an exec forks a child, which has the registrations and keeps them.
+fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
+    const GO: usize = 0;
+    const CHILD: usize = 4;
+    const BIT: usize = 8;
+    held_up::in_some_round(|| {
+        let words = Mapping::shared(1);
+        let word = |at: usize| words.word(at).load(Ordering::SeqCst);
+        let comes = |at: usize| {
+            while word(at) == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let mut process = child::fork(|line| {
+            let event = Event::new(&format!("{EVENT} u32 a"));
+            // Behind the tracepoint an exec gives up what this task has asked for.
+            let _ring = Ring::new();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    comes(GO);
+                    let _child = child::fork(|_| {
+                        words
+                            .word(CHILD)
+                            .store(std::process::id(), Ordering::SeqCst);
+                        while !event.bit() {
+                            thread::sleep(Duration::from_millis(1));
+                        }
+                        words.word(BIT).store(1, Ordering::SeqCst);
+                        thread::sleep(Duration::MAX);
+                    });
+                    thread::sleep(Duration::MAX);
+                });
+                line.say("ready");
+                line.hear("exec");
+                let error = tasks::execute(c"/bin/true");
+                panic!("exec: {error:?}");
+            });
+        });
+        process.line.hear("ready");
+        let held_up = HeldUp::at("__io_uring_cancel", process.pid);
+        process.line.say("exec");
+        wait::until("the exec to be held up", || held_up.times() >= 1);
+        words.word(GO).store(1, Ordering::SeqCst);
+        wait::until("the child, or the exec to go on", || {
+            word(CHILD) != 0 || !held_up.is_now()
+        });
+        let in_time = word(CHILD) != 0 && held_up.is_not_over();
+        process.join();
+        drop(held_up);
+        if word(CHILD) != 0 {
+            TraceInstance::top().enable(EVENT);
+            wait::until("the child's bit", || word(BIT) != 0);
+            TraceInstance::top().disable(EVENT);
+            os::kill(word(CHILD) as i32, libc::SIGKILL).expect("kill");
+        }
+        wait_gone(EVENT);
+        in_time
+    });
+}
+
 /// Beside many processes.
 fn costs_the_workers_nothing_for_memory_that_stays() {
-    const READERS: usize = 100;
-    const PROCESSES: usize = 800;
-    os::allow_open_files(4 * PROCESSES as u64);
-    let idle: Vec<_> = (0..PROCESSES)
+    let (readers, processes) = (machine::rounds(1000), machine::rounds(2000));
+    os::allow_open_files(4 * (readers + processes) as u64);
+    let idle: Vec<_> = (0..processes)
         .map(|_| child::fork(|line| line.hear("never said")))
         .collect();
     let busy = |time| {
@@ -260,7 +324,7 @@ fn costs_the_workers_nothing_for_memory_that_stays() {
     };
     let rest = Duration::from_secs(4);
     let without = busy(rest);
-    let readers: Vec<_> = (0..READERS).map(|_| Reader::new()).collect();
+    let readers: Vec<_> = (0..readers).map(|_| Reader::new()).collect();
     wait_gone(EVENT);
     let with = busy(rest);
     println!("  # workers: {without:?} without, {with:?} with");
