@@ -25,7 +25,6 @@ use crate::sorted_arcs::{
 };
 use crate::sys::event_mutex::EventMutexHeld;
 use core::cmp::Ordering;
-use core::mem;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Full,
@@ -42,8 +41,6 @@ pub(super) struct Enablers {
     by_position: SortedArcs<Enabler, ByPosition>,
     /// From where on the bits have not been written since the state changed last.
     deferred: Option<Deferred>,
-    /// Is the change to be told when these have been written?
-    is_untold: bool,
 }
 
 /// Bits that are still to be written: those of the enabler at a position in the memory of the mms from one
@@ -74,7 +71,6 @@ impl Enablers {
         Self {
             by_position: SortedArcs::new(),
             deferred: None,
-            is_untold: false,
         }
     }
 
@@ -144,9 +140,9 @@ impl EventEnablersGuard<'_> {
     }
 
     /// A bit was written later than the state has changed: that is one more change, unless the
-    /// other one is still untold. `event` is this one.
+    /// other one has not got its number yet. `event` is this one.
     pub(crate) fn wrote_late(&self, event: &EventRef) {
-        if !self.enablers.is_untold && event.note_change() {
+        if !self.is_being_written() && event.note_change() {
             event.to_arc().go_on_later();
         }
     }
@@ -202,7 +198,6 @@ impl Event {
     /// something left to do: bits, or tasks that wait for the change.
     fn begin_change(&self, mut enablers: MutexGuard<'_, Enablers>, budget: Budget) -> bool {
         if self.has_toggled.xchg(0, Full) != 0 {
-            enablers.is_untold = true;
             // All anew: what an earlier change has left is written with them.
             enablers.deferred = Some(Deferred {
                 position: Position::FIRST,
@@ -210,8 +205,9 @@ impl Event {
                 _partly: None,
             });
         }
+        let was_deferred = enablers.deferred.is_some();
         enablers.write_deferred(!self.consumers().is_none(), budget);
-        enablers.deferred.is_some() || mem::take(&mut enablers.is_untold) && self.note_change()
+        enablers.deferred.is_some() || was_deferred && self.note_change()
     }
 
     /// Has [`Self::go_on`] called by the work queue. Any context.

@@ -69,7 +69,7 @@ pub(crate) struct Stopped {
 pub(crate) struct PartlyWritten(Arc<EnablerSet>);
 
 impl PartlyWritten {
-    fn new(set: &Arc<EnablerSet>) -> Self {
+    pub(super) fn new(set: &Arc<EnablerSet>) -> Self {
         set.members.partly_written.fetch_add(1, Full);
         Self(set.clone())
     }
@@ -175,12 +175,11 @@ impl EnablerSet {
         let bits = u32::try_from(enablers.len()).unwrap_or(u32::MAX);
         let mut partly = None;
         while !budget.is_spent() {
-            let mut change = match self.members.try_change() {
-                Some(change) => change,
-                None => {
-                    budget.spend(WAIT_COST);
-                    self.members.change()
-                }
+            let Some(mut change) = self.members.try_change().or_else(|| {
+                budget.spend(WAIT_COST);
+                (!budget.is_spent()).then(|| self.members.change())
+            }) else {
+                break;
             };
             let mut cursor = change.by_key.cursor_lower_bound_mut(&from);
             // Of a set without members there may be one that has not joined yet.

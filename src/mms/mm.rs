@@ -24,6 +24,7 @@ use super::enablers::{
     EnablerSet,
     EnablerSetRef, //
 };
+use super::members::PartlyWritten;
 use super::writers::Repairs;
 use super::UserMms;
 use crate::sys::process_list::ProcessId;
@@ -209,7 +210,12 @@ impl UserMm {
         if is_exclusive {
             return Ok(shared);
         }
-        let copy = shared.copy_for(self)?;
+        let partly = PartlyWritten::new(&shared);
+        let copied = shared.copy_for(self);
+        // What was written by way of the copy, a child that joins the other one has to look for.
+        shared.members.change().is_made = true;
+        drop(partly);
+        let copy = copied?;
         let own = (*copy).clone();
         shared.members.leave(self);
         // A task that forks from here on may have a copy of the memory that is older than what was

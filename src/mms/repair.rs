@@ -90,9 +90,10 @@ impl UserMm {
                 self.repair_later(enablers.iter(), error == BitWriteError::Busy);
                 Written::Changed
             }
+            // A child may have joined no set yet.
             None => {
                 self.enqueue();
-                Written::Unchanged
+                Written::Changed
             }
         }
     }
@@ -138,14 +139,13 @@ impl UserMm {
             0 => Delta::ZERO,
             tries => Delta::from_millis(FIRST_PAUSE << (tries - 1).min(max_doublings)),
         };
+        let mms = &self.mms;
         match writer {
-            Writer::Queue => self.mms.queue.enqueue_after::<_, 0>(self, pause),
-            Writer::Faults => self.mms.fault_queue.enqueue_after::<_, 1>(self, pause),
-            Writer::Handlers => self
-                .mms
-                .userfaultfd_queue
-                .enqueue_after::<_, 2>(self, pause),
-            Writer::Tasks => self.mms.notify_tasks(),
+            Writer::Queue => mms.queue.enqueue_after::<_, 0>(self, pause),
+            Writer::Faults => mms.fault_queue.enqueue_after::<_, 1>(self, pause),
+            Writer::Handlers => mms.userfaultfd_queue.enqueue_after::<_, 2>(self, pause),
+            // They are notified all at once.
+            Writer::Tasks => mms.queue.enqueue_after::<_, 0>(mms, Delta::ZERO),
         }
     }
 
@@ -205,9 +205,8 @@ impl UserMm {
         });
         let mut repairs = self.repairs.lock();
         repairs.due(writer).in_progress -= 1;
-        let is_tried_again = is_left && !repairs.has_ended;
-        drop(repairs);
-        if is_tried_again {
+        // With the lock held: what has ended is cancelled once, and not begun after that.
+        if is_left && !repairs.has_ended {
             self.run_later(again, tries);
         }
     }
@@ -332,21 +331,23 @@ impl UserMm {
             let locked_mm = LockedMm::lock(mm);
             let written = self.correct_page(&locked_mm, enablers, FaultIn::Never, false);
             drop(locked_mm);
-            match written {
-                // The mm has another set by now, which is to be looked into.
-                Ok(false) => return self.repair_later(enablers.iter().flatten(), false),
+            let is_left = match written {
                 Ok(true) => return,
+                // The mm has another set by now, which is to be looked into; or the bit may get lost.
+                Ok(false) | Err(BitWriteError::Busy) => true,
                 Err(error) => match tries.prepare_next(error) {
-                    Ok(()) => {}
+                    Ok(()) => false,
                     // Others may share the memory of a task that is killed, or there may be more
                     // memory later.
-                    Err(error) if error == EINTR || error == ENOMEM => {
-                        return self.repair_later(enablers.iter().flatten(), false);
-                    }
+                    Err(error) if error == EINTR || error == ENOMEM => true,
                     // It cannot be written as things are, and is left alone until the event changes
                     // again.
                     Err(_) => return,
                 },
+            };
+            if is_left {
+                let force = written == Err(BitWriteError::Busy);
+                return self.repair_later(enablers.iter().flatten(), force);
             }
         }
     }

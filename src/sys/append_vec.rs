@@ -148,6 +148,22 @@ impl<T, S> AppendGuard<'_, T, S> {
     ///
     /// `ENOMEM`; `EMFILE` when no number is left.
     pub(crate) fn push(&mut self, value: T) -> Result<u32> {
+        let place = self.make_room()?;
+        // SAFETY: The slot is there, and nothing looks at it as long as `len` does not tell of it.
+        unsafe { (*place).write(value) };
+        let number = self.vec.len.load(Relaxed);
+        // INVARIANT: The value is in its place.
+        self.vec.len.store(number + 1, Release);
+        Ok(number)
+    }
+
+    /// Has memory for one value more, at the result. The next [`Self::push`] then needs none, and
+    /// does not fail. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Self::push`].
+    pub(crate) fn make_room(&mut self) -> Result<*mut MaybeUninit<T>> {
         let vec = self.vec;
         let number = vec.len.load(Relaxed);
         if number >= MAX_LEN {
@@ -155,10 +171,9 @@ impl<T, S> AppendGuard<'_, T, S> {
         }
         let (chunk, slot) = place(number);
         // SAFETY: The place is one of `CHUNKS`. We hold the mutex, and no value below `len` lies in
-        // the chunk if it is not there yet.
-        let chunk_at = unsafe { vec.chunks.get().cast::<*mut MaybeUninit<T>>().add(chunk) };
-        // SAFETY: As above.
+        // the chunk if it is not there yet. A chunk has so many slots.
         unsafe {
+            let chunk_at = vec.chunks.get().cast::<*mut MaybeUninit<T>>().add(chunk);
             if (*chunk_at).is_null() {
                 // As large as a caller makes it: without memory it gets an error, and the log nothing.
                 let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
@@ -166,12 +181,8 @@ impl<T, S> AppendGuard<'_, T, S> {
                 let (new_chunk, _, _) = new_chunk.into_raw_parts();
                 *chunk_at = new_chunk;
             }
+            Ok((*chunk_at).add(slot))
         }
-        // SAFETY: The chunk has that slot, and nothing looks at it as long as `len` does not tell of it.
-        unsafe { (*(*chunk_at).add(slot)).write(value) };
-        // INVARIANT: The value is in its place.
-        vec.len.store(number + 1, Release);
-        Ok(number)
     }
 }
 

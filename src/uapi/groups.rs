@@ -40,7 +40,8 @@ use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::{
     Arc,
-    Mutex, //
+    Mutex,
+    SetOnce, //
 };
 
 /// The most groups, the first not counted.
@@ -62,7 +63,8 @@ pub(crate) struct Groups {
 struct NamedGroup {
     limits: GroupLimits,
     group: Arc<Group>,
-    _files: [TracefsFile<Context>; 3],
+    _listings: [TracefsFile<Context>; 2],
+    data: SetOnce<TracefsFile<Context>>,
 }
 
 impl NamedGroup {
@@ -145,18 +147,26 @@ impl Groups {
         };
         let context = Arc::new(context, GFP_KERNEL_ACCOUNT)?;
         let (symbols, suffix) = (self.symbols, name.bytes());
-        let files = [
+        let listings = [
             TracefsFile::create_live::<Listed<StatusFile>>(symbols, suffix, &context, publishing)?,
             TracefsFile::create_live::<Listed<ProfileFile>>(symbols, suffix, &context, publishing)?,
-            TracefsFile::create_live::<Control<DataFile>>(symbols, suffix, &context, publishing)?,
         ];
         let group = NamedGroup {
             limits,
             group,
-            _files: files,
+            _listings: listings,
+            data: SetOnce::new(),
         };
         let group = Arc::new(group, GFP_KERNEL_ACCOUNT)?;
-        Ok(named.insert(&group)?)
+        named.insert(&group)?;
+        // At last: from then on the group can have events, which only a group in the table loses.
+        let data =
+            TracefsFile::create_live::<Control<DataFile>>(symbols, suffix, &context, publishing);
+        let failed = data.map(|data| group.data.populate(data)).err();
+        if failed.is_some() {
+            named.remove(|group| group.name().cmp(name.bytes()));
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Removes a group that is not used, its events and its files. May sleep.

@@ -94,10 +94,12 @@ impl EventTable {
             return Ok(index);
         }
         append.reserve(id_at)?;
+        append.make_room()?;
+        // No poll comes between the look at the number and the place in the table.
+        let mut news = self.news.lock();
         let changed = event.changed();
         let index = append.push(event)?;
         append.insert(id, index);
-        let mut news = self.news.lock();
         let since = news.reported.max(news.base);
         if changed > seen {
             // A poll meanwhile has not found the event here.
@@ -147,6 +149,13 @@ impl EventTable {
             }
             Kind::Subscribe => news.offered = last,
         }
-        is_owed || last > since && self.has_changed(u32::MAX, since, last)
+        let has_news = is_owed || last > since && self.has_changed(u32::MAX, since, last);
+        drop(news);
+        if has_news && kind == Kind::Subscribe {
+            // A new waiter drops the answer, or takes it for its own report: the wake-up has either
+            // poll once more.
+            changes.queue().wake();
+        }
+        has_news && kind == Kind::Report
     }
 }

@@ -872,6 +872,7 @@ fn forks_and_registrations_elsewhere_report_nothing() {
 fn polls_of_io_uring_report_each_change_once() {
     let ring = Ring::new();
     let event = polled("st_poll u32 a");
+    let other = polled("st_poll_other u32 a");
     let file = &event.data.file;
     for on in [true, false, true, false] {
         ring.begin_poll(file, CHANGED, false);
@@ -889,6 +890,13 @@ fn polls_of_io_uring_report_each_change_once() {
             Some(CHANGED),
             "what had changed"
         );
+        for multi in [false, true] {
+            let ring = Ring::new();
+            ring.begin_poll(file, CHANGED, multi);
+            switch(&other, true);
+            assert_eq!(ring.polled(Duration::from_millis(50)), None, "another's");
+            switch(&other, false);
+        }
     }
     // `on` is what the last round has left.
     assert!(!event.bit());
