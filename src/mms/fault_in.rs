@@ -5,7 +5,6 @@
 use crate::sys::task_work;
 use crate::sys::user_bit::{
     BitWriteError,
-    FaultIn,
     LockedMm,
     UserBit, //
 };
@@ -92,7 +91,7 @@ pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
     let mut force = false;
     loop {
         let locked = LockedMm::lock(mm);
-        let written = locked.correct_page(bit.address(), FaultIn::Never, force, |page| {
+        let written = locked.write_page(bit.address(), force, |page| {
             page.set(bit, false);
         });
         force |= written == Err(BitWriteError::Busy);

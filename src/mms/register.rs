@@ -127,7 +127,7 @@ impl UserMm {
         let in_event = of_event
             .try_insert(enabler, &mut memory.event)
             .map_err(ListShortfall::Event)?;
-        let written = locked_mm.write_page(enabler.bit().address(), |page| {
+        let written = locked_mm.write_page(enabler.bit().address(), false, |page| {
             page.set(enabler.bit(), value);
         });
         let connected = match written {

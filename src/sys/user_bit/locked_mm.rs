@@ -97,7 +97,8 @@ impl<'a> LockedMm<'a> {
     }
 
     /// Calls `write` with the page at `address`, which has to be present and writable, and is
-    /// pinned for it. Waits for nothing that a task does, but `write` may.
+    /// pinned for it. With `force` bits are written though they are right, as after
+    /// [`BitWriteError::Busy`]. Waits for nothing that a task does, but `write` may.
     ///
     /// # Errors
     ///
@@ -105,14 +106,15 @@ impl<'a> LockedMm<'a> {
     pub(crate) fn write_page(
         &self,
         address: usize,
+        force: bool,
         write: impl FnOnce(&BitPage<'_>),
     ) -> Result<Written, BitWriteError> {
-        self.pin_page(address, bindings::FOLL_NOFAULT, false, write)
+        self.pin_page(address, bindings::FOLL_NOFAULT, force, write)
     }
 
     /// As [`Self::write_page`], unless the bits are right: then nothing is done to the page, which
-    /// need not be writable. With `force` they are written all the same, as after
-    /// [`BitWriteError::Busy`]. `write` may be called several times, and the last one counts.
+    /// need not be writable. With `force` they are written all the same. `write` may be called
+    /// several times, and the last one counts.
     ///
     /// # Errors
     ///
