@@ -179,8 +179,7 @@ impl UserMm {
     /// Is this the mm's set? Any context.
     pub(super) fn has_set(&self, set: &Arc<EnablerSet>) -> bool {
         let state = self.state.lock();
-        let own = state.set.as_ref();
-        own.is_some_and(|own| Arc::ptr_eq(own, set))
+        (state.set.as_ref()).is_some_and(|own| Arc::ptr_eq(own, set))
     }
 
     /// Is the set exclusive? Any context. Stays so while the set is locked.
@@ -212,10 +211,7 @@ impl UserMm {
         }
         let partly = PartlyWritten::new(&shared);
         let copied = shared.copy_for(self);
-        // What was written by way of the copy, a child that joins the other one has to look for.
-        shared.members.change().is_made = true;
-        drop(partly);
-        let copy = copied?;
+        let copy = copied.inspect_err(|_| shared.members.change().is_made = true)?;
         let own = (*copy).clone();
         shared.members.leave(self);
         // A task that forks from here on may have a copy of the memory that is older than what was
@@ -228,6 +224,10 @@ impl UserMm {
             None => Err(copy),
         };
         drop(state);
+        // One that has forked before joins the set that was shared, and may have an older copy than
+        // what was written by way of this one.
+        shared.members.follow(&own.members);
+        drop(partly);
         replaced.map(|_| own).map_err(|_| ESRCH)
     }
 

@@ -32,10 +32,8 @@ impl ExitListener for UserMms {
         let Some(user_mm) = self.find(mm) else {
             return;
         };
-        if mm_users::is_shared(mm) && user_mm.is_left_to_others(mm, how) {
-            return;
-        }
-        if self.forget(&user_mm) {
+        let is_left = mm_users::is_shared(mm) && user_mm.is_left_to_others(mm, how);
+        if !is_left && self.forget(&user_mm) {
             user_mm.end();
         }
     }
@@ -49,7 +47,12 @@ impl UserMm {
         let leaves = match how {
             Leaving::Exit => true,
             Leaving::LastButOne => {
-                process_list::is_ended_by_exec() || ProcessId::current().is_some_and(in_exec)
+                let is_ended = process_list::is_ended_by_exec();
+                if is_ended {
+                    // It may have been before there was a place for the note.
+                    self.note_exec(mm);
+                }
+                is_ended || ProcessId::current().is_some_and(in_exec)
             }
             Leaving::Exec => {
                 self.note_exec(mm);
@@ -62,8 +65,9 @@ impl UserMm {
     /// Notes that the current process leaves the mm by an exec, and forgets those that have left
     /// it. Does not sleep.
     ///
-    /// Without memory for the note, a process that exits while this one still has the mm takes it
-    /// for one that will leave later. Then the mm ends when one of its bits is to be written next.
+    /// Without a note, as there is no memory, or nothing was registered yet, a process that exits
+    /// while this one still has the mm leaves it to this one. Then the mm ends when one of its bits
+    /// is to be written, or [`UserMms::add`] comes across it.
     fn note_exec(&self, mm: &MmWithUser) {
         let mut state = self.state.lock();
         state.in_exec.retain(|process| process.has_mm(mm));

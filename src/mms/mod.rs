@@ -39,8 +39,11 @@ pub(crate) use members::{
 pub(crate) use mm::UserMm;
 
 use crate::sys::delayed_work::Delayed;
-use crate::sys::process_list;
 use crate::sys::work_queue::OwnedQueue;
+use crate::sys::{
+    mm_users,
+    process_list, //
+};
 use core::ptr;
 use enablers::EnablerSetRef;
 use kernel::mm::{
@@ -164,6 +167,10 @@ impl UserMms {
         self.filter.add(key);
         table.insert(node);
         drop(table);
+        let next = self.find_from(key + 1);
+        if let Some(left_behind) = next.filter(|next| mm_users::has_ended(&next.mm)) {
+            left_behind.enqueue();
+        }
         Ok(user_mm)
     }
 
@@ -191,9 +198,8 @@ impl UserMms {
             user_mm.leave_set();
         }
         Delayed::<_, 0>::cancel(self);
-        // Each queue's work may queue on the others. After the table is empty, running work may
-        // still do so once, and new work does not. Draining one queue would refuse, and lose, what
-        // the others queue on it; so flush the first, the others, and the first again.
+        // Draining a queue would lose what the others' work queues on it. With the table empty,
+        // running work still does that once, and new work does not.
         self.queue.flush();
         self.fault_queue.flush();
         self.userfaultfd_queue.flush();

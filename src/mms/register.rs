@@ -45,20 +45,6 @@ enum NotConnected {
     BitNotWritten(BitWriteError),
 }
 
-impl From<ListShortfall> for NotConnected {
-    fn from(shortfall: ListShortfall) -> Self {
-        Self::NoRoom(shortfall)
-    }
-}
-
-/// An enabler was connected.
-enum Connected {
-    /// Its bit has the value of the event.
-    Written,
-    /// Its bit has been written, but may get lost with its page.
-    MayBeLost,
-}
-
 impl UserMm {
     /// Registers `bit` for `event`. On success the bit has the event's state. `mm` is the current task's, and
     /// this mm. Waits for the page.
@@ -87,9 +73,10 @@ impl UserMm {
             let mut tries = WriteTries::new(mm, &bit);
             loop {
                 match self.try_connect(mm, &enabler, &mut memory) {
-                    Ok(Connected::Written) => return Ok(()),
-                    Ok(Connected::MayBeLost) => {
-                        self.repair_later(iter::once(&enabler), true);
+                    Ok(may_be_lost) => {
+                        if may_be_lost {
+                            self.repair_later(iter::once(&enabler), true);
+                        }
                         return Ok(());
                     }
                     Err(NotConnected::SetShared) => break,
@@ -101,14 +88,15 @@ impl UserMm {
         }
     }
 
-    /// Adds an enabler to its set and to its event, and writes its bit, if its page is there. `changes` is
-    /// held. Sleeps for the locks, and does not allocate.
+    /// Adds an enabler to its set and to its event, and writes its bit, if its page is there. Returns
+    /// whether what was written may get lost with the page. `changes` is held. Sleeps for the locks, and does not
+    /// allocate.
     fn try_connect(
         &self,
         mm: &MmWithUser,
         enabler: &Arc<Enabler>,
         memory: &mut ListMemory,
-    ) -> Result<Connected, NotConnected> {
+    ) -> Result<bool, NotConnected> {
         // Asked before the set is looked at: of a thread that has exited by then, each fork has its reference to the
         // set. After the bit was written it would be too late: a thread could take one, and exit, in between, and its
         // child not learn of the change.
@@ -123,18 +111,17 @@ impl UserMm {
         let value = of_event.value();
         let in_set = of_set
             .try_insert(enabler, &mut memory.set)
-            .map_err(ListShortfall::Set)?;
+            .map_err(|shortfall| NotConnected::NoRoom(ListShortfall::Set(shortfall)))?;
         let in_event = of_event
             .try_insert(enabler, &mut memory.event)
-            .map_err(ListShortfall::Event)?;
+            .map_err(|shortfall| NotConnected::NoRoom(ListShortfall::Event(shortfall)))?;
         let written = locked_mm.write_page(enabler.bit().address(), false, |page| {
             page.set(enabler.bit(), value);
         });
-        let connected = match written {
-            Ok(_) => Connected::Written,
-            Err(BitWriteError::Busy) => Connected::MayBeLost,
-            Err(error) => return Err(NotConnected::BitNotWritten(error)),
-        };
+        let may_be_lost = written == Err(BitWriteError::Busy);
+        if let Some(error) = written.err().filter(|_| !may_be_lost) {
+            return Err(NotConnected::BitNotWritten(error));
+        }
         in_event.keep();
         in_set.keep();
         drop(of_event);
@@ -142,7 +129,7 @@ impl UserMm {
         if may_be_forking {
             enabler.set().members.change().is_made = true;
         }
-        Ok(connected)
+        Ok(may_be_lost)
     }
 
     /// Ends a registration and clears its bit. `mm` is the current task's, and this mm. Waits for
