@@ -167,7 +167,7 @@ impl UserMms {
         self.filter.add(key);
         table.insert(node);
         drop(table);
-        let next = self.find_from(key + 1);
+        let next = self.find_from(key + 1).or_else(|| self.find_from(0));
         if let Some(left_behind) = next.filter(|next| mm_users::has_ended(&next.mm)) {
             left_behind.enqueue();
         }

@@ -35,6 +35,9 @@ tests!("mm_end":
     does_not_come_with_an_exec_before_its_other_threads_have_ended
         .where_there_is(uring::SIGN)
         .unless(held_up::lacks_probes),
+    comes_with_another_mm_though_an_exec_has_left_it_behind
+        .where_there_is(held_up::SIGN)
+        .unless(held_up::lacks_probes),
     leaves_nothing
         .where_there_is(userfault::SIGN)
         .unless(tasks::lacks_memory_reads)
@@ -306,6 +309,46 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
             os::kill(word(CHILD) as i32, libc::SIGKILL).expect("kill");
         }
         wait_gone(EVENT);
+        in_time
+    });
+}
+
+/// An exec that began when nothing was registered does not tell of the end of an mm that it leaves as the last one.
+fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
+    held_up::in_some_round(|| {
+        let go = Mapping::shared(1);
+        let mut process = child::fork(|line| {
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _ = tasks::vfork(|| {
+                        while go.word(0).load(Ordering::SeqCst) == 0 {
+                            std::hint::spin_loop();
+                        }
+                        tasks::execute(c"/bin/true");
+                        1
+                    });
+                });
+                line.hear("register");
+                std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
+                line.say("registered");
+                line.hear("never said");
+            });
+        });
+        wait::until("a child", || tasks::a_child_of(process.pid).is_some());
+        let child = tasks::a_child_of(process.pid).expect("a child");
+        let held_up = HeldUp::at("set_mm_exe_file", child);
+        go.word(0).store(1, Ordering::SeqCst);
+        wait::until("the exec to be held up", || held_up.times() >= 1);
+        process.line.say("register");
+        process.line.hear("registered");
+        process.kill();
+        let in_time = held_up.is_not_over();
+        wait::until("the exec to go on", || !held_up.is_now());
+        drop(held_up);
+        wait::until("the event to go", || {
+            child::fork(|_| drop(Event::new("st_mm_end_other u32 a"))).join();
+            !tracefs::event_exists(EVENT)
+        });
         in_time
     });
 }
