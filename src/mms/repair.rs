@@ -106,7 +106,9 @@ impl UserMm {
         force: bool,
     ) {
         let mut repairs = self.repairs.lock();
-        repairs.all().map(|due| due.tries = 0);
+        for due in repairs.all() {
+            due.tries = 0;
+        }
         let due = repairs.due(Writer::Queue);
         due.addrs.force |= force;
         for enabler in enablers {
