@@ -181,6 +181,7 @@ impl Group {
         // Got without the mutex, as a memory cgroup may delay that, and dropped without it.
         let mut memory = [Reservation::new(), Reservation::new()];
         let mut made: Option<UnregisteredEvent<UserEvent>> = None;
+        let mut looked_at = None;
         loop {
             let mut held = EventMutexGuard::lock(self.symbols);
             let events = self.events.get_mut(&mut held);
@@ -188,8 +189,14 @@ impl Group {
                 true => (Naming::Multi(events.next_format), desc.listing),
                 false => (Naming::Single, description.name()),
             };
-            let found = events.keyed(naming).get(|event| event.key().cmp(key));
-            if let Some(event) = found.cloned() {
+            // Not again, if nothing was added meanwhile.
+            let found = match looked_at == Some(events.additions) {
+                true => None,
+                false => events.keyed(naming).get(|event| event.key().cmp(key)),
+            };
+            let found = found.cloned();
+            looked_at = Some(events.additions);
+            if let Some(event) = found {
                 if event.listing() == desc.listing {
                     return Ok(EventRef::get_locked(&event, &held));
                 }

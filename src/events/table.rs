@@ -26,6 +26,8 @@ pub(super) struct Events {
     pub(super) by_id: SortedArcs<Event, ById>,
     /// How many there are.
     pub(super) count: u32,
+    /// How many have been added.
+    pub(super) additions: u64,
     /// The number that the next event gets.
     pub(super) next_id: u64,
     /// The number of the next format. Counts from 1.
@@ -40,6 +42,7 @@ impl Events {
             formats: SortedArcs::new(),
             by_id: SortedArcs::new(),
             count: 0,
+            additions: 0,
             next_id: 0,
             next_format: NonZero::<u64>::MIN,
         }
@@ -71,6 +74,7 @@ impl Events {
             return Err((by_id, shortfall));
         }
         self.count += 1;
+        self.additions += 1;
         Ok(())
     }
 
