@@ -19,12 +19,12 @@ use crate::mms::{
 };
 use crate::sorted_arcs::{
     Insertion,
+    Order,
     Reservation,
     Shortfall,
     SortedArcs, //
 };
 use crate::sys::event_mutex::EventMutexHeld;
-use core::cmp::Ordering;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Full,
@@ -57,12 +57,6 @@ struct Deferred {
 pub(crate) struct EventEnablersGuard<'a> {
     event: &'a Event,
     enablers: MutexGuard<'a, Enablers>,
-}
-
-/// Compares to an enabler, to look for it.
-fn compare_to(enabler: &Enabler) -> impl Fn(&Arc<Enabler>) -> Ordering {
-    let position = enabler.position();
-    move |other| other.position().cmp(&position)
 }
 
 impl Enablers {
@@ -115,7 +109,9 @@ impl EventEnablersGuard<'_> {
 
     /// What the bit of an enabler is to be; `None` if it is not the event's any more.
     pub(crate) fn value_for(&self, enabler: &Enabler) -> Option<bool> {
-        let listed = self.enablers.by_position.get(compare_to(enabler));
+        let position = enabler.position();
+        let by_position = &self.enablers.by_position;
+        let listed = by_position.get(|other| other.position().cmp(&position));
         listed.is_some().then(|| self.value())
     }
 
@@ -136,7 +132,7 @@ impl EventEnablersGuard<'_> {
     /// Takes out an enabler. Its bit is not written any more once this returns.
     pub(crate) fn remove(&mut self, enabler: &Arc<Enabler>) {
         // The caller has it, too, so nothing is freed under the lock.
-        let _ = self.enablers.by_position.remove(compare_to(enabler));
+        let _ = (self.enablers.by_position).remove(ByPosition::beside(enabler));
     }
 
     /// A bit was written later than the state has changed: that is one more change, unless the

@@ -190,12 +190,10 @@ impl Group {
                 false => (Naming::Single, description.name()),
             };
             // Not again, if nothing was added meanwhile.
-            let found = match looked_at == Some(events.additions) {
-                true => None,
-                false => events.keyed(naming).get(|event| event.key().cmp(key)),
-            };
-            let found = found.cloned();
-            looked_at = Some(events.additions);
+            let mut found = None;
+            if looked_at.replace(events.additions) != Some(events.additions) {
+                found = (events.keyed(naming).get(|event| event.key().cmp(key))).cloned();
+            }
             if let Some(event) = found {
                 if event.listing() == desc.listing {
                     return Ok(EventRef::get_locked(&event, &held));

@@ -66,12 +66,12 @@ impl Events {
         event: &Arc<Event>,
         [keyed, by_id]: &'a mut [Reservation<Event>; 2],
     ) -> Result<(), (&'a mut Reservation<Event>, Shortfall)> {
-        if let Err(shortfall) = self.keyed(event.naming()).insert_with(event, keyed) {
-            return Err((keyed, shortfall));
-        }
         if let Err(shortfall) = self.by_id.insert_with(event, by_id) {
-            self.remove_key(event);
             return Err((by_id, shortfall));
+        }
+        if let Err(shortfall) = self.keyed(event.naming()).insert_with(event, keyed) {
+            let _ = self.by_id.remove(ById::beside(event));
+            return Err((keyed, shortfall));
         }
         self.count += 1;
         self.additions += 1;
@@ -115,18 +115,15 @@ impl Events {
 
     /// Forgets an event.
     pub(super) fn remove(&mut self, event: &Arc<Event>) {
-        let removed = self.by_id.remove(|other| other.id().cmp(&event.id()));
+        let removed = self.by_id.remove(ById::beside(event));
         if removed.is_some() {
             self.remove_key(event);
             self.count -= 1;
         }
     }
 
-    fn remove_key(&mut self, event: &Event) {
-        let key = event.key();
-        let _ = self
-            .keyed(event.naming())
-            .remove(|other| other.key().cmp(key));
+    fn remove_key(&mut self, event: &Arc<Event>) {
+        let _ = (self.keyed(event.naming())).remove(ByKey::beside(event));
     }
 }
 
@@ -134,8 +131,9 @@ impl Events {
 pub(super) struct ByKey;
 
 impl Order<Event> for ByKey {
-    fn compare(one: &Arc<Event>, other: &Arc<Event>) -> Ordering {
-        one.key().cmp(other.key())
+    fn beside(event: &Arc<Event>) -> impl Fn(&Arc<Event>) -> Ordering {
+        let key = event.key();
+        move |other| other.key().cmp(key)
     }
 }
 
@@ -143,7 +141,8 @@ impl Order<Event> for ByKey {
 pub(super) struct ById;
 
 impl Order<Event> for ById {
-    fn compare(one: &Arc<Event>, other: &Arc<Event>) -> Ordering {
-        one.id().cmp(&other.id())
+    fn beside(event: &Arc<Event>) -> impl Fn(&Arc<Event>) -> Ordering {
+        let id = event.id();
+        move |other| other.id().cmp(&id)
     }
 }

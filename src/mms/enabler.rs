@@ -102,8 +102,9 @@ const _: () = assert!(size_of::<Enabler>() <= 24);
 pub(crate) struct ByAddr;
 
 impl Order<Enabler> for ByAddr {
-    fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
-        one.addr().cmp(&other.addr())
+    fn beside(enabler: &Arc<Enabler>) -> impl Fn(&Arc<Enabler>) -> Ordering {
+        let addr = enabler.addr();
+        move |other| other.addr().cmp(&addr)
     }
 }
 
@@ -111,7 +112,8 @@ impl Order<Enabler> for ByAddr {
 pub(crate) struct ByPosition;
 
 impl Order<Enabler> for ByPosition {
-    fn compare(one: &Arc<Enabler>, other: &Arc<Enabler>) -> Ordering {
-        one.position().cmp(&other.position())
+    fn beside(enabler: &Arc<Enabler>) -> impl Fn(&Arc<Enabler>) -> Ordering {
+        let position = enabler.position();
+        move |other| other.position().cmp(&position)
     }
 }

@@ -34,7 +34,7 @@ impl<T, O: Order<T>> Insertion<'_, T, O> {
 
 impl<T, O: Order<T>> Drop for Insertion<'_, T, O> {
     fn drop(&mut self) {
-        let _ = self.arcs.remove(|other| O::compare(other, self.value));
+        let _ = self.arcs.remove(O::beside(self.value));
     }
 }
 
@@ -114,13 +114,13 @@ impl<V> Spare<V> {
         Ok(())
     }
 
-    /// Moves the last ones, so many, to memory of their own, with room for as many more.
+    /// Moves the last ones, so many, to memory of their own, with room for as many as all.
     pub(super) fn take_last(
         &mut self,
         count: usize,
         from: &mut KVec<V>,
     ) -> Result<KVec<V>, Shortfall> {
-        let mut moved = self.take(2 * count)?;
+        let mut moved = self.take(from.len())?;
         for value in iter::from_fn(|| from.pop()).take(count) {
             let _ = moved.push_within_capacity(value);
         }

@@ -42,8 +42,9 @@ const MAX_CHILDREN: usize = 64;
 
 /// An order of values.
 pub(crate) trait Order<T> {
-    /// Which of two comes first. Never changes for values that are in a [`SortedArcs`].
-    fn compare(one: &Arc<T>, other: &Arc<T>) -> Ordering;
+    /// Where others stand, beside this value. Never changes for those that are in a
+    /// [`SortedArcs`].
+    fn beside(value: &Arc<T>) -> impl Fn(&Arc<T>) -> Ordering;
 }
 
 /// Values in an order, no two of them equal in it.
@@ -111,21 +112,22 @@ impl<T> Node<T> {
         (&[], &[])
     }
 
-    /// Adds a value, to which none is equal. It `is_last` if it is behind all others of the tree.
+    /// Adds a value, beside which others stand as `compare` says, none equal. It `is_last` if it is behind all others of the tree.
     /// If this is full: how many values or children, the last ones, are to be split off first.
-    fn add<O: Order<T>>(
+    fn add(
         &mut self,
         value: &Arc<T>,
+        compare: &impl Fn(&Arc<T>) -> Ordering,
         is_last: bool,
         reservation: &mut Reservation<T>,
     ) -> Result<Option<usize>, Shortfall> {
-        let is_before = |other: &Arc<T>| is_last || O::compare(other, value).is_lt();
+        let is_before = |other: &Arc<T>| is_last || compare(other).is_lt();
         match self {
             Self::One(Some(other)) => {
                 let mut values = reservation.leaf.take(2)?;
                 let _ = values.push_within_capacity(other.clone());
                 *self = Self::Leaf(values);
-                return self.add::<O>(value, is_last, reservation);
+                return self.add(value, compare, is_last, reservation);
             }
             Self::One(one) => *one = Some(value.clone()),
             Self::Leaf(values) => {
@@ -148,7 +150,7 @@ impl<T> Node<T> {
                 let Some(child) = children.get_mut(at) else {
                     return Ok(None);
                 };
-                let Some(count) = child.add::<O>(value, is_last, reservation)? else {
+                let Some(count) = child.add(value, compare, is_last, reservation)? else {
                     return Ok(None);
                 };
                 if children.len() >= MAX_CHILDREN {
@@ -280,7 +282,10 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
             (next, leaves) = match leaves.split_first() {
                 Some((leaf, behind)) => (leaf.values(), behind),
                 // From the root on: no more than that is needed for one in some tens of leaves.
-                None => self.run_from(&|other| O::compare(other, last).then(Ordering::Less)),
+                None => {
+                    let compare = O::beside(last);
+                    self.run_from(&|other| compare(other).then(Ordering::Less))
+                }
             };
             Some(values)
         })
@@ -316,9 +321,9 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         value: &Arc<T>,
         reservation: &mut Reservation<T>,
     ) -> Result<(), Shortfall> {
-        let is_last = self.last();
-        let is_last = is_last.is_some_and(|last| O::compare(last, value).is_lt());
-        while self.root.add::<O>(value, is_last, reservation)?.is_some() {
+        let compare = &O::beside(value);
+        let is_last = self.last().is_some_and(|last| compare(last).is_lt());
+        while (self.root.add(value, compare, is_last, reservation)?).is_some() {
             // It is split as the only child of a new root.
             let mut children = reservation.inner.take(2)?;
             let root = mem::replace(&mut self.root, Node::One(None));
@@ -358,10 +363,10 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         )
     }
 
-    /// Takes the first leaf out, with all its values; `None` if there is none. Allocates nothing.
+    /// Takes the last leaf out, with all its values; `None` if there is none. Allocates nothing.
     pub(crate) fn take_leaf(&mut self) -> Option<Self> {
         let take = |leaf: &mut Node<T>| Some(mem::replace(leaf, Node::One(None)));
-        let root = self.change(|_| false, take)?;
+        let root = self.change(|_| true, take)?;
         let order = PhantomData;
         root.first().is_some().then_some(Self { root, order })
     }

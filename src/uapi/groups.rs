@@ -77,8 +77,9 @@ impl NamedGroup {
 struct ByName;
 
 impl Order<NamedGroup> for ByName {
-    fn compare(one: &Arc<NamedGroup>, other: &Arc<NamedGroup>) -> Ordering {
-        one.name().cmp(other.name())
+    fn beside(group: &Arc<NamedGroup>) -> impl Fn(&Arc<NamedGroup>) -> Ordering {
+        let name = group.name();
+        move |other| other.name().cmp(name)
     }
 }
 
