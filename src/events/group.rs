@@ -180,8 +180,7 @@ impl Group {
         };
         // Got without the mutex, as a memory cgroup may delay that, and dropped without it.
         let mut memory = [Reservation::new(), Reservation::new()];
-        let mut made: Option<UnregisteredEvent<UserEvent>> = None;
-        let mut looked_at = None;
+        let (mut made, mut looked_at): (Option<UnregisteredEvent<UserEvent>>, _) = (None, None);
         loop {
             let mut held = EventMutexGuard::lock(self.symbols);
             let events = self.events.get_mut(&mut held);
@@ -383,7 +382,6 @@ impl Group {
     pub(crate) fn close(&self) {
         let mut warned = false;
         loop {
-            // Only a visit fails.
             let _ = self.walk(None, |event, held| {
                 Ok(self.remove(event.removal(held)).unwrap_or(LOOK))
             });
