@@ -108,10 +108,8 @@ impl EventEnablersGuard<'_> {
     }
 
     /// What the bit of an enabler is to be; `None` if it is not the event's any more.
-    pub(crate) fn value_for(&self, enabler: &Enabler) -> Option<bool> {
-        let position = enabler.position();
-        let by_position = &self.enablers.by_position;
-        let listed = by_position.get(|other| other.position().cmp(&position));
+    pub(crate) fn value_for(&self, enabler: &Arc<Enabler>) -> Option<bool> {
+        let listed = (self.enablers.by_position).get(ByPosition::beside(enabler));
         listed.is_some().then(|| self.value())
     }
 

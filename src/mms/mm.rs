@@ -240,7 +240,7 @@ impl UserMm {
 
     /// Looks at a bit, without waiting for a task of the mm in any way. `None` if the mm has ended, or it is
     /// not registered any more. May sleep.
-    pub(crate) fn peek_bit(&self, enabler: &Enabler) -> Option<BitState> {
+    pub(crate) fn peek_bit(&self, enabler: &Arc<Enabler>) -> Option<BitState> {
         self.with_mm(|mm| {
             let locked_mm = LockedMm::try_lock(mm);
             let of_event = enabler.event().lock_enablers();

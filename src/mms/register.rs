@@ -88,9 +88,9 @@ impl UserMm {
         }
     }
 
-    /// Adds an enabler to its set and to its event, and writes its bit, if its page is there. Returns
-    /// whether what was written may get lost with the page. `changes` is held. Sleeps for the locks, and does not
-    /// allocate.
+    /// Adds an enabler to its set and to its event, and writes its bit, if its page is there.
+    /// Returns whether the bit may get lost with the page. `changes` is held. Sleeps for the locks,
+    /// and does not allocate.
     fn try_connect(
         &self,
         mm: &MmWithUser,

@@ -335,7 +335,7 @@ impl UserMm {
             drop(locked_mm);
             let is_left = match written {
                 Ok(true) => return,
-                // The mm has another set by now, which is to be looked into; or the bit may get lost.
+                // The mm has another set by now, to be looked into; or the bit may get lost.
                 Ok(false) | Err(BitWriteError::Busy) => true,
                 Err(error) => match tries.prepare_next(error) {
                     Ok(()) => false,

@@ -112,7 +112,8 @@ impl<T> Node<T> {
         (&[], &[])
     }
 
-    /// Adds a value, beside which others stand as `compare` says, none equal. It `is_last` if it is behind all others of the tree.
+    /// Adds a value, beside which others stand as `compare` has them, none equal. The value
+    /// `is_last` if it is behind all others of the tree.
     /// If this is full: how many values or children, the last ones, are to be split off first.
     fn add(
         &mut self,

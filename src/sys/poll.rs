@@ -91,8 +91,8 @@ impl PollQueue {
 pub(crate) enum Kind {
     /// What is reported goes to the program that polls, or is dropped with all else that this call has found.
     Report,
-    /// The caller becomes a waiter that stays beyond the call, and polls once more when it is woken: an epoll set to
-    /// which the file is added, io_uring.
+    /// The caller becomes a waiter that stays beyond the call, and polls once more when it is
+    /// woken: an epoll set to which the file is added, io_uring.
     Subscribe,
 }
 

@@ -15,6 +15,7 @@ use crate::sys::tracefs::{
 use crate::sys::user_bit::BitAddr;
 use kernel::prelude::*;
 use kernel::str::CStr;
+use kernel::sync::Arc;
 
 /// The listing. One line an enabler and mm, of all groups: those of one mm together, by address.
 pub(crate) struct RegistrationsFile;
@@ -89,7 +90,7 @@ fn show_from(context: &Context, place: Place, out: &Listing<'_>) -> Option<Place
 }
 
 /// Shows an enabler, if it is still there.
-fn show_line(user_mm: &UserMm, enabler: &Enabler, owner: Option<&Owner>, out: &Listing<'_>) {
+fn show_line(user_mm: &UserMm, enabler: &Arc<Enabler>, owner: Option<&Owner>, out: &Listing<'_>) {
     let Some(state) = user_mm.peek_bit(enabler) else {
         return;
     };
