@@ -51,7 +51,7 @@ impl Queued {
         let tracer = TraceInstance::instance(name);
         tracer.control("buffer_size_kb", "64");
         let filter = tracer.path("events").join(QUEUE_WORK).join("filter");
-        tracefs::replace(&filter, "workqueue == \"user_events\"").expect("set a filter");
+        tracefs::replace(&filter, "workqueue ~ \"user_events*\"").expect("set a filter");
         tracer.control(&format!("events/{QUEUE_WORK}/enable"), "1");
         Queued(tracer)
     }
