@@ -25,12 +25,14 @@ use crate::sys::event_mutex::{
     EventMutexLocked, //
 };
 use crate::sys::module_ref::ModuleRef;
+use crate::sys::string_hash::name_hash;
 use crate::sys::trace_event::{
     self,
     TraceEvent,
     TraceEventOwner,
     UnregisteredEvent, //
 };
+use core::cmp::Ordering;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
@@ -51,6 +53,7 @@ pub(crate) struct UserEvent {
     /// Unique while the module is loaded, and rising: the order of listings.
     id: u64,
     naming: Naming,
+    name_hash: u32,
     /// Bytes of the listing that are the name it was registered under.
     name_len: u16,
     /// Does the event stay when there is no reference to it?
@@ -82,6 +85,18 @@ pub(crate) struct EventDesc<'a> {
     pub(crate) description: &'a Description<'a>,
     pub(crate) fields: &'a [Field<'a>],
     pub(crate) listing: &'a [u8],
+}
+
+/// What no other event of a group has: a hash of its name, which is compared quickly, the name, and
+/// for a format the listing.
+pub(super) type Key<'a> = (u32, &'a [u8], &'a [u8]);
+
+impl<'a> EventDesc<'a> {
+    /// The key of the event.
+    pub(super) fn key(&self, is_format: bool) -> Key<'a> {
+        let (name, listing) = (self.description.name(), self.listing);
+        (name_hash(name), name, if is_format { listing } else { &[] })
+    }
 }
 
 /// A buffer for the schema's texts.
@@ -134,6 +149,7 @@ impl UserEvent {
         let event = try_pin_init!(Self {
             id,
             naming,
+            name_hash: name_hash(registered_name),
             name_len: u16::try_from(registered_name.len()).map_err(|_| EINVAL)?,
             persistent,
             misses: Misses::new(),
@@ -186,12 +202,19 @@ impl Event {
         name.unwrap_or_default()
     }
 
-    /// What no other event with the same kind of [`Naming`] has: the name, or for a format the listing.
-    pub(super) fn key(&self) -> &[u8] {
-        match self.naming {
-            Naming::Single => self.registered_name(),
+    /// As [`EventDesc::key`].
+    pub(super) fn key(&self) -> Key<'_> {
+        let format = match self.naming {
+            Naming::Single => &[],
             Naming::Multi(_) => self.listing(),
-        }
+        };
+        (self.name_hash, self.registered_name(), format)
+    }
+
+    /// How its key compares to this one.
+    #[inline]
+    pub(super) fn cmp_key(&self, key: &Key<'_>) -> Ordering {
+        (self.name_hash.cmp(&key.0)).then_with(|| self.key().cmp(key))
     }
 }
 

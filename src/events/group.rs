@@ -178,20 +178,21 @@ impl Group {
             fields: &fields,
             listing: &listing.0,
         };
+        let key = desc.key(flags.multi_format);
         // Got without the mutex, as a memory cgroup may delay that, and dropped without it.
         let mut memory = [Reservation::new(), Reservation::new()];
         let (mut made, mut looked_at): (Option<UnregisteredEvent<UserEvent>>, _) = (None, None);
         loop {
             let mut held = EventMutexGuard::lock(self.symbols);
             let events = self.events.get_mut(&mut held);
-            let (naming, key) = match flags.multi_format {
-                true => (Naming::Multi(events.next_format), desc.listing),
-                false => (Naming::Single, description.name()),
+            let naming = match flags.multi_format {
+                true => Naming::Multi(events.next_format),
+                false => Naming::Single,
             };
             // Not again, if nothing was added meanwhile.
             let mut found = None;
             if looked_at.replace(events.additions) != Some(events.additions) {
-                found = (events.keyed(naming).get(|event| event.key().cmp(key))).cloned();
+                found = (events.by_name.get(|event| event.cmp_key(&key))).cloned();
             }
             if let Some(event) = found {
                 if event.listing() == desc.listing {
@@ -204,7 +205,6 @@ impl Group {
                 self.remove(event.removal(&mut held))
                     .map_err(|_| EADDRINUSE)?;
             }
-
             let events = self.events.get_mut(&mut held);
             if events.count >= self.max_events.get() {
                 return Err(EMFILE);

@@ -124,8 +124,7 @@ impl WorkItem for IdleEvents {
         batch.push_all_back(&mut this.idle.lock().referenced);
         loop {
             // Off the list before it is looked at, and while the lock is held: a task that drops a
-            // last reference from here on lists it again. The latest first, as the trace core does
-            // not search long for it.
+            // last reference from here on lists it again.
             let mut idle = this.idle.lock();
             if batch.is_empty() || idle.is_closing {
                 batch.push_all_back(&mut idle.events);
@@ -133,7 +132,7 @@ impl WorkItem for IdleEvents {
             if idle.is_closing {
                 break;
             }
-            let Some(event) = batch.pop_back().map(ListArc::into_arc) else {
+            let Some(event) = batch.pop_front().map(ListArc::into_arc) else {
                 if !referenced.is_empty() {
                     idle.referenced.push_all_back(&mut referenced);
                     this.queue.enqueue_after::<_, 0>(&this, idle.pause);

@@ -10,19 +10,17 @@ use crate::sorted_arcs::{
     Shortfall,
     SortedArcs, //
 };
+use crate::sys::string_hash::name_hash;
 use core::cmp::Ordering;
 use core::num::NonZero;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// The events, by name, by listing and by age.
+/// The events, by name and by age.
 pub(super) struct Events {
-    /// Those that are alone with their name, by name.
-    pub(super) named: SortedArcs<Event, ByKey>,
-    /// Those that share their name with other formats, by listing, so that those with the same name
-    /// stand together.
-    pub(super) formats: SortedArcs<Event, ByKey>,
-    /// All, by age.
+    /// By name: the one that is alone with it, then the formats, by listing.
+    pub(super) by_name: SortedArcs<Event, ByName>,
+    /// By age.
     pub(super) by_id: SortedArcs<Event, ById>,
     /// How many there are.
     pub(super) count: u32,
@@ -38,21 +36,12 @@ impl Events {
     /// No events.
     pub(super) const fn new() -> Self {
         Self {
-            named: SortedArcs::new(),
-            formats: SortedArcs::new(),
+            by_name: SortedArcs::new(),
             by_id: SortedArcs::new(),
             count: 0,
             additions: 0,
             next_id: 0,
             next_format: NonZero::<u64>::MIN,
-        }
-    }
-
-    /// Those that are alone with their name, or those that are not.
-    pub(super) fn keyed(&mut self, naming: Naming) -> &mut SortedArcs<Event, ByKey> {
-        match naming {
-            Naming::Single => &mut self.named,
-            Naming::Multi(_) => &mut self.formats,
         }
     }
 
@@ -64,14 +53,14 @@ impl Events {
     pub(super) fn add<'a>(
         &mut self,
         event: &Arc<Event>,
-        [keyed, by_id]: &'a mut [Reservation<Event>; 2],
+        [by_name, by_id]: &'a mut [Reservation<Event>; 2],
     ) -> Result<(), (&'a mut Reservation<Event>, Shortfall)> {
         if let Err(shortfall) = self.by_id.insert_with(event, by_id) {
             return Err((by_id, shortfall));
         }
-        if let Err(shortfall) = self.keyed(event.naming()).insert_with(event, keyed) {
+        if let Err(shortfall) = self.by_name.insert_with(event, by_name) {
             let _ = self.by_id.remove(ById::beside(event));
-            return Err((keyed, shortfall));
+            return Err((by_name, shortfall));
         }
         self.count += 1;
         self.additions += 1;
@@ -79,7 +68,7 @@ impl Events {
     }
 
     /// The event before `last`, or the last one: of all, by age; or of those that are registered as
-    /// `name`, the formats by listing, and then the one that is alone with it.
+    /// `name`.
     pub(super) fn before(&self, name: Option<&[u8]>, last: Option<&Event>) -> Option<&Arc<Event>> {
         let Some(name) = name else {
             return (self.by_id).get_before(|event| match last {
@@ -87,15 +76,12 @@ impl Events {
                 None => Ordering::Less,
             });
         };
-        if last.is_some_and(|last| last.naming() == Naming::Single) {
-            return None;
-        }
-        let format = self.formats.get_before(|event| match last {
-            Some(last) => event.key().cmp(last.key()),
-            None => event.registered_name().cmp(name).then(Ordering::Less),
+        let hash = name_hash(name);
+        let event = self.by_name.get_before(|event| match (last, event.key()) {
+            (Some(last), _) => event.cmp_key(&last.key()),
+            (None, key) => (key.0, key.1).cmp(&(hash, name)).then(Ordering::Less),
         });
-        let format = format.filter(|event| event.registered_name() == name);
-        format.or_else(|| self.named.get(|event| event.key().cmp(name)))
+        event.filter(|event| event.registered_name() == name)
     }
 
     /// A number that no event has had, not even one that could not be registered: that one may still
@@ -117,23 +103,19 @@ impl Events {
     pub(super) fn remove(&mut self, event: &Arc<Event>) {
         let removed = self.by_id.remove(ById::beside(event));
         if removed.is_some() {
-            self.remove_key(event);
+            let _ = self.by_name.remove(ByName::beside(event));
             self.count -= 1;
         }
     }
-
-    fn remove_key(&mut self, event: &Arc<Event>) {
-        let _ = (self.keyed(event.naming())).remove(ByKey::beside(event));
-    }
 }
 
-/// By name, or formats by listing.
-pub(super) struct ByKey;
+/// By name, and formats of one by listing.
+pub(super) struct ByName;
 
-impl Order<Event> for ByKey {
+impl Order<Event> for ByName {
     fn beside(event: &Arc<Event>) -> impl Fn(&Arc<Event>) -> Ordering {
         let key = event.key();
-        move |other| other.key().cmp(key)
+        move |other| other.cmp_key(&key)
     }
 }
 

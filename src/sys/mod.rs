@@ -38,6 +38,7 @@ pub(crate) mod process_list;
 pub(crate) mod record_bytes;
 pub(crate) mod ring_buffer;
 pub(crate) mod source;
+pub(crate) mod string_hash;
 pub(crate) mod symbols;
 pub(crate) mod sysctl;
 pub(crate) mod task_work;
