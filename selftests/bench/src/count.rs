@@ -64,6 +64,30 @@ pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
     (end - start).saturating_sub(idle) / times
 }
 
+/// Instructions of all tasks but the idle ones, of `work` and of what it leaves to others, however long that takes.
+/// `work` may sleep.
+pub fn all_tasks_to_the_end(work: impl FnOnce()) -> u64 {
+    settle();
+    let start = busy();
+    settle();
+    let mut end = busy();
+    let idle = end - start;
+    work();
+    let mut settled = 0;
+    loop {
+        settle();
+        settled += 1;
+        let now = busy();
+        // The first settling counts for no work.
+        let is_quiet = now - end < 2 * idle;
+        end = now;
+        if is_quiet {
+            break;
+        }
+    }
+    (end - start).saturating_sub(idle * (1 + settled))
+}
+
 /// Lets others do what was left to them, and ends what the scheduler holds against a process that
 /// does not let them for long.
 pub fn settle() {

@@ -153,6 +153,13 @@ impl Request {
         }
     }
 
+    /// Has the request be of this bit of the word.
+    pub fn set_bit(&mut self, words: &Words, at: usize, bit: u8) {
+        let address = words.address(at);
+        (self.register.enable_addr, self.register.enable_bit) = (address, bit);
+        (self.unregister.disable_addr, self.unregister.disable_bit) = (address, bit);
+    }
+
     /// Registers; returns what the call returns.
     #[inline]
     pub fn register(&mut self, file: &File) -> i32 {

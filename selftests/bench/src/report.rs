@@ -221,8 +221,8 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
     Ok(())
 }
 
-/// The part about groups of events, which C has not.
-fn in_groups(table: &Table, text: &mut String) {
+/// The part about what C has not: each row beside another one of ours.
+fn without_c(table: &Table, text: &mut String) {
     let beside = ROWS.iter().filter_map(|row| {
         let figure = table.figures.get(row.key)?;
         Some((row, figure.ours, row.beside.map(|key| table.ours(key))?))
@@ -230,7 +230,7 @@ fn in_groups(table: &Table, text: &mut String) {
     let _ = writeln!(
         text,
         "\n{:<52} {:>11} {:>11} {:>7}  at most",
-        "instructions, of events in a group", "first group", "in a group", "ratio"
+        "instructions, where there are none of C's", "beside", "this", "ratio"
     );
     for (row, ours, first) in beside {
         let _ = write!(text, "{:<52}", row.text);
@@ -381,7 +381,7 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     compared(&c, &ours, &table, &mut text)?;
     excused(&table, &mut text);
     if WITHOUT_C.iter().any(|(group, _)| table.has(group)) {
-        in_groups(&table, &mut text);
+        without_c(&table, &mut text);
     }
     if table.has(MODULE) {
         unused(&table, &mut text);
@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(table.figures["group.ftrace.write"], figure(90));
         table.figures.insert("group.perf.write".into(), figure(99));
         let mut text = String::new();
-        in_groups(&table, &mut text);
+        without_c(&table, &mut text);
         let line = text.lines().find(|line| line.contains("perf"));
         let words: Vec<&str> = line.expect("a row").split_whitespace().collect();
         assert_eq!(words[5..9], ["90", "99", "1.100", "1.01"], "{text}");

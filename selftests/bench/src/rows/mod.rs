@@ -37,11 +37,12 @@ pub const GROUPS: &[(&str, fn())] = &[
 /// Those of them that are mostly a copy, on machines of their own, whose processor makes it by eight bytes.
 pub const COPIES: &[&str] = &["long", "large"];
 
-/// Those of what C has not. They are the last, so that the others find the same on both machines.
+/// Those of what C has not, or what takes it hours. They are the last, so that the others find the same on both machines.
 pub const WITHOUT_C: &[(&str, fn())] = &[
     ("groups", groups::in_one),
     ("others", groups::beside_others),
     ("others-toggle", groups::toggle_beside_others),
+    ("thin", registering::exits_with_thin_leaves),
 ];
 
 /// Has C what this group of rows is about?

@@ -151,6 +151,54 @@ pub fn close_of_the_last_user() {
     tell("gone.last", (end - start).saturating_sub(idle));
 }
 
+/// How many bits of one event a process registers one behind the other before the next leaf of a list of them begins.
+const A_LEAF: usize = 63;
+
+/// Registers bits so that a list of them has so many leaves with one bit in each.
+fn register_thinly(file: &File, leaves: usize) -> Words {
+    const BITS: usize = 32;
+    let words = Words::new((leaves + 1) * A_LEAF / BITS + 1);
+    let mut request = Request::new(&described("bench_thin"), &words, 0);
+    for leaf in 0..=leaves {
+        let first = leaf * A_LEAF;
+        for at in first..first + A_LEAF {
+            request.set_bit(&words, at / BITS, (at % BITS) as u8);
+            assert_eq!(request.register(file), 0, "register");
+        }
+        // Behind the leaf that was begun, nothing comes to this one any more.
+        for at in first.saturating_sub(A_LEAF) + 1..first {
+            request.set_bit(&words, at / BITS, (at % BITS) as u8);
+            assert_eq!(request.unregister(file), 0, "unregister");
+        }
+    }
+    words
+}
+
+/// The end of a process with very many leaves, all work. The event stays.
+pub fn exits_with_thin_leaves() {
+    let words = Words::new(1);
+    let file = events::data();
+    let mut request = Request::new(&described("bench_thin"), &words, 0);
+    assert_eq!(request.register(&file), 0, "register");
+    for leaves in [10_000, 20_000, 100_000] {
+        let (mut told, say) = sys::pipe();
+        let pid = sys::fork(|| {
+            let registered = std::panic::catch_unwind(|| register_thinly(&events::data(), leaves));
+            sys::write(&say, &[u8::from(registered.is_ok())]);
+            sys::pause();
+        });
+        let mut is_registered = [0];
+        told.read_exact(&mut is_registered)
+            .expect("a process that registers");
+        assert_eq!(is_registered, [1], "registering failed");
+        let count = count::all_tasks_to_the_end(|| {
+            sys::kill(pid);
+            sys::wait(pid).expect("wait");
+        });
+        tell(&format!("thin.{leaves}"), count);
+    }
+}
+
 /// Registering where there are so many events that the numbers of the trace core's types get scarce.
 pub fn the_last_of_very_many() {
     const LAST: usize = 1000;

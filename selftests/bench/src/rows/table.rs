@@ -529,6 +529,28 @@ pub const ROWS: &[Row] = &[
     row("groups", Call, "limit.refused", "... refused for that")
         .beside("ftrace.write")
         .above(&["null.write"]),
+    row(
+        "thin",
+        WORK,
+        "thin.10000",
+        "exit with 10,000 leaves of a bit each",
+    ),
+    row(
+        "thin",
+        WORK,
+        "thin.20000",
+        "exit with 20,000 leaves, beside 10,000",
+    )
+    .beside("thin.10000")
+    .at_most(&[OfOurs("thin.10000", 2.2)]),
+    row(
+        "thin",
+        WORK,
+        "thin.100000",
+        "exit with 100,000 leaves, beside 10,000",
+    )
+    .beside("thin.10000")
+    .at_most(&[OfOurs("thin.10000", 13.7)]),
 ];
 
 /// All rows, each with its text in full: "... so" goes on from the last one that does not begin so.
