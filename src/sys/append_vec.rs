@@ -118,19 +118,23 @@ impl<T, S> AppendVec<T, S> {
 
 #[pinned_drop]
 impl<T, S> PinnedDrop for AppendVec<T, S> {
+    /// Drops the values, the last first: of events the trace core finds those that came last quickly.
     fn drop(self: Pin<&mut Self>) {
-        let mut left = self.len.load(Relaxed) as usize;
+        let len = self.len.load(Relaxed) as usize;
         // SAFETY: Nothing else has the vector any more.
         let chunks = unsafe { *self.chunks.get() };
-        for (number, chunk) in chunks.into_iter().enumerate() {
+        for (number, chunk) in chunks.into_iter().enumerate().rev() {
             if chunk.is_null() {
-                break;
+                continue;
             }
-            let taken = left.min(slots(number));
-            left -= taken;
+            // All chunks in front have room for this many.
+            let first = slots(number) - slots(0);
+            let taken = len.saturating_sub(first).min(slots(number));
             // SAFETY: By the invariants the chunk was made by `AppendGuard::push`, as a vector with that
             // room, and the first `taken` slots of it hold values.
-            drop(unsafe { KVVec::from_raw_parts(chunk.cast::<T>(), taken, slots(number)) });
+            let mut values =
+                unsafe { KVVec::from_raw_parts(chunk.cast::<T>(), taken, slots(number)) };
+            while values.pop().is_some() {}
         }
     }
 }
