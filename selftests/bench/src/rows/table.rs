@@ -290,7 +290,8 @@ pub const ROWS: &[Row] = &[
         "gone.last",
         "... until all of them are gone, by any task",
     )
-    .above(&["call"]),
+    .above(&["call"])
+    .at_most(&[OfC(0.1)]),
     row(
         "toggle",
         WORK,
