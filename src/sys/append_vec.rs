@@ -118,7 +118,7 @@ impl<T, S> AppendVec<T, S> {
 
 #[pinned_drop]
 impl<T, S> PinnedDrop for AppendVec<T, S> {
-    /// Drops the values, the last first: of events the trace core finds those that came last quickly.
+    /// Drops the values, the last first: the trace core finds the events that came last quickly.
     fn drop(self: Pin<&mut Self>) {
         let len = self.len.load(Relaxed) as usize;
         // SAFETY: Nothing else has the vector any more.
