@@ -73,29 +73,28 @@ impl Enablers {
         let Some(deferred) = self.deferred.take() else {
             return;
         };
-        let leaves = self
-            .by_position
-            .slices_from(|other| other.position().cmp(&deferred.position));
-        // Those of one page lie side by side, but for the end of a leaf.
-        let pages = leaves.flat_map(|leaf| leaf.chunk_by(|one, other| one.is_beside(other)));
-        for enablers in pages {
-            let Some(first) = enablers.first() else {
-                continue;
-            };
-            let position = first.position();
-            let mm_key = if position == deferred.position {
-                deferred.mm_key
-            } else {
-                0
-            };
-            let written = first.set().write(enablers, value, mm_key, &mut budget);
-            if let Err(Stopped { mm_key, partly }) = written {
-                self.deferred = Some(Deferred {
-                    position,
-                    mm_key,
-                    _partly: partly,
-                });
-                return;
+        let leaves =
+            (self.by_position).slices_from(|other| other.position().cmp(&deferred.position));
+        for mut leaf in leaves {
+            while let Some(first) = leaf.first() {
+                // Those of one page lie side by side, but for the end of a leaf. Most are alone.
+                let is_beside = |other: &Arc<Enabler>| other.is_beside(first);
+                let second = leaf.get(1).filter(|other| is_beside(other));
+                let in_page = second.map_or(1, |_| leaf.partition_point(is_beside));
+                let (enablers, rest) = leaf.split_at_checked(in_page).unwrap_or((leaf, &[]));
+                leaf = rest;
+                let position = first.position();
+                let goes_on = position == deferred.position;
+                let mm_key = if goes_on { deferred.mm_key } else { 0 };
+                let written = first.set().write(enablers, value, mm_key, &mut budget);
+                if let Err(Stopped { mm_key, partly }) = written {
+                    self.deferred = Some(Deferred {
+                        position,
+                        mm_key,
+                        _partly: partly,
+                    });
+                    return;
+                }
             }
         }
     }

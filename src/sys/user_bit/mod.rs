@@ -144,6 +144,19 @@ impl UserBit {
         self.addr().bit()
     }
 
+    /// The 32 bits that are changed to change it, the half of a wide word: their address, and the
+    /// bit among them.
+    #[inline]
+    fn half(&self) -> (usize, u32) {
+        let bit = u32::from(self.bit());
+        let half = if cfg!(target_endian = "big") && self.is_wide() {
+            1 - bit / 32
+        } else {
+            bit / 32
+        };
+        (self.address() + 4 * half as usize, 1 << (bit % 32))
+    }
+
     /// The page that the word lies in, by its address.
     pub(crate) fn page(&self) -> usize {
         self.address() & !(PAGE_SIZE - 1)
@@ -158,18 +171,11 @@ impl UserBit {
         if !current.mm().is_some_and(|own| ptr::eq(own, mm)) {
             return false;
         }
-        let bit = u32::from(self.bit());
-        // Of a wide word the half with the bit.
-        let half = match (self.is_wide(), cfg!(target_endian = "big")) {
-            (true, false) => bit / 32,
-            (true, true) => 1 - bit / 32,
-            (false, _) => 0,
-        };
-        let address = self.address() + 4 * half as usize;
+        let (address, mask) = self.half();
         // SAFETY: The word is in the user's half of the address space, by the invariant. The current task
         // has an address space, as just asked, so the page tables are that one's, and the word is changed as
         // the task itself could change it. Faults are refused, not taken.
-        unsafe { bindings::user_events_clear_own(address as *mut u32, 1 << (bit % 32)) == 0 }
+        unsafe { bindings::user_events_clear_own(address as *mut u32, mask) == 0 }
     }
 
     /// Brings the word's page in, writable. Waits for the mmap lock and for the page, for the latter

@@ -15,7 +15,6 @@ use core::marker::PhantomData;
 use core::mem::size_of;
 use core::sync::atomic::{
     AtomicU32,
-    AtomicU64,
     Ordering, //
 };
 use kernel::page::PAGE_SIZE;
@@ -62,26 +61,23 @@ impl Page<'_> {
         unsafe { kernel::bindings::kunmap_local(base.cast()) };
     }
 
-    /// Where the word of `bit` is mapped, if it lies in this page.
-    fn word(&self, bit: &UserBit) -> Option<*mut u8> {
-        // The word is aligned, so it lies in one page.
-        (bit.page() == self.address).then(|| self.base.wrapping_add(bit.address() % PAGE_SIZE))
+    /// Where the 32 bits that `bit` is one of are mapped, if it lies in this page, and which it is.
+    #[inline]
+    fn word(&self, bit: &UserBit) -> Option<(&AtomicU32, u32)> {
+        if bit.page() != self.address {
+            return None;
+        }
+        let (address, mask) = bit.half();
+        // SAFETY: The bits are aligned, so they lie in one page, this one, which is mapped by the
+        // invariants while `self` is borrowed.
+        let word = unsafe { AtomicU32::from_ptr(self.base.add(address % PAGE_SIZE).cast()) };
+        Some((word, mask))
     }
 
     /// Is a bit set? `None` for one that does not lie in this page.
     pub(crate) fn load(&self, bit: &UserBit) -> Option<bool> {
-        let word = self.word(bit)?;
-        // SAFETY: By the invariants the word lies in the mapped page, and is aligned.
-        let value = unsafe {
-            if bit.is_wide() {
-                AtomicU64::from_ptr(word.cast()).load(Ordering::Relaxed)
-            } else {
-                AtomicU32::from_ptr(word.cast())
-                    .load(Ordering::Relaxed)
-                    .into()
-            }
-        };
-        Some(value & (1 << bit.bit()) != 0)
+        let (word, mask) = self.word(bit)?;
+        Some(word.load(Ordering::Relaxed) & mask != 0)
     }
 }
 
@@ -162,82 +158,45 @@ impl BitPage<'_> {
         !bits.is_changed.get()
     }
 
-    /// Sets or clears a bit, unless it is right. Returns whether it was not, and is now.
+    /// Sets or clears a bit, unless it is right. Returns whether it was not, and is now. Does
+    /// nothing for one that does not lie in this page.
+    #[inline]
     pub(crate) fn set(&self, bit: &UserBit, on: bool) -> bool {
-        let is_wrong = self.page.load(bit).is_some_and(|is_on| is_on != on);
+        let Some((word, mask)) = self.page.word(bit) else {
+            return false;
+        };
+        let is_wrong = (word.load(Ordering::Relaxed) & mask != 0) != on;
         if is_wrong || self.force {
             self.is_changed.set(true);
-            self.store(bit, on);
+            if self.is_writable {
+                store(word, mask, on);
+            }
         }
         is_wrong && self.is_writable
     }
-
-    /// Sets or clears a bit, atomically, and after all that was read and written before: a task
-    /// that finds it set finds the consumer. Does nothing for one that does not lie in this page,
-    /// or if that may not be written to.
-    fn store(&self, bit: &UserBit, on: bool) {
-        let Some(word) = self.page.word(bit).filter(|_| self.is_writable) else {
-            return;
-        };
-        // SAFETY: By the invariants the word lies in the mapped page, which is pinned for writing, and is aligned.
-        unsafe {
-            if cfg!(CONFIG_ARM64) {
-                store_by_kernel(word, bit, on);
-            } else if bit.is_wide() {
-                let word = AtomicU64::from_ptr(word.cast());
-                let mask = 1u64 << bit.bit();
-                if on {
-                    word.fetch_or(mask, Ordering::SeqCst);
-                } else {
-                    word.fetch_and(!mask, Ordering::SeqCst);
-                }
-            } else {
-                let word = AtomicU32::from_ptr(word.cast());
-                let mask = 1u32 << bit.bit();
-                if on {
-                    word.fetch_or(mask, Ordering::SeqCst);
-                } else {
-                    word.fetch_and(!mask, Ordering::SeqCst);
-                }
-            }
-        }
-    }
 }
 
-/// [`BitPage::store`], by the kernel's own atomic operations. On arm64 these are single
-/// instructions where the processor has them (LSE). Those that the compiler makes are loops there,
-/// which a program that changes the word all the time could keep from coming to an end, with the
-/// trace core's locks held.
+/// Sets or clears a bit of user memory that may be written to, atomically, and after all that was
+/// read and written before: a task that finds it set finds the consumer.
 ///
-/// On x86 it is the other way round: the compiler's are single instructions, as it is not asked for the old value, and the
-/// kernel's are loops.
-///
-/// # Safety
-///
-/// `word` must be the word of `bit`, in a page that is mapped and pinned for writing.
-unsafe fn store_by_kernel(word: *mut u8, bit: &UserBit, on: bool) {
-    use kernel::bindings::{
-        atomic64_fetch_andnot_release,
-        atomic64_fetch_or_release,
-        atomic_fetch_andnot_release,
-        atomic_fetch_or_release, //
-    };
-    let (number, is_wide) = (u32::from(bit.bit()), bit.is_wide());
-    // SAFETY: Promised by the caller. The word is aligned, and an `atomic_t` or `atomic64_t` is a number and no more.
-    unsafe {
-        if is_wide {
-            let (mask, word) = (1_i64.wrapping_shl(number), word.cast());
-            if on {
-                atomic64_fetch_or_release(mask, word);
-            } else {
-                atomic64_fetch_andnot_release(mask, word);
-            }
-        } else {
-            let (mask, word) = (1_i32.wrapping_shl(number), word.cast());
-            if on {
-                atomic_fetch_or_release(mask, word);
-            } else {
-                atomic_fetch_andnot_release(mask, word);
+/// On arm64 by the kernel's own operations, which are single instructions where the processor has
+/// them (LSE). Those that the compiler makes are loops there, which a program that changes the word
+/// all the time could keep from coming to an end, with the trace core's locks held. On x86 it is the
+/// other way round: the compiler's are single instructions, as it is not asked for the old value.
+#[inline]
+fn store(word: &AtomicU32, mask: u32, on: bool) {
+    match (cfg!(CONFIG_ARM64), on) {
+        (false, true) => _ = word.fetch_or(mask, Ordering::SeqCst),
+        (false, false) => _ = word.fetch_and(!mask, Ordering::SeqCst),
+        (true, _) => {
+            let (word, mask) = (word.as_ptr().cast(), mask as i32);
+            // SAFETY: An `atomic_t` is a number and no more.
+            unsafe {
+                if on {
+                    kernel::bindings::atomic_fetch_or_release(mask, word);
+                } else {
+                    kernel::bindings::atomic_fetch_andnot_release(mask, word);
+                }
             }
         }
     }
