@@ -5,7 +5,7 @@
 //! A perf event copies a record into its ring buffer from where it was read to: C has it copied to a buffer of the trace
 //! core's first, which ends at 8 KB (`perf_trace_buf_alloc()`). What bounds a record is perf's format, a sample of which has 16 bits
 //! for its size. The kernel does not look whether a sample is larger, and its ring buffer would be garbage from there
-//! on. So what else is in the samples of an event is counted here.
+//! on. So what else can be in the samples of a perf event is counted when it is opened.
 //!
 //! C: `perf_tp_event()`, `perf_trace_run_bpf_submit()` (linux/trace_events.h).
 
@@ -17,22 +17,30 @@ use super::bindings::{
     perf_event_header,
     trace_event_call, //
 };
+use super::event_mutex::{
+    EventMutexHeld,
+    EventMutexLocked, //
+};
 use super::record_bytes::RecordBytes;
 use super::ring_buffer::{
     copy_payload,
     NotRecorded,
     HEADER, //
 };
-use core::mem::{
-    offset_of,
-    size_of, //
-};
+use core::mem::size_of;
 use core::ptr::{
     self,
     NonNull, //
 };
 use kernel::prelude::*;
-use kernel::types::NotThreadSafe;
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNode, //
+};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 
 /// The largest record that the trace core's buffer holds, common fields included; asking for more would WARN.
 const MAX_BUFFERED: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
@@ -45,20 +53,84 @@ const MAX_SAMPLE: u64 = u16::MAX as u64 & !7;
 const MAX_RECORD_SIZE: usize =
     MAX_SAMPLE as usize - size_of::<perf_event_header>() - size_of::<u32>();
 
-/// The most perf events of a call on a CPU with which a record of more than [`MAX_BUFFERED`] bytes is given to them: each
-/// copies it, and more, with interrupts off. Those that do not want it count, too.
-const MAX_LISTENERS: usize = 32;
+/// What the counts of a group take in a sample at most. C: `perf_event_validate_size()`.
+const MAX_GROUP_READ: u64 = 16 * 1024;
+
+/// The perf events that are open for a trace event. More than [`MAX_BUFFERED`] bytes are given to all of them, or to none.
+pub(super) struct PerfEvents {
+    /// By the largest record that a sample holds whatever else is in it, common fields included.
+    by_max_record: EventMutexLocked<RBTree<(usize, usize), ()>>,
+    /// The least of those.
+    max_record: Atomic<usize>,
+}
+
+impl PerfEvents {
+    /// None.
+    pub(super) fn new() -> Self {
+        Self {
+            by_max_record: EventMutexLocked::new(RBTree::new()),
+            max_record: Atomic::new(MAX_RECORD_SIZE),
+        }
+    }
+
+    /// A perf event is opened, and in no list of a processor yet. When this returns, no record is on its way that would be too
+    /// large for it. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// `event` must be alive.
+    pub(super) unsafe fn open(
+        &self,
+        event: *const perf_event,
+        held: &mut EventMutexHeld,
+    ) -> Result {
+        // SAFETY: The event is alive, and its attributes stay as they are.
+        let max_record = max_record(unsafe { &(*event).attr });
+        // Not charged: a memory cgroup at its limit may delay that, and others wait for the mutex.
+        let node = RBTreeNode::new((max_record, event.addr()), (), GFP_KERNEL)?;
+        self.by_max_record.get_mut(held).insert(node);
+        if max_record < self.max_record.load(Relaxed) {
+            self.max_record.store(max_record, Relaxed);
+            // Writers before this are readers of `tracepoint_srcu`.
+            // SAFETY: Waits only.
+            unsafe { bindings::user_events_tracepoint_synchronize_unregister() };
+        }
+        Ok(())
+    }
+
+    /// A perf event is closed, and in no list any more.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::open`].
+    pub(super) unsafe fn close(&self, event: *const perf_event, held: &mut EventMutexHeld) {
+        // SAFETY: As in `open`.
+        let max_record = max_record(unsafe { &(*event).attr });
+        let by_max_record = self.by_max_record.get_mut(held);
+        by_max_record.remove(&(max_record, event.addr()));
+        let least = by_max_record
+            .cursor_front()
+            .map(|first| first.current().0 .0);
+        self.max_record
+            .store(least.unwrap_or(MAX_RECORD_SIZE), Relaxed);
+    }
+}
 
 /// Submits the common fields and the payload to perf events on this CPU and to eBPF.
 ///
 /// # Safety
 ///
-/// `call` must be alive, and perf attached to it: since before the current context became a reader
+/// `call` must be alive, `perf_events` be those of it, and perf attached to it: since before the current context became a reader
 /// of `tracepoint_srcu`, with preemption off, which it must be. The payload must be a valid record of the
 /// event: filters follow its locations, and programs read its fields, without a look at the bounds.
 #[inline(always)]
 pub(super) unsafe fn record(
     call: *mut trace_event_call,
+    perf_events: &PerfEvents,
     mut record: RecordBytes<'_>,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
@@ -66,7 +138,7 @@ pub(super) unsafe fn record(
     let programs = unsafe { (&raw const (*call).prog_array).read_volatile() };
     if !programs.is_null() || size > MAX_BUFFERED {
         // SAFETY: As the caller promises.
-        return unsafe { record_other(call, record) };
+        return unsafe { record_other(call, perf_events, record) };
     }
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers like us are gone.
     // Preemption is off. The record has `size` bytes, of which the common fields are written there. It is valid for the
@@ -100,6 +172,7 @@ fn why_not(error: c_int) -> NotRecorded {
 #[inline(never)]
 unsafe fn record_other(
     call: *mut trace_event_call,
+    perf_events: &PerfEvents,
     record: RecordBytes<'_>,
 ) -> Result<(), NotRecorded> {
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
@@ -122,8 +195,10 @@ unsafe fn record_other(
         // SAFETY: As the caller promises.
         unsafe { record_buffered(call, head, &record) }
     } else {
-        // SAFETY: As the caller promises, and the record is larger than that buffer.
-        unsafe { record_large(call, head, record) }
+        let fits = record.size() <= perf_events.max_record.load(Relaxed);
+        // SAFETY: As the caller promises, the record is larger than that buffer, and each perf event can take it if `fits`:
+        // one that cannot is put into the list after this, as the current context is a reader.
+        unsafe { record_large(call, head, record, fits) }
     }
 }
 
@@ -157,23 +232,20 @@ unsafe fn record_buffered(
     Ok(())
 }
 
-/// Submits a record from where it lies, if each perf event of the list can take it. A program may read [`MAX_BUFFERED`]
-/// bytes, which are all of the record's.
+/// Submits a record from where it lies, to perf events if it `fits`. A program may read [`MAX_BUFFERED`] bytes, which are all
+/// of the record's.
 ///
 /// # Safety
 ///
-/// As for [`record`]; `head` must be this CPU's list of the call, and the record must be larger than [`MAX_BUFFERED`].
+/// As for [`record`]; `head` must be this CPU's list of the call, whose perf events can take the record if it `fits`, and the
+/// record must be larger than [`MAX_BUFFERED`].
 unsafe fn record_large(
     call: *mut trace_event_call,
     head: *mut hlist_head,
     mut record: RecordBytes<'_>,
+    fits: bool,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
-    // An event that is scheduled in, or given siblings, is so by an interrupt: none comes between the look at the list and
-    // the use of it.
-    let _off = InterruptsOff::new();
-    // SAFETY: The list is of this CPU and in use by perf, as the caller is a reader.
-    let fits = unsafe { all_can_take(head, size) };
     // SAFETY: The call is alive. The pointer is looked at only.
     let programs = unsafe { (&raw const (*call).prog_array).read_volatile() };
     if !fits && programs.is_null() {
@@ -200,64 +272,38 @@ unsafe fn record_large(
     }
 }
 
-/// Is there room for a record of `size` bytes in the samples of each event of a list, and are these not too many to be
-/// given it with interrupts off?
-///
-/// # Safety
-///
-/// The list must be one of this CPU's for a call, with interrupts off.
-unsafe fn all_can_take(head: *mut hlist_head, size: usize) -> bool {
-    // SAFETY: The list is there, says the caller, and changes only on this CPU, which nothing interrupts.
-    let mut next = unsafe { (&raw const (*head).first).read_volatile() };
-    for _ in 0..MAX_LISTENERS {
-        if next.is_null() {
-            return true;
-        }
-        // SAFETY: A link in the list is that of a perf event, which is alive while it is in the list. Its attributes and
-        // these sizes stay as they are while nothing interrupts. Other processors change other members, so there is no
-        // reference to all of it.
-        let (attr, added) = unsafe {
-            let event = next
-                .byte_sub(offset_of!(perf_event, hlist_entry))
-                .cast_const()
-                .cast::<perf_event>();
-            let added = u64::from((*event).header_size) + u64::from((*event).id_header_size);
-            (&(*event).attr, added)
-        };
-        if !can_take(attr, added, size) {
-            return false;
-        }
-        // SAFETY: As above.
-        next = unsafe { (&raw const (*next).next).read_volatile() };
-    }
-    next.is_null()
-}
-
-/// Is there room for a record of `size` bytes in a sample of an event with such attributes, whatever else is in it? What
-/// always takes the same are `added` bytes beside the header.
+/// The largest record that a sample of an event with such attributes holds, whatever else is in it, common fields included.
 ///
 /// C: `perf_prepare_sample()` (kernel/events/core.c). It makes what comes from the stack (`PERF_SAMPLE_STACK_USER`) and from an AUX
 /// buffer fit, but looks no more at the former after it has added registers or the latter.
-fn can_take(attr: &perf_event_attr, added: u64, size: usize) -> bool {
+fn max_record(attr: &perf_event_attr) -> usize {
     const WORD: u64 = size_of::<u64>() as u64;
-    if attr.exclude_kernel() != 0 {
-        // It has no sample of what the kernel does for a program.
-        return true;
-    }
-    let has = |kind: bindings::perf_event_sample_format| attr.sample_type & u64::from(kind) != 0;
-    if !has(bindings::perf_event_sample_format_PERF_SAMPLE_RAW) {
-        return true;
+    let mut kinds = attr.sample_type;
+    let mut has = |kind: bindings::perf_event_sample_format| {
+        let kind = u64::from(kind);
+        let has = kinds & kind != 0;
+        kinds &= !kind;
+        has
+    };
+    let has_record = has(bindings::perf_event_sample_format_PERF_SAMPLE_RAW);
+    if attr.exclude_kernel() != 0 || !has_record {
+        // It has no sample of what the kernel does for a program, or no record in it.
+        return MAX_RECORD_SIZE;
     }
 
     let mut words = 0_u64;
+    if has(bindings::perf_event_sample_format_PERF_SAMPLE_READ) {
+        let group = u64::from(bindings::perf_event_read_format_PERF_FORMAT_GROUP);
+        words += match attr.read_format & group {
+            0 => 1 + u64::from(attr.read_format.count_ones()),
+            // It can get siblings.
+            _ => MAX_GROUP_READ / WORD,
+        };
+    }
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_CALLCHAIN) {
         // How many there are, the entries, and marks between them.
         let marks = u64::from(bindings::PERF_MAX_CONTEXTS_PER_STACK);
         words += 1 + u64::from(attr.sample_max_stack) + marks;
-    }
-    if has(bindings::perf_event_sample_format_PERF_SAMPLE_BRANCH_STACK) {
-        // None, as this is no event of the hardware.
-        words += 1;
     }
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_REGS_USER) {
         words += 1 + u64::from(attr.sample_regs_user.count_ones());
@@ -266,10 +312,7 @@ fn can_take(attr: &perf_event_attr, added: u64, size: usize) -> bool {
     if regs_intr {
         words += 1 + u64::from(attr.sample_regs_intr.count_ones());
     }
-    let aux = has(bindings::perf_event_sample_format_PERF_SAMPLE_AUX);
-    if aux {
-        words += 1;
-    }
+    let aux = attr.sample_type & u64::from(bindings::perf_event_sample_format_PERF_SAMPLE_AUX) != 0;
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_STACK_USER) {
         // Two sizes. The kernel rounds what it makes fit, and wants room for that, too.
         words += 3;
@@ -277,35 +320,9 @@ fn can_take(attr: &perf_event_attr, added: u64, size: usize) -> bool {
             words += u64::from(attr.sample_stack_user).div_ceil(WORD);
         }
     }
-    let fixed = size_of::<perf_event_header>() as u64 + added;
-    let record = (size as u64 + size_of::<u32>() as u64).next_multiple_of(WORD);
-    fixed + words * WORD + record <= MAX_SAMPLE
-}
-
-/// Interrupts are off on this CPU until this is dropped.
-///
-/// # Invariants
-///
-/// They were turned off by the current context, which found them in the state that `flags` tells of.
-struct InterruptsOff {
-    flags: usize,
-    _same_context: NotThreadSafe,
-}
-
-impl InterruptsOff {
-    fn new() -> Self {
-        // INVARIANT: Just turned off.
-        Self {
-            // SAFETY: Undone by the drop, in the same context.
-            flags: unsafe { bindings::user_events_local_irq_save() },
-            _same_context: NotThreadSafe,
-        }
-    }
-}
-
-impl Drop for InterruptsOff {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant.
-        unsafe { bindings::user_events_local_irq_restore(self.flags) };
-    }
+    // One for each of the rest: of the branches, of which there are none as this is no event of the hardware, and
+    // from an AUX buffer, the number.
+    words += u64::from(kinds.count_ones());
+    let others = size_of::<u32>() as u64 + size_of::<perf_event_header>() as u64 + words * WORD;
+    MAX_SAMPLE.saturating_sub(others) as usize
 }

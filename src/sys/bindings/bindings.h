@@ -30,6 +30,7 @@
 /* Macros whose value bindgen does not find. */
 static const gfp_t USER_EVENTS_GFP_NOFAIL = __GFP_NOFAIL;
 static const fop_flags_t USER_EVENTS_FOP_BUFFER_WASYNC = FOP_BUFFER_WASYNC;
+static const fmode_t USER_EVENTS_FMODE_ATOMIC_POS = FMODE_ATOMIC_POS;
 
 /**
  * struct user_events_call_ops - what a trace event call of ours does

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The trace core: readers of an event's files, perf, and the type of a callback. */
 
-#include <linux/irqflags.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
@@ -19,40 +18,25 @@ int user_events_reg(struct trace_event_call *call, enum trace_reg type, void *da
 /*
  * The trace core frees event files and perf's lists after tracepoint_synchronize_unregister(), so a
  * reader of either must be one that this waits for: a reader of tracepoint_srcu. Preemption is off
- * besides, since the ring buffer and perf work on this CPU's data.
+ * besides, since the ring buffer and perf work on this CPU's data; around all of it, as who waits
+ * would wait for a reader that is preempted at the end.
  */
 notrace struct srcu_ctr __percpu *user_events_tracepoint_read_lock(void)
 {
-	struct srcu_ctr __percpu *ctr;
-
-	ctr = srcu_read_lock_fast_notrace(&tracepoint_srcu);
 	preempt_disable_notrace();
-	return ctr;
+	return srcu_read_lock_fast_notrace(&tracepoint_srcu);
 }
 
 notrace void user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
 {
-	preempt_enable_notrace();
 	srcu_read_unlock_fast_notrace(&tracepoint_srcu, ctr);
+	preempt_enable_notrace();
 }
 
 /* This CPU's perf events of a call. Preemption is off. */
 struct hlist_head *user_events_perf_events(struct trace_event_call *call)
 {
 	return this_cpu_ptr(call->perf_events);
-}
-
-unsigned long user_events_local_irq_save(void)
-{
-	unsigned long flags;
-
-	local_irq_save(flags);
-	return flags;
-}
-
-void user_events_local_irq_restore(unsigned long flags)
-{
-	local_irq_restore(flags);
 }
 
 /* Only tasks submit records, with preemption off: so there is one at a time on a CPU. */

@@ -104,7 +104,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// # Safety
     ///
     /// For the trace core: `call` is one that `register` gave it, `event_mutex` is held where
-    /// `type_` is about registering, and `data` is what belongs to `type_`.
+    /// `type_` is about registering and opening, and `data` is what belongs to `type_`.
     pub(super) unsafe extern "C" fn reg(
         call: *mut trace_event_call,
         type_: kernel::ffi::c_int,
@@ -134,8 +134,16 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 event.detach(event.consumers().0 & !Consumers::PERF, &mut held());
                 Ok(())
             }
-            // Opening, closing and scheduling a perf event, the last of them without the mutex:
-            // nothing to do.
+            // SAFETY: For this type and the next `data` is a perf event, which is alive.
+            bindings::trace_reg_TRACE_REG_PERF_OPEN => unsafe {
+                event.perf_events.open(data.cast(), &mut held())
+            },
+            bindings::trace_reg_TRACE_REG_PERF_CLOSE => {
+                // SAFETY: As above.
+                unsafe { event.perf_events.close(data.cast(), &mut held()) };
+                Ok(())
+            }
+            // Scheduling a perf event, without the mutex: nothing to do.
             _ => Ok(()),
         };
         from_result(|| result.map(|()| 0))

@@ -30,6 +30,7 @@ use super::event_mutex::{
     EventMutexHeld,
     EventMutexLocked, //
 };
+use super::perf::PerfEvents;
 use super::task_work::current_task;
 use super::work_queue::OwnedQueue;
 use crate::schema::{
@@ -128,6 +129,7 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     is_listed: AtomicTracker,
     files: EventFiles,
+    perf_events: PerfEvents,
     refs: Atomic<usize>,
     /// For one list of the owner's.
     #[pin]
@@ -318,6 +320,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 registered: EventMutexLocked::new(false),
                 is_listed <- AtomicTracker::new(),
                 files: EventFiles::new(),
+                perf_events: PerfEvents::new(),
                 refs: Atomic::new(0),
                 links <- ListLinks::new(),
                 work <- new_work!("TraceEvent::work"),

@@ -109,6 +109,9 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
         // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf
         // clears it and then waits for readers like ours before it frees anything. The record is valid
         // for the event.
-        Some(unsafe { perf::record(record.event.call.get(), record.bytes.reborrow()) })
+        Some(unsafe {
+            let call = record.event.call.get();
+            perf::record(call, &record.event.perf_events, record.bytes.reborrow())
+        })
     }
 }

@@ -95,7 +95,12 @@ impl<T: ControlFile> Control<T> {
             let device = behind.device.0;
             let open = KBox::new(T::open(&behind.context)?, GFP_KERNEL_ACCOUNT)?;
             // SAFETY: The file is being opened: nothing else uses it yet.
-            unsafe { (*file).private_data = KBox::into_raw(open).cast() };
+            unsafe {
+                (*file).private_data = KBox::into_raw(open).cast();
+                // The position of the file is always 0. With the lock for it, a write that waits for user memory would
+                // hold up all others of the file.
+                (*file).f_mode &= !bindings::USER_EVENTS_FMODE_ATOMIC_POS;
+            }
             // SAFETY: The open succeeds, and what is behind the file is not used any more.
             unsafe { opened(device) };
             Ok(0)
