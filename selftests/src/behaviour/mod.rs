@@ -49,6 +49,7 @@ mod registrations;
 mod restricted;
 mod retries;
 mod right_bits;
+mod shared_file;
 mod signals;
 mod symbols;
 #[cfg(target_arch = "aarch64")]
@@ -103,6 +104,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         io_uring::TESTS,
         poll::TESTS,
         ftrace::TESTS,
+        shared_file::TESTS,
         instances::TESTS,
         cpus::TESTS,
         nodes::TESTS,

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One open file that several tasks write to: none of them waits for another one.
+
+use crate::harness::tests;
+use crate::kit::child::{self, Child};
+use crate::kit::event::{values, write, Event};
+use crate::kit::fuse::{self, Request, Server};
+use crate::kit::memory::{Mapping, PAGE, READ};
+use crate::kit::tracefs::TraceInstance;
+use crate::kit::transfer::{receive_file, send_file};
+use crate::kit::userfault::{self, Guard, Userfault};
+use crate::kit::{os, tasks, wait};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+tests!("shared_file":
+    a_page_of_a_userfaultfd_holds_up_one_write.where_there_is(userfault::SIGN),
+    a_page_of_a_file_system_holds_up_one_write.where_there_is(fuse::SIGN),
+);
+
+/// The number of the thread of this process that waits in a write.
+fn the_other_thread(pid: i32) -> Option<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut numbers = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    numbers.find(|number| *number != pid)
+}
+
+/// A process of which one thread writes from `page` to the file that it shares with this one; the other one does as told.
+fn writer_from(
+    event: &Event,
+    say_first: impl FnOnce(&Mapping) -> String,
+    page: fn() -> Mapping,
+) -> Child {
+    child::fork(|line| {
+        let page = page();
+        line.say(&say_first(&page));
+        thread::scope(|scope| {
+            scope.spawn(|| os::write_from(&event.data.file, page.address(), 8));
+            loop {
+                match line.listen().as_str() {
+                    "write" => write(event, [2]),
+                    _ => os::exit_now(0),
+                }
+                line.say("written");
+            }
+        });
+    })
+}
+
+/// While a thread of `stuck` waits in a write, others write: its own process, this one, by each way to share a file.
+fn others_write(event: &Event, stuck: &mut Child) {
+    let tracer = TraceInstance::instance(&event.name);
+    tracer.enable(&event.name);
+    stuck.line.say("write");
+    stuck.line.hear("written");
+
+    write(event, [3]);
+    let copy = event.data.file.try_clone().expect("dup");
+    let (to, from) = UnixStream::pair().expect("a pair of sockets");
+    send_file(&to, &event.data.file);
+    let passed = receive_file(&from);
+    let taken = tasks::take_file(stuck.pid, event.data.file.as_raw_fd());
+    for (value, file) in [(4_u32, &copy), (5, &passed), (6, &taken)] {
+        let record = [event.index.to_ne_bytes(), value.to_ne_bytes()].concat();
+        let written = os::write_from(file, record.as_ptr() as u64, record.len());
+        assert_eq!(written, Ok(record.len()), "{value}");
+    }
+    assert_eq!(values(&tracer, event), [2, 3, 4, 5, 6]);
+}
+
+fn a_page_of_a_userfaultfd_holds_up_one_write() {
+    let event = Event::new("st_shared_fault u32 a");
+    let mut stuck = writer_from(
+        &event,
+        |page| {
+            let faults = Userfault::new();
+            faults.guard(page, Guard::Missing);
+            let said = format!("{} {}", faults.number(), page.address());
+            std::mem::forget(faults);
+            said
+        },
+        || Mapping::kept(1),
+    );
+    let (faults, page) = Userfault::of_child(&mut stuck);
+    // Nothing is read of a record that nobody wants.
+    wait::until("the write to wait for its page", || {
+        faults.next_fault() == Some(page)
+    });
+    others_write(&event, &mut stuck);
+    // Who waits there can be killed.
+    stuck.kill();
+}
+
+fn a_page_of_a_file_system_holds_up_one_write() {
+    let mut server = Server::start(1, PAGE);
+    let event = Event::new("st_shared_fuse u32 a");
+    server.drop_pages();
+    server.hold(Request::Read);
+    let mut stuck = writer_from(
+        &event,
+        |_| "begins".into(),
+        || {
+            let file = File::open(fuse::path(0)).expect("open a file");
+            Mapping::of_file(&file, 1, READ, libc::MAP_SHARED).expect("mmap")
+        },
+    );
+    stuck.line.hear("begins");
+    server.wait_held(1);
+    let thread = the_other_thread(stuck.pid).expect("a thread");
+    wait::until("the write to wait for its page", || {
+        tasks::state(stuck.pid, thread) == Some('D')
+    });
+    others_write(&event, &mut stuck);
+    server.release();
+    stuck.line.say("end");
+    stuck.join();
+}
