@@ -298,9 +298,6 @@ impl Group {
     ///
     /// `EBUSY` when it is used, or something in the trace core refers to it.
     pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result<usize> {
-        if removal.event().is_used() {
-            return Err(EBUSY);
-        }
         let (event, held) = removal.unregister()?;
         self.events.get_mut(held).remove(event);
         Ok(REMOVAL)

@@ -13,7 +13,6 @@ pub(crate) use event_table::EventTable;
 
 use crate::events::{
     ByteRate,
-    Event,
     EventRef,
     Tally, //
 };
@@ -83,7 +82,7 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
 /// Records what fits on the stack. Apart, so that a write that ends sooner does not pay for the buffer.
 #[inline(never)]
 fn write_short(
-    event: &Event,
+    event: &EventRef,
     events: &EventTable,
     payload_len: usize,
     mut source: impl Source,
@@ -99,7 +98,7 @@ fn write_short(
 #[cold]
 #[inline(never)]
 fn write_long(
-    event: &Event,
+    event: &EventRef,
     events: &EventTable,
     payload_len: usize,
     mut source: impl Source,
@@ -120,7 +119,7 @@ fn write_long(
 #[cold]
 #[inline(never)]
 fn write_within_limit(
-    event: &Event,
+    event: &EventRef,
     events: &EventTable,
     payload_len: usize,
     mut source: impl Source,
@@ -134,13 +133,13 @@ fn write_within_limit(
 
 /// [`record`], not many times in the module for what takes its time anyway.
 #[inline(never)]
-fn record_apart(event: &Event, bytes: RecordBytes<'_>) -> Result {
+fn record_apart(event: &EventRef, bytes: RecordBytes<'_>) -> Result {
     record(event, bytes, event.group().byte_rate())
 }
 
 /// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
 #[inline(always)]
-fn record(event: &Event, bytes: RecordBytes<'_>, byte_rate: Option<&ByteRate>) -> Result {
+fn record(event: &EventRef, bytes: RecordBytes<'_>, byte_rate: Option<&ByteRate>) -> Result {
     let payload_len = bytes.payload().len().saturating_sub(1);
     let record = event.check(bytes)?;
     let charged = match byte_rate {

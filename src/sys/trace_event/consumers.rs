@@ -121,7 +121,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {
             // SAFETY: For this type `data` is the event's file in an instance. The trace core
-            // unregisters it and waits for tracepoint_srcu before it frees it.
+            // unregisters it and waits for tracepoint_srcu before it frees it; or does not wait where
+            // the event is removed, for which there is no reference to it, so no record on its way.
             bindings::trace_reg_TRACE_REG_REGISTER => unsafe {
                 event.attach_file(data.cast(), &mut held())
             },

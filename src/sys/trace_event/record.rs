@@ -11,6 +11,7 @@ use super::super::perf;
 use super::super::record_bytes::RecordBytes;
 use super::super::ring_buffer::NotRecorded;
 use super::{
+    EventRef,
     TraceEvent,
     TraceEventOwner, //
 };
@@ -19,7 +20,8 @@ use crate::schema::{
     Ending, //
 };
 
-/// A payload that is a valid record of an event, and that event.
+/// A payload that is a valid record of an event, and that event, which is used while this is: so it is not taken away
+/// from the trace core.
 ///
 /// # Invariants
 ///
@@ -30,7 +32,7 @@ pub(crate) struct Record<'a, O: TraceEventOwner> {
     bytes: RecordBytes<'a>,
 }
 
-impl<O: TraceEventOwner> TraceEvent<O> {
+impl<O: TraceEventOwner> EventRef<O> {
     /// Checks a payload. A NUL that is not part of it comes last.
     ///
     /// # Errors

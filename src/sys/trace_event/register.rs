@@ -215,9 +215,14 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` while a consumer is attached, or the event is referred to; nothing has changed then.
+    /// `EBUSY` while there is a reference to the event, or the trace core refers to it; nothing has changed then.
     pub(crate) fn unregister(self) -> Result<(&'a Arc<TraceEvent<O>>, &'a mut EventMutexHeld)> {
         let Self { event, held } = self;
+        // Then no record is on its way to its files, as that takes a reference: the first of which is made under
+        // `event_mutex`.
+        if event.is_used() {
+            return Err(EBUSY);
+        }
         if !*event.registered.get(held) {
             return Ok((event, held));
         }
