@@ -18,7 +18,7 @@ use super::limits::{
 };
 use super::text::{
     cut,
-    is_blank,
+    ends_word,
     Pieces,
     Sink,
     Words, //
@@ -156,7 +156,7 @@ pub fn check_name(name: &[u8]) -> Result<(), Error> {
     if name.contains(&b':') {
         return Err(Error::Flags);
     }
-    if name.iter().any(|&byte| is_blank(byte) || byte == b'/') {
+    if name.iter().any(|&byte| ends_word(byte) || byte == b'/') {
         return Err(Error::NameByte);
     }
     if RESERVED_NAMES.contains(&name) {

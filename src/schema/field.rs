@@ -43,7 +43,7 @@ use super::limits::{
 use super::payload::Location;
 use super::text::{
     contains,
-    is_blank,
+    ends_word,
     number_from,
     put_number,
     Sink,
@@ -324,7 +324,7 @@ fn check_free_word(word: &[u8]) -> Result<(), Error> {
 
 /// Would this byte, in a word that `format` shows, change how that file or the type is read?
 fn is_garbling(byte: u8) -> bool {
-    is_blank(byte) || matches!(byte, b'"' | b'%' | b'\\' | b'[' | b']' | b'*')
+    ends_word(byte) || matches!(byte, b'"' | b'%' | b'\\' | b'[' | b']' | b'*')
 }
 
 /// The length of an array, from the text behind its opening bracket.

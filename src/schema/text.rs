@@ -146,9 +146,10 @@ pub(super) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Is this a control byte or a space, which no word that the tracing files show may hold?
-pub(super) fn is_blank(byte: u8) -> bool {
-    byte <= b' ' || byte == 0x7f
+/// Is this a control byte or a space, which no word that the tracing files show may hold; or a `#`,
+/// from which on the trace core ignores a line that is written to such a file?
+pub(super) fn ends_word(byte: u8) -> bool {
+    byte <= b' ' || byte == 0x7f || byte == b'#'
 }
 
 /// Does `part` stand anywhere in `text`? `part` is not empty. C: `strstr()`.

@@ -95,7 +95,7 @@ impl TraceFile<'_> {
         let Some(entry) = NonNull::new(entry) else {
             // SAFETY: Written above, and by the kernel if it got that far.
             let ring_buffer = unsafe { (*buffer).buffer };
-            return Err(Self::why_not(ring_buffer, size));
+            return Err(Self::why_not(ring_buffer, flags, size));
         };
         // SAFETY: `size` bytes were reserved at `entry`: the common fields, which are filled in
         // already, and room for the payload behind them. Nothing else knows the record yet.
@@ -132,12 +132,16 @@ impl TraceFile<'_> {
     /// Tells why a reservation failed. The kernel does not say; but it notes the ring buffer as
     /// soon as it has got to the point of trying.
     #[cold]
-    fn why_not(ring_buffer: *mut bindings::trace_buffer, size: usize) -> NotRecorded {
+    fn why_not(ring_buffer: *mut bindings::trace_buffer, flags: usize, size: usize) -> NotRecorded {
         if ring_buffer.is_null() {
             return NotRecorded::Unwanted;
         }
-        // SAFETY: The ring buffer belongs to the instance of a live file, or is the trace core's
-        // own temporary one, which lives for ever.
+        if flags & TRIGGER_COND != 0 {
+            // Not the instance's, but the trace core's temporary one, which takes less: only triggers would have looked
+            // at that.
+            return NotRecorded::Missed;
+        }
+        // SAFETY: The ring buffer belongs to the instance of a live file.
         if size > unsafe { bindings::ring_buffer_max_event_size(ring_buffer) } {
             NotRecorded::TooLarge { wanted: true }
         } else {

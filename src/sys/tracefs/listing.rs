@@ -12,6 +12,7 @@ use super::{
     Behind,
     FileKind, //
 };
+use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use kernel::error::{
@@ -97,10 +98,16 @@ unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
 /// A listing that is open.
 struct Reader<T: ListingFile> {
     context: Arc<T::Context>,
+    /// Of the task that holds seq_file's lock.
+    places: UnsafeCell<Places<T::Cursor>>,
+}
+
+/// How far a listing has been read.
+struct Places<C> {
     /// In front of the next record; `None` at the end.
-    next: Option<T::Cursor>,
+    next: Option<C>,
     /// Behind the record that was shown last, until seq_file has taken it.
-    behind: Option<T::Cursor>,
+    behind: Option<C>,
 }
 
 impl<T: ListingFile> Listed<T> {
@@ -122,8 +129,10 @@ impl<T: ListingFile> Listed<T> {
             let device = behind.device.0;
             let reader = Reader::<T> {
                 context: behind.context.clone(),
-                next: None,
-                behind: None,
+                places: UnsafeCell::new(Places {
+                    next: None,
+                    behind: None,
+                }),
             };
             let reader = KBox::new(reader, GFP_KERNEL_ACCOUNT)?;
             // SAFETY: The file is being opened, and has no private data: it is the VFS's, or the
@@ -161,16 +170,15 @@ impl<T: ListingFile> Listed<T> {
         count: usize,
         _: *mut kernel::bindings::loff_t,
     ) -> isize {
-        // SAFETY: `open` put it there, and `release` has not been called. The context does not change; the rest of the
-        // reader, which another task may be at, is not looked at.
-        let context = unsafe {
+        // SAFETY: `open` put it there, and `release` has not been called.
+        let reader = unsafe {
             let seq = (*file).private_data.cast::<bindings::seq_file>();
-            &(*(*seq).private.cast_const().cast::<Reader<T>>()).context
+            &*(*seq).private.cast_const().cast::<Reader<T>>()
         };
         // SAFETY: The file was published, or it would not be open.
         let publishing = unsafe { Publishing::by_open_file() };
         let write_line = |line: &[u8]| match T::WRITE_LINE {
-            Some(write_line) => write_line(context, line, &publishing),
+            Some(write_line) => write_line(&reader.context, line, &publishing),
             None => Err(EINVAL),
         };
         let from = UserPtr::from_ptr(buffer.cast_mut().cast());
@@ -181,15 +189,20 @@ impl<T: ListingFile> Listed<T> {
     ///
     /// For seq_file, as all functions from here on: `seq` was opened by [`Self::open`], and its lock
     /// is held for `'a`.
-    unsafe fn reader<'a>(seq: *mut bindings::seq_file) -> &'a mut Reader<T> {
+    unsafe fn reader<'a>(
+        seq: *mut bindings::seq_file,
+    ) -> (&'a T::Context, &'a mut Places<T::Cursor>) {
         // SAFETY: `open` put it there, and `release` has not been called. Nothing but these
-        // functions uses it, and the lock keeps them from running at once.
-        unsafe { &mut *(*seq).private.cast() }
+        // functions uses the places, and the lock keeps them from running at once.
+        unsafe {
+            let reader = &*(*seq).private.cast_const().cast::<Reader<T>>();
+            (&reader.context, &mut *reader.places.get())
+        }
     }
 
     /// What seq_file takes for a record: not NULL, unless there is none.
-    fn record(seq: *mut bindings::seq_file, reader: &Reader<T>) -> *mut c_void {
-        match reader.next {
+    fn record(seq: *mut bindings::seq_file, places: &Places<T::Cursor>) -> *mut c_void {
+        match places.next {
             Some(_) => seq.cast(),
             None => core::ptr::null_mut(),
         }
@@ -203,12 +216,12 @@ impl<T: ListingFile> Listed<T> {
         position: *mut kernel::bindings::loff_t,
     ) -> *mut c_void {
         // SAFETY: Promised by the caller.
-        let (reader, position) = unsafe { (Self::reader(seq), *position) };
+        let ((context, places), position) = unsafe { (Self::reader(seq), *position) };
         if position == 0 {
-            reader.next = Some(T::begin(&reader.context));
+            places.next = Some(T::begin(context));
         }
         // Any other position is the one to which `next` went last: seq_file counts from 0.
-        Self::record(seq, reader)
+        Self::record(seq, places)
     }
 
     /// # Safety
@@ -225,11 +238,11 @@ impl<T: ListingFile> Listed<T> {
         position: *mut kernel::bindings::loff_t,
     ) -> *mut c_void {
         // SAFETY: Promised by the caller.
-        let reader = unsafe {
+        let (_, places) = unsafe {
             *position += 1;
             Self::reader(seq)
         };
-        reader.next = reader.behind.take();
+        places.next = places.behind.take();
         // Not in `start`, so that a reader which is interrupted all the time comes to the end, too.
         // SAFETY: In between two records nothing is held but seq_file's mutex, under which a task may
         // sleep. Where that is not allowed, the kernel says so.
@@ -237,7 +250,7 @@ impl<T: ListingFile> Listed<T> {
         if current!().signal_pending() {
             return ERESTARTSYS.to_ptr();
         }
-        Self::record(seq, reader)
+        Self::record(seq, places)
     }
 
     /// # Safety
@@ -246,11 +259,11 @@ impl<T: ListingFile> Listed<T> {
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
         from_result(|| {
             // SAFETY: Promised by the caller.
-            let reader = unsafe { Self::reader(seq) };
+            let (context, places) = unsafe { Self::reader(seq) };
             // SAFETY: seq_file calls this from one task, which has the file for the call.
             let out = unsafe { Listing::from_raw(seq) };
-            reader.behind = match &reader.next {
-                Some(cursor) => T::show(&reader.context, cursor, &out)?,
+            places.behind = match &places.next {
+                Some(cursor) => T::show(context, cursor, &out)?,
                 None => None,
             };
             Ok(0)
