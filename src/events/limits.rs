@@ -63,7 +63,7 @@ impl ByteRate {
         self.refused.load(Relaxed)
     }
 
-    /// Counts a record of so many bytes. Returns what [`Self::give_back`] takes if the record is not made. Any context
+    /// Counts a record that takes so many bytes in a buffer. Returns what [`Self::give_back`] takes if the record is not made. Any context
     /// but NMI.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_profile`: how many records were written that a consumer could not take.
+//! `user_events_profile`: how many records were written that a consumer could not take, and how many writes failed.
 
 use super::data::Context;
 use super::event_range::EventRange;
@@ -15,8 +15,8 @@ use kernel::str::CStr;
 /// Where the numbers stand, unless a name is longer.
 const NAME_WIDTH: usize = 44;
 
-/// The listing. One line an event of the group, the oldest first: its name, records that ftrace missed, and
-/// records that perf missed. In the form of the kernel's kprobe_profile.
+/// The listing. One line an event of the group, the oldest first: its name, records that ftrace missed, records that
+/// perf missed, and writes that failed though there was a consumer. In the form of the kernel's kprobe_profile.
 pub(crate) struct ProfileFile;
 
 impl ListingFile for ProfileFile {
@@ -38,8 +38,11 @@ impl ListingFile for ProfileFile {
 fn show_event(event: &Event, out: &Listing<'_>) {
     let (name, misses) = (event.name(), event.misses());
     let padding = NAME_WIDTH.saturating_sub(name.len());
-    let (ftrace, perf) = (misses.ftrace(), misses.perf());
+    let (ftrace, perf, refused) = (misses.ftrace(), misses.perf(), misses.refused());
     out.bytes(b"  ");
     out.bytes(name);
-    out.text(fmt!("{:padding$} {ftrace:>15} {perf:>15}\n", ""));
+    out.text(fmt!(
+        "{:padding$} {ftrace:>15} {perf:>15} {refused:>15}\n",
+        ""
+    ));
 }

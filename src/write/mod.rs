@@ -37,6 +37,10 @@ const MAX_ON_STACK: usize = 1024;
 /// Words of the stack that its record takes.
 const ON_STACK: usize = record_bytes::words(MAX_ON_STACK);
 
+/// What a record takes in a buffer beside its payload, as it is counted for a limit: the common fields, and at most as
+/// much for the buffer's own header and what fills up its last word.
+const RECORD_OVERHEAD: usize = 16;
+
 /// The longest payload that any buffer can hold.
 const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 
@@ -60,10 +64,14 @@ pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usiz
     if wanted.is_none() {
         return Err(EBADF);
     }
-    if wanted.has_limit() {
-        write_within_limit(event, events, payload_len, source)?;
+    let result = if wanted.has_limit() {
+        write_within_limit(event, events, payload_len, source)
     } else {
-        write_short(event, events, payload_len, source)?;
+        write_short(event, events, payload_len, source)
+    };
+    if let Err(error) = result {
+        event.misses().refuse();
+        return Err(error);
     }
     Ok(len)
 }
@@ -140,10 +148,10 @@ fn record_apart(event: &EventRef, bytes: RecordBytes<'_>) -> Result {
 /// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
 #[inline(always)]
 fn record(event: &EventRef, bytes: RecordBytes<'_>, byte_rate: Option<&ByteRate>) -> Result {
-    let payload_len = bytes.payload().len().saturating_sub(1);
+    let size = bytes.payload().len().saturating_add(RECORD_OVERHEAD - 1);
     let record = event.check(bytes)?;
     let charged = match byte_rate {
-        Some(byte_rate) => Some((byte_rate, byte_rate.charge(payload_len)?)),
+        Some(byte_rate) => Some((byte_rate, byte_rate.charge(size)?)),
         None => None,
     };
 
