@@ -232,15 +232,6 @@ impl<'a> Field<'a> {
         self.kind
     }
 
-    /// The number that `format` prints in brackets behind the name of an array of fixed length, or
-    /// 0 for all else. C: `len`.
-    pub fn array_len(&self) -> u32 {
-        match self.kind {
-            Kind::Chars { len } => len,
-            _ => 0,
-        }
-    }
-
     /// The field as [`check_payload`](super::check_payload) takes it, if it is a location.
     pub fn location(&self) -> Option<Location> {
         match self.kind {

@@ -10,12 +10,9 @@ use super::bindings::{
     self,
     dyn_event,
     dyn_event_operations,
-    ftrace_event_field,
     trace_event_file, //
 };
 use super::c_list::Entries;
-use super::owner::TASK_COMM_LEN;
-use super::ring_buffer::HEADER;
 use super::symbols::{
     self,
     Address,
@@ -24,15 +21,11 @@ use super::symbols::{
     Symbols, //
 };
 use core::ffi::c_void;
-use core::mem::{
-    offset_of,
-    size_of, //
-};
+use core::mem::offset_of;
 use core::ptr::{
     self,
     NonNull, //
 };
-use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::str::CStr;
 
@@ -71,9 +64,6 @@ fn check(found: &Found) -> Result<(), &'static str> {
     }
     if !has_known_trace_arrays(found) {
         return Err("struct trace_array, or ftrace_trace_arrays");
-    }
-    if !has_known_fields(found) {
-        return Err("struct ftrace_event_field");
     }
     Ok(())
 }
@@ -238,78 +228,4 @@ fn has_known_trace_arrays(_found: &Found) -> bool {
         )
     };
     same == file
-}
-
-/// Are these the bytes at `address`? What is taken for an address may be none.
-fn begins_with(address: *const c_char, prefix: &CStr) -> bool {
-    let prefix = prefix.to_bytes();
-    let mut bytes = [0_u8; 16];
-    let Some(bytes) = bytes.get_mut(..prefix.len()) else {
-        return false;
-    };
-    // SAFETY: There is that much room. The address is not trusted: a fault there is an error.
-    let result = unsafe {
-        bindings::copy_from_kernel_nofault(bytes.as_mut_ptr().cast(), address.cast(), bytes.len())
-    };
-    result == 0 && bytes == prefix
-}
-
-/// Is it one of the fields that every kernel has in this event?
-fn is_known_field(field: &ftrace_event_field) -> bool {
-    let (offset, size, len) = (
-        field.offset as usize,
-        field.size as usize,
-        field.len as usize,
-    );
-    let (is_signed, needs_test) = (field.is_signed() != 0, field.needs_test() != 0);
-    if begins_with(field.name, c"prev_comm") {
-        return begins_with(field.type_, c"char[")
-            && field.filter_type == bindings::FILTER_STATIC_STRING as i32
-            && offset == HEADER
-            && size == TASK_COMM_LEN
-            && len == TASK_COMM_LEN
-            && !needs_test
-            && is_signed == (c_char::MIN != 0);
-    }
-    begins_with(field.name, c"prev_pid")
-        && begins_with(field.type_, c"pid_t")
-        && field.filter_type == bindings::FILTER_OTHER as i32
-        && offset == HEADER + TASK_COMM_LEN
-        && is_signed
-        && !needs_test
-        && len == 0
-        && size == size_of::<kernel::bindings::pid_t>()
-}
-
-/// Are the fields of events laid out as `ftrace_event_field`? Two of sched_switch are compared, and the
-/// size with that of the objects in the trace core's cache: if the kernel's structure had one member more, it
-/// would read beyond ours.
-fn has_known_fields(_found: &Found) -> bool {
-    const { assert!(offset_of!(ftrace_event_field, link) == 0) };
-    const SIZE: usize = size_of::<ftrace_event_field>();
-    let cache = symbols::FIELD_CACHEP.get::<*mut bindings::kmem_cache>();
-    if cache.is_null() {
-        return false;
-    }
-    // SAFETY: The address of a variable that the trace core sets when the kernel starts, to a cache.
-    let object_size = unsafe { bindings::kmem_cache_size(*cache) } as usize;
-    // A cache may be shared with one of objects that are up to a word longer.
-    if !(SIZE..SIZE + size_of::<usize>()).contains(&object_size) {
-        return false;
-    }
-    let Some(file) = SchedSwitch::get() else {
-        return false;
-    };
-    // SAFETY: It was found.
-    let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
-    // SAFETY: The file is held, and so is its event, whose class is of the kernel itself. Its fields
-    // are protected by the lock.
-    let fields = unsafe {
-        let class = (*(*file.0.as_ptr()).event_call).class;
-        Entries::of(&raw const (*class).fields)
-    };
-    // SAFETY: Of a field as many bytes can be read, as the cache's objects are as long. Members are
-    // numbers, or addresses that are not followed.
-    let known = fields.filter(|field| is_known_field(unsafe { &*field.cast() }));
-    known.count() == 2
 }

@@ -61,7 +61,6 @@ pub(super) static EPROBE_SHOW: Address = Address::new();
 pub(super) static EPROBE_IS_BUSY: Address = Address::new();
 pub(super) static EPROBE_RELEASE: Address = Address::new();
 pub(super) static EPROBE_MATCH: Address = Address::new();
-pub(super) static FIELD_CACHEP: Address = Address::new();
 
 /// What is done with the address of a symbol.
 enum Target {
@@ -127,7 +126,7 @@ static LOOKUP: Symbol = Symbol::new(
     "kallsyms_lookup_name",
 );
 
-static SYMBOLS: [Symbol; 19] = [
+static SYMBOLS: [Symbol; 18] = [
     Symbol::new(Data(&EVENT_MUTEX), "event_mutex"),
     Symbol::new(Data(&DYN_EVENT_OPS_MUTEX), "dyn_event_ops_mutex"),
     Symbol::new(Data(&DYN_EVENT_LIST), "dyn_event_list"),
@@ -154,7 +153,6 @@ static SYMBOLS: [Symbol; 19] = [
     Symbol::new(Optional(&EPROBE_IS_BUSY), "eprobe_dyn_event_is_busy"),
     Symbol::new(Optional(&EPROBE_RELEASE), "eprobe_dyn_event_release"),
     Symbol::new(Optional(&EPROBE_MATCH), "eprobe_dyn_event_match"),
-    Symbol::new(Optional(&FIELD_CACHEP), "field_cachep"),
     Symbol::new(Optional(&USER_EVENT_MM_DUP), "user_event_mm_dup"),
 ];
 

@@ -45,23 +45,6 @@ USER_EVENTS_AT(dyn_event, ops, 2 * USER_EVENTS_WORD);
 USER_EVENTS_IS(dyn_event, ops, struct dyn_event_operations *);
 USER_EVENTS_SIZE(dyn_event, 3 * USER_EVENTS_WORD);
 
-/* The two bit fields have no offset: sys/layouts.rs checks their values at load. */
-USER_EVENTS_AT(ftrace_event_field, link, 0);
-USER_EVENTS_IS(ftrace_event_field, link, struct list_head);
-USER_EVENTS_AT(ftrace_event_field, name, 2 * USER_EVENTS_WORD);
-USER_EVENTS_IS(ftrace_event_field, name, const char *);
-USER_EVENTS_AT(ftrace_event_field, type, 3 * USER_EVENTS_WORD);
-USER_EVENTS_IS(ftrace_event_field, type, const char *);
-USER_EVENTS_AT(ftrace_event_field, filter_type, 4 * USER_EVENTS_WORD);
-USER_EVENTS_IS(ftrace_event_field, filter_type, int);
-USER_EVENTS_AT(ftrace_event_field, offset, 4 * USER_EVENTS_WORD + 4);
-USER_EVENTS_IS(ftrace_event_field, offset, int);
-USER_EVENTS_AT(ftrace_event_field, size, 4 * USER_EVENTS_WORD + 8);
-USER_EVENTS_IS(ftrace_event_field, size, int);
-USER_EVENTS_AT(ftrace_event_field, len, 4 * USER_EVENTS_WORD + 16);
-USER_EVENTS_IS(ftrace_event_field, len, int);
-USER_EVENTS_SIZE(ftrace_event_field, ALIGN(4 * USER_EVENTS_WORD + 20, USER_EVENTS_WORD));
-
 enum print_line_t print_event_fields(struct trace_iterator *iter, struct trace_event *event);
 struct trace_event_file *find_event_file(struct trace_array *tr, const char *system,
 					 const char *event);

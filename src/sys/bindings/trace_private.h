@@ -43,28 +43,4 @@ struct dyn_event {
 	struct dyn_event_operations	*ops;
 };
 
-/**
- * struct ftrace_event_field - a field of an event (trace.h)
- * @link: entry in the list of the event's fields
- * @name: as the event's format shows it
- * @type: likewise
- * @filter_type: FILTER_*: what filters and histograms take it for
- * @offset: bytes in front of it in a record
- * @size: bytes that it takes in a record
- * @is_signed: is it a signed integer?
- * @needs_test: does it hold the address of a string?
- * @len: elements of an array, or 0
- */
-struct ftrace_event_field {
-	struct list_head	link;
-	const char		*name;
-	const char		*type;
-	int			filter_type;
-	int			offset;
-	int			size;
-	unsigned int		is_signed:1;
-	unsigned int		needs_test:1;
-	int			len;
-};
-
 #endif /* USER_EVENTS_TRACE_PRIVATE_H */

@@ -2,14 +2,12 @@
 
 //! What the trace core shows of an event: its name, its fields and its print format.
 //!
-//! C: `struct ftrace_event_field` (kernel/trace/trace.h), which `bindings/trace_private.h` has a copy of, and
-//! `get_fields` of `struct trace_event_class` (linux/trace_events.h). Without `get_fields` the trace core
-//! allocates the fields itself, and does not charge them to the memory cgroup of the caller.
+//! C: `trace_define_field()`, `struct trace_event_fields` (linux/trace_events.h). The trace core allocates the fields,
+//! and does not charge them to the memory cgroup of the caller. What is kept here is charged, and as large.
 
 use super::super::bindings::{
     self,
-    ftrace_event_field,
-    list_head, //
+    trace_event_call, //
 };
 use crate::schema::{
     Field,
@@ -20,8 +18,20 @@ use core::ptr::{
     NonNull, //
 };
 use core::slice;
+use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
+
+/// A field, and memory that is charged: together as much as the trace core's own field takes.
+struct FieldDef {
+    type_: *const c_char,
+    name: *const c_char,
+    offset: i32,
+    size: i32,
+    is_signed: i32,
+    filter_type: i32,
+    _charge: [usize; 4],
+}
 
 /// The fields and the texts of an event.
 ///
@@ -29,9 +39,9 @@ use kernel::prelude::*;
 ///
 /// `fields` and `texts` are those of a [`KVec`] each, of `count` fields and `texts_len` bytes, which is also
 /// their capacity. The texts begin with the name and the owner's text, of the lengths given, and each of them
-/// has a NUL behind it. From [`Format::link`] on nothing changes.
+/// has a NUL behind it. The fields point into the texts.
 pub(super) struct Format {
-    fields: NonNull<ftrace_event_field>,
+    fields: NonNull<FieldDef>,
     texts: NonNull<u8>,
     count: u16,
     texts_len: u16,
@@ -125,8 +135,8 @@ impl Format {
         Ok((this, name_at, print_fmt_at))
     }
 
-    /// A field as the trace core wants it, but for the links.
-    fn field(field: &Field<'_>, type_: *const c_char, name: *const c_char) -> ftrace_event_field {
+    /// A field as the trace core is told of it.
+    fn field(field: &Field<'_>, type_: *const c_char, name: *const c_char) -> FieldDef {
         // What the trace core finds in the text of the type: see schema/field.rs.
         let filter_type = match field.kind() {
             Kind::Chars { .. } => bindings::FILTER_STATIC_STRING,
@@ -134,17 +144,15 @@ impl Format {
             Kind::RelLoc { string: true } => bindings::FILTER_RDYN_STRING,
             _ => bindings::FILTER_OTHER,
         };
-        let mut result = ftrace_event_field {
-            name,
+        FieldDef {
             type_,
-            filter_type: filter_type as i32,
+            name,
             offset: field.offset() as i32,
             size: field.size() as i32,
-            len: field.array_len() as i32,
-            ..Default::default()
-        };
-        result.set_is_signed(field.is_signed().into());
-        result
+            is_signed: field.is_signed().into(),
+            filter_type: filter_type as i32,
+            _charge: [0; 4],
+        }
     }
 
     /// Are there any fields?
@@ -152,30 +160,34 @@ impl Format {
         self.count != 0
     }
 
-    /// Links the fields to each other and to `head`, the last first, which is the order of the trace core.
-    /// To be called once.
+    /// Tells the trace core of the fields. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     ///
     /// # Safety
     ///
-    /// `head` must be valid, and no other task may use it or the fields before this returns. It must not be
-    /// used after the fields are freed.
-    pub(super) unsafe fn link(&self, head: *mut list_head) {
-        let mut last = head;
-        for index in (0..usize::from(self.count)).rev() {
-            // SAFETY: There are `count` fields, and each has a link. The caller vouches for the head, and
-            // that only this task uses any of them.
-            unsafe {
-                let link = ptr::addr_of_mut!((*self.fields.as_ptr().add(index)).link);
-                (*last).next = link;
-                (*link).prev = last;
-                last = link;
-            }
+    /// `call` must be the one of the event, whose list of fields nothing else uses. The fields must be taken out of the list before
+    /// this is dropped.
+    pub(super) unsafe fn define_fields(&self, call: *mut trace_event_call) -> Result {
+        // SAFETY: By the invariants there are as many fields, which do not change.
+        let fields = unsafe { slice::from_raw_parts(self.fields.as_ptr(), self.count.into()) };
+        for field in fields {
+            // SAFETY: Promised by the caller. Both texts end in a NUL, and stay where they are.
+            to_result(unsafe {
+                bindings::trace_define_field(
+                    call,
+                    field.type_,
+                    field.name,
+                    field.offset,
+                    field.size,
+                    field.is_signed,
+                    field.filter_type,
+                )
+            })?;
         }
-        // SAFETY: As above.
-        unsafe {
-            (*last).next = head;
-            (*head).prev = last;
-        }
+        Ok(())
     }
 
     /// The texts.

@@ -19,7 +19,6 @@ pub(crate) use register::Removal;
 
 use super::bindings::{
     self,
-    ftrace_event_field,
     list_head,
     trace_event_call,
     trace_event_class,
@@ -31,7 +30,6 @@ use super::event_mutex::{
     EventMutexLocked, //
 };
 use super::perf::PerfEvents;
-use super::task_work::current_task;
 use super::work_queue::OwnedQueue;
 use crate::schema::{
     Field,
@@ -46,6 +44,7 @@ use core::mem::{
 };
 use core::ops::Deref;
 use core::ptr;
+use kernel::error::from_result;
 use kernel::list::{
     impl_list_arc_safe,
     impl_list_item,
@@ -55,10 +54,7 @@ use kernel::list::{
 };
 use kernel::new_work;
 use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 use kernel::workqueue::{
@@ -97,8 +93,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// - `call`, `tracepoint`, `fields`, `class` and `format` point to each other, and stay in place and unchanged
-///   from `new_unregistered` on.
+/// - `call`, `tracepoint`, `class` and `format` point to each other, and stay in place and unchanged
+///   from `new_unregistered` on. `fields` is the trace core's, under `event_mutex`.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `registered`, the trace core has the pointer to `call`, and a reference count of the
 ///   `Arc` that holds `self` is its.
@@ -109,7 +105,7 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     call: Opaque<trace_event_call>,
-    /// The head of the list of `format`'s fields.
+    /// The head of the list of the trace core's fields.
     #[pin]
     fields: Opaque<list_head>,
     /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
@@ -177,7 +173,7 @@ impl<O: TraceEventOwner> EventClass<O> {
         class.system = system.as_ptr();
         class.reg = Some(bindings::user_events_reg);
         class.get_fields = Some(TraceEvent::<O>::get_fields);
-        class.fields_array = NO_FIELDS.0.get().cast();
+        class.fields_array = TraceEvent::<O>::FIELDS.0.as_ptr().cast_mut();
         // INVARIANT: Just made so. The bytes stay in place when the vector moves.
         let class = Self {
             class: UnsafeCell::new(class),
@@ -193,49 +189,42 @@ impl<O: TraceEventOwner> EventClass<O> {
     }
 }
 
-/// The task that has the trace core remove an event, as `current_task` has it, or 0. Written under
-/// `event_mutex`.
-static REMOVER: Atomic<usize> = Atomic::new(0);
-
 /// An event that the trace core does not know yet.
 pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
     event: Arc<TraceEvent<O>>,
 }
 
-/// The end of an array of fields, and nothing before it: zeros.
-struct NoFields(UnsafeCell<MaybeUninit<trace_event_fields>>);
+/// How the trace core learns of an event's fields: it calls this when the event becomes known. Then comes the end of the array.
+struct FieldsArray([trace_event_fields; 2]);
 
 // SAFETY: Nothing writes to it.
-unsafe impl Sync for NoFields {}
-
-static NO_FIELDS: NoFields = NoFields(UnsafeCell::new(MaybeUninit::zeroed()));
+unsafe impl Sync for FieldsArray {}
 
 /// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an empty
-/// list for a field, and reads an offset and a size behind it: so it lies in a field of zeros.
-struct EmptyList(UnsafeCell<MaybeUninit<ftrace_event_field>>);
+/// list for a field, and reads an offset and a size behind it: zeros, in more words than a field has.
+#[repr(C)]
+struct EmptyList {
+    head: UnsafeCell<list_head>,
+    behind: [usize; 16],
+}
 
-// SAFETY: The trace core reads it only: it adds fields to no event of ours, and takes out and frees
-// those that it finds in the list, which are none.
+// SAFETY: The trace core reads it only: no fields are added to the list, and it takes none out.
 unsafe impl Sync for EmptyList {}
 
 impl EmptyList {
     /// The head of the list.
     const fn head(&self) -> *mut list_head {
-        const { assert!(offset_of!(ftrace_event_field, link) == 0) };
-        self.0.get().cast()
+        self.head.get()
     }
 }
 
-static EMPTY_LIST: EmptyList = EmptyList(UnsafeCell::new({
-    let mut field: MaybeUninit<ftrace_event_field> = MaybeUninit::zeroed();
-    let link = field.as_mut_ptr().cast::<list_head>();
-    // SAFETY: The first member of the field.
-    unsafe {
-        (*link).next = EMPTY_LIST.head();
-        (*link).prev = EMPTY_LIST.head();
-    }
-    field
-}));
+static EMPTY_LIST: EmptyList = EmptyList {
+    head: UnsafeCell::new(list_head {
+        next: EMPTY_LIST.head(),
+        prev: EMPTY_LIST.head(),
+    }),
+    behind: [0; 16],
+};
 
 // SAFETY: The raw pointers inside lead into the structure itself; the trace core may use a call
 // from any thread.
@@ -277,6 +266,16 @@ impl<O: TraceEventOwner> Deref for TraceEvent<O> {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
+    const FIELDS: &'static FieldsArray = &FieldsArray({
+        // SAFETY: Integers, and pointers that may be NULL.
+        let [mut ours, end]: [trace_event_fields; 2] =
+            unsafe { MaybeUninit::zeroed().assume_init() };
+        // C: `TRACE_FUNCTION_TYPE`.
+        ours.type_ = ptr::without_provenance(usize::MAX);
+        ours.__bindgen_anon_1.define_fields = Some(Self::define_fields);
+        [ours, end]
+    });
+
     const CALL_OPS: &'static bindings::user_events_call_ops = &bindings::user_events_call_ops {
         reg: Some(Self::reg),
     };
@@ -332,7 +331,9 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // SAFETY: Nothing else knows the event yet, and an `Arc` does not move its content: we may
         // write the C structures and make them point to each other. The fields are freed with their head.
         unsafe {
-            event.format.link(event.fields.get());
+            let fields = event.fields.get();
+            (*fields).next = fields;
+            (*fields).prev = fields;
 
             (*event.tracepoint.get()).name = name_at;
 
@@ -348,10 +349,20 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Ok(UnregisteredEvent { event })
     }
 
-    /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.
+    /// Defines the fields of an event that becomes known to the trace core, which takes them out again when it removes the
+    /// event. C: `define_fields` of `struct trace_event_fields`.
     ///
-    /// The trace core frees what it finds here into its own cache when it removes an event, and looks for
-    /// nothing else then: for the task that has it do so there are no fields.
+    /// # Safety
+    ///
+    /// As for [`Self::get_fields`]; `event_mutex` must be held.
+    unsafe extern "C" fn define_fields(call: *mut trace_event_call) -> kernel::ffi::c_int {
+        // SAFETY: Promised by the caller; the call is the first member of the event.
+        let event = unsafe { &*call.cast_const().cast::<Self>() };
+        // SAFETY: The list is protected by the mutex. The event is removed before it is dropped.
+        from_result(|| unsafe { event.format.define_fields(call) }.map(|()| 0))
+    }
+
+    /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.
     ///
     /// # Safety
     ///
@@ -360,7 +371,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         const { assert!(offset_of!(Self, call) == 0) };
         // SAFETY: Promised by the caller; the call is the first member of the event.
         let event = unsafe { &*call.cast_const().cast::<Self>() };
-        if !event.format.has_fields() || REMOVER.load(Relaxed) == current_task() {
+        if !event.format.has_fields() {
             return EMPTY_LIST.head();
         }
         event.fields.get()
