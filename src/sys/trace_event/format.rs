@@ -2,11 +2,13 @@
 
 //! What the trace core shows of an event: its name, its fields and its print format.
 //!
-//! C: `trace_define_field()`, `struct trace_event_fields` (linux/trace_events.h). The trace core allocates the fields,
-//! and does not charge them to the memory cgroup of the caller. What is kept here is charged, and as large.
+//! C: `trace_define_field()`, and `get_fields` of `struct trace_event_class` (linux/trace_events.h). The trace core
+//! allocates the fields, and does not charge them to the memory cgroup of the caller: the texts are in memory that is as much
+//! larger.
 
 use super::super::bindings::{
     self,
+    list_head,
     trace_event_call, //
 };
 use crate::schema::{
@@ -21,58 +23,89 @@ use core::slice;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
+use kernel::types::Opaque;
 
-/// A field, and memory that is charged: together as much as the trace core's own field takes.
-struct FieldDef {
-    type_: *const c_char,
-    name: *const c_char,
-    offset: i32,
-    size: i32,
-    is_signed: i32,
-    filter_type: i32,
-    _charge: [usize; 4],
-}
+/// About as much as the trace core takes for a field, in bytes. C: `struct ftrace_event_field` (kernel/trace/trace.h).
+const FIELD_SIZE: usize = 72;
 
-/// The fields and the texts of an event.
+/// The list of an event's fields, the one defined last first.
 ///
 /// # Invariants
 ///
-/// `fields` and `texts` are those of a [`KVec`] each, of `count` fields and `texts_len` bytes, which is also
-/// their capacity. The texts begin with the name and the owner's text, of the lengths given, and each of them
-/// has a NUL behind it. The fields point into the texts.
+/// The list is empty, or of fields that `trace_define_field()` made and that nothing else frees. A field begins with the
+/// link.
+#[pin_data(PinnedDrop)]
+pub(super) struct FieldList {
+    #[pin]
+    head: Opaque<list_head>,
+}
+
+impl FieldList {
+    /// No fields.
+    pub(super) fn new() -> impl PinInit<Self> {
+        // INVARIANT: Empty.
+        pin_init!(Self {
+            head <- Opaque::ffi_init(|head: *mut list_head| {
+                // SAFETY: There is room for it, and it does not move.
+                unsafe { head.write(list_head { next: head, prev: head }) }
+            }),
+        })
+    }
+
+    /// The head, as the trace core uses it.
+    pub(super) fn head(&self) -> *mut list_head {
+        self.head.get()
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for FieldList {
+    fn drop(self: Pin<&mut Self>) {
+        let head = self.head.get();
+        // SAFETY: By the invariant, and nothing uses the list any more. `kfree()` also takes what is of a cache.
+        unsafe {
+            let mut link = (*head).next;
+            while link != head {
+                let next = (*link).next;
+                bindings::kfree(link.cast());
+                link = next;
+            }
+        }
+    }
+}
+
+/// The texts of an event.
+///
+/// # Invariants
+///
+/// `texts` is that of a [`KVec`] of `texts_len` bytes with room for `capacity`. It begins with the name and the owner's
+/// text, of the lengths given, and at `fields_at` come those of the fields: for each its type, unless the field before has that
+/// as well, and its name. Each text has a NUL behind it. Nothing changes.
 pub(super) struct Format {
-    fields: NonNull<FieldDef>,
     texts: NonNull<u8>,
-    count: u16,
+    capacity: u32,
     texts_len: u16,
     name_len: u16,
     owner_text_len: u16,
+    fields_at: u16,
 }
 
-// SAFETY: It owns what it points to, and what that points to.
+// SAFETY: It owns what it points to.
 unsafe impl Send for Format {}
 // SAFETY: Nothing changes through a shared reference.
 unsafe impl Sync for Format {}
 
-/// Texts that do not move while more are added.
-struct Texts(KVec<u8>);
-
-impl Texts {
-    /// Appends `text` and a NUL, and tells where it lies.
-    fn add(&mut self, text: &[u8]) -> Result<*const c_char> {
-        let start = self.0.len();
-        if self.0.capacity() - start <= text.len() {
-            return Err(EINVAL);
-        }
-        self.0.extend_from_slice(text, GFP_KERNEL_ACCOUNT)?;
-        self.0.push(0, GFP_KERNEL_ACCOUNT)?;
-        Ok(self.0.as_ptr().wrapping_add(start).cast())
-    }
+/// The texts of fields as they are kept: the type, unless it is that of the field before, and the name.
+fn texts_of<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])> {
+    fields.iter().scan(None, |before, field| {
+        let type_text = field.type_text();
+        let is_new = before.replace(type_text) != Some(type_text);
+        Some((is_new.then_some(type_text), field.name()))
+    })
 }
 
 impl Format {
-    /// Makes the fields and texts of an event, and tells where the name and the print format lie. None of
-    /// the texts may hold a NUL.
+    /// Keeps the texts of an event, none of which may hold a NUL, and tells where the name and the print format lie.
     ///
     /// # Errors
     ///
@@ -83,111 +116,93 @@ impl Format {
         print_fmt: &[u8],
         fields: &[Field<'_>],
     ) -> Result<(Self, *const c_char, *const c_char)> {
-        // The fields in a row that have one type share its text.
-        let types = fields.iter().scan(None, |before, field| {
-            let text = field.type_text();
-            Some((before.replace(text) != Some(text)).then_some(text))
-        });
-        let field_texts = Iterator::chain(fields.iter().map(Field::name), types.clone().flatten());
-        let texts_len = Iterator::chain([name, owner_text, print_fmt].into_iter(), field_texts)
-            .fold(0, |sum, text| sum + text.len() + 1);
-        let (count, texts_len, name_len, owner_text_len) = (
-            u16::try_from(fields.len()).map_err(|_| EINVAL)?,
-            u16::try_from(texts_len).map_err(|_| EINVAL)?,
-            u16::try_from(name.len()).map_err(|_| EINVAL)?,
-            u16::try_from(owner_text.len()).map_err(|_| EINVAL)?,
-        );
+        let heads = [name, owner_text, print_fmt];
+        let of_fields = || {
+            texts_of(fields)
+                .flat_map(|(type_, name)| [type_, Some(name)])
+                .flatten()
+        };
+        let len_of = |sum: usize, text: &[u8]| sum + text.len() + 1;
+        let fields_at = heads.into_iter().fold(0, len_of);
+        let texts_len = of_fields().fold(fields_at, len_of);
+        let u16_of = |number: usize| u16::try_from(number).map_err(|_| EINVAL);
+        let (texts_len, fields_at) = (u16_of(texts_len)?, u16_of(fields_at)?);
 
-        let mut array = KVec::with_capacity(usize::from(count), GFP_KERNEL_ACCOUNT)?;
-        let mut texts = Texts(KVec::with_capacity(
-            usize::from(texts_len),
-            GFP_KERNEL_ACCOUNT,
-        )?);
-        let name_at = texts.add(name)?;
-        texts.add(owner_text)?;
-        let print_fmt_at = texts.add(print_fmt)?;
-        let mut type_ = ptr::null();
-        for (field, type_text) in Iterator::zip(fields.iter(), types) {
-            if let Some(text) = type_text {
-                type_ = texts.add(text)?;
-            }
-            let field = Self::field(field, type_, texts.add(field.name())?);
-            array.push(field, GFP_KERNEL_ACCOUNT)?;
+        let capacity = usize::from(texts_len) + fields.len() * FIELD_SIZE;
+        let mut texts = KVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?;
+        for text in Iterator::chain(heads.into_iter(), of_fields()) {
+            texts.extend_from_slice(text, GFP_KERNEL_ACCOUNT)?;
+            texts.push(0, GFP_KERNEL_ACCOUNT)?;
         }
-        let (fields, _, _) = array.into_raw_parts();
-        let (texts, _, _) = texts.0.into_raw_parts();
-        // SAFETY: The pointer of a vector is not NULL.
-        let (fields, texts) = unsafe {
-            (
-                NonNull::new_unchecked(fields),
-                NonNull::new_unchecked(texts),
-            )
-        };
-        // INVARIANT: Just made: both are as long as there was room for.
+        let print_fmt_at = usize::from(fields_at) - print_fmt.len() - 1;
+        let (texts, _, capacity) = texts.into_raw_parts();
+        // INVARIANT: Just made so.
         let this = Self {
-            fields,
-            texts,
-            count,
+            // SAFETY: The pointer of a vector is not NULL.
+            texts: unsafe { NonNull::new_unchecked(texts) },
+            capacity: capacity as u32,
             texts_len,
-            name_len,
-            owner_text_len,
+            name_len: name.len() as u16,
+            owner_text_len: owner_text.len() as u16,
+            fields_at,
         };
+        let (name_at, print_fmt_at) = (this.at(0), this.at(print_fmt_at));
         Ok((this, name_at, print_fmt_at))
     }
 
-    /// A field as the trace core is told of it.
-    fn field(field: &Field<'_>, type_: *const c_char, name: *const c_char) -> FieldDef {
-        // What the trace core finds in the text of the type: see schema/field.rs.
-        let filter_type = match field.kind() {
-            Kind::Chars { .. } => bindings::FILTER_STATIC_STRING,
-            Kind::DataLoc { string: true } => bindings::FILTER_DYN_STRING,
-            Kind::RelLoc { string: true } => bindings::FILTER_RDYN_STRING,
-            _ => bindings::FILTER_OTHER,
-        };
-        FieldDef {
-            type_,
-            name,
-            offset: field.offset() as i32,
-            size: field.size() as i32,
-            is_signed: field.is_signed().into(),
-            filter_type: filter_type as i32,
-            _charge: [0; 4],
-        }
-    }
-
-    /// Are there any fields?
-    pub(super) fn has_fields(&self) -> bool {
-        self.count != 0
-    }
-
-    /// Tells the trace core of the fields. May sleep.
+    /// Has the trace core list the fields, which are those that [`Self::new`] was given. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `ENOMEM`; some of them are listed then.
     ///
     /// # Safety
     ///
-    /// `call` must be the one of the event, whose list of fields nothing else uses. The fields must be taken out of the list before
-    /// this is dropped.
-    pub(super) unsafe fn define_fields(&self, call: *mut trace_event_call) -> Result {
-        // SAFETY: By the invariants there are as many fields, which do not change.
-        let fields = unsafe { slice::from_raw_parts(self.fields.as_ptr(), self.count.into()) };
-        for field in fields {
+    /// `call` must be the one of the event, whose [`FieldList`] nothing else uses, and is dropped before this is.
+    pub(super) unsafe fn define(
+        &self,
+        call: *mut trace_event_call,
+        fields: &[Field<'_>],
+    ) -> Result {
+        let (mut at, mut type_) = (usize::from(self.fields_at), ptr::null());
+        for (field, (type_text, name)) in fields.iter().zip(texts_of(fields)) {
+            if let Some(text) = type_text {
+                type_ = self.at(at);
+                at += text.len() + 1;
+            }
+            let name_at = self.at(at);
+            at += name.len() + 1;
+            // What the trace core finds in the text of the type: see schema/field.rs.
+            let filter_type = match field.kind() {
+                Kind::Chars { .. } => bindings::FILTER_STATIC_STRING,
+                Kind::DataLoc { string: true } => bindings::FILTER_DYN_STRING,
+                Kind::RelLoc { string: true } => bindings::FILTER_RDYN_STRING,
+                _ => bindings::FILTER_OTHER,
+            };
             // SAFETY: Promised by the caller. Both texts end in a NUL, and stay where they are.
             to_result(unsafe {
                 bindings::trace_define_field(
                     call,
-                    field.type_,
-                    field.name,
-                    field.offset,
-                    field.size,
-                    field.is_signed,
-                    field.filter_type,
+                    type_,
+                    name_at,
+                    field.offset() as i32,
+                    field.size() as i32,
+                    field.is_signed().into(),
+                    filter_type as i32,
                 )
             })?;
         }
         Ok(())
+    }
+
+    /// Are there any fields?
+    pub(super) fn has_fields(&self) -> bool {
+        self.fields_at < self.texts_len
+    }
+
+    /// Where a text lies.
+    fn at(&self, at: usize) -> *const c_char {
+        self.texts.as_ptr().wrapping_add(at).cast_const()
     }
 
     /// The texts.
@@ -212,15 +227,8 @@ impl Format {
 
 impl Drop for Format {
     fn drop(&mut self) {
-        let (count, texts_len) = (usize::from(self.count), usize::from(self.texts_len));
-        // SAFETY: By the invariants these are the parts of two vectors, which are not used any more.
-        unsafe {
-            drop(KVec::from_raw_parts(self.fields.as_ptr(), count, count));
-            drop(KVec::from_raw_parts(
-                self.texts.as_ptr(),
-                texts_len,
-                texts_len,
-            ));
-        }
+        let (len, capacity) = (usize::from(self.texts_len), self.capacity as usize);
+        // SAFETY: By the invariants these are the parts of a vector, which is not used any more.
+        drop(unsafe { KVec::from_raw_parts(self.texts.as_ptr(), len, capacity) });
     }
 }

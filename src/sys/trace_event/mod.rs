@@ -14,7 +14,10 @@ mod record;
 mod register;
 
 pub(crate) use event_ref::EventRef;
-use format::Format;
+use format::{
+    FieldList,
+    Format, //
+};
 pub(crate) use register::Removal;
 
 use super::bindings::{
@@ -30,6 +33,7 @@ use super::event_mutex::{
     EventMutexLocked, //
 };
 use super::perf::PerfEvents;
+use super::task_work::current_task;
 use super::work_queue::OwnedQueue;
 use crate::schema::{
     Field,
@@ -44,7 +48,6 @@ use core::mem::{
 };
 use core::ops::Deref;
 use core::ptr;
-use kernel::error::from_result;
 use kernel::list::{
     impl_list_arc_safe,
     impl_list_item,
@@ -54,7 +57,10 @@ use kernel::list::{
 };
 use kernel::new_work;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 use kernel::workqueue::{
@@ -93,8 +99,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// - `call`, `tracepoint`, `class` and `format` point to each other, and stay in place and unchanged
-///   from `new_unregistered` on. `fields` is the trace core's, under `event_mutex`.
+/// - `call`, `tracepoint`, `fields`, `class` and `format` point to each other, and stay in place and unchanged
+///   from `new_unregistered` on.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `registered`, the trace core has the pointer to `call`, and a reference count of the
 ///   `Arc` that holds `self` is its.
@@ -105,9 +111,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     call: Opaque<trace_event_call>,
-    /// The head of the list of the trace core's fields.
     #[pin]
-    fields: Opaque<list_head>,
+    fields: FieldList,
     /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
     #[pin]
     tracepoint: Opaque<bindings::tracepoint>,
@@ -173,7 +178,7 @@ impl<O: TraceEventOwner> EventClass<O> {
         class.system = system.as_ptr();
         class.reg = Some(bindings::user_events_reg);
         class.get_fields = Some(TraceEvent::<O>::get_fields);
-        class.fields_array = TraceEvent::<O>::FIELDS.0.as_ptr().cast_mut();
+        class.fields_array = NO_FIELDS.0.get().cast();
         // INVARIANT: Just made so. The bytes stay in place when the vector moves.
         let class = Self {
             class: UnsafeCell::new(class),
@@ -189,16 +194,22 @@ impl<O: TraceEventOwner> EventClass<O> {
     }
 }
 
+/// The task that has the trace core remove an event, as `current_task` has it, or 0. Written under
+/// `event_mutex`.
+static REMOVER: Atomic<usize> = Atomic::new(0);
+
 /// An event that the trace core does not know yet.
 pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
     event: Arc<TraceEvent<O>>,
 }
 
-/// How the trace core learns of an event's fields: it calls this when the event becomes known. Then comes the end of the array.
-struct FieldsArray([trace_event_fields; 2]);
+/// The end of an array of fields, and nothing before it: zeros.
+struct NoFields(UnsafeCell<MaybeUninit<trace_event_fields>>);
 
 // SAFETY: Nothing writes to it.
-unsafe impl Sync for FieldsArray {}
+unsafe impl Sync for NoFields {}
+
+static NO_FIELDS: NoFields = NoFields(UnsafeCell::new(MaybeUninit::zeroed()));
 
 /// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an empty
 /// list for a field, and reads an offset and a size behind it: zeros, in more words than a field has.
@@ -266,16 +277,6 @@ impl<O: TraceEventOwner> Deref for TraceEvent<O> {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    const FIELDS: &'static FieldsArray = &FieldsArray({
-        // SAFETY: Integers, and pointers that may be NULL.
-        let [mut ours, end]: [trace_event_fields; 2] =
-            unsafe { MaybeUninit::zeroed().assume_init() };
-        // C: `TRACE_FUNCTION_TYPE`.
-        ours.type_ = ptr::without_provenance(usize::MAX);
-        ours.__bindgen_anon_1.define_fields = Some(Self::define_fields);
-        [ours, end]
-    });
-
     const CALL_OPS: &'static bindings::user_events_call_ops = &bindings::user_events_call_ops {
         reg: Some(Self::reg),
     };
@@ -308,7 +309,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let event = Arc::pin_init(
             try_pin_init!(Self {
                 call: Opaque::zeroed(),
-                fields: Opaque::zeroed(),
+                fields <- FieldList::new(),
                 tracepoint: Opaque::zeroed(),
                 dyn_event: Opaque::zeroed(),
                 class: class.clone(),
@@ -331,10 +332,6 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // SAFETY: Nothing else knows the event yet, and an `Arc` does not move its content: we may
         // write the C structures and make them point to each other. The fields are freed with their head.
         unsafe {
-            let fields = event.fields.get();
-            (*fields).next = fields;
-            (*fields).prev = fields;
-
             (*event.tracepoint.get()).name = name_at;
 
             let call = &mut *event.call.get();
@@ -345,24 +342,15 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             call.data = ptr::from_ref(Self::CALL_OPS).cast_mut().cast();
             call.flags =
                 (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_TRACEPOINT) as i32;
+            event.format.define(call, fields)?;
         }
         Ok(UnregisteredEvent { event })
     }
 
-    /// Defines the fields of an event that becomes known to the trace core, which takes them out again when it removes the
-    /// event. C: `define_fields` of `struct trace_event_fields`.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::get_fields`]; `event_mutex` must be held.
-    unsafe extern "C" fn define_fields(call: *mut trace_event_call) -> kernel::ffi::c_int {
-        // SAFETY: Promised by the caller; the call is the first member of the event.
-        let event = unsafe { &*call.cast_const().cast::<Self>() };
-        // SAFETY: The list is protected by the mutex. The event is removed before it is dropped.
-        from_result(|| unsafe { event.format.define_fields(call) }.map(|()| 0))
-    }
-
     /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.
+    ///
+    /// The trace core frees what it finds here when it removes an event, and looks for nothing else then: for the task that
+    /// has it do so there are no fields.
     ///
     /// # Safety
     ///
@@ -371,10 +359,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         const { assert!(offset_of!(Self, call) == 0) };
         // SAFETY: Promised by the caller; the call is the first member of the event.
         let event = unsafe { &*call.cast_const().cast::<Self>() };
-        if !event.format.has_fields() {
+        if !event.format.has_fields() || REMOVER.load(Relaxed) == current_task() {
             return EMPTY_LIST.head();
         }
-        event.fields.get()
+        event.fields.head()
     }
 
     /// Has [`TraceEventOwner::run`] called once more from now on, by a task of `queue`. Any context.

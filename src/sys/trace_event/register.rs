@@ -9,10 +9,12 @@ use super::super::event_mutex::{
     EventMutexHeld, //
 };
 use super::super::symbols;
+use super::super::task_work::current_task;
 use super::{
     TraceEvent,
     TraceEventOwner,
-    UnregisteredEvent, //
+    UnregisteredEvent,
+    REMOVER, //
 };
 use core::mem::offset_of;
 use core::ptr;
@@ -125,8 +127,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// The call must be known to the trace core, which must not be at work on it.
     unsafe fn remove_call(&self, _held: &mut EventMutexHeld) -> Result {
+        REMOVER.store(current_task(), Relaxed);
         // SAFETY: Promised by the caller; `event_mutex` is held.
-        to_result(unsafe { bindings::trace_remove_event_call(self.call.get()) })
+        let ret = to_result(unsafe { bindings::trace_remove_event_call(self.call.get()) });
+        REMOVER.store(0, Relaxed);
+        ret
     }
 
     /// Can it not be deleted, as there is a reference to it, or something in the trace core refers to it? The trace core asks
