@@ -156,7 +156,7 @@ impl Group {
     ///
     /// `EADDRINUSE` when the event exists with other fields, and is not to be one of several
     /// formats; `EMFILE` when the group has too many events; `EINVAL` when a format's name would be too
-    /// long; `ENODEV` when the module is being unloaded; `ENOMEM`, and what the trace core fails
+    /// long; `ENODEV` when the module is being unloaded, or no number is left; `ENOMEM`, and what the trace core fails
     /// with.
     pub(crate) fn register(
         self: &Arc<Self>,

@@ -96,15 +96,16 @@ impl Functions {
         }
     }
 
+    /// Is the first the address of a function of the kernel's? Those of another module's kind are not.
+    fn begin_in_kernel(&self) -> bool {
+        is_function(self.create)
+    }
+
     /// Is each the address of a function of the kernel's?
     fn are_functions(&self) -> bool {
-        let (start, end) = (address(&symbols::STEXT), address(&symbols::ETEXT));
-        let is_function = |function: usize| start != 0 && function >= start && function < end;
-        is_function(self.create)
-            && is_function(self.show)
-            && is_function(self.is_busy)
-            && is_function(self.free)
-            && is_function(self.match_)
+        [self.create, self.show, self.is_busy, self.free, self.match_]
+            .into_iter()
+            .all(is_function)
     }
 
     /// If these are the functions of event probes, as the names of the kernel's own tell: are they
@@ -118,6 +119,12 @@ impl Functions {
                 && self.free == address(&symbols::EPROBE_RELEASE)
                 && self.match_ == address(&symbols::EPROBE_MATCH)
     }
+}
+
+/// Is this the address of a function of the kernel's, not of a module's?
+fn is_function(function: usize) -> bool {
+    let (start, end) = (address(&symbols::STEXT), address(&symbols::ETEXT));
+    start != 0 && (start..end).contains(&function)
 }
 
 /// An address as a number; 0 if there is none.
@@ -141,6 +148,9 @@ fn has_known_dyn_event_operations(found: &Found) -> bool {
         for kind in kinds {
             // SAFETY: An entry of the list, whose lock is held.
             let functions = unsafe { Functions::of(kind.cast()) };
+            if !functions.begin_in_kernel() {
+                continue;
+            }
             if !functions.are_functions() || !functions.are_in_place() {
                 return false;
             }
