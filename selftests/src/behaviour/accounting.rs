@@ -10,7 +10,7 @@ use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::perf::{Perf, ALL_PROCESSES, ANY_CPU, SELF};
-use crate::kit::profile::missed;
+use crate::kit::profile::{missed, refused};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait::{self, SetOnDrop};
@@ -268,10 +268,13 @@ fn a_write_that_fails_is_not_missed() {
     assert_eq!(traced.event.write(&[0; 7]), Err(Errno::EINVAL));
     assert_eq!(perf.count(), 0);
     assert_eq!(missed("st_acc_fails"), (0, 0));
+    // What is shorter than the fields could never be right, whoever listens.
+    assert_eq!(refused("st_acc_fails"), 3);
     traced.tracer.disable("st_acc_fails");
     drop(perf);
     assert_eq!(traced.event.write(&[0; 8]), Err(Errno::EBADF));
     assert_eq!(missed("st_acc_fails"), (0, 0));
+    assert_eq!(refused("st_acc_fails"), 3);
 }
 
 fn what_was_not_asked_for_is_not_missed() {

@@ -136,6 +136,8 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("byte_1_is_einval", "st_a\x01 u32 a"),
                 ("byte_31_is_einval", "st_a\x1fb u32 a"),
                 ("byte_127_is_einval", "st_a\x7fb u32 a"),
+                ("a_hash_sign_is_einval", "st_a#b u32 a"),
+                ("a_hash_sign_in_front_is_einval", "#st_a u32 a"),
             ],
         ),
         EMPTY.cases(
@@ -370,6 +372,11 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("a_newline_in_a_name_is_einval", "st_conform u32 a\nb"),
                 ("a_quote_in_a_name_is_einval", "st_conform u32 a\"b"),
                 ("a_percent_in_a_name_is_einval", "st_conform u32 a%d"),
+                ("a_hash_sign_in_a_name_is_einval", "st_conform u32 a#b"),
+                (
+                    "a_hash_sign_in_a_tag_is_einval",
+                    "st_conform struct x#y p 8",
+                ),
                 ("an_array_as_in_c_is_einval", "st_conform char a[20]"),
                 ("a_pointer_as_in_c_is_einval", "st_conform char *p"),
                 (

@@ -127,7 +127,7 @@ pub fn parse(text: &[u8]) -> Result<(String, Vec<ModelField>), BTreeSet<&'static
     let text: String = text.iter().map(|&byte| char::from(byte)).collect();
     let (name, rest) = text.split_once(' ').unwrap_or((&text, ""));
 
-    let forbidden = |c: char| c <= ' ' || c == '\x7f' || c == '/' || c == ':';
+    let forbidden = |c: char| c <= ' ' || c == '\x7f' || "/:#".contains(c);
     let reserved = [".", "..", "enable", "filter"].contains(&name);
     if text.chars().count() > 511
         || !(1..=255).contains(&name.chars().count())
@@ -225,7 +225,7 @@ fn parse_field(piece: &str) -> Result<ModelField, &'static [&'static str]> {
     let words: Vec<_> = piece.split(' ').collect();
     let garbles = |word: &str| {
         word.is_empty()
-            || word.contains(|c| c <= ' ' || c == '\x7f')
+            || word.contains(|c| c <= ' ' || c == '\x7f' || c == '#')
             || word.contains(['"', '%', '\\', '[', ']', '*'])
     };
     let free = |word: &str| {

@@ -22,6 +22,7 @@ tests!("groups::rate":
     more_bytes_than_a_second_has_are_never_recorded,
     as_many_bytes_as_a_second_has_are_recorded_again_and_again,
     the_index_does_not_count,
+    a_record_without_a_payload_counts,
     a_write_without_a_consumer_counts_nothing,
     a_write_that_fails_counts_nothing,
     what_no_consumer_can_take_counts_nothing,
@@ -32,8 +33,15 @@ tests!("groups::rate":
     a_group_without_the_option_has_no_limit,
 );
 
-fn limited(bytes: usize) -> Group {
-    Group::with("st_g_rate", &format!("bytes_per_second={bytes}"))
+/// What a record counts beside its payload.
+const OVERHEAD: usize = 16;
+
+/// A group that may record one record of so many bytes of payload in a second.
+fn limited(payload: usize) -> Group {
+    Group::with(
+        "st_g_rate",
+        &format!("bytes_per_second={}", payload + OVERHEAD),
+    )
 }
 
 fn more_bytes_than_a_second_has_are_never_recorded() {
@@ -119,14 +127,31 @@ fn the_index_does_not_count() {
         event.end();
         group.remove_when_idle();
     }
-    // An event without a payload has nothing that could count.
-    let group = limited(1);
+}
+
+/// It takes room in a buffer.
+fn a_record_without_a_payload_counts() {
+    // Two in a second.
+    let group = limited(OVERHEAD);
     let traced = Traced::new_in(&group, "st_g_empty");
-    for _ in 0..20 {
-        assert_eq!(traced.event.write(&[]), Ok(4));
+    let start = Instant::now();
+    let mut refused = 0;
+    for _ in 0..50 {
+        match traced.event.write(&[]) {
+            Ok(_) => (),
+            Err(errno) => {
+                assert_eq!(errno, Errno::EDQUOT);
+                refused += 1;
+            }
+        }
     }
-    assert_eq!(traced.tracer.take_all_records().len(), 20);
-    assert_eq!(group.refused(), 0);
+    let seconds = start.elapsed().as_secs() as usize + 2;
+    let recorded = traced.tracer.take_all_records().len();
+    assert!(
+        (2..=2 * seconds).contains(&recorded),
+        "{recorded} in {seconds} s"
+    );
+    assert_eq!((recorded as u64 + refused, group.refused()), (50, refused));
     traced.detach();
 }
 
@@ -231,10 +256,11 @@ fn all_events_and_files_of_a_group_share_its_bytes() {
 }
 
 fn what_several_threads_record_is_bounded() {
-    const BYTES: u64 = 5000;
     const LENGTH: u64 = 50;
+    const COUNTED: u64 = LENGTH + OVERHEAD as u64;
+    const BYTES: u64 = 100 * COUNTED;
     const SECONDS: u64 = 4;
-    let group = limited(BYTES as usize);
+    let group = limited(BYTES as usize - OVERHEAD);
     let traced = Traced::new_in(&group, "st_g_threads u32 a");
     let (recorded, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
@@ -257,12 +283,12 @@ fn what_several_threads_record_is_bounded() {
     // Those of the clock that began or ended meanwhile, too.
     let seconds = start.elapsed().as_secs() + 2;
     assert!(
-        recorded * LENGTH <= seconds * BYTES,
+        recorded * COUNTED <= seconds * BYTES,
         "{recorded} in {seconds} s"
     );
     // Of these seconds at least so many were whole, and nothing is refused as long as there is room.
     assert!(
-        recorded * LENGTH >= (SECONDS - 1) * BYTES,
+        recorded * COUNTED >= (SECONDS - 1) * BYTES,
         "{recorded} records"
     );
     assert!(refused > 0, "none was refused");
