@@ -14,6 +14,7 @@ use crate::kit::perf::*;
 use crate::kit::profile;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait::SetOnDrop;
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -22,16 +23,17 @@ tests!("large_samples":
     each_word_of_a_sample_is_left_room_for,
     siblings_are_left_room_for,
     a_listener_without_records_limits_nothing,
-    a_listener_on_another_processor_limits_nothing,
+    a_listener_on_another_processor_limits_all,
     longer_call_chains_are_left_room_for,
     no_room_at_all,
-    groups_that_grow_and_shrink,
+    groups_that_grow_and_shrink_get_whole_samples,
     each_split_of_a_record,
     a_program_reads_its_end,
     a_program_reads_the_first_8_kilobytes_directly,
     a_program_and_a_sampler_get_the_same,
     a_program_runs_for_what_no_sample_has_room_for,
-    no_more_than_32_listeners_are_given_one,
+    any_number_of_listeners_are_given_one,
+    the_limit_is_that_of_those_that_are_open,
     a_listener_to_user_space_limits_nothing,
 );
 
@@ -91,28 +93,26 @@ fn leader(event: &Event, siblings: u16) -> (Perf, Sample, i32) {
     (perf, sample, cpu as i32)
 }
 
+/// A group has as many siblings as there is room for in 16 KB of counts.
+const MOST_SIBLINGS: u16 = 2046;
+
 fn siblings_are_left_room_for() {
     let event = Event::new("st_ls_siblings u32 a");
     let (mut perf, alone, cpu) = leader(&event, 0);
+    let longest = Sample {
+        siblings: Some(MOST_SIBLINGS),
+        ..alone
+    };
+    let longest = longest.max_payload();
     let mut siblings = Vec::new();
-    for count in [0, 1, 2, 40, 200] {
+    // Those that can come have their room from the beginning.
+    for count in [0, 1, 40, 200] {
         while siblings.len() < count {
             let sibling = Perf::sibling_of(perf.file(), ALL_PROCESSES, cpu);
             siblings.push(sibling.expect("perf_event_open in a group"));
         }
-        let sample = Sample {
-            siblings: Some(count as u16),
-            ..alone
-        };
-        assert_limit(&event, &mut perf, sample.max_payload());
+        assert_limit(&event, &mut perf, longest);
     }
-    // Each that goes leaves its room.
-    siblings.truncate(3);
-    let sample = Sample {
-        siblings: Some(3),
-        ..alone
-    };
-    assert_limit(&event, &mut perf, sample.max_payload());
 }
 
 fn a_listener_without_records_limits_nothing() {
@@ -130,7 +130,7 @@ fn a_listener_without_records_limits_nothing() {
     assert_eq!(without.count(), 1);
 }
 
-fn a_listener_on_another_processor_limits_nothing() {
+fn a_listener_on_another_processor_limits_all() {
     let cpus = os::cpus();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     if first == last {
@@ -141,10 +141,11 @@ fn a_listener_on_another_processor_limits_nothing() {
     let mut plain = Perf::sample(id, ALL_PROCESSES, first as i32, PAGES);
     let mut chains = Perf::sample_with(id, ALL_PROCESSES, last as i32, PAGES, Sample::CHAINS);
     event.wait_set();
+    let longest = Sample::CHAINS.max_payload();
     os::run_on(first);
-    assert_limit(&event, &mut plain, MAX_PAYLOAD);
+    assert_limit(&event, &mut plain, longest);
     os::run_on(last);
-    assert_limit(&event, &mut chains, Sample::CHAINS.max_payload());
+    assert_limit(&event, &mut chains, longest);
     assert_eq!((plain.take().len(), chains.take().len()), (0, 0));
     // Where none listens, none has missed it, though another could.
     drop(chains);
@@ -225,20 +226,19 @@ fn no_room_at_all() {
     assert_eq!(profile::missed("st_ls_none"), (0, 0));
 }
 
-// The room for the counts of a group changes while records are written that have just room with some of its sizes.
-fn groups_that_grow_and_shrink() {
-    const MAX_SIBLINGS: u16 = 24;
+// The counts of a group become more and fewer while records are written that have just room with the most that there can be.
+fn groups_that_grow_and_shrink_get_whole_samples() {
+    const SIBLINGS: u16 = 60;
     let event = Event::new("st_ls_storm u32 a");
     let (mut perf, alone, cpu) = leader(&event, 0);
     let mut plain = Perf::sample(event.id(), ALL_PROCESSES, cpu, PAGES);
-    let fewest = alone.max_payload();
-    let most = Sample {
-        siblings: Some(MAX_SIBLINGS),
+    let longest = Sample {
+        siblings: Some(MOST_SIBLINGS),
         ..alone
     };
-    let most = most.max_payload();
+    let longest = longest.max_payload();
     let is_over = AtomicBool::new(false);
-    let (mut recorded, mut refused) = (0, 0);
+    let mut sizes = BTreeSet::new();
     thread::scope(|scope| {
         let _over = SetOnDrop(&is_over);
         let group = perf.file().try_clone().expect("duplicate a file");
@@ -247,48 +247,33 @@ fn groups_that_grow_and_shrink() {
             let cpus = os::cpus();
             os::run_on(cpus[cpus.len() - 1]);
             while !is_over.load(Ordering::Relaxed) {
-                let siblings: Vec<_> = (0..MAX_SIBLINGS)
+                let siblings: Vec<_> = (0..SIBLINGS)
                     .map(|_| Perf::sibling_of(&group, ALL_PROCESSES, cpu))
                     .collect();
                 assert!(siblings.iter().all(Result::is_ok));
             }
         });
-        // Both come of it, whatever the other thread is about; and then some more.
-        let mut length = most;
-        for round in 0.. {
-            if round >= 60 && recorded > 0 && refused > 0 || round == 2000 {
+        for round in 0..2000 {
+            if round >= 200 && sizes.len() > 3 {
                 break;
             }
-            length = if length >= fewest { most } else { length + 8 };
-            let payload = bytes(length);
-            match event.write(&payload) {
-                Ok(_) => {
-                    recorded += 1;
-                    let samples = perf.take_samples();
-                    assert_eq!(samples.len(), 1);
-                    let sample = &samples[0];
-                    let word =
-                        |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
-                    let counts = word(8) as usize;
-                    assert!(counts <= 1 + usize::from(MAX_SIBLINGS), "{counts} counts");
-                    let raw = 16 + 8 * counts;
-                    assert_eq!(sample.len(), (raw + 12 + length).next_multiple_of(8));
-                    let at = raw + 12;
-                    assert!(sample[at..at + length] == payload, "{length}");
-                    assert_recorded(&mut plain, &payload);
-                }
-                Err(error) => {
-                    refused += 1;
-                    assert_eq!(error, Errno::E2BIG);
-                    assert_eq!((perf.take().len(), plain.take().len()), (0, 0));
-                }
-            }
+            let payload = bytes(longest - round % 8);
+            assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+            let samples = perf.take_samples();
+            assert_eq!(samples.len(), 1);
+            let sample = &samples[0];
+            let word = |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
+            let counts = word(8) as usize;
+            assert!(counts <= 1 + usize::from(SIBLINGS), "{counts} counts");
+            sizes.insert(counts);
+            let raw = 16 + 8 * counts;
+            assert_eq!(sample.len(), (raw + 12 + payload.len()).next_multiple_of(8));
+            let at = raw + 12;
+            assert!(sample[at..at + payload.len()] == payload, "{round}");
+            assert_recorded(&mut plain, &payload);
         }
     });
-    assert!(
-        recorded > 0 && refused > 0,
-        "{recorded} recorded, {refused} refused"
-    );
+    assert!(sizes.len() > 1, "the group was the same all the time");
 }
 
 // A record that is not on the stack comes of any number of parts.
@@ -459,30 +444,42 @@ fn a_program_runs_for_what_no_sample_has_room_for() {
     assert_eq!(profile::missed("st_ls_runs"), (0, 2));
 }
 
-// With interrupts off each copies it.
-fn no_more_than_32_listeners_are_given_one() {
+fn any_number_of_listeners_are_given_one() {
     let event = Event::new("st_ls_many u32 a");
-    let mut perfs: Vec<_> = (0..32)
+    let mut perfs: Vec<_> = (0..70)
         .map(|_| Perf::sample(event.id(), SELF, ANY_CPU, 32))
         .collect();
     event.wait_set();
     let payload = bytes(MAX_PAYLOAD);
     assert_eq!(event.write(&payload), Ok(4 + MAX_PAYLOAD));
-    perfs.push(Perf::sample(event.id(), SELF, ANY_CPU, 32));
-    assert_eq!(event.write(&bytes(8185)), Err(Errno::E2BIG));
-    // What the trace core's buffer holds is not bounded so.
-    let short = bytes(8184);
-    assert_eq!(event.write(&short), Ok(4 + 8184));
-    let last = perfs.pop().expect("the last of them");
     for perf in &mut perfs {
-        let records = perf.take();
-        assert_eq!(records.len(), 2);
-        assert!(records[0].payload(MAX_PAYLOAD) == payload && records[1].payload(8184) == short);
+        assert_recorded(perf, &payload);
     }
-    assert_eq!(last.count(), 1);
-    drop(last);
-    assert_eq!(event.write(&payload), Ok(4 + MAX_PAYLOAD));
-    assert_recorded(&mut perfs[31], &payload);
+}
+
+fn the_limit_is_that_of_those_that_are_open() {
+    let event = Event::new("st_ls_open u32 a");
+    let mut plain = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
+    event.wait_set();
+    let open = |max_stack| {
+        let sample = Sample {
+            max_stack,
+            ..Sample::CHAINS
+        };
+        let perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, sample);
+        (perf, sample.max_payload())
+    };
+    let long = open(100);
+    assert_limit(&event, &mut plain, long.1);
+    let (short, twin) = (open(10), open(100));
+    assert_limit(&event, &mut plain, long.1);
+    drop(long.0);
+    // There is another one like it.
+    assert_limit(&event, &mut plain, twin.1);
+    drop(twin.0);
+    assert_limit(&event, &mut plain, short.1);
+    drop(short.0);
+    assert_limit(&event, &mut plain, MAX_PAYLOAD);
 }
 
 fn a_listener_to_user_space_limits_nothing() {
