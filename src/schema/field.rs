@@ -232,6 +232,11 @@ impl<'a> Field<'a> {
         self.kind
     }
 
+    /// Is it an array of characters, which has no NUL where it is full?
+    pub fn is_chars(&self) -> bool {
+        matches!(self.kind, Kind::Chars { .. })
+    }
+
     /// The field as [`check_payload`](super::check_payload) takes it, if it is a location.
     pub fn location(&self) -> Option<Location> {
         match self.kind {

@@ -59,9 +59,9 @@ const MAX_GROUP_READ: u64 = 16 * 1024;
 /// The perf events that are open for a trace event. More than [`MAX_BUFFERED`] bytes are given to all of them, or to none.
 pub(super) struct PerfEvents {
     /// By the largest record that a sample holds whatever else is in it, common fields included.
-    by_max_record: EventMutexLocked<RBTree<(usize, usize), ()>>,
+    by_max_record: EventMutexLocked<RBTree<(u32, usize), ()>>,
     /// The least of those.
-    max_record: Atomic<usize>,
+    max_record: Atomic<u32>,
 }
 
 impl PerfEvents {
@@ -69,7 +69,7 @@ impl PerfEvents {
     pub(super) fn new() -> Self {
         Self {
             by_max_record: EventMutexLocked::new(RBTree::new()),
-            max_record: Atomic::new(MAX_RECORD_SIZE),
+            max_record: Atomic::new(MAX_RECORD_SIZE as u32),
         }
     }
 
@@ -116,7 +116,7 @@ impl PerfEvents {
             .cursor_front()
             .map(|first| first.current().0 .0);
         self.max_record
-            .store(least.unwrap_or(MAX_RECORD_SIZE), Relaxed);
+            .store(least.unwrap_or(MAX_RECORD_SIZE as u32), Relaxed);
     }
 }
 
@@ -195,7 +195,7 @@ unsafe fn record_other(
         // SAFETY: As the caller promises.
         unsafe { record_buffered(call, head, &record) }
     } else {
-        let fits = record.size() <= perf_events.max_record.load(Relaxed);
+        let fits = record.size() <= perf_events.max_record.load(Relaxed) as usize;
         // SAFETY: As the caller promises, the record is larger than that buffer, and each perf event can take it if `fits`:
         // one that cannot is put into the list after this, as the current context is a reader.
         unsafe { record_large(call, head, record, fits) }
@@ -276,7 +276,7 @@ unsafe fn record_large(
 ///
 /// C: `perf_prepare_sample()` (kernel/events/core.c). It makes what comes from the stack (`PERF_SAMPLE_STACK_USER`) and from an AUX
 /// buffer fit, but looks no more at the former after it has added registers or the latter.
-fn max_record(attr: &perf_event_attr) -> usize {
+fn max_record(attr: &perf_event_attr) -> u32 {
     const WORD: u64 = size_of::<u64>() as u64;
     let mut kinds = attr.sample_type;
     let mut has = |kind: bindings::perf_event_sample_format| {
@@ -288,7 +288,7 @@ fn max_record(attr: &perf_event_attr) -> usize {
     let has_record = has(bindings::perf_event_sample_format_PERF_SAMPLE_RAW);
     if attr.exclude_kernel() != 0 || !has_record {
         // It has no sample of what the kernel does for a program, or no record in it.
-        return MAX_RECORD_SIZE;
+        return MAX_RECORD_SIZE as u32;
     }
 
     let mut words = 0_u64;
@@ -324,5 +324,5 @@ fn max_record(attr: &perf_event_attr) -> usize {
     // from an AUX buffer, the number.
     words += u64::from(kinds.count_ones());
     let others = size_of::<u32>() as u64 + size_of::<perf_event_header>() as u64 + words * WORD;
-    MAX_SAMPLE.saturating_sub(others) as usize
+    MAX_SAMPLE.saturating_sub(others) as u32
 }

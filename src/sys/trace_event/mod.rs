@@ -125,6 +125,8 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     /// None where there are none: a vector takes 16 bytes more, and with these most events twice the memory.
     locations: Option<KBox<KVec<Location>>>,
     fixed_size: u32,
+    /// Is a field an array of characters?
+    has_chars: bool,
     consumers: Atomic<i8>,
     registered: EventMutexLocked<bool>,
     #[pin]
@@ -316,6 +318,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 format,
                 consumers: Atomic::new(0),
                 fixed_size: end.saturating_sub(COMMON_SIZE),
+                has_chars: fields.iter().any(Field::is_chars),
                 locations,
                 registered: EventMutexLocked::new(false),
                 is_listed <- AtomicTracker::new(),

@@ -55,7 +55,9 @@ impl<O: TraceEventOwner> EventRef<O> {
             Some(locations) => schema::check_payload(payload, self.fixed_size, locations)?,
         };
         let bytes = match ending {
-            Ending::Complete => payload_and_nul.without_last(),
+            // A full array of characters has no NUL, and event probes read on to the next one.
+            Ending::Complete if !self.has_chars => payload_and_nul.without_last(),
+            Ending::Complete => payload_and_nul,
             Ending::NeedsNul if *nul == 0 => payload_and_nul,
             Ending::NeedsNul => return Err(schema::Error::MissingNul),
         };
