@@ -297,6 +297,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         fields: &[Field<'_>],
         owner: impl PinInit<O, Error>,
     ) -> Result<UnregisteredEvent<O>> {
+        let has_chars = fields.iter().any(Field::is_chars);
         let end = fields.iter().map(Field::end).max();
         let end = end.unwrap_or(COMMON_SIZE);
         let mut locations = KVec::new();
@@ -318,7 +319,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 format,
                 consumers: Atomic::new(0),
                 fixed_size: end.saturating_sub(COMMON_SIZE),
-                has_chars: fields.iter().any(Field::is_chars),
+                has_chars,
                 locations,
                 registered: EventMutexLocked::new(false),
                 is_listed <- AtomicTracker::new(),

@@ -12,12 +12,13 @@ use crate::kit::payload::{
     Value::{Data, Fixed, Rel},
 };
 use crate::kit::tracefs::{self, TraceInstance};
-use crate::kit::{tasks, wait};
+use crate::kit::{os, tasks, wait};
 
 tests!("consumers::probes":
     a_probe_sets_the_bit_while_it_is_on,
     numbers_keep_their_sign_and_size,
     strings_of_every_kind,
+    a_full_array_of_characters_ends_with_its_record,
     only_what_the_probes_condition_lets_pass,
     a_probe_keeps_its_event,
     the_pauses_between_looks_at_an_unused_event_grow.limit(240),
@@ -144,6 +145,21 @@ fn strings_of_every_kind() {
         probe.recorded(),
         want.map(|values| format!("{values} comm=\"selftests\""))
     );
+    probe.remove();
+}
+
+/// The trace core sets a record aside for a probe, where an earlier one lay.
+fn a_full_array_of_characters_ends_with_its_record() {
+    os::run_on(os::cpus()[0]);
+    let event = Event::new("st_ep_full char[8] a");
+    let probe = Probe::new("st_ep_full_p", &event.name, "a=$a:string");
+    probe.on();
+    event.wait_set();
+    assert_eq!(event.write(&[b'x'; 100]), Ok(104));
+    assert_eq!(event.write(b"12345678"), Ok(12));
+    probe.off();
+    let recorded = probe.recorded();
+    assert_eq!(recorded.last().map(String::as_str), Some(r#"a="12345678""#));
     probe.remove();
 }
 
