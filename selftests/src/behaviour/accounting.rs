@@ -89,7 +89,7 @@ fn the_profile_lists_events_oldest_first() {
     }
     let want: Vec<_> = names
         .iter()
-        .map(|name| format!("  {name:<44} {:>15} {:>15}", 0, 0))
+        .map(|name| format!("  {name:<44} {:>15} {:>15} {:>15}", 0, 0, 0))
         .collect();
     let text = fs::read_to_string(PROFILE).unwrap();
     assert_eq!(text.lines().collect::<Vec<_>>(), want);
