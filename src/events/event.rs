@@ -35,7 +35,10 @@ use crate::sys::trace_event::{
 use core::cmp::Ordering;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 use kernel::sync::{
     Arc,
     Mutex, //
@@ -67,6 +70,8 @@ pub(crate) struct UserEvent {
     pub(super) enablers: Mutex<Enablers>,
     /// Not 0: the state has changed, and the holder of `enablers` has not seen it.
     pub(super) has_toggled: Atomic<i32>,
+    /// See [`Self::refused`].
+    refused: Atomic<u32>,
     pub(super) changed: Changed,
 }
 
@@ -157,6 +162,7 @@ impl UserEvent {
             held_by_consumers: EventMutexLocked::new(None),
             enablers <- new_mutex!(Enablers::new(), "UserEvent::enablers"),
             has_toggled: Atomic::new(0),
+            refused: Atomic::new(0),
             changed: Changed::new(),
         }? Error);
         let class = group.systems().class(naming);
@@ -181,6 +187,17 @@ impl UserEvent {
     /// Does the event stay when there is no reference to it?
     pub(crate) fn is_persistent(&self) -> bool {
         self.persistent
+    }
+
+    /// Counts a write that failed though there was a consumer. Any context.
+    #[cold]
+    pub(crate) fn refuse(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
+    /// Writes that failed though there was a consumer, modulo 2³²: programs seldom look.
+    pub(crate) fn refused(&self) -> u32 {
+        self.refused.load(Relaxed)
     }
 
     /// The records that consumers could not take.

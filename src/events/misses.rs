@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records that were written, and that a consumer could not take, and writes that failed.
+//! Records that were written, and that a consumer could not take.
 
 use crate::sys::ring_buffer::NotRecorded;
 use kernel::prelude::*;
@@ -9,15 +9,13 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// How many records of an event were missed since it was made, by kind of consumer, and how many
-/// writes were refused.
+/// How many records of an event were missed since it was made, by kind of consumer.
 ///
 /// A consumer that did not ask for a record has not missed it, and no consumer has missed a record that could
 /// not be written: what a consumer has and what it missed are together the writes that succeeded.
 pub(crate) struct Misses {
     ftrace: Atomic<u64>,
     perf: Atomic<u64>,
-    refused: Atomic<u64>,
 }
 
 impl Misses {
@@ -26,19 +24,7 @@ impl Misses {
         Self {
             ftrace: Atomic::new(0),
             perf: Atomic::new(0),
-            refused: Atomic::new(0),
         }
-    }
-
-    /// Counts a write that failed though there was a consumer. Any context.
-    #[cold]
-    pub(crate) fn refuse(&self) {
-        self.refused.fetch_add(1, Relaxed);
-    }
-
-    /// Writes that failed though there was a consumer: programs seldom look.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Relaxed)
     }
 
     #[cold]

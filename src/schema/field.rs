@@ -205,12 +205,6 @@ impl<'a> Field<'a> {
         self.name
     }
 
-    /// Where the field starts in the record: the first one is at
-    /// [`COMMON_SIZE`](super::COMMON_SIZE). C: `offset`.
-    pub fn offset(&self) -> u32 {
-        self.offset
-    }
-
     /// Its size; never 0. C: `size`.
     pub fn size(&self) -> u32 {
         self.size

@@ -14,6 +14,7 @@
 mod bindings;
 mod c_list;
 mod layouts;
+mod lazy_box;
 mod load_acquire;
 mod tracepoint;
 mod wake_timer;

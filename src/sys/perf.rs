@@ -124,13 +124,13 @@ impl PerfEvents {
 ///
 /// # Safety
 ///
-/// `call` must be alive, `perf_events` be those of it, and perf attached to it: since before the current context became a reader
-/// of `tracepoint_srcu`, with preemption off, which it must be. The payload must be a valid record of the
+/// `call` must be alive, `perf_events` give those of it, and perf be attached to it: since before the current context
+/// became a reader of `tracepoint_srcu`, with preemption off, which it must be. The payload must be a valid record of the
 /// event: filters follow its locations, and programs read its fields, without a look at the bounds.
 #[inline(always)]
-pub(super) unsafe fn record(
+pub(super) unsafe fn record<'a>(
     call: *mut trace_event_call,
-    perf_events: &PerfEvents,
+    perf_events: impl FnOnce() -> Option<&'a PerfEvents>,
     mut record: RecordBytes<'_>,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
@@ -138,7 +138,7 @@ pub(super) unsafe fn record(
     let programs = unsafe { (&raw const (*call).prog_array).read_volatile() };
     if !programs.is_null() || size > MAX_BUFFERED {
         // SAFETY: As the caller promises.
-        return unsafe { record_other(call, perf_events, record) };
+        return unsafe { record_other(call, perf_events(), record) };
     }
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers like us are gone.
     // Preemption is off. The record has `size` bytes, of which the common fields are written there. It is valid for the
@@ -172,7 +172,7 @@ fn why_not(error: c_int) -> NotRecorded {
 #[inline(never)]
 unsafe fn record_other(
     call: *mut trace_event_call,
-    perf_events: &PerfEvents,
+    perf_events: Option<&PerfEvents>,
     record: RecordBytes<'_>,
 ) -> Result<(), NotRecorded> {
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
@@ -195,7 +195,8 @@ unsafe fn record_other(
         // SAFETY: As the caller promises.
         unsafe { record_buffered(call, head, &record) }
     } else {
-        let fits = record.size() <= perf_events.max_record.load(Relaxed) as usize;
+        let max_record = perf_events.map(|events| events.max_record.load(Relaxed) as usize);
+        let fits = max_record.is_some_and(|max| record.size() <= max);
         // SAFETY: As the caller promises, the record is larger than that buffer, and each perf event can take it if `fits`:
         // one that cannot is put into the list after this, as the current context is a reader.
         unsafe { record_large(call, head, record, fits) }

@@ -38,7 +38,7 @@ impl ListingFile for ProfileFile {
 fn show_event(event: &Event, out: &Listing<'_>) {
     let (name, misses) = (event.name(), event.misses());
     let padding = NAME_WIDTH.saturating_sub(name.len());
-    let (ftrace, perf, refused) = (misses.ftrace(), misses.perf(), misses.refused());
+    let (ftrace, perf, refused) = (misses.ftrace(), misses.perf(), event.refused());
     out.bytes(b"  ");
     out.bytes(name);
     out.text(fmt!(

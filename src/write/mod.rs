@@ -70,7 +70,7 @@ pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usiz
         write_short(event, events, payload_len, source)
     };
     if let Err(error) = result {
-        event.misses().refuse();
+        event.refuse();
         return Err(error);
     }
     Ok(len)

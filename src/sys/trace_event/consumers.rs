@@ -9,6 +9,7 @@ use super::super::bindings::{
 use super::super::event_mutex::EventMutexHeld;
 use super::super::load_acquire::LoadAcquire;
 use super::{
+    Attached,
     TraceEvent,
     TraceEventOwner, //
 };
@@ -135,13 +136,16 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 event.detach(event.consumers().0 & !Consumers::PERF, &mut held());
                 Ok(())
             }
-            // SAFETY: For this type and the next `data` is a perf event, which is alive.
-            bindings::trace_reg_TRACE_REG_PERF_OPEN => unsafe {
-                event.perf_events.open(data.cast(), &mut held())
-            },
+            bindings::trace_reg_TRACE_REG_PERF_OPEN => {
+                let attached = event.attached.get_or_new(Attached::new, &held());
+                // SAFETY: For this type and the next `data` is a perf event, which is alive.
+                attached.and_then(|it| unsafe { it.perf_events.open(data.cast(), &mut held()) })
+            }
             bindings::trace_reg_TRACE_REG_PERF_CLOSE => {
-                // SAFETY: As above.
-                unsafe { event.perf_events.close(data.cast(), &mut held()) };
+                if let Some(attached) = event.attached.get() {
+                    // SAFETY: As above.
+                    unsafe { attached.perf_events.close(data.cast(), &mut held()) };
+                }
                 Ok(())
             }
             // Scheduling a perf event, without the mutex: nothing to do.

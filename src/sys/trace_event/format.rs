@@ -2,15 +2,16 @@
 
 //! What the trace core shows of an event: its name, its fields and its print format.
 //!
-//! C: `trace_define_field()`, and `get_fields` of `struct trace_event_class` (linux/trace_events.h). The trace core
-//! allocates the fields, and does not charge them to the memory cgroup of the caller: the texts are in memory that is as much
-//! larger.
+//! C: `struct trace_event_fields`, and `get_fields` of `struct trace_event_class`
+//! (linux/trace_events.h). The trace core allocates the fields, and does not charge them to the
+//! memory cgroup of the caller: the texts are in memory that is as much larger.
 
 use super::super::bindings::{
     self,
     list_head,
-    trace_event_call, //
+    trace_event_fields, //
 };
+use super::super::c_list::Entries;
 use crate::schema::{
     Field,
     Kind, //
@@ -20,7 +21,6 @@ use core::ptr::{
     NonNull, //
 };
 use core::slice;
-use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::types::Opaque;
@@ -32,8 +32,8 @@ const FIELD_SIZE: usize = 72;
 ///
 /// # Invariants
 ///
-/// The list is empty, or of fields that `trace_define_field()` made and that nothing else frees. A field begins with the
-/// link.
+/// The list is empty, or of fields that the trace core made and that nothing else frees. A field
+/// begins with the link.
 #[pin_data(PinnedDrop)]
 pub(super) struct FieldList {
     #[pin]
@@ -50,6 +50,16 @@ impl FieldList {
                 unsafe { head.write(list_head { next: head, prev: head }) }
             }),
         })
+    }
+
+    /// How many there are.
+    ///
+    /// # Safety
+    ///
+    /// `event_mutex` must be held, and the event be known to the trace core.
+    pub(super) unsafe fn len(&self) -> usize {
+        // SAFETY: Promised by the caller: the list is changed under the mutex.
+        unsafe { Entries::of(self.head()) }.count()
     }
 
     /// The head, as the trace core uses it.
@@ -78,16 +88,23 @@ impl PinnedDrop for FieldList {
 ///
 /// # Invariants
 ///
-/// `texts` is that of a [`KVec`] of `texts_len` bytes with room for `capacity`. It begins with the name and the owner's
-/// text, of the lengths given, and at `fields_at` come those of the fields: for each its type, unless the field before has that
-/// as well, and its name. Each text has a NUL behind it. Nothing changes.
+/// `texts` is that of a [`KVec`] of `texts_len` bytes, with room for [`FIELD_SIZE`] more for each of
+/// `count` fields. It begins with the name and the owner's text, of the lengths given. Each text has a
+/// NUL behind it. Nothing changes.
 pub(super) struct Format {
     texts: NonNull<u8>,
-    capacity: u32,
     texts_len: u16,
     name_len: u16,
     owner_text_len: u16,
-    fields_at: u16,
+    count: u16,
+}
+
+/// Where parts of a [`Format`] lie, which stay there.
+pub(super) struct Parts {
+    pub(super) name: *const c_char,
+    pub(super) print_fmt: *const c_char,
+    /// What the trace core is to make the fields of, with the end behind them.
+    pub(super) fields: KVec<trace_event_fields>,
 }
 
 // SAFETY: It owns what it points to.
@@ -96,7 +113,9 @@ unsafe impl Send for Format {}
 unsafe impl Sync for Format {}
 
 /// The texts of fields as they are kept: the type, unless it is that of the field before, and the name.
-fn texts_of<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])> {
+fn texts_of<'a>(
+    fields: &'a [Field<'a>],
+) -> impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])> + Clone {
     fields.iter().scan(None, |before, field| {
         let type_text = field.type_text();
         let is_new = before.replace(type_text) != Some(type_text);
@@ -104,8 +123,13 @@ fn texts_of<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (Option<&'a [u8
     })
 }
 
+/// The room for texts of this length, and for what the trace core takes for so many fields.
+fn capacity(texts_len: u16, count: u16) -> usize {
+    usize::from(texts_len) + usize::from(count) * FIELD_SIZE
+}
+
 impl Format {
-    /// Keeps the texts of an event, none of which may hold a NUL, and tells where the name and the print format lie.
+    /// Keeps the texts of an event, none of which may hold a NUL.
     ///
     /// # Errors
     ///
@@ -115,89 +139,80 @@ impl Format {
         owner_text: &[u8],
         print_fmt: &[u8],
         fields: &[Field<'_>],
-    ) -> Result<(Self, *const c_char, *const c_char)> {
+    ) -> Result<(Self, Parts)> {
         let heads = [name, owner_text, print_fmt];
-        let of_fields = || {
-            texts_of(fields)
-                .flat_map(|(type_, name)| [type_, Some(name)])
-                .flatten()
-        };
-        let len_of = |sum: usize, text: &[u8]| sum + text.len() + 1;
-        let fields_at = heads.into_iter().fold(0, len_of);
-        let texts_len = of_fields().fold(fields_at, len_of);
+        let of_fields = texts_of(fields).flat_map(|(type_, name)| [type_, Some(name)]);
+        let all = Iterator::chain(heads.into_iter(), of_fields.flatten());
+        let texts_len = all.clone().fold(0, |sum, text| sum + text.len() + 1);
         let u16_of = |number: usize| u16::try_from(number).map_err(|_| EINVAL);
-        let (texts_len, fields_at) = (u16_of(texts_len)?, u16_of(fields_at)?);
+        let (texts_len, count) = (u16_of(texts_len)?, u16_of(fields.len())?);
 
-        let capacity = usize::from(texts_len) + fields.len() * FIELD_SIZE;
-        let mut texts = KVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?;
-        for text in Iterator::chain(heads.into_iter(), of_fields()) {
+        let mut texts = KVec::with_capacity(capacity(texts_len, count), GFP_KERNEL_ACCOUNT)?;
+        for text in all {
             texts.extend_from_slice(text, GFP_KERNEL_ACCOUNT)?;
             texts.push(0, GFP_KERNEL_ACCOUNT)?;
         }
-        let print_fmt_at = usize::from(fields_at) - print_fmt.len() - 1;
-        let (texts, _, capacity) = texts.into_raw_parts();
+        let (texts, _, _) = texts.into_raw_parts();
         // INVARIANT: Just made so.
         let this = Self {
             // SAFETY: The pointer of a vector is not NULL.
             texts: unsafe { NonNull::new_unchecked(texts) },
-            capacity: capacity as u32,
             texts_len,
             name_len: name.len() as u16,
             owner_text_len: owner_text.len() as u16,
-            fields_at,
+            count,
         };
-        let (name_at, print_fmt_at) = (this.at(0), this.at(print_fmt_at));
-        Ok((this, name_at, print_fmt_at))
+        let print_fmt_at = name.len() + 1 + owner_text.len() + 1;
+        let parts = Parts {
+            name: this.at(0),
+            print_fmt: this.at(print_fmt_at),
+            fields: this.fields_array(print_fmt_at + print_fmt.len() + 1, fields)?,
+        };
+        Ok((this, parts))
     }
 
-    /// Has the trace core list the fields, which are those that [`Self::new`] was given. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; some of them are listed then.
-    ///
-    /// # Safety
-    ///
-    /// `call` must be the one of the event, whose [`FieldList`] nothing else uses, and is dropped before this is.
-    pub(super) unsafe fn define(
+    /// See [`Parts::fields`]. `at` is where the texts of the fields are.
+    fn fields_array(
         &self,
-        call: *mut trace_event_call,
+        mut at: usize,
         fields: &[Field<'_>],
-    ) -> Result {
-        let (mut at, mut type_) = (usize::from(self.fields_at), ptr::null());
+    ) -> Result<KVec<trace_event_fields>> {
+        let mut array = KVec::with_capacity(fields.len() + 1, GFP_KERNEL_ACCOUNT)?;
+        let mut type_ = ptr::null();
         for (field, (type_text, name)) in fields.iter().zip(texts_of(fields)) {
             if let Some(text) = type_text {
                 type_ = self.at(at);
                 at += text.len() + 1;
             }
-            let name_at = self.at(at);
-            at += name.len() + 1;
             // What the trace core finds in the text of the type: see schema/field.rs.
-            let filter_type = match field.kind() {
-                Kind::Chars { .. } => bindings::FILTER_STATIC_STRING,
-                Kind::DataLoc { string: true } => bindings::FILTER_DYN_STRING,
-                Kind::RelLoc { string: true } => bindings::FILTER_RDYN_STRING,
-                _ => bindings::FILTER_OTHER,
+            let (filter_type, len) = match field.kind() {
+                Kind::Chars { len } => (bindings::FILTER_STATIC_STRING, len),
+                Kind::DataLoc { string: true } => (bindings::FILTER_DYN_STRING, 0),
+                Kind::RelLoc { string: true } => (bindings::FILTER_RDYN_STRING, 0),
+                _ => (bindings::FILTER_OTHER, 0),
             };
-            // SAFETY: Promised by the caller. Both texts end in a NUL, and stay where they are.
-            to_result(unsafe {
-                bindings::trace_define_field(
-                    call,
-                    type_,
-                    name_at,
-                    field.offset() as i32,
-                    field.size() as i32,
-                    field.is_signed().into(),
-                    filter_type as i32,
-                )
-            })?;
+            let mut entry = trace_event_fields {
+                type_,
+                ..Default::default()
+            };
+            // SAFETY: All members are numbers, or pointers that may be NULL.
+            let member = unsafe { &mut entry.__bindgen_anon_1.__bindgen_anon_1 };
+            member.name = self.at(at);
+            member.size = field.size() as i32;
+            member.align = 1;
+            member.set_is_signed(field.is_signed().into());
+            member.filter_type = filter_type as i32;
+            member.len = len as i32;
+            array.push(entry, GFP_KERNEL_ACCOUNT)?;
+            at += name.len() + 1;
         }
-        Ok(())
+        array.push(trace_event_fields::default(), GFP_KERNEL_ACCOUNT)?;
+        Ok(array)
     }
 
     /// Are there any fields?
     pub(super) fn has_fields(&self) -> bool {
-        self.fields_at < self.texts_len
+        self.count != 0
     }
 
     /// Where a text lies.
@@ -227,8 +242,8 @@ impl Format {
 
 impl Drop for Format {
     fn drop(&mut self) {
-        let (len, capacity) = (usize::from(self.texts_len), self.capacity as usize);
+        let (len, capacity) = (self.texts_len, capacity(self.texts_len, self.count));
         // SAFETY: By the invariants these are the parts of a vector, which is not used any more.
-        drop(unsafe { KVec::from_raw_parts(self.texts.as_ptr(), len, capacity) });
+        drop(unsafe { KVec::from_raw_parts(self.texts.as_ptr(), len.into(), capacity) });
     }
 }

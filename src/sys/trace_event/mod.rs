@@ -32,6 +32,7 @@ use super::event_mutex::{
     EventMutexHeld,
     EventMutexLocked, //
 };
+use super::lazy_box::LazyBox;
 use super::perf::PerfEvents;
 use super::task_work::current_task;
 use super::work_queue::OwnedQueue;
@@ -99,15 +100,16 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// - `call`, `tracepoint`, `fields`, `class` and `format` point to each other, and stay in place and unchanged
+/// - `call`, `tracepoint`, `fields` and `format` point to each other, and stay in place and unchanged
 ///   from `new_unregistered` on.
+/// - The class of `call` is NULL, or what [`Arc::into_raw`] gave for an [`EventClass`], and is given back at the end.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `registered`, the trace core has the pointer to `call`, and a reference count of the
 ///   `Arc` that holds `self` is its.
 /// - `files` has exactly the event's files for which the trace core has registered us and not
 ///   unregistered us again.
 #[repr(C)]
-#[pin_data]
+#[pin_data(PinnedDrop)]
 pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     call: Opaque<trace_event_call>,
@@ -119,8 +121,6 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     /// The event's entry in `dynamic_events`; in the list while `registered`.
     #[pin]
     dyn_event: Opaque<bindings::dyn_event>,
-    /// What `call` is of.
-    class: Arc<EventClass<O>>,
     format: Format,
     /// None where there are none: a vector takes 16 bytes more, and with these most events twice the memory.
     locations: Option<KBox<KVec<Location>>>,
@@ -132,7 +132,7 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     is_listed: AtomicTracker,
     files: EventFiles,
-    perf_events: PerfEvents,
+    attached: LazyBox<Attached>,
     refs: Atomic<usize>,
     /// For one list of the owner's.
     #[pin]
@@ -143,11 +143,25 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     owner: O,
 }
 
+/// What an event has from its first consumer on.
+struct Attached {
+    perf_events: PerfEvents,
+}
+
+impl Attached {
+    fn new() -> Self {
+        Self {
+            perf_events: PerfEvents::new(),
+        }
+    }
+}
+
 /// What the events of one system have in common. C: `struct trace_event_class`.
 ///
 /// # Invariants
 ///
 /// `class.system` is `system`, which does not change and ends in the only NUL that it holds.
+#[repr(C)]
 pub(crate) struct EventClass<O> {
     class: UnsafeCell<trace_event_class>,
     system: KVec<u8>,
@@ -157,7 +171,8 @@ pub(crate) struct EventClass<O> {
 // SAFETY: The text that the class points to goes with it.
 unsafe impl<O> Send for EventClass<O> {}
 // SAFETY: The trace core reads the class of an event that is registered, and changes nothing in it but the
-// list of fields, which it does not use where there is a `get_fields`.
+// list of fields, which it does not use where there is a `get_fields`. We change `fields_array` with the mutex with
+// which that is read.
 unsafe impl<O> Sync for EventClass<O> {}
 
 impl<O: TraceEventOwner> EventClass<O> {
@@ -203,7 +218,12 @@ static REMOVER: Atomic<usize> = Atomic::new(0);
 /// An event that the trace core does not know yet.
 pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
     event: Arc<TraceEvent<O>>,
+    /// What its fields are made of: see [`Parts::fields`](format::Parts).
+    fields: KVec<trace_event_fields>,
 }
+
+// SAFETY: The pointers lead to texts of the event, which goes with them.
+unsafe impl<O: TraceEventOwner> Send for UnregisteredEvent<O> {}
 
 /// The end of an array of fields, and nothing before it: zeros.
 struct NoFields(UnsafeCell<MaybeUninit<trace_event_fields>>);
@@ -244,6 +264,19 @@ static EMPTY_LIST: EmptyList = EmptyList {
 unsafe impl<O: TraceEventOwner> Send for TraceEvent<O> {}
 // SAFETY: What changes after `new` is atomic or protected by `event_mutex`.
 unsafe impl<O: TraceEventOwner> Sync for TraceEvent<O> {}
+
+#[pinned_drop]
+impl<O: TraceEventOwner> PinnedDrop for TraceEvent<O> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: The call is not used any more, so neither is its class by it. By the invariant.
+        unsafe {
+            let class = (*self.call.get()).class.cast::<EventClass<O>>();
+            if !class.is_null() {
+                drop(Arc::from_raw(class));
+            }
+        }
+    }
+}
 
 impl_list_arc_safe! {
     impl{O: TraceEventOwner} ListArcSafe<0> for TraceEvent<O> {
@@ -308,14 +341,13 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             true => None,
             false => Some(KBox::new(locations, GFP_KERNEL_ACCOUNT)?),
         };
-        let (format, name_at, print_fmt_at) = Format::new(name, owner_text, print_fmt, fields)?;
+        let (format, parts) = Format::new(name, owner_text, print_fmt, fields)?;
         let event = Arc::pin_init(
             try_pin_init!(Self {
                 call: Opaque::zeroed(),
                 fields <- FieldList::new(),
                 tracepoint: Opaque::zeroed(),
                 dyn_event: Opaque::zeroed(),
-                class: class.clone(),
                 format,
                 consumers: Atomic::new(0),
                 fixed_size: end.saturating_sub(COMMON_SIZE),
@@ -324,7 +356,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 registered: EventMutexLocked::new(false),
                 is_listed <- AtomicTracker::new(),
                 files: EventFiles::new(),
-                perf_events: PerfEvents::new(),
+                attached: LazyBox::new(),
                 refs: Atomic::new(0),
                 links <- ListLinks::new(),
                 work <- new_work!("TraceEvent::work"),
@@ -336,19 +368,20 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // SAFETY: Nothing else knows the event yet, and an `Arc` does not move its content: we may
         // write the C structures and make them point to each other. The fields are freed with their head.
         unsafe {
-            (*event.tracepoint.get()).name = name_at;
+            (*event.tracepoint.get()).name = parts.name;
 
             let call = &mut *event.call.get();
-            call.class = event.class.class.get();
+            // INVARIANT: The class is the first member.
+            call.class = Arc::into_raw(class.clone()).cast_mut().cast();
             call.__bindgen_anon_1.tp = event.tracepoint.get();
             call.event.funcs = ptr::addr_of_mut!(bindings::user_events_print_functions);
-            call.print_fmt = print_fmt_at.cast_mut();
+            call.print_fmt = parts.print_fmt.cast_mut();
             call.data = ptr::from_ref(Self::CALL_OPS).cast_mut().cast();
             call.flags =
                 (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_TRACEPOINT) as i32;
-            event.format.define(call, fields)?;
         }
-        Ok(UnregisteredEvent { event })
+        let fields = parts.fields;
+        Ok(UnregisteredEvent { event, fields })
     }
 
     /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.
@@ -381,9 +414,16 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         self.fixed_size as usize
     }
 
+    /// What it has in common with others.
+    fn class(&self) -> Option<&EventClass<O>> {
+        const { assert!(offset_of!(EventClass<O>, class) == 0) };
+        // SAFETY: By the invariant; the pointer does not change once the event is made.
+        unsafe { (*self.call.get()).class.cast::<EventClass<O>>().as_ref() }
+    }
+
     /// The system in which tracefs shows the event.
     pub(crate) fn system(&self) -> &[u8] {
-        self.class.system()
+        self.class().map_or(&[], |class| class.system())
     }
 
     /// The name under which tracefs shows the event.

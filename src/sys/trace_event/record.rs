@@ -115,7 +115,14 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
         // for the event.
         Some(unsafe {
             let call = record.event.call.get();
-            perf::record(call, &record.event.perf_events, record.bytes.reborrow())
+            let perf_events = || {
+                record
+                    .event
+                    .attached
+                    .get()
+                    .map(|attached| &attached.perf_events)
+            };
+            perf::record(call, perf_events, record.bytes.reborrow())
         })
     }
 }

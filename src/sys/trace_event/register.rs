@@ -14,6 +14,7 @@ use super::{
     TraceEvent,
     TraceEventOwner,
     UnregisteredEvent,
+    NO_FIELDS,
     REMOVER, //
 };
 use core::mem::offset_of;
@@ -48,7 +49,7 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
         operations: &'static bindings::dyn_event_operations,
         held: &mut EventMutexGuard,
     ) -> Result {
-        let event = self.event;
+        let Self { event, mut fields } = self;
         // INVARIANT: The reference that the trace core gets with the pointers below, from which it leads
         // us back to the event: they are made of the one to the whole.
         let trace_cores = Arc::into_raw(event.clone());
@@ -56,14 +57,21 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
         let call = trace_cores.cast_mut().cast::<bindings::trace_event_call>();
         // SAFETY: The call is complete since `new_unregistered`, stays in place, and is not registered yet: a
         // value of this type is registered once. The reference made above keeps it alive until it is removed again.
-        // `event_mutex`, with which the trace core looks for the event's file, is held.
+        // `event_mutex`, with which the trace core looks for the event's file, and for the fields of events
+        // that have none yet, is held: of that class only this one, and others without any fields.
         let ret = unsafe {
             if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
                 Err(ENODEV)
-            } else if let Err(error) = to_result(bindings::trace_add_event_call(call)) {
+            } else if let Err(error) = to_result({
+                let class = (*call).class;
+                (*class).fields_array = fields.as_mut_ptr();
+                let added = bindings::trace_add_event_call(call);
+                (*class).fields_array = NO_FIELDS.0.get().cast();
+                added
+            }) {
                 bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
                 Err(error)
-            } else if !Self::has_directory(call) {
+            } else if event.fields.len() + 1 != fields.len() || !Self::has_directory(call) {
                 // The trace core does not say when it runs out of memory on the way. The removal
                 // also unregisters the number. It fails if a consumer is attached already; then the
                 // event is there, incomplete as it is.

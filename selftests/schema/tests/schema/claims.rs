@@ -87,7 +87,7 @@ pub fn layout(text: &[u8]) {
     let mut end = COMMON_SIZE;
     let mut names = BTreeSet::new();
     for field in description.fields() {
-        assert_eq!(field.offset(), end);
+        assert_eq!(field.end() - field.size(), end);
         assert!(field.size() > 0);
         assert!(names.insert(field.name()));
         end += field.size();
