@@ -174,6 +174,11 @@ impl UserEvent {
         self.id
     }
 
+    /// A hash of the name it was registered under.
+    pub(super) fn name_hash(&self) -> u32 {
+        self.name_hash
+    }
+
     /// Where the trace core shows it.
     pub(super) fn naming(&self) -> Naming {
         self.naming

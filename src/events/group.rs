@@ -16,6 +16,7 @@ use super::idle::{
     IdleEvents,
     REFERENCE_POLL, //
 };
+use super::kept::Was;
 use super::limits::{
     ByteRate,
     MaxEvents, //
@@ -79,6 +80,7 @@ pub(crate) struct Group {
     byte_rate: Option<ByteRate>,
     pub(super) open_files: OpenFiles,
     events: EventMutexLocked<Events>,
+    kept: EventMutexLocked<usize>,
     #[pin]
     changes: Changes,
 }
@@ -124,6 +126,7 @@ impl Group {
             byte_rate,
             open_files: OpenFiles::new(),
             events: EventMutexLocked::new(Events::new()),
+            kept: EventMutexLocked::new(0),
             changes <- Changes::new(),
         });
         Arc::pin_init(group, GFP_KERNEL_ACCOUNT)
@@ -142,6 +145,11 @@ impl Group {
     /// The changes of its events.
     pub(crate) fn changes(&self) -> &Changes {
         &self.changes
+    }
+
+    /// How many of its events are [`Kept`](super::kept::Kept).
+    pub(super) fn kept(&self) -> &EventMutexLocked<usize> {
+        &self.kept
     }
 
     /// The events that wait for their removal, of all groups.
@@ -179,16 +187,23 @@ impl Group {
             listing: &listing.0,
         };
         let key = desc.key(flags.multi_format);
+        let was = Was {
+            group: self,
+            listing: desc.listing,
+            hash: key.0,
+            is_format: flags.multi_format,
+        };
         // Got without the mutex, as a memory cgroup may delay that, and dropped without it.
         let mut memory = [Reservation::new(), Reservation::new()];
         let (mut made, mut looked_at): (Option<UnregisteredEvent<UserEvent>>, _) = (None, None);
         loop {
             let mut held = EventMutexGuard::lock(self.symbols);
+            let kept_naming = self.idle.kept.naming(was, &held);
             let events = self.events.get_mut(&mut held);
-            let naming = match flags.multi_format {
+            let naming = kept_naming.unwrap_or(match flags.multi_format {
                 true => Naming::Multi(events.next_format),
                 false => Naming::Single,
-            };
+            });
             // Not again, if nothing was added meanwhile.
             let mut found = None;
             if looked_at.replace(events.additions) != Some(events.additions) {
@@ -224,8 +239,10 @@ impl Group {
                 continue;
             }
             let first = EventRef::get_locked(&event, &held);
-            if let Err(error) = unregistered.register(&mut held) {
+            let kept = self.idle.kept.take(was, &mut held);
+            if let Err((error, kept)) = unregistered.register(kept, &mut held) {
                 self.events.get_mut(&mut held).remove(&event);
+                kept.map(|kept| self.idle.kept.add(kept, &mut held));
                 return Err(error);
             }
             self.events.get_mut(&mut held).count_format(&event);
@@ -298,8 +315,9 @@ impl Group {
     ///
     /// `EBUSY` when it is used, or something in the trace core refers to it.
     pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result<usize> {
-        let (event, held) = removal.unregister()?;
+        let (kept, event, held) = removal.unregister()?;
         self.events.get_mut(held).remove(event);
+        kept.map(|kept| self.idle.kept.add(kept, held));
         Ok(REMOVAL)
     }
 
@@ -391,6 +409,20 @@ impl Group {
                     "unloading waits for event probes and triggers that refer to its events\n"
                 );
             }
+            fsleep(REFERENCE_POLL);
+        }
+    }
+
+    /// Gives back the numbers of all events of all groups that are gone. For the module's exit: there
+    /// are no other events. May sleep.
+    pub(crate) fn forget_kept(&self) {
+        loop {
+            let mut held = EventMutexGuard::lock(self.symbols);
+            if self.idle.kept.forget_all(&mut held).is_ok() {
+                return;
+            }
+            drop(held);
+            // There will be memory again.
             fsleep(REFERENCE_POLL);
         }
     }

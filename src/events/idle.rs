@@ -3,6 +3,7 @@
 //! Events that have lost their last reference, and the work that removes them. C: `put_work` of `struct user_event`.
 
 use super::event::Event;
+use super::kept::Kept;
 use crate::sys::delayed_work::Delayed;
 use crate::sys::work_queue::OwnedQueue;
 use kernel::list::{
@@ -31,6 +32,8 @@ const MAX_REFERENCE_POLL: Delta = Delta::from_millis(6400);
 #[pin_data]
 pub(crate) struct IdleEvents {
     queue: Arc<OwnedQueue>,
+    /// What becomes of those of which there may be records.
+    pub(super) kept: Kept,
     #[pin]
     idle: SpinLock<Idle>,
     #[pin]
@@ -63,9 +66,11 @@ impl IdleEvents {
             pause: REFERENCE_POLL,
             is_closing: false,
         };
+        let kept = Kept::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 queue,
+                kept,
                 idle <- new_spinlock!(idle, "IdleEvents::idle"),
                 work <- workqueue::new_delayed_work!("IdleEvents::work"),
             }),

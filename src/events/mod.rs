@@ -24,6 +24,7 @@ mod enablers;
 mod event;
 mod group;
 mod idle;
+mod kept;
 mod limits;
 mod misses;
 mod naming;

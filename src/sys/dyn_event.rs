@@ -22,6 +22,7 @@ use super::symbols::{
     Symbols, //
 };
 use super::trace_event::{
+    KeptEvent,
     Removal,
     TraceEvent,
     TraceEventOwner,
@@ -252,15 +253,20 @@ impl<O: DynEventOwner> DynEvents<O> {
 
 impl<O: DynEventOwner> UnregisteredEvent<O> {
     /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
-    /// lists it, and consumers can attach. May sleep.
+    /// lists it, and consumers can attach. It gets the number of one that was `kept`, if there is
+    /// one. May sleep.
     ///
     /// # Errors
     ///
     /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
-    /// with.
-    pub(crate) fn register(self, held: &mut EventMutexGuard) -> Result {
+    /// with. One that was kept is given back, with the number.
+    pub(crate) fn register(
+        self,
+        kept: Option<KeptEvent<O>>,
+        held: &mut EventMutexGuard,
+    ) -> Result<(), (Error, Option<KeptEvent<O>>)> {
         // SAFETY: The operations are for entries of these events.
-        unsafe { self.register_as(DynEvents::<O>::OPERATIONS, held) }
+        unsafe { self.register_as(kept, DynEvents::<O>::OPERATIONS, held) }
     }
 }
 

@@ -50,6 +50,7 @@ static DYN_EVENT_OPS_MUTEX: Address = Address::new();
 static DYN_EVENT_LIST: Address = Address::new();
 static DYN_EVENT_OPS_LIST: Address = Address::new();
 static FTRACE_TRACE_ARRAYS: Address = Address::new();
+static TRACE_EVENT_SEM: Address = Address::new();
 static DEF_CHR_FOPS: Address = Address::new();
 static USER_EVENT_MM_DUP: Address = Address::new();
 
@@ -126,12 +127,13 @@ static LOOKUP: Symbol = Symbol::new(
     "kallsyms_lookup_name",
 );
 
-static SYMBOLS: [Symbol; 18] = [
+static SYMBOLS: [Symbol; 20] = [
     Symbol::new(Data(&EVENT_MUTEX), "event_mutex"),
     Symbol::new(Data(&DYN_EVENT_OPS_MUTEX), "dyn_event_ops_mutex"),
     Symbol::new(Data(&DYN_EVENT_LIST), "dyn_event_list"),
     Symbol::new(Data(&DYN_EVENT_OPS_LIST), "dyn_event_ops_list"),
     Symbol::new(Data(&FTRACE_TRACE_ARRAYS), "ftrace_trace_arrays"),
+    Symbol::new(Data(&TRACE_EVENT_SEM), "trace_event_sem"),
     Symbol::new(Data(&DEF_CHR_FOPS), "def_chr_fops"),
     Symbol::new(
         Function(bindings::user_events_link_tracefs_remove),
@@ -145,6 +147,10 @@ static SYMBOLS: [Symbol; 18] = [
     Symbol::new(
         Function(bindings::user_events_link_find_event_file),
         "find_event_file",
+    ),
+    Symbol::new(
+        Function(bindings::user_events_link_tracing_reset_all_online_cpus),
+        "tracing_reset_all_online_cpus",
     ),
     Symbol::new(Optional(&STEXT), "_stext"),
     Symbol::new(Optional(&ETEXT), "_etext"),
@@ -282,6 +288,11 @@ pub(super) fn def_chr_fops() -> *const file_operations {
     DEF_CHR_FOPS.get()
 }
 
+/// The trace instances. Protected by `event_mutex`.
+pub(super) fn trace_arrays() -> *const list_head {
+    FTRACE_TRACE_ARRAYS.get()
+}
+
 /// The top instance, which is there always, the last of the list `ftrace_trace_arrays`; it begins with its place there.
 /// C: `global_trace`.
 ///
@@ -325,5 +336,34 @@ impl Drop for KernelMutexGuard {
     fn drop(&mut self) {
         // SAFETY: By the invariant the current context has locked it.
         unsafe { kernel::bindings::mutex_unlock(self.mutex) };
+    }
+}
+
+/// The semaphore with which the trace core finds events by their numbers, and prints their records,
+/// locked for writing until this is dropped.
+///
+/// # Invariants
+///
+/// The current context has locked it.
+pub(super) struct TraceEventSemGuard(NotThreadSafe);
+
+impl TraceEventSemGuard {
+    /// Locks it; sleeps until it is free.
+    ///
+    /// # Safety
+    ///
+    /// There must be a [`Symbols`].
+    pub(super) unsafe fn lock() -> Self {
+        // SAFETY: A semaphore of the kernel's that was found, says the caller.
+        unsafe { kernel::bindings::down_write(TRACE_EVENT_SEM.get()) };
+        // INVARIANT: Just locked.
+        Self(NotThreadSafe)
+    }
+}
+
+impl Drop for TraceEventSemGuard {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant the current context has locked it.
+        unsafe { kernel::bindings::up_write(TRACE_EVENT_SEM.get()) };
     }
 }

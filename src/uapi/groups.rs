@@ -198,6 +198,7 @@ impl Groups {
         }
         drop(named);
         self.idle.close();
+        self.first.group.forget_kept();
     }
 
     /// Has no event's removal waited for any more.

@@ -46,6 +46,7 @@ USER_EVENTS_IS(dyn_event, ops, struct dyn_event_operations *);
 USER_EVENTS_SIZE(dyn_event, 3 * USER_EVENTS_WORD);
 
 enum print_line_t print_event_fields(struct trace_iterator *iter, struct trace_event *event);
+void tracing_reset_all_online_cpus(void);
 struct trace_event_file *find_event_file(struct trace_array *tr, const char *system,
 					 const char *event);
 

@@ -25,6 +25,7 @@ USER_EVENTS_CALL(tracefs_remove)
 USER_EVENTS_CALL(cd_forget)
 USER_EVENTS_CALL(find_event_file)
 USER_EVENTS_CALL(print_event_fields)
+USER_EVENTS_CALL(tracing_reset_all_online_cpus)
 
 unsigned long user_events_kallsyms_lookup_name(const char *name)
 {
@@ -45,6 +46,11 @@ struct trace_event_file *user_events_find_event_file(struct trace_array *tr, con
 						     const char *event)
 {
 	return static_call(user_events_find_event_file)(tr, system, event);
+}
+
+void user_events_tracing_reset_all_online_cpus(void)
+{
+	static_call(user_events_tracing_reset_all_online_cpus)();
 }
 
 static enum print_line_t user_events_print(struct trace_iterator *iter, int flags,

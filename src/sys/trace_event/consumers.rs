@@ -9,6 +9,7 @@ use super::super::bindings::{
 use super::super::event_mutex::EventMutexHeld;
 use super::super::load_acquire::LoadAcquire;
 use super::{
+    number,
     Attached,
     TraceEvent,
     TraceEventOwner, //
@@ -166,8 +167,12 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         if before.is_none() {
             O::first_attaches(self, held)?;
         }
+        let attached = self.attached.get_or_new(Attached::new, held);
         // SAFETY: Promised by the caller.
-        let inserted = unsafe { self.files.insert(file, held) };
+        let inserted = attached.and_then(|attached| unsafe {
+            number::begin_recording(&attached.recorded_in, (*file).tr, held);
+            self.files.insert(file, held)
+        });
         if inserted.is_err() {
             if before.is_none() {
                 O::last_detached(self, held);
@@ -184,6 +189,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         held: &mut EventMutexHeld,
     ) {
         self.files.remove(file, held);
+        // SAFETY: The trace core has not freed it yet.
+        unsafe { number::end_recording(file) };
         if self.files.is_empty() {
             self.detach(self.consumers().0 & !Consumers::FTRACE, held);
         }

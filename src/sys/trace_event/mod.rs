@@ -10,6 +10,7 @@
 mod consumers;
 mod event_ref;
 mod format;
+mod number;
 mod record;
 mod register;
 
@@ -17,6 +18,12 @@ pub(crate) use event_ref::EventRef;
 use format::{
     FieldList,
     Format, //
+};
+use number::Instances;
+pub(crate) use number::{
+    Forgotten,
+    KeptEvent,
+    KeptList, //
 };
 pub(crate) use register::Removal;
 
@@ -105,7 +112,7 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 /// - The class of `call` is NULL, or what [`Arc::into_raw`] gave for an [`EventClass`], and is given back at the end.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `registered`, the trace core has the pointer to `call`, and a reference count of the
-///   `Arc` that holds `self` is its.
+///   `Arc` that holds `self` is its. The event has a number then, and while a [`KeptEvent`] holds it.
 /// - `files` has exactly the event's files for which the trace core has registered us and not
 ///   unregistered us again.
 #[repr(C)]
@@ -132,7 +139,7 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     is_listed: AtomicTracker,
     files: EventFiles,
-    attached: LazyBox<Attached>,
+    attached: LazyBox<Attached<O>>,
     refs: Atomic<usize>,
     /// For one list of the owner's.
     #[pin]
@@ -144,14 +151,19 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
 }
 
 /// What an event has from its first consumer on.
-struct Attached {
+struct Attached<O: TraceEventOwner> {
     perf_events: PerfEvents,
+    recorded_in: EventMutexLocked<Instances>,
+    /// The next in the list of events that are kept.
+    next: EventMutexLocked<Option<KeptEvent<O>>>,
 }
 
-impl Attached {
+impl<O: TraceEventOwner> Attached<O> {
     fn new() -> Self {
         Self {
             perf_events: PerfEvents::new(),
+            recorded_in: EventMutexLocked::new(Instances::NONE),
+            next: EventMutexLocked::new(None),
         }
     }
 }
@@ -203,6 +215,11 @@ impl<O: TraceEventOwner> EventClass<O> {
             _owner: PhantomData,
         };
         Ok(Arc::new(class, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// The class, as the trace core uses it.
+    fn as_raw(&self) -> *mut trace_event_class {
+        self.class.get()
     }
 
     /// The name of the system.
@@ -391,11 +408,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// # Safety
     ///
-    /// `call` must be the call of a `TraceEvent<O>` that is alive.
+    /// `call` must be the call of a `TraceEvent<O>` that is alive, or stand in for one.
     unsafe extern "C" fn get_fields(call: *mut trace_event_call) -> *mut bindings::list_head {
-        const { assert!(offset_of!(Self, call) == 0) };
-        // SAFETY: Promised by the caller; the call is the first member of the event.
-        let event = unsafe { &*call.cast_const().cast::<Self>() };
+        // SAFETY: Promised by the caller.
+        let event = unsafe { number::event_of::<O>(call) };
         if !event.format.has_fields() || REMOVER.load(Relaxed) == current_task() {
             return EMPTY_LIST.head();
         }

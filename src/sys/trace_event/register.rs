@@ -9,15 +9,13 @@ use super::super::event_mutex::{
     EventMutexHeld, //
 };
 use super::super::symbols;
-use super::super::task_work::current_task;
 use super::{
+    KeptEvent,
     TraceEvent,
     TraceEventOwner,
     UnregisteredEvent,
-    NO_FIELDS,
-    REMOVER, //
+    NO_FIELDS, //
 };
-use core::mem::offset_of;
 use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
@@ -46,59 +44,59 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
     /// The operations must be for entries of events of `O`.
     pub(in super::super) unsafe fn register_as(
         self,
+        kept: Option<KeptEvent<O>>,
         operations: &'static bindings::dyn_event_operations,
         held: &mut EventMutexGuard,
-    ) -> Result {
+    ) -> Result<(), (Error, Option<KeptEvent<O>>)> {
         let Self { event, mut fields } = self;
-        // INVARIANT: The reference that the trace core gets with the pointers below, from which it leads
-        // us back to the event: they are made of the one to the whole.
-        let trace_cores = Arc::into_raw(event.clone());
-        const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
-        let call = trace_cores.cast_mut().cast::<bindings::trace_event_call>();
+        let is_kept = kept.is_some();
+        let numbered = match kept {
+            Some(kept) => kept
+                .give_to(event, held)
+                .map_err(|(error, kept)| (error, Some(kept)))?,
+            None => KeptEvent::with_new_number(event).map_err(|error| (error, None))?,
+        };
+        let event = numbered.event();
+        let call = event.call.get();
         // SAFETY: The call is complete since `new_unregistered`, stays in place, and is not registered yet: a
-        // value of this type is registered once. The reference made above keeps it alive until it is removed again.
+        // value of this type is registered once. `numbered` keeps it alive until it is removed again.
         // `event_mutex`, with which the trace core looks for the event's file, and for the fields of events
         // that have none yet, is held: of that class only this one, and others without any fields.
-        let ret = unsafe {
-            if bindings::register_trace_event(ptr::addr_of_mut!((*call).event)) == 0 {
-                Err(ENODEV)
-            } else if let Err(error) = to_result({
-                let class = (*call).class;
-                (*class).fields_array = fields.as_mut_ptr();
-                let added = bindings::trace_add_event_call(call);
-                (*class).fields_array = NO_FIELDS.0.get().cast();
-                added
-            }) {
-                bindings::unregister_trace_event(ptr::addr_of_mut!((*call).event));
-                Err(error)
-            } else if event.fields.len() + 1 != fields.len() || !Self::has_directory(call) {
-                // The trace core does not say when it runs out of memory on the way. The removal
-                // also unregisters the number. It fails if a consumer is attached already; then the
-                // event is there, incomplete as it is.
-                match event.remove_call(held) {
+        let added = unsafe {
+            let class = (*call).class;
+            (*class).fields_array = fields.as_mut_ptr();
+            let added = to_result(bindings::trace_add_event_call(call));
+            (*class).fields_array = NO_FIELDS.0.get().cast();
+            // The trace core does not say when it runs out of memory on the way.
+            let is_complete =
+                || event.fields.len() + 1 == fields.len() && Self::has_directory(call);
+            match added {
+                // It fails if a consumer is attached already; then the event is there, incomplete as it is.
+                Ok(()) if !is_complete() => match event.take_call(held) {
                     Ok(()) => Err(ENOMEM),
                     Err(_) => Ok(()),
-                }
-            } else {
-                Ok(())
+                },
+                added => added,
             }
         };
-        if ret.is_err() {
-            // SAFETY: The trace core did not take the call, so the reference is still ours.
-            drop(unsafe { Arc::from_raw(trace_cores) });
-        } else {
-            *event.registered.get_mut(held) = true;
-            // SAFETY: The event is alive; this makes a pointer only.
-            let entry = Opaque::cast_into(unsafe { ptr::addr_of!((*trace_cores).dyn_event) });
-            // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
-            // that is not written to. The list was found, as there is a guard of its lock, which
-            // is held.
-            unsafe {
-                (*entry).ops = ptr::from_ref(operations).cast_mut();
-                c_list::add_tail(&raw mut (*entry).list, symbols::dyn_event_list());
-            }
+        if let Err(error) = added {
+            return Err((error, is_kept.then_some(numbered)));
         }
-        ret
+        // INVARIANT: The reference is the trace core's, from which the pointers to parts of the event lead
+        // it back to that.
+        let event = Arc::into_raw(numbered.into_event());
+        // SAFETY: The event is alive.
+        let event = unsafe { &*event };
+        *event.registered.get_mut(held) = true;
+        let entry = event.dyn_event.get();
+        // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
+        // that is not written to. The list was found, as there is a guard of its lock, which
+        // is held.
+        unsafe {
+            (*entry).ops = ptr::from_ref(operations).cast_mut();
+            c_list::add_tail(&raw mut (*entry).list, symbols::dyn_event_list());
+        }
+        Ok(())
     }
 
     /// Has the top instance made the event's directory? Not so when it ran out of memory there, of which it
@@ -125,23 +123,6 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    /// Has the trace core remove the call, which also takes away its number.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` while a consumer is attached.
-    ///
-    /// # Safety
-    ///
-    /// The call must be known to the trace core, which must not be at work on it.
-    unsafe fn remove_call(&self, _held: &mut EventMutexHeld) -> Result {
-        REMOVER.store(current_task(), Relaxed);
-        // SAFETY: Promised by the caller; `event_mutex` is held.
-        let ret = to_result(unsafe { bindings::trace_remove_event_call(self.call.get()) });
-        REMOVER.store(0, Relaxed);
-        ret
-    }
-
     /// Can it not be deleted, as there is a reference to it, or something in the trace core refers to it? The trace core asks
     /// this of all events before it deletes the first. C: `user_event_is_busy()`.
     pub(crate) fn is_busy(&self, held: &EventMutexHeld) -> bool {
@@ -219,12 +200,19 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
         self.event
     }
 
-    /// Takes the event away from the trace core. Does nothing if it was not registered. May sleep.
+    /// Takes the event away from the trace core. Does nothing if it was not registered. May sleep. The event
+    /// keeps its number if there may be records of it in the buffers.
     ///
     /// # Errors
     ///
     /// `EBUSY` while there is a reference to the event, or the trace core refers to it; nothing has changed then.
-    pub(crate) fn unregister(self) -> Result<(&'a Arc<TraceEvent<O>>, &'a mut EventMutexHeld)> {
+    pub(crate) fn unregister(
+        self,
+    ) -> Result<(
+        Option<KeptEvent<O>>,
+        &'a Arc<TraceEvent<O>>,
+        &'a mut EventMutexHeld,
+    )> {
         let Self { event, held } = self;
         // Then no record is on its way to its files, as that takes a reference: the first of which is made under
         // `event_mutex`.
@@ -232,22 +220,23 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
             return Err(EBUSY);
         }
         if !*event.registered.get(held) {
-            return Ok((event, held));
+            return Ok((None, event, held));
         }
         if event.is_referenced(held) {
             return Err(EBUSY);
         }
         // SAFETY: The call is registered, hence alive, and by the invariant the trace core is not at work
-        // on it. On success the trace core has forgotten it: its functions run no more, since
-        // what prints holds `trace_event_sem`, which the removal takes for writing, and consumers
-        // are detached.
-        unsafe { event.remove_call(held) }?;
+        // on it. On success the trace core has forgotten it: its functions run no more but to print, for which
+        // the number and a reference stay; without, since what prints holds `trace_event_sem`, which the
+        // removal takes for writing. Consumers are detached.
+        unsafe { event.take_call(held) }?;
         *event.registered.get_mut(held) = false;
         // SAFETY: `register_as` put the entry into the list; `event_mutex` is held. By the invariant the
         // trace core does not look for the next entry from here.
         unsafe { c_list::del(&raw mut (*event.dyn_event.get()).list) };
         // SAFETY: The reference count that `register_as` gave away by `Arc::into_raw`, given back.
-        drop(unsafe { Arc::from_raw(Arc::as_ptr(event)) });
-        Ok((event, held))
+        let numbered = unsafe { KeptEvent::new(Arc::from_raw(Arc::as_ptr(event))) };
+        let kept = event.may_be_recorded(held).then_some(numbered);
+        Ok((kept, event, held))
     }
 }

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events that are gone, and whose records may still be in the trace buffers: they are there to print
+//! these, and for the same event to get its number again. No listing shows them.
+
+use super::event::{
+    Event,
+    UserEvent, //
+};
+use super::group::Group;
+use super::naming::Naming;
+use crate::sys::event_mutex::{
+    EventMutexHeld,
+    EventMutexLocked, //
+};
+use crate::sys::trace_event::{
+    EventClass,
+    Forgotten,
+    KeptEvent,
+    KeptList, //
+};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// How many are kept, of all groups. Each takes the memory that it took when it was there, some 1000
+/// bytes, which stays charged to the memory cgroup of the program that registered it.
+const MAX_KEPT: usize = 4096;
+
+/// Lists, by the hash of the name.
+const LISTS: usize = 64;
+
+/// The events that are kept.
+pub(super) struct Kept {
+    lists: [KeptList<UserEvent>; LISTS],
+    count: EventMutexLocked<usize>,
+    /// The class of one that is known to the trace core again for a moment.
+    class: Arc<EventClass<UserEvent>>,
+}
+
+/// What an event was, to be found again: of a group, with this description, and one of several
+/// formats or not.
+#[derive(Clone, Copy)]
+pub(super) struct Was<'a> {
+    pub(super) group: &'a Arc<Group>,
+    pub(super) listing: &'a [u8],
+    pub(super) hash: u32,
+    pub(super) is_format: bool,
+}
+
+impl Was<'_> {
+    fn is(&self, event: &Event) -> bool {
+        event.name_hash() == self.hash
+            && event.listing() == self.listing
+            && Arc::ptr_eq(event.group(), self.group)
+            && matches!(event.naming(), Naming::Multi(_)) == self.is_format
+    }
+}
+
+impl Kept {
+    /// None yet. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            lists: [const { KeptList::new() }; LISTS],
+            count: EventMutexLocked::new(0),
+            class: EventClass::new(&[b"user_events_gone"])?,
+        })
+    }
+
+    fn list(&self, hash: u32, held: &EventMutexHeld) -> Option<&KeptList<UserEvent>> {
+        let is_any = *self.count.get(held) != 0;
+        is_any.then_some(self.lists.get(hash as usize % LISTS)?)
+    }
+
+    /// Under which name the trace core has shown an event, if that is kept.
+    pub(super) fn naming(&self, was: Was<'_>, held: &EventMutexHeld) -> Option<Naming> {
+        let mut all = self.list(was.hash, held)?.iter(held);
+        let kept = all.find(|kept| was.is(kept.event()))?;
+        Some(kept.event().naming())
+    }
+
+    /// Takes an event out, if it is kept.
+    pub(super) fn take(
+        &self,
+        was: Was<'_>,
+        held: &mut EventMutexHeld,
+    ) -> Option<KeptEvent<UserEvent>> {
+        let list = self.list(was.hash, held)?;
+        let taken = list.extract(|event| was.is(event), held).pop(held)?;
+        self.counted(&taken, held, |count| count.saturating_sub(1));
+        Some(taken)
+    }
+
+    fn counted(
+        &self,
+        kept: &KeptEvent<UserEvent>,
+        held: &mut EventMutexHeld,
+        change: fn(usize) -> usize,
+    ) {
+        for count in [&self.count, kept.event().group().kept()] {
+            let count = count.get_mut(held);
+            *count = change(*count);
+        }
+    }
+
+    /// Keeps one. If these are too many then, the older half of those of the group that has most is
+    /// forgotten. May sleep.
+    pub(super) fn add(&self, kept: KeptEvent<UserEvent>, held: &mut EventMutexHeld) {
+        self.put(kept, held);
+        if *self.count.get(held) > MAX_KEPT {
+            // If memory lacks for that, with the next.
+            let _ = self.forget_half(held);
+        }
+    }
+
+    fn put(&self, kept: KeptEvent<UserEvent>, held: &mut EventMutexHeld) {
+        let hash = kept.event().name_hash();
+        if let Some(list) = self.lists.get(hash as usize % LISTS) {
+            self.counted(&kept, held, |count| count + 1);
+            list.push(kept, held);
+        }
+    }
+
+    fn forget_half(&self, held: &mut EventMutexHeld) -> Result {
+        let groups =
+            (self.lists.iter()).flat_map(|list| list.iter(held).map(|kept| kept.event().group()));
+        let Some(group) = groups.max_by_key(|group| *group.kept().get(held)).cloned() else {
+            return Ok(());
+        };
+        let is_its = |event: &Event| Arc::ptr_eq(event.group(), &group);
+        let older = KeptList::new();
+        for list in &self.lists {
+            // The newer come first.
+            let newer = list.iter(held).filter(|kept| is_its(kept.event())).count() / 2;
+            let mut seen = 0;
+            let is_older = |event: &Event| {
+                seen += usize::from(is_its(event));
+                is_its(event) && seen > newer
+            };
+            let of_list = list.extract(is_older, held);
+            while let Some(kept) = of_list.pop(held) {
+                older.push(kept, held);
+            }
+        }
+        self.forget(older, held)
+    }
+
+    /// Forgets all. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; all are still there then.
+    pub(super) fn forget_all(&self, held: &mut EventMutexHeld) -> Result {
+        let all = KeptList::new();
+        for list in &self.lists {
+            while let Some(kept) = list.pop(held) {
+                all.push(kept, held);
+            }
+        }
+        self.forget(all, held)
+    }
+
+    /// Forgets events, which have been taken out of their lists; or puts them back.
+    fn forget(&self, events: KeptList<UserEvent>, held: &mut EventMutexHeld) -> Result {
+        let mut forgotten = Forgotten::new();
+        for kept in events.iter(held) {
+            forgotten.add(kept, held);
+        }
+        let Some(first) = events.pop(held) else {
+            return Ok(());
+        };
+        let result = forgotten.reset_buffers(&first, &self.class, held);
+        events.push(first, held);
+        while let Some(kept) = events.pop(held) {
+            self.counted(&kept, held, |count| count.saturating_sub(1));
+            if result.is_err() {
+                self.put(kept, held);
+            }
+        }
+        result
+    }
+}

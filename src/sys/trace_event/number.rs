@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The numbers of trace events, by which the records in the trace buffers are told apart.
+//!
+//! The trace core gives the lowest number that is free to the next event of any kind, and prints the
+//! records that are still in the buffers as that one's. So an event whose records may be there keeps
+//! its number, and what prints records with it, when it is taken away from the trace core; and before
+//! the number is given back, the buffers are reset, as the trace core does for its own events.
+//!
+//! C: `struct trace_event` (linux/trace_events.h), `register_trace_event()`,
+//! `tracing_reset_all_online_cpus()`. `user_events` has no such care.
+
+use super::super::bindings::{
+    self,
+    trace_array,
+    trace_event_call,
+    trace_event_file, //
+};
+use super::super::c_list::Entries;
+use super::super::event_mutex::{
+    EventMutexHeld,
+    EventMutexLocked, //
+};
+use super::super::symbols::{
+    self,
+    TraceEventSemGuard, //
+};
+use super::super::task_work::current_task;
+use super::{
+    Attached,
+    EventClass,
+    TraceEvent,
+    TraceEventOwner,
+    REMOVER, //
+};
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+use core::mem::{
+    offset_of,
+    MaybeUninit, //
+};
+use core::sync::atomic::{
+    AtomicUsize,
+    Ordering, //
+};
+use core::{
+    iter,
+    ptr, //
+};
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+use kernel::sync::Arc;
+
+/// The trace instances whose buffers may have records of an event, by their addresses: some that are
+/// gone among them.
+#[derive(Clone, Copy)]
+pub(super) struct Instances([usize; 4]);
+
+/// More than can be listed: all of them.
+const ALL: usize = usize::MAX;
+
+impl Instances {
+    pub(super) const NONE: Self = Self([0; 4]);
+
+    fn is_empty(&self) -> bool {
+        self.0 == Self::NONE.0
+    }
+
+    fn add(&mut self, instance: usize) {
+        if self.contain(instance) {
+            return;
+        }
+        match self.0.iter_mut().find(|place| **place == 0) {
+            Some(place) => *place = instance,
+            None => self.0 = [ALL; 4],
+        }
+    }
+
+    fn add_all(&mut self, others: Self) {
+        (others.0.into_iter())
+            .filter(|instance| *instance != 0)
+            .for_each(|instance| self.add(instance));
+    }
+
+    fn contain(&self, instance: usize) -> bool {
+        self.0.contains(&instance) || self.0.contains(&ALL)
+    }
+}
+
+/// Stands in for a call in the trace core's table of numbers, while the trace core adds or removes
+/// the call itself, and must not find it there. Used by the holder of `event_mutex`.
+struct StandIn(UnsafeCell<MaybeUninit<trace_event_call>>);
+
+// SAFETY: Used under `event_mutex`, and by the trace core, which reads.
+unsafe impl Sync for StandIn {}
+
+static STAND_IN: StandIn = StandIn(UnsafeCell::new(MaybeUninit::zeroed()));
+
+/// The event for which it stands in.
+static STANDS_FOR: Atomic<*mut c_void> = Atomic::new(ptr::null_mut());
+
+impl StandIn {
+    fn call(&self) -> *mut trace_event_call {
+        self.0.get().cast()
+    }
+}
+
+/// The event of a call: the one that [`STAND_IN`] stands for, if this is that.
+///
+/// # Safety
+///
+/// `call` must be that of a `TraceEvent<O>` that is alive, or stand in for one.
+pub(super) unsafe fn event_of<'a, O: TraceEventOwner>(
+    call: *mut trace_event_call,
+) -> &'a TraceEvent<O> {
+    const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
+    let event = match call == STAND_IN.call() {
+        true => STANDS_FOR.load(Relaxed).cast(),
+        false => call.cast::<TraceEvent<O>>(),
+    };
+    // SAFETY: Promised by the caller; the call is the first member of the event.
+    unsafe { &*event }
+}
+
+/// Gives the number of one call to another, and has the trace core print records with it by that.
+/// Sleeps.
+///
+/// # Safety
+///
+/// `from` must have a number, and `to` none. `to` must have all that it takes to print records, and
+/// stay as long as it has the number. `event_mutex` must be held.
+unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_event_call) {
+    // SAFETY: The callers have seen the symbols, as there are events.
+    let _lock = unsafe { TraceEventSemGuard::lock() };
+    // SAFETY: Both calls are alive, says the caller. Who looks for a number, prints records with it,
+    // or changes the table holds the semaphore. A node of a list has its neighbours, of which the
+    // first is the head's pointer, and the last none.
+    unsafe {
+        let (from, to) = (&raw mut (*from).event, &raw mut (*to).event);
+        (*to).type_ = (*from).type_;
+        (*to).funcs = (*from).funcs;
+        (*to).node = (*from).node;
+        *(*to).node.pprev = &raw mut (*to).node;
+        if let Some(next) = (*to).node.next.as_mut() {
+            next.pprev = &raw mut (*to).node.next;
+        }
+        // Without functions the trace core takes no number away with the call.
+        (*from).funcs = ptr::null_mut();
+        (*from).node.pprev = ptr::null_mut();
+    }
+}
+
+impl<O: TraceEventOwner> TraceEvent<O> {
+    fn recorded_in<'a>(&'a self, held: &'a EventMutexHeld) -> Instances {
+        (self.attached.get()).map_or(Instances::NONE, |attached| *attached.recorded_in.get(held))
+    }
+
+    /// May there be records of it in the buffers of an instance?
+    pub(super) fn may_be_recorded(&self, held: &EventMutexHeld) -> bool {
+        !self.recorded_in(held).is_empty()
+    }
+
+    /// Calls `act` while the trace core finds another call by the number.
+    ///
+    /// # Safety
+    ///
+    /// The event must have a number, and stay.
+    pub(super) unsafe fn with_stand_in<T>(
+        &self,
+        _held: &mut EventMutexHeld,
+        act: impl FnOnce(*mut trace_event_call) -> T,
+    ) -> T {
+        let (call, stand_in) = (self.call.get(), STAND_IN.call());
+        STANDS_FOR.store(ptr::from_ref(self).cast_mut().cast(), Relaxed);
+        // SAFETY: The mutex is held, so nobody else uses the stand-in, which stays for ever, and has
+        // what the call has to print with. `call` has a number, says the caller, and no longer in
+        // between.
+        unsafe {
+            (*stand_in).class = (*call).class;
+            (*stand_in).__bindgen_anon_1.tp = (*call).__bindgen_anon_1.tp;
+            (*stand_in).flags = (*call).flags;
+            move_number(call, stand_in);
+            let result = act(call);
+            move_number(stand_in, call);
+            result
+        }
+    }
+
+    /// Has the trace core remove the call. The event keeps its number.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while a consumer is attached.
+    ///
+    /// # Safety
+    ///
+    /// The call must be known to the trace core, which must not be at work on it.
+    pub(super) unsafe fn take_call(&self, held: &mut EventMutexHeld) -> Result {
+        let take = |call| {
+            REMOVER.store(current_task(), Relaxed);
+            // SAFETY: Promised by the caller; `event_mutex` is held.
+            let taken = to_result(unsafe { bindings::trace_remove_event_call(call) });
+            REMOVER.store(0, Relaxed);
+            taken
+        };
+        // SAFETY: What the trace core knows has a number; the event stays, being borrowed.
+        unsafe { self.with_stand_in(held, take) }
+    }
+}
+
+/// Notes that an instance may have records of an event from now on.
+pub(super) fn begin_recording(
+    recorded_in: &EventMutexLocked<Instances>,
+    instance: *mut trace_array,
+    held: &mut EventMutexHeld,
+) {
+    recorded_in.get_mut(held).add(instance.addr());
+}
+
+/// The flags of an event's file in an instance.
+///
+/// # Safety
+///
+/// The file must stay for `'a`.
+unsafe fn flags<'a>(file: *mut trace_event_file) -> &'a AtomicUsize {
+    // SAFETY: Promised by the caller. The kernel changes single bits, atomically.
+    unsafe { AtomicUsize::from_ptr((&raw mut (*file).flags).cast()) }
+}
+
+/// Keeps the trace core from a reset of an instance's buffers when it removes the event with this
+/// file: the event keeps its number.
+///
+/// # Safety
+///
+/// The file must be alive.
+pub(super) unsafe fn end_recording(file: *mut trace_event_file) {
+    // SAFETY: As the caller promises.
+    let flags = unsafe { flags(file) };
+    flags.fetch_and(
+        !(bindings::EVENT_FILE_FL_WAS_ENABLED as usize),
+        Ordering::Relaxed,
+    );
+}
+
+/// An event that the trace core does not know any more, and that has its number.
+///
+/// # Invariants
+///
+/// As just said.
+pub(crate) struct KeptEvent<O: TraceEventOwner>(Arc<TraceEvent<O>>);
+
+impl<O: TraceEventOwner> KeptEvent<O> {
+    /// An event that gets a number that is free. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when none is.
+    pub(super) fn with_new_number(event: Arc<TraceEvent<O>>) -> Result<Self> {
+        // SAFETY: The call has all that it takes to print records, and stays, as the result holds it.
+        // It has no number, as it is not registered yet.
+        match unsafe { bindings::register_trace_event(&raw mut (*event.call.get()).event) } {
+            0 => Err(ENODEV),
+            // INVARIANT: Just made so.
+            _ => Ok(Self(event)),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The invariants must hold.
+    pub(super) unsafe fn new(event: Arc<TraceEvent<O>>) -> Self {
+        // INVARIANT: Promised by the caller.
+        Self(event)
+    }
+
+    /// The event.
+    pub(crate) fn event(&self) -> &Arc<TraceEvent<O>> {
+        &self.0
+    }
+
+    /// Gives its number to an event that has none, and is not known to the trace core. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; nothing has changed then.
+    pub(super) fn give_to(
+        self,
+        event: Arc<TraceEvent<O>>,
+        held: &mut EventMutexHeld,
+    ) -> Result<Self, (Error, Self)> {
+        let recorded_in = self.0.recorded_in(held);
+        let attached = match event.attached.get_or_new(Attached::new, held) {
+            Ok(attached) => attached,
+            Err(error) => return Err((error, self)),
+        };
+        attached.recorded_in.get_mut(held).add_all(recorded_in);
+        // SAFETY: By the invariant this one has a number, and the other has none, says the caller. It
+        // is complete, and stays, as the result holds it.
+        unsafe { move_number(self.0.call.get(), event.call.get()) };
+        let from = core::mem::ManuallyDrop::new(self);
+        // SAFETY: It has no number any more, and is not dropped as one that has.
+        drop(unsafe { ptr::read(&from.0) });
+        // INVARIANT: It has the number now.
+        Ok(Self(event))
+    }
+
+    /// Gives up the event, and with that the number, to the trace core.
+    pub(super) fn into_event(self) -> Arc<TraceEvent<O>> {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: It is not dropped.
+        unsafe { ptr::read(&this.0) }
+    }
+}
+
+impl<O: TraceEventOwner> Drop for KeptEvent<O> {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant it has a number, which is known no more after that.
+        unsafe { bindings::unregister_trace_event(&raw mut (*self.0.call.get()).event) };
+    }
+}
+
+/// A list of such events, the one that was added last first. Takes no memory.
+///
+/// # Invariants
+///
+/// The next of each is in [`Attached::next`].
+pub(crate) struct KeptList<O: TraceEventOwner>(EventMutexLocked<Option<KeptEvent<O>>>);
+
+impl<O: TraceEventOwner> KeptList<O> {
+    /// None.
+    pub(crate) const fn new() -> Self {
+        Self(EventMutexLocked::new(None))
+    }
+
+    /// Adds one, of which there may be records.
+    pub(crate) fn push(&self, kept: KeptEvent<O>, held: &mut EventMutexHeld) {
+        if let Some(attached) = kept.0.attached.get() {
+            let first = self.0.get_mut(held).take();
+            *attached.next.get_mut(held) = first;
+            *self.0.get_mut(held) = Some(kept);
+        }
+    }
+
+    /// Takes the first out.
+    pub(crate) fn pop(&self, held: &mut EventMutexHeld) -> Option<KeptEvent<O>> {
+        let first = self.0.get_mut(held).take()?;
+        let next = first.0.attached.get()?.next.get_mut(held).take();
+        *self.0.get_mut(held) = next;
+        Some(first)
+    }
+
+    /// Takes out those for which `is_wanted`, which are in the other order then.
+    pub(crate) fn extract(
+        &self,
+        mut is_wanted: impl FnMut(&TraceEvent<O>) -> bool,
+        held: &mut EventMutexHeld,
+    ) -> Self {
+        let (wanted, others) = (Self::new(), Self::new());
+        while let Some(kept) = self.pop(held) {
+            let list = if is_wanted(&kept.0) { &wanted } else { &others };
+            list.push(kept, held);
+        }
+        while let Some(kept) = others.pop(held) {
+            self.push(kept, held);
+        }
+        wanted
+    }
+
+    /// The events.
+    pub(crate) fn iter<'a>(
+        &'a self,
+        held: &'a EventMutexHeld,
+    ) -> impl Iterator<Item = &'a KeptEvent<O>> {
+        iter::successors(self.0.get(held).as_ref(), |kept| {
+            kept.0.attached.get()?.next.get(held).as_ref()
+        })
+    }
+}
+
+/// Events whose numbers are to be given back.
+pub(crate) struct Forgotten {
+    recorded_in: Instances,
+}
+
+impl Forgotten {
+    /// None.
+    pub(crate) const fn new() -> Self {
+        Self {
+            recorded_in: Instances::NONE,
+        }
+    }
+
+    /// Adds one.
+    pub(crate) fn add<O: TraceEventOwner>(&mut self, kept: &KeptEvent<O>, held: &EventMutexHeld) {
+        self.recorded_in.add_all(kept.0.recorded_in(held));
+    }
+
+    /// Resets the buffers of all instances that may have records of them, after which they can be
+    /// dropped. `kept` is any one; it is known to the trace core in between, in the system of `class`,
+    /// which nothing else may be in, as the trace core resets buffers after it has removed an event.
+    /// Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; nothing has changed then.
+    pub(crate) fn reset_buffers<O: TraceEventOwner>(
+        &self,
+        kept: &KeptEvent<O>,
+        class: &Arc<EventClass<O>>,
+        held: &mut EventMutexHeld,
+    ) -> Result {
+        // SAFETY: By the invariant it has a number. It is not known to the trace core, nor, as the
+        // mutex is held, to anyone else by its new name when that knows it no more. Its class is put
+        // back.
+        unsafe {
+            kept.0.with_stand_in(held, |call| {
+                let own = (*call).class;
+                (*call).class = class.as_raw();
+                let mut added = to_result(bindings::trace_add_event_call(call));
+                if added.is_ok() {
+                    added = self.mark(call);
+                    REMOVER.store(current_task(), Relaxed);
+                    // No consumer can be attached, so it does not fail.
+                    bindings::trace_remove_event_call(call);
+                    REMOVER.store(0, Relaxed);
+                }
+                (*call).class = own;
+                added
+            })?;
+            bindings::user_events_tracing_reset_all_online_cpus();
+        }
+        Ok(())
+    }
+
+    /// Has the trace core reset the buffers when it removes the call.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` when the trace core had no memory for the call's file in one of the instances.
+    ///
+    /// # Safety
+    ///
+    /// The trace core must know the call, and `event_mutex` be held.
+    unsafe fn mark(&self, call: *mut trace_event_call) -> Result {
+        // SAFETY: The symbols were found, as there are events. The lists of instances and of their
+        // files are changed with the mutex held only. An instance begins with its place in the list.
+        // System and name are strings that stay with the call, which has a tracepoint for its name.
+        unsafe {
+            for instance in Entries::of(symbols::trace_arrays()) {
+                if !self.recorded_in.contain(instance.addr()) {
+                    continue;
+                }
+                let file = bindings::user_events_find_event_file(
+                    instance.cast_mut().cast(),
+                    (*(*call).class).system,
+                    (*(*call).__bindgen_anon_1.tp).name,
+                );
+                if file.is_null() {
+                    return Err(ENOMEM);
+                }
+                flags(file).fetch_or(
+                    bindings::EVENT_FILE_FL_WAS_ENABLED as usize,
+                    Ordering::Relaxed,
+                );
+            }
+        }
+        Ok(())
+    }
+}
