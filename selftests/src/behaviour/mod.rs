@@ -29,6 +29,7 @@ mod hostile_user;
 mod huge_pages;
 mod instances;
 mod io_uring;
+mod kept_numbers;
 mod large_samples;
 mod large_sets;
 mod lifetime;
@@ -113,6 +114,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         restricted::TESTS,
         perf::TESTS,
         perf_large::TESTS,
+        kept_numbers::TESTS,
         large_samples::TESTS,
         signals::TESTS,
         hostile::TESTS,

@@ -7,7 +7,7 @@ use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
 use crate::kit::child;
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
-use crate::kit::event::{stays, Event};
+use crate::kit::event::{stays, wait_gone, Event};
 use crate::kit::group::{self, Group};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
@@ -63,6 +63,7 @@ fn is_kept(group: &Group) {
         event.end();
     });
     user.join();
+    wait_gone(&group.event("st_g_kept"));
 }
 
 /// It goes, and nothing of it is left.
