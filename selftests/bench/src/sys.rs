@@ -337,13 +337,21 @@ pub fn unknown_prctl() -> libc::c_long {
 /// writev of two parts, with what it returns.
 #[inline]
 pub fn writev(file: &File, first: &[u8], second: &[u8]) -> isize {
-    let part = |bytes: &[u8]| libc::iovec {
+    writev_parts(file, &[part(first), part(second)])
+}
+
+/// What `writev_parts` takes for bytes, which have to stay.
+pub fn part(bytes: &[u8]) -> libc::iovec {
+    libc::iovec {
         iov_base: bytes.as_ptr() as *mut _,
         iov_len: bytes.len(),
-    };
-    let parts = [part(first), part(second)];
-    // SAFETY: The kernel reads the parts and what they point to only.
-    unsafe { libc::writev(file.as_raw_fd(), parts.as_ptr(), 2) }
+    }
+}
+
+/// `writev` of parts that were made of bytes which are still there.
+pub fn writev_parts(file: &File, parts: &[libc::iovec]) -> isize {
+    // SAFETY: The kernel reads the parts and what they point to only, and fails where nothing is.
+    unsafe { libc::writev(file.as_raw_fd(), parts.as_ptr(), parts.len() as i32) }
 }
 
 /// An ioctl whose argument is a file's descriptor.

@@ -108,6 +108,20 @@ pub const ROWS: &[Row] = &[
     .at_most(&[OfC(0.88)])
     .quoted(),
     row(
+        "strings",
+        Call,
+        "ftrace.parts7",
+        "writev of that in 7 parts",
+    )
+    .above(&["null.writev", "core.ftrace"]),
+    row(
+        "strings",
+        Call,
+        "ftrace.parts30",
+        "writev of that in 30 parts",
+    )
+    .above(&["null.writev", "core.ftrace"]),
+    row(
         "long",
         Call,
         "ftrace.1000",

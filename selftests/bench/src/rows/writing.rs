@@ -8,6 +8,7 @@ use crate::attach::{Perf, Uprobe};
 use crate::events::{described, set, Group, Request, Switch, Words, TRACING};
 use crate::{count, events, sys};
 use std::fs::{self, File, OpenOptions};
+use std::iter;
 use std::sync::atomic::Ordering;
 
 pub const TIMES: usize = 501;
@@ -112,6 +113,19 @@ impl Writer {
             || assert_eq!(sys::writev(&self.file, index, payload), length),
             after,
         )
+    }
+
+    /// The median cost of a writev of so many parts: the index, and the payload in parts that are
+    /// about as long.
+    fn written_in(&self, count: usize) -> u64 {
+        let length = self.record.len() as isize;
+        let (index, payload) = self.record.split_at(4);
+        let bound = |number: usize| number * payload.len() / (count - 1);
+        let of_payload = (1..count).map(|number| &payload[bound(number - 1)..bound(number)]);
+        let parts: Vec<_> = iter::once(index).chain(of_payload).map(sys::part).collect();
+        count::median(TIMES, || {
+            assert_eq!(sys::writev_parts(&self.file, &parts), length)
+        })
     }
 
     /// Ends it, and waits until its event is gone.
@@ -256,6 +270,11 @@ fn strings_of(lengths: &[usize]) {
         let ftrace = Switch::new(&writer.name);
         ftrace.turn(true);
         tell(&format!("ftrace.{length}"), writer.write());
+        if length == 100 {
+            for count in [7, 30] {
+                tell(&format!("ftrace.parts{count}"), writer.written_in(count));
+            }
+        }
         ftrace.turn(false);
         drop(ftrace);
         let perf = Perf::sample(&writer.name);
