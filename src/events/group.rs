@@ -63,6 +63,9 @@ const REMOVAL: usize = HOLD / 16;
 /// The time between two holds.
 const PAUSE: Delta = Delta::from_micros(20);
 
+/// How often buffers are tried to be reset before the module goes without that.
+const FORGET_TRIES: usize = 100;
+
 /// How many events may be removed in any order: few beside those that the trace core looks at in
 /// each search anyway.
 const FEW: usize = 64;
@@ -317,8 +320,10 @@ impl Group {
     pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result<usize> {
         let (kept, event, held) = removal.unregister()?;
         self.events.get_mut(held).remove(event);
-        kept.map(|kept| self.idle.kept.add(kept, held));
-        Ok(REMOVAL)
+        match kept.is_some_and(|kept| self.idle.kept.add(kept, held)) {
+            true => Ok(HOLD),
+            false => Ok(REMOVAL),
+        }
     }
 
     /// Removes an event, unless it is used or has been removed.
@@ -416,7 +421,7 @@ impl Group {
     /// Gives back the numbers of all events of all groups that are gone. For the module's exit: there
     /// are no other events. May sleep.
     pub(crate) fn forget_kept(&self) {
-        loop {
+        for _ in 0..FORGET_TRIES {
             let mut held = EventMutexGuard::lock(self.symbols);
             if self.idle.kept.forget_all(&mut held).is_ok() {
                 return;
@@ -425,5 +430,9 @@ impl Group {
             // There will be memory again.
             fsleep(REFERENCE_POLL);
         }
+        pr_warn!("records of its events are left in trace buffers, which could not be reset\n");
+        self.idle
+            .kept
+            .drop_all(&mut EventMutexGuard::lock(self.symbols));
     }
 }

@@ -66,7 +66,7 @@ impl Kept {
         Ok(Self {
             lists: [const { KeptList::new() }; LISTS],
             count: EventMutexLocked::new(0),
-            class: EventClass::new(&[b"user_events_gone"])?,
+            class: EventClass::new(&[b"user_events.gone"])?,
         })
     }
 
@@ -89,7 +89,9 @@ impl Kept {
         held: &mut EventMutexHeld,
     ) -> Option<KeptEvent<UserEvent>> {
         let list = self.list(was.hash, held)?;
-        let taken = list.extract(|event| was.is(event), held).pop(held)?;
+        let taken = list
+            .extract(|kept, _| was.is(kept.event()), held)
+            .pop(held)?;
         self.counted(&taken, held, |count| count.saturating_sub(1));
         Some(taken)
     }
@@ -106,80 +108,71 @@ impl Kept {
         }
     }
 
-    /// Keeps one. If these are too many then, the older half of those of the group that has most is
-    /// forgotten. May sleep.
-    pub(super) fn add(&self, kept: KeptEvent<UserEvent>, held: &mut EventMutexHeld) {
-        self.put(kept, held);
-        if *self.count.get(held) > MAX_KEPT {
-            // If memory lacks for that, with the next.
-            let _ = self.forget_half(held);
-        }
-    }
-
-    fn put(&self, kept: KeptEvent<UserEvent>, held: &mut EventMutexHeld) {
+    /// Keeps one. If these are too many then, the older half of those of the group that has most, by
+    /// lists, is forgotten. Returns whether any was. May sleep.
+    pub(super) fn add(&self, kept: KeptEvent<UserEvent>, held: &mut EventMutexHeld) -> bool {
         let hash = kept.event().name_hash();
         if let Some(list) = self.lists.get(hash as usize % LISTS) {
             self.counted(&kept, held, |count| count + 1);
             list.push(kept, held);
         }
+        // If memory lacks for that, with the next.
+        *self.count.get(held) > MAX_KEPT && self.forget_half(held).is_ok()
     }
 
     fn forget_half(&self, held: &mut EventMutexHeld) -> Result {
         let groups =
             (self.lists.iter()).flat_map(|list| list.iter(held).map(|kept| kept.event().group()));
-        let Some(group) = groups.max_by_key(|group| *group.kept().get(held)).cloned() else {
+        let Some(group) = groups.max_by_key(|group| *group.kept().get(held)) else {
             return Ok(());
         };
-        let is_its = |event: &Event| Arc::ptr_eq(event.group(), &group);
-        let older = KeptList::new();
+        let mut forgotten = Forgotten::new();
         for list in &self.lists {
+            let its = || (list.iter(held)).filter(|kept| Arc::ptr_eq(kept.event().group(), group));
             // The newer come first.
-            let newer = list.iter(held).filter(|kept| is_its(kept.event())).count() / 2;
-            let mut seen = 0;
-            let is_older = |event: &Event| {
-                seen += usize::from(is_its(event));
-                is_its(event) && seen > newer
-            };
-            let of_list = list.extract(is_older, held);
-            while let Some(kept) = of_list.pop(held) {
-                older.push(kept, held);
+            for older in its().skip(its().count() / 2) {
+                forgotten.add(older, held);
             }
         }
-        self.forget(older, held)
+        self.forget(&forgotten, held)
     }
 
     /// Forgets all. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; all are still there then.
+    /// `ENOMEM`; nothing has changed then.
     pub(super) fn forget_all(&self, held: &mut EventMutexHeld) -> Result {
-        let all = KeptList::new();
-        for list in &self.lists {
-            while let Some(kept) = list.pop(held) {
-                all.push(kept, held);
-            }
-        }
-        self.forget(all, held)
-    }
-
-    /// Forgets events, which have been taken out of their lists; or puts them back.
-    fn forget(&self, events: KeptList<UserEvent>, held: &mut EventMutexHeld) -> Result {
         let mut forgotten = Forgotten::new();
-        for kept in events.iter(held) {
+        for kept in self.lists.iter().flat_map(|list| list.iter(held)) {
             forgotten.add(kept, held);
         }
-        let Some(first) = events.pop(held) else {
-            return Ok(());
-        };
-        let result = forgotten.reset_buffers(&first, &self.class, held);
-        events.push(first, held);
-        while let Some(kept) = events.pop(held) {
-            self.counted(&kept, held, |count| count.saturating_sub(1));
-            if result.is_err() {
-                self.put(kept, held);
+        self.forget(&forgotten, held)
+    }
+
+    /// Gives back the numbers of all, whatever is in the buffers.
+    pub(super) fn drop_all(&self, held: &mut EventMutexHeld) {
+        for list in &self.lists {
+            while list.pop(held).is_some() {}
+        }
+    }
+
+    fn forget(&self, forgotten: &Forgotten, held: &mut EventMutexHeld) -> Result {
+        for list in &self.lists {
+            // Any one does.
+            if let Some(kept) = list.pop(held) {
+                let reset = forgotten.reset_buffers(&kept, &self.class, held);
+                list.push(kept, held);
+                reset?;
+                break;
             }
         }
-        result
+        for list in &self.lists {
+            let gone = list.extract(|kept, held| forgotten.contain(kept, held), held);
+            while let Some(kept) = gone.pop(held) {
+                self.counted(&kept, held, |count| count.saturating_sub(1));
+            }
+        }
+        Ok(())
     }
 }

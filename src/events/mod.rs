@@ -8,14 +8,15 @@
 //! | in use | there is an [`EventRef`] | *unused*, when the last is dropped |
 //! | unused, persistent | it was made so, and there is no reference | *in use*, when it is registered again; *removed*, when it is deleted |
 //! | unused, idle | it is not persistent: it is on the list `idle`, or just taken from there | *in use*, when it is registered again; *removed*, by the work queue, when it is deleted, or when its name is registered with other fields |
-//! | removed | the trace core and the tables have forgotten it | is freed with the last pointer to it |
+//! | removed | the trace core and the tables have forgotten it | *kept*, if there may be records of it; is freed with the last pointer to it |
+//! | kept | it has its number still: [`kept`] | gives its number to the next that is like it; or is *removed*, when there are too many |
 //!
 //! The trace core can refer to an event that is unused (an event probe, a histogram, a trigger), and does not tell
 //! when it stops. Such an event cannot be removed: the work queue looks at it again, and so does unloading.
 //!
 //! - [`group`]: the events of a group by name; [`table`]: the tables of them; [`open_files`]: through which it is used;
 //!   [`limits`]: how many events and bytes it may have.
-//! - [`idle`]: the work that removes idle events, of all groups.
+//! - [`idle`]: the work that removes idle events, of all groups; [`kept`]: those of which there may be records.
 //! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
 //! - [`enablers`]: the bits that show its state; [`changes`]: what open files report of it.
 

@@ -7,7 +7,6 @@ use super::record_bytes::{
     RecordBytes,
     Word, //
 };
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use kernel::bindings::{
     iov_iter,
@@ -109,17 +108,22 @@ fn copy_from_user(from: *const u8, out: &mut [MaybeUninit<u8>]) -> Result {
     }
 }
 
-/// What a `write` is given: an address in user memory and a length.
+/// What a `write` is given, or a `writev` of the index and the payload: where in user memory they are.
 pub(crate) struct UserBytes {
-    from: *const u8,
+    index: *const u8,
+    payload: *const u8,
     len: usize,
 }
 
 impl UserBytes {
-    /// Whatever `from` is, reading from it does no harm.
+    /// Both are behind each other. Whatever `from` is, reading from it does no harm.
     #[inline]
     pub(super) fn new(from: *const u8, len: usize) -> Self {
-        Self { from, len }
+        Self {
+            index: from,
+            payload: from.wrapping_add(INDEX_SIZE),
+            len,
+        }
     }
 }
 
@@ -135,141 +139,21 @@ unsafe impl Source for UserBytes {
         if self.len < INDEX_SIZE {
             return Err(EFAULT);
         }
-        read_index(self.from)
+        read_index(self.index)
     }
 
     #[inline]
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
-        read_user(self.from.wrapping_add(INDEX_SIZE), out)
-    }
-}
-
-/// What a `writev` is given: parts of user memory, from an array of the kernel's.
-///
-/// # Invariants
-///
-/// The array has parts from `part` on whose bytes, but for the first `skip`, are `left` at least. It is there for `'a`.
-#[derive(Clone, Copy)]
-pub(crate) struct UserParts<'a> {
-    part: *const iovec,
-    skip: usize,
-    left: usize,
-    _array: PhantomData<&'a [iovec]>,
-}
-
-impl UserParts<'_> {
-    /// The address and the number of what is left of the first part, if there are `wanted` bytes in all parts, and that is
-    /// not 0.
-    #[inline]
-    fn first(&self, wanted: usize) -> Option<(*const u8, usize)> {
-        if wanted == 0 || wanted > self.left {
-            return None;
-        }
-        // SAFETY: By the invariant there is a part, as there are bytes left.
-        let (base, len) = unsafe { ((*self.part).iov_base.cast::<u8>(), (*self.part).iov_len) };
-        Some((base.wrapping_add(self.skip), len.wrapping_sub(self.skip)))
-    }
-
-    /// The same but for the first bytes, of which there are `count` in the first part.
-    #[inline]
-    fn behind(self, count: usize, first_len: usize) -> Self {
-        // INVARIANT: So many bytes are left, and in the first part. If they are all of it, the rest is in those behind it.
-        let (part, skip) = if count == first_len {
-            (self.part.wrapping_add(1), 0)
-        } else {
-            (self.part, self.skip.wrapping_add(count))
-        };
-        Self {
-            part,
-            skip,
-            left: self.left.wrapping_sub(count),
-            _array: PhantomData,
-        }
-    }
-
-    /// The same but for the first bytes, of several parts.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT` when there are not so many.
-    #[cold]
-    fn behind_across(mut self, mut count: usize) -> Result<Self> {
-        while count > 0 {
-            let (_, len) = self.first(count).ok_or(EFAULT)?;
-            let here = count.min(len);
-            count = count.wrapping_sub(here);
-            self = self.behind(here, len);
-        }
-        Ok(self)
-    }
-
-    /// Fills `out` with the next bytes, of several parts. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT` when there are not so many, or not all can be read. All of `out` is written otherwise.
-    #[cold]
-    #[inline(never)]
-    fn read_across(mut self, mut out: &mut [MaybeUninit<u8>]) -> Result {
-        while !out.is_empty() {
-            let (from, len) = self.first(out.len()).ok_or(EFAULT)?;
-            let here = out.len().min(len);
-            let (now, later) = out.split_at_mut_checked(here).ok_or(EFAULT)?;
-            if !now.is_empty() {
-                read_user(from, now)?;
-            }
-            out = later;
-            self = self.behind(here, len);
-        }
-        Ok(())
-    }
-
-    /// The index, in several parts.
-    #[cold]
-    #[inline(never)]
-    fn read_index_across(self) -> Result<u32> {
-        let mut index = [MaybeUninit::uninit(); INDEX_SIZE];
-        self.read_across(&mut index)?;
-        // SAFETY: All of it was written.
-        let index = index.map(|byte| unsafe { byte.assume_init() });
-        Ok(u32::from_ne_bytes(index))
-    }
-}
-
-// SAFETY: `read_user` and `read_across` tell whether they have written all bytes.
-unsafe impl Source for UserParts<'_> {
-    #[inline]
-    fn len(&self) -> usize {
-        self.left
-    }
-
-    #[inline]
-    fn read_index(&mut self) -> Result<u32> {
-        let (from, len) = self.first(INDEX_SIZE).ok_or(EFAULT)?;
-        if len < INDEX_SIZE {
-            return (*self).read_index_across();
-        }
-        read_index(from)
-    }
-
-    #[inline]
-    fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
-        let behind_index = match self.first(INDEX_SIZE) {
-            Some((_, len)) if len >= INDEX_SIZE => (*self).behind(INDEX_SIZE, len),
-            _ => (*self).behind_across(INDEX_SIZE)?,
-        };
-        match behind_index.first(out.len()) {
-            Some((from, len)) if out.len() <= len => read_user(from, out),
-            _ => behind_index.read_across(out),
-        }
+        read_user(self.payload, out)
     }
 }
 
 /// Where the bytes of an iterator are. C: `struct iov_iter` (linux/uio.h).
 pub(super) enum IterSource<'a> {
-    /// In user memory.
-    Parts(UserParts<'a>),
-    /// In memory of the kernel, as for a buffer that io_uring knows.
+    /// In user memory, in one part, or the index in a part of its own. A `writev` of these two parts to
+    /// ftrace takes 1593 instructions by the kernel's iterator, and 1437 so.
+    User(UserBytes),
+    /// Anywhere else: memory of the kernel, as for a buffer that io_uring knows, and more parts.
     Other(&'a mut IovIterSource<'a>),
 }
 
@@ -279,31 +163,31 @@ impl<'a> IterSource<'a> {
     /// `iter` must be a valid iterator to read from, and used by nothing else for `'a`.
     #[inline]
     pub(super) unsafe fn from_raw(iter: *mut iov_iter) -> Self {
-        // SAFETY: Valid, says the caller. The union is one of pointers, all of which are as long: any of them can be
-        // read. Only the one that the type of the iterator tells of is used.
-        let (kind, skip, parts, left) = unsafe {
+        // SAFETY: Valid, says the caller. The unions are of pointers and of numbers, all of which are as
+        // long: any of them can be read. Only the one that the type of the iterator tells of is used. It has
+        // as many parts as it says, and `count` bytes in them, behind the first `skip`.
+        unsafe {
             let place = (*iter).__bindgen_anon_1.__bindgen_anon_1.as_ref();
-            let parts = place.__bindgen_anon_1.__iov;
-            ((*iter).iter_type, (*iter).iov_offset, parts, place.count)
-        };
-        let kind = u32::from(kind);
-        let part = if kind == kernel::bindings::iter_type_ITER_IOVEC {
-            parts
-        } else if kind == kernel::bindings::iter_type_ITER_UBUF && skip == 0 {
-            // Where nothing was taken yet, the iterator holds its address and length as a part does.
-            // SAFETY: Valid, says the caller.
-            unsafe { (&raw const (*iter).__bindgen_anon_1.__ubuf_iovec).cast() }
-        } else {
-            // SAFETY: Promised by the caller.
-            return Self::Other(unsafe { IovIterSource::from_raw(iter) });
-        };
-        // INVARIANT: A valid iterator has so many bytes in the parts, but for the first of them.
-        Self::Parts(UserParts {
-            part,
-            skip,
-            left,
-            _array: PhantomData,
-        })
+            let (count, skip) = (place.count, (*iter).iov_offset);
+            let kind = u32::from((*iter).iter_type);
+            if kind == kernel::bindings::iter_type_ITER_UBUF {
+                let from = place.__bindgen_anon_1.ubuf.cast::<u8>();
+                return Self::User(UserBytes::new(from.wrapping_add(skip), count));
+            }
+            if kind == kernel::bindings::iter_type_ITER_IOVEC
+                && (*iter).__bindgen_anon_2.nr_segs == 2
+            {
+                let [index, payload] = &*place.__bindgen_anon_1.__iov.cast::<[iovec; 2]>();
+                if index.iov_len.wrapping_sub(skip) == INDEX_SIZE && count >= INDEX_SIZE {
+                    return Self::User(UserBytes {
+                        index: index.iov_base.cast::<u8>().wrapping_add(skip),
+                        payload: payload.iov_base.cast(),
+                        len: count,
+                    });
+                }
+            }
+            Self::Other(IovIterSource::from_raw(iter))
+        }
     }
 }
 

@@ -103,7 +103,7 @@ fn an_event_that_is_gone_is_in_no_listing() {
         assert!(!text.contains("st_kn_listed"), "{file}:\n{text}");
     }
     assert!(!tracer.path("events/user_events/st_kn_listed").exists());
-    assert!(!tracefs::group_dir("user_events_gone").exists());
+    assert!(!tracefs::group_dir("user_events.gone").exists());
 }
 
 fn no_other_event_gets_the_number() {

@@ -57,7 +57,7 @@ use kernel::sync::Arc;
 
 /// The trace instances whose buffers may have records of an event, by their addresses: some that are
 /// gone among them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct Instances([usize; 4]);
 
 /// More than can be listed: all of them.
@@ -67,7 +67,7 @@ impl Instances {
     pub(super) const NONE: Self = Self([0; 4]);
 
     fn is_empty(&self) -> bool {
-        self.0 == Self::NONE.0
+        *self == Self::NONE
     }
 
     fn add(&mut self, instance: usize) {
@@ -86,8 +86,13 @@ impl Instances {
             .for_each(|instance| self.add(instance));
     }
 
+    /// Is it one of those that are listed?
+    fn list(&self, instance: usize) -> bool {
+        self.0.contains(&instance)
+    }
+
     fn contain(&self, instance: usize) -> bool {
-        self.0.contains(&instance) || self.0.contains(&ALL)
+        self.list(instance) || self.list(ALL)
     }
 }
 
@@ -148,7 +153,8 @@ unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_event_call) {
         if let Some(next) = (*to).node.next.as_mut() {
             next.pprev = &raw mut (*to).node.next;
         }
-        // Without functions the trace core takes no number away with the call.
+        // Without functions the trace core takes no number away with the call. What prints in a panic,
+        // without the semaphore, may come upon that.
         (*from).funcs = ptr::null_mut();
         (*from).node.pprev = ptr::null_mut();
     }
@@ -282,7 +288,8 @@ impl<O: TraceEventOwner> KeptEvent<O> {
         &self.0
     }
 
-    /// Gives its number to an event that has none, and is not known to the trace core. Sleeps.
+    /// Gives its number to an event that has none, and is not known to the trace core. Returns this one,
+    /// too, which has none any more. Sleeps.
     ///
     /// # Errors
     ///
@@ -291,7 +298,7 @@ impl<O: TraceEventOwner> KeptEvent<O> {
         self,
         event: Arc<TraceEvent<O>>,
         held: &mut EventMutexHeld,
-    ) -> Result<Self, (Error, Self)> {
+    ) -> Result<(Self, Arc<TraceEvent<O>>), (Error, Self)> {
         let recorded_in = self.0.recorded_in(held);
         let attached = match event.attached.get_or_new(Attached::new, held) {
             Ok(attached) => attached,
@@ -301,14 +308,11 @@ impl<O: TraceEventOwner> KeptEvent<O> {
         // SAFETY: By the invariant this one has a number, and the other has none, says the caller. It
         // is complete, and stays, as the result holds it.
         unsafe { move_number(self.0.call.get(), event.call.get()) };
-        let from = core::mem::ManuallyDrop::new(self);
-        // SAFETY: It has no number any more, and is not dropped as one that has.
-        drop(unsafe { ptr::read(&from.0) });
         // INVARIANT: It has the number now.
-        Ok(Self(event))
+        Ok((Self(event), self.into_event()))
     }
 
-    /// Gives up the event, and with that the number, to the trace core.
+    /// The event, whose number is given to another one, or with the event to the trace core.
     pub(super) fn into_event(self) -> Arc<TraceEvent<O>> {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: It is not dropped.
@@ -356,12 +360,13 @@ impl<O: TraceEventOwner> KeptList<O> {
     /// Takes out those for which `is_wanted`, which are in the other order then.
     pub(crate) fn extract(
         &self,
-        mut is_wanted: impl FnMut(&TraceEvent<O>) -> bool,
+        is_wanted: impl Fn(&KeptEvent<O>, &EventMutexHeld) -> bool,
         held: &mut EventMutexHeld,
     ) -> Self {
         let (wanted, others) = (Self::new(), Self::new());
         while let Some(kept) = self.pop(held) {
-            let list = if is_wanted(&kept.0) { &wanted } else { &others };
+            let is_wanted = is_wanted(&kept, held);
+            let list = if is_wanted { &wanted } else { &others };
             list.push(kept, held);
         }
         while let Some(kept) = others.pop(held) {
@@ -381,7 +386,7 @@ impl<O: TraceEventOwner> KeptList<O> {
     }
 }
 
-/// Events whose numbers are to be given back.
+/// Events whose numbers are to be given back: all that were recorded nowhere but in some instances.
 pub(crate) struct Forgotten {
     recorded_in: Instances,
 }
@@ -394,15 +399,25 @@ impl Forgotten {
         }
     }
 
-    /// Adds one.
+    /// Adds an event.
     pub(crate) fn add<O: TraceEventOwner>(&mut self, kept: &KeptEvent<O>, held: &EventMutexHeld) {
         self.recorded_in.add_all(kept.0.recorded_in(held));
     }
 
-    /// Resets the buffers of all instances that may have records of them, after which they can be
-    /// dropped. `kept` is any one; it is known to the trace core in between, in the system of `class`,
-    /// which nothing else may be in, as the trace core resets buffers after it has removed an event.
-    /// Sleeps.
+    /// Is it one of them?
+    pub(crate) fn contain<O: TraceEventOwner>(
+        &self,
+        kept: &KeptEvent<O>,
+        held: &EventMutexHeld,
+    ) -> bool {
+        let mut all = self.recorded_in;
+        all.add_all(kept.0.recorded_in(held));
+        all == self.recorded_in
+    }
+
+    /// Resets the buffers of these instances, after which the events can be dropped. `kept` is any one;
+    /// it is known to the trace core in between, in the system of `class`, in which nothing else may be:
+    /// the trace core resets buffers after it has removed an event. Sleeps.
     ///
     /// # Errors
     ///
@@ -422,7 +437,11 @@ impl Forgotten {
                 (*call).class = class.as_raw();
                 let mut added = to_result(bindings::trace_add_event_call(call));
                 if added.is_ok() {
-                    added = self.mark(call);
+                    // Some are not to be marked, if the others cannot be.
+                    added = self.mark(call, 0);
+                    if added.is_ok() {
+                        added = self.mark(call, bindings::EVENT_FILE_FL_WAS_ENABLED as usize);
+                    }
                     REMOVER.store(current_task(), Relaxed);
                     // No consumer can be attached, so it does not fail.
                     bindings::trace_remove_event_call(call);
@@ -436,20 +455,22 @@ impl Forgotten {
         Ok(())
     }
 
-    /// Has the trace core reset the buffers when it removes the call.
+    /// Sets flags of the call's file in each instance. An instance may have no events but of some
+    /// systems, and then has not had this one either, unless its memory was that of one which had.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the trace core had no memory for the call's file in one of the instances.
+    /// `ENOMEM` when one lacks the file that must have it.
     ///
     /// # Safety
     ///
     /// The trace core must know the call, and `event_mutex` be held.
-    unsafe fn mark(&self, call: *mut trace_event_call) -> Result {
+    unsafe fn mark(&self, call: *mut trace_event_call, mark: usize) -> Result {
         // SAFETY: The symbols were found, as there are events. The lists of instances and of their
         // files are changed with the mutex held only. An instance begins with its place in the list.
         // System and name are strings that stay with the call, which has a tracepoint for its name.
         unsafe {
+            let tracepoint = (*call).__bindgen_anon_1.tp;
             for instance in Entries::of(symbols::trace_arrays()) {
                 if !self.recorded_in.contain(instance.addr()) {
                     continue;
@@ -457,15 +478,13 @@ impl Forgotten {
                 let file = bindings::user_events_find_event_file(
                     instance.cast_mut().cast(),
                     (*(*call).class).system,
-                    (*(*call).__bindgen_anon_1.tp).name,
+                    (*tracepoint).name,
                 );
-                if file.is_null() {
+                if !file.is_null() && (*file).event_call == call {
+                    flags(file).fetch_or(mark, Ordering::Relaxed);
+                } else if self.recorded_in.list(instance.addr()) {
                     return Err(ENOMEM);
                 }
-                flags(file).fetch_or(
-                    bindings::EVENT_FILE_FL_WAS_ENABLED as usize,
-                    Ordering::Relaxed,
-                );
             }
         }
         Ok(())

@@ -49,12 +49,14 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
         held: &mut EventMutexGuard,
     ) -> Result<(), (Error, Option<KeptEvent<O>>)> {
         let Self { event, mut fields } = self;
-        let is_kept = kept.is_some();
-        let numbered = match kept {
-            Some(kept) => kept
-                .give_to(event, held)
+        let (numbered, had_number) = match kept {
+            Some(kept) => (kept.give_to(event, held))
+                .map(|(numbered, kept)| (numbered, Some(kept)))
                 .map_err(|(error, kept)| (error, Some(kept)))?,
-            None => KeptEvent::with_new_number(event).map_err(|error| (error, None))?,
+            None => (
+                KeptEvent::with_new_number(event).map_err(|error| (error, None))?,
+                None,
+            ),
         };
         let event = numbered.event();
         let call = event.call.get();
@@ -80,7 +82,9 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
             }
         };
         if let Err(error) = added {
-            return Err((error, is_kept.then_some(numbered)));
+            // This one may lack fields to print records with. It had a consumer, or it would not have been kept.
+            let kept = had_number.and_then(|kept| Some(numbered.give_to(kept, held).ok()?.0));
+            return Err((error, kept));
         }
         // INVARIANT: The reference is the trace core's, from which the pointers to parts of the event lead
         // it back to that.

@@ -156,7 +156,7 @@ impl<T: ControlFile> Control<T> {
             unsafe { (Self::opened((*kiocb).ki_filp), IterSource::from_raw(iter)) };
         from_result(|| {
             let written = match source {
-                IterSource::Parts(source) => open.write(source),
+                IterSource::User(source) => open.write(source),
                 IterSource::Other(source) => write_other(open, source),
             };
             written.map(|written| written as isize)
