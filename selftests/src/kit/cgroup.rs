@@ -5,12 +5,19 @@
 use crate::kit::child::{self, Child};
 use crate::kit::event::Event;
 use crate::kit::{fork_tree, wait};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// There where the kernel has control groups.
 pub const SIGN: &str = "/proc/cgroups";
+
+/// Says whether the kernel lacks perf events of control groups.
+pub fn without_perf() -> Option<String> {
+    let kinds = fs::read_to_string(SIGN).unwrap_or_default();
+    let has_perf = kinds.lines().any(|line| line.starts_with("perf_event"));
+    (!has_perf).then(|| "this kernel has no perf events of control groups".into())
+}
 
 /// Where the hierarchy is mounted, by the system or else by us.
 fn root() -> PathBuf {
@@ -71,6 +78,11 @@ impl Cgroup {
     pub fn set(&self, file: &str, value: &str) {
         fs::write(self.dir.join(file), value)
             .unwrap_or_else(|error| panic!("write {value} to {file}: {error}"));
+    }
+
+    /// The group, as a system call takes it.
+    pub fn open(&self) -> File {
+        File::open(&self.dir).expect("open a cgroup")
     }
 
     /// Forks a process that is in the group, is spared when there is no memory, and serves.

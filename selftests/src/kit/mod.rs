@@ -42,6 +42,7 @@ pub mod tool;
 pub mod traced;
 pub mod tracefs;
 pub mod transfer;
+pub mod trap;
 pub mod unprivileged;
 pub mod uring;
 pub mod usage;

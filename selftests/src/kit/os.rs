@@ -369,6 +369,7 @@ pub fn unload_module(name: &CStr) -> Result<()> {
     check(ret).map(drop)
 }
 
+const PERF_FLAG_PID_CGROUP: u64 = 1 << 2;
 const PERF_FLAG_FD_CLOEXEC: u64 = 1 << 3;
 
 /// `perf_event_open` with the attributes as bytes; in the group of another event, if there is one.
@@ -378,6 +379,22 @@ pub fn perf_event_open(
     cpu: i32,
     leader: Option<&File>,
 ) -> Result<File> {
+    let leader = leader.map_or(-1, |leader| leader.as_raw_fd());
+    open_perf(attributes, pid, cpu, leader, 0)
+}
+
+/// The same for the tasks in a control group, of which this is the directory.
+pub fn perf_event_open_in_cgroup(attributes: &[u8], cgroup: &File, cpu: i32) -> Result<File> {
+    open_perf(
+        attributes,
+        cgroup.as_raw_fd(),
+        cpu,
+        -1,
+        PERF_FLAG_PID_CGROUP,
+    )
+}
+
+fn open_perf(attributes: &[u8], pid: i32, cpu: i32, leader: RawFd, flags: u64) -> Result<File> {
     assert_eq!(attributes[4..8], (attributes.len() as u32).to_ne_bytes());
     // SAFETY: The kernel reads as many bytes as the attributes' own size field says: all of them.
     let fd = check(unsafe {
@@ -386,8 +403,8 @@ pub fn perf_event_open(
             attributes.as_ptr(),
             pid,
             cpu,
-            leader.map_or(-1, |leader| leader.as_raw_fd()),
-            PERF_FLAG_FD_CLOEXEC,
+            leader,
+            PERF_FLAG_FD_CLOEXEC | flags,
         )
     })?;
     // SAFETY: The descriptor is new, and this is its only owner.
@@ -482,6 +499,18 @@ pub fn count_at(signal: i32, flags: i32) {
     // SAFETY: The handler counts in an atomic, which may be done in a handler.
     let ret = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
     check(ret.into()).expect("sigaction");
+}
+
+/// Has the calling thread hold a signal back, or take it.
+pub fn set_blocked(signal: i32, blocked: bool) {
+    let how = [libc::SIG_UNBLOCK, libc::SIG_BLOCK][usize::from(blocked)];
+    // SAFETY: A set of signals is plain data, for which zero is valid.
+    let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: The set is ours.
+    unsafe { libc::sigaddset(&mut signals, signal) };
+    // SAFETY: The kernel reads the set, and writes none.
+    let error = unsafe { libc::pthread_sigmask(how, &signals, std::ptr::null_mut()) };
+    assert_eq!(error, 0, "pthread_sigmask");
 }
 
 /// Has SIGALRM sent to this process after a time below a second.

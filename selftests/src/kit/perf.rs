@@ -3,8 +3,9 @@
 //! perf attached to an event: counting, and sampling into a ring of our own.
 
 use crate::kit::bpf::Program;
+use crate::kit::cgroup::Cgroup;
 use crate::kit::errno::Result;
-use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
+use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::ring::Record;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::io::Read;
 use std::sync::atomic::Ordering;
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
-const PERF_TYPE_TRACEPOINT: u32 = 2;
+pub const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_COUNT_SW_DUMMY: u64 = 9;
 /// What can be in a sample, by its bit in the attributes' `sample_type`.
 pub const SAMPLE_IP: u64 = 1 << 0;
@@ -53,18 +54,24 @@ const SAMPLE_WORDS_BEHIND: u64 = SAMPLE_WEIGHT
     | SAMPLE_PHYS_ADDR
     | SAMPLE_DATA_PAGE_SIZE
     | SAMPLE_CODE_PAGE_SIZE;
-/// One of the flags among the attributes.
+/// Flags among the attributes.
+pub const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
+pub const WRITE_BACKWARD: u64 = 1 << 27;
+pub const REMOVE_ON_EXEC: u64 = 1 << 36;
+pub const SIGTRAP: u64 = 1 << 37;
 /// What [`SAMPLE_READ`] reads: all counts of the group, and how many there are.
 const PERF_FORMAT_GROUP: u64 = 1 << 3;
 const PERF_RECORD_LOST: u32 = 2;
+const PERF_RECORD_THROTTLE: u32 = 5;
+const PERF_RECORD_UNTHROTTLE: u32 = 6;
 const PERF_RECORD_SAMPLE: u32 = 9;
 
 /// `_IOW('$', 8, u32)`
 const PERF_EVENT_IOC_SET_BPF: u64 = (1 << 30) | (4 << 16) | (0x24 << 8) | 8;
 
-/// The version of the attributes that has `sample_max_stack`.
-const ATTRIBUTES_SIZE: usize = 112;
+/// The version of the attributes that has `sig_data`.
+const ATTRIBUTES_SIZE: usize = 128;
 
 /// What the samples of an event hold. 0 is none, or the kernel's default.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +86,10 @@ pub struct Sample {
     pub siblings: Option<u16>,
     /// Of what happens in user space only, which records are not.
     pub user_only: bool,
+    /// Bits of [`INHERIT`] and its like.
+    pub flags: u64,
+    /// What the signal tells, with [`SIGTRAP`].
+    pub signal_data: u64,
 }
 
 /// The most entries of a call chain, where [`Sample::max_stack`] is 0.
@@ -97,6 +108,8 @@ impl Sample {
         stack_user: 0,
         siblings: None,
         user_only: false,
+        flags: 0,
+        signal_data: 0,
     };
 
     /// A call chain of the usual length.
@@ -104,6 +117,33 @@ impl Sample {
         kind: SAMPLE_CALLCHAIN,
         ..Sample::PLAIN
     };
+
+    /// The attributes, as the kernel takes them.
+    fn attributes(&self, kind: u32, id: u64, sample_type: u64) -> [u8; ATTRIBUTES_SIZE] {
+        let mut attributes = [0u8; ATTRIBUTES_SIZE];
+        let mut put = |at: usize, bytes: &[u8]| {
+            attributes[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        put(0, &kind.to_ne_bytes());
+        put(4, &(ATTRIBUTES_SIZE as u32).to_ne_bytes());
+        put(8, &id.to_ne_bytes());
+        // A sample for each record.
+        put(16, &1u64.to_ne_bytes());
+        put(24, &sample_type.to_ne_bytes());
+        let reads_group = self.siblings.is_some();
+        put(
+            32,
+            &[0, PERF_FORMAT_GROUP][usize::from(reads_group)].to_ne_bytes(),
+        );
+        let user_only = [0, EXCLUDE_KERNEL][usize::from(self.user_only)];
+        put(40, &(self.flags | user_only).to_ne_bytes());
+        put(80, &self.regs_user.to_ne_bytes());
+        put(88, &self.stack_user.to_ne_bytes());
+        put(96, &self.regs_intr.to_ne_bytes());
+        put(108, &self.max_stack.to_ne_bytes());
+        put(120, &self.signal_data.to_ne_bytes());
+        attributes
+    }
 
     /// The largest payload that a sample holds, whatever else comes into it: a sample has 16 bits for its size, which is a
     /// multiple of 8.
@@ -167,6 +207,11 @@ impl Perf {
         Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, Sample::PLAIN)
     }
 
+    /// The same, with more attributes.
+    pub fn open_with(id: u64, pid: i32, cpu: i32, sample: Sample) -> Result<Perf> {
+        Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample)
+    }
+
     /// The same, with samples that hold nothing.
     pub fn open_counter(id: u64, pid: i32, cpu: i32) -> Result<Perf> {
         let sample = Sample::PLAIN;
@@ -190,6 +235,18 @@ impl Perf {
     pub fn sibling_of(leader: &File, pid: i32, cpu: i32) -> Result<Perf> {
         let (kind, id) = (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
         Perf::open_attributes(kind, id, pid, cpu, Sample::PLAIN, 0, Some(leader))
+    }
+
+    /// The same, of the event with this id.
+    pub fn sibling_with(
+        leader: &File,
+        id: u64,
+        pid: i32,
+        cpu: i32,
+        sample: Sample,
+    ) -> Result<Perf> {
+        let (kind, sample_type) = (PERF_TYPE_TRACEPOINT, sample.kind | SAMPLE_RAW);
+        Perf::open_attributes(kind, id, pid, cpu, sample, sample_type, Some(leader))
     }
 
     /// One of this process, of what never happens.
@@ -223,36 +280,19 @@ impl Perf {
         sample_type: u64,
         leader: Option<&File>,
     ) -> Result<Perf> {
-        let mut attributes = [0u8; ATTRIBUTES_SIZE];
-        let mut put = |at: usize, bytes: &[u8]| {
-            attributes[at..at + bytes.len()].copy_from_slice(bytes);
-        };
-        put(0, &kind.to_ne_bytes());
-        put(4, &(ATTRIBUTES_SIZE as u32).to_ne_bytes());
-        put(8, &id.to_ne_bytes());
-        // A sample for each record.
-        put(16, &1u64.to_ne_bytes());
-        put(24, &sample_type.to_ne_bytes());
-        let reads_group = sample.siblings.is_some();
-        put(
-            32,
-            &[0, PERF_FORMAT_GROUP][usize::from(reads_group)].to_ne_bytes(),
-        );
-        if sample.user_only {
-            put(40, &EXCLUDE_KERNEL.to_ne_bytes());
-        }
-        put(80, &sample.regs_user.to_ne_bytes());
-        put(88, &sample.stack_user.to_ne_bytes());
-        put(96, &sample.regs_intr.to_ne_bytes());
-        put(108, &sample.max_stack.to_ne_bytes());
+        let attributes = sample.attributes(kind, id, sample_type);
         let file = os::perf_event_open(&attributes, pid, cpu, leader)?;
-        Ok(Perf {
+        Ok(Perf::of(file, sample, sample_type))
+    }
+
+    fn of(file: File, sample: Sample, sample_type: u64) -> Perf {
+        Perf {
             file,
             ring: None,
             kind: sample_type,
-            reads_group,
+            reads_group: sample.siblings.is_some(),
             lost: 0,
-        })
+        }
     }
 
     /// Attaches, and gives the kernel a ring of so many pages (a power of two) for samples.
@@ -262,11 +302,33 @@ impl Perf {
 
     /// The same, for samples that hold more.
     pub fn sample_with(id: u64, pid: i32, cpu: i32, pages: usize, sample: Sample) -> Perf {
-        let perf = Perf::open_kind(PERF_TYPE_TRACEPOINT, id, pid, cpu, sample);
-        let mut perf = perf.expect("perf_event_open");
-        let ring = Mapping::of_file(&perf.file, 1 + pages, READ_WRITE, libc::MAP_SHARED);
-        perf.ring = Some(ring.expect("mmap of the perf ring"));
-        perf
+        let perf = Perf::open_with(id, pid, cpu, sample).expect("perf_event_open");
+        // Where we cannot write how far we have read, the kernel overwrites what is in the ring.
+        let protection = match sample.flags & WRITE_BACKWARD {
+            0 => READ_WRITE,
+            _ => READ,
+        };
+        perf.with_ring(pages, protection)
+    }
+
+    /// Gives the kernel a ring of so many pages (a power of two) for its samples.
+    pub fn with_ring(mut self, pages: usize, protection: i32) -> Perf {
+        let ring = Mapping::of_file(&self.file, 1 + pages, protection, libc::MAP_SHARED);
+        self.ring = Some(ring.expect("mmap of the perf ring"));
+        self
+    }
+
+    /// Attaches to an event of the tasks in a control group: one ring for each CPU.
+    pub fn sample_in_cgroup(id: u64, cgroup: &Cgroup, pages: usize) -> Vec<Perf> {
+        let (sample, sample_type) = (Sample::PLAIN, SAMPLE_RAW);
+        let attributes = sample.attributes(PERF_TYPE_TRACEPOINT, id, sample_type);
+        let directory = cgroup.open();
+        let of_cpu = |cpu| {
+            let file = os::perf_event_open_in_cgroup(&attributes, &directory, cpu as i32);
+            let perf = Perf::of(file.expect("perf_event_open"), sample, sample_type);
+            perf.with_ring(pages, READ_WRITE)
+        };
+        os::cpus().into_iter().map(of_cpu).collect()
     }
 
     /// Attaches to an event of all processes: one ring for each CPU.
@@ -299,47 +361,88 @@ impl Perf {
     /// Takes all samples out of the ring: the raw data of each.
     pub fn take(&mut self) -> Vec<Record> {
         let samples = self.take_samples();
-        let record = |sample: &Vec<u8>| {
-            let raw = &sample[self.raw_at(sample)..];
-            let size = u32::from_ne_bytes(raw[..4].try_into().unwrap()) as usize;
-            Record::new(&raw[4..4 + size])
-        };
-        samples.iter().map(record).collect()
+        samples
+            .iter()
+            .map(|sample| self.record_of(sample))
+            .collect()
+    }
+
+    /// The raw data of a sample.
+    fn record_of(&self, sample: &[u8]) -> Record {
+        let raw = &sample[self.raw_at(sample)..];
+        let size = u32::from_ne_bytes(raw[..4].try_into().unwrap()) as usize;
+        Record::new(&raw[4..4 + size])
+    }
+
+    /// How far the kernel wrote.
+    pub fn head(&self) -> u64 {
+        let ring = self.ring.as_ref().expect("a ring");
+        ring.long(DATA_HEAD).load(Ordering::Acquire)
+    }
+
+    /// How many bytes there are in the ring.
+    fn ring_size(ring: &Mapping) -> usize {
+        (ring.end() - ring.address()) as usize - PAGE
+    }
+
+    /// So many bytes of the ring from a place on, in multiples of eight bytes as everything in it.
+    fn ring_bytes(ring: &Mapping, from: u64, length: u64) -> Vec<u8> {
+        (0..length)
+            .step_by(8)
+            .map(|at| PAGE + from.wrapping_add(at) as usize % Perf::ring_size(ring))
+            .flat_map(|at| ring.long(at).load(Ordering::Relaxed).to_ne_bytes())
+            .collect()
+    }
+
+    /// What a ring that is written backward still has: the raw data of each sample, the newest
+    /// first. Nothing must be written meanwhile.
+    pub fn newest(&self) -> Vec<Record> {
+        let ring = self.ring.as_ref().expect("a ring");
+        let head = self.head();
+        // The kernel began at 0, and went down.
+        let written = head.wrapping_neg().min(Perf::ring_size(ring) as u64);
+        let bytes = Perf::ring_bytes(ring, head, written);
+
+        let mut records = Vec::new();
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (kind, length) = header(rest);
+            assert_eq!(kind, PERF_RECORD_SAMPLE, "what is in a ring");
+            assert_length(length);
+            // The end of the oldest one may be overwritten.
+            if length > rest.len() {
+                break;
+            }
+            let (sample, next) = rest.split_at(length);
+            records.push(self.record_of(sample));
+            rest = next;
+        }
+        records
     }
 
     /// Takes all samples out of the ring, whole, from the header on.
     pub fn take_samples(&mut self) -> Vec<Vec<u8>> {
         let ring = self.ring.as_ref().expect("a ring");
-        let size = (ring.end() - ring.address()) as usize - PAGE;
-        let head = ring.long(DATA_HEAD).load(Ordering::Acquire);
+        let head = self.head();
         let tail = ring.long(DATA_TAIL).load(Ordering::Relaxed);
-
-        // Everything in the ring is in multiples of eight bytes.
-        let bytes: Vec<u8> = (tail..head)
-            .step_by(8)
-            .map(|at| PAGE + at as usize % size)
-            .flat_map(|at| ring.long(at).load(Ordering::Relaxed).to_ne_bytes())
-            .collect();
+        let bytes = Perf::ring_bytes(ring, tail, head - tail);
         ring.long(DATA_TAIL).store(head, Ordering::Release);
 
         let mut records = Vec::new();
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            let kind = u32::from_ne_bytes(rest[..4].try_into().unwrap());
-            let length = u16::from_ne_bytes(rest[6..8].try_into().unwrap()) as usize;
-            let is_right = length >= 8 && length % 8 == 0 && length <= rest.len();
-            assert!(
-                is_right,
-                "a length of {length} in a ring with {}",
-                rest.len()
-            );
+            let (kind, length) = header(rest);
+            assert_length(length);
+            let left = rest.len();
+            assert!(length <= left, "a length of {length} where {left} are left");
             let (record, next) = rest.split_at(length);
             match kind {
                 PERF_RECORD_SAMPLE => records.push(record.to_vec()),
                 PERF_RECORD_LOST => {
                     self.lost += u64::from_ne_bytes(record[16..24].try_into().unwrap());
                 }
-                _ => {}
+                PERF_RECORD_THROTTLE | PERF_RECORD_UNTHROTTLE => {}
+                kind => panic!("a record of kind {kind} in a ring"),
             }
             rest = next;
         }
@@ -371,6 +474,22 @@ impl Perf {
             .map(|record| record.payload(length))
             .collect()
     }
+}
+
+/// The kind and the length that are in front of what is in a ring.
+fn header(bytes: &[u8]) -> (u32, usize) {
+    let kind = u32::from_ne_bytes(bytes[..4].try_into().unwrap());
+    let length = u16::from_ne_bytes(bytes[6..8].try_into().unwrap());
+    (kind, length.into())
+}
+
+/// It is one that a header can tell of.
+#[track_caller]
+fn assert_length(length: usize) {
+    assert!(
+        length >= 8 && length % 8 == 0,
+        "a length of {length} in a ring"
+    );
 }
 
 /// A payload was recorded, and nothing else, and nothing was lost. The length of a sample is that in its header, or the ring

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! perf events of special kinds: those that send a signal, watch a control group, end at exec,
+//! overwrite their ring, are inherited, or come into a group while it is in use.
+
+use crate::harness::tests;
+use crate::kit::cgroup::{self, Cgroup, SIGN};
+use crate::kit::child::{self, Child};
+use crate::kit::errno::Errno;
+use crate::kit::event::{write, Event};
+use crate::kit::memory::{PAGE, READ_WRITE};
+use crate::kit::payload::bytes;
+use crate::kit::perf::*;
+use crate::kit::profile;
+use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::trap::{self, Trap, TRAP_PERF, TRAP_PERF_FLAG_ASYNC};
+use crate::kit::{os, wait};
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+tests!("perf_kinds":
+    a_signal_comes_with_each_record,
+    a_signal_that_is_held_back_loses_no_record,
+    a_signal_kills_the_writer_after_its_record,
+    an_event_of_a_control_group.where_there_is(SIGN).unless(cgroup::without_perf),
+    an_event_that_is_removed_at_exec,
+    an_event_that_is_removed_and_closed_at_exec,
+    a_ring_that_is_written_backward,
+    a_ring_of_large_records_that_is_written_backward,
+    an_event_that_is_inherited,
+    siblings_come_while_large_records_are_written,
+    siblings_come_while_ftrace_takes_large_records.unless(tracefs::lacks_long_records),
+);
+
+/// Pages of a ring that takes several of the largest records.
+const PAGES: usize = 128;
+
+/// One that sends a signal.
+const TRAPPING: Sample = Sample {
+    // The kernel wants both: a program does not expect a signal that another one has asked for.
+    flags: SIGTRAP | REMOVE_ON_EXEC,
+    signal_data: 0x1234_5678_9abc_def0,
+    ..Sample::PLAIN
+};
+
+/// What such a signal tells this thread.
+fn trap(flags: u32) -> Trap {
+    Trap {
+        thread: os::thread_id(),
+        code: TRAP_PERF,
+        data: TRAPPING.signal_data,
+        kind: PERF_TYPE_TRACEPOINT,
+        flags,
+    }
+}
+
+fn a_signal_comes_with_each_record() {
+    trap::catch();
+    let event = Event::new("st_pk_trap u32 a");
+    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, TRAPPING);
+    event.wait_set();
+    for (number, length) in (1..).zip([4, 4, 100, 8184, 8185, 60_000, 4]) {
+        let payload = bytes(length);
+        assert_eq!(event.write(&payload), Ok(4 + length));
+        // It comes before the call returns.
+        assert_eq!(trap::caught(), number, "signals at {length} bytes");
+        assert_eq!(trap::last(), trap(0));
+        assert_recorded(&mut perf, &payload);
+        assert_eq!(perf.count(), u64::from(number));
+    }
+    // A thread that is not watched gets none, nor does who writes no record.
+    let (before, counted) = (trap::caught(), perf.count());
+    thread::scope(|scope| scope.spawn(|| write(&event, [1])).join().unwrap());
+    assert_eq!(event.write(&[0; 3]), Err(Errno::EINVAL));
+    assert_eq!(
+        event.write(&bytes(MAX_PAYLOAD + 1)),
+        Err(Errno::E2BIG),
+        "more than a sample holds"
+    );
+    assert_eq!((trap::caught(), perf.count()), (before, counted));
+    assert_eq!(perf.take().len(), 0);
+}
+
+fn a_signal_that_is_held_back_loses_no_record() {
+    trap::catch();
+    let event = Event::new("st_pk_held u32 a");
+    let mut perf = Perf::sample_with(event.id(), SELF, ANY_CPU, PAGES, TRAPPING);
+    event.wait_set();
+    os::set_blocked(libc::SIGTRAP, true);
+    write(&event, 1..=3);
+    assert_eq!(trap::caught(), 0);
+    os::set_blocked(libc::SIGTRAP, false);
+    assert_eq!(
+        (trap::caught(), trap::last()),
+        (1, trap(TRAP_PERF_FLAG_ASYNC))
+    );
+    write(&event, [4]);
+    assert_eq!((trap::caught(), trap::last()), (2, trap(0)));
+    assert_eq!(
+        perf.take_payloads(4),
+        (1..=4).map(u32::to_ne_bytes).collect::<Vec<_>>()
+    );
+    assert_eq!((perf.count(), perf.lost), (4, 0));
+}
+
+fn a_signal_kills_the_writer_after_its_record() {
+    let event = Event::new("st_pk_killed u32 a");
+    let mut child = child::fork(|line| {
+        line.hear("write");
+        let _ = event.write(&[7; 4]);
+        line.say("lives");
+    });
+    let mut perf = Perf::sample_with(event.id(), child.pid, ANY_CPU, 1, TRAPPING);
+    event.wait_set();
+    child.line.say("write");
+    assert_eq!(child.wait() & 127, libc::SIGTRAP, "what ended the writer");
+    assert_eq!(perf.take_payloads(4), [[7; 4]]);
+    assert_eq!(perf.count(), 1);
+    drop(perf);
+    event.wait_clear();
+}
+
+/// Writes so many records on each processor, with its number in them. The calling thread stays on
+/// the last one.
+fn write_everywhere(event: &Event, cpus: &[usize], count: usize) {
+    for &cpu in cpus {
+        os::run_on(cpu);
+        write(event, (0..count).map(|_| cpu as u32));
+    }
+}
+
+/// A process that writes as many records on each processor as it is told, and does other words by
+/// this function.
+fn writer(event: &Event, cpus: &[usize], other: impl Fn(&str)) -> Child {
+    child::fork(|line| loop {
+        let word = line.listen();
+        match word.parse() {
+            Ok(count) => write_everywhere(event, cpus, count),
+            Err(_) => other(&word),
+        }
+        line.say(&word);
+    })
+}
+
+fn an_event_of_a_control_group() {
+    let event = Event::new("st_pk_cgroup u32 a");
+    let cgroup = Cgroup::new("st_pk_cgroup");
+    let cpus = os::cpus();
+    let mut perfs = Perf::sample_in_cgroup(event.id(), &cgroup, 8);
+    event.wait_set();
+    let mut child = writer(&event, &cpus, |word| match word {
+        "enter" => cgroup.enter(),
+        "leave" => Cgroup::leave(),
+        word => panic!("told {word}"),
+    });
+    // What is recorded by now for each processor.
+    let mut recorded = 0;
+    for (word, more) in [
+        ("2", 0),
+        ("enter", 0),
+        ("3", 3),
+        ("leave", 0),
+        ("4", 0),
+        ("enter", 0),
+        ("5", 5),
+    ] {
+        child.tell(word);
+        // Meanwhile this process, which is outside, writes as well.
+        thread::scope(|scope| {
+            scope
+                .spawn(|| write_everywhere(&event, &cpus, 2))
+                .join()
+                .unwrap()
+        });
+        recorded += more;
+        for (perf, cpu) in perfs.iter_mut().zip(&cpus) {
+            let want = vec![(*cpu as u32).to_ne_bytes(); more as usize];
+            assert_eq!(perf.take_payloads(4), want, "{word} on CPU {cpu}");
+            assert_eq!(
+                (perf.count(), perf.lost),
+                (recorded, 0),
+                "{word} on CPU {cpu}"
+            );
+        }
+    }
+    // It has its own copies of their files.
+    child.kill();
+    drop(perfs);
+    event.wait_clear();
+}
+
+/// One that ends when the task that it watches executes a program.
+const ENDING: Sample = Sample {
+    flags: REMOVE_ON_EXEC,
+    ..Sample::PLAIN
+};
+
+/// Executes a shell that writes so many records to the event's file, which stays open, and then
+/// goes on for longer than any test.
+fn become_shell(event: &Event, count: usize) -> ! {
+    let record = [event.index.to_ne_bytes(), [9; 4]].concat();
+    let octal: String = record.iter().map(|byte| format!("\\{byte:03o}")).collect();
+    let script = format!("printf '{octal}' && ").repeat(count) + "exec sleep 10000";
+    let file = event.data.file.try_clone().expect("dup");
+    let error = Command::new("sh").args(["-c", &script]).stdout(file).exec();
+    panic!("exec: {error}");
+}
+
+fn an_event_that_is_removed_at_exec() {
+    let event = Event::new("st_pk_exec u32 a");
+    let mut child = child::fork(|line| {
+        line.hear("write");
+        write(&event, [1, 2, 3]);
+        line.say("wrote");
+        line.hear("exec");
+        become_shell(&event, 2);
+    });
+    let mut ending = Perf::sample_with(event.id(), child.pid, ANY_CPU, 1, ENDING);
+    let mut staying = Perf::sample(event.id(), child.pid, ANY_CPU, 1);
+    event.wait_set();
+    child.line.say("write");
+    child.line.hear("wrote");
+    assert_eq!((ending.count(), staying.count()), (3, 3));
+    child.line.say("exec");
+    wait::until("the program to write its records", || staying.count() == 5);
+    let mut want: Vec<_> = (1..=3).map(u32::to_ne_bytes).collect();
+    assert_eq!(ending.take_payloads(4), want);
+    assert_eq!(ending.count(), 3);
+    want.extend([[9; 4]; 2]);
+    assert_eq!(staying.take_payloads(4), want);
+    assert_eq!((ending.lost, staying.lost), (0, 0));
+    drop((ending, staying));
+    event.wait_clear();
+    child.kill();
+}
+
+fn an_event_that_is_removed_and_closed_at_exec() {
+    let event = Event::new("st_pk_closed u32 a");
+    let mut child = child::fork(|line| {
+        let perf = Perf::open_with(event.id(), SELF, ANY_CPU, ENDING);
+        let perf = perf.expect("perf_event_open");
+        line.say("opened");
+        line.hear("write");
+        write(&event, [1]);
+        assert_eq!(perf.count(), 1);
+        line.say("wrote");
+        line.hear("exec");
+        become_shell(&event, 0);
+    });
+    child.line.hear("opened");
+    event.wait_set();
+    child.line.say("write");
+    child.line.hear("wrote");
+    assert!(event.bit());
+    child.line.say("exec");
+    event.wait_clear();
+    assert_eq!(event.write(&[0; 4]), Err(Errno::EBADF));
+    child.kill();
+}
+
+/// One of which the ring has the newest records only.
+const BACKWARD: Sample = Sample {
+    flags: WRITE_BACKWARD,
+    ..Sample::PLAIN
+};
+
+/// Bytes that a record with such a payload takes in a ring.
+fn sample_size(length: usize) -> u64 {
+    (8 + 4 + 8 + length).next_multiple_of(8) as u64
+}
+
+fn a_ring_that_is_written_backward() {
+    let event = Event::new("st_pk_back u32 a");
+    let perf = Perf::sample_with(event.id(), SELF, ANY_CPU, 1, BACKWARD);
+    event.wait_set();
+    assert_eq!(perf.newest().len(), 0);
+    let size = sample_size(4);
+    let room = (PAGE as u64 / size) as u32;
+    for value in 1..=400_u32 {
+        write(&event, [value]);
+        assert_eq!(perf.head(), (u64::from(value) * size).wrapping_neg());
+        let newest = perf.newest();
+        let got: Vec<_> = newest.iter().map(|record| record.payload(4)).collect();
+        let oldest = value.saturating_sub(room) + 1;
+        let want: Vec<_> = (oldest..=value).rev().map(u32::to_ne_bytes).collect();
+        assert_eq!(got, want, "after {value} records");
+    }
+    assert_eq!(perf.count(), 400);
+}
+
+fn a_ring_of_large_records_that_is_written_backward() {
+    let event = Event::new("st_pk_back u32 a");
+    let pages = 64;
+    let perf = Perf::sample_with(event.id(), SELF, ANY_CPU, pages, BACKWARD);
+    event.wait_set();
+    let mut written: Vec<Vec<u8>> = Vec::new();
+    let mut head = 0_u64;
+    for round in 0..20 {
+        let length = [60_000, 8185, MAX_PAYLOAD, 4, 30_000][round % 5] - round % 4;
+        let payload = bytes(length.max(4));
+        assert_eq!(event.write(&payload), Ok(4 + payload.len()));
+        head = head.wrapping_sub(sample_size(payload.len()));
+        assert_eq!(perf.head(), head, "round {round}");
+        written.push(payload);
+
+        // As many as have room.
+        let mut left = (PAGE * pages) as u64;
+        let fits = |payload: &&Vec<u8>| match left.checked_sub(sample_size(payload.len())) {
+            Some(less) => {
+                left = less;
+                true
+            }
+            None => false,
+        };
+        let want: Vec<_> = written.iter().rev().take_while(fits).collect();
+        let newest = perf.newest();
+        assert_eq!(newest.len(), want.len(), "round {round}");
+        for (record, payload) in newest.iter().zip(want) {
+            assert_eq!(u64::from(record.kind), event.id());
+            assert!(record.payload(payload.len()) == *payload, "round {round}");
+        }
+    }
+}
+
+fn an_event_that_is_inherited() {
+    let event = Event::new("st_pk_heir u32 a");
+    let inherited = Sample {
+        flags: INHERIT,
+        ..Sample::PLAIN
+    };
+    let cpus = os::cpus();
+    // One that was there before is no heir.
+    let mut earlier = writer(&event, &cpus, |word| panic!("told {word}"));
+    let counter = Perf::open_with(event.id(), SELF, ANY_CPU, inherited).expect("perf_event_open");
+    let plain = Perf::open(event.id(), SELF, ANY_CPU).expect("perf_event_open");
+    // perf gives no ring that is for all processors to those that are inherited.
+    let sampler = |&cpu: &usize| Perf::sample_with(event.id(), SELF, cpu as i32, 8, inherited);
+    let mut perfs: Vec<_> = cpus.iter().map(sampler).collect();
+    event.wait_set();
+
+    write_everywhere(&event, &cpus, 1);
+    earlier.tell("7");
+    let mut child = writer(&event, &cpus, |word| {
+        assert_eq!(word, "fork");
+        let mut grandchild = writer(&event, &cpus, |word| panic!("told {word}"));
+        grandchild.tell("3");
+        grandchild.kill();
+    });
+    child.tell("2");
+    child.tell("fork");
+    thread::scope(|scope| {
+        scope
+            .spawn(|| write_everywhere(&event, &cpus, 4))
+            .join()
+            .unwrap()
+    });
+
+    let of_each = 1 + 2 + 3 + 4;
+    for (perf, &cpu) in perfs.iter_mut().zip(&cpus) {
+        let records = perf.take();
+        assert_eq!((records.len(), perf.lost), (of_each, 0), "CPU {cpu}");
+        assert_eq!(perf.count(), of_each as u64, "CPU {cpu}");
+        let by = |pid| records.iter().filter(|record| record.pid == pid).count();
+        assert_eq!((by(os::thread_id()), by(child.pid)), (1, 2), "CPU {cpu}");
+        for record in &records {
+            assert_eq!(record.payload(4), (cpu as u32).to_ne_bytes());
+        }
+    }
+    let all = (of_each * cpus.len()) as u64;
+    assert_eq!((counter.count(), plain.count()), (all, cpus.len() as u64));
+    // What they wrote is not forgotten when they end, and they keep nothing of the event.
+    child.kill();
+    assert_eq!(counter.count(), all);
+    drop((counter, plain, perfs));
+    event.wait_clear();
+}
+
+/// How many siblings are added, and of how many of them the records are sampled.
+const SIBLINGS: usize = 60;
+const SAMPLED: usize = 4;
+
+/// One that reads the counts of its group.
+const READING: Sample = Sample {
+    kind: SAMPLE_READ,
+    siblings: Some(0),
+    ..Sample::PLAIN
+};
+
+/// The length of a payload that has no room beside the most counts that a group can have.
+const TOO_LONG: usize = 60_000;
+
+/// Payloads that have room, the first of them just so: a group has 16 KB of counts at most.
+fn payloads() -> [Vec<u8>; 3] {
+    let most = Sample {
+        siblings: Some(2046),
+        ..READING
+    };
+    [most.max_payload(), 9000, 100].map(bytes)
+}
+
+/// What is in a sample of a [`READING`].
+struct Taken<'a> {
+    counts: usize,
+    /// The count of the leader.
+    first: u64,
+    /// Padded.
+    payload: &'a [u8],
+}
+
+impl Taken<'_> {
+    /// Asserts that the sample is whole.
+    #[track_caller]
+    fn apart(sample: &[u8]) -> Taken<'_> {
+        let word = |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
+        let counts = word(8) as usize;
+        assert!((1..=1 + SIBLINGS).contains(&counts), "{counts} counts");
+        let raw = &sample[16 + 8 * counts..];
+        let size = u32::from_ne_bytes(raw[..4].try_into().unwrap()) as usize;
+        assert_eq!(raw.len(), 4 + size, "with {counts} counts");
+        Taken {
+            counts,
+            first: word(16),
+            payload: &raw[12..],
+        }
+    }
+
+    /// Is this the payload, but for padding?
+    fn has(&self, payload: &[u8]) -> bool {
+        let padding = self.payload.len().checked_sub(payload.len());
+        padding.is_some_and(|padding| padding < 8) && self.payload.starts_with(payload)
+    }
+}
+
+/// Writes while another thread adds siblings to a group, and calls `write_too_long` once in each
+/// round. Returns how many rounds there were.
+#[track_caller]
+fn write_while_siblings_come(event: &Event, write_too_long: impl Fn()) -> u64 {
+    let (id, writer, cpus) = (event.id(), os::thread_id(), os::cpus());
+    os::run_on(cpus[0]);
+    let mut leader = Perf::sample_with(id, SELF, ANY_CPU, PAGES, READING);
+    let group = leader.file().try_clone().expect("duplicate a file");
+    event.wait_set();
+    let payloads = payloads();
+    let rounds = AtomicU64::new(0);
+    let mut write_round = || {
+        write_too_long();
+        assert_eq!(leader.take_samples().len(), 0);
+        let mut counts = 0;
+        for (payload, number) in payloads.iter().zip(1..) {
+            assert_eq!(event.write(payload), Ok(4 + payload.len()));
+            let samples = leader.take_samples();
+            assert_eq!((samples.len(), leader.lost), (1, 0));
+            let taken = Taken::apart(&samples[0]);
+            assert!(taken.has(payload), "of {} bytes", payload.len());
+            let written = rounds.load(Ordering::Relaxed) * payloads.len() as u64;
+            assert_eq!(taken.first, written + number);
+            counts = taken.counts;
+        }
+        rounds.fetch_add(1, Ordering::Relaxed);
+        counts
+    };
+    // The same event, of some with samples of their own; and what never happens.
+    let sibling = |number| match number {
+        0..SAMPLED => Perf::sibling_with(&group, id, writer, ANY_CPU, READING)
+            .map(|perf| perf.with_ring(PAGES, READ_WRITE)),
+        number if number % 2 == 0 => Perf::sibling_with(&group, id, writer, ANY_CPU, READING),
+        _ => Perf::sibling_of(&group, writer, ANY_CPU),
+    };
+    let add = || {
+        os::run_on(cpus[cpus.len() - 1]);
+        let mut siblings = Vec::new();
+        for number in 0..SIBLINGS {
+            if number % 10 == 0 {
+                let before = rounds.load(Ordering::Relaxed);
+                wait::until("a round of records", || {
+                    rounds.load(Ordering::Relaxed) > before
+                });
+            }
+            siblings.push(sibling(number).expect("perf_event_open in a group"));
+        }
+        siblings
+    };
+
+    let mut siblings = thread::scope(|scope| {
+        let adder = scope.spawn(add);
+        let mut counts = BTreeSet::new();
+        while !adder.is_finished() {
+            counts.insert(write_round());
+        }
+        assert!(counts.len() > 3, "counts in a group: {counts:?}");
+        adder.join().unwrap()
+    });
+    // Nobody has read these: what had no room in the rings is told of as lost.
+    for sibling in &mut siblings[..SAMPLED] {
+        for sample in sibling.take_samples() {
+            let taken = Taken::apart(&sample);
+            assert!(payloads.iter().any(|payload| taken.has(payload)));
+        }
+    }
+    assert_eq!(write_round(), 1 + SIBLINGS);
+    for sibling in &mut siblings[..SAMPLED] {
+        let samples = sibling.take_samples();
+        assert_eq!(samples.len(), payloads.len());
+        for (sample, payload) in samples.iter().zip(&payloads) {
+            let taken = Taken::apart(sample);
+            assert_eq!(taken.counts, 1 + SIBLINGS);
+            assert!(taken.has(payload), "of {} bytes", payload.len());
+        }
+    }
+    rounds.into_inner()
+}
+
+fn siblings_come_while_large_records_are_written() {
+    let event = Event::new("st_pk_group u32 a");
+    let payload = bytes(TOO_LONG);
+    write_while_siblings_come(&event, || {
+        assert_eq!(event.write(&payload), Err(Errno::E2BIG));
+    });
+    assert_eq!(profile::missed("st_pk_group"), (0, 0));
+}
+
+fn siblings_come_while_ftrace_takes_large_records() {
+    let event = Event::new("st_pk_group u32 a");
+    let tracer = TraceInstance::instance("st_pk_group");
+    tracer.control("buffer_subbuf_size_kb", "128");
+    tracer.enable("st_pk_group");
+    let payload = bytes(TOO_LONG);
+    let rounds = write_while_siblings_come(&event, || {
+        assert_eq!(event.write(&payload), Ok(4 + TOO_LONG));
+    });
+    assert_eq!(profile::missed("st_pk_group"), (0, rounds));
+    tracer.disable("st_pk_group");
+}
