@@ -12,10 +12,7 @@ use super::event::{
     RegFlags,
     UserEvent, //
 };
-use super::idle::{
-    IdleEvents,
-    REFERENCE_POLL, //
-};
+use super::idle::IdleEvents;
 use super::kept::Was;
 use super::limits::{
     ByteRate,
@@ -57,14 +54,11 @@ const MAX_EVENTS: u32 = 32768;
 /// What is done to events in one hold of `event_mutex`, for which others wait, and what of that it
 /// takes to look at one, or to remove one, for which the trace core has to search.
 const HOLD: usize = 256;
-const LOOK: usize = 1;
+pub(super) const LOOK: usize = 1;
 const REMOVAL: usize = HOLD / 16;
 
 /// The time between two holds.
 const PAUSE: Delta = Delta::from_micros(20);
-
-/// How often buffers are tried to be reset before the module goes without that.
-const FORGET_TRIES: usize = 100;
 
 /// How many events may be removed in any order: few beside those that the trace core looks at in
 /// each search anyway.
@@ -76,7 +70,7 @@ const FEW: usize = 64;
 /// enables or deletes one.
 #[pin_data]
 pub(crate) struct Group {
-    symbols: Symbols,
+    pub(super) symbols: Symbols,
     idle: Arc<IdleEvents>,
     systems: Systems,
     max_events: MaxEvents,
@@ -255,7 +249,7 @@ impl Group {
 
     /// Calls `visit` for all events, the newest first, or for those registered as `name`, until it
     /// fails. It returns its part of a [`HOLD`], after which the mutex is dropped. May sleep.
-    fn walk(
+    pub(super) fn walk(
         &self,
         name: Option<&[u8]>,
         mut visit: impl FnMut(&Arc<Event>, &mut EventMutexGuard) -> Result<usize>,
@@ -318,7 +312,7 @@ impl Group {
     ///
     /// `EBUSY` when it is used, or something in the trace core refers to it.
     pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result<usize> {
-        let (kept, event, held) = removal.unregister()?;
+        let (event, kept, held) = removal.unregister()?;
         self.events.get_mut(held).remove(event);
         match kept.is_some_and(|kept| self.idle.kept.add(kept, held)) {
             true => Ok(HOLD),
@@ -368,71 +362,5 @@ impl Group {
             Ok(LOOK)
         });
         usage
-    }
-
-    /// Removes all events, and lets the group be used no more. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` when an event is used, or the trace core refers to it, or a data file is open.
-    /// Nothing has changed then, unless an event probe or a trigger has come to refer to an event
-    /// while others were removed.
-    pub(crate) fn close_unused(&self) -> Result {
-        // For a group that is used, no task is kept from opening it or attaching to its events.
-        if self.usage().used_events != 0 {
-            return Err(EBUSY);
-        }
-        self.open_files.close()?;
-        // What is not used now is not from here on: no file is open, and consumers are kept away.
-        let removed = match self.usage().used_events {
-            0 => self.walk(None, |event, held| self.remove(event.removal(held))),
-            _ => Err(EBUSY),
-        };
-        if removed.is_err() {
-            self.open_files.reopen();
-        }
-        removed
-    }
-
-    /// Removes all events. For the module's exit: there is no reference to any event, and none can be taken any
-    /// more. May sleep.
-    ///
-    /// An event that the trace core still refers to has to be waited for; the administrator is told
-    /// how to end that.
-    pub(crate) fn close(&self) {
-        let mut warned = false;
-        loop {
-            let _ = self.walk(None, |event, held| {
-                Ok(self.remove(event.removal(held)).unwrap_or(LOOK))
-            });
-            if self.usage().events == 0 {
-                return;
-            }
-            if !warned {
-                warned = true;
-                pr_warn!(
-                    "unloading waits for event probes and triggers that refer to its events\n"
-                );
-            }
-            fsleep(REFERENCE_POLL);
-        }
-    }
-
-    /// Gives back the numbers of all events of all groups that are gone. For the module's exit: there
-    /// are no other events. May sleep.
-    pub(crate) fn forget_kept(&self) {
-        for _ in 0..FORGET_TRIES {
-            let mut held = EventMutexGuard::lock(self.symbols);
-            if self.idle.kept.forget_all(&mut held).is_ok() {
-                return;
-            }
-            drop(held);
-            // There will be memory again.
-            fsleep(REFERENCE_POLL);
-        }
-        pr_warn!("records of its events are left in trace buffers, which could not be reset\n");
-        self.idle
-            .kept
-            .drop_all(&mut EventMutexGuard::lock(self.symbols));
     }
 }

@@ -46,7 +46,7 @@ impl<T> LazyBox<T> {
     /// `ENOMEM`.
     pub(super) fn get_or_new(&self, new: fn() -> T, _held: &EventMutexHeld) -> Result<&T> {
         if self.get().is_none() {
-            // INVARIANT: It is NULL, and nobody else makes one, who would hold the mutex.
+            // INVARIANT: It is NULL, and no other task makes one, as that would hold the mutex.
             (self.0).store(KBox::into_raw(KBox::new(new(), GFP_KERNEL)?), Release);
         }
         self.get().ok_or(ENOMEM)

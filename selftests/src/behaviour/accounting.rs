@@ -268,7 +268,7 @@ fn a_write_that_fails_is_not_missed() {
     assert_eq!(traced.event.write(&[0; 7]), Err(Errno::EINVAL));
     assert_eq!(perf.count(), 0);
     assert_eq!(missed("st_acc_fails"), (0, 0));
-    // What is shorter than the fields could never be right, whoever listens.
+    // What is shorter than the fields could never be right, for any consumer.
     assert_eq!(refused("st_acc_fails"), 3);
     traced.tracer.disable("st_acc_fails");
     drop(perf);

@@ -94,13 +94,13 @@ fn leader(event: &Event, siblings: u16) -> (Perf, Sample, i32) {
 }
 
 /// A group has as many siblings as there is room for in 16 KB of counts.
-const MOST_SIBLINGS: u16 = 2046;
+const MAX_SIBLINGS: u16 = 2046;
 
 fn siblings_are_left_room_for() {
     let event = Event::new("st_ls_siblings u32 a");
     let (mut perf, alone, cpu) = leader(&event, 0);
     let longest = Sample {
-        siblings: Some(MOST_SIBLINGS),
+        siblings: Some(MAX_SIBLINGS),
         ..alone
     };
     let longest = longest.max_payload();
@@ -233,7 +233,7 @@ fn groups_that_grow_and_shrink_get_whole_samples() {
     let (mut perf, alone, cpu) = leader(&event, 0);
     let mut plain = Perf::sample(event.id(), ALL_PROCESSES, cpu, PAGES);
     let longest = Sample {
-        siblings: Some(MOST_SIBLINGS),
+        siblings: Some(MAX_SIBLINGS),
         ..alone
     };
     let longest = longest.max_payload();

@@ -202,7 +202,9 @@ const ENDING: Sample = Sample {
 /// goes on for longer than any test.
 fn become_shell(event: &Event, count: usize) -> ! {
     let record = [event.index.to_ne_bytes(), [9; 4]].concat();
-    let octal: String = record.iter().map(|byte| format!("\\{byte:03o}")).collect();
+    let octal = record
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("\\{byte:03o}"));
     let script = format!("printf '{octal}' && ").repeat(count) + "exec sleep 10000";
     let file = event.data.file.try_clone().expect("dup");
     let error = Command::new("sh").args(["-c", &script]).stdout(file).exec();
@@ -493,7 +495,7 @@ fn write_while_siblings_come(event: &Event, write_too_long: impl Fn()) -> u64 {
         assert!(counts.len() > 3, "counts in a group: {counts:?}");
         adder.join().unwrap()
     });
-    // Nobody has read these: what had no room in the rings is told of as lost.
+    // These were not read: what had no room in the rings is told of as lost.
     for sibling in &mut siblings[..SAMPLED] {
         for sample in sibling.take_samples() {
             let taken = Taken::apart(&sample);

@@ -85,7 +85,7 @@ fn a_page_of_a_userfaultfd_holds_up_one_write() {
         || Mapping::kept(1),
     );
     let (faults, page) = Userfault::of_child(&mut stuck);
-    // Nothing is read of a record that nobody wants.
+    // Nothing is read of a record that no consumer wants.
     wait::until("the write to wait for its page", || {
         faults.next_fault() == Some(page)
     });

@@ -7,31 +7,33 @@
 //! call, its class, its fields and the strings they point to. The trace core tells it when a
 //! consumer (ftrace in some instance, or perf) attaches or detaches.
 
+mod class;
 mod consumers;
 mod event_ref;
 mod format;
+mod kept_event;
 mod number;
 mod record;
 mod register;
 
+pub(crate) use class::EventClass;
+use class::EMPTY_LIST;
 pub(crate) use event_ref::EventRef;
 use format::{
     FieldList,
     Format, //
 };
-use number::Instances;
-pub(crate) use number::{
-    Forgotten,
+pub(crate) use kept_event::{
     KeptEvent,
     KeptList, //
 };
+pub(crate) use number::Forgotten;
+use number::Instances;
 pub(crate) use register::Removal;
 
 use super::bindings::{
     self,
-    list_head,
     trace_event_call,
-    trace_event_class,
     trace_event_fields, //
 };
 use super::event_files::EventFiles;
@@ -48,12 +50,7 @@ use crate::schema::{
     Location,
     COMMON_SIZE, //
 };
-use core::cell::UnsafeCell;
-use core::marker::PhantomData;
-use core::mem::{
-    offset_of,
-    MaybeUninit, //
-};
+use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr;
 use kernel::list::{
@@ -168,66 +165,6 @@ impl<O: TraceEventOwner> Attached<O> {
     }
 }
 
-/// What the events of one system have in common. C: `struct trace_event_class`.
-///
-/// # Invariants
-///
-/// `class.system` is `system`, which does not change and ends in the only NUL that it holds.
-#[repr(C)]
-pub(crate) struct EventClass<O> {
-    class: UnsafeCell<trace_event_class>,
-    system: KVec<u8>,
-    _owner: PhantomData<fn() -> O>,
-}
-
-// SAFETY: The text that the class points to goes with it.
-unsafe impl<O> Send for EventClass<O> {}
-// SAFETY: The trace core reads the class of an event that is registered, and changes nothing in it but the
-// list of fields, which it does not use where there is a `get_fields`. We change `fields_array` with the mutex with
-// which that is read.
-unsafe impl<O> Sync for EventClass<O> {}
-
-impl<O: TraceEventOwner> EventClass<O> {
-    /// The class of the events of a system, whose name is these parts together. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; `EINVAL` when a part holds a NUL.
-    pub(crate) fn new(parts: &[&[u8]]) -> Result<Arc<Self>> {
-        let mut system = KVec::new();
-        for part in parts {
-            system.extend_from_slice(part, GFP_KERNEL_ACCOUNT)?;
-        }
-        if system.contains(&0) {
-            return Err(EINVAL);
-        }
-        system.push(0, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: Integers, and pointers that may be NULL.
-        let mut class: trace_event_class = unsafe { MaybeUninit::zeroed().assume_init() };
-        class.system = system.as_ptr();
-        class.reg = Some(bindings::user_events_reg);
-        class.get_fields = Some(TraceEvent::<O>::get_fields);
-        class.fields_array = NO_FIELDS.0.get().cast();
-        // INVARIANT: Just made so. The bytes stay in place when the vector moves.
-        let class = Self {
-            class: UnsafeCell::new(class),
-            system,
-            _owner: PhantomData,
-        };
-        Ok(Arc::new(class, GFP_KERNEL_ACCOUNT)?)
-    }
-
-    /// The class, as the trace core uses it.
-    fn as_raw(&self) -> *mut trace_event_class {
-        self.class.get()
-    }
-
-    /// The name of the system.
-    pub(crate) fn system(&self) -> &[u8] {
-        self.system.split_last().map_or(&[], |(_, name)| name)
-    }
-}
-
 /// The task that has the trace core remove an event, as `current_task` has it, or 0. Written under
 /// `event_mutex`.
 static REMOVER: Atomic<usize> = Atomic::new(0);
@@ -241,40 +178,6 @@ pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
 
 // SAFETY: The pointers lead to texts of the event, which goes with them.
 unsafe impl<O: TraceEventOwner> Send for UnregisteredEvent<O> {}
-
-/// The end of an array of fields, and nothing before it: zeros.
-struct NoFields(UnsafeCell<MaybeUninit<trace_event_fields>>);
-
-// SAFETY: Nothing writes to it.
-unsafe impl Sync for NoFields {}
-
-static NO_FIELDS: NoFields = NoFields(UnsafeCell::new(MaybeUninit::zeroed()));
-
-/// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an empty
-/// list for a field, and reads an offset and a size behind it: zeros, in more words than a field has.
-#[repr(C)]
-struct EmptyList {
-    head: UnsafeCell<list_head>,
-    behind: [usize; 16],
-}
-
-// SAFETY: The trace core reads it only: no fields are added to the list, and it takes none out.
-unsafe impl Sync for EmptyList {}
-
-impl EmptyList {
-    /// The head of the list.
-    const fn head(&self) -> *mut list_head {
-        self.head.get()
-    }
-}
-
-static EMPTY_LIST: EmptyList = EmptyList {
-    head: UnsafeCell::new(list_head {
-        next: EMPTY_LIST.head(),
-        prev: EMPTY_LIST.head(),
-    }),
-    behind: [0; 16],
-};
 
 // SAFETY: The raw pointers inside lead into the structure itself; the trace core may use a call
 // from any thread.

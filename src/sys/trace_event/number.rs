@@ -27,8 +27,8 @@ use super::super::symbols::{
 };
 use super::super::task_work::current_task;
 use super::{
-    Attached,
     EventClass,
+    KeptEvent,
     TraceEvent,
     TraceEventOwner,
     REMOVER, //
@@ -39,13 +39,10 @@ use core::mem::{
     offset_of,
     MaybeUninit, //
 };
+use core::ptr;
 use core::sync::atomic::{
     AtomicUsize,
     Ordering, //
-};
-use core::{
-    iter,
-    ptr, //
 };
 use kernel::error::to_result;
 use kernel::prelude::*;
@@ -80,7 +77,7 @@ impl Instances {
         }
     }
 
-    fn add_all(&mut self, others: Self) {
+    pub(super) fn add_all(&mut self, others: Self) {
         (others.0.into_iter())
             .filter(|instance| *instance != 0)
             .for_each(|instance| self.add(instance));
@@ -138,7 +135,7 @@ pub(super) unsafe fn event_of<'a, O: TraceEventOwner>(
 ///
 /// `from` must have a number, and `to` none. `to` must have all that it takes to print records, and
 /// stay as long as it has the number. `event_mutex` must be held.
-unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_event_call) {
+pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_event_call) {
     // SAFETY: The callers have seen the symbols, as there are events.
     let _lock = unsafe { TraceEventSemGuard::lock() };
     // SAFETY: Both calls are alive, says the caller. Who looks for a number, prints records with it,
@@ -161,7 +158,7 @@ unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_event_call) {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    fn recorded_in<'a>(&'a self, held: &'a EventMutexHeld) -> Instances {
+    pub(super) fn recorded_in<'a>(&'a self, held: &'a EventMutexHeld) -> Instances {
         (self.attached.get()).map_or(Instances::NONE, |attached| *attached.recorded_in.get(held))
     }
 
@@ -182,7 +179,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ) -> T {
         let (call, stand_in) = (self.call.get(), STAND_IN.call());
         STANDS_FOR.store(ptr::from_ref(self).cast_mut().cast(), Relaxed);
-        // SAFETY: The mutex is held, so nobody else uses the stand-in, which stays for ever, and has
+        // SAFETY: The mutex is held, so no other task uses the stand-in, which stays for ever, and has
         // what the call has to print with. `call` has a number, says the caller, and no longer in
         // between.
         unsafe {
@@ -252,140 +249,6 @@ pub(super) unsafe fn end_recording(file: *mut trace_event_file) {
     );
 }
 
-/// An event that the trace core does not know any more, and that has its number.
-///
-/// # Invariants
-///
-/// As just said.
-pub(crate) struct KeptEvent<O: TraceEventOwner>(Arc<TraceEvent<O>>);
-
-impl<O: TraceEventOwner> KeptEvent<O> {
-    /// An event that gets a number that is free. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` when none is.
-    pub(super) fn with_new_number(event: Arc<TraceEvent<O>>) -> Result<Self> {
-        // SAFETY: The call has all that it takes to print records, and stays, as the result holds it.
-        // It has no number, as it is not registered yet.
-        match unsafe { bindings::register_trace_event(&raw mut (*event.call.get()).event) } {
-            0 => Err(ENODEV),
-            // INVARIANT: Just made so.
-            _ => Ok(Self(event)),
-        }
-    }
-
-    /// # Safety
-    ///
-    /// The invariants must hold.
-    pub(super) unsafe fn new(event: Arc<TraceEvent<O>>) -> Self {
-        // INVARIANT: Promised by the caller.
-        Self(event)
-    }
-
-    /// The event.
-    pub(crate) fn event(&self) -> &Arc<TraceEvent<O>> {
-        &self.0
-    }
-
-    /// Gives its number to an event that has none, and is not known to the trace core. Returns this one,
-    /// too, which has none any more. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; nothing has changed then.
-    pub(super) fn give_to(
-        self,
-        event: Arc<TraceEvent<O>>,
-        held: &mut EventMutexHeld,
-    ) -> Result<(Self, Arc<TraceEvent<O>>), (Error, Self)> {
-        let recorded_in = self.0.recorded_in(held);
-        let attached = match event.attached.get_or_new(Attached::new, held) {
-            Ok(attached) => attached,
-            Err(error) => return Err((error, self)),
-        };
-        attached.recorded_in.get_mut(held).add_all(recorded_in);
-        // SAFETY: By the invariant this one has a number, and the other has none, says the caller. It
-        // is complete, and stays, as the result holds it.
-        unsafe { move_number(self.0.call.get(), event.call.get()) };
-        // INVARIANT: It has the number now.
-        Ok((Self(event), self.into_event()))
-    }
-
-    /// The event, whose number is given to another one, or with the event to the trace core.
-    pub(super) fn into_event(self) -> Arc<TraceEvent<O>> {
-        let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: It is not dropped.
-        unsafe { ptr::read(&this.0) }
-    }
-}
-
-impl<O: TraceEventOwner> Drop for KeptEvent<O> {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant it has a number, which is known no more after that.
-        unsafe { bindings::unregister_trace_event(&raw mut (*self.0.call.get()).event) };
-    }
-}
-
-/// A list of such events, the one that was added last first. Takes no memory.
-///
-/// # Invariants
-///
-/// The next of each is in [`Attached::next`].
-pub(crate) struct KeptList<O: TraceEventOwner>(EventMutexLocked<Option<KeptEvent<O>>>);
-
-impl<O: TraceEventOwner> KeptList<O> {
-    /// None.
-    pub(crate) const fn new() -> Self {
-        Self(EventMutexLocked::new(None))
-    }
-
-    /// Adds one, of which there may be records.
-    pub(crate) fn push(&self, kept: KeptEvent<O>, held: &mut EventMutexHeld) {
-        if let Some(attached) = kept.0.attached.get() {
-            let first = self.0.get_mut(held).take();
-            *attached.next.get_mut(held) = first;
-            *self.0.get_mut(held) = Some(kept);
-        }
-    }
-
-    /// Takes the first out.
-    pub(crate) fn pop(&self, held: &mut EventMutexHeld) -> Option<KeptEvent<O>> {
-        let first = self.0.get_mut(held).take()?;
-        let next = first.0.attached.get()?.next.get_mut(held).take();
-        *self.0.get_mut(held) = next;
-        Some(first)
-    }
-
-    /// Takes out those for which `is_wanted`, which are in the other order then.
-    pub(crate) fn extract(
-        &self,
-        is_wanted: impl Fn(&KeptEvent<O>, &EventMutexHeld) -> bool,
-        held: &mut EventMutexHeld,
-    ) -> Self {
-        let (wanted, others) = (Self::new(), Self::new());
-        while let Some(kept) = self.pop(held) {
-            let is_wanted = is_wanted(&kept, held);
-            let list = if is_wanted { &wanted } else { &others };
-            list.push(kept, held);
-        }
-        while let Some(kept) = others.pop(held) {
-            self.push(kept, held);
-        }
-        wanted
-    }
-
-    /// The events.
-    pub(crate) fn iter<'a>(
-        &'a self,
-        held: &'a EventMutexHeld,
-    ) -> impl Iterator<Item = &'a KeptEvent<O>> {
-        iter::successors(self.0.get(held).as_ref(), |kept| {
-            kept.0.attached.get()?.next.get(held).as_ref()
-        })
-    }
-}
-
 /// Events whose numbers are to be given back: all that were recorded nowhere but in some instances.
 pub(crate) struct Forgotten {
     recorded_in: Instances,
@@ -401,7 +264,7 @@ impl Forgotten {
 
     /// Adds an event.
     pub(crate) fn add<O: TraceEventOwner>(&mut self, kept: &KeptEvent<O>, held: &EventMutexHeld) {
-        self.recorded_in.add_all(kept.0.recorded_in(held));
+        self.recorded_in.add_all(kept.event().recorded_in(held));
     }
 
     /// Is it one of them?
@@ -411,7 +274,7 @@ impl Forgotten {
         held: &EventMutexHeld,
     ) -> bool {
         let mut all = self.recorded_in;
-        all.add_all(kept.0.recorded_in(held));
+        all.add_all(kept.event().recorded_in(held));
         all == self.recorded_in
     }
 
@@ -432,7 +295,7 @@ impl Forgotten {
         // mutex is held, to anyone else by its new name when that knows it no more. Its class is put
         // back.
         unsafe {
-            kept.0.with_stand_in(held, |call| {
+            kept.event().with_stand_in(held, |call| {
                 let own = (*call).class;
                 (*call).class = class.as_raw();
                 let mut added = to_result(bindings::trace_add_event_call(call));

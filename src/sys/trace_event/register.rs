@@ -9,12 +9,12 @@ use super::super::event_mutex::{
     EventMutexHeld, //
 };
 use super::super::symbols;
+use super::class::NO_FIELDS;
 use super::{
     KeptEvent,
     TraceEvent,
     TraceEventOwner,
-    UnregisteredEvent,
-    NO_FIELDS, //
+    UnregisteredEvent, //
 };
 use core::ptr;
 use kernel::error::to_result;
@@ -185,6 +185,13 @@ pub(crate) struct Removal<'a, O: TraceEventOwner> {
     held: &'a mut EventMutexHeld,
 }
 
+/// An event that is removed; itself again, if it is kept; and what the right was made of.
+pub(crate) type Removed<'a, O> = (
+    &'a Arc<TraceEvent<O>>,
+    Option<KeptEvent<O>>,
+    &'a mut EventMutexHeld,
+);
+
 impl<'a, O: TraceEventOwner> Removal<'a, O> {
     /// For the trace core's call to delete a dynamic event.
     ///
@@ -210,13 +217,7 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
     /// # Errors
     ///
     /// `EBUSY` while there is a reference to the event, or the trace core refers to it; nothing has changed then.
-    pub(crate) fn unregister(
-        self,
-    ) -> Result<(
-        Option<KeptEvent<O>>,
-        &'a Arc<TraceEvent<O>>,
-        &'a mut EventMutexHeld,
-    )> {
+    pub(crate) fn unregister(self) -> Result<Removed<'a, O>> {
         let Self { event, held } = self;
         // Then no record is on its way to its files, as that takes a reference: the first of which is made under
         // `event_mutex`.
@@ -224,7 +225,7 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
             return Err(EBUSY);
         }
         if !*event.registered.get(held) {
-            return Ok((None, event, held));
+            return Ok((event, None, held));
         }
         if event.is_referenced(held) {
             return Err(EBUSY);
@@ -241,6 +242,6 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
         // SAFETY: The reference count that `register_as` gave away by `Arc::into_raw`, given back.
         let numbered = unsafe { KeptEvent::new(Arc::from_raw(Arc::as_ptr(event))) };
         let kept = event.may_be_recorded(held).then_some(numbered);
-        Ok((kept, event, held))
+        Ok((event, kept, held))
     }
 }

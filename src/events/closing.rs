@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The end of a group: of one that is not used, and of all with the module.
+
+use super::group::{
+    Group,
+    LOOK, //
+};
+use super::idle::REFERENCE_POLL;
+use crate::sys::event_mutex::EventMutexGuard;
+use kernel::prelude::*;
+use kernel::time::delay::fsleep;
+
+/// How often buffers are tried to be reset before the module goes without that.
+const FORGET_TRIES: usize = 100;
+
+impl Group {
+    /// Removes all events, and lets the group be used no more. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when an event is used, or the trace core refers to it, or a data file is open.
+    /// Nothing has changed then, unless an event probe or a trigger has come to refer to an event
+    /// while others were removed.
+    pub(crate) fn close_unused(&self) -> Result {
+        // For a group that is used, no task is kept from opening it or attaching to its events.
+        if self.usage().used_events != 0 {
+            return Err(EBUSY);
+        }
+        self.open_files.close()?;
+        // What is not used now is not from here on: no file is open, and consumers are kept away.
+        let removed = match self.usage().used_events {
+            0 => self.walk(None, |event, held| self.remove(event.removal(held))),
+            _ => Err(EBUSY),
+        };
+        if removed.is_err() {
+            self.open_files.reopen();
+        }
+        removed
+    }
+
+    /// Removes all events. For the module's exit: there is no reference to any event, and none can be taken any
+    /// more. May sleep.
+    ///
+    /// An event that the trace core still refers to has to be waited for; the administrator is told
+    /// how to end that.
+    pub(crate) fn close(&self) {
+        let mut warned = false;
+        loop {
+            let _ = self.walk(None, |event, held| {
+                Ok(self.remove(event.removal(held)).unwrap_or(LOOK))
+            });
+            if self.usage().events == 0 {
+                return;
+            }
+            if !warned {
+                warned = true;
+                pr_warn!(
+                    "unloading waits for event probes and triggers that refer to its events\n"
+                );
+            }
+            fsleep(REFERENCE_POLL);
+        }
+    }
+
+    /// Gives back the numbers of all events of all groups that are gone. For the module's exit: there
+    /// are no other events. May sleep.
+    pub(crate) fn forget_kept(&self) {
+        for _ in 0..FORGET_TRIES {
+            let mut held = EventMutexGuard::lock(self.symbols);
+            if self.idle().kept.forget_all(&mut held).is_ok() {
+                return;
+            }
+            drop(held);
+            // There will be memory again.
+            fsleep(REFERENCE_POLL);
+        }
+        pr_warn!("records of its events are left in trace buffers, which could not be reset\n");
+        self.idle()
+            .kept
+            .drop_all(&mut EventMutexGuard::lock(self.symbols));
+    }
+}
