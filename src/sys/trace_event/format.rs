@@ -16,6 +16,10 @@ use crate::schema::{
     Field,
     Kind, //
 };
+use core::mem::{
+    align_of,
+    size_of, //
+};
 use core::ptr::{
     self,
     NonNull, //
@@ -84,28 +88,23 @@ impl PinnedDrop for FieldList {
     }
 }
 
-/// The texts of an event.
+/// The texts of an event, and what the trace core is to make its fields of.
 ///
 /// # Invariants
 ///
-/// `texts` is that of a [`KVec`] of `texts_len` bytes, with room for [`FIELD_SIZE`] more for each of
-/// `count` fields. It begins with the name and the owner's text, of the lengths given. Each text has a
-/// NUL behind it. Nothing changes.
+/// `texts` is that of a [`KVec`] of `texts_len` bytes with [`capacity`] for them and `count` fields. It
+/// begins with the name and the owner's text, of the lengths given. Each text has a NUL behind it. At the
+/// next multiple of [`ALIGNMENT`] behind them are the fields, and the end of these. Nothing changes.
 pub(super) struct Format {
-    texts: NonNull<u8>,
+    texts: NonNull<u64>,
     texts_len: u16,
     name_len: u16,
     owner_text_len: u16,
     count: u16,
 }
 
-/// Where parts of a [`Format`] lie, which stay there.
-pub(super) struct Parts {
-    pub(super) name: *const c_char,
-    pub(super) print_fmt: *const c_char,
-    /// What the trace core is to make the fields of, with the end behind them.
-    pub(super) fields: KVec<trace_event_fields>,
-}
+/// Where the name and the print format lie, which stay there.
+pub(super) type Places = (*const c_char, *const c_char);
 
 // SAFETY: It owns what it points to.
 unsafe impl Send for Format {}
@@ -123,9 +122,16 @@ fn texts_of<'a>(
     })
 }
 
-/// The room for texts of this length, and for what the trace core takes for so many fields.
+/// What the fields lie at a multiple of, as the memory does.
+const ALIGNMENT: usize = align_of::<trace_event_fields>();
+const _: () = assert!(ALIGNMENT <= align_of::<u64>());
+
+/// The room, in words, for texts of this length, and for what the trace core takes for so many fields: in
+/// which lies what it makes them of, until it has.
 fn capacity(texts_len: u16, count: u16) -> usize {
-    usize::from(texts_len) + usize::from(count) * FIELD_SIZE
+    let (texts, count) = (usize::from(texts_len), usize::from(count));
+    let fields = (count * FIELD_SIZE).max((count + 1) * size_of::<trace_event_fields>());
+    texts.div_ceil(size_of::<u64>()) + fields.div_ceil(size_of::<u64>())
 }
 
 impl Format {
@@ -139,7 +145,7 @@ impl Format {
         owner_text: &[u8],
         print_fmt: &[u8],
         fields: &[Field<'_>],
-    ) -> Result<(Self, Parts)> {
+    ) -> Result<(Self, Places)> {
         let heads = [name, owner_text, print_fmt];
         let of_fields = texts_of(fields).flat_map(|(type_, name)| [type_, Some(name)]);
         let all = Iterator::chain(heads.into_iter(), of_fields.flatten());
@@ -147,13 +153,9 @@ impl Format {
         let u16_of = |number: usize| u16::try_from(number).map_err(|_| EINVAL);
         let (texts_len, count) = (u16_of(texts_len)?, u16_of(fields.len())?);
 
-        let mut texts = KVec::with_capacity(capacity(texts_len, count), GFP_KERNEL_ACCOUNT)?;
-        for text in all {
-            texts.extend_from_slice(text, GFP_KERNEL_ACCOUNT)?;
-            texts.push(0, GFP_KERNEL_ACCOUNT)?;
-        }
-        let (texts, _, _) = texts.into_raw_parts();
-        // INVARIANT: Just made so.
+        let memory = KVec::with_capacity(capacity(texts_len, count), GFP_KERNEL_ACCOUNT)?;
+        let (texts, _, _) = memory.into_raw_parts();
+        // INVARIANT: The texts and fields are put there below.
         let this = Self {
             // SAFETY: The pointer of a vector is not NULL.
             texts: unsafe { NonNull::new_unchecked(texts) },
@@ -162,23 +164,38 @@ impl Format {
             owner_text_len: owner_text.len() as u16,
             count,
         };
+        let mut at = 0;
+        for text in all {
+            // SAFETY: There is room for all texts, each with a NUL.
+            unsafe {
+                let to = this.texts.as_ptr().cast::<u8>().add(at);
+                ptr::copy_nonoverlapping(text.as_ptr(), to, text.len());
+                to.add(text.len()).write(0);
+            }
+            at += text.len() + 1;
+        }
         let print_fmt_at = name.len() + 1 + owner_text.len() + 1;
-        let parts = Parts {
-            name: this.at(0),
-            print_fmt: this.at(print_fmt_at),
-            fields: this.fields_array(print_fmt_at + print_fmt.len() + 1, fields)?,
-        };
-        Ok((this, parts))
+        this.put_fields(print_fmt_at + print_fmt.len() + 1, fields);
+        let places = (this.at(0), this.at(print_fmt_at));
+        Ok((this, places))
     }
 
-    /// See [`Parts::fields`]. `at` is where the texts of the fields are.
-    fn fields_array(
-        &self,
-        mut at: usize,
-        fields: &[Field<'_>],
-    ) -> Result<KVec<trace_event_fields>> {
-        let mut array = KVec::with_capacity(fields.len() + 1, GFP_KERNEL_ACCOUNT)?;
+    /// What the trace core is to make the fields of, with the end behind them. It only reads that.
+    pub(super) fn fields_array(&self) -> *mut trace_event_fields {
+        let behind_texts = usize::from(self.texts_len).next_multiple_of(ALIGNMENT);
+        let memory = self.texts.as_ptr().cast::<u8>();
+        memory.wrapping_add(behind_texts).cast()
+    }
+
+    /// How many fields there are.
+    pub(super) fn count(&self) -> usize {
+        self.count.into()
+    }
+
+    /// Puts [`Self::fields_array`] there. `at` is where the texts of the fields are.
+    fn put_fields(&self, mut at: usize, fields: &[Field<'_>]) {
         let mut type_ = ptr::null();
+        let (mut to, end) = (self.fields_array(), trace_event_fields::default());
         for (field, (type_text, name)) in fields.iter().zip(texts_of(fields)) {
             if let Some(text) = type_text {
                 type_ = self.at(at);
@@ -203,11 +220,13 @@ impl Format {
             member.set_is_signed(field.is_signed().into());
             member.filter_type = filter_type as i32;
             member.len = len as i32;
-            array.push(entry, GFP_KERNEL_ACCOUNT)?;
             at += name.len() + 1;
+            // SAFETY: There is room for all, and for the end.
+            unsafe { to.write(entry) };
+            to = to.wrapping_add(1);
         }
-        array.push(trace_event_fields::default(), GFP_KERNEL_ACCOUNT)?;
-        Ok(array)
+        // SAFETY: As above.
+        unsafe { to.write(end) };
     }
 
     /// Are there any fields?
@@ -217,13 +236,13 @@ impl Format {
 
     /// Where a text lies.
     fn at(&self, at: usize) -> *const c_char {
-        self.texts.as_ptr().wrapping_add(at).cast_const()
+        self.texts.as_ptr().cast::<c_char>().wrapping_add(at)
     }
 
     /// The texts.
     fn texts(&self) -> &[u8] {
         // SAFETY: By the invariants there are as many bytes, which do not change.
-        unsafe { slice::from_raw_parts(self.texts.as_ptr(), usize::from(self.texts_len)) }
+        unsafe { slice::from_raw_parts(self.at(0).cast(), self.texts_len.into()) }
     }
 
     /// The event's name.
@@ -242,8 +261,8 @@ impl Format {
 
 impl Drop for Format {
     fn drop(&mut self) {
-        let (len, capacity) = (self.texts_len, capacity(self.texts_len, self.count));
+        let capacity = capacity(self.texts_len, self.count);
         // SAFETY: By the invariants these are the parts of a vector, which is not used any more.
-        drop(unsafe { KVec::from_raw_parts(self.texts.as_ptr(), len.into(), capacity) });
+        drop(unsafe { KVec::from_raw_parts(self.texts.as_ptr(), 0, capacity) });
     }
 }

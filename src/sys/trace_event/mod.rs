@@ -33,8 +33,7 @@ pub(crate) use register::Removal;
 
 use super::bindings::{
     self,
-    trace_event_call,
-    trace_event_fields, //
+    trace_event_call, //
 };
 use super::event_files::EventFiles;
 use super::event_mutex::{
@@ -172,12 +171,7 @@ static REMOVER: Atomic<usize> = Atomic::new(0);
 /// An event that the trace core does not know yet.
 pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
     event: Arc<TraceEvent<O>>,
-    /// What its fields are made of: see [`Parts::fields`](format::Parts).
-    fields: KVec<trace_event_fields>,
 }
-
-// SAFETY: The pointers lead to texts of the event, which goes with them.
-unsafe impl<O: TraceEventOwner> Send for UnregisteredEvent<O> {}
 
 // SAFETY: The raw pointers inside lead into the structure itself; the trace core may use a call
 // from any thread.
@@ -261,7 +255,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             true => None,
             false => Some(KBox::new(locations, GFP_KERNEL_ACCOUNT)?),
         };
-        let (format, parts) = Format::new(name, owner_text, print_fmt, fields)?;
+        let (format, (name_at, print_fmt_at)) = Format::new(name, owner_text, print_fmt, fields)?;
         let event = Arc::pin_init(
             try_pin_init!(Self {
                 call: Opaque::zeroed(),
@@ -288,20 +282,19 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // SAFETY: Nothing else knows the event yet, and an `Arc` does not move its content: we may
         // write the C structures and make them point to each other. The fields are freed with their head.
         unsafe {
-            (*event.tracepoint.get()).name = parts.name;
+            (*event.tracepoint.get()).name = name_at;
 
             let call = &mut *event.call.get();
             // INVARIANT: The class is the first member.
             call.class = Arc::into_raw(class.clone()).cast_mut().cast();
             call.__bindgen_anon_1.tp = event.tracepoint.get();
             call.event.funcs = ptr::addr_of_mut!(bindings::user_events_print_functions);
-            call.print_fmt = parts.print_fmt.cast_mut();
+            call.print_fmt = print_fmt_at.cast_mut();
             call.data = ptr::from_ref(Self::CALL_OPS).cast_mut().cast();
             call.flags =
                 (bindings::TRACE_EVENT_FL_DYNAMIC | bindings::TRACE_EVENT_FL_TRACEPOINT) as i32;
         }
-        let fields = parts.fields;
-        Ok(UnregisteredEvent { event, fields })
+        Ok(UnregisteredEvent { event })
     }
 
     /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.

@@ -48,7 +48,7 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
         operations: &'static bindings::dyn_event_operations,
         held: &mut EventMutexGuard,
     ) -> Result<(), (Error, Option<KeptEvent<O>>)> {
-        let Self { event, mut fields } = self;
+        let Self { event } = self;
         let (numbered, had_number) = match kept {
             Some(kept) => (kept.give_to(event, held))
                 .map(|(numbered, kept)| (numbered, Some(kept)))
@@ -66,12 +66,12 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
         // that have none yet, is held: of that class only this one, and others without any fields.
         let added = unsafe {
             let class = (*call).class;
-            (*class).fields_array = fields.as_mut_ptr();
+            (*class).fields_array = event.format.fields_array();
             let added = to_result(bindings::trace_add_event_call(call));
             (*class).fields_array = NO_FIELDS.0.get().cast();
             // The trace core does not say when it runs out of memory on the way.
             let is_complete =
-                || event.fields.len() + 1 == fields.len() && Self::has_directory(call);
+                || event.fields.len() == event.format.count() && Self::has_directory(call);
             match added {
                 // It fails if a consumer is attached already; then the event is there, incomplete as it is.
                 Ok(()) if !is_complete() => match event.take_call(held) {
