@@ -44,11 +44,13 @@ const NEEDED: &[&str] = &[
     "dyn_event_list",
     "dyn_event_ops_list",
     "ftrace_trace_arrays",
+    "trace_event_sem",
     "tracefs_remove",
     "def_chr_fops",
     "cd_forget",
     "print_event_fields",
     "find_event_file",
+    "tracing_reset_all_online_cpus",
 ];
 
 fn number(bytes: &[u8], at: usize, length: usize) -> usize {
@@ -157,7 +159,6 @@ fn each_by_which_structures_are_known_is_needed() {
         ("eprobe_dyn_event_is_busy", "struct dyn_event_operations"),
         ("eprobe_dyn_event_release", "struct dyn_event_operations"),
         ("eprobe_dyn_event_match", "struct dyn_event_operations"),
-        ("field_cachep", "struct ftrace_event_field"),
     ] {
         let line = format!("this kernel has another layout of {structure}");
         let lines = [
