@@ -74,7 +74,7 @@ mod tests {
         "cannot load: cannot find symbols: error -4",
         "module verification failed: signature and/or required key missing - tainting kernel",
         "the kernel has no symbol 'event_mute#'",
-        "this kernel has another layout of struct ftrace_event_field",
+        "this kernel has another layout of struct dyn_event_operations",
         "this kernel has another layout of struct trace_array, or ftrace_trace_arrays",
     ];
 
@@ -97,7 +97,7 @@ mod tests {
         "the kernel has no symbol 'event mute#'",
         "the kernel has no symbol 'event_mute#' or another",
         "this kernel has another layout of struct ",
-        "this kernel has another layout of struct ftrace_event_field, or of another",
+        "this kernel has another layout of struct dyn_event_operations, or of another",
         "this kernel has another layout of union one",
     ];
 

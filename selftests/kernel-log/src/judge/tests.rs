@@ -37,7 +37,7 @@ const CLEAN: &str = "[    0.000000] Linux version 7
 [    1.300000] user_events: unloaded
 [    1.400000] user_events: cannot load: step 3 failed with -4
 [    1.410000] user_events: the kernel has no symbol 'event_mute#'
-[    1.420000] user_events: this kernel has another layout of struct ftrace_event_field
+[    1.420000] user_events: this kernel has another layout of struct dyn_event_operations
 [    1.500000] selftests invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
 [    1.500001] Call Trace:
 [    1.500002] Memory cgroup out of memory: Killed process 7 (selftests)
