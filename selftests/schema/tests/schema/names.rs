@@ -31,7 +31,7 @@ fn good_names() {
         b"Enable",
         b"filters",
         b"a-b",
-        b"#",
+        b"$",
         b"\"%\\",
         b"\x80\xff",
         "grün".as_bytes(),
