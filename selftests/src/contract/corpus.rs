@@ -193,7 +193,7 @@ fn differences(text: &str) -> BTreeSet<&'static str> {
     const MAX_FIXED: i64 = 524_256;
     let mut found = BTreeSet::new();
     let name = text.split(' ').next().unwrap_or_default();
-    let odd = |c: char| c <= ' ' || c == '\x7f';
+    let odd = |c: char| c <= ' ' || c == '\x7f' || c == '#';
     let is_file = (1..256).contains(&name.chars().count())
         && ![".", "..", "enable", "filter"].contains(&name)
         && !name.contains(|c| odd(c) || c == '/');
