@@ -195,12 +195,11 @@ impl Group {
         let (mut made, mut looked_at): (Option<UnregisteredEvent<UserEvent>>, _) = (None, None);
         loop {
             let mut held = EventMutexGuard::lock(self.symbols);
-            let kept_naming = self.idle.kept.naming(was, &held);
             let events = self.events.get_mut(&mut held);
-            let naming = kept_naming.unwrap_or(match flags.multi_format {
+            let naming = match flags.multi_format {
                 true => Naming::Multi(events.next_format),
                 false => Naming::Single,
-            });
+            };
             // Not again, if nothing was added meanwhile.
             let mut found = None;
             if looked_at.replace(events.additions) != Some(events.additions) {

@@ -75,13 +75,6 @@ impl Kept {
         is_any.then_some(self.lists.get(hash as usize % LISTS)?)
     }
 
-    /// Under which name the trace core has shown an event, if that is kept.
-    pub(super) fn naming(&self, was: Was<'_>, held: &EventMutexHeld) -> Option<Naming> {
-        let mut all = self.list(was.hash, held)?.iter(held);
-        let kept = all.find(|kept| was.is(kept.event()))?;
-        Some(kept.event().naming())
-    }
-
     /// Takes an event out, if it is kept.
     pub(super) fn take(
         &self,

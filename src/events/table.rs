@@ -95,7 +95,7 @@ impl Events {
     /// The next format gets another number than this event, if that is one.
     pub(super) fn count_format(&mut self, event: &Event) {
         if let Naming::Multi(number) = event.naming() {
-            self.next_format = self.next_format.max(number.saturating_add(1));
+            self.next_format = number.saturating_add(1);
         }
     }
 

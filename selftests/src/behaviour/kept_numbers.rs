@@ -20,7 +20,7 @@ tests!("kept_numbers":
     an_event_that_is_gone_is_in_no_listing,
     no_other_event_gets_the_number,
     the_same_event_gets_its_number_again,
-    the_same_format_gets_its_number_and_name_again,
+    the_same_format_gets_its_number_again,
     the_same_event_of_another_group_gets_another_number,
     a_number_without_records_is_given_back,
     the_removal_of_another_event_empties_no_buffers,
@@ -140,7 +140,7 @@ fn the_same_event_gets_its_number_again() {
     );
 }
 
-fn the_same_format_gets_its_number_and_name_again() {
+fn the_same_format_gets_its_number_again() {
     let tracer = TraceInstance::instance("st_kn_format");
     // One that is alone with its name is no format of it.
     record_in_child(&tracer, "st_kn_format u32 a", &[1; 4]);
@@ -154,7 +154,7 @@ fn the_same_format_gets_its_number_and_name_again() {
             tracer.enable(&event);
             data.write(index, &[1; 4]).unwrap();
             tracer.disable(&event);
-            line.say(&format!("{} {event}", tracefs::event_id(&event)));
+            line.say(&tracefs::event_id(&event).to_string());
         });
         let told = user.line.listen();
         user.join();
