@@ -238,7 +238,9 @@ impl Group {
             let kept = self.idle.kept.take(was, &mut held);
             if let Err((error, kept)) = unregistered.register(kept, &mut held) {
                 self.events.get_mut(&mut held).remove(&event);
-                kept.map(|kept| self.idle.kept.add(kept, &mut held));
+                if let Some(kept) = kept {
+                    self.idle.kept.add(kept, &mut held);
+                }
                 return Err(error);
             }
             self.events.get_mut(&mut held).count_format(&event);

@@ -229,11 +229,6 @@ impl Format {
         unsafe { to.write(end) };
     }
 
-    /// Are there any fields?
-    pub(super) fn has_fields(&self) -> bool {
-        self.count != 0
-    }
-
     /// Where a text lies.
     fn at(&self, at: usize) -> *const c_char {
         self.texts.as_ptr().cast::<c_char>().wrapping_add(at)

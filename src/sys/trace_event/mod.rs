@@ -308,7 +308,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     unsafe extern "C" fn get_fields(call: *mut trace_event_call) -> *mut bindings::list_head {
         // SAFETY: Promised by the caller.
         let event = unsafe { number::event_of::<O>(call) };
-        if !event.format.has_fields() || REMOVER.load(Relaxed) == current_task() {
+        if event.format.count() == 0 || REMOVER.load(Relaxed) == current_task() {
             return EMPTY_LIST.head();
         }
         event.fields.head()

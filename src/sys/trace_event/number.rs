@@ -39,7 +39,10 @@ use core::mem::{
     offset_of,
     MaybeUninit, //
 };
-use core::ptr;
+use core::ptr::{
+    self,
+    NonNull, //
+};
 use core::sync::atomic::{
     AtomicUsize,
     Ordering, //
@@ -203,15 +206,46 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// The call must be known to the trace core, which must not be at work on it.
     pub(super) unsafe fn take_call(&self, held: &mut EventMutexHeld) -> Result {
-        let take = |call| {
-            REMOVER.store(current_task(), Relaxed);
-            // SAFETY: Promised by the caller; `event_mutex` is held.
-            let taken = to_result(unsafe { bindings::trace_remove_event_call(call) });
-            REMOVER.store(0, Relaxed);
-            taken
-        };
-        // SAFETY: What the trace core knows has a number; the event stays, being borrowed.
-        unsafe { self.with_stand_in(held, take) }
+        // SAFETY: What the trace core knows has a number; the event stays, being borrowed. The rest is
+        // promised by the caller.
+        unsafe { self.with_stand_in(held, |call| remove(call)) }
+    }
+}
+
+/// Has the trace core remove a call, and leave us its fields.
+///
+/// # Errors
+///
+/// `EBUSY` while a consumer is attached.
+///
+/// # Safety
+///
+/// The call must be known to the trace core, which must not be at work on it, and have a stand-in.
+/// `event_mutex` must be held.
+unsafe fn remove(call: *mut trace_event_call) -> Result {
+    REMOVER.store(current_task(), Relaxed);
+    // SAFETY: Promised by the caller.
+    let removed = to_result(unsafe { bindings::trace_remove_event_call(call) });
+    REMOVER.store(0, Relaxed);
+    removed
+}
+
+/// The file of a call in an instance.
+///
+/// # Safety
+///
+/// `event_mutex` must be held, `call` be one of ours that the trace core knows, and `instance` one of
+/// its own. The file is not to be used when the mutex is free.
+pub(super) unsafe fn file_of(
+    call: *mut trace_event_call,
+    instance: *mut trace_array,
+) -> Option<NonNull<trace_event_file>> {
+    // SAFETY: The symbols were found, as there are events. System and name are strings that stay with
+    // the call, which has a tracepoint for its name. A file that is found stays while the lock is held.
+    unsafe {
+        let (system, tracepoint) = ((*(*call).class).system, (*call).__bindgen_anon_1.tp);
+        let file = bindings::user_events_find_event_file(instance, system, (*tracepoint).name);
+        NonNull::new(file).filter(|file| (*file.as_ptr()).event_call == call)
     }
 }
 
@@ -305,10 +339,8 @@ impl Forgotten {
                     if added.is_ok() {
                         added = self.mark(call, bindings::EVENT_FILE_FL_WAS_ENABLED as usize);
                     }
-                    REMOVER.store(current_task(), Relaxed);
                     // No consumer can be attached, so it does not fail.
-                    bindings::trace_remove_event_call(call);
-                    REMOVER.store(0, Relaxed);
+                    let _ = remove(call);
                 }
                 (*call).class = own;
                 added
@@ -329,22 +361,16 @@ impl Forgotten {
     ///
     /// The trace core must know the call, and `event_mutex` be held.
     unsafe fn mark(&self, call: *mut trace_event_call, mark: usize) -> Result {
-        // SAFETY: The symbols were found, as there are events. The lists of instances and of their
-        // files are changed with the mutex held only. An instance begins with its place in the list.
-        // System and name are strings that stay with the call, which has a tracepoint for its name.
+        // SAFETY: The symbols were found, as there are events. The list of instances is changed with the
+        // mutex held only. An instance begins with its place in the list. The rest is promised by the
+        // caller.
         unsafe {
-            let tracepoint = (*call).__bindgen_anon_1.tp;
             for instance in Entries::of(symbols::trace_arrays()) {
                 if !self.recorded_in.contain(instance.addr()) {
                     continue;
                 }
-                let file = bindings::user_events_find_event_file(
-                    instance.cast_mut().cast(),
-                    (*(*call).class).system,
-                    (*tracepoint).name,
-                );
-                if !file.is_null() && (*file).event_call == call {
-                    flags(file).fetch_or(mark, Ordering::Relaxed);
+                if let Some(file) = file_of(call, instance.cast_mut().cast()) {
+                    flags(file.as_ptr()).fetch_or(mark, Ordering::Relaxed);
                 } else if self.recorded_in.list(instance.addr()) {
                     return Err(ENOMEM);
                 }

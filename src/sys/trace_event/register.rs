@@ -10,6 +10,7 @@ use super::super::event_mutex::{
 };
 use super::super::symbols;
 use super::class::NO_FIELDS;
+use super::number::file_of;
 use super::{
     KeptEvent,
     TraceEvent,
@@ -111,17 +112,10 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
     /// `call` must be one of ours that the trace core knows, and `event_mutex` be held by an
     /// [`EventMutexGuard`].
     unsafe fn has_directory(call: *mut bindings::trace_event_call) -> bool {
-        // SAFETY: The symbols were found, as there is a guard. Group and name are strings that stay with
-        // the call, which has a tracepoint for its name. A file that is found is not freed as long as
-        // the lock is held.
+        // SAFETY: The symbols were found, as there is a guard; the rest is promised by the caller.
         unsafe {
-            let tracepoint = (*call).__bindgen_anon_1.tp;
-            let file = bindings::user_events_find_event_file(
-                symbols::top_trace_array(),
-                (*(*call).class).system,
-                (*tracepoint).name,
-            );
-            !file.is_null() && (*file).event_call == call && !(*file).ei.is_null()
+            let file = file_of(call, symbols::top_trace_array());
+            file.is_some_and(|file| !(*file.as_ptr()).ei.is_null())
         }
     }
 }
