@@ -80,12 +80,12 @@ fn each_word_of_a_sample_is_left_room_for() {
 }
 
 /// A perf event that reads all counts of its group, of the first processor.
-fn leader(event: &Event, siblings: u16) -> (Perf, Sample, i32) {
+fn leader(event: &Event) -> (Perf, Sample, i32) {
     let cpu = os::cpus()[0];
     os::run_on(cpu);
     let sample = Sample {
         kind: SAMPLE_READ,
-        siblings: Some(siblings),
+        reads_group: true,
         ..Sample::PLAIN
     };
     let perf = Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, sample);
@@ -93,17 +93,10 @@ fn leader(event: &Event, siblings: u16) -> (Perf, Sample, i32) {
     (perf, sample, cpu as i32)
 }
 
-/// A group has as many siblings as there is room for in 16 KB of counts.
-const MAX_SIBLINGS: u16 = 2046;
-
 fn siblings_are_left_room_for() {
     let event = Event::new("st_ls_siblings u32 a");
-    let (mut perf, alone, cpu) = leader(&event, 0);
-    let longest = Sample {
-        siblings: Some(MAX_SIBLINGS),
-        ..alone
-    };
-    let longest = longest.max_payload();
+    let (mut perf, sample, cpu) = leader(&event);
+    let longest = sample.max_payload();
     let mut siblings = Vec::new();
     // Those that can come have their room from the beginning.
     for count in [0, 1, 40, 200] {
@@ -230,13 +223,9 @@ fn no_room_at_all() {
 fn groups_that_grow_and_shrink_get_whole_samples() {
     const SIBLINGS: u16 = 60;
     let event = Event::new("st_ls_storm u32 a");
-    let (mut perf, alone, cpu) = leader(&event, 0);
+    let (mut perf, sample, cpu) = leader(&event);
     let mut plain = Perf::sample(event.id(), ALL_PROCESSES, cpu, PAGES);
-    let longest = Sample {
-        siblings: Some(MAX_SIBLINGS),
-        ..alone
-    };
-    let longest = longest.max_payload();
+    let longest = sample.max_payload();
     let is_over = AtomicBool::new(false);
     let mut sizes = BTreeSet::new();
     thread::scope(|scope| {

@@ -387,7 +387,7 @@ const SAMPLED: usize = 4;
 /// One that reads the counts of its group.
 const READING: Sample = Sample {
     kind: SAMPLE_READ,
-    siblings: Some(0),
+    reads_group: true,
     ..Sample::PLAIN
 };
 
@@ -396,11 +396,7 @@ const TOO_LONG: usize = 60_000;
 
 /// Payloads that have room, the first of them just so: a group has 16 KB of counts at most.
 fn payloads() -> [Vec<u8>; 3] {
-    let most = Sample {
-        siblings: Some(2046),
-        ..READING
-    };
-    [most.max_payload(), 9000, 100].map(bytes)
+    [READING.max_payload(), 9000, 100].map(bytes)
 }
 
 /// What is in a sample of a [`READING`].

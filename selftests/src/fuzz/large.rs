@@ -34,7 +34,7 @@ const SAMPLES: [Sample; 7] = [
     },
     Sample {
         kind: SAMPLE_READ,
-        siblings: Some(0),
+        reads_group: true,
         ..Sample::PLAIN
     },
     Sample {
@@ -82,7 +82,7 @@ pub struct Outcome {
 }
 
 /// The same, for a payload of so many bytes: is the event on in an instance, and is there a perf event for it? `limits` are
-/// the longest payloads of those that listen to the task.
+/// the longest payloads of all of them, if one listens to the task.
 pub fn outcome(
     length: usize,
     ftrace: bool,

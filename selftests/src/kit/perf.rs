@@ -82,8 +82,8 @@ pub struct Sample {
     pub regs_user: u64,
     pub regs_intr: u64,
     pub stack_user: u32,
-    /// For [`SAMPLE_READ`]: with how many siblings in its group. `None` is its own count only.
-    pub siblings: Option<u16>,
+    /// For [`SAMPLE_READ`]: the counts of its whole group, not its own only.
+    pub reads_group: bool,
     /// Of what happens in user space only, which records are not.
     pub user_only: bool,
     /// Bits of [`INHERIT`] and its like.
@@ -106,7 +106,7 @@ impl Sample {
         regs_user: 0,
         regs_intr: 0,
         stack_user: 0,
-        siblings: None,
+        reads_group: false,
         user_only: false,
         flags: 0,
         signal_data: 0,
@@ -130,10 +130,9 @@ impl Sample {
         // A sample for each record.
         put(16, &1u64.to_ne_bytes());
         put(24, &sample_type.to_ne_bytes());
-        let reads_group = self.siblings.is_some();
         put(
             32,
-            &[0, PERF_FORMAT_GROUP][usize::from(reads_group)].to_ne_bytes(),
+            &[0, PERF_FORMAT_GROUP][usize::from(self.reads_group)].to_ne_bytes(),
         );
         let user_only = [0, EXCLUDE_KERNEL][usize::from(self.user_only)];
         put(40, &(self.flags | user_only).to_ne_bytes());
@@ -152,7 +151,8 @@ impl Sample {
         let single = SAMPLE_WORDS | SAMPLE_WORDS_BEHIND;
         let mut words = 1 + (self.kind & single).count_ones() as usize;
         if has(SAMPLE_READ) {
-            words += 1 + self.siblings.map_or(0, |count| 1 + usize::from(count));
+            // A group can get siblings later: 16 KB is the most that perf allows for its counts.
+            words += if self.reads_group { 16 * 1024 / 8 } else { 1 };
         }
         if has(SAMPLE_CALLCHAIN) {
             let max_stack = match self.max_stack {
@@ -290,7 +290,7 @@ impl Perf {
             file,
             ring: None,
             kind: sample_type,
-            reads_group: sample.siblings.is_some(),
+            reads_group: sample.reads_group,
             lost: 0,
         }
     }

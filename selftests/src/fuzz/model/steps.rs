@@ -326,6 +326,8 @@ impl Model {
         }
         let (key, serial) = (event.key, event.serial);
         let takes = event.tracers.contains(&TraceInstance::Instance) && !event.filtered;
+        // A trigger that looks at records would take one of any size.
+        let has_trigger = event.tracers.contains(&TraceInstance::Histogram);
         let mut tracers = event.tracers.iter();
         let in_ftrace = tracers.any(|tracer| !matches!(tracer, TraceInstance::Perf(_)));
         // Also of a record that would be too large for all consumers.
@@ -333,9 +335,11 @@ impl Model {
         let by_thread = step.has(flag::THREAD);
         let perfs = self.perfs.iter().flatten().filter(|perf| perf.key == key);
         let listening = perfs.clone().filter(|perf| perf.slot == slot && !by_thread);
-        let limits = listening.map(|perf| perf.limit);
-        let outcome = large::outcome(payload.len(), in_ftrace, perfs.count() > 0, limits);
-        check(outcome.can || self.is_c(), Errno::E2BIG)?;
+        // One that is open limits all, also if it listens to another process.
+        let limits = (listening.count() > 0).then(|| perfs.clone().map(|perf| perf.limit));
+        let limits = limits.into_iter().flatten();
+        let outcome = large::outcome(payload.len(), in_ftrace, perfs.clone().count() > 0, limits);
+        check(outcome.can || has_trigger || self.is_c(), Errno::E2BIG)?;
         let record = Record {
             event: serial,
             pid: (!by_thread).then_some(self.child(slot).pid),

@@ -240,8 +240,8 @@ fn without_id(line: &str) -> String {
 fn name_in_profile(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
-        [name, ftrace, perf]
-            if [ftrace, perf]
+        [name, ftrace, perf, refused]
+            if [ftrace, perf, refused]
                 .iter()
                 .all(|word| word.parse::<u64>().is_ok()) =>
         {
