@@ -23,8 +23,11 @@ const _: () = assert!(HEADER == COMMON_SIZE as usize);
 
 /// Flags of a file that ask for more than to store the record.
 const NOT_PLAIN: usize = (1 << bindings::EVENT_FILE_FL_TRIGGER_MODE_BIT)
-    | (1 << bindings::EVENT_FILE_FL_SOFT_DISABLED_BIT)
+    | SOFT_DISABLED
     | (1 << bindings::EVENT_FILE_FL_PID_FILTER_BIT);
+
+/// Of a file of which nothing is stored.
+const SOFT_DISABLED: usize = 1 << bindings::EVENT_FILE_FL_SOFT_DISABLED_BIT;
 
 /// Of a file with triggers that look at the record: they are asked when it is stored.
 const TRIGGER_COND: usize = 1 << bindings::EVENT_FILE_FL_TRIGGER_COND_BIT;
@@ -103,6 +106,55 @@ impl TraceFile<'_> {
         // SAFETY: `buffer` is what the reservation made of it.
         unsafe { bindings::trace_event_buffer_commit(buffer) };
         Ok(())
+    }
+
+    /// Has `fill` write the payload of a record to where it is stored. The record is thrown away if `fill` returns `false`.
+    /// Returns whether the record was stored, or a filter has dropped it: [`Self::record`] finds out why it was not.
+    ///
+    /// # Safety
+    ///
+    /// If `fill` returns `true`, it must have written all that it is given, and that must be a valid record of the file's
+    /// event.
+    pub(super) unsafe fn record_in_place(
+        &self,
+        payload_len: usize,
+        fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> bool,
+    ) -> bool {
+        let file = self.file.as_ptr();
+        // SAFETY: As in `record`.
+        let flags = unsafe { ptr::addr_of!((*file).flags).read_volatile() };
+        if flags & NOT_PLAIN != 0 {
+            return false;
+        }
+        let size = HEADER.saturating_add(payload_len);
+        let mut buffer = MaybeUninit::<bindings::trace_event_buffer>::uninit();
+        let buffer = buffer.as_mut_ptr();
+        // SAFETY: As in `record`.
+        let entry = unsafe { bindings::trace_event_buffer_reserve(buffer, file, size) };
+        let Some(entry) = NonNull::new(entry.cast::<u8>()) else {
+            return false;
+        };
+        // SAFETY: `size` bytes were reserved at `entry`, of which the first `HEADER` are filled in already. Nothing else
+        // knows the record yet.
+        let payload = unsafe {
+            let payload = entry.add(HEADER).cast::<MaybeUninit<u8>>();
+            NonNull::slice_from_raw_parts(payload, payload_len).as_mut()
+        };
+        let is_right = fill(payload);
+        let mut soft_disabled = MaybeUninit::<bindings::trace_event_file>::zeroed();
+        if !is_right {
+            // The trace core throws away what is of a file that is disabled softly, wherever it has set that aside, and
+            // looks at nothing else of such a file.
+            let soft_disabled = soft_disabled.as_mut_ptr();
+            // SAFETY: Both are ours.
+            unsafe {
+                (&raw mut (*soft_disabled).flags).write(SOFT_DISABLED);
+                (&raw mut (*buffer).trace_file).write(soft_disabled);
+            }
+        }
+        // SAFETY: `buffer` is what the reservation made of it, but for the file, which lives until here.
+        unsafe { bindings::trace_event_buffer_commit(buffer) };
+        is_right
     }
 
     /// [`Self::record`], for the instances behind the first one: an event is enabled in one most often, and what is

@@ -8,6 +8,7 @@ use super::record_bytes::{
     Word, //
 };
 use core::mem::MaybeUninit;
+use core::slice;
 use kernel::bindings::{
     iov_iter,
     iovec, //
@@ -41,6 +42,10 @@ pub(crate) unsafe trait Source {
     ///
     /// `EFAULT` when not all of it can be read.
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result;
+
+    /// Fills `out` from the start of the payload, if all of that is in memory. Does not sleep. `read_payload` reads it from
+    /// the start again.
+    fn read_payload_now<'b>(&self, out: &'b mut [MaybeUninit<u8>]) -> Option<&'b [u8]>;
 
     /// Reads the first bytes of the payload to where a record is made of them. May sleep. To be called once.
     ///
@@ -146,6 +151,16 @@ unsafe impl Source for UserBytes {
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result {
         read_user(self.payload, out)
     }
+
+    #[inline]
+    fn read_payload_now<'b>(&self, out: &'b mut [MaybeUninit<u8>]) -> Option<&'b [u8]> {
+        let (to, len) = (out.as_mut_ptr().cast(), out.len());
+        // SAFETY: `out` has that much room. The address is checked, and a fault there is an error.
+        let error =
+            unsafe { kernel::bindings::copy_from_user_nofault(to, self.payload.cast(), len) };
+        // SAFETY: All of `out` was written if that is no error.
+        (error == 0).then(|| unsafe { slice::from_raw_parts(to.cast(), len) })
+    }
 }
 
 /// Where the bytes of an iterator are. C: `struct iov_iter` (linux/uio.h).
@@ -212,5 +227,11 @@ unsafe impl Source for &mut IovIterSource<'_> {
         let len = out.len();
         let copied = self.copy_from_iter_raw(out).len();
         (copied == len).then_some(()).ok_or(EFAULT)
+    }
+
+    /// Not of many parts, nor of memory of the kernel's.
+    #[cold]
+    fn read_payload_now<'b>(&self, _out: &'b mut [MaybeUninit<u8>]) -> Option<&'b [u8]> {
+        None
     }
 }

@@ -114,6 +114,11 @@ fn write_long(
     if payload_len > MAX_PAYLOAD {
         return Err(E2BIG);
     }
+    if event.group().byte_rate().is_none() {
+        if let Some(result) = event.record_in_place(&source, payload_len) {
+            return Ok(result?);
+        }
+    }
     let mut memory = events.spare().take(record_bytes::words(payload_len))?;
     let result = source
         .read_record(memory.spare_capacity_mut(), payload_len)

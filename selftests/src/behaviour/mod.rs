@@ -27,6 +27,7 @@ mod guarded;
 mod hostile;
 mod hostile_user;
 mod huge_pages;
+mod in_place;
 mod instances;
 mod io_uring;
 mod kept_numbers;
@@ -106,6 +107,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         io_uring::TESTS,
         poll::TESTS,
         ftrace::TESTS,
+        in_place::TESTS,
         shared_file::TESTS,
         instances::TESTS,
         cpus::TESTS,

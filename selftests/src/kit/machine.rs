@@ -2,6 +2,7 @@
 
 //! What the machine says of itself: memory in use, modules, the kernel's log.
 
+use crate::kit::bpf::{give, Program};
 use crate::kit::errno::Errno;
 use crate::kit::wait;
 use std::collections::BTreeMap;
@@ -76,6 +77,17 @@ pub fn forget_free_objects() {
         // Some kernels do not have it, and then do not need it.
         let _ = fs::write(cache.path().join("shrink"), "1");
     }
+}
+
+/// Has a kernel with KASAN give up areas of vmalloc() that were freed, for each of which it keeps pages until then: the stack
+/// of each process that ended is one. All of them go when the permissions of a page change, as those of a program do that is
+/// not translated. C: `bpf_prog_lock_ro()`, `vm_unmap_aliases()`.
+pub fn give_up_free_areas() {
+    const TRANSLATE: &str = "/proc/sys/net/core/bpf_jit_enable";
+    let before = fs::read(TRANSLATE).expect("does the kernel translate programs?");
+    fs::write(TRANSLATE, "0").expect("have programs not translated");
+    drop(Program::new(&[&give(0)]));
+    fs::write(TRANSLATE, before).expect("have programs translated again");
 }
 
 /// Of each slab cache the name, the objects in use, and the size of one.

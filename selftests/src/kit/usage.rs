@@ -25,6 +25,7 @@ impl Usage {
         machine::drop_caches();
         if machine::slowness() > 1 {
             machine::forget_free_objects();
+            machine::give_up_free_areas();
         }
         let mut slab = machine::slab_objects();
         // Counts freed areas too, such as the stack of every process that ended, until the kernel

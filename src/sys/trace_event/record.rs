@@ -10,6 +10,7 @@ use super::super::event_files::Reader;
 use super::super::perf;
 use super::super::record_bytes::RecordBytes;
 use super::super::ring_buffer::NotRecorded;
+use super::super::source::Source;
 use super::{
     EventRef,
     TraceEvent,
@@ -19,6 +20,7 @@ use crate::schema::{
     self,
     Ending, //
 };
+use core::mem::MaybeUninit;
 
 /// A payload that is a valid record of an event, and that event, which is used while this is: so it is not taken away
 /// from the trace core.
@@ -47,14 +49,7 @@ impl<O: TraceEventOwner> EventRef<O> {
             .payload()
             .split_last()
             .ok_or(schema::Error::PayloadShort)?;
-        let ending = match &self.locations {
-            None => {
-                schema::check_len(payload.len(), self.fixed_size())?;
-                Ending::Complete
-            }
-            Some(locations) => schema::check_payload(payload, self.fixed_size, locations)?,
-        };
-        let bytes = match ending {
+        let bytes = match self.ending(payload)? {
             // A full array of characters has no NUL, and event probes read on to the next one.
             Ending::Complete if !self.has_chars => payload_and_nul.without_last(),
             Ending::Complete => payload_and_nul,
@@ -63,6 +58,65 @@ impl<O: TraceEventOwner> EventRef<O> {
         };
         // INVARIANT: Just checked. `fixed_size` and `locations` are those of the event's fields.
         Ok(Record { event: self, bytes })
+    }
+
+    /// Checks a payload, and tells how it ends.
+    #[inline]
+    fn ending(&self, payload: &[u8]) -> Result<Ending, schema::Error> {
+        match &self.locations {
+            None => {
+                schema::check_len(payload.len(), self.fixed_size())?;
+                Ok(Ending::Complete)
+            }
+            Some(locations) => schema::check_payload(payload, self.fixed_size, locations),
+        }
+    }
+
+    /// Records a payload without a copy in between, where one trace instance is the only consumer, does no more than
+    /// store it, and has room, and the payload can be read without waiting. `None` otherwise: nothing is recorded then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`schema::check_payload`].
+    pub(crate) fn record_in_place(
+        &self,
+        source: &impl Source,
+        payload_len: usize,
+    ) -> Option<Result<(), schema::Error>> {
+        let reader = self.files.enter();
+        let mut files = reader.files();
+        let (Some(file), None) = (files.next(), files.next()) else {
+            return None;
+        };
+        if self.consumers().has_perf() {
+            return None;
+        }
+        // As in `check`: a NUL is put behind arrays of characters.
+        let nul_len = usize::from(self.has_chars);
+        let mut error = None;
+        let fill = |room: &mut [MaybeUninit<u8>]| {
+            let Some((payload, nul)) = room.split_at_mut_checked(payload_len) else {
+                return false;
+            };
+            nul.fill(MaybeUninit::new(0));
+            let Some(payload) = source.read_payload_now(payload) else {
+                return false;
+            };
+            match self.ending(payload) {
+                Ok(Ending::Complete) => true,
+                Ok(Ending::NeedsNul) => self.has_chars,
+                Err(why) => {
+                    error = Some(why);
+                    false
+                }
+            }
+        };
+        // SAFETY: The file is one of this event's. If `fill` returns `true`, all is written, and was just found valid.
+        let is_stored = unsafe { file.record_in_place(payload_len + nul_len, fill) };
+        match error {
+            Some(error) => Some(Err(error)),
+            None => is_stored.then_some(Ok(())),
+        }
     }
 }
 

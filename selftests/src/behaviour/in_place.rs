@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records of more than a kilobyte, which are read to where a trace instance stores them if that is the only consumer.
+
+use crate::harness::tests;
+use crate::kit::abi::location;
+use crate::kit::child;
+use crate::kit::errno::Errno;
+use crate::kit::event::Event;
+use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::tracefs::TraceInstance;
+use crate::kit::userfault::{self, Guard, Userfault};
+use crate::kit::{os, profile, wait};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+tests!("in_place":
+    all_lengths_are_stored_as_they_are,
+    a_wrong_location_leaves_nothing,
+    memory_that_cannot_be_read_leaves_nothing,
+    memory_that_was_never_touched_is_read,
+    memory_that_comes_late_holds_up_one_write.where_there_is(userfault::SIGN),
+    a_full_array_of_characters_ends,
+    a_string_that_needs_a_nul_gets_one,
+    filters_triggers_and_processes_are_obeyed,
+    several_consumers_get_the_same,
+    wrong_records_beside_changing_filters,
+);
+
+/// Payloads begin with a number, and go on with bytes that each of them has its own of.
+fn payload(number: u32, length: usize) -> Vec<u8> {
+    let mut payload = number.to_ne_bytes().to_vec();
+    payload.extend((4..length).map(|at| (at as u32 * 7 + number) as u8));
+    payload
+}
+
+fn all_lengths_are_stored_as_they_are() {
+    let event = Event::new("st_ip_lengths u32 a");
+    let tracer = TraceInstance::instance("st_ip_lengths");
+    tracer.enable(&event.name);
+    for length in (1020..1040).chain([2000, 2001, 3000, 4000, 4003]) {
+        let payload = payload(7, length);
+        assert_eq!(event.write(&payload), Ok(4 + length));
+        assert_eq!(tracer.take_payloads(&event.name, length), [payload]);
+        let one = [&event.index.to_ne_bytes()[..], &self::payload(8, length)].concat();
+        let written = os::write_from(&event.data.file, one.as_ptr() as u64, one.len());
+        assert_eq!(written, Ok(one.len()), "in one part");
+        assert_eq!(tracer.take_payloads(&event.name, length), [&one[4..]]);
+    }
+    assert_eq!(profile::missed(&event.name), (0, 0));
+    assert_eq!(profile::refused(&event.name), 0);
+    tracer.disable(&event.name);
+}
+
+/// A payload whose location tells of so many bytes from so far behind the location on.
+fn located(offset: u32, size: u32, length: usize) -> Vec<u8> {
+    let mut bytes = payload(0, length);
+    bytes[..4].copy_from_slice(&location(offset, size));
+    bytes
+}
+
+fn a_wrong_location_leaves_nothing() {
+    const LENGTH: usize = 2004;
+    let event = Event::new("st_ip_location __rel_loc u8[] a");
+    let tracer = TraceInstance::instance("st_ip_location");
+    tracer.enable(&event.name);
+    let good = located(0, 2000, LENGTH);
+    assert_eq!(event.write(&good), Ok(4 + LENGTH));
+    for (count, (offset, size)) in [(0, 2001), (1, 2000), (2001, 1), (0, 0xffff)]
+        .into_iter()
+        .enumerate()
+    {
+        let bad = located(offset, size, LENGTH);
+        assert_eq!(event.write(&bad), Err(Errno::EFAULT), "{offset} {size}");
+        assert_eq!(profile::refused(&event.name), 1 + count as u64);
+        assert_eq!(event.write(&good), Ok(4 + LENGTH));
+    }
+    assert_eq!(
+        tracer.take_payloads(&event.name, LENGTH),
+        [(); 5].map(|()| good.clone())
+    );
+    assert_eq!(profile::missed(&event.name), (0, 0));
+    tracer.disable(&event.name);
+}
+
+fn memory_that_cannot_be_read_leaves_nothing() {
+    let event = Event::new("st_ip_unreadable u32 a");
+    let tracer = TraceInstance::instance("st_ip_unreadable");
+    tracer.enable(&event.name);
+    let pages = Mapping::new(2);
+    pages.put(PAGE - 2000, &event.index.to_ne_bytes());
+    pages.protect_from(PAGE, libc::PROT_NONE);
+    let from = pages.address() + PAGE as u64 - 2000;
+    assert_eq!(os::write_from(&event.data.file, from, 2000), Ok(2000));
+    for length in [2001, 4000, 6000] {
+        let written = os::write_from(&event.data.file, from, length);
+        assert_eq!(written, Err(Errno::EFAULT), "{length}");
+    }
+    assert_eq!(tracer.take_payloads(&event.name, 1996).len(), 1);
+    assert_eq!(profile::refused(&event.name), 3);
+    tracer.disable(&event.name);
+}
+
+fn memory_that_was_never_touched_is_read() {
+    let event = Event::new("st_ip_untouched u32 a");
+    let tracer = TraceInstance::instance("st_ip_untouched");
+    tracer.enable(&event.name);
+    for _ in 0..50 {
+        let pages = Mapping::new(2);
+        pages.put(PAGE - 8, &event.index.to_ne_bytes());
+        pages.put(PAGE - 4, &7_u32.to_ne_bytes());
+        // The second page comes when it is read.
+        let from = pages.address() + PAGE as u64 - 8;
+        assert_eq!(os::write_from(&event.data.file, from, 3008), Ok(3008));
+        let stored = tracer.take_payloads(&event.name, 3004);
+        assert_eq!(stored, [[&7_u32.to_ne_bytes()[..], &[0; 3000]].concat()]);
+    }
+    assert_eq!(profile::missed(&event.name), (0, 0));
+    assert_eq!(profile::refused(&event.name), 0);
+    tracer.disable(&event.name);
+}
+
+/// While one write waits for a page, the event is toggled, and records of it are stored.
+fn memory_that_comes_late_holds_up_one_write() {
+    let event = Event::new("st_ip_late u32 a");
+    let tracer = TraceInstance::instance("st_ip_late");
+    tracer.enable(&event.name);
+    let mut stuck = child::fork(|line| {
+        let page = Mapping::kept(1);
+        let faults = Userfault::new();
+        faults.guard(&page, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), page.address()));
+        let payload = (page.address(), 2000);
+        let index = (&raw const event.index as u64, 4);
+        assert_eq!(
+            os::writev_from(&event.data.file, &[index, payload]),
+            Ok(2004)
+        );
+        std::mem::forget(faults);
+    });
+    let (faults, page) = Userfault::of_child(&mut stuck);
+    wait::until("the write to wait for its page", || {
+        faults.next_fault() == Some(page)
+    });
+    for number in 0..3 {
+        let payload = payload(number, 2000);
+        assert_eq!(event.write(&payload), Ok(2004));
+        assert_eq!(tracer.take_payloads(&event.name, 2000), [payload]);
+        tracer.disable(&event.name);
+        event.wait_clear();
+        tracer.enable(&event.name);
+        event.wait_set();
+    }
+    faults.fill(page, 9);
+    stuck.join();
+    let stored = tracer.take_payloads(&event.name, 2000);
+    assert_eq!(stored[0][..4], 9_u32.to_ne_bytes());
+    tracer.disable(&event.name);
+}
+
+fn a_full_array_of_characters_ends() {
+    const LENGTH: usize = 2000;
+    let event = Event::new("st_ip_chars char[1000] a; char[1000] b");
+    let tracer = TraceInstance::instance("st_ip_chars");
+    tracer.enable(&event.name);
+    let sent = [b'x'; LENGTH];
+    assert_eq!(event.write(&sent), Ok(4 + LENGTH));
+    let lines = tracer.lines(&event.name);
+    let text = "x".repeat(1000);
+    assert_eq!(lines, [format!("st_ip_chars: a={text} b={text}")]);
+    let stored = tracer.take_payloads(&event.name, LENGTH + 1);
+    assert_eq!(stored, [[&sent[..], &[0]].concat()]);
+    tracer.disable(&event.name);
+}
+
+fn a_string_that_needs_a_nul_gets_one() {
+    const LENGTH: usize = 2004;
+    let event = Event::new("st_ip_nul __rel_loc char[] a");
+    let tracer = TraceInstance::instance("st_ip_nul");
+    tracer.enable(&event.name);
+    // Empty, and where the record ends.
+    let bytes = located(2000, 0, LENGTH);
+    assert_eq!(event.write(&bytes), Ok(4 + LENGTH));
+    let stored = tracer.take_payloads(&event.name, LENGTH + 1);
+    assert_eq!(stored, [[&bytes[..], &[0]].concat()]);
+    tracer.disable(&event.name);
+}
+
+fn filters_triggers_and_processes_are_obeyed() {
+    let event = Event::new("st_ip_filter u32 a");
+    let tracer = TraceInstance::instance("st_ip_filter");
+    tracer.enable(&event.name);
+    // The numbers of those of four records that are stored.
+    let stored = || -> Vec<u8> {
+        for number in 0..4 {
+            assert_eq!(event.write(&payload(number, 2000)), Ok(2004));
+        }
+        let payloads = tracer.take_payloads(&event.name, 2000);
+        payloads.iter().map(|payload| payload[0]).collect()
+    };
+    tracer.set(&event.name, "filter", "a > 1").unwrap();
+    assert_eq!(stored(), [2, 3]);
+    tracer.set(&event.name, "filter", "0").unwrap();
+    assert_eq!(stored(), [0, 1, 2, 3]);
+    let trigger = "hist:keys=a if a == 3";
+    tracer.set(&event.name, "trigger", trigger).unwrap();
+    assert_eq!(stored(), [0, 1, 2, 3]);
+    let hist = tracer.get(&event.name, "hist");
+    assert!(hist.contains("Hits: 1"), "{hist}");
+    let remove = format!("!{trigger}");
+    tracer.set(&event.name, "trigger", &remove).unwrap();
+    tracer.control("set_event_pid", "1");
+    assert_eq!(stored(), [0; 0]);
+    tracer.control("set_event_pid", "");
+    tracer.control("tracing_on", "0");
+    assert_eq!(stored(), [0; 0]);
+    assert_eq!(profile::missed(&event.name), (4, 0), "while it is off");
+    tracer.disable(&event.name);
+}
+
+fn several_consumers_get_the_same() {
+    let event = Event::new("st_ip_several u32 a");
+    let tracers = ["st_ip_several1", "st_ip_several2"].map(TraceInstance::instance);
+    for tracer in &tracers {
+        tracer.enable(&event.name);
+    }
+    let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
+    let sent = payload(5, 3000);
+    assert_eq!(event.write(&sent), Ok(3004));
+    for tracer in &tracers {
+        assert_eq!(tracer.take_payloads(&event.name, 3000), [&sent[..]]);
+        tracer.disable(&event.name);
+    }
+    let taken = perf.take();
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0].payload(3000), sent);
+    tracers[0].enable(&event.name);
+    assert_eq!(event.write(&sent), Ok(3004));
+    assert_eq!(perf.take().len(), 1, "perf and one instance");
+    assert_eq!(tracers[0].take_payloads(&event.name, 3000), [&sent[..]]);
+    tracers[0].disable(&event.name);
+}
+
+/// The trace core sets a record aside while a filter is set: one that is thrown away goes from where it was.
+fn wrong_records_beside_changing_filters() {
+    const ROUNDS: usize = 300;
+    let event = Event::new("st_ip_storm __rel_loc u8[] a; u32 b");
+    let tracer = TraceInstance::instance("st_ip_storm");
+    tracer.enable(&event.name);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                for filter in ["b == 1", "0"] {
+                    tracer.set(&event.name, "filter", filter).unwrap();
+                }
+            }
+        });
+        for _ in 0..ROUNDS {
+            let mut bytes = located(4, 1200, 1208);
+            bytes[4..8].copy_from_slice(&1_u32.to_ne_bytes());
+            assert_eq!(event.write(&bytes), Ok(1212));
+            bytes[..4].copy_from_slice(&location(4, 1201));
+            assert_eq!(event.write(&bytes), Err(Errno::EFAULT));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(tracer.take_payloads(&event.name, 1208).len(), ROUNDS);
+    assert_eq!(profile::refused(&event.name), ROUNDS as u64);
+    // What was set aside is free again: a record that a filter drops leaves no trace.
+    tracer.set(&event.name, "filter", "b == 2").unwrap();
+    let mut bytes = located(4, 1200, 1208);
+    bytes[4..8].copy_from_slice(&1_u32.to_ne_bytes());
+    for _ in 0..100 {
+        assert_eq!(event.write(&bytes), Ok(1212));
+    }
+    assert!(tracer.take_payloads(&event.name, 1208).is_empty());
+    tracer.disable(&event.name);
+}
