@@ -8,7 +8,6 @@ use super::record_bytes::{
     Word, //
 };
 use core::mem::MaybeUninit;
-use core::slice;
 use kernel::bindings::{
     iov_iter,
     iovec, //
@@ -24,7 +23,7 @@ pub(crate) const INDEX_SIZE: usize = 4;
 ///
 /// # Safety
 ///
-/// `read_payload` must have written all of `out` if it succeeds.
+/// `read_payload` must have written all of `out` if it succeeds, and `read_payload_now` if it returns `true`.
 pub(crate) unsafe trait Source {
     /// Bytes of both, before any is read; of what is shorter than an index, too.
     fn len(&self) -> usize;
@@ -43,9 +42,9 @@ pub(crate) unsafe trait Source {
     /// `EFAULT` when not all of it can be read.
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result;
 
-    /// Fills `out` from the start of the payload, if all of that is in memory. Does not sleep. `read_payload` reads it from
-    /// the start again.
-    fn read_payload_now<'b>(&self, out: &'b mut [MaybeUninit<u8>]) -> Option<&'b [u8]>;
+    /// Fills `out` from the start of the payload, and returns whether all of that is in memory. Does not sleep.
+    /// `read_payload` reads from the start again.
+    fn read_payload_now(&self, out: &mut [MaybeUninit<u8>]) -> bool;
 
     /// Reads the first bytes of the payload to where a record is made of them. May sleep. To be called once.
     ///
@@ -153,13 +152,12 @@ unsafe impl Source for UserBytes {
     }
 
     #[inline]
-    fn read_payload_now<'b>(&self, out: &'b mut [MaybeUninit<u8>]) -> Option<&'b [u8]> {
+    fn read_payload_now(&self, out: &mut [MaybeUninit<u8>]) -> bool {
         let (to, len) = (out.as_mut_ptr().cast(), out.len());
         // SAFETY: `out` has that much room. The address is checked, and a fault there is an error.
         let error =
             unsafe { kernel::bindings::copy_from_user_nofault(to, self.payload.cast(), len) };
-        // SAFETY: All of `out` was written if that is no error.
-        (error == 0).then(|| unsafe { slice::from_raw_parts(to.cast(), len) })
+        error == 0
     }
 }
 
@@ -231,7 +229,7 @@ unsafe impl Source for &mut IovIterSource<'_> {
 
     /// Not of many parts, nor of memory of the kernel's.
     #[cold]
-    fn read_payload_now<'b>(&self, _out: &'b mut [MaybeUninit<u8>]) -> Option<&'b [u8]> {
-        None
+    fn read_payload_now(&self, _out: &mut [MaybeUninit<u8>]) -> bool {
+        false
     }
 }

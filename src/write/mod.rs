@@ -2,8 +2,9 @@
 
 //! The hot path: from the bytes of a write to the buffers of the consumers.
 //!
-//! The payload is read once, checked once and handed to each consumer from where it was read to. There is no lock, and no
-//! allocation, for a payload of up to [`MAX_ON_STACK`] bytes.
+//! The payload is read once, checked once and handed to each consumer from where it was read to; a
+//! long one is read to where a trace instance stores it. There is no lock, and no allocation, for a
+//! payload of up to [`MAX_ON_STACK`] bytes.
 
 mod event_index;
 mod event_table;
@@ -30,6 +31,10 @@ use crate::sys::source::{
     INDEX_SIZE, //
 };
 use kernel::prelude::*;
+
+/// The longest payload that is copied also for trace instances. To read a longer one to where an instance stores it takes
+/// less.
+const MAX_COPIED: usize = 512;
 
 /// The longest payload that is copied to the stack.
 const MAX_ON_STACK: usize = 1024;
@@ -87,7 +92,7 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
     Ok(event)
 }
 
-/// Records what fits on the stack. Apart, so that a write that ends sooner does not pay for the buffer.
+/// Records what is within no limit. Apart, so that a write that ends sooner does not pay for the buffer.
 #[inline(never)]
 fn write_short(
     event: &EventRef,
@@ -95,6 +100,14 @@ fn write_short(
     payload_len: usize,
     mut source: impl Source,
 ) -> Result {
+    if payload_len > MAX_COPIED && !event.consumers().has_perf() {
+        let mut tally = Tally::default();
+        let then = |outcome| tally.ftrace(outcome);
+        if let Some(result) = event.record_in_place(&source, payload_len, then) {
+            result?;
+            return tally.add_to(event.misses());
+        }
+    }
     if payload_len > MAX_ON_STACK {
         return write_long(event, events, payload_len, source);
     }
@@ -113,11 +126,6 @@ fn write_long(
 ) -> Result {
     if payload_len > MAX_PAYLOAD {
         return Err(E2BIG);
-    }
-    if event.group().byte_rate().is_none() {
-        if let Some(result) = event.record_in_place(&source, payload_len) {
-            return Ok(result?);
-        }
     }
     let mut memory = events.spare().take(record_bytes::words(payload_len))?;
     let result = source

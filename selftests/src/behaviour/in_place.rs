@@ -220,13 +220,29 @@ fn filters_triggers_and_processes_are_obeyed() {
 }
 
 fn several_consumers_get_the_same() {
-    let event = Event::new("st_ip_several u32 a");
+    let event = Event::new("st_ip_several u32 a; __rel_loc u8[] b");
     let tracers = ["st_ip_several1", "st_ip_several2"].map(TraceInstance::instance);
     for tracer in &tracers {
         tracer.enable(&event.name);
     }
+    let mut sent = payload(5, 3000);
+    sent[4..8].copy_from_slice(&location(0, 2993));
+    assert_eq!(event.write(&sent), Err(Errno::EFAULT));
+    sent[4..8].copy_from_slice(&location(0, 2992));
+    assert_eq!(event.write(&sent), Ok(3004));
+    for tracer in &tracers {
+        assert_eq!(tracer.take_payloads(&event.name, 3000), [&sent[..]]);
+    }
+    for (tracer, missed) in tracers.iter().zip([1, 2]) {
+        tracer.control("tracing_on", "0");
+        assert_eq!(event.write(&sent), Ok(3004));
+        assert_eq!(profile::missed(&event.name), (missed, 0));
+        tracer.control("tracing_on", "1");
+    }
+    for tracer in &tracers {
+        assert_eq!(tracer.take_payloads(&event.name, 3000), [&sent[..]]);
+    }
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    let sent = payload(5, 3000);
     assert_eq!(event.write(&sent), Ok(3004));
     for tracer in &tracers {
         assert_eq!(tracer.take_payloads(&event.name, 3000), [&sent[..]]);

@@ -21,6 +21,7 @@ use crate::schema::{
     Ending, //
 };
 use core::mem::MaybeUninit;
+use core::slice;
 
 /// A payload that is a valid record of an event, and that event, which is used while this is: so it is not taken away
 /// from the trace core.
@@ -72,51 +73,56 @@ impl<O: TraceEventOwner> EventRef<O> {
         }
     }
 
-    /// Records a payload without a copy in between, where one trace instance is the only consumer, does no more than
-    /// store it, and has room, and the payload can be read without waiting. `None` otherwise: nothing is recorded then.
+    /// Reads a payload to where a trace instance stores it, and hands it on to the other instances from there, as
+    /// [`Delivery::ftrace`] does. `None`, and nothing is recorded, if the payload cannot be read without sleeping, or that
+    /// instance has triggers or no room. Perf does not get the record.
     ///
     /// # Errors
     ///
     /// Those of [`schema::check_payload`].
+    #[inline(never)]
     pub(crate) fn record_in_place(
         &self,
         source: &impl Source,
         payload_len: usize,
+        mut then: impl FnMut(Result<(), NotRecorded>),
     ) -> Option<Result<(), schema::Error>> {
         let reader = self.files.enter();
         let mut files = reader.files();
-        let (Some(file), None) = (files.next(), files.next()) else {
-            return None;
-        };
-        if self.consumers().has_perf() {
-            return None;
-        }
-        // As in `check`: a NUL is put behind arrays of characters.
-        let nul_len = usize::from(self.has_chars);
+        let first = files.next()?;
+        // As in `check`, a NUL is put behind arrays of characters.
+        let len = payload_len.checked_add(self.has_chars.into())?;
         let mut error = None;
         let fill = |room: &mut [MaybeUninit<u8>]| {
             let Some((payload, nul)) = room.split_at_mut_checked(payload_len) else {
                 return false;
             };
-            nul.fill(MaybeUninit::new(0));
-            let Some(payload) = source.read_payload_now(payload) else {
+            if !source.read_payload_now(payload) {
                 return false;
-            };
-            match self.ending(payload) {
-                Ok(Ending::Complete) => true,
-                Ok(Ending::NeedsNul) => self.has_chars,
+            }
+            nul.fill(MaybeUninit::new(0));
+            // SAFETY: Both parts were written.
+            let record = unsafe { slice::from_raw_parts(room.as_ptr().cast(), room.len()) };
+            match self.ending(record.get(..payload_len).unwrap_or_default()) {
+                Ok(Ending::NeedsNul) if !self.has_chars => return false,
+                Ok(_) => {}
                 Err(why) => {
                     error = Some(why);
-                    false
+                    return false;
                 }
             }
+            for file in files {
+                // SAFETY: The file is one of this event's, for which the record was just found valid.
+                then(unsafe { file.record_further(record) });
+            }
+            true
         };
-        // SAFETY: The file is one of this event's. If `fill` returns `true`, all is written, and was just found valid.
-        let is_stored = unsafe { file.record_in_place(payload_len + nul_len, fill) };
-        match error {
-            Some(error) => Some(Err(error)),
-            None => is_stored.then_some(Ok(())),
+        // SAFETY: As above. If `fill` returns `true`, all is written.
+        if unsafe { first.record_in_place(len, fill) } {
+            then(Ok(()));
+            return Some(Ok(()));
         }
+        error.map(Err)
     }
 }
 

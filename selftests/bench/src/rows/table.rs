@@ -128,6 +128,7 @@ pub const ROWS: &[Row] = &[
         "write of a 1000-byte string, ftrace",
     )
     .above(&["null.write", "core.ftrace"])
+    .at_most(&[OfC(0.81)])
     .copy(),
     row(
         "long",
@@ -136,6 +137,7 @@ pub const ROWS: &[Row] = &[
         "write of a 4000-byte string, ftrace",
     )
     .above(&["null.write", "core.ftrace"])
+    .at_most(&[OfC(0.70)])
     .copy(),
     row("large", Call, "large.one", "write of 500,004 bytes, ftrace")
         .above(&["null.write", "core.ftrace"])
