@@ -215,11 +215,11 @@ impl WorkItem for UserMms {
         let mut is_complete = true;
         process_list::for_each(|listed| {
             let user_mm = this.find_key(listed.mm());
-            let Some(user_mm) = user_mm.filter(|user_mm| user_mm.repairs.lock().needs_task())
-            else {
-                return;
-            };
-            listed.for_each_thread(|thread| is_complete &= user_mm.notify_thread(thread).is_ok());
+            if let Some(user_mm) = user_mm.filter(|user_mm| user_mm.repairs.lock().needs_task()) {
+                for thread in listed.threads() {
+                    is_complete &= user_mm.notify_thread(&thread).is_ok();
+                }
+            }
         });
         if !is_complete {
             this.queue.enqueue_after::<_, 0>(&this, ALLOC_RETRY);

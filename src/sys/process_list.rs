@@ -52,6 +52,17 @@ pub(crate) struct ListedProcess<'a> {
 }
 
 impl<'a> ListedProcess<'a> {
+    /// # Safety
+    ///
+    /// The invariants must hold for `leader`, unless it is NULL.
+    unsafe fn new(leader: *mut task_struct, _reader: &'a rcu::Guard) -> Option<Self> {
+        // INVARIANT: Promised by the caller.
+        NonNull::new(leader).map(|leader| Self {
+            leader,
+            _reader: PhantomData,
+        })
+    }
+
     /// What the threads have in common. It is freed with the last of them.
     fn signal(&self) -> *mut signal_struct {
         // SAFETY: By the invariant the task is not freed yet. The pointer does not change.
@@ -67,7 +78,7 @@ impl<'a> ListedProcess<'a> {
     }
 
     /// The threads. One that begins or ends meanwhile may be left out.
-    fn threads(&self) -> impl Iterator<Item = ListedThread<'a>> {
+    pub(crate) fn threads(&self) -> impl Iterator<Item = ListedThread<'a>> {
         let leader = self.leader.as_ptr();
         let mut last = ptr::null_mut();
         iter::from_fn(move || {
@@ -106,11 +117,6 @@ impl<'a> ListedProcess<'a> {
                 start_time: (&raw const (*leader).start_time).read_volatile(),
             }
         }
-    }
-
-    /// Calls `each` for every thread. One that begins or ends meanwhile may be left out.
-    pub(crate) fn for_each_thread(&self, mut each: impl FnMut(&ListedThread<'_>)) {
-        self.threads().for_each(|thread| each(&thread));
     }
 }
 
@@ -154,61 +160,42 @@ impl ListedThread<'_> {
     }
 }
 
-/// Calls `each` for every process, the oldest first, until it returns `false`; one that begins or
-/// ends meanwhile may be left out. `each` must not sleep. Process context.
-pub(crate) fn for_each_while(mut each: impl FnMut(&ListedProcess<'_>) -> bool) {
-    let _reader = rcu::read_lock();
+/// The processes, as [`for_each`] goes through them.
+fn all(reader: &rcu::Guard) -> impl Iterator<Item = ListedProcess<'_>> {
     let first = &raw mut kernel::bindings::init_task;
     let mut last = first;
-    loop {
+    iter::from_fn(move || {
         // SAFETY: RCU has been read-locked since `last` was found in the list, or it is the one at
-        // its start, which never goes.
-        last = unsafe { bindings::user_events_next_task(last) };
-        let Some(leader) = NonNull::new(last).filter(|_| last != first) else {
-            return;
-        };
-        // INVARIANT: Found under the lock that `_reader` holds until this returns.
-        let process = ListedProcess {
-            leader,
-            _reader: PhantomData,
-        };
-        if !each(&process) {
-            return;
+        // its start, which never goes. Those in the list are leaders.
+        unsafe {
+            last = bindings::user_events_next_task(last);
+            ListedProcess::new(last, reader).filter(|_| last != first)
         }
-    }
+    })
 }
 
-/// Calls `each` for every process. As [`for_each_while`].
+/// Calls `each`, which must not sleep, for every process, the oldest first; one that begins or ends meanwhile may be left
+/// out. Process context.
 pub(crate) fn for_each(mut each: impl FnMut(&ListedProcess<'_>)) {
-    for_each_while(|process| {
-        each(process);
-        true
-    });
+    all(&rcu::read_lock()).for_each(|process| each(&process));
 }
 
 /// The leader of a process in an address space, if there is one. Looks at all processes.
 #[cfg(not(CONFIG_MEMCG))]
-pub(super) fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<NonNull<task_struct>> {
-    let key = mm.as_raw() as usize;
-    let mut found = None;
-    for_each_while(|process| {
-        found = (process.mm() == key).then_some(process.leader);
-        found.is_none()
-    });
-    found
+pub(super) fn find(mm: &Mm, reader: &rcu::Guard) -> Option<NonNull<task_struct>> {
+    let found = all(reader).find(|process| process.mm() == key(mm));
+    found.map(|process| process.leader)
 }
 
 /// The process of the current task.
-fn current<'a>(_reader: &'a rcu::Guard) -> Option<ListedProcess<'a>> {
+fn current(reader: &rcu::Guard) -> Option<ListedProcess<'_>> {
     let task = current!().as_ptr();
-    // SAFETY: The current task has a leader, which is not freed before it. Which one that is
-    // changes in an exec only, hence the read as a pointer that others may change.
-    let leader = unsafe { Atomic::from_ptr(&raw mut (*task).group_leader).load(Acquire) };
-    // INVARIANT: RCU is read-locked, and the current task has not been released.
-    NonNull::new(leader).map(|leader| ListedProcess {
-        leader,
-        _reader: PhantomData,
-    })
+    // SAFETY: The current task has a leader, which is not freed before it, and the task has not been released.
+    // Which one that is changes in an exec only, hence the read as a pointer that others may change.
+    unsafe {
+        let leader = Atomic::from_ptr(&raw mut (*task).group_leader).load(Acquire);
+        ListedProcess::new(leader, reader)
+    }
 }
 
 /// Has just one thread of the current process not begun to exit? Any context of a task.
@@ -236,20 +223,14 @@ impl ProcessId {
     /// Is the process there, and has it this address space? It may have begun to leave it. Any
     /// context.
     pub(crate) fn has_mm(self, mm: &Mm) -> bool {
-        let _reader = rcu::read_lock();
+        let reader = rcu::read_lock();
         // SAFETY: RCU is read-locked. What is found is the leader of a thread group, or NULL.
-        let leader = unsafe {
+        let process = unsafe {
             let pid = bindings::find_pid_ns(self.tgid, &raw mut bindings::init_pid_ns);
-            bindings::pid_task(pid, bindings::pid_type_PIDTYPE_TGID)
+            let leader = bindings::pid_task(pid, bindings::pid_type_PIDTYPE_TGID);
+            ListedProcess::new(leader, &reader)
         };
-        NonNull::new(leader).is_some_and(|leader| {
-            // INVARIANT: Found since RCU has been read-locked.
-            let process = ListedProcess {
-                leader,
-                _reader: PhantomData,
-            };
-            process.id() == self && process.mm() == key(mm)
-        })
+        process.is_some_and(|process| process.id() == self && process.mm() == key(mm))
     }
 }
 
@@ -298,21 +279,8 @@ pub(crate) fn runs_elsewhere(mm: &Mm, mut in_exec: impl FnMut(ProcessId) -> bool
     let parent = unsafe {
         let task = current!().as_ptr();
         let parent = Atomic::from_ptr(&raw mut (*task).real_parent).load(Acquire);
-        Atomic::from_ptr(&raw mut (*parent).group_leader).load(Acquire)
+        let leader = Atomic::from_ptr(&raw mut (*parent).group_leader).load(Acquire);
+        ListedProcess::new(leader, &reader)
     };
-    let is_parent = NonNull::new(parent).is_some_and(|leader| {
-        // INVARIANT: RCU has been read-locked since the parent was read.
-        counts(&ListedProcess {
-            leader,
-            _reader: PhantomData,
-        })
-    });
-    let mut found = is_parent;
-    if !found {
-        for_each_while(|process| {
-            found = counts(process);
-            !found
-        });
-    }
-    found
+    parent.is_some_and(|parent| counts(&parent)) || all(&reader).any(|process| counts(&process))
 }
