@@ -5,10 +5,6 @@
 use super::load_acquire::LoadAcquire;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::ops::{
-    Deref,
-    DerefMut, //
-};
 use core::ptr;
 use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::prelude::*;
@@ -146,6 +142,14 @@ pub(crate) struct AppendGuard<'a, T, S> {
 }
 
 impl<T, S> AppendGuard<'_, T, S> {
+    /// What is lent with the right.
+    pub(crate) fn state(&mut self) -> &mut S
+    where
+        S: Unpin,
+    {
+        &mut self.state
+    }
+
     /// Adds a value, and returns its number. May sleep.
     ///
     /// # Errors
@@ -187,22 +191,5 @@ impl<T, S> AppendGuard<'_, T, S> {
             }
             Ok((*chunk_at).add(slot))
         }
-    }
-}
-
-impl<T, S> Deref for AppendGuard<'_, T, S> {
-    type Target = S;
-
-    fn deref(&self) -> &S {
-        &self.state
-    }
-}
-
-impl<T, S> DerefMut for AppendGuard<'_, T, S>
-where
-    S: Unpin,
-{
-    fn deref_mut(&mut self) -> &mut S {
-        &mut self.state
     }
 }

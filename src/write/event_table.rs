@@ -88,18 +88,18 @@ impl EventTable {
         let id = event.id();
         let id_at = |index| self.get(index).map(|event| event.id());
         let mut append = self.events.lock();
-        if let Some(index) = append.get(id, id_at) {
+        if let Some(index) = append.state().get(id, id_at) {
             // The reference that is not needed is dropped without the lock.
             drop(append);
             return Ok(index);
         }
-        append.reserve(id_at)?;
+        append.state().reserve(id_at)?;
         append.make_room()?;
         // No poll comes between the look at the number and the place in the table.
         let mut news = self.news.lock();
         let changed = event.changed();
         let index = append.push(event)?;
-        append.insert(id, index);
+        append.state().insert(id, index);
         let since = news.reported.max(news.base);
         if changed > seen {
             // A poll meanwhile has not found the event here.
