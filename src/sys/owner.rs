@@ -11,7 +11,7 @@ use kernel::sync::rcu;
 use kernel::task::Task;
 
 /// Bytes of a command name, its NUL included.
-pub(super) const TASK_COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
+const TASK_COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
 /// A process, as it was when it was looked for.
 #[derive(Clone, Copy)]
@@ -53,18 +53,13 @@ impl Owner {
         let task = unsafe { &*leader.as_ptr().cast::<Task>() };
         let pid = task.tgid_nr_ns(current!().active_pid_ns());
         let mut name = [0; TASK_COMM_LEN];
-        // The last byte stays a NUL.
-        for (at, byte) in name.iter_mut().take(TASK_COMM_LEN - 1).enumerate() {
+        for (at, byte) in name.iter_mut().enumerate() {
             // SAFETY: The name has as many bytes. The task may change it just now, hence the volatile
             // reads: each byte is one of the old name or of the new one.
-            let read = unsafe {
+            *byte = unsafe {
                 let comm = (&raw const (*leader.as_ptr()).comm).cast::<u8>();
                 comm.add(at).read_volatile()
             };
-            if read == 0 {
-                break;
-            }
-            *byte = read;
         }
         drop(reader);
         Some(Self { pid, name })
@@ -77,9 +72,8 @@ impl Owner {
 
     /// Its command name, up to the first NUL. Any bytes.
     pub(crate) fn name(&self) -> &[u8] {
-        let length = self.name.iter().position(|byte| *byte == 0);
-        self.name
-            .get(..length.unwrap_or(TASK_COMM_LEN))
+        (self.name.split(|byte| *byte == 0))
+            .next()
             .unwrap_or_default()
     }
 }
