@@ -32,7 +32,7 @@ use crate::sys::tracefs::{
     Listing,
     ListingFile,
     TracefsFile,
-    WriteLine, //
+    Write, //
 };
 use core::cmp::Ordering;
 use kernel::new_mutex;
@@ -43,6 +43,10 @@ use kernel::sync::{
     Mutex,
     SetOnce, //
 };
+use kernel::uaccess::UserSlice;
+
+/// The longest line that can be written, in bytes, without its end.
+const MAX_LINE: usize = 255;
 
 /// The most groups, the first not counted.
 const MAX_GROUPS: usize = 4096;
@@ -219,7 +223,7 @@ impl ListingFile for GroupsFile {
     type Cursor = Cursor;
     const NAME: &'static CStr = c"user_events_groups";
     const MODE: u16 = 0o600;
-    const WRITE_LINE: Option<WriteLine<Groups>> = Some(write_line);
+    const WRITE: Option<Write<Groups>> = Some(write);
 
     fn begin(_: &Groups) -> Cursor {
         Cursor(None)
@@ -240,6 +244,36 @@ impl ListingFile for GroupsFile {
         show_group(group, out);
         Ok(Some(Cursor(Some(name))))
     }
+}
+
+/// Takes each line of a write. The end of a write is that of a line. Returns the bytes of the lines that were taken. May
+/// sleep.
+///
+/// # Errors
+///
+/// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what [`write_line`] fails with.
+fn write(groups: &Arc<Groups>, from: UserSlice, publishing: &Publishing) -> Result<usize> {
+    let mut left = from.reader();
+    let count = left.len();
+    while !left.is_empty() && !(left.len() < count && current!().signal_pending()) {
+        let mut buf = [0; MAX_LINE + 1];
+        let buf = buf.get_mut(..left.len().min(MAX_LINE + 1));
+        let buf = buf.ok_or(EINVAL)?;
+        let result = (left.clone_reader().read_slice(buf))
+            .and_then(|()| match buf.iter().position(|byte| *byte == b'\n') {
+                Some(end) => write_line(groups, buf.get(..end).unwrap_or_default(), publishing)
+                    .map(|()| end + 1),
+                None if buf.len() > MAX_LINE => Err(EINVAL),
+                None => write_line(groups, buf, publishing).map(|()| buf.len()),
+            })
+            .and_then(|len| left.skip(len));
+        match result {
+            Ok(()) => {}
+            Err(error) if left.len() == count => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(count - left.len())
 }
 
 /// What a line asks for.

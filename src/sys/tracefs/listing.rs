@@ -28,8 +28,8 @@ use kernel::uaccess::{
     UserSlice, //
 };
 
-/// What is done with a line, see [`ListingFile::WRITE_LINE`].
-pub(crate) type WriteLine<C> = fn(&Arc<C>, &[u8], &Publishing) -> Result;
+/// What is done with a write, see [`ListingFile::WRITE`].
+pub(crate) type Write<C> = fn(&Arc<C>, UserSlice, &Publishing) -> Result<usize>;
 
 /// The operations of a file that lists something, record by record. May sleep.
 ///
@@ -46,13 +46,8 @@ pub(crate) trait ListingFile: 'static {
     const NAME: &'static CStr;
     /// Its permissions.
     const MODE: u16;
-    /// What is done with a line that is written to the file, given without the end of it; `None` if nothing can be
-    /// written.
-    ///
-    /// # Errors
-    ///
-    /// Those of the write; lines in front of it in the same write have been taken.
-    const WRITE_LINE: Option<WriteLine<Self::Context>> = None;
+    /// What is done with a write to the file: says how many bytes were taken. `None` if nothing can be written.
+    const WRITE: Option<Write<Self::Context>> = None;
 
     /// The place in front of the first record. Asked for each time the file is read from its start.
     fn begin(context: &Self::Context) -> Self::Cursor;
@@ -82,7 +77,7 @@ unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
         owner: this_module(),
         open: Some(Self::open),
         read: Some(bindings::seq_read),
-        write: match T::WRITE_LINE {
+        write: match T::WRITE {
             Some(_) => Some(Self::write),
             None => None,
         },
@@ -177,12 +172,11 @@ impl<T: ListingFile> Listed<T> {
         };
         // SAFETY: The file was published, or it would not be open.
         let publishing = unsafe { Publishing::by_open_file() };
-        let write_line = |line: &[u8]| match T::WRITE_LINE {
-            Some(write_line) => write_line(&reader.context, line, &publishing),
-            None => Err(EINVAL),
-        };
-        let from = UserPtr::from_ptr(buffer.cast_mut().cast());
-        from_result(|| write_lines(from, count, write_line).map(|taken| taken as isize))
+        let from = UserSlice::new(UserPtr::from_ptr(buffer.cast_mut().cast()), count);
+        from_result(|| {
+            let write = T::WRITE.ok_or(EINVAL)?;
+            write(&reader.context, from, &publishing).map(|taken| taken as isize)
+        })
     }
 
     /// # Safety
@@ -269,38 +263,6 @@ impl<T: ListingFile> Listed<T> {
             Ok(0)
         })
     }
-}
-
-/// The longest line that can be written, in bytes, without its end.
-const MAX_LINE: usize = 255;
-
-/// Calls `write_line` for each line of `count` bytes in user memory. The end of a write is that of a line. Returns the
-/// bytes of the lines that were taken. May sleep.
-///
-/// # Errors
-///
-/// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what `write_line` fails with.
-fn write_lines(from: UserPtr, count: usize, write_line: impl Fn(&[u8]) -> Result) -> Result<usize> {
-    let mut taken = 0;
-    while taken < count && !(taken > 0 && current!().signal_pending()) {
-        let mut buf = [0; MAX_LINE + 1];
-        let buf = buf.get_mut(..(count - taken).min(MAX_LINE + 1));
-        let buf = buf.ok_or(EINVAL)?;
-        let result = UserSlice::new(from.wrapping_byte_add(taken), buf.len())
-            .reader()
-            .read_slice(buf)
-            .and_then(|()| match buf.iter().position(|byte| *byte == b'\n') {
-                Some(end) => write_line(buf.get(..end).unwrap_or_default()).map(|()| end + 1),
-                None if buf.len() > MAX_LINE => Err(EINVAL),
-                None => write_line(buf).map(|()| buf.len()),
-            });
-        match result {
-            Ok(len) => taken += len,
-            Err(error) if taken == 0 => return Err(error),
-            Err(_) => break,
-        }
-    }
-    Ok(taken)
 }
 
 /// Where a listing goes. Text that finds no room is dropped, and the record asked for again.

@@ -25,7 +25,7 @@ pub(crate) use listing::{
     Listed,
     Listing,
     ListingFile,
-    WriteLine, //
+    Write, //
 };
 
 use super::bindings::{
