@@ -152,7 +152,8 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         let dentry = NonNull::new(dentry).ok_or(ENODEV)?;
         // SAFETY: The dentry has an inode for as long as we hold it. The place is read by tasks that open
         // the file, under a lock or after it was found not to be NULL.
-        let place = unsafe { Atomic::from_ptr(bindings::user_events_i_cdev(inode_of(dentry))) };
+        let place =
+            unsafe { Atomic::from_ptr(bindings::user_events_i_cdev((*dentry.as_ptr()).d_inode)) };
         place.store(behind.device.0.as_ptr(), Release);
         // INVARIANT: Just made.
         Ok(Self {
@@ -185,7 +186,7 @@ impl<C> Drop for TracefsFile<C> {
         // removal. A task that still has a path to it gets EIO, and finds no device. The symbols were
         // found.
         let inode = unsafe {
-            let inode = inode_of(self.dentry);
+            let inode = (*self.dentry.as_ptr()).d_inode;
             kernel::bindings::ihold(inode);
             bindings::user_events_tracefs_remove(self.dentry.as_ptr());
             kernel::bindings::make_bad_inode(inode);
@@ -197,27 +198,15 @@ impl<C> Drop for TracefsFile<C> {
             fsleep(OPENERS_PAUSE);
         }
         if self.load_may_fail.load(Relaxed) {
-            wait_for_module_refs();
+            // The loader holds the module, too.
+            // SAFETY: This is code of the module, so its `struct module` exists.
+            while unsafe { kernel::bindings::module_refcount(this_module()) } > 1 {
+                fsleep(OPENERS_PAUSE);
+            }
         }
         // SAFETY: Held above.
         unsafe { kernel::bindings::iput(inode) };
     }
-}
-
-/// Waits until nothing but the loader holds the module.
-fn wait_for_module_refs() {
-    // SAFETY: This is code of the module, so its `struct module` exists.
-    while unsafe { kernel::bindings::module_refcount(this_module()) } > 1 {
-        fsleep(OPENERS_PAUSE);
-    }
-}
-
-/// # Safety
-///
-/// `dentry` must be held, and of a file.
-unsafe fn inode_of(dentry: NonNull<dentry>) -> *mut inode {
-    // SAFETY: Promised by the caller. C: `d_inode()`.
-    unsafe { (*dentry.as_ptr()).d_inode }
 }
 
 /// A character device without a number, which no node leads to but our inodes.
@@ -260,16 +249,8 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         // SAFETY: The reference is ours by the invariant.
-        unsafe { put_device(self.0.as_ptr()) };
+        unsafe { bindings::kobject_put(&raw mut (*self.0.as_ptr()).kobj) };
     }
-}
-
-/// # Safety
-///
-/// A reference to the device must be the caller's to give up.
-unsafe fn put_device(device: *mut cdev) {
-    // SAFETY: Promised by the caller.
-    unsafe { bindings::kobject_put(&raw mut (*device).kobj) };
 }
 
 impl<C> Behind<C> {
@@ -301,7 +282,7 @@ unsafe fn opened(device: NonNull<cdev>) {
     // SAFETY: The kernel has just found the device in the inode, and holds it and the module for this
     // open, which nothing gives back otherwise. The module is held for the operations as well.
     unsafe {
-        put_device(device.as_ptr());
+        bindings::kobject_put(&raw mut (*device.as_ptr()).kobj);
         kernel::bindings::module_put(this_module());
     }
 }
