@@ -16,7 +16,10 @@ use super::{
 };
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
+use core::mem::{
+    size_of,
+    MaybeUninit, //
+};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -59,7 +62,7 @@ impl<O: TraceEventOwner> EventClass<O> {
         class.system = system.as_ptr();
         class.reg = Some(bindings::user_events_reg);
         class.get_fields = Some(TraceEvent::<O>::get_fields);
-        class.fields_array = NO_FIELDS.0.get().cast();
+        class.fields_array = EMPTY_LIST.array();
         // INVARIANT: Just made so. The bytes stay in place when the vector moves.
         let class = Self {
             class: UnsafeCell::new(class),
@@ -80,16 +83,9 @@ impl<O: TraceEventOwner> EventClass<O> {
     }
 }
 
-/// The end of an array of fields, and nothing before it: zeros.
-pub(super) struct NoFields(pub(super) UnsafeCell<MaybeUninit<trace_event_fields>>);
-
-// SAFETY: Nothing writes to it.
-unsafe impl Sync for NoFields {}
-
-pub(super) static NO_FIELDS: NoFields = NoFields(UnsafeCell::new(MaybeUninit::zeroed()));
-
 /// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an empty
-/// list for a field, and reads an offset and a size behind it: zeros, in more words than a field has.
+/// list for a field, and reads an offset and a size behind it: zeros, in more words than a field has. The same zeros are the end
+/// of an array of fields, and nothing before it.
 #[repr(C)]
 pub(super) struct EmptyList {
     head: UnsafeCell<list_head>,
@@ -103,6 +99,12 @@ impl EmptyList {
     /// The head of the list.
     pub(super) const fn head(&self) -> *mut list_head {
         self.head.get()
+    }
+
+    /// The array of no fields, to be read only.
+    pub(super) const fn array(&self) -> *mut trace_event_fields {
+        const { assert!(size_of::<trace_event_fields>() <= size_of::<[usize; 16]>()) };
+        (&raw const self.behind).cast_mut().cast()
     }
 }
 

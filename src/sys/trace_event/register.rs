@@ -9,13 +9,13 @@ use super::super::event_mutex::{
     EventMutexHeld, //
 };
 use super::super::symbols;
-use super::class::NO_FIELDS;
 use super::number::file_of;
 use super::{
     KeptEvent,
     TraceEvent,
     TraceEventOwner,
-    UnregisteredEvent, //
+    UnregisteredEvent,
+    EMPTY_LIST, //
 };
 use core::ptr;
 use kernel::error::to_result;
@@ -69,7 +69,7 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
             let class = (*call).class;
             (*class).fields_array = event.format.fields_array();
             let added = to_result(bindings::trace_add_event_call(call));
-            (*class).fields_array = NO_FIELDS.0.get().cast();
+            (*class).fields_array = EMPTY_LIST.array();
             // The trace core does not say when it runs out of memory on the way.
             let is_complete =
                 || event.fields.len() == event.format.count() && Self::has_directory(call);
