@@ -269,6 +269,7 @@ impl TraceEventOwner for UserEvent {
         drop(references);
     }
 
+    #[cold]
     fn last_put(event: Arc<Event>) {
         if !event.persistent {
             // Retiring takes `event_mutex`, which may be held right here, and must not happen in

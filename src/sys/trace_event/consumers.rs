@@ -50,18 +50,6 @@ impl Consumers {
     pub(crate) fn has_perf(self) -> bool {
         self.0 & Self::PERF != 0
     }
-}
-
-/// Which records of an event are wanted. Two questions that are answered by one comparison.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted(i8);
-
-impl Wanted {
-    /// Is none, as there is no consumer?
-    #[inline]
-    pub(crate) fn is_none(self) -> bool {
-        self.0 == 0
-    }
 
     /// Does a limit have to be asked, see [`TraceEventOwner::has_limit`]?
     #[inline]
@@ -78,13 +66,13 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Consumers(self.consumers.load_acquire())
     }
 
-    /// Whether a record is wanted, as far as can be told without looking closely. The delivery of a record
-    /// looks again.
+    /// The consumers now, as far as can be told without looking closely: by this a record is wanted. The delivery of a
+    /// record looks again.
     #[inline]
-    pub(crate) fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> Consumers {
         // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read
         // here orders nothing: that needs no more than one access, which is what a volatile read is.
-        Wanted(unsafe { self.consumers.as_ptr().read_volatile() })
+        Consumers(unsafe { self.consumers.as_ptr().read_volatile() })
     }
 
     /// Notes the consumers, and tells the owner if records begin or cease to be wanted by that.

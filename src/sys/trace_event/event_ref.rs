@@ -90,22 +90,9 @@ impl<O: TraceEventOwner> Drop for EventRef<O> {
     #[inline]
     fn drop(&mut self) {
         if self.refs.fetch_sub(1, Full) == 1 {
-            // SAFETY: That took `refs` to 0.
-            unsafe { Self::give_back(self.0) };
+            // SAFETY: By the invariant the pointer is what `Arc::into_raw` gave, and with `refs` at 0 one count that
+            // was given up that way is this reference's to give back.
+            O::last_put(unsafe { Arc::from_raw(self.0.as_ptr()) });
         }
-    }
-}
-
-impl<O: TraceEventOwner> EventRef<O> {
-    /// Gives back what the references to an event own together.
-    ///
-    /// # Safety
-    ///
-    /// `event` must be the pointer of a reference that has just taken `refs` to 0. To be called once for that.
-    #[cold]
-    unsafe fn give_back(event: NonNull<TraceEvent<O>>) {
-        // SAFETY: By the invariant the pointer is what `Arc::into_raw` gave, and one count that was
-        // given up that way is the caller's to give back.
-        O::last_put(unsafe { Arc::from_raw(event.as_ptr()) });
     }
 }
