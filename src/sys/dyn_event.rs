@@ -11,10 +11,7 @@ use super::bindings::{
     dyn_event_operations, //
 };
 use super::c_list;
-use super::event_mutex::{
-    EventMutexGuard,
-    EventMutexHeld, //
-};
+use super::event_mutex::EventMutexHeld;
 use super::loading::Publishing;
 use super::symbols::{
     self,
@@ -22,11 +19,9 @@ use super::symbols::{
     Symbols, //
 };
 use super::trace_event::{
-    KeptEvent,
     Removal,
     TraceEvent,
-    TraceEventOwner,
-    UnregisteredEvent, //
+    TraceEventOwner, //
 };
 use super::tracefs::Listing;
 use core::mem::ManuallyDrop;
@@ -112,7 +107,7 @@ unsafe impl<O: DynEventOwner> Sync for DynEvents<O> {}
 impl<O: DynEventOwner> DynEvents<O> {
     /// The operations. An event's entry leads here; the trace core's list of kinds has a copy,
     /// since it links its entries.
-    const OPERATIONS: &'static dyn_event_operations = &dyn_event_operations {
+    pub(super) const OPERATIONS: &'static dyn_event_operations = &dyn_event_operations {
         list: bindings::list_head {
             next: ptr::null_mut(),
             prev: ptr::null_mut(),
@@ -183,23 +178,12 @@ impl<O: DynEventOwner> DynEvents<O> {
         })
     }
 
-    /// The event that an entry belongs to. Its own reference is lent.
-    ///
-    /// # Safety
-    ///
-    /// `entry` must be in the list that `event_mutex` protects, with the mutex held for the use of
-    /// the result, and must have been put there for a `TraceEvent<O>`.
-    unsafe fn event(entry: *mut dyn_event) -> ManuallyDrop<Arc<TraceEvent<O>>> {
-        // SAFETY: What is in the list is registered, so the trace core's reference to it exists.
-        ManuallyDrop::new(unsafe { Arc::from_raw(TraceEvent::of_dyn_event(entry)) })
-    }
-
     /// # Safety
     ///
     /// For the trace core, as are the following: `entry` is in the list and `event_mutex` is held.
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, entry: *mut dyn_event) -> c_int {
         // SAFETY: Promised by the caller, which also passes a seq file that nothing else uses now.
-        unsafe { O::show(&Self::event(entry), &Listing::from_raw(seq)) };
+        unsafe { O::show(&TraceEvent::<O>::of_entry(entry), &Listing::from_raw(seq)) };
         0
     }
 
@@ -210,7 +194,7 @@ impl<O: DynEventOwner> DynEvents<O> {
         // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
         let held = unsafe { EventMutexHeld::assume() };
         // SAFETY: Promised by the caller.
-        unsafe { Self::event(entry) }.is_busy(&held)
+        unsafe { TraceEvent::<O>::of_entry(entry) }.is_busy(&held)
     }
 
     /// # Safety
@@ -218,7 +202,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     /// See [`Self::show`].
     unsafe extern "C" fn free(entry: *mut dyn_event) -> c_int {
         // SAFETY: Promised by the caller. The reference taken here outlives the deletion.
-        let event = unsafe { Arc::clone(&Self::event(entry)) };
+        let event = unsafe { Arc::clone(&TraceEvent::<O>::of_entry(entry)) };
         // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
         let mut held = unsafe { EventMutexHeld::assume() };
         // SAFETY: The trace core is not at work on the event but to delete it: it has the next entry of
@@ -239,7 +223,8 @@ impl<O: DynEventOwner> DynEvents<O> {
         entry: *mut dyn_event,
     ) -> bool {
         // SAFETY: Promised by the caller.
-        let (event, name) = unsafe { (Self::event(entry), CStr::from_char_ptr(name)) };
+        let (event, name) =
+            unsafe { (TraceEvent::<O>::of_entry(entry), CStr::from_char_ptr(name)) };
         // SAFETY: Not NULL, hence a string.
         let system = (!system.is_null()).then(|| unsafe { CStr::from_char_ptr(system) });
         let words = match usize::try_from(count) {
@@ -248,25 +233,6 @@ impl<O: DynEventOwner> DynEvents<O> {
             _ => &[],
         };
         O::matches(&event, system, name, Words(words.iter()))
-    }
-}
-
-impl<O: DynEventOwner> UnregisteredEvent<O> {
-    /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
-    /// lists it, and consumers can attach. It gets the number of one that was `kept`, if there is
-    /// one. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
-    /// with. One that was kept is given back, with the number.
-    pub(crate) fn register(
-        self,
-        kept: Option<KeptEvent<O>>,
-        held: &mut EventMutexGuard,
-    ) -> Result<(), (Error, Option<KeptEvent<O>>)> {
-        // SAFETY: The operations are for entries of these events.
-        unsafe { self.register_as(kept, DynEvents::<O>::OPERATIONS, held) }
     }
 }
 

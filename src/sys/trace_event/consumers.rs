@@ -106,7 +106,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // That reference is lent, not given.
         let event = mem::ManuallyDrop::new(event);
         // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
-        // called from outside of this module, or by `register_as` or `Removal::unregister`, which borrow
+        // called from outside of this module, or by `register` or `Removal::unregister`, which borrow
         // the proof mutably.
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {

@@ -4,6 +4,10 @@
 
 use super::super::bindings;
 use super::super::c_list;
+use super::super::dyn_event::{
+    DynEventOwner,
+    DynEvents, //
+};
 use super::super::event_mutex::{
     EventMutexGuard,
     EventMutexHeld, //
@@ -18,6 +22,7 @@ use super::{
     EMPTY_LIST, //
 };
 use core::ptr;
+use core::mem::ManuallyDrop;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
@@ -27,26 +32,23 @@ use kernel::sync::atomic::{
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-impl<O: TraceEventOwner> UnregisteredEvent<O> {
+impl<O: DynEventOwner> UnregisteredEvent<O> {
     /// The event.
     pub(crate) fn event(&self) -> &Arc<TraceEvent<O>> {
         &self.event
     }
 
-    /// Makes the event known to the trace core, which lists it in `dynamic_events` by these operations. May
-    /// sleep. [`Self::register`] is what is called from outside.
+    /// Makes the event known to the trace core: from now on tracefs shows it, `dynamic_events`
+    /// lists it, and consumers can attach. It gets the number of one that was `kept`, if there is
+    /// one. May sleep.
     ///
     /// # Errors
     ///
-    /// As of [`Self::register`].
-    ///
-    /// # Safety
-    ///
-    /// The operations must be for entries of events of `O`.
-    pub(in super::super) unsafe fn register_as(
+    /// `ENODEV` when no event number is left; `ENOMEM`, and what `trace_add_event_call()` fails
+    /// with. One that was kept is given back, with the number.
+    pub(crate) fn register(
         self,
         kept: Option<KeptEvent<O>>,
-        operations: &'static bindings::dyn_event_operations,
         held: &mut EventMutexGuard,
     ) -> Result<(), (Error, Option<KeptEvent<O>>)> {
         let Self { event } = self;
@@ -95,10 +97,10 @@ impl<O: TraceEventOwner> UnregisteredEvent<O> {
         *event.registered.get_mut(held) = true;
         let entry = event.dyn_event.get();
         // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
-        // that is not written to. The list was found, as there is a guard of its lock, which
+        // that is not written to, for entries of events of `O`. The list was found, as there is a guard of its lock, which
         // is held.
         unsafe {
-            (*entry).ops = ptr::from_ref(operations).cast_mut();
+            (*entry).ops = ptr::from_ref(DynEvents::<O>::OPERATIONS).cast_mut();
             c_list::add_tail(&raw mut (*entry).list, symbols::dyn_event_list());
         }
         Ok(())
@@ -159,11 +161,14 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// # Safety
     ///
-    /// `entry` must be what `register_as` put into the list for a `TraceEvent<O>` that is alive.
-    pub(in super::super) unsafe fn of_dyn_event(entry: *mut bindings::dyn_event) -> *const Self {
+    /// `entry` must be what `register` put into the list for a `TraceEvent<O>`, and be in there. `event_mutex` must be
+    /// held for the use of the result.
+    pub(in super::super) unsafe fn of_entry(
+        entry: *mut bindings::dyn_event,
+    ) -> ManuallyDrop<Arc<Self>> {
         let entry = Opaque::cast_from(entry.cast_const());
-        // SAFETY: Promised by the caller.
-        unsafe { kernel::container_of!(entry, Self, dyn_event) }
+        // SAFETY: Promised by the caller. What is in the list is registered, so that reference exists.
+        ManuallyDrop::new(unsafe { Arc::from_raw(kernel::container_of!(entry, Self, dyn_event)) })
     }
 }
 
@@ -230,10 +235,10 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
         // removal takes for writing. Consumers are detached.
         unsafe { event.take_call(held) }?;
         *event.registered.get_mut(held) = false;
-        // SAFETY: `register_as` put the entry into the list; `event_mutex` is held. By the invariant the
+        // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant the
         // trace core does not look for the next entry from here.
         unsafe { c_list::del(&raw mut (*event.dyn_event.get()).list) };
-        // SAFETY: The reference count that `register_as` gave away by `Arc::into_raw`, given back.
+        // SAFETY: The reference count that `register` gave away by `Arc::into_raw`, given back.
         let numbered = unsafe { KeptEvent::new(Arc::from_raw(Arc::as_ptr(event))) };
         let kept = event.may_be_recorded(held).then_some(numbered);
         Ok((event, kept, held))
