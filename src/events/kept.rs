@@ -15,7 +15,7 @@ use crate::sys::event_mutex::{
 };
 use crate::sys::trace_event::{
     EventClass,
-    Forgotten,
+    Instances,
     KeptEvent,
     KeptList, //
 };
@@ -119,12 +119,12 @@ impl Kept {
         let Some(group) = groups.max_by_key(|group| *group.kept().get(held)) else {
             return Ok(());
         };
-        let mut forgotten = Forgotten::new();
+        let mut forgotten = Instances::NONE;
         for list in &self.lists {
             let its = || (list.iter(held)).filter(|kept| Arc::ptr_eq(kept.event().group(), group));
             // The newer come first.
             for older in its().skip(its().count() / 2) {
-                forgotten.add(older, held);
+                forgotten.add_all(older.event().recorded_in(held));
             }
         }
         self.forget(&forgotten, held)
@@ -136,9 +136,9 @@ impl Kept {
     ///
     /// `ENOMEM`; nothing has changed then.
     pub(super) fn forget_all(&self, held: &mut EventMutexHeld) -> Result {
-        let mut forgotten = Forgotten::new();
+        let mut forgotten = Instances::NONE;
         for kept in self.lists.iter().flat_map(|list| list.iter(held)) {
-            forgotten.add(kept, held);
+            forgotten.add_all(kept.event().recorded_in(held));
         }
         self.forget(&forgotten, held)
     }
@@ -150,7 +150,8 @@ impl Kept {
         }
     }
 
-    fn forget(&self, forgotten: &Forgotten, held: &mut EventMutexHeld) -> Result {
+    /// Forgets those that were recorded nowhere but there.
+    fn forget(&self, forgotten: &Instances, held: &mut EventMutexHeld) -> Result {
         for list in &self.lists {
             // Any one does.
             if let Some(kept) = list.pop(held) {
@@ -161,7 +162,10 @@ impl Kept {
             }
         }
         for list in &self.lists {
-            let gone = list.extract(|kept, held| forgotten.contain(kept, held), held);
+            let gone = list.extract(
+                |kept, held| forgotten.contain_all(kept.event().recorded_in(held)),
+                held,
+            );
             while let Some(kept) = gone.pop(held) {
                 self.counted(&kept, held, |count| count.saturating_sub(1));
             }

@@ -22,6 +22,7 @@ use core::ptr::{
     self,
     NonNull, //
 };
+use kernel::bindings::rw_semaphore;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::atomic::{
@@ -283,6 +284,11 @@ pub(super) fn dyn_event_ops_list() -> *mut list_head {
     DYN_EVENT_OPS_LIST.get()
 }
 
+/// The semaphore with which the trace core finds events by their numbers, and prints their records.
+pub(super) fn trace_event_sem() -> *mut rw_semaphore {
+    TRACE_EVENT_SEM.get()
+}
+
 /// What the inodes of character devices have for operations.
 pub(super) fn def_chr_fops() -> *const file_operations {
     DEF_CHR_FOPS.get()
@@ -336,34 +342,5 @@ impl Drop for KernelMutexGuard {
     fn drop(&mut self) {
         // SAFETY: By the invariant the current context has locked it.
         unsafe { kernel::bindings::mutex_unlock(self.mutex) };
-    }
-}
-
-/// The semaphore with which the trace core finds events by their numbers, and prints their records,
-/// locked for writing until this is dropped.
-///
-/// # Invariants
-///
-/// The current context has locked it.
-pub(super) struct TraceEventSemGuard(NotThreadSafe);
-
-impl TraceEventSemGuard {
-    /// Locks it; sleeps until it is free.
-    ///
-    /// # Safety
-    ///
-    /// There must be a [`Symbols`].
-    pub(super) unsafe fn lock() -> Self {
-        // SAFETY: A semaphore of the kernel's that was found, says the caller.
-        unsafe { kernel::bindings::down_write(TRACE_EVENT_SEM.get()) };
-        // INVARIANT: Just locked.
-        Self(NotThreadSafe)
-    }
-}
-
-impl Drop for TraceEventSemGuard {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant the current context has locked it.
-        unsafe { kernel::bindings::up_write(TRACE_EVENT_SEM.get()) };
     }
 }

@@ -158,7 +158,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let attached = self.attached.get_or_new(Attached::new, held);
         // SAFETY: Promised by the caller.
         let inserted = attached.and_then(|attached| unsafe {
-            number::begin_recording(&attached.recorded_in, (*file).tr, held);
+            attached.recorded_in.get_mut(held).add((*file).tr.addr());
             self.files.insert(file, held)
         });
         if inserted.is_err() {

@@ -27,8 +27,7 @@ pub(crate) use kept_event::{
     KeptEvent,
     KeptList, //
 };
-pub(crate) use number::Forgotten;
-use number::Instances;
+pub(crate) use number::Instances;
 pub(crate) use register::Removal;
 
 use super::bindings::{

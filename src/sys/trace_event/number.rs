@@ -17,14 +17,8 @@ use super::super::bindings::{
     trace_event_file, //
 };
 use super::super::c_list::Entries;
-use super::super::event_mutex::{
-    EventMutexHeld,
-    EventMutexLocked, //
-};
-use super::super::symbols::{
-    self,
-    TraceEventSemGuard, //
-};
+use super::super::event_mutex::EventMutexHeld;
+use super::super::symbols;
 use super::super::task_work::current_task;
 use super::{
     EventClass,
@@ -34,7 +28,6 @@ use super::{
     REMOVER, //
 };
 use core::cell::UnsafeCell;
-use core::ffi::c_void;
 use core::mem::{
     offset_of,
     MaybeUninit, //
@@ -49,28 +42,22 @@ use core::sync::atomic::{
 };
 use kernel::error::to_result;
 use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 /// The trace instances whose buffers may have records of an event, by their addresses: some that are
 /// gone among them.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) struct Instances([usize; 4]);
+pub(crate) struct Instances([usize; 4]);
 
 /// More than can be listed: all of them.
 const ALL: usize = usize::MAX;
 
 impl Instances {
-    pub(super) const NONE: Self = Self([0; 4]);
+    pub(crate) const NONE: Self = Self([0; 4]);
 
-    fn is_empty(&self) -> bool {
-        *self == Self::NONE
-    }
-
-    fn add(&mut self, instance: usize) {
+    /// Adds one, which may have records of the event from now on.
+    pub(super) fn add(&mut self, instance: usize) {
         if self.contain(instance) {
             return;
         }
@@ -80,7 +67,8 @@ impl Instances {
         }
     }
 
-    pub(super) fn add_all(&mut self, others: Self) {
+    /// Adds others.
+    pub(crate) fn add_all(&mut self, others: Self) {
         (others.0.into_iter())
             .filter(|instance| *instance != 0)
             .for_each(|instance| self.add(instance));
@@ -94,6 +82,13 @@ impl Instances {
     fn contain(&self, instance: usize) -> bool {
         self.list(instance) || self.list(ALL)
     }
+
+    /// Are all of these among them?
+    pub(crate) fn contain_all(&self, others: Self) -> bool {
+        let mut all = *self;
+        all.add_all(others);
+        all == *self
+    }
 }
 
 /// Stands in for a call in the trace core's table of numbers, while the trace core adds or removes
@@ -105,16 +100,13 @@ unsafe impl Sync for StandIn {}
 
 static STAND_IN: StandIn = StandIn(UnsafeCell::new(MaybeUninit::zeroed()));
 
-/// The event for which it stands in.
-static STANDS_FOR: Atomic<*mut c_void> = Atomic::new(ptr::null_mut());
-
 impl StandIn {
     fn call(&self) -> *mut trace_event_call {
         self.0.get().cast()
     }
 }
 
-/// The event of a call: the one that [`STAND_IN`] stands for, if this is that.
+/// The event of a call: the one for which [`STAND_IN`] stands in, if this is that.
 ///
 /// # Safety
 ///
@@ -123,12 +115,14 @@ pub(super) unsafe fn event_of<'a, O: TraceEventOwner>(
     call: *mut trace_event_call,
 ) -> &'a TraceEvent<O> {
     const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
-    let event = match call == STAND_IN.call() {
-        true => STANDS_FOR.load(Relaxed).cast(),
-        false => call.cast::<TraceEvent<O>>(),
-    };
-    // SAFETY: Promised by the caller; the call is the first member of the event.
-    unsafe { &*event }
+    // SAFETY: Promised by the caller; the call is the first member of the event. What stands in has the event for its
+    // data, which does not change while the trace core finds it.
+    unsafe {
+        match call == STAND_IN.call() {
+            true => &*(*call).data.cast(),
+            false => &*call.cast(),
+        }
+    }
 }
 
 /// Gives the number of one call to another, and has the trace core print records with it by that.
@@ -139,12 +133,11 @@ pub(super) unsafe fn event_of<'a, O: TraceEventOwner>(
 /// `from` must have a number, and `to` none. `to` must have all that it takes to print records, and
 /// stay as long as it has the number. `event_mutex` must be held.
 pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_event_call) {
-    // SAFETY: The callers have seen the symbols, as there are events.
-    let _lock = unsafe { TraceEventSemGuard::lock() };
-    // SAFETY: Both calls are alive, says the caller. Who looks for a number, prints records with it,
-    // or changes the table holds the semaphore. A node of a list has its neighbours, of which the
-    // first is the head's pointer, and the last none.
+    // SAFETY: The semaphore was found, as there are events. Both calls are alive, says the caller. Who looks for
+    // a number, prints records with it, or changes the table holds the semaphore. A node of a list has its
+    // neighbours, of which the first is the head's pointer, and the last none.
     unsafe {
+        kernel::bindings::down_write(symbols::trace_event_sem());
         let (from, to) = (&raw mut (*from).event, &raw mut (*to).event);
         (*to).type_ = (*from).type_;
         (*to).funcs = (*from).funcs;
@@ -157,17 +150,14 @@ pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_eve
         // without the semaphore, may come upon that.
         (*from).funcs = ptr::null_mut();
         (*from).node.pprev = ptr::null_mut();
+        kernel::bindings::up_write(symbols::trace_event_sem());
     }
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    pub(super) fn recorded_in<'a>(&'a self, held: &'a EventMutexHeld) -> Instances {
+    /// Where there may be records of it.
+    pub(crate) fn recorded_in(&self, held: &EventMutexHeld) -> Instances {
         (self.attached.get()).map_or(Instances::NONE, |attached| *attached.recorded_in.get(held))
-    }
-
-    /// May there be records of it in the buffers of an instance?
-    pub(super) fn may_be_recorded(&self, held: &EventMutexHeld) -> bool {
-        !self.recorded_in(held).is_empty()
     }
 
     /// Calls `act` while the trace core finds another call by the number.
@@ -181,7 +171,6 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         act: impl FnOnce(*mut trace_event_call) -> T,
     ) -> T {
         let (call, stand_in) = (self.call.get(), STAND_IN.call());
-        STANDS_FOR.store(ptr::from_ref(self).cast_mut().cast(), Relaxed);
         // SAFETY: The mutex is held, so no other task uses the stand-in, which stays for ever, and has
         // what the call has to print with. `call` has a number, says the caller, and no longer in
         // between.
@@ -189,6 +178,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             (*stand_in).class = (*call).class;
             (*stand_in).__bindgen_anon_1.tp = (*call).__bindgen_anon_1.tp;
             (*stand_in).flags = (*call).flags;
+            (*stand_in).data = ptr::from_ref(self).cast_mut().cast();
             move_number(call, stand_in);
             let result = act(call);
             move_number(stand_in, call);
@@ -249,15 +239,6 @@ pub(super) unsafe fn file_of(
     }
 }
 
-/// Notes that an instance may have records of an event from now on.
-pub(super) fn begin_recording(
-    recorded_in: &EventMutexLocked<Instances>,
-    instance: *mut trace_array,
-    held: &mut EventMutexHeld,
-) {
-    recorded_in.get_mut(held).add(instance.addr());
-}
-
 /// The flags of an event's file in an instance.
 ///
 /// # Safety
@@ -283,37 +264,9 @@ pub(super) unsafe fn end_recording(file: *mut trace_event_file) {
     );
 }
 
-/// Events whose numbers are to be given back: all that were recorded nowhere but in some instances.
-pub(crate) struct Forgotten {
-    recorded_in: Instances,
-}
-
-impl Forgotten {
-    /// None.
-    pub(crate) const fn new() -> Self {
-        Self {
-            recorded_in: Instances::NONE,
-        }
-    }
-
-    /// Adds an event.
-    pub(crate) fn add<O: TraceEventOwner>(&mut self, kept: &KeptEvent<O>, held: &EventMutexHeld) {
-        self.recorded_in.add_all(kept.event().recorded_in(held));
-    }
-
-    /// Is it one of them?
-    pub(crate) fn contain<O: TraceEventOwner>(
-        &self,
-        kept: &KeptEvent<O>,
-        held: &EventMutexHeld,
-    ) -> bool {
-        let mut all = self.recorded_in;
-        all.add_all(kept.event().recorded_in(held));
-        all == self.recorded_in
-    }
-
-    /// Resets the buffers of these instances, after which the events can be dropped. `kept` is any one;
-    /// it is known to the trace core in between, in the system of `class`, in which nothing else may be:
+impl Instances {
+    /// Resets the buffers of these instances, after which the events that were recorded nowhere but there can be
+    /// dropped. `kept` is any one; it is known to the trace core in between, in the system of `class`, in which nothing else may be:
     /// the trace core resets buffers after it has removed an event. Sleeps.
     ///
     /// # Errors
@@ -366,12 +319,12 @@ impl Forgotten {
         // caller.
         unsafe {
             for instance in Entries::of(symbols::trace_arrays()) {
-                if !self.recorded_in.contain(instance.addr()) {
+                if !self.contain(instance.addr()) {
                     continue;
                 }
                 if let Some(file) = file_of(call, instance.cast_mut().cast()) {
                     flags(file.as_ptr()).fetch_or(mark, Ordering::Relaxed);
-                } else if self.recorded_in.list(instance.addr()) {
+                } else if self.list(instance.addr()) {
                     return Err(ENOMEM);
                 }
             }

@@ -15,14 +15,15 @@ use super::super::event_mutex::{
 use super::super::symbols;
 use super::number::file_of;
 use super::{
+    Instances,
     KeptEvent,
     TraceEvent,
     TraceEventOwner,
     UnregisteredEvent,
     EMPTY_LIST, //
 };
-use core::ptr;
 use core::mem::ManuallyDrop;
+use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
@@ -157,7 +158,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         }
     }
 
-    /// The event that an entry of `dynamic_events` lies in.
+    /// The event that an entry of `dynamic_events` lies in. The trace core's reference to it is lent.
     ///
     /// # Safety
     ///
@@ -240,7 +241,7 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
         unsafe { c_list::del(&raw mut (*event.dyn_event.get()).list) };
         // SAFETY: The reference count that `register` gave away by `Arc::into_raw`, given back.
         let numbered = unsafe { KeptEvent::new(Arc::from_raw(Arc::as_ptr(event))) };
-        let kept = event.may_be_recorded(held).then_some(numbered);
+        let kept = (event.recorded_in(held) != Instances::NONE).then_some(numbered);
         Ok((event, kept, held))
     }
 }
