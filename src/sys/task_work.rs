@@ -42,11 +42,6 @@ struct Node<W> {
 /// Memory for one work of a task.
 pub(crate) struct Reservation<W: TaskWork>(KBox<MaybeUninit<Node<W>>>);
 
-// SAFETY: There is nothing in the memory yet.
-unsafe impl<W: TaskWork> Send for Reservation<W> {}
-// SAFETY: As above.
-unsafe impl<W: TaskWork> Sync for Reservation<W> {}
-
 impl<W: TaskWork> Reservation<W> {
     /// Gets the memory. May sleep as `flags` say.
     ///
