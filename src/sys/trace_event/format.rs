@@ -75,15 +75,10 @@ impl FieldList {
 #[pinned_drop]
 impl PinnedDrop for FieldList {
     fn drop(self: Pin<&mut Self>) {
-        let head = self.head.get();
-        // SAFETY: By the invariant, and nothing uses the list any more. `kfree()` also takes what is of a cache.
-        unsafe {
-            let mut link = (*head).next;
-            while link != head {
-                let next = (*link).next;
-                bindings::kfree(link.cast());
-                link = next;
-            }
+        // SAFETY: Nothing uses the list any more. The next link is read before one is given out.
+        for link in unsafe { Entries::of(self.head()) } {
+            // SAFETY: By the invariant. `kfree()` also takes what is of a cache.
+            unsafe { bindings::kfree(link.cast()) };
         }
     }
 }
