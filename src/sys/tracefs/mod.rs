@@ -79,7 +79,7 @@ pub(crate) struct TracefsFile<C> {
     operations: &'static file_operations,
     behind: KBox<Behind<C>>,
     symbols: Symbols,
-    /// May a load that fails drop it? Not once it is published, nor when it was made by a module that is loaded.
+    /// May a load that fails drop it? Not once it is published.
     load_may_fail: Atomic<bool>,
 }
 
@@ -102,7 +102,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     /// `ENOMEM`; `ENODEV` when tracefs refuses, which does not say why: a file of that name exists, the kernel
     /// is locked down, or there is no memory.
     pub(crate) fn create<K: FileKind<C>>(symbols: Symbols, context: &Arc<C>) -> Result<Self> {
-        Self::create_named::<K>(symbols, K::NAME, context, true)
+        Self::create_named::<K>(symbols, K::NAME, context)
     }
 
     /// Creates a further file of kind `K`, in whose name a `.` and `suffix` come behind [`FileKind::NAME`], and lets it be
@@ -122,7 +122,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
             name.extend_from_slice(part, GFP_KERNEL_ACCOUNT)?;
         }
         let name = CStr::from_bytes_with_nul(&name).map_err(|_| EINVAL)?;
-        let file = Self::create_named::<K>(symbols, name, context, false)?;
+        let file = Self::create_named::<K>(symbols, name, context)?;
         file.publish(publishing);
         Ok(file)
     }
@@ -131,7 +131,6 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         symbols: Symbols,
         name: &CStr,
         context: &Arc<C>,
-        load_may_fail: bool,
     ) -> Result<Self> {
         let behind = Behind {
             context: context.clone(),
@@ -161,7 +160,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
             operations: K::OPERATIONS,
             behind,
             symbols,
-            load_may_fail: Atomic::new(load_may_fail),
+            load_may_fail: Atomic::new(true),
         })
     }
 
