@@ -16,7 +16,6 @@ use super::super::source::{
     UserBytes, //
 };
 use super::{
-    opened,
     Behind,
     FileKind, //
 };
@@ -25,6 +24,7 @@ use core::mem::size_of;
 use kernel::error::from_result;
 use kernel::prelude::*;
 use kernel::str::CStr;
+use kernel::sync::Arc;
 
 /// The operations of a file that takes writes and ioctls. `Self` is one open file.
 pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
@@ -89,11 +89,8 @@ impl<T: ControlFile> Control<T> {
     /// For the VFS, as all functions here: `inode` and `file` are of a file that
     /// [`TracefsFile::create`](super::TracefsFile::create) made of this kind.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        from_result(|| {
-            // SAFETY: The inode is of a file of this kind, and being opened.
-            let behind = unsafe { Behind::<T::Context>::of(inode) };
-            let device = behind.device.0;
-            let open = KBox::new(T::open(&behind.context)?, GFP_KERNEL_ACCOUNT)?;
+        let open = |context: &Arc<T::Context>| {
+            let open = KBox::new(T::open(context)?, GFP_KERNEL_ACCOUNT)?;
             // SAFETY: The file is being opened: nothing else uses it yet.
             unsafe {
                 (*file).private_data = KBox::into_raw(open).cast();
@@ -101,10 +98,10 @@ impl<T: ControlFile> Control<T> {
                 // hold up all others of the file.
                 (*file).f_mode &= !bindings::USER_EVENTS_FMODE_ATOMIC_POS;
             }
-            // SAFETY: The open succeeds, and what is behind the file is not used any more.
-            unsafe { opened(device) };
-            Ok(0)
-        })
+            Ok(())
+        };
+        // SAFETY: The inode is of a file of this kind, and being opened.
+        unsafe { Behind::open(inode, open) }
     }
 
     /// # Safety

@@ -8,7 +8,6 @@ use super::super::bindings;
 use super::super::loading::Publishing;
 use super::super::module_ref::this_module;
 use super::{
-    opened,
     Behind,
     FileKind, //
 };
@@ -46,7 +45,8 @@ pub(crate) trait ListingFile: 'static {
     const NAME: &'static CStr;
     /// Its permissions.
     const MODE: u16;
-    /// What is done with a write to the file: says how many bytes were taken. `None` if nothing can be written.
+    /// What is done with a write to the file: says how many bytes were taken. `None` if nothing can
+    /// be written.
     const WRITE: Option<Write<Self::Context>> = None;
 
     /// The place in front of the first record. Asked for each time the file is read from its start.
@@ -118,12 +118,9 @@ impl<T: ListingFile> Listed<T> {
     /// For the VFS: `inode` and `file` are of a file that
     /// [`TracefsFile::create`](super::TracefsFile::create) made of this kind.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        from_result(|| {
-            // SAFETY: The inode is of a file of this kind, and being opened.
-            let behind = unsafe { Behind::<T::Context>::of(inode) };
-            let device = behind.device.0;
+        let open = |context: &Arc<T::Context>| {
             let reader = Reader::<T> {
-                context: behind.context.clone(),
+                context: context.clone(),
                 places: UnsafeCell::new(Places {
                     next: None,
                     behind: None,
@@ -138,10 +135,10 @@ impl<T: ListingFile> Listed<T> {
                 let seq = (*file).private_data.cast::<bindings::seq_file>();
                 (*seq).private = KBox::into_raw(reader).cast();
             }
-            // SAFETY: The open succeeds, and what is behind the file is not used any more.
-            unsafe { opened(device) };
-            Ok(0)
-        })
+            Ok(())
+        };
+        // SAFETY: The inode is of a file of this kind, and being opened.
+        unsafe { Behind::open(inode, open) }
     }
 
     /// # Safety

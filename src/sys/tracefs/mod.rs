@@ -46,6 +46,7 @@ use core::ptr::{
     self,
     NonNull, //
 };
+use kernel::error::from_result;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::atomic::{
@@ -253,36 +254,34 @@ impl Drop for Device {
 }
 
 impl<C> Behind<C> {
-    /// What is behind an inode.
+    /// Opens a file: calls `open` with what all its open files share.
+    ///
+    /// An open that succeeds holds the module twice, for the device and for the operations. With
+    /// the last close of a real device the kernel gives back both; with that of a regular file, the
+    /// latter: it looks at the inode's mode (`S_ISCHR()` in `__fput()`). So this gives back the
+    /// former. That cannot be asked of a kernel without a file system to open a file in, so nothing
+    /// at load does. Where it was otherwise, the first close would make the module's count of
+    /// references wrong, which the tests of loading look at.
     ///
     /// # Safety
     ///
-    /// `inode` must be of a file whose kind is one for a `C`, and in the course of being opened by way of its device.
-    /// The result must not be used after [`opened`], or after the open has failed.
-    unsafe fn of<'a>(inode: *mut inode) -> &'a Self {
-        // SAFETY: The private data was set when the inode was made. The task holds the device, which the file waits for
-        // before it frees what is behind it.
-        unsafe { &*(*inode).i_private.cast_const().cast() }
-    }
-}
-
-/// To be called at the end of an open that succeeds. It holds the module twice then, for the device and
-/// for the operations. With the last close of a real device the kernel gives back both; with that of a
-/// regular file, the latter: it looks at the inode's mode (`S_ISCHR()` in `__fput()`). That cannot be
-/// asked of a kernel without a file system to open a file in, so nothing at load does. Where it was
-/// otherwise, the first close would make the module's count of references wrong, which the tests of
-/// loading look at.
-///
-/// # Safety
-///
-/// `device` must be what a published file that is being opened has for its own. To be called once for that; nothing
-/// keeps what is behind the file from being freed afterwards.
-unsafe fn opened(device: NonNull<cdev>) {
-    // SAFETY: The kernel has just found the device in the inode, and holds it and the module for this
-    // open, which nothing gives back otherwise. The module is held for the operations as well.
-    unsafe {
-        bindings::kobject_put(&raw mut (*device.as_ptr()).kobj);
-        kernel::bindings::module_put(this_module());
+    /// `inode` must be of a file whose kind is one for a `C`, and in the course of being opened by
+    /// way of its device. To be called once for that, as its end.
+    unsafe fn open(inode: *mut inode, open: impl FnOnce(&Arc<C>) -> Result) -> c_int {
+        from_result(|| {
+            // SAFETY: The private data was set when the inode was made. The task holds the device,
+            // which the file waits for before it frees what is behind it.
+            let behind = unsafe { &*(*inode).i_private.cast_const().cast::<Self>() };
+            open(&behind.context)?;
+            // SAFETY: The kernel has just found the device in the inode, and holds it and the
+            // module for this open, which nothing gives back otherwise. The module is held for the
+            // operations as well. What is behind the file is not used any more.
+            unsafe {
+                bindings::kobject_put(&raw mut (*behind.device.0.as_ptr()).kobj);
+                kernel::bindings::module_put(this_module());
+            }
+            Ok(0)
+        })
     }
 }
 
@@ -290,8 +289,8 @@ unsafe fn opened(device: NonNull<cdev>) {
 ///
 /// # Safety
 ///
-/// `OPERATIONS` must take the inode's private data for a `*const Behind<C>`, as [`Behind::of`] does, and rely on nothing
-/// else.
+/// `OPERATIONS` must take the inode's private data for a `*const Behind<C>`, as [`Behind::open`]
+/// does, and rely on nothing else.
 pub(crate) unsafe trait FileKind<C> {
     /// The file's name in the root of tracefs.
     const NAME: &'static CStr;
