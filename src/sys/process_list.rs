@@ -174,8 +174,8 @@ fn all(reader: &rcu::Guard) -> impl Iterator<Item = ListedProcess<'_>> {
     })
 }
 
-/// Calls `each`, which must not sleep, for every process, the oldest first; one that begins or ends meanwhile may be left
-/// out. Process context.
+/// Calls `each`, which must not sleep, for every process, the oldest first; one that begins or ends
+/// meanwhile may be left out. Process context.
 pub(crate) fn for_each(mut each: impl FnMut(&ListedProcess<'_>)) {
     all(&rcu::read_lock()).for_each(|process| each(&process));
 }
@@ -190,8 +190,9 @@ pub(super) fn find(mm: &Mm, reader: &rcu::Guard) -> Option<NonNull<task_struct>>
 /// The process of the current task.
 fn current(reader: &rcu::Guard) -> Option<ListedProcess<'_>> {
     let task = current!().as_ptr();
-    // SAFETY: The current task has a leader, which is not freed before it, and the task has not been released.
-    // Which one that is changes in an exec only, hence the read as a pointer that others may change.
+    // SAFETY: The current task has a leader, which is not freed before it, and the task has not
+    // been released. Which one that is changes in an exec only, hence the read as a pointer that
+    // others may change.
     unsafe {
         let leader = Atomic::from_ptr(&raw mut (*task).group_leader).load(Acquire);
         ListedProcess::new(leader, reader)

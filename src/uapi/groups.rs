@@ -246,12 +246,13 @@ impl ListingFile for GroupsFile {
     }
 }
 
-/// Takes each line of a write. The end of a write is that of a line. Returns the bytes of the lines that were taken. May
-/// sleep.
+/// Takes each line of a write. The end of a write is that of a line. Returns the bytes of the lines
+/// that were taken. May sleep.
 ///
 /// # Errors
 ///
-/// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what [`write_line`] fails with.
+/// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what [`write_line`] fails
+/// with.
 fn write(groups: &Arc<Groups>, from: UserSlice, publishing: &Publishing) -> Result<usize> {
     let mut left = from.reader();
     let count = left.len();

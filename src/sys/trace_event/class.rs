@@ -83,9 +83,9 @@ impl<O: TraceEventOwner> EventClass<O> {
     }
 }
 
-/// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an empty
-/// list for a field, and reads an offset and a size behind it: zeros, in more words than a field has. The same zeros are the end
-/// of an array of fields, and nothing before it.
+/// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an
+/// empty list for a field, and reads an offset and a size behind it: zeros, in more words than a
+/// field has. The same zeros are the end of an array of fields, and nothing before it.
 #[repr(C)]
 pub(super) struct EmptyList {
     head: UnsafeCell<list_head>,

@@ -66,8 +66,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Consumers(self.consumers.load_acquire())
     }
 
-    /// The consumers now, as far as can be told without looking closely: by this a record is wanted. The delivery of a
-    /// record looks again.
+    /// The consumers now, as far as can be told without looking closely: by this a record is
+    /// wanted. The delivery of a record looks again.
     #[inline]
     pub(crate) fn wanted(&self) -> Consumers {
         // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read
@@ -106,8 +106,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         // That reference is lent, not given.
         let event = mem::ManuallyDrop::new(event);
         // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
-        // called from outside of this module, or by `register` or `Removal::unregister`, which borrow
-        // the proof mutably.
+        // called from outside of this module, or by `register` or `Removal::unregister`, which
+        // borrow the proof mutably.
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {
             // SAFETY: For this type `data` is the event's file in an instance. The trace core

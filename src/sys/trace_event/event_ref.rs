@@ -90,8 +90,8 @@ impl<O: TraceEventOwner> Drop for EventRef<O> {
     #[inline]
     fn drop(&mut self) {
         if self.refs.fetch_sub(1, Full) == 1 {
-            // SAFETY: By the invariant the pointer is what `Arc::into_raw` gave, and with `refs` at 0 one count that
-            // was given up that way is this reference's to give back.
+            // SAFETY: By the invariant the pointer is what `Arc::into_raw` gave, and with `refs` at
+            // 0 one count that was given up that way is this reference's to give back.
             O::last_put(unsafe { Arc::from_raw(self.0.as_ptr()) });
         }
     }

@@ -115,8 +115,8 @@ pub(super) unsafe fn event_of<'a, O: TraceEventOwner>(
     call: *mut trace_event_call,
 ) -> &'a TraceEvent<O> {
     const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
-    // SAFETY: Promised by the caller; the call is the first member of the event. What stands in has the event for its
-    // data, which does not change while the trace core finds it.
+    // SAFETY: Promised by the caller; the call is the first member of the event. What stands in has
+    // the event for its data, which does not change while the trace core finds it.
     unsafe {
         match call == STAND_IN.call() {
             true => &*(*call).data.cast(),
@@ -133,9 +133,10 @@ pub(super) unsafe fn event_of<'a, O: TraceEventOwner>(
 /// `from` must have a number, and `to` none. `to` must have all that it takes to print records, and
 /// stay as long as it has the number. `event_mutex` must be held.
 pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_event_call) {
-    // SAFETY: The semaphore was found, as there are events. Both calls are alive, says the caller. Who looks for
-    // a number, prints records with it, or changes the table holds the semaphore. A node of a list has its
-    // neighbours, of which the first is the head's pointer, and the last none.
+    // SAFETY: The semaphore was found, as there are events. Both calls are alive, says the caller.
+    // Who looks for a number, prints records with it, or changes the table holds the semaphore. A
+    // node of a list has its neighbours, of which the first is the head's pointer, and the last
+    // none.
     unsafe {
         kernel::bindings::down_write(symbols::trace_event_sem());
         let (from, to) = (&raw mut (*from).event, &raw mut (*to).event);
@@ -265,9 +266,10 @@ pub(super) unsafe fn end_recording(file: *mut trace_event_file) {
 }
 
 impl Instances {
-    /// Resets the buffers of these instances, after which the events that were recorded nowhere but there can be
-    /// dropped. `kept` is any one; it is known to the trace core in between, in the system of `class`, in which nothing else may be:
-    /// the trace core resets buffers after it has removed an event. Sleeps.
+    /// Resets the buffers of these instances, after which the events that were recorded nowhere but
+    /// there can be dropped. `kept` is any one; it is known to the trace core in between, in the
+    /// system of `class`, in which nothing else may be: the trace core resets buffers after it has
+    /// removed an event. Sleeps.
     ///
     /// # Errors
     ///

@@ -98,8 +98,8 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
         *event.registered.get_mut(held) = true;
         let entry = event.dyn_event.get();
         // SAFETY: The entry stays in place and is in no list yet; the operations are a constant
-        // that is not written to, for entries of events of `O`. The list was found, as there is a guard of its lock, which
-        // is held.
+        // that is not written to, for entries of events of `O`. The list was found, as there is a
+        // guard of its lock, which is held.
         unsafe {
             (*entry).ops = ptr::from_ref(DynEvents::<O>::OPERATIONS).cast_mut();
             c_list::add_tail(&raw mut (*entry).list, symbols::dyn_event_list());
@@ -158,17 +158,19 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         }
     }
 
-    /// The event that an entry of `dynamic_events` lies in. The trace core's reference to it is lent.
+    /// The event that an entry of `dynamic_events` lies in. The trace core's reference to it is
+    /// lent.
     ///
     /// # Safety
     ///
-    /// `entry` must be what `register` put into the list for a `TraceEvent<O>`, and be in there. `event_mutex` must be
-    /// held for the use of the result.
+    /// `entry` must be what `register` put into the list for a `TraceEvent<O>`, and be in there.
+    /// `event_mutex` must be held for the use of the result.
     pub(in super::super) unsafe fn of_entry(
         entry: *mut bindings::dyn_event,
     ) -> ManuallyDrop<Arc<Self>> {
         let entry = Opaque::cast_from(entry.cast_const());
-        // SAFETY: Promised by the caller. What is in the list is registered, so that reference exists.
+        // SAFETY: Promised by the caller. What is in the list is registered, so that reference
+        // exists.
         ManuallyDrop::new(unsafe { Arc::from_raw(kernel::container_of!(entry, Self, dyn_event)) })
     }
 }
@@ -236,8 +238,8 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
         // removal takes for writing. Consumers are detached.
         unsafe { event.take_call(held) }?;
         *event.registered.get_mut(held) = false;
-        // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant the
-        // trace core does not look for the next entry from here.
+        // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant
+        // the trace core does not look for the next entry from here.
         unsafe { c_list::del(&raw mut (*event.dyn_event.get()).list) };
         // SAFETY: The reference count that `register` gave away by `Arc::into_raw`, given back.
         let numbered = unsafe { KeptEvent::new(Arc::from_raw(Arc::as_ptr(event))) };
