@@ -13,8 +13,7 @@ use super::bindings::{
 };
 use super::process_list;
 use super::tracepoint::{
-    ProbeData,
-    ProbeRegistration,
+    Probes,
     Tracepoint, //
 };
 use kernel::mm::MmWithUser;
@@ -56,10 +55,7 @@ pub(crate) trait ExitListener: Send + Sync + 'static {
 
 /// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under way.
 pub(crate) struct ExitProbe<L: ExitListener> {
-    _exec: ProbeRegistration,
-    _exit: ProbeRegistration,
-    // Dropped last: the probes have it.
-    _data: KBox<ProbeData<user_events_exit_probe, Arc<L>>>,
+    _probes: Probes<user_events_exit_probe, Arc<L>>,
 }
 
 impl<L: ExitListener> ExitProbe<L> {
@@ -69,32 +65,18 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// `ENOENT` when the kernel has no such tracepoints; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
-        let data = ProbeData {
-            probe: user_events_exit_probe {
-                exit: Some(Self::exit),
-                exec: Some(Self::exec),
-            },
-            listener,
+        let probe = user_events_exit_probe {
+            exit: Some(Self::exit),
+            exec: Some(Self::exec),
         };
-        let data = KBox::new(data, GFP_KERNEL)?;
-        // SAFETY: The data begins with what the probes take it for. It stays in place in its box, and
-        // nothing changes it, until both were dropped.
-        let (exit, exec) = unsafe {
-            (
-                ProbeRegistration::new(&EXIT, data.as_ptr())?,
-                ProbeRegistration::new(&EXEC, data.as_ptr())?,
-            )
-        };
-        Ok(Self {
-            _exec: exec,
-            _exit: exit,
-            _data: data,
-        })
+        // SAFETY: That is what both probes take their data for.
+        let probes = unsafe { Probes::new(&[&EXEC, &EXIT], probe, listener) }?;
+        Ok(Self { _probes: probes })
     }
 
     /// # Safety
     ///
-    /// For the probe: `probe` is what `new` registered it with.
+    /// For the probe: `probe` is what it was called with.
     unsafe extern "C" fn exit(probe: *mut user_events_exit_probe, group_dead: bool) {
         let how = match group_dead {
             true => Leaving::Exit,
@@ -117,11 +99,10 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// As for `exit`.
     unsafe fn leaving(probe: *mut user_events_exit_probe, how: Leaving) {
-        // SAFETY: The first member of the data, which is not freed before the tracepoints' readers, one
-        // of which this is, are gone.
-        let data = unsafe { &*probe.cast::<ProbeData<user_events_exit_probe, Arc<L>>>() };
+        // SAFETY: Promised by the caller.
+        let listener = unsafe { Probes::<_, Arc<L>>::listener(probe) };
         if let Some(mm) = current!().mm() {
-            data.listener.leaving(mm, how);
+            listener.leaving(mm, how);
         }
     }
 }

@@ -17,8 +17,7 @@ use super::task_work::{
     TaskWork, //
 };
 use super::tracepoint::{
-    ProbeData,
-    ProbeRegistration,
+    Probes,
     Tracepoint, //
 };
 use kernel::mm::MmWithUser;
@@ -56,9 +55,7 @@ pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
 
 /// Tells a listener of forks until dropped, and waits then for the calls that are under way.
 pub(crate) struct ForkProbe<L: ForkListener> {
-    _fork: ProbeRegistration,
-    // Dropped last: the probe has it.
-    _data: KBox<ProbeData<user_events_fork_probe, Arc<L>>>,
+    _probes: Probes<user_events_fork_probe, Arc<L>>,
 }
 
 /// What a child does before it runs.
@@ -88,34 +85,25 @@ impl<L: ForkListener> ForkProbe<L> {
     ///
     /// `ENOENT` when the kernel has no such tracepoint; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
-        let data = ProbeData {
-            probe: user_events_fork_probe {
-                forked: Some(Self::forked),
-            },
-            listener,
+        let probe = user_events_fork_probe {
+            forked: Some(Self::forked),
         };
-        let data = KBox::new(data, GFP_KERNEL)?;
-        // SAFETY: The data begins with what the probe takes it for. It stays in place in its box, and
-        // nothing changes it, until this was dropped.
-        let fork = unsafe { ProbeRegistration::new(&FORK, data.as_ptr()) }?;
-        Ok(Self {
-            _fork: fork,
-            _data: data,
-        })
+        // SAFETY: That is what the probe takes its data for.
+        let probes = unsafe { Probes::new(&[&FORK], probe, listener) }?;
+        Ok(Self { _probes: probes })
     }
 
     /// # Safety
     ///
-    /// For the probe: `probe` is what `new` registered it with, and `child` a task that does not run
+    /// For the probe: `probe` is what it was called with, and `child` a task that does not run
     /// yet, which the current task has forked.
     unsafe extern "C" fn forked(
         probe: *mut user_events_fork_probe,
         _parent: *mut task_struct,
         child: *mut task_struct,
     ) {
-        // SAFETY: The first member of the data, which is not freed before the tracepoint's readers, one
-        // of which this is, are gone.
-        let data = unsafe { &*probe.cast::<ProbeData<user_events_fork_probe, Arc<L>>>() };
+        // SAFETY: Promised by the caller.
+        let listener = unsafe { Probes::<_, Arc<L>>::listener(probe) };
         // SAFETY: The child is alive: it does not run before this returns.
         let child_mm = unsafe { (*child).mm };
         let parent = current!();
@@ -123,7 +111,7 @@ impl<L: ForkListener> ForkProbe<L> {
             return;
         };
         // Not a thread, nor a child that shares the memory.
-        if child_mm.is_null() || child_mm == parent.as_raw() || !data.listener.may_inherit(parent) {
+        if child_mm.is_null() || child_mm == parent.as_raw() || !listener.may_inherit(parent) {
             return;
         }
         // Allocated first: dropping an inheritance may sleep, which is not allowed here.
@@ -133,11 +121,11 @@ impl<L: ForkListener> ForkProbe<L> {
             unsafe { kill_child_without_enablers(child) };
             return;
         };
-        let Some(inheritance) = data.listener.forked(parent) else {
+        let Some(inheritance) = listener.forked(parent) else {
             return;
         };
         let work = ChildWork {
-            listener: data.listener.clone(),
+            listener: listener.clone(),
             inheritance,
             mm: child_mm as usize,
         };

@@ -85,45 +85,18 @@ unsafe extern "C" fn look(tracepoint: *mut bindings::tracepoint, search: *mut c_
 ///
 /// `probe` is registered with `tracepoint`, once, for `data`. The tracepoint is one of the kernel's own,
 /// which never go.
-pub(super) struct ProbeRegistration {
+struct Registration {
     tracepoint: NonNull<bindings::tracepoint>,
     probe: *mut c_void,
     data: *mut c_void,
 }
 
 // SAFETY: A probe can be taken away from any thread.
-unsafe impl Send for ProbeRegistration {}
+unsafe impl Send for Registration {}
 // SAFETY: Nothing can be done with a shared reference.
-unsafe impl Sync for ProbeRegistration {}
+unsafe impl Sync for Registration {}
 
-impl ProbeRegistration {
-    /// Has the probe called, with `data` as its first argument. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOENT` when the kernel has no such tracepoint; `ENOMEM`.
-    ///
-    /// # Safety
-    ///
-    /// `data` must be what the probe takes it for, and stay so until the result was dropped.
-    pub(super) unsafe fn new(tracepoint: &Tracepoint, data: *const c_void) -> Result<Self> {
-        let (probe, data) = (tracepoint.probe.cast_mut().cast(), data.cast_mut());
-        let tracepoint = tracepoint.find().ok_or(ENOENT)?;
-        // SAFETY: A tracepoint of the kernel's, and by the invariant a probe of its type. The caller
-        // answers for the data.
-        let result =
-            unsafe { bindings::tracepoint_probe_register(tracepoint.as_ptr(), probe, data) };
-        to_result(result)?;
-        // INVARIANT: Just registered.
-        Ok(Self {
-            tracepoint,
-            probe,
-            data,
-        })
-    }
-}
-
-impl Drop for ProbeRegistration {
+impl Drop for Registration {
     fn drop(&mut self) {
         // SAFETY: By the invariant it is registered.
         unsafe {
@@ -137,14 +110,64 @@ impl Drop for ProbeRegistration {
 
 /// Data of a probe in C, with what it leads to behind it.
 #[repr(C)]
-pub(super) struct ProbeData<P, T> {
-    pub(super) probe: P,
-    pub(super) listener: T,
+struct ProbeData<P, L> {
+    probe: P,
+    listener: L,
 }
 
-impl<P, T> ProbeData<P, T> {
-    /// As the probe is given it.
-    pub(super) fn as_ptr(&self) -> *const c_void {
-        ptr::from_ref(self).cast()
+/// Probes in C that tell a listener until this is dropped, which waits for the calls that are under
+/// way.
+pub(super) struct Probes<P, L> {
+    registrations: KVec<Registration>,
+    // Dropped last: the probes have it.
+    data: KBox<ProbeData<P, L>>,
+}
+
+impl<P, L> Probes<P, L> {
+    /// Begins to have `probe` called. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` when the kernel has no such tracepoint; `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// The probes of the tracepoints must take their data for a `P`.
+    pub(super) unsafe fn new(tracepoints: &[&Tracepoint], probe: P, listener: L) -> Result<Self> {
+        let mut probes = Self {
+            registrations: KVec::new(),
+            data: KBox::new(ProbeData { probe, listener }, GFP_KERNEL)?,
+        };
+        let data = ptr::from_ref(&*probes.data).cast_mut().cast();
+        for place in tracepoints {
+            let tracepoint = place.find().ok_or(ENOENT)?;
+            let probe = place.probe.cast_mut().cast();
+            // SAFETY: A tracepoint of the kernel's, and by the invariant a probe of its type, which
+            // takes its data for a `P`, says the caller. The data begins with that, and stays in
+            // place in its box, and nothing changes it, until the probes were taken away.
+            to_result(unsafe {
+                bindings::tracepoint_probe_register(tracepoint.as_ptr(), probe, data)
+            })?;
+            // INVARIANT: Just registered.
+            let registration = Registration {
+                tracepoint,
+                probe,
+                data,
+            };
+            probes.registrations.push(registration, GFP_KERNEL)?;
+        }
+        Ok(probes)
+    }
+
+    /// The listener of a probe that runs.
+    ///
+    /// # Safety
+    ///
+    /// `probe` must be what a probe of a `Probes<P, L>` was called with, and the result must not be
+    /// used when that has returned.
+    pub(super) unsafe fn listener<'a>(probe: *mut P) -> &'a L {
+        // SAFETY: The first member of the data, which is not freed before the tracepoints' readers,
+        // one of which the probe is, are gone.
+        unsafe { &(*probe.cast_const().cast::<ProbeData<P, L>>()).listener }
     }
 }
