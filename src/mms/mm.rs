@@ -247,11 +247,7 @@ impl UserMm {
             // With this lock held a bit is what it should be, or is to be written, or was given up.
             let wanted = of_event.value_for(enabler)?;
             let bit = enabler.bit();
-            let value = locked_mm.as_ref().and_then(|locked_mm| {
-                locked_mm
-                    .read_page(bit.address(), |page| page.load(bit))
-                    .flatten()
-            });
+            let value = (locked_mm.as_ref()).and_then(|locked_mm| locked_mm.load(bit));
             let is_pending = || of_event.is_deferred(enabler, self.key()) || self.has_repairs();
             Some(BitState {
                 value,

@@ -11,6 +11,7 @@ use super::page::{
     BitPage,
     Page, //
 };
+use super::UserBit;
 use core::mem;
 use core::ptr;
 use kernel::alloc::AllocError;
@@ -170,14 +171,10 @@ impl<'a> LockedMm<'a> {
         unsafe { BitPage::write(page, address, force, write) }
     }
 
-    /// Calls `read` with the page at `address`, if that is present; else returns `None`. Waits for
-    /// nothing that a task does, but `read` may.
-    pub(crate) fn read_page<T>(
-        &self,
-        address: usize,
-        read: impl FnOnce(&Page<'_>) -> T,
-    ) -> Option<T> {
-        self.get_page(address, bindings::FOLL_NOFAULT, read).ok()
+    /// Is a bit set? `None` if its page is not present. Waits for nothing that a task does.
+    pub(crate) fn load(&self, bit: &UserBit) -> Option<bool> {
+        self.get_page(bit.address(), bindings::FOLL_NOFAULT, |page| page.load(bit))
+            .ok()?
     }
 
     fn get_page<T>(
@@ -199,12 +196,11 @@ impl<'a> LockedMm<'a> {
             )
         };
         is_got(found)?;
-        let mut result = None;
         // SAFETY: We hold a reference to the page until the put below.
-        unsafe { Page::with(page, address, |page| result = Some(read(page))) };
+        let result = unsafe { Page::with(page, address, read) };
         // SAFETY: Got above, and not used any more.
         unsafe { bindings::user_events_put_page(page) };
-        result.ok_or(BitWriteError::NotPresent)
+        Ok(result)
     }
 
     /// What backs the page at `address`, if it is to be brought in and written to. `None` if it cannot

@@ -29,7 +29,7 @@ use kernel::types::NotThreadSafe;
 ///
 /// `base` is where the page at the user address `address`, a multiple of its size, is mapped for `'a`
 /// in the current context.
-pub(crate) struct Page<'a> {
+pub(super) struct Page<'a> {
     base: *mut u8,
     address: usize,
     _held: PhantomData<&'a u8>,
@@ -42,16 +42,16 @@ impl Page<'_> {
     /// # Safety
     ///
     /// `page`, in which the user address `address` lies, must be held for the call.
-    pub(super) unsafe fn with(
+    pub(super) unsafe fn with<T>(
         page: *mut bindings::page,
         address: usize,
-        call: impl FnOnce(&Page<'_>),
-    ) {
+        call: impl FnOnce(&Page<'_>) -> T,
+    ) -> T {
         // SAFETY: The page is held, says the caller. What is mapped last is unmapped first, as calls
         // nest.
         let base = unsafe { kernel::bindings::kmap_local_page(page).cast::<u8>() };
         // INVARIANT: Mapped until the call has returned.
-        call(&Page {
+        let result = call(&Page {
             base,
             address: address & !(PAGE_SIZE - 1),
             _held: PhantomData,
@@ -59,6 +59,7 @@ impl Page<'_> {
         });
         // SAFETY: Mapped above.
         unsafe { kernel::bindings::kunmap_local(base.cast()) };
+        result
     }
 
     /// Where the 32 bits that `bit` is one of are mapped, if it lies in this page, and which it is.
@@ -75,7 +76,7 @@ impl Page<'_> {
     }
 
     /// Is a bit set? `None` for one that does not lie in this page.
-    pub(crate) fn load(&self, bit: &UserBit) -> Option<bool> {
+    pub(super) fn load(&self, bit: &UserBit) -> Option<bool> {
         let (word, mask) = self.word(bit)?;
         Some(word.load(Ordering::Relaxed) & mask != 0)
     }
@@ -114,9 +115,8 @@ impl BitPage<'_> {
         force: bool,
         call: impl FnOnce(&BitPage<'_>),
     ) -> Result<Written, BitWriteError> {
-        let mut is_changed = false;
         // SAFETY: The page is pinned until the unpin below.
-        unsafe {
+        let is_changed = unsafe {
             Page::with(page, address, |page| {
                 // INVARIANT: As just said.
                 let bits = BitPage {
@@ -126,9 +126,9 @@ impl BitPage<'_> {
                     is_changed: Cell::new(false),
                 };
                 call(&bits);
-                is_changed = bits.is_changed.get();
-            });
-        }
+                bits.is_changed.get()
+            })
+        };
         // SAFETY: The pin is ours, and the page is not mapped any more.
         let is_marked = unsafe {
             if is_changed {
