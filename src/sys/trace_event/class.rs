@@ -72,11 +72,6 @@ impl<O: TraceEventOwner> EventClass<O> {
         Ok(Arc::new(class, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// The class, as the trace core uses it.
-    pub(super) fn as_raw(&self) -> *mut trace_event_class {
-        self.class.get()
-    }
-
     /// The name of the system.
     pub(crate) fn system(&self) -> &[u8] {
         self.system.split_last().map_or(&[], |(_, name)| name)

@@ -325,16 +325,12 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         self.fixed_size as usize
     }
 
-    /// What it has in common with others.
-    fn class(&self) -> Option<&EventClass<O>> {
-        const { assert!(offset_of!(EventClass<O>, class) == 0) };
-        // SAFETY: By the invariant; the pointer does not change once the event is made.
-        unsafe { (*self.call.get()).class.cast::<EventClass<O>>().as_ref() }
-    }
-
     /// The system in which tracefs shows the event.
     pub(crate) fn system(&self) -> &[u8] {
-        self.class().map_or(&[], |class| class.system())
+        const { assert!(offset_of!(EventClass<O>, class) == 0) };
+        // SAFETY: By the invariant; the pointer does not change once the event is made.
+        let class = unsafe { (*self.call.get()).class.cast::<EventClass<O>>().as_ref() };
+        class.map_or(&[], EventClass::system)
     }
 
     /// The name under which tracefs shows the event.

@@ -286,7 +286,7 @@ impl Instances {
         unsafe {
             kept.event().with_stand_in(held, |call| {
                 let own = (*call).class;
-                (*call).class = class.as_raw();
+                (*call).class = class.class.get();
                 let mut added = to_result(bindings::trace_add_event_call(call));
                 if added.is_ok() {
                     // Some are not to be marked, if the others cannot be.
