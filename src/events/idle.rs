@@ -4,8 +4,10 @@
 
 use super::event::Event;
 use super::kept::Kept;
-use crate::sys::delayed_work::Delayed;
-use crate::sys::work_queue::OwnedQueue;
+use crate::sys::work_queue::{
+    Delayed,
+    OwnedQueue, //
+};
 use kernel::list::{
     List,
     ListArc, //

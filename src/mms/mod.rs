@@ -38,8 +38,10 @@ pub(crate) use members::{
 };
 pub(crate) use mm::UserMm;
 
-use crate::sys::delayed_work::Delayed;
-use crate::sys::work_queue::OwnedQueue;
+use crate::sys::work_queue::{
+    Delayed,
+    OwnedQueue, //
+};
 use crate::sys::{
     mm_users,
     process_list, //

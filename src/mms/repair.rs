@@ -25,7 +25,6 @@ use super::fault_in::WriteTries;
 use super::mm::UserMm;
 use super::userfaultfd;
 use super::writers::Writer;
-use crate::sys::delayed_work::Delayed;
 use crate::sys::user_bit::{
     BitAddr,
     BitWriteError,
@@ -33,6 +32,7 @@ use crate::sys::user_bit::{
     LockedMm,
     Written, //
 };
+use crate::sys::work_queue::Delayed;
 use crate::sys::{
     mm_users,
     task_work, //

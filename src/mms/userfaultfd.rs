@@ -8,8 +8,8 @@
 use super::mm::UserMm;
 use super::repair::Outcome;
 use super::writers::Writer;
-use crate::sys::delayed_work::Delayed;
 use crate::sys::user_bit::LockedMm;
+use crate::sys::work_queue::Delayed;
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 

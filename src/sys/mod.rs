@@ -22,7 +22,6 @@ mod wake_timer;
 pub(crate) mod append_vec;
 pub(crate) mod capability;
 pub(crate) mod clock;
-pub(crate) mod delayed_work;
 pub(crate) mod dyn_event;
 pub(crate) mod event_files;
 pub(crate) mod event_mutex;
