@@ -41,7 +41,8 @@ pub(super) struct Entries {
 impl Entries {
     /// # Safety
     ///
-    /// `head` must be the head of a list that does not change while the result is used.
+    /// `head` must be the head of a list that does not change while the result is used, but that an
+    /// entry which was given out may be freed.
     pub(super) unsafe fn of(head: *const list_head) -> Self {
         // SAFETY: Promised by the caller.
         let next = unsafe { (*head).next };
@@ -58,7 +59,7 @@ impl Iterator for Entries {
             return None;
         }
         // SAFETY: Promised for `of`: a list that does not change leads from entry to entry, and from
-        // the last one to its head.
+        // the last one to its head. The entry was not given out yet.
         self.next = unsafe { (*entry).next };
         Some(entry)
     }
