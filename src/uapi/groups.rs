@@ -256,7 +256,7 @@ impl ListingFile for GroupsFile {
 fn write(groups: &Arc<Groups>, from: UserSlice, publishing: &Publishing) -> Result<usize> {
     let mut left = from.reader();
     let count = left.len();
-    while !left.is_empty() && !(left.len() < count && current!().signal_pending()) {
+    while !(left.is_empty() || left.len() < count && current!().signal_pending()) {
         let mut buf = [0; MAX_LINE + 1];
         let buf = buf.get_mut(..left.len().min(MAX_LINE + 1));
         let buf = buf.ok_or(EINVAL)?;
