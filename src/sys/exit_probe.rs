@@ -12,28 +12,11 @@ use super::bindings::{
     user_events_exit_probe, //
 };
 use super::process_list;
-use super::tracepoint::{
-    Probes,
-    Tracepoint, //
-};
+use super::symbols;
+use super::tracepoint::Probes;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-
-// SAFETY: The compiler compares the types of both where the probes are.
-static EXIT: Tracepoint = unsafe {
-    Tracepoint::new(
-        bindings::user_events_on_exit as *const (),
-        "sched_process_exit",
-    )
-};
-// SAFETY: As above.
-static EXEC: Tracepoint = unsafe {
-    Tracepoint::new(
-        bindings::user_events_on_exec as *const (),
-        "sched_prepare_exec",
-    )
-};
 
 /// How a process leaves its address space.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,8 +52,15 @@ impl<L: ExitListener> ExitProbe<L> {
             exit: Some(Self::exit),
             exec: Some(Self::exec),
         };
-        // SAFETY: That is what both probes take their data for.
-        let probes = unsafe { Probes::new(&[&EXEC, &EXIT], probe, listener) }?;
+        let exec = bindings::user_events_on_exec as *const ();
+        let exit = bindings::user_events_on_exit as *const ();
+        let tracepoints = [
+            (&symbols::SCHED_PREPARE_EXEC, exec),
+            (&symbols::SCHED_PROCESS_EXIT, exit),
+        ];
+        // SAFETY: The compiler compares the types where the probes are. That is what both take
+        // their data for.
+        let probes = unsafe { Probes::new(&tracepoints, probe, listener) }?;
         Ok(Self { _probes: probes })
     }
 

@@ -12,14 +12,12 @@ use super::bindings::{
     task_struct,
     user_events_fork_probe, //
 };
+use super::symbols;
 use super::task_work::{
     Reservation,
     TaskWork, //
 };
-use super::tracepoint::{
-    Probes,
-    Tracepoint, //
-};
+use super::tracepoint::Probes;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::str::{
@@ -27,14 +25,6 @@ use kernel::str::{
     CStr, //
 };
 use kernel::sync::Arc;
-
-// SAFETY: The compiler compares the types of both where the probe is.
-static FORK: Tracepoint = unsafe {
-    Tracepoint::new(
-        bindings::user_events_on_fork as *const (),
-        "sched_process_fork",
-    )
-};
 
 /// What is told of forks.
 pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
@@ -88,8 +78,11 @@ impl<L: ForkListener> ForkProbe<L> {
         let probe = user_events_fork_probe {
             forked: Some(Self::forked),
         };
-        // SAFETY: That is what the probe takes its data for.
-        let probes = unsafe { Probes::new(&[&FORK], probe, listener) }?;
+        let fork = bindings::user_events_on_fork as *const ();
+        let tracepoints = [(&symbols::SCHED_PROCESS_FORK, fork)];
+        // SAFETY: The compiler compares the types of both where the probe is. That is what the
+        // probe takes its data for.
+        let probes = unsafe { Probes::new(&tracepoints, probe, listener) }?;
         Ok(Self { _probes: probes })
     }
 

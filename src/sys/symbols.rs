@@ -4,10 +4,10 @@
 //!
 //! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
 //! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
-//! `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget` (fs/char_dev.c) and
-//! `print_event_fields` (kernel/trace/trace_output.c) are looked up by name once, at load, by the
-//! table below. A kprobe gives the address of `kallsyms_lookup_name`, which gives the others. See
-//! `bindings/symbols.c` for why functions are called through static calls.
+//! `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget` (fs/char_dev.c),
+//! `print_event_fields` (kernel/trace/trace_output.c) and three tracepoints are looked up by name
+//! once, at load, by the table below. A kprobe gives the address of `kallsyms_lookup_name`, which
+//! gives the others. See `bindings/symbols.c` for why functions are called through static calls.
 
 use super::bindings::{
     self,
@@ -54,6 +54,11 @@ static FTRACE_TRACE_ARRAYS: Address = Address::new();
 static TRACE_EVENT_SEM: Address = Address::new();
 static DEF_CHR_FOPS: Address = Address::new();
 static USER_EVENT_MM_DUP: Address = Address::new();
+
+/// Those whose [`Probes`](super::tracepoint::Probes) there are.
+pub(super) static SCHED_PROCESS_FORK: Address = Address::new();
+pub(super) static SCHED_PROCESS_EXIT: Address = Address::new();
+pub(super) static SCHED_PREPARE_EXEC: Address = Address::new();
 
 /// Used by [`layouts`](super::layouts) to check the structures.
 pub(super) static STEXT: Address = Address::new();
@@ -105,7 +110,7 @@ impl Symbol {
 }
 
 /// A name with NULs behind it, one at least.
-pub(super) const fn padded<const SIZE: usize>(name: &str) -> [u8; SIZE] {
+const fn padded<const SIZE: usize>(name: &str) -> [u8; SIZE] {
     let (from, mut to) = (name.as_bytes(), [0; SIZE]);
     assert!(from.len() < SIZE);
     let mut at = 0;
@@ -128,7 +133,7 @@ static LOOKUP: Symbol = Symbol::new(
     "kallsyms_lookup_name",
 );
 
-static SYMBOLS: [Symbol; 20] = [
+static SYMBOLS: [Symbol; 23] = [
     Symbol::new(Data(&EVENT_MUTEX), "event_mutex"),
     Symbol::new(Data(&DYN_EVENT_OPS_MUTEX), "dyn_event_ops_mutex"),
     Symbol::new(Data(&DYN_EVENT_LIST), "dyn_event_list"),
@@ -161,6 +166,18 @@ static SYMBOLS: [Symbol; 20] = [
     Symbol::new(Optional(&EPROBE_RELEASE), "eprobe_dyn_event_release"),
     Symbol::new(Optional(&EPROBE_MATCH), "eprobe_dyn_event_match"),
     Symbol::new(Optional(&USER_EVENT_MM_DUP), "user_event_mm_dup"),
+    Symbol::new(
+        Optional(&SCHED_PROCESS_FORK),
+        "__tracepoint_sched_process_fork",
+    ),
+    Symbol::new(
+        Optional(&SCHED_PROCESS_EXIT),
+        "__tracepoint_sched_process_exit",
+    ),
+    Symbol::new(
+        Optional(&SCHED_PREPARE_EXEC),
+        "__tracepoint_sched_prepare_exec",
+    ),
 ];
 
 /// Proof that every symbol was found, and that private structures are as this module knows them:

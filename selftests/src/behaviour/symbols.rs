@@ -188,13 +188,16 @@ fn each_structure_is_looked_at() {
 fn each_tracepoint_is_needed() {
     let module = Module::new();
     for (name, what) in [
-        ("sched_process_fork", "probe sched_process_fork"),
         (
-            "sched_process_exit",
+            "__tracepoint_sched_process_fork",
+            "probe sched_process_fork",
+        ),
+        (
+            "__tracepoint_sched_process_exit",
             "probe sched_process_exit and sched_prepare_exec",
         ),
         (
-            "sched_prepare_exec",
+            "__tracepoint_sched_prepare_exec",
             "probe sched_process_exit and sched_prepare_exec",
         ),
     ] {
