@@ -406,8 +406,8 @@ fn what_ftrace_does_not_want_perf_may_be_unable_to_take() {
     let trigger = "enable_event:user_events:st_ft_unwanted";
     tracer.set(&starter.name, "trigger", trigger).unwrap();
     let perf = Perf::sample(event.id(), SELF, ANY_CPU, 4);
-    let payload = [0; 9000];
-    assert_eq!(event.write(&payload), Ok(9004));
+    let payload = vec![0; 70_000];
+    assert_eq!(event.write(&payload), Ok(70_004));
     drop(perf);
     let trigger = format!("!{trigger}");
     tracer.set(&starter.name, "trigger", &trigger).unwrap();
