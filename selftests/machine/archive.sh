@@ -199,6 +199,7 @@ inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT
 # make_options: what make must be told to build for the kernel that is used, one a line.
 make_options() {
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-arm64 ]] || printf '%s\n' ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-
+	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-uml ]] || echo ARCH=um
 }
 
 # compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and building a module takes,

@@ -114,7 +114,8 @@ stock_kernel() {
 }
 
 # own_kernel NAME: use a kernel of our own instead of the stock one: c, which has the C implementation built in, custom,
-# which is the same without, or debug and kcsan, which are custom and watch themselves.
+# which is the same without, or debug and kcsan, which are custom and watch themselves; uml-c and uml, a pair as c and
+# custom, which run as processes of the host.
 own_kernel() {
 	local kind title recipe names fragments key text
 	case $1 in
@@ -126,13 +127,18 @@ own_kernel() {
 		kind=$1 names=("$1") fragments=(small debug "${1/debug/kasan}") recipe=(debug_kernel "$1" "${1/debug/kasan}")
 		title="Building the debug kernel with ${fragments[2]^^} (once; 15 to 45 minutes)"
 		;;
-	*) die "there is no kernel '$1': stock, c, custom, debug, kcsan, or one that 'selftests/machine/kernels list' shows." ;;
+	uml-c | uml)
+		kind=uml names=(uml-c uml) fragments=(uml) recipe=(uml_kernels)
+		title="Building two kernels that run as a process, with and without the C implementation (once; 10 to 30 minutes)"
+		;;
+	*) die "there is no kernel '$1': stock, c, custom, debug, kcsan, uml-c, uml, or one that 'selftests/machine/kernels list' shows." ;;
 	esac
 	text=$(declare -f kernel_make kernel_configure kernel_finish kernel_keep_tree kernel_edit "${recipe[0]}")
 	key=$({
 		basename "$USER_EVENTS_ROOT"
 		echo "${recipe[*]} $text"
 		(cd "$MACHINE" && grep -hE '^(CONFIG_|# CONFIG_.* is not set)' "${fragments[@]/%/.config}")
+		[[ $kind != uml ]] || cat "$MACHINE"/uml-kernel/*
 	} | cache_key)
 	cache_entry "$kind" "$(cat "$USER_EVENTS_SOURCE/version")-$key" make_own_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$1
@@ -247,4 +253,47 @@ debug_kernel() {
 	kernel_configure /tmp/small.config "$configs"/{debug,"$2"}.config /tmp/name.config
 	kernel_finish "$1"
 	kernel_keep_tree "$1"
+}
+
+# uml_kernels: the two that run as processes (User Mode Linux), alike as the small ones are. What
+# that architecture lacks and the module needs are kprobes, of which it uses one that is never
+# armed, and perf; what is made as x86 has it is how user memory is read (uml-kernel/uaccess.h),
+# additions to per-CPU variables, which are one instruction there, and copies, for which x86 takes
+# REP MOVSB where the processor has FSRM, and this architecture the loop for those that lack it.
+uml_kernels() {
+	local fragment=/src/selftests/machine/uml.config from=/src/selftests/machine/uml-kernel OPTIONS=(ARCH=um)
+	cd /kernel/source || return
+	kernel_edit include/linux/sched.h '/^#ifdef CONFIG_USER_EVENTS$/,/^#endif/{/^#/d}'
+	kernel_edit arch/um/Kconfig 's/^\tselect HAVE_RUST$/&\n\tselect HAVE_KPROBES\n\tselect HAVE_PERF_EVENTS/'
+	# The headers of x86 are found where those of this architecture have none.
+	kernel_edit arch/x86/include/asm/perf_event.h d
+	kernel_edit include/asm-generic/kprobes.h "/^#define _ASM_GENERIC_KPROBES_H/r $from/kprobes.h"
+	kernel_edit arch/um/kernel/ksyms.c "\$r $from/kprobes.c"
+	kernel_edit arch/um/kernel/dyn.lds.S 's/^( *)LOCK_TEXT$/&\n\1KPROBES_TEXT/'
+	kernel_edit arch/um/include/asm/uaccess.h "/^extern unsigned long raw_copy_from_user/{r $from/uaccess.h"$'\nd\n}'
+	kernel_edit arch/um/kernel/skas/uaccess.c 's/\braw_copy_from_user\b/raw_copy_from_program/'
+	kernel_edit arch/x86/lib/memcpy_64.S '/^\tALTERNATIVE "jmp memcpy_orig"/d'
+	kernel_edit include/asm-generic/percpu.h '/^#define this_cpu_generic_to_op/,/^} while/{/__flags/d}'
+	uml_finish() {
+		local version modules
+		echo "== build $1"
+		kernel_make linux modules
+		version=$(kernel_make -s kernelrelease)
+		modules=/kernel/$1/stock/usr/lib/modules/$version
+		mkdir -p "$modules"
+		strip -o "$modules/linux" /kernel/tree/linux
+		cp /kernel/tree/.config "$modules/config"
+		echo "$version" >"/kernel/$1/version"
+	}
+	# Of the same name: what makes the benchmark's calls is one module for both.
+	printf '%s\n' CONFIG_USER_EVENTS=y 'CONFIG_LOCALVERSION="-uml"' >/tmp/c.config
+	printf '%s\n' '# CONFIG_USER_EVENTS is not set' 'CONFIG_LOCALVERSION="-uml"' >/tmp/uml.config
+	echo "== configure"
+	mkdir -p /kernel/tree
+	kernel_make -s tinyconfig
+	kernel_configure "$fragment" /tmp/c.config
+	uml_finish uml-c
+	kernel_configure "$fragment" /tmp/uml.config
+	uml_finish uml
+	kernel_keep_tree uml
 }
