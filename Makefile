@@ -94,6 +94,9 @@ bench-check: ## the same, and fail if the module's own part is worse than in the
 bench-check-counts: ## the same of the rows that are counted quickly: four minutes
 	@CHECK=1 selftests/machine/bench $(COUNTS)
 
+bench-uml: ## what writes take by the clock, C and the module, on kernels that run as processes of this host (BOOTS=)
+	@selftests/machine/uml
+
 bench-preemption: ## how long preemption and interrupts are off in these operations, on a kernel with PREEMPT_RT
 	@selftests/machine/bench preemption
 

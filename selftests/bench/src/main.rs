@@ -10,6 +10,8 @@
 mod alternatives;
 mod attach;
 mod chart;
+#[cfg(feature = "clock")]
+mod clock;
 mod count;
 mod events;
 mod figures;
@@ -57,6 +59,13 @@ fn measure() {
     };
     if let Ok(shift) = std::env::var("shift") {
         count::shift_by(shift.parse().expect("a number of rounds"));
+    }
+    #[cfg(feature = "clock")]
+    if only.is_some() && is_asked("clock") {
+        if let Ok(module) = File::open(MODULE) {
+            sys::load_module(&module).expect("load the module");
+        }
+        return group(rows::CLOCK);
     }
     let (by_the_clock, measure_by_the_clock) = rows::BY_THE_CLOCK;
     if only.is_some() && is_asked(by_the_clock) {
@@ -188,6 +197,8 @@ fn main() -> ExitCode {
         ["preemption", console] => exit(preemption::table(console)),
         #[cfg(feature = "preemption")]
         ["check-preemption", now, kept] => exit(preemption::check(now, kept)),
+        #[cfg(feature = "clock")]
+        ["clock", directory] => exit(clock::table(directory)),
         ["readme", table, readme] => exit(readme::quote(table, readme)),
         _ if std::process::id() == 1 => {
             println!();

@@ -3,6 +3,8 @@
 //! What is measured.
 
 pub mod alternatives;
+#[cfg(feature = "clock")]
+mod clock;
 pub mod exceeded;
 mod floor;
 mod groups;
@@ -59,6 +61,10 @@ pub const BY_THE_CLOCK: (&str, fn()) = ("writers", writers::at_once);
 
 /// The group of what one would use instead, on machines of its own, which have LTTng.
 pub const ALTERNATIVES: (&str, fn()) = ("alternatives", alternatives::measure);
+
+/// What goes by the host's clock.
+#[cfg(feature = "clock")]
+pub const CLOCK: fn() = clock::rows;
 
 /// Tells what was counted for a row.
 pub fn tell(key: &str, count: u64) {

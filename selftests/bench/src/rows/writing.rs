@@ -61,6 +61,13 @@ impl Writer {
         Writer::new("bench_string", description, &payload)
     }
 
+    /// An event of three numbers whose record is so long: more than its fields need is part of a
+    /// record.
+    pub fn of_large(length: usize) -> Writer {
+        const NAME: &str = "bench_large";
+        Writer::new(NAME, &described(NAME), &vec![b'x'; length])
+    }
+
     /// The median cost of a test of the bit, by a program that would write if it were set.
     pub fn tested(&self) -> u64 {
         #[cold]
@@ -226,9 +233,7 @@ pub fn set_sub_buffers(directory: &str, kilobytes: &str) {
 pub fn large() {
     const LENGTH: usize = 500_000;
     const INSTANCE: &str = "/sys/kernel/tracing/instances/bench_large";
-    // More than its fields need is part of a record.
-    let payload = vec![b'x'; LENGTH];
-    let writer = Writer::new("bench_large", &described("bench_large"), &payload);
+    let writer = Writer::of_large(LENGTH);
     set_sub_buffers(TRACING, "512");
     let ftrace = Switch::new(&writer.name);
     ftrace.turn(true);

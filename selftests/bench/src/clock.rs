@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table of what writes take by the clock, of what several boots of two kernels printed.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// How much longer than C's the kernel's part of a row may take: times of busy machines are not
+/// exact.
+const LIMIT: f64 = 1.05;
+
+/// The same where nearly all is copying: the module copies a long payload twice.
+const LIMIT_OF_COPIES: f64 = 2.5;
+
+/// A row: the end of its key, its title, the row of the same call without user_events, whose time
+/// is taken off; and its limit.
+type Row = (&'static str, &'static str, &'static str, f64);
+
+const ROWS: &[Row] = &[
+    ("getppid", "a system call that does nothing", "", LIMIT),
+    ("write.null", "write to /dev/null", "", LIMIT),
+    ("writev.null", "writev to /dev/null", "", LIMIT),
+    (
+        "write.off",
+        "write to a disabled event",
+        "write.null",
+        LIMIT,
+    ),
+    (
+        "writev.off",
+        "writev to a disabled event",
+        "writev.null",
+        LIMIT,
+    ),
+    ("write.12", "write of 12 bytes", "write.null", LIMIT),
+    ("writev.12", "writev of 12 bytes", "writev.null", LIMIT),
+    (
+        "write.100",
+        "write of a 100-byte string",
+        "write.null",
+        LIMIT,
+    ),
+    (
+        "write.1000",
+        "write of a 1000-byte string",
+        "write.null",
+        LIMIT,
+    ),
+    (
+        "write.4000",
+        "write of a 4000-byte string",
+        "write.null",
+        LIMIT_OF_COPIES,
+    ),
+    (
+        "write.500000",
+        "write of 500,000 bytes",
+        "write.null",
+        LIMIT_OF_COPIES,
+    ),
+];
+
+/// The same of several threads, in the kernel.
+const THREADS: &[(&str, &str)] = &[
+    ("threads.1", "write of 12 bytes, one thread"),
+    ("threads.2", "write of 12 bytes, each of two threads"),
+    ("threads.4", "write of 12 bytes, each of four threads"),
+];
+
+/// The least and the median, in nanoseconds, by keys.
+type Times = BTreeMap<String, [f64; 2]>;
+
+/// Of all boots of a kernel the least of all, and the median of the medians.
+fn times(directory: &str, kernel: &str) -> Result<Times, String> {
+    let mut told: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
+    for entry in fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("");
+        let is_of_kernel = name
+            .strip_suffix(".console")
+            .and_then(|name| name.rsplit_once('-'));
+        if is_of_kernel.is_none_or(|(name, _)| name != kernel) {
+            continue;
+        }
+        let console = fs::read(&path).map_err(|error| format!("{name}: {error}"))?;
+        for line in String::from_utf8_lossy(&console).lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if let ["clock", key, least, median] = words[..] {
+                let number = |word: &str| word.parse().map_err(|_| format!("{name}: {line}"));
+                told.entry(key.into())
+                    .or_default()
+                    .push([number(least)?, number(median)?]);
+            }
+        }
+    }
+    let of_boots = |(key, boots): (String, Vec<[f64; 2]>)| {
+        let mut medians: Vec<f64> = boots.iter().map(|boot| boot[1]).collect();
+        medians.sort_by(f64::total_cmp);
+        let least = boots
+            .iter()
+            .map(|boot| boot[0])
+            .fold(f64::INFINITY, f64::min);
+        (key, [least, medians[medians.len() / 2]])
+    };
+    Ok(told.into_iter().map(of_boots).collect())
+}
+
+/// Prints a row; returns the ratio of the least.
+fn print(title: &str, c: [f64; 2], ours: [f64; 2], common: Option<[f64; 2]>) -> f64 {
+    let ratio = ours[0] / c[0];
+    let own = match common {
+        Some([of_c, of_ours]) => format!("{:.3}", (ours[0] - of_ours) / (c[0] - of_c)),
+        None => String::new(),
+    };
+    println!(
+        "  {title:<42} {:>9.1} {:>9.1} {ratio:>6.3} {own:>8} {:>11.1} {:>9.1} {:>6.3}",
+        c[0],
+        ours[0],
+        c[1],
+        ours[1],
+        ours[1] / c[1]
+    );
+    ratio
+}
+
+/// Makes the table.
+///
+/// # Errors
+///
+/// A row is missing, or takes longer than C's.
+pub fn table(directory: &str) -> Result<(), String> {
+    let (c, ours) = (times(directory, "uml-c")?, times(directory, "uml")?);
+    let both = |key: &str| match (c.get(key), ours.get(key)) {
+        (Some(&c), Some(&ours)) => Ok((c, ours)),
+        _ => Err(format!("{key} was not measured on both kernels")),
+    };
+    let (mut passed, mut failed) = (0, 0);
+    for (part, title) in [
+        ("kernel", "nanoseconds in the kernel"),
+        ("program", "nanoseconds of a program"),
+    ] {
+        println!(
+            "{title:<44} {:>9} {:>9} {:>6} {:>8} {:>11} {:>9} {:>6}",
+            "C", "ours", "ratio", "own part", "C, median", "ours", "ratio"
+        );
+        for (key, title, common, limit) in ROWS {
+            let (c, ours) = both(&format!("{part}.{key}"))?;
+            let common = match *common {
+                "" => None,
+                key => both(&format!("{part}.{key}")).map(|(c, ours)| Some([c[0], ours[0]]))?,
+            };
+            // What a program takes is nearly all the entry, and the difference of two such times
+            // says nothing.
+            let own = common.filter(|_| part == "kernel");
+            let ratio = print(title, c, ours, own);
+            if own.is_some() {
+                if ratio <= *limit {
+                    passed += 1
+                } else {
+                    failed += 1
+                }
+            }
+        }
+        println!();
+    }
+    println!("threads that write to one file, in the kernel, on two processors");
+    for (key, title) in THREADS {
+        let (c, ours) = both(key)?;
+        print(title, c, ours, None);
+    }
+    println!("\n{passed} passed, {failed} failed");
+    match failed {
+        0 => Ok(()),
+        _ => Err("the kernel's part of a write takes longer than C's".into()),
+    }
+}
