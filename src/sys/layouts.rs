@@ -4,7 +4,8 @@
 //!
 //! `bindings/trace_private.h` has copies of them, which the compiler compares with the kernel's own
 //! where the tree that is built against has its private headers. What is looked at here, when the
-//! module is loaded, is the same on a kernel of any other tree, and what no header tells.
+//! module is loaded, is the same on a kernel of any other tree, and what no header tells. Only one
+//! that tells of its types (BTF) has the sizes: on each kernel what lies in memory is looked at, too.
 
 use super::bindings::{
     self,
@@ -21,6 +22,7 @@ use super::symbols::{
     Symbols, //
 };
 use core::ffi::c_void;
+use core::iter;
 use core::mem::offset_of;
 use core::ptr::{
     self,
@@ -56,16 +58,75 @@ impl Found {
 ///
 /// What is not.
 fn check(found: &Found) -> Result<(), &'static str> {
-    if !has_known_dyn_event_operations(found) {
+    let operations = c"list create show is_busy free match";
+    if is_other(found, c"dyn_event_operations", operations)
+        || !has_known_dyn_event_operations(found)
+    {
         return Err("struct dyn_event_operations");
     }
-    if !has_known_dyn_events(found) {
+    if is_other(found, c"dyn_event", c"list ops") || !has_known_dyn_events(found) {
         return Err("struct dyn_event");
     }
     if !has_known_trace_arrays(found) {
         return Err("struct trace_array, or ftrace_trace_arrays");
     }
     Ok(())
+}
+
+/// The number of four bytes that begins so many bytes from the start.
+fn number(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
+}
+
+/// Of BTF's types the kind of the first, its bytes, and the types behind it. C: uapi/linux/btf.h.
+fn first_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
+    let info = number(types, 4)?;
+    let (kind, count) = (info >> 24 & 0x7f, info & 0xff_ffff);
+    let size = match kind {
+        2 | 7..=12 | 16 | 18 => 12,
+        1 | 14 | 17 => 16,
+        3 => 24,
+        6 | 13 => 12 + 8 * count,
+        4 | 5 | 15 | 19 => 12 + 12 * count,
+        _ => return None,
+    };
+    let (this, behind) = types.split_at_checked(size)?;
+    Some((kind, this, behind))
+}
+
+/// Does the kernel tell (BTF) of structures of this name, and all have other members than a list's entry
+/// and one word each behind it, as `layouts.h` says? Read here, as `bpf_find_btf_id()` finds types of
+/// modules, too, and takes a reference that none can give back.
+fn is_other(found: &Found, name: &CStr, members: &CStr) -> bool {
+    let (data, name) = (symbols::btf(found), name.to_bytes());
+    let members = members.to_bytes().split(|byte| *byte == b' ');
+    let part = |at| {
+        let start = number(data, 4)? + number(data, at)?;
+        data.get(start..)?.get(..number(data, at + 4)?)
+    };
+    let (mut types, names) = (part(8).unwrap_or_default(), part(16).unwrap_or_default());
+    // A name; the size of the structure in bytes, or the place of a member in bits.
+    let entry = |bytes| {
+        let name = names
+            .get(number(bytes, 0)?..)?
+            .split(|byte| *byte == 0)
+            .next()?;
+        Some((name, number(bytes, 8)?))
+    };
+    let size = 8 + 8 * members.clone().count();
+    let places = (0usize..).map(|at| 64 * at.saturating_add(usize::from(at > 0)));
+    let known = Iterator::chain(iter::once((name, size)), members.zip(places));
+    let mut is_other = false;
+    while let Some((kind, this, behind)) = first_type(types) {
+        types = behind;
+        if kind == 4 && entry(this).is_some_and(|(theirs, _)| theirs == name) {
+            if this.chunks_exact(12).map_while(entry).eq(known.clone()) {
+                return false;
+            }
+            is_other = true;
+        }
+    }
+    is_other
 }
 
 /// The functions of a kind of dynamic events, as addresses: what lies where we look for them may be

@@ -68,6 +68,8 @@ pub(super) static EPROBE_SHOW: Address = Address::new();
 pub(super) static EPROBE_IS_BUSY: Address = Address::new();
 pub(super) static EPROBE_RELEASE: Address = Address::new();
 pub(super) static EPROBE_MATCH: Address = Address::new();
+static START_BTF: Address = Address::new();
+static STOP_BTF: Address = Address::new();
 
 /// What is done with the address of a symbol.
 enum Target {
@@ -133,7 +135,7 @@ static LOOKUP: Symbol = Symbol::new(
     "kallsyms_lookup_name",
 );
 
-static SYMBOLS: [Symbol; 23] = [
+static SYMBOLS: [Symbol; 25] = [
     Symbol::new(Data(&EVENT_MUTEX), "event_mutex"),
     Symbol::new(Data(&DYN_EVENT_OPS_MUTEX), "dyn_event_ops_mutex"),
     Symbol::new(Data(&DYN_EVENT_LIST), "dyn_event_list"),
@@ -165,6 +167,8 @@ static SYMBOLS: [Symbol; 23] = [
     Symbol::new(Optional(&EPROBE_IS_BUSY), "eprobe_dyn_event_is_busy"),
     Symbol::new(Optional(&EPROBE_RELEASE), "eprobe_dyn_event_release"),
     Symbol::new(Optional(&EPROBE_MATCH), "eprobe_dyn_event_match"),
+    Symbol::new(Optional(&START_BTF), "__start_BTF"),
+    Symbol::new(Optional(&STOP_BTF), "__stop_BTF"),
     Symbol::new(Optional(&USER_EVENT_MM_DUP), "user_event_mm_dup"),
     Symbol::new(
         Optional(&SCHED_PROCESS_FORK),
@@ -309,6 +313,17 @@ pub(super) fn trace_event_sem() -> *mut rw_semaphore {
 /// What the inodes of character devices have for operations.
 pub(super) fn def_chr_fops() -> *const file_operations {
     DEF_CHR_FOPS.get()
+}
+
+/// What the kernel says of its own types (BTF); nothing if it was built without.
+pub(super) fn btf(_found: &Found) -> &'static [u8] {
+    let (start, stop) = (START_BTF.get::<u8>(), STOP_BTF.get::<u8>());
+    if start.is_null() || stop < start {
+        return &[];
+    }
+    // SAFETY: The kernel has the symbols only where the linker put that between them: read-only data,
+    // which stays for ever.
+    unsafe { core::slice::from_raw_parts(start, stop.addr() - start.addr()) }
 }
 
 /// The trace instances. Protected by `event_mutex`.

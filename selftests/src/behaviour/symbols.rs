@@ -27,6 +27,11 @@ pub const TESTS: &[Test] = &[
         each_structure_is_looked_at,
     ),
     Test::of_loading(
+        "symbols::the_members_of_each_structure_are_compared",
+        the_members_of_each_structure_are_compared,
+    )
+    .where_there_is(TYPES),
+    Test::of_loading(
         "symbols::each_tracepoint_is_needed",
         each_tracepoint_is_needed,
     ),
@@ -35,6 +40,9 @@ pub const TESTS: &[Test] = &[
         what_is_not_needed_may_miss,
     ),
 ];
+
+/// What the kernel says of its own types.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// What the module calls or changes.
 const NEEDED: &[&str] = &[
@@ -185,6 +193,17 @@ fn each_structure_is_looked_at() {
     }
 }
 
+/// The kernel's are those of another structure, whose name is as long. The second differs in the names of members alone.
+fn the_members_of_each_structure_are_compared() {
+    let module = Module::new();
+    for (name, other) in [
+        ("dyn_event_operations", "vm_operations_struct"),
+        ("dyn_event", "tp_module"),
+    ] {
+        module.knows_not(&format!("struct {name}"), name, other);
+    }
+}
+
 fn each_tracepoint_is_needed() {
     let module = Module::new();
     for (name, what) in [
@@ -209,7 +228,12 @@ fn each_tracepoint_is_needed() {
 /// By these it is only told what the kernel has besides.
 fn what_is_not_needed_may_miss() {
     let module = Module::new();
-    for name in ["eprobe_dyn_event_create", "user_event_mm_dup"] {
+    for name in [
+        "eprobe_dyn_event_create",
+        "user_event_mm_dup",
+        "__start_BTF",
+        "__stop_BTF",
+    ] {
         let (file, _) = module.looking_for_another(name);
         assert_eq!(module::load_file(&file, ""), Ok(()), "without {name}");
         let user = child::fork(|_| drop(Event::new("st_symbols u32 a")));
