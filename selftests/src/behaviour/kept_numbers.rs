@@ -10,13 +10,14 @@ use crate::kit::dynamic::{self, Probe};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
-use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::tracefs::{self, TraceInstance, PERSISTENT};
 use crate::kit::wait;
 
 tests!("kept_numbers":
     records_of_a_program_that_has_ended_are_shown,
     a_deleted_event_is_shown,
     a_copy_of_the_buffers_is_shown.where_there_is("/sys/kernel/tracing/snapshot"),
+    persistent_buffers_are_as_others.where_there_is(PERSISTENT),
     an_event_that_is_gone_is_in_no_listing,
     no_other_event_gets_the_number,
     the_same_event_gets_its_number_again,
@@ -86,6 +87,32 @@ fn a_copy_of_the_buffers_is_shown() {
     wait_gone("st_kn_copy");
     let copy = tracer.text("snapshot");
     assert!(copy.contains("st_kn_copy: a="), "{copy}");
+}
+
+/// Buffers that the kernel has been given memory for when it started, to find the records again after it starts anew.
+fn persistent_buffers_are_as_others() {
+    let persistent = TraceInstance::persistent();
+    persistent.control("trace", "");
+    let text = "st_kn_persistent u32 a; __rel_loc char[] b";
+    let payload = [&7u32.to_ne_bytes()[..], &[0, 0, 4, 0], b"abc\0"].concat();
+    let id = record_in_child(&persistent, text, &payload);
+    let shown = ["st_kn_persistent: a=0x7 (7) b=abc"];
+    let lines = || -> Vec<String> {
+        let lines = persistent.lines("st_kn_persistent").into_iter();
+        lines.map(|line| line.replace('\0', "")).collect()
+    };
+    assert_eq!(lines(), shown, "{}", persistent.text("trace"));
+    // The number is no other event's, and a record of that in these buffers is nothing of it.
+    assert_ne!(record_in_child(&persistent, "st_kn_behind u8 a", &[1]), id);
+    assert_eq!(lines(), shown, "{}", persistent.text("trace"));
+    assert_eq!(record_in_child(&persistent, text, &payload), id);
+    assert_eq!(lines(), [shown[0], shown[0]]);
+    let all = persistent.text("trace");
+    assert!(!all.contains("Unknown"), "{all}");
+    // Read out, they are what was written.
+    let taken = persistent.take_records(id).into_iter();
+    let payloads: Vec<_> = taken.map(|record| record.payload(payload.len())).collect();
+    assert_eq!(payloads, [&payload[..], &payload]);
 }
 
 fn an_event_that_is_gone_is_in_no_listing() {

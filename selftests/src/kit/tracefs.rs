@@ -195,6 +195,10 @@ pub fn delete_everything() {
     }
 }
 
+/// The instance whose buffers are in memory that is reserved for them, of a machine that was started with
+/// `reserve_mem=SIZE:4096:traces trace_instance=persistent@traces`.
+pub const PERSISTENT: &str = "/sys/kernel/tracing/instances/persistent";
+
 /// The top instance, or another one, which is removed when dropped.
 pub struct TraceInstance {
     dir: PathBuf,
@@ -216,6 +220,14 @@ impl TraceInstance {
         let dir = Path::new(ROOT).join("instances").join(name);
         fs::create_dir(&dir).expect("make an instance");
         TraceInstance { dir, own: true }
+    }
+
+    /// The one that the machine has had since it was started, whose buffers outlast a restart: see [`PERSISTENT`].
+    pub fn persistent() -> TraceInstance {
+        TraceInstance {
+            dir: PERSISTENT.into(),
+            own: false,
+        }
     }
 
     /// A file of an event in this instance's directory.

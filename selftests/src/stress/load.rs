@@ -15,7 +15,7 @@ use crate::kit::machine::{self, Log};
 use crate::kit::memory::Mapping;
 use crate::kit::module::{self, nothing_is_left};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
-use crate::kit::tracefs::{self, TraceInstance};
+use crate::kit::tracefs::{self, TraceInstance, PERSISTENT};
 use crate::kit::usage::grows_by_nothing;
 use std::fs;
 use std::io::Read;
@@ -62,6 +62,11 @@ pub const TESTS: &[Test] = &[
         "load::trace_is_readable_after_unloading",
         trace_is_readable_after_unloading,
     ),
+    Test::of_loading(
+        "load::persistent_buffers_are_readable_after_unloading",
+        persistent_buffers_are_readable_after_unloading,
+    )
+    .where_there_is(PERSISTENT),
     Test::of_loading(
         "load::unused_persistent_events_go_with_it",
         unused_persistent_events_go,
@@ -361,7 +366,16 @@ fn not_while_a_listing_is_open() {
 
 fn trace_is_readable_after_unloading() {
     module::load();
-    let tracer = TraceInstance::instance("st_load_trace");
+    readable_after_unloading(&TraceInstance::instance("st_load_trace"));
+}
+
+fn persistent_buffers_are_readable_after_unloading() {
+    module::load();
+    readable_after_unloading(&TraceInstance::persistent());
+}
+
+#[track_caller]
+fn readable_after_unloading(tracer: &TraceInstance) {
     let user = child::fork(|_| {
         let event = Event::new("st_load_trace u32 a");
         tracer.enable(&event.name);
