@@ -6,7 +6,7 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 
 # The groups of the benchmark's rows that are counted quickly.
-COUNTS := nothing core numbers runs strings long large instead many groups others
+COUNTS := nothing core numbers runs strings long large instead many groups others threads
 
 .DEFAULT_GOAL := help
 

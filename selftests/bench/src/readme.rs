@@ -76,7 +76,10 @@ fn quoted(table: &Table) -> String {
         text.push_str(COPY);
     }
     // Of these more is better.
-    let fewer = EACH_SECOND.iter().filter_map(|(key, what)| {
+    let records = EACH_SECOND
+        .iter()
+        .filter(|(key, _)| !key.ends_with(".percent"));
+    let fewer = records.filter_map(|(key, what)| {
         let figure = table.timed.get(*key)?;
         (figure.ratio()? <= 1.0 / DEARER).then_some((what, figure))
     });

@@ -307,7 +307,9 @@ fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> 
             "{what:<52} {theirs:>11} {own:>11} {ratio:>7.3}  {spread}"
         );
     }
-    text.push_str("\n[2] The emulator takes its time for REP MOVSB, too, byte by byte.\n");
+    text.push_str("\n[2] The emulator takes its time for REP MOVSB, too, byte by byte.\n\
+         [3] In the emulator, by the clock: each of its two CPUs is a thread of the host, of whose processors others take their part. \
+         It has no caches, so it does not show what it costs that two CPUs write to one line.\n");
     Ok(())
 }
 

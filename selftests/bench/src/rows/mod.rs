@@ -34,6 +34,7 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("last", registering::close_of_the_last_user),
     ("toggle", toggling::alone_and_beside_others),
     ("far", registering::the_last_of_very_many),
+    ("threads", writing::threads),
 ];
 
 /// Those of them that are mostly a copy, on machines of their own, whose processor makes it by eight bytes.

@@ -16,6 +16,10 @@ const REGISTERING: Judged = Within(0.02);
 /// How many times the cost in the first group that in another one may be.
 const IN_A_GROUP: f64 = 1.01;
 
+/// How many times the cost for one thread that for one of several may be, of one open file. That is of instructions: two
+/// threads on two CPUs, of which none waits for the other, then reach 2 / 1.11 times one, which is 1.8.
+const TWO_THREADS: f64 = 1.11;
+
 /// How rows are judged that the implementations have no part in.
 pub const THE_KERNELS: Judged = Not("the kernel's own, the same for both");
 const A_TIME: Judged =
@@ -98,6 +102,17 @@ pub const ROWS: &[Row] = &[
     .above(&["null.writev", "core.ftrace"])
     .at_most(&[OfC(0.90)])
     .quoted(),
+    row(
+        "threads",
+        Call,
+        "threads.2",
+        "write of 12 bytes, ftrace, two threads, one file",
+    )
+    .above(&["null.write", "core.ftrace"])
+    .at_most(&[OfC(0.86), OfOurs("ftrace.write", TWO_THREADS)]),
+    row("threads", Call, "threads.4", "... four threads")
+        .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfC(0.86), OfOurs("ftrace.write", TWO_THREADS)]),
     row(
         "strings",
         Call,
@@ -639,6 +654,11 @@ pub const EACH_SECOND: &[(&str, &str)] = &[
     ("writers.1", "one writer"),
     ("writers.2", "two writers"),
     ("writers.4", "four writers"),
+    ("shared.1", "one thread"),
+    ("shared.2", "two threads, one open file"),
+    ("shared.2.percent", "two threads, in percent of one [3]"),
+    ("shared.4", "four threads, one open file"),
+    ("shared.4.percent", "four threads, in percent of one [3]"),
     ("long.4000", "one writer, 4000 bytes [2]"),
     ("long.500000", "one writer, 500,000 bytes [2]"),
 ];

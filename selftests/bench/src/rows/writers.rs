@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writers at once, and long payloads, by the clock: how many records they write in the same time.
+//! Writers at once, processes or threads, and long payloads, by the clock: how many records they write in the same time.
 
 use super::tell;
 use super::writing::set_sub_buffers;
@@ -8,6 +8,7 @@ use crate::events::{described, Request, Switch, Words, TRACING};
 use crate::{count, events, sys};
 use std::fs::File;
 use std::io::Read;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The event they all write to, on a file of their own each.
@@ -34,6 +35,17 @@ fn write_on(file: &File, record: &[u8]) -> u64 {
         written += some;
     }
     written
+}
+
+/// How many records so many threads of this process write in a second, together, all to one open file.
+fn threads(count: usize, file: &File, record: &[u8]) -> u64 {
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count)
+            .map(|_| scope.spawn(|| write_on(file, record)))
+            .collect();
+        let written = threads.into_iter().map(|thread| thread.join());
+        written.map(|count| count.expect("a thread")).sum()
+    })
 }
 
 /// What one writer does: says that it is ready, waits for the others, and says what it got done.
@@ -77,7 +89,8 @@ fn together(writers: usize, payload: &[u8]) -> u64 {
     written
 }
 
-/// One writer, two on two processors, and more than there are processors; and one of long payloads.
+/// One writer, two on two processors, and more than there are processors; the same of the threads of one process, with
+/// one open file; and one of long payloads.
 pub fn at_once() {
     let words = Words::new(1);
     let file = events::data();
@@ -89,6 +102,17 @@ pub fn at_once() {
     for writers in [1, 2, 4] {
         for _ in 0..ROUNDS {
             tell(&format!("writers.{writers}"), together(writers, &short));
+        }
+    }
+    let record = [&request.index().to_ne_bytes()[..], &short].concat();
+    for _ in 0..ROUNDS {
+        // What else the host does then changes from second to second: a ratio is of two that follow on each other.
+        for count in [2, 4] {
+            let one = threads(1, &file, &record);
+            let all = threads(count, &file, &record);
+            tell("shared.1", one);
+            tell(&format!("shared.{count}"), all);
+            tell(&format!("shared.{count}.percent"), 100 * all / one);
         }
     }
     for &(length, kilobytes) in LONG {

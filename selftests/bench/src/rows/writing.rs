@@ -10,6 +10,7 @@ use crate::{count, events, sys};
 use std::fs::{self, File, OpenOptions};
 use std::iter;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 pub const TIMES: usize = 501;
 
@@ -202,6 +203,27 @@ pub fn numbers() {
     set(&writer.name, "trigger", "hist:keys=a");
     tell("hist.write", writer.write());
     set(&writer.name, "trigger", "!hist:keys=a");
+    writer.end();
+}
+
+/// Records of three numbers by threads of one process, one after the other to one open file: on the one CPU none waits for
+/// another, and a shared file costs each of them what it costs on many.
+pub fn threads() {
+    let writer = Writer::of_numbers(None);
+    let ftrace = Switch::new(&writer.name);
+    ftrace.turn(true);
+    for count in [2, 4] {
+        let costs = thread::scope(|scope| {
+            let threads: Vec<_> = (0..count)
+                .map(|_| scope.spawn(|| writer.write_then(thread::yield_now)))
+                .collect();
+            let costs = threads.into_iter().map(|thread| thread.join());
+            costs.map(|cost| cost.expect("a thread")).collect()
+        });
+        tell(&format!("threads.{count}"), count::median_of(costs));
+    }
+    ftrace.turn(false);
+    drop(ftrace);
     writer.end();
 }
 
