@@ -387,11 +387,12 @@ impl Perf {
 
     /// So many bytes of the ring from a place on, in multiples of eight bytes as everything in it.
     fn ring_bytes(ring: &Mapping, from: u64, length: u64) -> Vec<u8> {
-        (0..length)
-            .step_by(8)
-            .map(|at| PAGE + from.wrapping_add(at) as usize % Perf::ring_size(ring))
-            .flat_map(|at| ring.long(at).load(Ordering::Relaxed).to_ne_bytes())
-            .collect()
+        let mut bytes = Vec::with_capacity(length as usize);
+        for at in (0..length).step_by(8) {
+            let at = PAGE + from.wrapping_add(at) as usize % Perf::ring_size(ring);
+            bytes.extend(ring.long(at).load(Ordering::Relaxed).to_ne_bytes());
+        }
+        bytes
     }
 
     /// What a ring that is written backward still has: the raw data of each sample, the newest
