@@ -16,7 +16,7 @@ help: ## this text
 	@echo "Variables:"
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
-	@echo "  KERNEL=NAME the machine's kernel (test, test-long, fuzz, mutants, shell): stock, custom, debug, kcsan, one of Debian's by its name, as 7.2.12+deb14-amd64; c for fuzz and shell"
+	@echo "  KERNEL=NAME the machine's kernel (test, test-long, test-unloading, soak, fuzz, mutants, shell): stock, custom, debug, kcsan, one of Debian's by its name, as 7.2.12+deb14-amd64; c for fuzz and shell"
 	@echo "  KERNELS='PATTERN...'  which kernels, by names that selftests/machine/kernels tells of, MACHINES=N, KEEP=1 into README.md (test-kernels)"
 	@echo "  SEED=N, OPERATIONS=N, WORKERS=N, WORKER=N, RUSH=1, WITHOUT_GROUPS=1  the seed of the random choices, how many steps, by how many workers, by which alone, what is quick, what is taken with C, too (fuzz, fuzz-c)"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
@@ -24,6 +24,7 @@ help: ## this text
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
 	@echo "  COVERAGE_OF=LOG...  the logs of an earlier run instead of a new one, KEEP=1 into Documentation (coverage)"
 	@echo "  WHAT=storm|unloading|soak|deferred|samples, TIMES=N, SEED=N  what (storm), how many rounds, seconds or samples, and the seed of the random choices (test-long)"
+	@echo "  ROUNDS=N, SECONDS=S, SEED=N  how many rounds (10000), how long (3600), and the seed (test-unloading, soak)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of the usual one"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
 	@echo "All but modules, install and clean set up a Debian root of their own: root is needed, and 8 GB on the disk."
@@ -57,6 +58,12 @@ test-kernels-some: ## the kernel's own tests and the contract's tables on four o
 
 test-long: ## what shows more the longer it runs: WHAT, TIMES (see selftests/machine/test)
 	@selftests/machine/test long $(or $(WHAT),storm) $(TIMES)
+
+test-unloading: ## ROUNDS (10000) of loading and unloading beside users
+	@selftests/machine/test long unloading $(ROUNDS)
+
+soak: ## SECONDS (3600) of mixed load: memory stays flat, counters agree
+	@selftests/machine/test long soak $(SECONDS)
 
 fuzz: ## random sequences of what users can do, compared with a model (SEED=, OPERATIONS=, WORKERS=, RUSH=1, WITHOUT_GROUPS=1)
 	@selftests/machine/fuzz calls
