@@ -4,8 +4,8 @@
 //!
 //! `bindings/trace_private.h` has copies of them, which the compiler compares with the kernel's own
 //! where the tree that is built against has its private headers. What is looked at here, when the
-//! module is loaded, is the same on a kernel of any other tree, and what no header tells. Only one
-//! that tells of its types (BTF) has the sizes: on each kernel what lies in memory is looked at, too.
+//! module is loaded, is the same on a kernel of any other tree, and what no header tells. Only a
+//! kernel that tells of its types (BTF) has the sizes, so memory is looked at on each kernel, too.
 
 use super::bindings::{
     self,
@@ -94,9 +94,9 @@ fn first_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     Some((kind, this, behind))
 }
 
-/// Does the kernel tell (BTF) of structures of this name, and all have other members than a list's entry
-/// and one word each behind it, as `layouts.h` says? Read here, as `bpf_find_btf_id()` finds types of
-/// modules, too, and takes a reference that none can give back.
+/// Does the kernel tell (BTF) of structures of this name, and all have other members than a list's
+/// entry and one word each behind it, as `layouts.h` says? Read here, as `bpf_find_btf_id()` finds
+/// types of modules, too, and takes a reference that none can give back.
 fn is_other(found: &Found, name: &CStr, members: &CStr) -> bool {
     let (data, name) = (symbols::btf(found), name.to_bytes());
     let members = members.to_bytes().split(|byte| *byte == b' ');
