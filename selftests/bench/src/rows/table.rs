@@ -156,9 +156,11 @@ pub const ROWS: &[Row] = &[
     .copy(),
     row("large", Call, "large.one", "write of 500,004 bytes, ftrace")
         .above(&["null.write", "core.ftrace"])
+        .at_most(&[OfC(0.4)])
         .copy(),
     row("large", Call, "large.two", "... and a further instance")
         .above(&["null.write", "core.ftrace", "core.ftrace"])
+        .at_most(&[OfC(0.8)])
         .copy(),
     row(
         "numbers",
