@@ -50,9 +50,9 @@ impl Found {
 
 /// Is everything as it is known? May sleep.
 ///
-/// What is relied on besides cannot be seen from here: that the kernel gives back a character device
-/// only when the file's inode is one (see [`tracefs`](super::tracefs)). Opening and closing a file, and
-/// unloading, shows that.
+/// What is relied on besides cannot be seen from here: that the kernel gives back a character
+/// device only when the file's inode is one (see [`tracefs`](super::tracefs)). Opening and closing
+/// a file, and unloading, shows that.
 ///
 /// # Errors
 ///
@@ -157,7 +157,8 @@ impl Functions {
         }
     }
 
-    /// Is the first the address of a function of the kernel's? Those of another module's kind are not.
+    /// Is the first the address of a function of the kernel's? Those of another module's kind are
+    /// not.
     fn begin_in_kernel(&self) -> bool {
         is_function(self.create)
     }
@@ -221,7 +222,8 @@ fn has_known_dyn_event_operations(found: &Found) -> bool {
     })
 }
 
-/// Are the dynamic events, if there are any, laid out as `dyn_event`: does the first lead to a kind?
+/// Are the dynamic events, if there are any, laid out as `dyn_event`: does the first lead to a
+/// kind?
 fn has_known_dyn_events(found: &Found) -> bool {
     const { assert!(offset_of!(dyn_event, list) == 0) };
     let first = {
@@ -275,8 +277,8 @@ impl Drop for SchedSwitch {
     }
 }
 
-/// Is the last of `ftrace_trace_arrays` the top instance (C: `global_trace`)? The trace core says of an event's
-/// file which instance it is of.
+/// Is the last of `ftrace_trace_arrays` the top instance (C: `global_trace`)? The trace core says
+/// of an event's file which instance it is of.
 fn has_known_trace_arrays(_found: &Found) -> bool {
     let Some(file) = SchedSwitch::get() else {
         return false;
@@ -289,8 +291,8 @@ fn has_known_trace_arrays(_found: &Found) -> bool {
     }
     // SAFETY: It was found.
     let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
-    // SAFETY: The function was found, and is of the type that its call was compiled for; its lock is
-    // held. `tr` is an instance, as the trace core says.
+    // SAFETY: The function was found, and is of the type that its call was compiled for; its lock
+    // is held. `tr` is an instance, as the trace core says.
     let same = unsafe {
         bindings::user_events_find_event_file(
             tr,

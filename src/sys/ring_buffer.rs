@@ -76,13 +76,13 @@ impl TraceFile<'_> {
     ///
     /// # Safety
     ///
-    /// `payload` must be a valid record of the file's event: filters, triggers, histograms and event
-    /// probes follow its locations without a look at the bounds.
+    /// `payload` must be a valid record of the file's event: filters, triggers, histograms and
+    /// event probes follow its locations without a look at the bounds.
     #[inline(always)]
     pub(super) unsafe fn record(&self, payload: &[u8]) -> Result<(), NotRecorded> {
         let file = self.file.as_ptr();
-        // SAFETY: The file is alive by the invariant. Its flags may change meanwhile, hence the volatile
-        // read.
+        // SAFETY: The file is alive by the invariant. Its flags may change meanwhile, hence the
+        // volatile read.
         let flags = unsafe { ptr::addr_of!((*file).flags).read_volatile() };
         if flags & NOT_PLAIN != 0 && self.is_soft_disabled(flags) {
             return Err(NotRecorded::Unwanted);
@@ -91,7 +91,8 @@ impl TraceFile<'_> {
         let size = HEADER.wrapping_add(payload.len());
         let mut buffer = MaybeUninit::<bindings::trace_event_buffer>::uninit();
         let buffer = buffer.as_mut_ptr();
-        // SAFETY: The room is ours. What the kernel has not set is not read but this: see `why_not`.
+        // SAFETY: The room is ours. What the kernel has not set is not read but this: see
+        // `why_not`.
         unsafe { ptr::addr_of_mut!((*buffer).buffer).write(ptr::null_mut()) };
         // SAFETY: The file is alive, and preemption is off as the function expects.
         let entry = unsafe { bindings::trace_event_buffer_reserve(buffer, file, size) };
@@ -108,13 +109,14 @@ impl TraceFile<'_> {
         Ok(())
     }
 
-    /// Has `fill` write the payload of a record to where it is stored. The record is thrown away if `fill` returns `false`.
-    /// Returns whether the record was stored, or a filter has dropped it: [`Self::record`] finds out why it was not.
+    /// Has `fill` write the payload of a record to where it is stored. The record is thrown away if
+    /// `fill` returns `false`. Returns whether the record was stored, or a filter has dropped it:
+    /// [`Self::record`] finds out why it was not.
     ///
     /// # Safety
     ///
-    /// If `fill` returns `true`, it must have written all that it is given, and that must be a valid record of the file's
-    /// event.
+    /// If `fill` returns `true`, it must have written all that it is given, and that must be a
+    /// valid record of the file's event.
     pub(super) unsafe fn record_in_place(
         &self,
         payload_len: usize,
@@ -134,8 +136,8 @@ impl TraceFile<'_> {
         let Some(entry) = NonNull::new(entry.cast::<u8>()) else {
             return false;
         };
-        // SAFETY: `size` bytes were reserved at `entry`, of which the first `HEADER` are filled in already. Nothing else
-        // knows the record yet.
+        // SAFETY: `size` bytes were reserved at `entry`, of which the first `HEADER` are filled in
+        // already. Nothing else knows the record yet.
         let payload = unsafe {
             let payload = entry.add(HEADER).cast::<MaybeUninit<u8>>();
             NonNull::slice_from_raw_parts(payload, payload_len).as_mut()
@@ -143,8 +145,8 @@ impl TraceFile<'_> {
         let is_right = fill(payload);
         let mut soft_disabled = MaybeUninit::<bindings::trace_event_file>::zeroed();
         if !is_right {
-            // The trace core throws away what is of a file that is disabled softly, wherever it has set that aside, and
-            // looks at nothing else of such a file.
+            // The trace core throws away what is of a file that is disabled softly, wherever it has
+            // set that aside, and looks at nothing else of such a file.
             let soft_disabled = soft_disabled.as_mut_ptr();
             // SAFETY: Both are ours.
             unsafe {
@@ -152,13 +154,14 @@ impl TraceFile<'_> {
                 (&raw mut (*buffer).trace_file).write(soft_disabled);
             }
         }
-        // SAFETY: `buffer` is what the reservation made of it, but for the file, which lives until here.
+        // SAFETY: `buffer` is what the reservation made of it, but for the file, which lives until
+        // here.
         unsafe { bindings::trace_event_buffer_commit(buffer) };
         is_right
     }
 
-    /// [`Self::record`], for the instances behind the first one: an event is enabled in one most often, and what is
-    /// inlined for that should not prepare for a loop.
+    /// [`Self::record`], for the instances behind the first one: an event is enabled in one most
+    /// often, and what is inlined for that should not prepare for a loop.
     ///
     /// # Safety
     ///
@@ -189,8 +192,8 @@ impl TraceFile<'_> {
             return NotRecorded::Unwanted;
         }
         if flags & TRIGGER_COND != 0 {
-            // Not the instance's, but the trace core's temporary one, which takes less: only triggers would have looked
-            // at that.
+            // Not the instance's, but the trace core's temporary one, which takes less: only
+            // triggers would have looked at that.
             return NotRecorded::Missed;
         }
         // SAFETY: The ring buffer belongs to the instance of a live file.
@@ -202,8 +205,8 @@ impl TraceFile<'_> {
     }
 }
 
-/// Copies a payload into a record. What is short takes a few words from its front and a few from its
-/// end, which overlap, instead of the call of a function that counts.
+/// Copies a payload into a record. What is short takes a few words from its front and a few from
+/// its end, which overlap, instead of the call of a function that counts.
 ///
 /// # Safety
 ///
@@ -212,8 +215,8 @@ impl TraceFile<'_> {
 pub(super) unsafe fn copy_payload(payload: &[u8], to: *mut u8) {
     let (from, len) = (payload.as_ptr(), payload.len());
     let copy = |at: usize, count: usize| {
-        // SAFETY: Below, `at + count` is at most `len`, which is what there is, and room for, says the
-        // caller.
+        // SAFETY: Below, `at + count` is at most `len`, which is what there is, and room for, says
+        // the caller.
         unsafe { ptr::copy_nonoverlapping(from.add(at), to.add(at), count) };
     };
     let both_ends = |count: usize| {

@@ -18,12 +18,13 @@ use kernel::prelude::*;
 /// Bytes of the index in front of a payload.
 pub(crate) const INDEX_SIZE: usize = 4;
 
-/// A write index and a payload behind it, most often in user memory, which may change meanwhile: each
-/// is read once, the index first.
+/// A write index and a payload behind it, most often in user memory, which may change meanwhile:
+/// each is read once, the index first.
 ///
 /// # Safety
 ///
-/// `read_payload` must have written all of `out` if it succeeds, and `read_payload_now` if it returns `true`.
+/// `read_payload` must have written all of `out` if it succeeds, and `read_payload_now` if it
+/// returns `true`.
 pub(crate) unsafe trait Source {
     /// Bytes of both, before any is read; of what is shorter than an index, too.
     fn len(&self) -> usize;
@@ -35,18 +36,20 @@ pub(crate) unsafe trait Source {
     /// `EFAULT` when it is not there, or cannot be read.
     fn read_index(&mut self) -> Result<u32>;
 
-    /// Fills `out` from the start of the payload, after the index was read. May sleep. To be called once.
+    /// Fills `out` from the start of the payload, after the index was read. May sleep. To be called
+    /// once.
     ///
     /// # Errors
     ///
     /// `EFAULT` when not all of it can be read.
     fn read_payload(&mut self, out: &mut [MaybeUninit<u8>]) -> Result;
 
-    /// Fills `out` from the start of the payload, and returns whether all of that is in memory. Does not sleep.
-    /// `read_payload` reads from the start again.
+    /// Fills `out` from the start of the payload, and returns whether all of that is in memory.
+    /// Does not sleep. `read_payload` reads from the start again.
     fn read_payload_now(&self, out: &mut [MaybeUninit<u8>]) -> bool;
 
-    /// Reads the first bytes of the payload to where a record is made of them. May sleep. To be called once.
+    /// Reads the first bytes of the payload to where a record is made of them. May sleep. To be
+    /// called once.
     ///
     /// # Errors
     ///
@@ -62,8 +65,8 @@ pub(crate) unsafe trait Source {
     }
 }
 
-/// The longest payload that is read by words: that takes less than to begin with a copy. What reads them leaves a gap in
-/// what is longer.
+/// The longest payload that is read by words: that takes less than to begin with a copy. What reads
+/// them leaves a gap in what is longer.
 const MAX_BY_WORDS: usize = 128;
 
 /// Reads an index at an address, which may be any. May sleep.
@@ -89,8 +92,8 @@ fn read_user(from: *const u8, out: &mut [MaybeUninit<u8>]) -> Result {
         return copy_from_user(from, out);
     }
     let (to, len) = (out.as_mut_ptr().cast(), out.len());
-    // SAFETY: `out` has that much room, and is no longer than is read without a gap. The address is checked, and a fault
-    // there is an error.
+    // SAFETY: `out` has that much room, and is no longer than is read without a gap. The address is
+    // checked, and a fault there is an error.
     let is_read = unsafe { bindings::user_events_read_words(to, from.cast(), len) };
     if is_read {
         Ok(())
@@ -112,7 +115,8 @@ fn copy_from_user(from: *const u8, out: &mut [MaybeUninit<u8>]) -> Result {
     }
 }
 
-/// What a `write` is given, or a `writev` of the index and the payload: where in user memory they are.
+/// What a `write` is given, or a `writev` of the index and the payload: where in user memory they
+/// are.
 pub(crate) struct UserBytes {
     index: *const u8,
     payload: *const u8,
@@ -163,8 +167,8 @@ unsafe impl Source for UserBytes {
 
 /// Where the bytes of an iterator are. C: `struct iov_iter` (linux/uio.h).
 pub(super) enum IterSource<'a> {
-    /// In user memory, in one part, or the index in a part of its own. A `writev` of these two parts to
-    /// ftrace takes 1593 instructions by the kernel's iterator, and 1437 so.
+    /// In user memory, in one part, or the index in a part of its own. A `writev` of these two
+    /// parts to ftrace takes 1593 instructions by the kernel's iterator, and 1437 so.
     User(UserBytes),
     /// Anywhere else: memory of the kernel, as for a buffer that io_uring knows, and more parts.
     Other(&'a mut IovIterSource<'a>),
@@ -176,9 +180,10 @@ impl<'a> IterSource<'a> {
     /// `iter` must be a valid iterator to read from, and used by nothing else for `'a`.
     #[inline]
     pub(super) unsafe fn from_raw(iter: *mut iov_iter) -> Self {
-        // SAFETY: Valid, says the caller. The unions are of pointers and of numbers, all of which are as
-        // long: any of them can be read. Only the one that the type of the iterator tells of is used. It has
-        // as many parts as it says, and `count` bytes in them, behind the first `skip`.
+        // SAFETY: Valid, says the caller. The unions are of pointers and of numbers, all of which
+        // are as long: any of them can be read. Only the one that the type of the iterator tells of
+        // is used. It has as many parts as it says, and `count` bytes in them, behind the first
+        // `skip`.
         unsafe {
             let place = (*iter).__bindgen_anon_1.__bindgen_anon_1.as_ref();
             let (count, skip) = (place.count, (*iter).iov_offset);

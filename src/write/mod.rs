@@ -32,8 +32,8 @@ use crate::sys::source::{
 };
 use kernel::prelude::*;
 
-/// The longest payload that is copied also for trace instances. To read a longer one to where an instance stores it takes
-/// less.
+/// The longest payload that is copied also for trace instances. To read a longer one to where an
+/// instance stores it takes less.
 const MAX_COPIED: usize = 512;
 
 /// The longest payload that is copied to the stack.
@@ -42,8 +42,8 @@ const MAX_ON_STACK: usize = 1024;
 /// Words of the stack that its record takes.
 const ON_STACK: usize = record_bytes::words(MAX_ON_STACK);
 
-/// What a record takes in a buffer beside its payload, as it is counted for a limit: the common fields, and at most as
-/// much for the buffer's own header and what fills up its last word.
+/// What a record takes in a buffer beside its payload, as it is counted for a limit: the common
+/// fields, and at most as much for the buffer's own header and what fills up its last word.
 const RECORD_OVERHEAD: usize = 16;
 
 /// The longest payload that any buffer can hold.
@@ -57,8 +57,8 @@ const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 /// `EFAULT` when it is shorter than an index, cannot be read, or a location in the payload is not
 /// right; `EINVAL` when the index is negative, or the payload is shorter than the event's fields;
 /// `ENOENT` when the file has no such index; `EBADF` when the event has no consumers; `E2BIG` when
-/// none of them can ever take a payload of that size; `EDQUOT` when the event's group may record no more in this second;
-/// `ENOMEM`. Nothing is recorded then.
+/// none of them can ever take a payload of that size; `EDQUOT` when the event's group may record no
+/// more in this second; `ENOMEM`. Nothing is recorded then.
 #[inline(always)]
 pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usize> {
     let len = source.len();
@@ -92,7 +92,8 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
     Ok(event)
 }
 
-/// Records what is within no limit. Apart, so that a write that ends sooner does not pay for the buffer.
+/// Records what is within no limit. Apart, so that a write that ends sooner does not pay for the
+/// buffer.
 #[inline(never)]
 fn write_short(
     event: &EventRef,
@@ -142,8 +143,8 @@ fn write_long(
     result
 }
 
-/// Records what is within the limit of the event's group, if that fits on the stack. What does not asks for the limit by
-/// itself.
+/// Records what is within the limit of the event's group, if that fits on the stack. What does not
+/// asks for the limit by itself.
 #[cold]
 #[inline(never)]
 fn write_within_limit(

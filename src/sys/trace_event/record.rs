@@ -2,9 +2,10 @@
 
 //! A record of a trace event: checked, and handed to the consumers.
 //!
-//! Filters, triggers, histograms, event probes and eBPF follow the locations in a record without a look
-//! at the bounds. So no consumer takes bytes: each takes a [`Record`], which only the check makes, and
-//! which goes to no other event than the one that it was checked for.
+//! Filters, triggers, histograms, event probes and eBPF follow the locations in a record without a
+//! look at the bounds. So no consumer takes bytes: each takes a [`Record`], which only the check
+//! makes, and which goes to no other event than the one that it was checked for. A long payload is
+//! checked where a trace instance stores it, before anything can see it there.
 
 use super::super::event_files::Reader;
 use super::super::perf;
@@ -23,13 +24,13 @@ use crate::schema::{
 use core::mem::MaybeUninit;
 use core::slice;
 
-/// A payload that is a valid record of an event, and that event, which is used while this is: so it is not taken away
-/// from the trace core.
+/// A payload that is a valid record of an event, and that event, which is used while this is: so it
+/// is not taken away from the trace core.
 ///
 /// # Invariants
 ///
-/// [`schema::check_payload`] has found the payload of `bytes` valid for the fields of `event`, or all of it but the
-/// last byte, a NUL.
+/// [`schema::check_payload`] has found the payload of `bytes` valid for the fields of `event`, or
+/// all of it but the last byte, a NUL.
 pub(crate) struct Record<'a, O: TraceEventOwner> {
     event: &'a TraceEvent<O>,
     bytes: RecordBytes<'a>,
@@ -73,9 +74,10 @@ impl<O: TraceEventOwner> EventRef<O> {
         }
     }
 
-    /// Reads a payload to where a trace instance stores it, and hands it on to the other instances from there, as
-    /// [`Delivery::ftrace`] does. `None`, and nothing is recorded, if the payload cannot be read without sleeping, or that
-    /// instance has triggers or no room. Perf does not get the record.
+    /// Reads a payload to where a trace instance stores it, and hands it on to the other instances
+    /// from there, as [`Delivery::ftrace`] does. `None`, and nothing is recorded, if the payload
+    /// cannot be read without sleeping, or that instance has triggers or no room. Perf does not get
+    /// the record.
     ///
     /// # Errors
     ///
@@ -112,7 +114,8 @@ impl<O: TraceEventOwner> EventRef<O> {
                 }
             }
             for file in files {
-                // SAFETY: The file is one of this event's, for which the record was just found valid.
+                // SAFETY: The file is one of this event's, for which the record was just found
+                // valid.
                 then(unsafe { file.record_further(record) });
             }
             true
@@ -170,9 +173,9 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
         if !record.event.consumers().has_perf() {
             return None;
         }
-        // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf
-        // clears it and then waits for readers like ours before it frees anything. The record is valid
-        // for the event.
+        // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf clears
+        // it and then waits for readers like ours before it frees anything. The record is valid for
+        // the event.
         Some(unsafe {
             let call = record.event.call.get();
             let perf_events = || {
