@@ -290,14 +290,20 @@ impl Group {
                 Ok(LOOK)
             }
         };
-        let mut found = 0;
+        let (mut found, mut denied) = (0, None);
         self.walk(Some(name), |event, held| {
             found += 1;
-            check(event, held)
+            // Whichever comes first, `EBUSY` does before `EPERM`.
+            match check(event, held) {
+                Err(EPERM) => denied = Some(EPERM),
+                result => return result,
+            }
+            Ok(LOOK)
         })?;
         if found == 0 {
             return Err(ENOENT);
         }
+        denied.map_or(Ok(()), Err)?;
         self.walk((found <= FEW).then_some(name), |event, held| {
             if event.registered_name() != name {
                 return Ok(LOOK);

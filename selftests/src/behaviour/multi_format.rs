@@ -12,6 +12,7 @@ use crate::kit::latency::Latencies;
 use crate::kit::lock_trace::{self, is_of, LockTrace, REMOVES, UNLOCKS};
 use crate::kit::memory::Mapping;
 use crate::kit::module;
+use crate::kit::os;
 use crate::kit::tracefs::{self, formats_of, TraceInstance, MULTI_GROUP};
 use crate::kit::wait;
 use std::sync::atomic::Ordering;
@@ -26,6 +27,10 @@ pub const TESTS: &[Test] = &[
     Test::new(
         "multi_format::all_or_none_are_deleted",
         all_or_none_are_deleted,
+    ),
+    Test::new(
+        "multi_format::one_in_use_is_told_before_one_that_is_persistent",
+        one_in_use_is_told_before_one_that_is_persistent,
     ),
     Test::new(
         "multi_format::two_threads_leave_out_no_number",
@@ -179,11 +184,41 @@ fn deleting_many_holds_up_no_toggle() {
         }
     }
     assert!(all >= FORMATS, "{all} removals are seen");
-    assert!(most <= 64, "{most} are removed at a time");
+    // Some 16. Of a busy machine a probe misses a few calls.
+    assert!(most <= 160, "{most} are removed at a time");
     let (count, median, longest) = (toggles.count(), toggles.median(), toggles.longest());
     println!(
         "  # {took:?} to delete {FORMATS} formats, {count} toggles beside it: {median:?}, at most {longest:?}"
     );
     assert!(count >= 8, "{count} toggles");
     assert!(median < took / 8, "{median:?} of {took:?}");
+}
+
+/// The order in which they were made does not matter.
+fn one_in_use_is_told_before_one_that_is_persistent() {
+    const NAME: &str = "st_mf_denied";
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let used = data.register_flags("st_mf_denied u32 a", page.address(), 0, MULTI_FORMAT);
+    assert_eq!(used, Ok(0));
+    child::fork(|_| {
+        let (data, page) = (Data::open(), Mapping::kept(1));
+        let flags = PERSIST | MULTI_FORMAT;
+        let idle = data.register_flags("st_mf_denied u64 a", page.address(), 0, flags);
+        assert_eq!(idle, Ok(0));
+    })
+    .join();
+    let is_told = |want: Errno| {
+        child::fork(|_| {
+            let data = Data::open();
+            os::become_unprivileged();
+            // The end of the process is one moment, and that of its use another.
+            wait::until("the answer", || data.delete(NAME) == Err(want));
+        })
+        .join();
+    };
+    is_told(Errno::EBUSY);
+    assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
+    drop(data);
+    is_told(Errno::EPERM);
+    wait::until("it to be deleted", || Data::open().delete(NAME).is_ok());
 }

@@ -200,9 +200,10 @@ impl Model {
         let Some(group) = self.group_mut(group) else {
             return Ok(());
         };
+        // With the common fields and what a buffer adds, without payload, too.
+        let length = 16 + length;
         match group.limits.bytes_per_second {
             None | Some(u32::MAX) => Ok(()),
-            _ if length == 0 => Ok(()),
             Some(bytes) if length > bytes as usize => {
                 group.refused += 1;
                 Err(Errno::EDQUOT)
