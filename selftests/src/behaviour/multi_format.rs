@@ -184,8 +184,9 @@ fn deleting_many_holds_up_no_toggle() {
         }
     }
     assert!(all >= FORMATS, "{all} removals are seen");
-    // Some 16. Of a busy machine a probe misses a few calls.
-    assert!(most <= 160, "{most} are removed at a time");
+    // A format is removed from each instance of the machine.
+    let most = most / (all / FORMATS);
+    assert!(most <= 21, "{most} are removed at a time");
     let (count, median, longest) = (toggles.count(), toggles.median(), toggles.longest());
     println!(
         "  # {took:?} to delete {FORMATS} formats, {count} toggles beside it: {median:?}, at most {longest:?}"
