@@ -290,20 +290,24 @@ impl Group {
                 Ok(LOOK)
             }
         };
-        let (mut found, mut denied) = (0, None);
+        let (mut found, mut is_denied) = (0, false);
         self.walk(Some(name), |event, held| {
             found += 1;
-            // Whichever comes first, `EBUSY` does before `EPERM`.
             match check(event, held) {
-                Err(EPERM) => denied = Some(EPERM),
-                result => return result,
+                // That an older one is used is an error before this.
+                Err(EPERM) => {
+                    is_denied = true;
+                    Ok(LOOK)
+                }
+                result => result,
             }
-            Ok(LOOK)
         })?;
         if found == 0 {
             return Err(ENOENT);
         }
-        denied.map_or(Ok(()), Err)?;
+        if is_denied {
+            return Err(EPERM);
+        }
         self.walk((found <= FEW).then_some(name), |event, held| {
             if event.registered_name() != name {
                 return Ok(LOOK);

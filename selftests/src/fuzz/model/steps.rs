@@ -338,7 +338,7 @@ impl Model {
         // One that is open limits all, also if it listens to another process.
         let limits = (listening.count() > 0).then(|| perfs.clone().map(|perf| perf.limit));
         let limits = limits.into_iter().flatten();
-        let outcome = large::outcome(payload.len(), in_ftrace, perfs.clone().count() > 0, limits);
+        let outcome = large::outcome(payload.len(), in_ftrace, perfs.count() > 0, limits);
         check(outcome.can || has_trigger || self.is_c(), Errno::E2BIG)?;
         let record = Record {
             event: serial,
