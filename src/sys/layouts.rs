@@ -73,12 +73,19 @@ fn check(found: &Found) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// The kind of a structure. C: uapi/linux/btf.h.
+const BTF_KIND_STRUCT: usize = 4;
+
 /// The number of four bytes that begins so many bytes from the start.
 fn number(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
-/// Of BTF's types the kind of the first, its bytes, and the types behind it. C: uapi/linux/btf.h.
+/// Of BTF's types the kind of the first, its bytes, and the types behind it.
+///
+/// C: uapi/linux/btf.h. In the order of their sizes: pointers, typedefs, qualifiers, functions,
+/// floats and type tags; integers, variables and declaration tags; arrays; enums and prototypes;
+/// structures, unions, sections and enums of 64 bits. There are no others.
 fn first_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     let info = number(types, 4)?;
     let (kind, count) = (info >> 24 & 0x7f, info & 0xff_ffff);
@@ -119,7 +126,7 @@ fn is_other(found: &Found, name: &CStr, members: &CStr) -> bool {
     let mut is_other = false;
     while let Some((kind, this, behind)) = first_type(types) {
         types = behind;
-        if kind == 4 && entry(this).is_some_and(|(theirs, _)| theirs == name) {
+        if kind == BTF_KIND_STRUCT && entry(this).is_some_and(|(theirs, _)| theirs == name) {
             if this.chunks_exact(12).map_while(entry).eq(known.clone()) {
                 return false;
             }

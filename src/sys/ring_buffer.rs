@@ -145,8 +145,8 @@ impl TraceFile<'_> {
         let is_right = fill(payload);
         let mut soft_disabled = MaybeUninit::<bindings::trace_event_file>::zeroed();
         if !is_right {
-            // The trace core throws away what is of a file that is disabled softly, wherever it has
-            // set that aside, and looks at nothing else of such a file.
+            // The trace core discards each record of a softly disabled file, wherever the record
+            // lies, and reads nothing of such a file but the flags.
             let soft_disabled = soft_disabled.as_mut_ptr();
             // SAFETY: Both are ours.
             unsafe {

@@ -321,8 +321,8 @@ pub(super) fn btf(_found: &Found) -> &'static [u8] {
     if start.is_null() || stop < start {
         return &[];
     }
-    // SAFETY: The kernel has the symbols only where the linker put that between them: read-only data,
-    // which stays for ever.
+    // SAFETY: The kernel has the symbols only where the linker has put BTF between them: read-only
+    // data, which stays for ever.
     unsafe { core::slice::from_raw_parts(start, stop.addr() - start.addr()) }
 }
 

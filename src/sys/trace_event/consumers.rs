@@ -66,8 +66,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         Consumers(self.consumers.load_acquire())
     }
 
-    /// The consumers now, as far as can be told without looking closely: by this a record is
-    /// wanted. The delivery of a record looks again.
+    /// The consumers now, by a load that orders nothing: enough to see whether a record is wanted.
+    /// The delivery of a record looks again.
     #[inline]
     pub(crate) fn wanted(&self) -> Consumers {
         // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read

@@ -77,7 +77,7 @@ impl PinnedDrop for FieldList {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: Nothing uses the list any more. The next link is read before one is given out.
         for link in unsafe { Entries::of(self.head()) } {
-            // SAFETY: By the invariant. `kfree()` also takes what is of a cache.
+            // SAFETY: By the invariant. `kfree()` also frees objects of a cache.
             unsafe { bindings::kfree(link.cast()) };
         }
     }
