@@ -9,13 +9,14 @@ use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
 use crate::kit::latency::{Latencies, SwitchTimes};
 use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
-use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::memory::{page_map_entry, Mapping, PAGE};
 use crate::kit::module;
 use crate::kit::other_tasks::OtherTasks;
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault, SIGN};
 use crate::kit::wait;
+use std::array;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -330,21 +331,30 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     // time later, or it would be the same page for which it is waited 10 ms only.
     let mut asked = [0; PAGES];
     let mut time = Duration::from_secs(1);
+    let mut last_round = String::new();
     let are_asked = wait::comes(|| {
         top.disable(&event.name);
         top.enable(&event.name);
         let start = Instant::now();
         time += Duration::from_millis(300);
+        last_round.clear();
         while start.elapsed() < time {
             let fault = guarded.faults.next_fault();
             for (page, times) in asked.iter_mut().enumerate() {
-                *times += i32::from(fault == Some(at(page)));
+                if fault == Some(at(page)) {
+                    *times += 1;
+                    last_round += &format!("{page} after {:?}, ", start.elapsed());
+                }
             }
             thread::yield_now();
         }
         asked.iter().all(|times| *times > 1)
     });
-    assert!(are_asked, "the pages are asked for so often: {asked:?}");
+    let entries: [u64; PAGES] = array::from_fn(|page| page_map_entry(guarded.child.pid, at(page)));
+    assert!(
+        are_asked,
+        "the pages are asked for so often: {asked:?}, at last {last_round}and are {entries:#x?}"
+    );
     guarded.faults.fill(at(PAGES - 1), 0);
     guarded.child.line.say("look");
     guarded.child.line.hear("seen");

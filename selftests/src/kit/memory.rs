@@ -228,35 +228,25 @@ impl Mapping {
 
     /// Has the first page been swapped out? And is it in memory? Neither, if it has no contents.
     pub fn swapped_or_present(&self) -> (bool, bool) {
-        let entry = self.page_map_entry("self");
+        let entry = page_map_entry(std::process::id() as i32, self.address());
         (entry & (1 << 62) != 0, entry & (1 << 63) != 0)
     }
 
     /// Is the first page, or what another process has at its address, in that process's memory?
     pub fn is_present_in(&self, pid: i32) -> bool {
-        self.page_map_entry(&pid.to_string()) & (1 << 63) != 0
+        page_map_entry(pid, self.address()) & (1 << 63) != 0
     }
 
     /// The number of the memory page that a process has at the first page's address, which must be present there.
     #[track_caller]
     pub fn frame_in(&self, pid: i32) -> u64 {
-        let entry = self.page_map_entry(&pid.to_string());
+        let entry = page_map_entry(pid, self.address());
         let frame = entry & ((1 << 55) - 1);
         assert!(
             entry & (1 << 63) != 0 && frame != 0,
             "page map entry {entry:#x}"
         );
         frame
-    }
-
-    /// What a process's page map says of the first page's address.
-    fn page_map_entry(&self, process: &str) -> u64 {
-        use std::os::unix::fs::FileExt;
-        let mut entry = [0; 8];
-        let pagemap = File::open(format!("/proc/{process}/pagemap")).expect("open pagemap");
-        let at = self.address() / PAGE as u64 * 8;
-        pagemap.read_exact_at(&mut entry, at).expect("read pagemap");
-        u64::from_ne_bytes(entry)
     }
 
     /// Kilobytes of a kind, by the kernel's own account of the area that the mapping is in.
@@ -405,6 +395,18 @@ pub fn list_all_pages() {
     for value in ["4", "1"] {
         std::fs::write("/proc/sys/vm/drop_caches", value).expect("drop_caches");
     }
+}
+
+/// The page map's entry for an address of a process: bit 63 is set if a page is there, bit 62 if it is swapped out, bit 61 if it
+/// is one of a file or shared.
+pub fn page_map_entry(pid: i32, address: u64) -> u64 {
+    use std::os::unix::fs::FileExt;
+    let mut entry = [0; 8];
+    let pagemap = File::open(format!("/proc/{pid}/pagemap")).expect("open pagemap");
+    pagemap
+        .read_exact_at(&mut entry, address / PAGE as u64 * 8)
+        .expect("read pagemap");
+    u64::from_ne_bytes(entry)
 }
 
 /// Gives the kernel advice about a page of another process.
