@@ -330,6 +330,14 @@ pub struct Location {
     pub text: bool,
 }
 
+impl Fields {
+    /// Is one of them an array of characters?
+    pub fn has_chars(&self) -> bool {
+        let mut fields = self.text.split("; ");
+        fields.any(|field| field.starts_with("char["))
+    }
+}
+
 const fn plain(text: &'static str, fixed: usize) -> Fields {
     Fields {
         text,
