@@ -2,11 +2,9 @@
 
 //! The end of a group: of one that is not used, and of all with the module.
 
-use super::group::{
-    Group,
-    LOOK, //
-};
+use super::group::Group;
 use super::idle::REFERENCE_POLL;
+use super::removal::LOOK;
 use crate::sys::event_mutex::EventMutexGuard;
 use kernel::prelude::*;
 use kernel::time::delay::fsleep;
@@ -15,6 +13,16 @@ use kernel::time::delay::fsleep;
 const FORGET_TRIES: usize = 100;
 
 impl Group {
+    /// Lets no further file of the group be opened. Returns whether one could be.
+    pub(crate) fn end(&self) -> bool {
+        self.open_files.end()
+    }
+
+    /// Is the group to be removed with its last use?
+    pub(crate) fn is_ending(&self) -> bool {
+        self.open_files.are_ending()
+    }
+
     /// Removes all events, and lets the group be used no more. May sleep.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ use super::naming::{
     Systems, //
 };
 use super::open_files::OpenFiles;
+use super::removal::LOOK;
 use super::table::Events;
 use crate::schema::{
     self,
@@ -38,31 +39,12 @@ use crate::sys::event_mutex::{
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::SysctlU32;
-use crate::sys::trace_event::{
-    Removal,
-    UnregisteredEvent, //
-};
+use crate::sys::trace_event::UnregisteredEvent;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
-use kernel::time::{
-    delay::fsleep,
-    Delta, //
-};
 
 /// How many events the first group may have, unless the administrator sets another number. C: `max_user_events`.
 const MAX_EVENTS: u32 = 32768;
-
-/// What is done to events in one hold of `event_mutex`, for which others wait, and what of that it
-/// takes to look at one, or to remove one, for which the trace core has to search.
-const HOLD: usize = 256;
-pub(super) const LOOK: usize = 1;
-const REMOVAL: usize = HOLD / 16;
-
-/// The time between two holds.
-const PAUSE: Delta = Delta::from_micros(20);
-
-/// How many events may be removed in any order: few beside those that the trace core looks at in
-/// each search anyway.
-const FEW: usize = 64;
 
 /// A group of events, whose names are its own.
 ///
@@ -74,9 +56,11 @@ pub(crate) struct Group {
     idle: Arc<IdleEvents>,
     systems: Systems,
     max_events: MaxEvents,
-    byte_rate: Option<ByteRate>,
+    byte_rate: ByteRate,
     pub(super) open_files: OpenFiles,
-    events: EventMutexLocked<Events>,
+    /// How many of its events wait for their removal by the work of [`IdleEvents`].
+    pub(super) listed_idle: Atomic<usize>,
+    pub(super) events: EventMutexLocked<Events>,
     kept: EventMutexLocked<usize>,
     #[pin]
     changes: Changes,
@@ -107,12 +91,12 @@ impl Group {
         let (systems, max_events, byte_rate) = match named {
             None => {
                 let max_events = SysctlU32::new(c"user_events_max", MAX_EVENTS)?;
-                (Systems::first()?, MaxEvents::Sysctl(max_events), None)
+                (Systems::first()?, MaxEvents::Sysctl(max_events), 0)
             }
             Some((name, limits)) => (
                 Systems::of_group(name)?,
-                MaxEvents::Fixed(limits.events),
-                limits.bytes_per_second.map(ByteRate::new),
+                MaxEvents::Line(Atomic::new(limits.events)),
+                limits.bytes_per_second,
             ),
         };
         let group = pin_init!(Self {
@@ -120,8 +104,9 @@ impl Group {
             idle: idle.clone(),
             systems,
             max_events,
-            byte_rate,
+            byte_rate: ByteRate::new(byte_rate),
             open_files: OpenFiles::new(),
+            listed_idle: Atomic::new(0),
             events: EventMutexLocked::new(Events::new()),
             kept: EventMutexLocked::new(0),
             changes <- Changes::new(),
@@ -134,9 +119,37 @@ impl Group {
         &self.systems
     }
 
-    /// How many bytes of payload may be recorded in a second, if that is limited.
+    /// How many bytes may be recorded in a second, if that is limited.
     pub(crate) fn byte_rate(&self) -> Option<&ByteRate> {
-        self.byte_rate.as_ref()
+        (self.byte_rate.per_second() != 0).then_some(&self.byte_rate)
+    }
+
+    /// The limits of a group with a name.
+    pub(crate) fn limits(&self) -> GroupLimits {
+        GroupLimits {
+            events: self.max_events.get(),
+            bytes_per_second: self.byte_rate.per_second(),
+        }
+    }
+
+    /// Sets them. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when the group has more events; nothing has changed then.
+    pub(crate) fn set_limits(&self, limits: GroupLimits) -> Result {
+        let held = EventMutexGuard::lock(self.symbols);
+        if self.events.get(&held).count > limits.events {
+            return Err(EBUSY);
+        }
+        self.max_events.set(limits.events);
+        drop(held);
+        self.byte_rate.set(limits.bytes_per_second);
+        // Each has noted whether its records are limited.
+        self.walk(None, |event, held| {
+            event.limit_changed(held);
+            Ok(LOOK)
+        })
     }
 
     /// The changes of its events.
@@ -218,7 +231,9 @@ impl Group {
             }
             let events = self.events.get_mut(&mut held);
             if events.count >= self.max_events.get() {
-                return Err(EMFILE);
+                drop(held);
+                self.retire_some()?;
+                continue;
             }
             // Made anew where another task has taken the number of its format: that one got on.
             let Some(unregistered) = made.take_if(|made| made.event().naming() == naming) else {
@@ -246,102 +261,6 @@ impl Group {
             self.events.get_mut(&mut held).count_format(&event);
             return Ok(first);
         }
-    }
-
-    /// Calls `visit` for all events, the newest first, or for those registered as `name`, until it
-    /// fails. It returns its part of a [`HOLD`], after which the mutex is dropped. May sleep.
-    pub(super) fn walk(
-        &self,
-        name: Option<&[u8]>,
-        mut visit: impl FnMut(&Arc<Event>, &mut EventMutexGuard) -> Result<usize>,
-    ) -> Result {
-        let mut last: Option<Arc<Event>> = None;
-        loop {
-            let mut held = EventMutexGuard::lock(self.symbols);
-            let mut left = HOLD;
-            while left > 0 {
-                let events = self.events.get(&held);
-                let Some(event) = events.before(name, last.as_deref()).cloned() else {
-                    return Ok(());
-                };
-                left = left.saturating_sub(visit(&event, &mut held)?);
-                last = Some(event);
-            }
-            drop(held);
-            // Who spins for the mutex on another processor would not come before this task.
-            fsleep(PAUSE);
-        }
-    }
-
-    /// Deletes the event registered as `name`, in all its formats. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOENT` when there is none; `EBUSY` when one of them is used; `EPERM` when one is
-    /// persistent and `may_delete_persistent` is not set. None is deleted then, unless that one has
-    /// come, or has become used, while others were deleted.
-    pub(crate) fn delete(&self, name: &[u8], may_delete_persistent: bool) -> Result {
-        let check = |event: &Event, held: &EventMutexGuard| {
-            if event.is_busy(held) {
-                Err(EBUSY)
-            } else if event.is_persistent() && !may_delete_persistent {
-                Err(EPERM)
-            } else {
-                Ok(LOOK)
-            }
-        };
-        let (mut found, mut is_denied) = (0, false);
-        self.walk(Some(name), |event, held| {
-            found += 1;
-            match check(event, held) {
-                // That an older one is used is an error before this.
-                Err(EPERM) => {
-                    is_denied = true;
-                    Ok(LOOK)
-                }
-                result => result,
-            }
-        })?;
-        if found == 0 {
-            return Err(ENOENT);
-        }
-        if is_denied {
-            return Err(EPERM);
-        }
-        self.walk((found <= FEW).then_some(name), |event, held| {
-            if event.registered_name() != name {
-                return Ok(LOOK);
-            }
-            check(event, held)?;
-            self.remove(event.removal(held))
-        })
-    }
-
-    /// Takes an unused event away from the trace core and forgets it. Returns its part of a hold.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` when it is used, or something in the trace core refers to it.
-    pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result<usize> {
-        let (event, kept, held) = removal.unregister()?;
-        self.events.get_mut(held).remove(event);
-        match kept.is_some_and(|kept| self.idle.kept.add(kept, held)) {
-            true => Ok(HOLD),
-            false => Ok(REMOVAL),
-        }
-    }
-
-    /// Removes an event, unless it is used or has been removed.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` when the trace core refers to it.
-    pub(super) fn retire(&self, event: &Arc<Event>) -> Result {
-        let mut held = EventMutexGuard::lock(self.symbols);
-        if !event.is_used() {
-            self.remove(event.removal(&mut held))?;
-        }
-        Ok(())
     }
 
     /// Calls `show` for the first event with this number or a higher one, with `event_mutex` held,

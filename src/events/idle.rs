@@ -14,6 +14,7 @@ use kernel::list::{
 };
 use kernel::new_spinlock;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::{
     Arc,
     SpinLock, //
@@ -81,7 +82,7 @@ impl IdleEvents {
     }
 
     /// The work queue.
-    pub(super) fn queue(&self) -> &OwnedQueue {
+    pub(crate) fn queue(&self) -> &OwnedQueue {
         &self.queue
     }
 
@@ -95,7 +96,10 @@ impl IdleEvents {
         }
         // Listed already is as good. A reference is not dropped with the lock held, as it may be
         // the last.
-        let _listed = ListArc::try_from_arc(event).map(|event| idle.events.push_back(event));
+        let _listed = ListArc::try_from_arc(event).map(|event| {
+            event.group().listed_idle.fetch_add(1, Relaxed);
+            idle.events.push_back(event);
+        });
         drop(idle);
     }
 
@@ -148,10 +152,15 @@ impl WorkItem for IdleEvents {
                 break;
             };
             drop(idle);
-            if event.group().retire(&event).is_err() {
-                let listed = ListArc::try_from_arc(event);
-                let _ = listed.map(|event| referenced.push_back(event));
+            let group = event.group().clone();
+            let mut is_listed = false;
+            if group.retire(&event).is_err() {
+                let listed = ListArc::try_from_arc(event).map(|event| referenced.push_back(event));
+                is_listed = listed.is_ok();
             }
+            group
+                .listed_idle
+                .fetch_sub(usize::from(!is_listed), Relaxed);
         }
     }
 }

@@ -14,8 +14,8 @@ use kernel::sync::atomic::{
 pub(super) enum MaxEvents {
     /// What the administrator sets. C: `max_user_events`.
     Sysctl(SysctlU32),
-    /// What the group was made with.
-    Fixed(u32),
+    /// What the group's line says.
+    Line(Atomic<u32>),
 }
 
 impl MaxEvents {
@@ -23,7 +23,14 @@ impl MaxEvents {
     pub(super) fn get(&self) -> u32 {
         match self {
             MaxEvents::Sysctl(max) => max.get(),
-            MaxEvents::Fixed(max) => *max,
+            MaxEvents::Line(max) => max.load(Relaxed),
+        }
+    }
+
+    /// Sets what a line says.
+    pub(super) fn set(&self, events: u32) {
+        if let MaxEvents::Line(max) = self {
+            max.store(events, Relaxed);
         }
     }
 }
@@ -31,12 +38,13 @@ impl MaxEvents {
 /// Of what is recorded: the second. The rest are bytes.
 const SECOND: u64 = !(u32::MAX as u64);
 
-/// The most bytes of payload that are recorded in a second.
+/// The most bytes that are recorded in a second, if that is limited.
 ///
 /// Seconds are those of the clock since boot, one after the other: in a second that begins within one of them, twice as
 /// many may be recorded.
 pub(crate) struct ByteRate {
-    per_second: u32,
+    /// 0 is no limit.
+    per_second: Atomic<u32>,
     /// The second of the last record, in the upper half, and the bytes that were recorded in it.
     recorded: Atomic<u64>,
     refused: Atomic<u64>,
@@ -52,10 +60,20 @@ impl ByteRate {
     /// None are recorded yet.
     pub(super) fn new(per_second: u32) -> Self {
         Self {
-            per_second,
+            per_second: Atomic::new(per_second),
             recorded: Atomic::new(0),
             refused: Atomic::new(0),
         }
+    }
+
+    /// How many they are; 0 is no limit.
+    pub(super) fn per_second(&self) -> u32 {
+        self.per_second.load(Relaxed)
+    }
+
+    /// Sets that, from the next record on.
+    pub(super) fn set(&self, per_second: u32) {
+        self.per_second.store(per_second, Relaxed);
     }
 
     /// How many records were refused.
@@ -73,6 +91,10 @@ impl ByteRate {
     #[inline(never)]
     pub(crate) fn charge(&self, len: usize) -> Result<Charged> {
         let second = clock::seconds() << 32;
+        let per_second = match self.per_second() {
+            0 => u64::MAX,
+            limit => u64::from(limit),
+        };
         let mut before = self.recorded.load(Relaxed);
         loop {
             // A second that another processor has seen a little earlier does not begin anew.
@@ -82,7 +104,7 @@ impl ByteRate {
                 (second, 0)
             };
             let used = used.saturating_add(len as u64);
-            if used > u64::from(self.per_second) {
+            if used > per_second.min(!SECOND) {
                 self.refused.fetch_add(1, Relaxed);
                 return Err(EDQUOT);
             }

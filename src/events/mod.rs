@@ -14,7 +14,7 @@
 //! The trace core can refer to an event that is unused (an event probe, a histogram, a trigger), and does not tell
 //! when it stops. Such an event cannot be removed: the work queue looks at it again, and so does unloading.
 //!
-//! - [`group`]: the events of a group by name; [`closing`]: its end; [`table`]: the tables of them; [`open_files`]: through which it is used;
+//! - [`group`]: the events of a group by name; [`removal`]: taking some away; [`closing`]: its end; [`table`]: the tables of them; [`open_files`]: through which it is used;
 //!   [`limits`]: how many events and bytes it may have.
 //! - [`idle`]: the work that removes idle events, of all groups; [`kept`]: those of which there may be records.
 //! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
@@ -31,6 +31,7 @@ mod limits;
 mod misses;
 mod naming;
 mod open_files;
+mod removal;
 mod table;
 
 pub(crate) use changes::Changes;

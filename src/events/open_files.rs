@@ -18,17 +18,34 @@ use kernel::sync::Arc;
 const CLOSED: usize = usize::MAX;
 
 /// How many data files of a group are open, or that none can be opened any more.
-pub(super) struct OpenFiles(Atomic<usize>);
+pub(super) struct OpenFiles {
+    count: Atomic<usize>,
+    /// No further one is opened: the group is to be removed with its last use.
+    is_ending: Atomic<bool>,
+}
 
 impl OpenFiles {
     /// None.
     pub(super) const fn new() -> Self {
-        Self(Atomic::new(0))
+        Self {
+            count: Atomic::new(0),
+            is_ending: Atomic::new(false),
+        }
+    }
+
+    /// Lets no further one be opened. Returns whether one could be.
+    pub(super) fn end(&self) -> bool {
+        !self.is_ending.xchg(true, Full)
+    }
+
+    /// Can no further one be opened?
+    pub(super) fn are_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
     }
 
     /// How many are open now.
     pub(super) fn count(&self) -> usize {
-        match self.0.load(Relaxed) {
+        match self.count.load(Relaxed) {
             CLOSED => 0,
             count => count,
         }
@@ -36,7 +53,7 @@ impl OpenFiles {
 
     /// Can none be opened any more?
     pub(super) fn are_closed(&self) -> bool {
-        self.0.load(Relaxed) == CLOSED
+        self.count.load(Relaxed) == CLOSED
     }
 
     /// Lets none be opened any more.
@@ -45,13 +62,13 @@ impl OpenFiles {
     ///
     /// `EBUSY` while one is open.
     pub(super) fn close(&self) -> Result {
-        self.0.cmpxchg(0, CLOSED, Full).map_err(|_| EBUSY)?;
+        (self.count.cmpxchg(0, CLOSED, Full)).map_err(|_| EBUSY)?;
         Ok(())
     }
 
     /// Lets them be opened again. They were closed.
     pub(super) fn reopen(&self) {
-        self.0.store(0, Release);
+        self.count.store(0, Release);
     }
 }
 
@@ -67,11 +84,11 @@ impl OpenGroup {
     ///
     /// # Errors
     ///
-    /// `EIO` when the group has been removed.
+    /// `EIO` when the group is being removed.
     pub(crate) fn new(group: &Arc<Group>) -> Result<Self> {
-        let OpenFiles(count) = &group.open_files;
+        let OpenFiles { count, is_ending } = &group.open_files;
         let mut before = count.load(Acquire);
-        while before != CLOSED {
+        while before != CLOSED && !is_ending.load(Relaxed) {
             // There is memory for fewer open files than would reach `CLOSED`.
             match count.cmpxchg(before, before.wrapping_add(1), Full) {
                 // INVARIANT: Just counted.
@@ -93,6 +110,6 @@ impl Deref for OpenGroup {
 
 impl Drop for OpenGroup {
     fn drop(&mut self) {
-        self.0.open_files.0.fetch_sub(1, Full);
+        self.0.open_files.count.fetch_sub(1, Full);
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Groups of events: their names, and the lines that make and remove them.
+//! Groups of events: their names, and the lines that make, change and remove them.
 //!
 //! ```text
-//! line   = [ make | remove ] { white } [ "#" any ]
-//! make   = "g:" name { white } { option }
+//! line   = [ set | remove ] { white } [ "#" any ]
+//! set    = "g:" name { white } { option }
 //! option = "events=" number | "bytes_per_second=" number
-//! remove = "-:" name
+//! remove = "-:" name [ "when=unused" ]
 //! ```
 //!
 //! White space may stand before and behind all of that, and separates the options.
@@ -65,7 +65,24 @@ impl<'a> GroupName<'a> {
 pub struct GroupLimits {
     /// Events.
     pub events: u32,
-    /// Bytes of payload that are recorded in a second, if that is limited.
+    /// Bytes that are recorded in a second; 0 is no limit.
+    pub bytes_per_second: u32,
+}
+
+impl GroupLimits {
+    /// Those of a group whose line has no options.
+    pub const DEFAULT: Self = Self {
+        events: DEFAULT_EVENTS,
+        bytes_per_second: 0,
+    };
+}
+
+/// The limits that a line has options for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupOptions {
+    /// As [`GroupLimits::events`].
+    pub events: Option<u32>,
+    /// As [`GroupLimits::bytes_per_second`].
     pub bytes_per_second: Option<u32>,
 }
 
@@ -74,10 +91,19 @@ pub struct GroupLimits {
 pub enum GroupLine<'a> {
     /// Nothing: it is empty, or a comment.
     Nothing,
-    /// To make a group.
-    Make(GroupName<'a>, GroupLimits),
-    /// To remove a group.
-    Remove(GroupName<'a>),
+    /// To make a group, or to change the limits of one that there is.
+    Set(GroupName<'a>, GroupOptions),
+    /// To remove a group: now, or when nothing uses it any more.
+    Remove(GroupName<'a>, When),
+}
+
+/// When a group is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Now, if it is not used.
+    Now,
+    /// With its last use.
+    Unused,
 }
 
 impl<'a> GroupLine<'a> {
@@ -95,44 +121,52 @@ impl<'a> GroupLine<'a> {
             return Ok(GroupLine::Nothing);
         };
         if let Some(name) = first.strip_prefix(b"g:") {
-            let limits = GroupLimits::parse(words)?;
-            return Ok(GroupLine::Make(GroupName::new(name)?, limits));
+            let options = GroupOptions::parse(words)?;
+            return Ok(GroupLine::Set(GroupName::new(name)?, options));
         }
         let name = first.strip_prefix(b"-:").ok_or(Error::GroupLine)?;
-        if words.next().is_some() {
-            return Err(Error::GroupLine);
-        }
-        Ok(GroupLine::Remove(GroupName::new(name)?))
+        let when = match (words.next(), words.next()) {
+            (None, _) => When::Now,
+            (Some(b"when=unused"), None) => When::Unused,
+            _ => return Err(Error::GroupLine),
+        };
+        Ok(GroupLine::Remove(GroupName::new(name)?, when))
     }
 }
 
-impl GroupLimits {
+impl GroupOptions {
     /// Parses options, each of which may stand there once.
     fn parse<'a>(options: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let (mut events, mut bytes_per_second) = (None, None);
         for option in options {
             let (key, value) = cut(option, b'=').ok_or(Error::GroupLine)?;
-            let (place, max) = match key {
-                b"events" => (&mut events, MAX_EVENTS),
-                b"bytes_per_second" => (&mut bytes_per_second, u32::MAX),
+            let (place, range) = match key {
+                b"events" => (&mut events, 1..=MAX_EVENTS),
+                b"bytes_per_second" => (&mut bytes_per_second, 0..=u32::MAX),
                 _ => return Err(Error::GroupLine),
             };
-            if place.replace(number(value, max)?).is_some() {
+            let number = number_from(value, 10).and_then(|number| u32::try_from(number).ok());
+            let number = number.filter(|number| !value.is_empty() && range.contains(number));
+            if place.replace(number.ok_or(Error::GroupLine)?).is_some() {
                 return Err(Error::GroupLine);
             }
         }
         Ok(Self {
-            events: events.unwrap_or(DEFAULT_EVENTS),
+            events,
             bytes_per_second,
         })
     }
-}
 
-/// A decimal number from 1 to `max`.
-fn number(digits: &[u8], max: u32) -> Result<u32, Error> {
-    let number = number_from(digits, 10).and_then(|number| u32::try_from(number).ok());
-    match number {
-        Some(number) if number > 0 && number <= max => Ok(number),
-        _ => Err(Error::GroupLine),
+    /// Does the line set nothing?
+    pub fn are_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Limits, but for those that the line sets.
+    pub fn over(self, limits: GroupLimits) -> GroupLimits {
+        GroupLimits {
+            events: self.events.unwrap_or(limits.events),
+            bytes_per_second: self.bytes_per_second.unwrap_or(limits.bytes_per_second),
+        }
     }
 }

@@ -70,7 +70,9 @@ pub use self::field::{
 pub use self::group::{
     GroupLimits,
     GroupLine,
-    GroupName, //
+    GroupName,
+    GroupOptions,
+    When, //
 };
 pub use self::limits::{
     COMMON_SIZE,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_groups`: making, listing and removing groups, and the files of each.
+//! The groups: making, changing and removing them, and the files of each.
 
 use super::data::{
     Context,
@@ -11,14 +11,14 @@ use super::status::StatusFile;
 use crate::events::{
     Group,
     IdleEvents,
-    OpenGroup,
-    Usage, //
+    OpenGroup, //
 };
 use crate::mms::UserMms;
 use crate::schema::{
     GroupLimits,
-    GroupLine,
-    GroupName, //
+    GroupName,
+    GroupOptions,
+    When, //
 };
 use crate::sorted_arcs::{
     Order,
@@ -26,30 +26,40 @@ use crate::sorted_arcs::{
 };
 use crate::sys::loading::Publishing;
 use crate::sys::symbols::Symbols;
+use crate::sys::sysctl::SysctlU32;
 use crate::sys::tracefs::{
     Control,
     Listed,
-    Listing,
-    ListingFile,
-    TracefsFile,
-    Write, //
+    TracefsFile, //
 };
+use crate::sys::work_queue::Delayed;
 use core::cmp::Ordering;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::str::CStr;
 use kernel::sync::{
     Arc,
     Mutex,
     SetOnce, //
 };
-use kernel::uaccess::UserSlice;
-
-/// The longest line that can be written, in bytes, without its end.
-const MAX_LINE: usize = 255;
+use kernel::time::Delta;
+use kernel::workqueue::{
+    self,
+    DelayedWork,
+    WorkItem, //
+};
 
 /// The most groups, the first not counted.
 const MAX_GROUPS: usize = 4096;
+
+/// How many events all of them may have together, unless the administrator sets another number. The
+/// kernel has some 63,000 numbers for events: with the first group's 32,768 and those that are kept,
+/// some thousands are left to the host's probes.
+const MAX_EVENTS: u32 = 24576;
+
+/// The pause before groups are looked at again that are to be removed with their last use: first,
+/// and at most.
+const UNUSED_POLL: Delta = Delta::from_millis(100);
+const MAX_UNUSED_POLL: Delta = Delta::from_millis(6400);
 
 /// All groups.
 #[pin_data]
@@ -58,22 +68,36 @@ pub(crate) struct Groups {
     idle: Arc<IdleEvents>,
     /// The first group, and the mms of all.
     first: Arc<Context>,
-    /// Those that have a name. Outside of `event_mutex`.
+    max_events: SysctlU32,
+    /// Outside of `event_mutex`.
     #[pin]
-    named: Mutex<SortedArcs<NamedGroup, ByName>>,
+    pub(super) named: Mutex<Named>,
+    #[pin]
+    removals: DelayedWork<Groups>,
+}
+
+/// The groups that have a name.
+pub(super) struct Named {
+    groups: SortedArcs<NamedGroup, ByName>,
+    /// How many events they may have together: the sum of their limits.
+    events: u32,
+    /// How many are to be removed with their last use; the work is pending, or runs, while there
+    /// are any.
+    ending: usize,
+    /// The next pause of the work, twice as long as the one before.
+    pause: Delta,
 }
 
 /// A group with a name, and its files, which go with it.
-struct NamedGroup {
-    limits: GroupLimits,
-    group: Arc<Group>,
+pub(super) struct NamedGroup {
+    pub(super) group: Arc<Group>,
     _listings: [TracefsFile<Context>; 2],
     data: SetOnce<TracefsFile<Context>>,
 }
 
 impl NamedGroup {
     /// Its name.
-    fn name(&self) -> &[u8] {
+    pub(super) fn name(&self) -> &[u8] {
         self.group.systems().group_name().unwrap_or_default()
     }
 }
@@ -84,6 +108,35 @@ impl Order<NamedGroup> for ByName {
     fn beside(group: &Arc<NamedGroup>) -> impl Fn(&Arc<NamedGroup>) -> Ordering {
         let name = group.name();
         move |other| other.name().cmp(name)
+    }
+}
+
+impl Named {
+    /// The group of this name.
+    fn get(&self, name: GroupName<'_>) -> Option<&Arc<NamedGroup>> {
+        self.groups.get(|group| group.name().cmp(name.bytes()))
+    }
+
+    /// The first group behind that of this name, whether that is there or not.
+    pub(super) fn behind(&self, name: Option<&[u8]>) -> Option<&Arc<NamedGroup>> {
+        self.groups.get_from(|group| match name {
+            // No group compares equal, so the first one behind is found.
+            Some(name) => group.name().cmp(name).then(Ordering::Less),
+            None => Ordering::Greater,
+        })
+    }
+
+    /// Removes a group that is not used, its events, and its files with the last reference.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when it is used.
+    fn remove(&mut self, group: &Arc<NamedGroup>) -> Result {
+        group.group.close_unused()?;
+        self.groups.remove(ByName::beside(group));
+        self.events = self.events.saturating_sub(group.group.limits().events);
+        self.ending -= usize::from(group.group.is_ending());
+        Ok(())
     }
 }
 
@@ -100,12 +153,21 @@ impl Groups {
     ) -> Result<Arc<Self>> {
         let group = Group::new(symbols, &idle, None)?;
         let first = Arc::new(Context { group, mms }, GFP_KERNEL)?;
+        let max_events = SysctlU32::new(c"user_events_groups_max", MAX_EVENTS)?;
+        let named = Named {
+            groups: SortedArcs::new(),
+            events: 0,
+            ending: 0,
+            pause: UNUSED_POLL,
+        };
         Arc::pin_init(
             pin_init!(Self {
                 symbols,
                 idle,
                 first,
-                named <- new_mutex!(SortedArcs::new(), "Groups::named"),
+                max_events,
+                named <- new_mutex!(named, "Groups::named"),
+                removals <- workqueue::new_delayed_work!("Groups::removals"),
             }),
             GFP_KERNEL,
         )
@@ -120,31 +182,62 @@ impl Groups {
     ///
     /// # Errors
     ///
-    /// `ENOENT` when there is none; `EIO` when it is just being removed.
+    /// `ENOENT` when there is none; `EIO` when it is being removed.
     pub(super) fn open(&self, name: Option<GroupName<'_>>) -> Result<OpenGroup> {
-        let Some(name) = name else {
-            return OpenGroup::new(&self.first.group);
+        match name {
+            None => OpenGroup::new(&self.first.group),
+            Some(name) => OpenGroup::new(&self.named.lock().get(name).ok_or(ENOENT)?.group),
+        }
+    }
+
+    /// Makes a group, or sets limits of one that there is. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` when there is one of this name, and nothing to be set; `EBUSY` when that has more
+    /// events, or is being removed; `EMFILE` when there are too many groups, or all of them could
+    /// have too many events; what [`Self::make`] fails with. Nothing has changed then.
+    pub(super) fn set(
+        &self,
+        name: GroupName<'_>,
+        options: GroupOptions,
+        publishing: &Publishing,
+    ) -> Result {
+        let mut named = self.named.lock();
+        let found = named.get(name).cloned();
+        let before = match &found {
+            Some(_) if options.are_none() => return Err(EEXIST),
+            Some(group) if group.group.is_ending() => return Err(EBUSY),
+            Some(group) => Some(group.group.limits()),
+            None if named.groups.len() >= MAX_GROUPS => return Err(EMFILE),
+            None => None,
         };
-        let named = self.named.lock();
-        let group = named.get(|group| group.name().cmp(name.bytes()));
-        OpenGroup::new(&group.ok_or(ENOENT)?.group)
+        let limits = options.over(before.unwrap_or(GroupLimits::DEFAULT));
+        let had = before.map_or(0, |before| before.events);
+        let events = (named.events.saturating_sub(had)).saturating_add(limits.events);
+        if limits.events > had && events > self.max_events.get() {
+            return Err(EMFILE);
+        }
+        match found {
+            Some(group) => group.group.set_limits(limits)?,
+            None => self.make(&mut named.groups, name, limits, publishing)?,
+        }
+        named.events = events;
+        Ok(())
     }
 
     /// Makes a group and its files. May sleep.
     ///
     /// # Errors
     ///
-    /// `EEXIST` when there is one of this name; `EMFILE` when there are too many; `ENOMEM`; `ENODEV` when tracefs
-    /// refuses. Nothing is left of it then.
-    fn make(&self, name: GroupName<'_>, limits: GroupLimits, publishing: &Publishing) -> Result {
-        let mut named = self.named.lock();
-        let found = named.get(|group| group.name().cmp(name.bytes()));
-        if found.is_some() {
-            return Err(EEXIST);
-        }
-        if named.len() >= MAX_GROUPS {
-            return Err(EMFILE);
-        }
+    /// `ENOMEM`; `ENODEV` when tracefs refuses. Nothing is left of the group then.
+    fn make(
+        &self,
+        groups: &mut SortedArcs<NamedGroup, ByName>,
+        name: GroupName<'_>,
+        limits: GroupLimits,
+        publishing: &Publishing,
+    ) -> Result {
         let group = Group::new(self.symbols, &self.idle, Some((name, limits)))?;
         let context = Context {
             group: group.clone(),
@@ -157,37 +250,44 @@ impl Groups {
             TracefsFile::create_live::<Listed<ProfileFile>>(symbols, suffix, &context, publishing)?,
         ];
         let group = NamedGroup {
-            limits,
             group,
             _listings: listings,
             data: SetOnce::new(),
         };
         let group = Arc::new(group, GFP_KERNEL_ACCOUNT)?;
-        named.insert(&group)?;
+        groups.insert(&group)?;
         // At last: from then on the group can have events, which only a group in the table loses.
         let data =
             TracefsFile::create_live::<Control<DataFile>>(symbols, suffix, &context, publishing);
         let failed = data.map(|data| group.data.populate(data)).err();
         if failed.is_some() {
-            named.remove(|group| group.name().cmp(name.bytes()));
+            groups.remove(ByName::beside(&group));
         }
         failed.map_or(Ok(()), Err)
     }
 
-    /// Removes a group that is not used, its events and its files. May sleep.
+    /// Removes a group, its events and its files: now, or no file of it is opened any more, and it
+    /// is removed when it is not used. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOENT` when there is none; `EBUSY` when it is used.
-    fn remove(&self, name: GroupName<'_>) -> Result {
+    pub(super) fn remove(self: &Arc<Self>, name: GroupName<'_>, when: When) -> Result {
         let mut named = self.named.lock();
-        let group = named.get(|group| group.name().cmp(name.bytes()));
-        group.ok_or(ENOENT)?.group.close_unused()?;
-        let group = named.remove(|group| group.name().cmp(name.bytes()));
+        let group = named.get(name).ok_or(ENOENT)?.clone();
+        if when == When::Unused && group.group.end() {
+            named.ending += 1;
+        }
+        let mut removed = named.remove(&group);
+        if when == When::Unused && removed.is_err() {
+            named.pause = UNUSED_POLL;
+            self.idle.queue().enqueue_after::<_, 0>(self, UNUSED_POLL);
+            removed = Ok(());
+        }
         // The files go before the lock does: another group of that name has the same.
         drop(group);
         drop(named);
-        Ok(())
+        removed
     }
 
     /// Removes all events and all groups but the first. For the module's exit: as [`Group::close`], and no file is
@@ -195,7 +295,7 @@ impl Groups {
     pub(crate) fn close(&self) {
         self.first.group.close();
         let mut named = self.named.lock();
-        while let Some(groups) = named.take_leaf() {
+        while let Some(groups) = named.groups.take_leaf() {
             for group in groups.values() {
                 group.group.close();
             }
@@ -205,105 +305,43 @@ impl Groups {
         self.first.group.forget_kept();
     }
 
-    /// Has no event's removal waited for any more.
-    pub(crate) fn begin_close(&self) {
+    /// Has no removal of an event or a group waited for any more.
+    pub(crate) fn begin_close(self: &Arc<Self>) {
+        // With the lock held: what has ended is cancelled once, and not begun after that.
+        let mut named = self.named.lock();
+        named.ending = 0;
+        Delayed::<_, 0>::cancel(self);
+        drop(named);
         self.idle.begin_close();
     }
 }
 
-/// The listing. One line a group, by name: the line that makes it, and a comment that tells what it
-/// has.
-pub(crate) struct GroupsFile;
-
-/// Behind the group with this name, whether it is there or not; `None`: in front of all.
-pub(crate) struct Cursor(Option<KVec<u8>>);
-
-impl ListingFile for GroupsFile {
-    type Context = Groups;
-    type Cursor = Cursor;
-    const NAME: &'static CStr = c"user_events_groups";
-    const MODE: u16 = 0o600;
-    const WRITE: Option<Write<Groups>> = Some(write);
-
-    fn begin(_: &Groups) -> Cursor {
-        Cursor(None)
-    }
-
-    fn show(groups: &Groups, cursor: &Cursor, out: &Listing<'_>) -> Result<Option<Cursor>> {
-        let named = groups.named.lock();
-        let group = named.get_from(|group| match &cursor.0 {
-            // No group compares equal, so the first one behind is found.
-            Some(name) => group.name().cmp(name).then(Ordering::Less),
-            None => Ordering::Greater,
-        });
-        let Some(group) = group else {
-            return Ok(None);
-        };
-        let mut name = KVec::with_capacity(group.name().len(), GFP_KERNEL)?;
-        name.extend_from_slice(group.name(), GFP_KERNEL)?;
-        show_group(group, out);
-        Ok(Some(Cursor(Some(name))))
-    }
+workqueue::impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Groups { self.removals }
 }
 
-/// Takes each line of a write. The end of a write is that of a line. Returns the bytes of the lines
-/// that were taken. May sleep.
-///
-/// # Errors
-///
-/// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what [`write_line`] fails
-/// with.
-fn write(groups: &Arc<Groups>, from: UserSlice, publishing: &Publishing) -> Result<usize> {
-    let mut left = from.reader();
-    let count = left.len();
-    while !(left.is_empty() || left.len() < count && current!().signal_pending()) {
-        let mut buf = [0; MAX_LINE + 1];
-        let buf = buf.get_mut(..left.len().min(MAX_LINE + 1));
-        let buf = buf.ok_or(EINVAL)?;
-        let result = (left.clone_reader().read_slice(buf))
-            .and_then(|()| match buf.iter().position(|byte| *byte == b'\n') {
-                Some(end) => write_line(groups, buf.get(..end).unwrap_or_default(), publishing)
-                    .map(|()| end + 1),
-                None if buf.len() > MAX_LINE => Err(EINVAL),
-                None => write_line(groups, buf, publishing).map(|()| buf.len()),
-            })
-            .and_then(|len| left.skip(len));
-        match result {
-            Ok(()) => {}
-            Err(error) if left.len() == count => return Err(error),
-            Err(_) => break,
+impl WorkItem for Groups {
+    type Pointer = Delayed<Self>;
+
+    /// Removes the groups that were to be removed with their last use, and looks again, after a
+    /// pause, at those that are used still: a consumer that goes does not tell.
+    fn run(this: Delayed<Self>) {
+        let mut named = this.named.lock();
+        let mut last: Option<Arc<NamedGroup>> = None;
+        while named.ending > 0 {
+            let Some(group) = named.behind(last.as_ref().map(|last| last.name())).cloned() else {
+                let pause = named.pause;
+                named.pause = MAX_UNUSED_POLL.min(pause + pause);
+                this.idle.queue().enqueue_after::<_, 0>(&this, pause);
+                break;
+            };
+            if group.group.is_ending() {
+                let _ = named.remove(&group);
+            }
+            last = Some(group);
         }
+        // As in `remove`.
+        drop(last);
+        drop(named);
     }
-    Ok(count - left.len())
-}
-
-/// What a line asks for.
-fn write_line(groups: &Arc<Groups>, line: &[u8], publishing: &Publishing) -> Result {
-    match GroupLine::parse(line)? {
-        GroupLine::Nothing => Ok(()),
-        GroupLine::Make(name, limits) => groups.make(name, limits, publishing),
-        GroupLine::Remove(name) => groups.remove(name),
-    }
-}
-
-/// Shows a group.
-fn show_group(group: &NamedGroup, out: &Listing<'_>) {
-    out.bytes(b"g:");
-    out.bytes(group.name());
-    out.text(fmt!(" events={}", group.limits.events));
-    if let Some(bytes) = group.limits.bytes_per_second {
-        out.text(fmt!(" bytes_per_second={bytes}"));
-    }
-    let Usage {
-        events,
-        used_events,
-        open_files,
-    } = group.group.usage();
-    out.text(fmt!(
-        " # {events} events, {used_events} used, {open_files} open files"
-    ));
-    if let Some(rate) = group.group.byte_rate() {
-        out.text(fmt!(", {} refused", rate.refused()));
-    }
-    out.bytes(b"\n");
 }

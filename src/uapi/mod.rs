@@ -6,6 +6,7 @@ mod data;
 mod dynamic_events;
 mod event_range;
 mod groups;
+mod groups_file;
 mod ioctl_args;
 mod profile;
 mod registrations;
@@ -15,10 +16,8 @@ pub(crate) use data::{
     Context,
     DataFile, //
 };
-pub(crate) use groups::{
-    Groups,
-    GroupsFile, //
-};
+pub(crate) use groups::Groups;
+pub(crate) use groups_file::GroupsFile;
 pub(crate) use profile::ProfileFile;
 pub(crate) use registrations::RegistrationsFile;
 pub(crate) use status::StatusFile;

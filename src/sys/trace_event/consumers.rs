@@ -89,6 +89,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         }
     }
 
+    /// What [`TraceEventOwner::has_limit`] returns may be another thing now.
+    pub(crate) fn limit_changed(self: &Arc<Self>, held: &EventMutexHeld) {
+        self.set_consumers(self.consumers().0, held);
+    }
+
     /// What the trace core calls when a consumer comes or goes.
     ///
     /// # Safety

@@ -12,7 +12,9 @@ use user_events_schema::{
     Error,
     GroupLimits,
     GroupLine,
-    GroupName, //
+    GroupName,
+    GroupOptions,
+    When, //
 };
 
 /// The longest name.
@@ -22,13 +24,13 @@ fn name(name: &[u8]) -> GroupName<'_> {
     GroupName::new(name).unwrap()
 }
 
-/// A line that makes a group with these limits.
-fn make(of: &[u8], events: u32, bytes_per_second: Option<u32>) -> GroupLine<'_> {
-    let limits = GroupLimits {
+/// A line that sets these limits of a group.
+fn set(of: &[u8], events: Option<u32>, bytes_per_second: Option<u32>) -> GroupLine<'_> {
+    let options = GroupOptions {
         events,
         bytes_per_second,
     };
-    GroupLine::Make(name(of), limits)
+    GroupLine::Set(name(of), options)
 }
 
 #[test]
@@ -133,34 +135,42 @@ fn every_length_of_a_name() {
 
 #[test]
 fn lines() {
-    let web = |events, bytes| Ok(make(b"web", events, bytes));
+    let web = |events, bytes| Ok(set(b"web", events, bytes));
+    let remove = |when| Ok(GroupLine::Remove(name(b"web"), when));
     let table: &[(&[u8], Result<GroupLine<'_>, Error>)] = &[
         (b"", Ok(GroupLine::Nothing)),
         (b" \t\n\x0b\x0c\r", Ok(GroupLine::Nothing)),
         (b"#", Ok(GroupLine::Nothing)),
         (b"# g:web", Ok(GroupLine::Nothing)),
         (b"\t#\0\xff", Ok(GroupLine::Nothing)),
-        (b"g:web", web(1024, None)),
-        (b" \tg:web\r", web(1024, None)),
-        (b"g:web#", web(1024, None)),
-        (b"g:web # -:web", web(1024, None)),
-        (b"g:web events=1", web(1, None)),
-        (b"g:web events=32768", web(32768, None)),
-        (b"g:web\tevents=0007 ", web(7, None)),
-        (b"g:web events=7#8", web(7, None)),
-        (b"g:web bytes_per_second=1", web(1024, Some(1))),
+        (b"g:web", web(None, None)),
+        (b" \tg:web\r", web(None, None)),
+        (b"g:web#", web(None, None)),
+        (b"g:web # -:web", web(None, None)),
+        (b"g:web events=1", web(Some(1), None)),
+        (b"g:web events=32768", web(Some(32768), None)),
+        (b"g:web\tevents=0007 ", web(Some(7), None)),
+        (b"g:web events=7#8", web(Some(7), None)),
+        (b"g:web bytes_per_second=1", web(None, Some(1))),
         (
             b"g:web bytes_per_second=4294967295",
-            web(1024, Some(u32::MAX)),
+            web(None, Some(u32::MAX)),
         ),
-        (b"g:web events=5 bytes_per_second=6", web(5, Some(6))),
+        (b"g:web events=5 bytes_per_second=6", web(Some(5), Some(6))),
         (
             b"g:web  bytes_per_second=6 \t events=5 # 2 events, 1 used, 0 open files, 3 refused",
-            web(5, Some(6)),
+            web(Some(5), Some(6)),
         ),
-        (b"-:web", Ok(GroupLine::Remove(name(b"web")))),
-        (b" -:web\t# events=5", Ok(GroupLine::Remove(name(b"web")))),
-        (b"-:web#", Ok(GroupLine::Remove(name(b"web")))),
+        (b"g:web bytes_per_second=0", web(None, Some(0))),
+        (b"-:web", remove(When::Now)),
+        (b" -:web\t# events=5", remove(When::Now)),
+        (b"-:web#", remove(When::Now)),
+        (b"-:web when=unused", remove(When::Unused)),
+        (b" -:web \twhen=unused # now", remove(When::Unused)),
+        (b"-:web when=", Err(Error::GroupLine)),
+        (b"-:web when=unused when=unused", Err(Error::GroupLine)),
+        (b"-:web when=now", Err(Error::GroupLine)),
+        (b"g:web when=unused", Err(Error::GroupLine)),
         (b"g:", Err(Error::GroupName)),
         (b"g:#web", Err(Error::GroupName)),
         (b"g:multi", Err(Error::GroupName)),
@@ -196,6 +206,27 @@ fn lines() {
 }
 
 #[test]
+fn options_are_over_limits() {
+    let limits = |events, bytes_per_second| GroupLimits {
+        events,
+        bytes_per_second,
+    };
+    let over = |events, bytes_per_second, of| {
+        let options = GroupOptions {
+            events,
+            bytes_per_second,
+        };
+        (options.are_none(), options.over(of))
+    };
+    assert_eq!(GroupLimits::DEFAULT, limits(1024, 0));
+    let of = limits(7, 9);
+    assert_eq!(over(None, None, of), (true, of));
+    assert_eq!(over(Some(5), None, of), (false, limits(5, 9)));
+    assert_eq!(over(None, Some(0), of), (false, limits(7, 0)));
+    assert_eq!(over(Some(5), Some(6), of), (false, limits(5, 6)));
+}
+
+#[test]
 fn bad_options() {
     for options in [
         "events",
@@ -226,7 +257,6 @@ fn bad_options() {
         "web",
         "bytes_per_second",
         "bytes_per_second=",
-        "bytes_per_second=0",
         "bytes_per_second=4294967296",
         "bytes_per_second=18446744073709551617",
         "bytes_per_second=-1",
@@ -247,8 +277,8 @@ fn bad_options() {
 #[derive(Debug, PartialEq)]
 enum Meaning {
     Nothing,
-    Make(String, i128, Option<i128>),
-    Remove(String),
+    Set(String, Option<i128>, Option<i128>),
+    Remove(String, bool),
 }
 
 fn is_name(name: &str) -> bool {
@@ -276,11 +306,15 @@ fn model(line: &[u8]) -> Option<Meaning> {
         return None;
     }
     match kind {
-        "-" if options.is_empty() => return Some(Meaning::Remove(name.into())),
+        "-" => {
+            let is_when = options == ["when=unused"];
+            let is_line = is_when || options.is_empty();
+            return is_line.then(|| Meaning::Remove(name.into(), is_when));
+        }
         "g" => {}
         _ => return None,
     }
-    let value = |key: &str, max: i128| -> Option<Option<i128>> {
+    let value = |key: &str, min: i128, max: i128| -> Option<Option<i128>> {
         let start = format!("{key}=");
         let mut values = options.iter().filter_map(|word| word.strip_prefix(&start));
         let Some(value) = values.next() else {
@@ -288,27 +322,27 @@ fn model(line: &[u8]) -> Option<Meaning> {
         };
         let digits = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit());
         // One that is too long for this is too large.
-        let number = value.trim_start_matches('0').parse().ok()?;
-        (digits && (1..=max).contains(&number) && values.next().is_none()).then_some(Some(number))
+        let number = format!("0{}", value.trim_start_matches('0')).parse().ok()?;
+        (digits && (min..=max).contains(&number) && values.next().is_none()).then_some(Some(number))
     };
     let known = |word: &&&str| word.starts_with("events=") || word.starts_with("bytes_per_second=");
     if options.iter().filter(known).count() != options.len() {
         return None;
     }
-    let events = value("events", 32768)?;
-    let bytes = value("bytes_per_second", (1 << 32) - 1)?;
-    Some(Meaning::Make(name.into(), events.unwrap_or(1024), bytes))
+    let events = value("events", 1, 32768)?;
+    let bytes = value("bytes_per_second", 0, (1 << 32) - 1)?;
+    Some(Meaning::Set(name.into(), events, bytes))
 }
 
 fn meaning(line: GroupLine<'_>) -> Meaning {
     let text = |name: GroupName<'_>| String::from_utf8(name.bytes().to_vec()).unwrap();
     match line {
         GroupLine::Nothing => Meaning::Nothing,
-        GroupLine::Remove(name) => Meaning::Remove(text(name)),
-        GroupLine::Make(name, limits) => Meaning::Make(
+        GroupLine::Remove(name, when) => Meaning::Remove(text(name), when == When::Unused),
+        GroupLine::Set(name, options) => Meaning::Set(
             text(name),
-            limits.events.into(),
-            limits.bytes_per_second.map(i128::from),
+            options.events.map(i128::from),
+            options.bytes_per_second.map(i128::from),
         ),
     }
 }
@@ -319,7 +353,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
         6 => select(vec![
             "g:", "-:", "web", "a_multi", "multi", "_", " ", "\t", "#", "\n", "=", ":", "events=",
             "bytes_per_second=", "events", "0", "1", "32768", "32769", "4294967295", "4294967296",
-            "00", "+", "-",
+            "00", "+", "-", "when=unused",
         ])
         .prop_map(|piece| piece.as_bytes().to_vec()),
         1 => vec(any::<u8>(), 0..3),
@@ -329,6 +363,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
         "events=[0-9]{1,6}",
         "bytes_per_second=[0-9]{1,11}",
         "[a-z_]{1,7}=[0-9]{0,3}",
+        "when=unused",
     ];
     let line = (
         "[g-]:",
@@ -366,13 +401,19 @@ proptest! {
     /// A line that makes a group, as the listing has it, means the same again.
     #[test]
     fn listings_make_the_group_again(line in any_line()) {
-        if let Ok(GroupLine::Make(name, limits)) = GroupLine::parse(&line) {
+        if let Ok(GroupLine::Set(name, options)) = GroupLine::parse(&line) {
+            let limits = options.over(GroupLimits::DEFAULT);
             let mut listed = format!("g:{} events={}", name.bytes().escape_ascii(), limits.events);
-            if let Some(bytes) = limits.bytes_per_second {
-                listed.push_str(&format!(" bytes_per_second={bytes}"));
+            if limits.bytes_per_second != 0 {
+                listed.push_str(&format!(" bytes_per_second={}", limits.bytes_per_second));
             }
             listed.push_str(" # 3 events, 2 used, 1 open files");
-            prop_assert_eq!(GroupLine::parse(listed.as_bytes()), Ok(GroupLine::Make(name, limits)));
+            let again = GroupLine::parse(listed.as_bytes());
+            let Ok(GroupLine::Set(again_name, again)) = again else {
+                panic!("{listed:?}: {again:?}");
+            };
+            prop_assert_eq!(again_name, name);
+            prop_assert_eq!(again.over(GroupLimits::DEFAULT), limits);
         }
     }
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user_events_groups`: the lines that make, change and remove groups, and the list of them.
+
+use super::groups::{
+    Groups,
+    NamedGroup, //
+};
+use crate::events::Usage;
+use crate::schema::GroupLine;
+use crate::sys::loading::Publishing;
+use crate::sys::tracefs::{
+    Listing,
+    ListingFile,
+    Write, //
+};
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::Arc;
+use kernel::uaccess::UserSlice;
+
+/// The longest line that can be written, in bytes, without its end.
+const MAX_LINE: usize = 255;
+
+/// The listing. One line a group, by name: the line that makes it, and a comment that tells what it
+/// has.
+pub(crate) struct GroupsFile;
+
+/// Behind the group with this name, whether it is there or not; `None`: in front of all.
+pub(crate) struct Cursor(Option<KVec<u8>>);
+
+impl ListingFile for GroupsFile {
+    type Context = Groups;
+    type Cursor = Cursor;
+    const NAME: &'static CStr = c"user_events_groups";
+    const MODE: u16 = 0o600;
+    const WRITE: Option<Write<Groups>> = Some(write);
+
+    fn begin(_: &Groups) -> Cursor {
+        Cursor(None)
+    }
+
+    fn show(groups: &Groups, cursor: &Cursor, out: &Listing<'_>) -> Result<Option<Cursor>> {
+        let named = groups.named.lock();
+        let group = named.behind(cursor.0.as_deref());
+        let Some(group) = group else {
+            return Ok(None);
+        };
+        let mut name = KVec::with_capacity(group.name().len(), GFP_KERNEL)?;
+        name.extend_from_slice(group.name(), GFP_KERNEL)?;
+        show_group(group, out);
+        Ok(Some(Cursor(Some(name))))
+    }
+}
+
+/// Takes each line of a write. The end of a write is that of a line. Returns the bytes of the lines
+/// that were taken. May sleep.
+///
+/// # Errors
+///
+/// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what [`write_line`] fails
+/// with.
+fn write(groups: &Arc<Groups>, from: UserSlice, publishing: &Publishing) -> Result<usize> {
+    let mut left = from.reader();
+    let count = left.len();
+    while !(left.is_empty() || left.len() < count && current!().signal_pending()) {
+        let mut buf = [0; MAX_LINE + 1];
+        let buf = buf.get_mut(..left.len().min(MAX_LINE + 1));
+        let buf = buf.ok_or(EINVAL)?;
+        let result = (left.clone_reader().read_slice(buf))
+            .and_then(|()| match buf.iter().position(|byte| *byte == b'\n') {
+                Some(end) => write_line(groups, buf.get(..end).unwrap_or_default(), publishing)
+                    .map(|()| end + 1),
+                None if buf.len() > MAX_LINE => Err(EINVAL),
+                None => write_line(groups, buf, publishing).map(|()| buf.len()),
+            })
+            .and_then(|len| left.skip(len));
+        match result {
+            Ok(()) => {}
+            Err(error) if left.len() == count => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(count - left.len())
+}
+
+/// What a line asks for.
+fn write_line(groups: &Arc<Groups>, line: &[u8], publishing: &Publishing) -> Result {
+    match GroupLine::parse(line)? {
+        GroupLine::Nothing => Ok(()),
+        GroupLine::Set(name, options) => groups.set(name, options, publishing),
+        GroupLine::Remove(name, when) => groups.remove(name, when),
+    }
+}
+
+/// Shows a group.
+fn show_group(group: &NamedGroup, out: &Listing<'_>) {
+    out.bytes(b"g:");
+    out.bytes(group.name());
+    let limits = group.group.limits();
+    out.text(fmt!(" events={}", limits.events));
+    if limits.bytes_per_second != 0 {
+        out.text(fmt!(" bytes_per_second={}", limits.bytes_per_second));
+    }
+    let Usage {
+        events,
+        used_events,
+        open_files,
+    } = group.group.usage();
+    out.text(fmt!(
+        " # {events} events, {used_events} used, {open_files} open files"
+    ));
+    if let Some(rate) = group.group.byte_rate() {
+        out.text(fmt!(", {} refused", rate.refused()));
+    }
+    if group.group.is_ending() {
+        out.bytes(b", removed when unused");
+    }
+    out.bytes(b"\n");
+}
