@@ -3,7 +3,7 @@
 //! Loading and unloading the module under test.
 
 use crate::kit::errno::{Errno, Result};
-use crate::kit::{dynamic, machine, os, tracefs, wait};
+use crate::kit::{dynamic, machine, max_events, os, tracefs, wait};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::ops::Range;
@@ -160,7 +160,8 @@ fn visible_traces() -> Vec<String> {
     let mut found = tracefs::names_starting_with(NAME, Path::new(tracefs::ROOT));
     found.extend(tracefs::systems());
     for path in [
-        "/proc/sys/kernel/user_events_max",
+        max_events::PATH,
+        max_events::GROUPS_PATH,
         "/sys/module/user_events",
     ] {
         if Path::new(path).exists() {

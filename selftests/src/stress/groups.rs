@@ -237,7 +237,9 @@ impl Worker<'_> {
     fn make(&mut self, group: &Group) -> Option<()> {
         let options = ["", "events=100", "bytes_per_second=1000"][self.random.below(3)];
         let line = format!("g:{} {options}", group.name);
-        allow("make", group::run(line.trim_end()), &[Errno::EEXIST])
+        // One that there is has more events already, or its limits are changed.
+        let refused = [Errno::EEXIST, Errno::EBUSY];
+        allow("make", group::run(line.trim_end()), &refused)
     }
 
     /// What is registered on an open file is there until it is unregistered, and is that of the file's group.

@@ -73,6 +73,10 @@ pub const TESTS: &[Test] = &[
     ),
     Test::of_loading("load::groups_go_with_it", groups_go),
     Test::of_loading(
+        "load::groups_that_wait_for_their_last_use_go_with_it",
+        groups_that_wait_go,
+    ),
+    Test::of_loading(
         "load::not_unloaded_while_a_groups_file_is_open",
         not_while_a_groups_file_is_open,
     ),
@@ -431,6 +435,25 @@ fn make_groups() -> [Group; 2] {
     assert_eq!(tracefs::events_of_tests().len(), 3);
     assert_eq!(module::users(), 0);
     groups
+}
+
+/// The kernel looks at them again after a while.
+fn groups_that_wait_go() {
+    module::load();
+    let top = TraceInstance::top();
+    let names = ["st_g_waits", "st_g_waits_too"];
+    let events = names.map(|name| {
+        let group = Group::new(name);
+        let event = group.event("st_g_event");
+        dynamic::run(&format!("u:{event} u32 a")).unwrap();
+        top.enable(&event);
+        assert_eq!(group::run(&format!("-:{name} when=unused")), Ok(()));
+        event
+    });
+    assert_eq!(module::unload(), Err(Errno::EAGAIN));
+    events.iter().for_each(|event| top.disable(event));
+    module::unload_when_idle();
+    nothing_is_left();
 }
 
 fn groups_go() {

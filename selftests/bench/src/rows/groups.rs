@@ -113,7 +113,7 @@ impl Others {
     /// Before any file is opened that is written to: one that is also another process's is locked for each write.
     fn new() -> Others {
         let groups: Vec<Group> = (0..OTHERS)
-            .map(|at| Group::new(&format!("other_{at}"), ""))
+            .map(|at| Group::new(&format!("other_{at}"), "events=16"))
             .collect();
         let (mut told, start) = sys::pipe();
         let (ready, say_ready) = sys::pipe();

@@ -15,6 +15,8 @@ use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
+use std::thread;
+use std::time::Duration;
 
 tests!("groups::busy":
     an_open_data_file_keeps_its_group,
@@ -29,6 +31,7 @@ tests!("groups::busy":
     idle_events_go_with_their_group,
     what_is_used_in_other_groups_keeps_no_group,
     a_consumer_beside_the_removal_has_all_or_nothing.limit(300),
+    a_group_goes_with_its_last_use,
 );
 
 /// An event that stays without a user, in a group of this name.
@@ -294,4 +297,48 @@ fn a_consumer_beside_the_removal_has_all_or_nothing() {
     }
     println!("  # it was kept {kept} times");
     toggler.kill();
+}
+
+/// If that is asked for; nothing of it is opened from then on.
+fn a_group_goes_with_its_last_use() {
+    let end = || group::run("-:st_g_ending when=unused");
+    assert_eq!(end(), Err(Errno::ENOENT));
+    let (group, _) = with_an_event("st_g_ending");
+    assert_eq!(end(), Ok(()));
+    group.is_gone();
+
+    let (group, by_a_line) = with_an_event("st_g_ending");
+    let event = Event::new_in(&group, "st_g_event_used u32 a");
+    let top = TraceInstance::top();
+    top.enable(&by_a_line);
+    for _ in 0..2 {
+        assert_eq!(end(), Ok(()));
+    }
+    let line = group.line().expect("its line");
+    let wanted = "g:st_g_ending events=1024 # 2 events, 2 used, 1 open files, removed when unused";
+    assert_eq!(line, wanted);
+    assert_eq!(Data::try_open_in(&group).map(drop), Err(Errno::EIO));
+    let more = format!("u:{} u32 a", group.event("st_g_more"));
+    assert_eq!(dynamic::run(&more), Err(Errno::EINVAL));
+    assert_eq!(group::run("g:st_g_ending"), Err(Errno::EEXIST));
+    assert_eq!(group::run("g:st_g_ending events=5"), Err(Errno::EBUSY));
+    assert_eq!(group.remove(), Err(Errno::EBUSY));
+    // Who has it open goes on, and is listened to.
+    top.enable(&event.name);
+    event.wait_set();
+    assert_eq!(event.write(&[0; 4]), Ok(8));
+    top.disable(&event.name);
+    event.end();
+    wait_gone(&group.event("st_g_event_used"));
+    let line = group.line().expect("its line");
+    assert!(
+        line.contains(" # 1 events, 1 used, 0 open files, "),
+        "{line}"
+    );
+    // So that the kernel has looked at least once in vain.
+    thread::sleep(Duration::from_millis(500));
+    top.disable(&by_a_line);
+    wait::until("the group to go", || group.line().is_none());
+    group.is_gone();
+    drop(Data::open_in(&Group::new("st_g_ending")));
 }

@@ -9,6 +9,7 @@ use crate::kit::dynamic;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group, DEFAULT_EVENTS, GROUPS, MAX_EVENTS, MAX_GROUPS};
+use crate::kit::max_events::Limit;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs;
 use std::fs::{self, File, OpenOptions};
@@ -82,6 +83,7 @@ fn groups_are_listed_by_name_with_their_limits() {
     ];
     let mut want = Vec::new();
     let mut groups = Vec::new();
+    let _limit = Limit::of_groups(2 * MAX_EVENTS);
     for (name, options, limits) in &cases {
         groups.push(Group::with(name, options));
         want.push(limited(name, limits));
@@ -195,7 +197,6 @@ fn numbers_and_options_that_are_einval() {
         "EVENTS=1",
         "event=1",
         "events:1",
-        "bytes_per_second=0",
         "bytes_per_second=4294967296",
         "bytes_per_second=18446744073709551617",
         "bytes_per_second=-1",
@@ -266,9 +267,8 @@ fn a_line_has_255_bytes_at_most() {
 fn a_name_that_is_taken_is_eexist() {
     let group = Group::with("st_g_taken", "events=3");
     let before = group::lines();
-    for line in ["g:st_g_taken", "g:st_g_taken events=5"] {
-        fails("taken", line, group::run(line), Errno::EEXIST);
-    }
+    let line = "g:st_g_taken";
+    fails("taken", line, group::run(line), Errno::EEXIST);
     // What the line says is looked at first.
     let got = group::run("g:st_g_taken events=0");
     fails("taken", "with a bad number", got, Errno::EINVAL);
@@ -358,7 +358,7 @@ fn a_saved_listing_is_written_back() {
     let first = Group::with("st_g_z", "bytes_per_second=5000 events=3");
     let others = [
         Group::new("st_g_b"),
-        Group::with("st_g_a", "events=32768"),
+        Group::with("st_g_a", "events=20000"),
         Group::with("st_g_x", "bytes_per_second=4294967295"),
     ];
     let idle = group::listing();
@@ -394,7 +394,10 @@ fn there_are_4096_groups_at_most() {
         .map(|number| format!("st_g_{number}"))
         .collect();
     for part in names.chunks(64) {
-        let lines: Vec<_> = part.iter().map(|name| format!("g:{name}")).collect();
+        let lines: Vec<_> = part
+            .iter()
+            .map(|name| format!("g:{name} events=1"))
+            .collect();
         assert_eq!(group::run(&lines.join("\n")), Ok(()));
     }
     let too_many = || group::run("g:st_g_more");

@@ -315,7 +315,9 @@ fn a_listing_that_was_read_in_part_ends_when_its_group_is_removed() {
 fn an_open_list_of_groups_goes_on_while_groups_go() {
     const MANY: usize = 200;
     let name = |number: usize| format!("st_g_open_{number}");
-    let groups: Vec<_> = (0..MANY).map(|number| Group::new(&name(number))).collect();
+    let groups: Vec<_> = (0..MANY)
+        .map(|number| Group::with(&name(number), "events=1"))
+        .collect();
     let mut file = File::open(GROUPS).unwrap();
     let mut text = vec![0; 100];
     file.read_exact(&mut text).unwrap();

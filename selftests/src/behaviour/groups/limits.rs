@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many events a group may have: what its line says, whatever other groups have.
+//! How many events a group may have: what its line says, whatever other groups have, and all groups together.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::group::{Group, DEFAULT_EVENTS};
-use crate::kit::max_events::Limit;
+use crate::kit::group::{self, Group, DEFAULT_EVENTS};
+use crate::kit::max_events::{Limit, GROUPS_DEFAULT};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
@@ -21,6 +21,10 @@ tests!("groups::limits":
     a_full_group_is_not_in_the_way_of_others,
     user_events_max_bounds_the_first_group_only,
     of_many_threads_as_many_make_an_event_as_there_is_room_for,
+    all_groups_together_leave_numbers_to_the_host,
+    what_all_groups_may_have_is_set_by_the_administrator,
+    a_line_changes_the_limits_of_a_group,
+    idle_events_are_not_in_the_way_of_their_group,
 );
 
 /// Makes one event more in the group, in each way; the errors.
@@ -213,4 +217,112 @@ fn of_many_threads_as_many_make_an_event_as_there_is_room_for() {
     });
     assert_eq!(made, ROOM);
     assert_eq!(group.status().active, ROOM);
+}
+
+/// What the groups are allowed is what they could have: two of the largest would take all of the kernel's numbers.
+fn all_groups_together_leave_numbers_to_the_host() {
+    let _first = Group::with("st_g_first", "events=20000");
+    let more = |events: u32| Group::made("st_g_more", &format!("events={events}")).map(drop);
+    let left = GROUPS_DEFAULT - 20000;
+    assert_eq!(more(left + 1), Err(Errno::EMFILE));
+    assert_eq!(more(32768), Err(Errno::EMFILE));
+    // One that was refused, and one that is gone, take nothing.
+    for _ in 0..3 {
+        assert_eq!(more(left), Ok(()));
+        assert_eq!(more(left + 1), Err(Errno::EMFILE));
+    }
+    let _second = Group::with("st_g_second", &format!("events={left}"));
+    assert_eq!(more(1), Err(Errno::EMFILE));
+    assert_eq!(Group::made("st_g_more", "").map(drop), Err(Errno::EMFILE));
+}
+
+fn what_all_groups_may_have_is_set_by_the_administrator() {
+    let limit = Limit::of_groups(10);
+    let [few, more] = ["events=7", "events=3"]
+        .map(|events| Group::with(&format!("st_g_{}", &events[7..]), events));
+    let change =
+        |group: &Group, events: u32| group::run(&format!("g:{} events={events}", group.name));
+    assert_eq!(change(&more, 4), Err(Errno::EMFILE));
+    assert_eq!(change(&few, 6), Ok(()));
+    assert_eq!(change(&more, 4), Ok(()));
+    // What they may have already stays, and less can be asked for.
+    limit.set(5);
+    assert_eq!(change(&more, 4), Ok(()));
+    assert_eq!(change(&few, 7), Err(Errno::EMFILE));
+    assert_eq!(change(&few, 5), Ok(()));
+    assert_eq!(change(&few, 6), Err(Errno::EMFILE));
+    limit.set(11);
+    assert_eq!(change(&few, 7), Ok(()));
+    assert_eq!(change(&few, 8), Err(Errno::EMFILE));
+}
+
+fn a_line_changes_the_limits_of_a_group() {
+    let group = Group::with("st_g_change", "events=2");
+    let limits = || {
+        let line = group.line().expect("its line");
+        line.split(" # ").next().unwrap().to_string()
+    };
+    let set = |options: &str| group::run(&format!("g:st_g_change {options}"));
+    let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+    let register = |number: u64| {
+        let text = format!("st_g_event{number} u32 a");
+        data.register_text(&text, page.address() + 4 * number, 0)
+    };
+    assert_eq!([0, 1].map(register), [Ok(0), Ok(1)]);
+    assert_eq!(register(2), Err(Errno::EMFILE));
+    assert_eq!(set("events=3"), Ok(()));
+    assert_eq!(limits(), "g:st_g_change events=3");
+    assert_eq!(register(2), Ok(2));
+    assert_eq!(register(3), Err(Errno::EMFILE));
+    // Not fewer than there are.
+    assert_eq!(set("events=2 bytes_per_second=1"), Err(Errno::EBUSY));
+    assert_eq!(limits(), "g:st_g_change events=3");
+    // A limit of bytes holds for events that are listened to already, and one that is given up does not.
+    let top = TraceInstance::top();
+    let event = group.event("st_g_event0");
+    top.enable(&event);
+    let write = || data.write(0, &[0; 4]);
+    for _ in 0..3 {
+        assert_eq!(write(), Ok(8));
+        assert_eq!(set("bytes_per_second=1"), Ok(()));
+        assert_eq!(limits(), "g:st_g_change events=3 bytes_per_second=1");
+        assert_eq!(write(), Err(Errno::EDQUOT));
+        assert_eq!(set("bytes_per_second=0"), Ok(()));
+        assert_eq!(limits(), "g:st_g_change events=3");
+    }
+    assert_eq!(write(), Ok(8));
+    top.disable(&event);
+    // The other limit is as it was.
+    assert_eq!(set("bytes_per_second=70"), Ok(()));
+    assert_eq!(set("events=4"), Ok(()));
+    assert_eq!(limits(), "g:st_g_change events=4 bytes_per_second=70");
+    assert_eq!(group.refused(), 3);
+}
+
+/// However many of others wait for their removal.
+fn idle_events_are_not_in_the_way_of_their_group() {
+    const OTHERS: u64 = 1000;
+    let group = Group::with("st_g_small", "events=1");
+    let other = Group::with("st_g_large", &format!("events={}", 2 * OTHERS));
+    let (page, many) = (Mapping::kept(1), Mapping::kept(1));
+    for round in 0..3 {
+        let others = Data::open_in(&other);
+        for number in 0..OTHERS {
+            let text = format!("st_g_other{round}_{number}");
+            let address = many.address() + 4 * number;
+            others.register_text(&text, address, 0).unwrap();
+        }
+        for number in 0..OTHERS {
+            let address = many.address() + 4 * number;
+            others.unregister_bit(address, 0).unwrap();
+        }
+        drop(others);
+        for number in 0..10 {
+            let data = Data::open_in(&group);
+            let text = format!("st_g_event{round}_{number}");
+            let got = data.register_text(&text, page.address(), 0);
+            assert_eq!(got, Ok(0), "{text}");
+            data.unregister_bit(page.address(), 0).unwrap();
+        }
+    }
 }

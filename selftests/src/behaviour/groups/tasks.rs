@@ -303,7 +303,7 @@ fn groups_are_charged_to_the_cgroup_that_makes_them() {
         line.say("entered");
         line.hear("make");
         let groups: Vec<_> = (0..GROUPS)
-            .map(|number| Group::new(&format!("st_g_made{number}")))
+            .map(|number| Group::with(&format!("st_g_made{number}"), "events=1"))
             .collect();
         line.say("made");
         line.hear("remove");

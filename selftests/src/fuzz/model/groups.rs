@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Groups of events: lines make and remove them, processes open their files.
+//! Groups of events: lines make, change and remove them, processes open their files.
 
 use super::{bit, check, Model};
 use crate::fuzz::step::*;
@@ -17,11 +17,24 @@ pub struct Limits {
     pub bytes_per_second: Option<u32>,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
+/// What a line says of that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    pub events: Option<u32>,
+    /// 0 for no limit.
+    pub bytes_per_second: Option<u32>,
+}
+
+impl Options {
+    /// The limits of a group that has these, or of a new one.
+    fn over(self, limits: Option<Limits>) -> Limits {
+        let (events, bytes) = match limits {
+            Some(limits) => (limits.events, limits.bytes_per_second),
+            None => (DEFAULT_EVENTS, None),
+        };
         Limits {
-            events: DEFAULT_EVENTS,
-            bytes_per_second: None,
+            events: self.events.unwrap_or(events),
+            bytes_per_second: self.bytes_per_second.or(bytes).filter(|bytes| *bytes > 0),
         }
     }
 }
@@ -33,7 +46,7 @@ pub enum Line {
     Comment,
     /// No line is like that, or no name, or no number.
     Wrong,
-    Make(u8, Limits),
+    Set(u8, Options),
     Remove(u8),
 }
 
@@ -110,8 +123,17 @@ impl Model {
         match line {
             Line::Comment => Ok(()),
             Line::Wrong => Err(Errno::EINVAL),
-            Line::Make(number, limits) => {
-                check(self.group(number).is_none(), Errno::EEXIST)?;
+            Line::Set(number, options) => {
+                let had = self.group(number).map(|group| group.limits);
+                let limits = options.over(had);
+                if had.is_some() {
+                    let sets = options.events.is_some() || options.bytes_per_second.is_some();
+                    check(sets, Errno::EEXIST)?;
+                    let events = self.usage(number).events;
+                    check(events <= limits.events as usize, Errno::EBUSY)?;
+                    self.group_mut(number).expect("the group").limits = limits;
+                    return Ok(());
+                }
                 let serial = self.number();
                 self.groups.push(Group {
                     number,

@@ -7,7 +7,7 @@ mod ops;
 mod state;
 mod steps;
 
-pub use groups::{Group, Limits, Line, Usage};
+pub use groups::{Group, Line, Options, Usage};
 pub use state::{Child, Event, Key, Page, PerfEvent, Record, TraceInstance};
 
 use super::child::CHILDREN;

@@ -6,7 +6,7 @@
 use super::listings::{HeldListings, FILES_OF_A_GROUP};
 use super::Worker;
 use crate::fuzz::child::CHILDREN;
-use crate::fuzz::model::{Key, Limits, Line, TraceInstance as Listener};
+use crate::fuzz::model::{Key, Line, Options, TraceInstance as Listener};
 use crate::fuzz::step::*;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::tracefs::{self, TraceInstance};
@@ -21,7 +21,7 @@ const MAX_LINE: usize = 255;
 const WRONG_NAMES: [&str; 7] = ["_multi", "q-r", "q.r", "q/r", "q:", "\u{e9}", "q\0"];
 
 /// What cannot stand behind the name of a group that is to be made.
-const WRONG_OPTIONS: [&str; 16] = [
+const WRONG_OPTIONS: [&str; 15] = [
     "events",
     "events=",
     "events=0",
@@ -33,12 +33,14 @@ const WRONG_OPTIONS: [&str; 16] = [
     "EVENTS=1",
     "events=2 events=2",
     "bytes_per_second=",
-    "bytes_per_second=0",
     "bytes_per_second=4294967296",
     "bytes_per_second=1 events=1 bytes_per_second=1",
     "bytes=1",
     "r",
 ];
+
+/// More than a worker makes, and so few that all groups of some workers may have as many together.
+const MANY_EVENTS: u32 = 4000;
 
 /// Listings of groups that are open at once.
 const LISTINGS: usize = 2;
@@ -95,8 +97,8 @@ impl Worker {
         };
         let (mut line, about) = match kind {
             Kind::Make => {
-                let (options, limits) = self.limits();
-                (format!("g:{name}{options}"), Line::Make(number, limits))
+                let (text, options) = self.options();
+                (format!("g:{name}{text}"), Line::Set(number, options))
             }
             Kind::Remove => (format!("-:{name}"), Line::Remove(number)),
             Kind::WrongName => (self.wrong_name(), Line::Wrong),
@@ -158,19 +160,19 @@ impl Worker {
         format!("{what}:{name}")
     }
 
-    /// What stands behind the name of a group, and what that makes of its limits. Whether a record is within the bytes
+    /// What stands behind the name of a group. Whether a record is within the bytes
     /// of its second must not depend on the clock.
-    fn limits(&mut self) -> (String, Limits) {
+    fn options(&mut self) -> (String, Options) {
         let events = self.random.weighted(&[
             (4, None),
             (2, Some(1)),
             (3, Some(3)),
             (3, Some(8)),
-            (1, Some(group::MAX_EVENTS)),
+            (1, Some(MANY_EVENTS)),
         ]);
         let bytes_per_second =
             self.random
-                .weighted(&[(7, None), (4, Some(1)), (1, Some(u32::MAX))]);
+                .weighted(&[(7, None), (1, Some(0)), (4, Some(1)), (1, Some(u32::MAX))]);
         let mut options = [
             events.map(|events| format!(" events={events}")),
             bytes_per_second.map(|bytes| format!("  bytes_per_second={bytes}")),
@@ -178,15 +180,22 @@ impl Worker {
         if self.random.thousandths(500) {
             options.reverse();
         }
-        let limits = Limits {
-            events: events.unwrap_or(Limits::default().events),
+        let text = options.into_iter().flatten().collect();
+        let options = Options {
+            events,
             bytes_per_second,
         };
-        (options.into_iter().flatten().collect(), limits)
+        (text, options)
     }
 
     /// Writes lines in one piece, and then what of it was not taken. The last one has this end, the others a new line.
     fn write_lines(&mut self, lines: &[(String, Line)], end: &str) {
+        for (_, about) in lines {
+            // What is about to go counts as well.
+            if let Line::Set(number, _) = about {
+                (0..NAMES as u8).for_each(|name| self.settle(*number, name));
+            }
+        }
         let mut text = String::new();
         let mut failure = None;
         // How many bytes must be taken, and where among these a group is removed.
