@@ -13,7 +13,10 @@ root_doc = "index"
 exclude_patterns = ["examples"]
 
 # The manual is user_events(4), too.
-man_pages = [("user_events", "user_events", "trace events that user programs make and write", [], 4)]
+man_pages = [
+    ("user_events", "user_events", "trace events that user programs make and write", [], 4),
+    ("containers", "user-events", "groups of user events for containers and services", [], 8),
+]
 
 # As in the kernel's documentation: C is the domain, quotes stay as they are typed, and text without a language
 # is not highlighted.

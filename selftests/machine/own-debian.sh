@@ -21,6 +21,22 @@ install_root() {
 		"$1" "$2" ${MIRROR:+"$MIRROR"}
 }
 
+# containers_root: the Debian that containers and the scripts for them run in. The cache has for it
+#   containers-KEY   root/: that Debian, without a kernel
+containers_root() {
+	local key
+	key=$({ echo "$SUITE" && packages packages-containers && declare -f install_root make_containers_root; } | cache_key)
+	cache_entry containers "$key" make_containers_root
+}
+make_containers_root() { # DIR
+	say "Making the Debian that containers run in (once; some three minutes)"
+	has_mmdebstrap || host_installs has_mmdebstrap mmdebstrap debian-archive-keyring
+	chmod 755 "$1"
+	step "Debian $SUITE with systemd, podman and Docker" "$LOGS/containers-root" \
+		install_root "$SUITE" "$1/root" "$(packages packages-containers | paste -sd,)" ||
+		die "that Debian could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
+}
+
 # in_debian DIR COMMAND...: in the Debian in DIR, which does not run.
 in_debian() {
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --bind "$1" / --proc /proc --dev /dev --tmpfs /run --tmpfs /tmp \
