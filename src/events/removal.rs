@@ -61,41 +61,39 @@ impl Group {
     /// # Errors
     ///
     /// `ENOENT` when there is none; `EBUSY` when one of them is used; `EPERM` when one is
-    /// persistent and `may_delete_persistent` is not set. None is deleted then, unless that one has
-    /// come, or has become used, while others were deleted.
-    pub(crate) fn delete(&self, name: &[u8], may_delete_persistent: bool) -> Result {
-        let check = |event: &Event, held: &EventMutexGuard| {
-            if event.is_busy(held) {
-                Err(EBUSY)
-            } else if event.is_persistent() && !may_delete_persistent {
-                Err(EPERM)
-            } else {
-                Ok(LOOK)
-            }
-        };
-        let (mut found, mut is_denied) = (0, false);
+    /// persistent and `may_delete_persistent` denies that, which is not called else: the security
+    /// modules may log the answer. None is deleted then, unless that one has come, or has become
+    /// used, while others were deleted.
+    pub(crate) fn delete(
+        &self,
+        name: &[u8],
+        may_delete_persistent: impl FnOnce() -> bool,
+    ) -> Result {
+        let (mut found, mut persistent) = (0, false);
         self.walk(Some(name), |event, held| {
             found += 1;
-            match check(event, held) {
-                // That an older one is used is an error before this.
-                Err(EPERM) => {
-                    is_denied = true;
-                    Ok(LOOK)
-                }
-                result => result,
+            persistent |= event.is_persistent();
+            match event.is_busy(held) {
+                true => Err(EBUSY),
+                false => Ok(LOOK),
             }
         })?;
         if found == 0 {
             return Err(ENOENT);
         }
-        if is_denied {
+        if persistent && !may_delete_persistent() {
             return Err(EPERM);
         }
         self.walk((found <= FEW).then_some(name), |event, held| {
             if event.registered_name() != name {
                 return Ok(LOOK);
             }
-            check(event, held)?;
+            if event.is_busy(held) {
+                return Err(EBUSY);
+            }
+            if event.is_persistent() && !persistent {
+                return Err(EPERM);
+            }
             self.remove(event.removal(held))
         })
     }

@@ -144,7 +144,7 @@ impl DataFile {
     fn delete(&self, argument: usize) -> Result {
         let mut text = DescriptionBuffer::new();
         let name = text.read(argument)?;
-        self.group.delete(name, perfmon_capable())
+        self.group.delete(name, perfmon_capable)
     }
 
     /// `DIAG_IOCSUNREG`.

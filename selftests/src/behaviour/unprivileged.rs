@@ -6,7 +6,7 @@ use crate::harness::tests;
 use crate::kit::abi::{location, Data, Register, Unregister, DATA, DIAG_IOCSDEL, DIAG_IOCSREG};
 use crate::kit::abi::{DIAG_IOCSUNREG, MULTI_FORMAT, PERSIST, STATUS};
 use crate::kit::child::{self, Line};
-use crate::kit::dynamic;
+use crate::kit::dynamic::{self, Probe};
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::machine::Log;
@@ -20,6 +20,7 @@ use crate::kit::wait;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process;
 use std::sync::atomic::Ordering;
 
 tests!("unprivileged":
@@ -28,6 +29,7 @@ tests!("unprivileged":
     events_belong_to_root_whatever_user_makes_them,
     registers_on_a_file_opened_by_root,
     deletes_what_is_not_persistent,
+    deleting_asks_for_the_capability_only_where_it_matters,
     reads_the_status_file_if_allowed,
     better_than_c_10_no_error_is_logged.limit(300),
 );
@@ -194,6 +196,29 @@ fn deletes_what_is_not_persistent() {
     wait::until("the event to be unused", || {
         Data::open().delete("st_user_persists") != Err(Errno::EBUSY)
     });
+}
+
+/// Each question may be a line in the log of a security module.
+fn deleting_asks_for_the_capability_only_where_it_matters() {
+    const CAP_PERFMON: i32 = 38;
+    let asked = "st_user/st_asked";
+    let probe = Probe::new('p', asked, "security_capable cap=$arg3:s32");
+    let instance = TraceInstance::instance("st_user_asked");
+    let mine = format!("common_pid == {} && cap == {CAP_PERFMON}", process::id());
+    instance.set(asked, "filter", &mine).expect("a filter");
+    let name = "st_user_stays";
+    dynamic::run(&format!("u:{name} u32 a")).unwrap();
+    instance.enable(asked);
+    let event = Event::new("st_user_used u32 a");
+    let data = &event.data;
+    assert_eq!(data.delete("st_user_none"), Err(Errno::ENOENT));
+    assert_eq!(data.delete("st_user_used"), Err(Errno::EBUSY));
+    assert_eq!(instance.lines(asked), [""; 0]);
+    assert_eq!(data.delete(name), Ok(()));
+    assert_eq!(instance.lines(asked).len(), 1);
+    instance.disable(asked);
+    drop(instance);
+    drop(probe);
 }
 
 fn reads_the_status_file_if_allowed() {
