@@ -2,13 +2,13 @@
 
 //! How many events a group may have: what its line says, whatever other groups have, and all groups together.
 
-use crate::harness::tests;
+use crate::harness::{self, tests};
 use crate::kit::abi::{Data, MULTI_FORMAT};
-use crate::kit::dynamic;
+use crate::kit::dynamic::{self, Probe};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group, DEFAULT_EVENTS};
-use crate::kit::max_events::{Limit, GROUPS_DEFAULT};
+use crate::kit::max_events::{self, Limit, GROUPS_DEFAULT};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
@@ -25,6 +25,7 @@ tests!("groups::limits":
     what_all_groups_may_have_is_set_by_the_administrator,
     a_line_changes_the_limits_of_a_group,
     idle_events_are_not_in_the_way_of_their_group,
+    all_events_that_there_may_be_leave_numbers_to_the_host.limit(7000),
 );
 
 /// Makes one event more in the group, in each way; the errors.
@@ -325,4 +326,34 @@ fn idle_events_are_not_in_the_way_of_their_group() {
             data.unregister_bit(page.address(), 0).unwrap();
         }
     }
+}
+
+/// If there is time, as many as the kernel has numbers for; a fortieth of that else.
+fn all_events_that_there_may_be_leave_numbers_to_the_host() {
+    const PROBES: usize = 2400;
+    let part = harness::times(40, 1);
+    let [of_first, of_groups] =
+        [max_events::DEFAULT, GROUPS_DEFAULT].map(|most| most / part as u32);
+    let _limits = (Limit::new(of_first), Limit::of_groups(of_groups));
+    let group = Group::with("st_g_all", &format!("events={of_groups}"));
+    let fill = |start: &str, most: u32| {
+        let numbers: Vec<u32> = (0..most).collect();
+        for part in numbers.chunks(1000) {
+            let lines: String = part
+                .iter()
+                .map(|number| format!("u:{start}st_g_n{number}\n"))
+                .collect();
+            dynamic::run(lines.trim_end()).unwrap();
+        }
+        let more = dynamic::run(&format!("u:{start}st_g_more"));
+        assert_eq!(more, Err(Errno::EMFILE), "after {most}");
+    };
+    fill(&format!("{}/", group.system()), of_groups);
+    fill("", of_first);
+    let more = Group::made("st_g_more", "events=1").map(drop);
+    assert_eq!(more, Err(Errno::EMFILE));
+    let probes = (0..PROBES / part)
+        .map(|number| Probe::new('p', &format!("st_g_host/st_n{number}"), "security_capable"));
+    assert_eq!(probes.collect::<Vec<_>>().len(), PROBES / part);
+    dynamic::truncate().unwrap();
 }
