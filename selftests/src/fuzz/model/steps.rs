@@ -339,8 +339,8 @@ impl Model {
         let limits = (listening.count() > 0).then(|| perfs.clone().map(|perf| perf.limit));
         let limits = limits.into_iter().flatten();
         // A record with an array of characters has a NUL of the module's behind it.
-        let length = payload.len() + usize::from(fields.has_chars() && !self.is_c());
-        let outcome = large::outcome(length, in_ftrace, perfs.count() > 0, limits);
+        let recorded = payload.len() + usize::from(fields.has_chars() && !self.is_c());
+        let outcome = large::outcome(recorded, in_ftrace, perfs.count() > 0, limits);
         check(outcome.can || has_trigger || self.is_c(), Errno::E2BIG)?;
         let record = Record {
             event: serial,
