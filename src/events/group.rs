@@ -138,12 +138,15 @@ impl Group {
     ///
     /// `EBUSY` when the group has more events; nothing has changed then.
     pub(crate) fn set_limits(&self, limits: GroupLimits) -> Result {
-        let held = EventMutexGuard::lock(self.symbols);
-        if self.events.get(&held).count > limits.events {
-            return Err(EBUSY);
+        loop {
+            let held = EventMutexGuard::lock(self.symbols);
+            if self.events.get(&held).count <= limits.events {
+                self.max_events.set(limits.events);
+                break;
+            }
+            drop(held);
+            self.retire_some().map_err(|_| EBUSY)?;
         }
-        self.max_events.set(limits.events);
-        drop(held);
         self.byte_rate.set(limits.bytes_per_second);
         // Each has noted whether its records are limited.
         self.walk(None, |event, held| {
@@ -173,9 +176,9 @@ impl Group {
     /// # Errors
     ///
     /// `EADDRINUSE` when the event exists with other fields, and is not to be one of several
-    /// formats; `EMFILE` when the group has too many events; `EINVAL` when a format's name would be too
-    /// long; `ENODEV` when the module is being unloaded, or no number is left; `ENOMEM`, and what the trace core fails
-    /// with.
+    /// formats; `EINTR` to a task that is killed; `EMFILE` when the group has too many events;
+    /// `EINVAL` when a format's name would be too long; `ENODEV` when the module is being unloaded,
+    /// or no number is left; `ENOMEM`, and what the trace core fails with.
     pub(crate) fn register(
         self: &Arc<Self>,
         description: &Description<'_>,

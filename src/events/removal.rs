@@ -8,6 +8,7 @@ use super::event::{
 };
 use super::group::Group;
 use crate::sys::event_mutex::EventMutexGuard;
+use crate::sys::task_work;
 use crate::sys::trace_event::Removal;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -116,10 +117,15 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// `EMFILE` when there are none.
+    /// `EMFILE` when there are none, or more than the group may have events: their memory is
+    /// freed by the work. `EINTR` when the current task is killed.
     pub(super) fn retire_some(&self) -> Result {
+        if task_work::fatal_signal_pending() {
+            return Err(EINTR);
+        }
         let mut removed = 0;
-        if self.listed_idle.load(Relaxed) != 0 {
+        let listed = self.listed_idle.load(Relaxed);
+        if listed != 0 && listed <= self.limits().events as usize + HOLD {
             let _ = self.walk(None, |event, held| {
                 if removed >= HOLD {
                     return Err(EMFILE);

@@ -195,8 +195,8 @@ impl Groups {
     /// # Errors
     ///
     /// `EEXIST` when there is one of this name, and nothing to be set; `EBUSY` when that has more
-    /// events, or is being removed; `EMFILE` when there are too many groups, or all of them could
-    /// have too many events; what [`Self::make`] fails with. Nothing has changed then.
+    /// events; `EMFILE` when there are too many groups, or all of them could have too many events;
+    /// what [`Self::make`] fails with. Nothing has changed then.
     pub(super) fn set(
         &self,
         name: GroupName<'_>,
@@ -207,7 +207,6 @@ impl Groups {
         let found = named.get(name).cloned();
         let before = match &found {
             Some(_) if options.are_none() => return Err(EEXIST),
-            Some(group) if group.group.is_ending() => return Err(EBUSY),
             Some(group) => Some(group.group.limits()),
             None if named.groups.len() >= MAX_GROUPS => return Err(EMFILE),
             None => None,
