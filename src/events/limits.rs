@@ -91,10 +91,8 @@ impl ByteRate {
     #[inline(never)]
     pub(crate) fn charge(&self, len: usize) -> Result<Charged> {
         let second = clock::seconds() << 32;
-        let per_second = match self.per_second() {
-            0 => u64::MAX,
-            limit => u64::from(limit),
-        };
+        // No limit, which may be set meanwhile, wraps to the largest.
+        let most_less_one = u64::from(self.per_second().wrapping_sub(1));
         let mut before = self.recorded.load(Relaxed);
         loop {
             // A second that another processor has seen a little earlier does not begin anew.
@@ -104,7 +102,7 @@ impl ByteRate {
                 (second, 0)
             };
             let used = used.saturating_add(len as u64);
-            if used > per_second.min(!SECOND) {
+            if used.wrapping_sub(1) > most_less_one {
                 self.refused.fetch_add(1, Relaxed);
                 return Err(EDQUOT);
             }

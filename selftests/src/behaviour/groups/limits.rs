@@ -339,11 +339,11 @@ fn all_events_that_there_may_be_leave_numbers_to_the_host() {
     let fill = |start: &str, most: u32| {
         let numbers: Vec<u32> = (0..most).collect();
         for part in numbers.chunks(1000) {
-            let lines: String = part
+            let lines: Vec<_> = part
                 .iter()
-                .map(|number| format!("u:{start}st_g_n{number}\n"))
+                .map(|number| format!("u:{start}st_g_n{number}"))
                 .collect();
-            dynamic::run(lines.trim_end()).unwrap();
+            dynamic::run(&lines.join("\n")).unwrap();
         }
         let more = dynamic::run(&format!("u:{start}st_g_more"));
         assert_eq!(more, Err(Errno::EMFILE), "after {most}");
