@@ -28,8 +28,8 @@ use kernel::workqueue::{
 
 /// How long to wait before looking again whether the trace core still refers to an unused event:
 /// first, and at most. It does not tell when it stops.
-pub(super) const REFERENCE_POLL: Delta = Delta::from_millis(100);
-const MAX_REFERENCE_POLL: Delta = Delta::from_millis(6400);
+pub(crate) const REFERENCE_POLL: Delta = Delta::from_millis(100);
+pub(crate) const MAX_REFERENCE_POLL: Delta = Delta::from_millis(6400);
 
 /// The idle events of all groups. One work removes them, however many groups there are.
 #[pin_data]
@@ -153,14 +153,15 @@ impl WorkItem for IdleEvents {
             };
             drop(idle);
             let group = event.group().clone();
-            let mut is_listed = false;
-            if group.retire(&event).is_err() {
-                let listed = ListArc::try_from_arc(event).map(|event| referenced.push_back(event));
-                is_listed = listed.is_ok();
+            let is_listed = match group.retire(&event) {
+                Ok(()) => false,
+                Err(_) => ListArc::try_from_arc(event)
+                    .map(|event| referenced.push_back(event))
+                    .is_ok(),
+            };
+            if !is_listed {
+                group.listed_idle.fetch_sub(1, Relaxed);
             }
-            group
-                .listed_idle
-                .fetch_sub(usize::from(!is_listed), Relaxed);
         }
     }
 }

@@ -14,8 +14,9 @@
 //! The trace core can refer to an event that is unused (an event probe, a histogram, a trigger), and does not tell
 //! when it stops. Such an event cannot be removed: the work queue looks at it again, and so does unloading.
 //!
-//! - [`group`]: the events of a group by name; [`removal`]: taking some away; [`closing`]: its end; [`table`]: the tables of them; [`open_files`]: through which it is used;
-//!   [`limits`]: how many events and bytes it may have.
+//! - [`group`]: the events of a group by name; [`removal`]: taking some away; [`closing`]: its end;
+//!   [`table`]: the tables of them; [`open_files`]: through which it is used; [`limits`]: how many
+//!   events and bytes it may have.
 //! - [`idle`]: the work that removes idle events, of all groups; [`kept`]: those of which there may be records.
 //! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
 //! - [`enablers`]: the bits that show its state; [`changes`]: what open files report of it.
@@ -45,7 +46,11 @@ pub(crate) use group::{
     Group,
     Usage, //
 };
-pub(crate) use idle::IdleEvents;
+pub(crate) use idle::{
+    IdleEvents,
+    MAX_REFERENCE_POLL,
+    REFERENCE_POLL, //
+};
 pub(crate) use limits::ByteRate;
 pub(crate) use misses::Tally;
 pub(crate) use open_files::OpenGroup;

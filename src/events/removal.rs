@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Going through the events of a group, a few at a time, and removing them. C: `destroy_user_event()`.
+//! Going through the events of a group, a few at a time, and removing them.
+//!
+//! C: `destroy_user_event()` (kernel/trace/trace_events_user.c).
 
 use super::event::{
     Event,

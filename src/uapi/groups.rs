@@ -11,7 +11,9 @@ use super::status::StatusFile;
 use crate::events::{
     Group,
     IdleEvents,
-    OpenGroup, //
+    OpenGroup,
+    MAX_REFERENCE_POLL,
+    REFERENCE_POLL, //
 };
 use crate::mms::UserMms;
 use crate::schema::{
@@ -51,15 +53,10 @@ use kernel::workqueue::{
 /// The most groups, the first not counted.
 const MAX_GROUPS: usize = 4096;
 
-/// How many events all of them may have together, unless the administrator sets another number. The
-/// kernel has some 63,000 numbers for events: with the first group's 32,768 and those that are kept,
-/// some thousands are left to the host's probes.
+/// How many events all of them may have together, unless the administrator sets another number.
+/// The kernel has some 63,000 numbers for events: with the first group's 32,768 and those that are
+/// kept, some thousands are left to the host's probes.
 const MAX_EVENTS: u32 = 24576;
-
-/// The pause before groups are looked at again that are to be removed with their last use: first,
-/// and at most.
-const UNUSED_POLL: Delta = Delta::from_millis(100);
-const MAX_UNUSED_POLL: Delta = Delta::from_millis(6400);
 
 /// All groups.
 #[pin_data]
@@ -158,7 +155,7 @@ impl Groups {
             groups: SortedArcs::new(),
             events: 0,
             ending: 0,
-            pause: UNUSED_POLL,
+            pause: REFERENCE_POLL,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -279,8 +276,11 @@ impl Groups {
         }
         let mut removed = named.remove(&group);
         if when == When::Unused && removed.is_err() {
-            named.pause = UNUSED_POLL;
-            self.idle.queue().enqueue_after::<_, 0>(self, UNUSED_POLL);
+            // What keeps it may be a reference of the trace core's.
+            named.pause = REFERENCE_POLL;
+            self.idle
+                .queue()
+                .enqueue_after::<_, 0>(self, REFERENCE_POLL);
             removed = Ok(());
         }
         // The files go before the lock does: another group of that name has the same.
@@ -330,7 +330,7 @@ impl WorkItem for Groups {
         while named.ending > 0 {
             let Some(group) = named.behind(last.as_ref().map(|last| last.name())).cloned() else {
                 let pause = named.pause;
-                named.pause = MAX_UNUSED_POLL.min(pause + pause);
+                named.pause = MAX_REFERENCE_POLL.min(pause + pause);
                 this.idle.queue().enqueue_after::<_, 0>(&this, pause);
                 break;
             };

@@ -87,8 +87,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// What [`TraceEvent::run_later`] asked for. Runs on the work queue.
     fn run(event: &Arc<TraceEvent<Self>>);
 
-    /// Is there a limit to what is recorded of the event, which has to be asked for each record? As long as
-    /// [`TraceEvent::limit_changed`] is not called, always the same.
+    /// Is a limit to be asked for each record of the event? [`TraceEvent::limit_changed`] is called
+    /// when that changes.
     fn has_limit(event: &TraceEvent<Self>) -> bool;
 
     /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
