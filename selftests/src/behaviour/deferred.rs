@@ -291,8 +291,8 @@ fn another_event_does_not_wait_for_many_bits() {
     let mut many = ManyProcesses::new("st_deferred_many", machine::rounds(500), MORE_THAN_A_TURN);
     // Its page is this process's alone, so that its bit can be written at once.
     let other = Event::new("st_deferred_other u32 a");
-    // A machine that was given no time may have done all in between.
-    let was_first = wait::comes(|| switch_beside(&mut many, &other));
+    // A machine that was given no time may have done all in between, once.
+    let was_first = (0..5).any(|_| switch_beside(&mut many, &other));
     assert!(was_first, "another event waited for all bits of this one");
 }
 
