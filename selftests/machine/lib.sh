@@ -200,3 +200,7 @@ lost_memory() {
 	echo scan >"$LEAKS"
 	cat "$LEAKS"
 }
+
+# news_version, news_day: of the first entry of NEWS.
+news_version() { sed -n 's/^user_events \([^ ]*\) (\([-0-9]*\))$/\1/p;T;q' "${NEWS:-NEWS}"; }
+news_day() { sed -n 's/^user_events \([^ ]*\) (\([-0-9]*\))$/\2/p;T;q' "${NEWS:-NEWS}"; }
