@@ -138,14 +138,18 @@ impl Group {
     ///
     /// `EBUSY` when the group has more events; nothing has changed then.
     pub(crate) fn set_limits(&self, limits: GroupLimits) -> Result {
+        // First, as it has no more from then on, whatever its programs do meanwhile.
+        let before = self.max_events.get();
+        self.max_events.set(limits.events);
         loop {
-            let held = EventMutexGuard::lock(self.symbols);
-            if self.events.get(&held).count <= limits.events {
-                self.max_events.set(limits.events);
+            let count = self.events.get(&EventMutexGuard::lock(self.symbols)).count;
+            if count <= limits.events {
                 break;
             }
-            drop(held);
-            self.retire_some().map_err(|_| EBUSY)?;
+            if self.retire_some(count).is_err() {
+                self.max_events.set(before);
+                return Err(EBUSY);
+            }
         }
         self.byte_rate.set(limits.bytes_per_second);
         // Each has noted whether its records are limited.
@@ -233,9 +237,10 @@ impl Group {
                     .map_err(|_| EADDRINUSE)?;
             }
             let events = self.events.get_mut(&mut held);
-            if events.count >= self.max_events.get() {
+            let count = events.count;
+            if count >= self.max_events.get() {
                 drop(held);
-                self.retire_some()?;
+                self.retire_some(count)?;
                 continue;
             }
             // Made anew where another task has taken the number of its format: that one got on.

@@ -29,6 +29,9 @@ const REMOVAL: usize = HOLD / 16;
 /// The time between two holds.
 const PAUSE: Delta = Delta::from_micros(20);
 
+/// The time between two looks whether the work has removed some.
+const WORK_POLL: Delta = Delta::from_millis(1);
+
 /// How many events may be removed in any order: few beside those that the trace core looks at in
 /// each search anyway.
 const FEW: usize = 64;
@@ -115,19 +118,24 @@ impl Group {
         }
     }
 
-    /// Removes some of the events that wait for that, which others' may hold up. May sleep.
+    /// Makes room where there are `count` events: removes some that wait for that, which others'
+    /// may hold up. Where very many of the group's wait, it waits for the work, which frees their
+    /// memory. May sleep.
     ///
     /// # Errors
     ///
-    /// `EMFILE` when there are none, or more than the group may have events: their memory is
-    /// freed by the work. `EINTR` when the current task is killed.
-    pub(super) fn retire_some(&self) -> Result {
+    /// `EMFILE` when none wait; `EINTR` when the current task is killed.
+    pub(super) fn retire_some(&self, count: u32) -> Result {
         if task_work::fatal_signal_pending() {
             return Err(EINTR);
         }
-        let mut removed = 0;
         let listed = self.listed_idle.load(Relaxed);
-        if listed != 0 && listed <= self.limits().events as usize + HOLD {
+        if listed > self.limits().events as usize + HOLD {
+            fsleep(WORK_POLL);
+            return Ok(());
+        }
+        let mut removed = 0;
+        if listed != 0 {
             let _ = self.walk(None, |event, held| {
                 if removed >= HOLD {
                     return Err(EMFILE);
@@ -140,10 +148,12 @@ impl Group {
                 Ok(part.max(LOOK))
             });
         }
-        match removed {
-            0 => Err(EMFILE),
-            _ => Ok(()),
+        // The work may have been first.
+        let is_full = || self.events.get(&EventMutexGuard::lock(self.symbols)).count == count;
+        if removed == 0 && is_full() {
+            return Err(EMFILE);
         }
+        Ok(())
     }
 
     /// Removes an event, unless it is used or has been removed.

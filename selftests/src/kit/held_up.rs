@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A thread that the kernel holds up in one of its functions, or when that returns: a program at a kprobe there does nothing
-//! for a while.
+//! A thread that the kernel holds up in one of its functions, when that returns, or before a work: a program at a kprobe
+//! or a tracepoint there does nothing for a while.
 
 use crate::kit::bpf::{self, Counters, Instruction, Link, Program};
 use crate::kit::dynamic::Probe;
@@ -49,7 +49,7 @@ pub struct HeldUp {
     _attached: Vec<(Link, Perf)>,
     counters: Counters,
     /// Deleted when the programs are gone.
-    _probe: Probe,
+    _probe: Option<Probe>,
 }
 
 impl HeldUp {
@@ -57,6 +57,23 @@ impl HeldUp {
     #[track_caller]
     pub fn at(function: &str, thread: i32) -> HeldUp {
         HeldUp::by('p', function, thread, SEVERAL)
+    }
+
+    /// For four seconds, whichever thread of the kernel's does a work: before it calls this function of the module.
+    #[track_caller]
+    pub fn work(function: u64) -> HeldUp {
+        // Behind the common fields and the address of the work.
+        let only = [
+            bpf::load_u32(0, 1, 16),
+            (0x16, 0, 0, END.len() as i16, function as i32),
+        ];
+        HeldUp::with(
+            bpf::TRACEPOINT,
+            "workqueue/workqueue_execute_start",
+            &only,
+            2 * SEVERAL,
+            None,
+        )
     }
 
     /// For an eighth of that, at what is called often.
@@ -74,6 +91,23 @@ impl HeldUp {
     #[track_caller]
     fn by(kind: char, function: &str, thread: i32, programs: usize) -> HeldUp {
         let probe = Probe::new(kind, NAME, function);
+        let only = [
+            bpf::call(bpf::GET_CURRENT_PID_TGID),
+            TO_U32,
+            skip_if(thread, END.len() as i16),
+        ];
+        HeldUp::with(bpf::KPROBE, NAME, &only, programs, Some(probe))
+    }
+
+    /// By programs of a kind at an event, the rest of which `only` leaves out.
+    #[track_caller]
+    fn with(
+        kind: u32,
+        event: &str,
+        only: &[Instruction],
+        programs: usize,
+        probe: Option<Probe>,
+    ) -> HeldUp {
         let counters = Counters::new(2);
         let counting = |counter: u32| {
             let numbers = [bpf::set(7, counter as i32), bpf::set(8, 1)];
@@ -102,20 +136,8 @@ impl HeldUp {
                 true => counting(ENDED),
                 false => Vec::new(),
             };
-            let program = Program::load(
-                bpf::KPROBE,
-                &[
-                    &[bpf::call(bpf::GET_CURRENT_PID_TGID), TO_U32][..],
-                    &[skip_if(thread, END.len() as i16)],
-                    &END,
-                    &begins,
-                    &wait,
-                    &ends,
-                    &END,
-                ]
-                .concat(),
-            );
-            let perf = Perf::open(tracefs::event_id(NAME), ALL_PROCESSES, 0);
+            let program = Program::load(kind, &[only, &END, &begins, &wait, &ends, &END].concat());
+            let perf = Perf::open(tracefs::event_id(event), ALL_PROCESSES, 0);
             let perf = perf.expect("perf_event_open");
             let link = Link::new(&program, perf.file(), 0).expect("link the program");
             (link, perf)

@@ -72,6 +72,21 @@ pub fn code() -> Range<u64> {
     start..start + size.parse::<u64>().expect("a number")
 }
 
+/// The address of its function whose name has all of these parts.
+pub fn function(parts: &[&str]) -> u64 {
+    let symbols = fs::read_to_string("/proc/kallsyms").expect("symbols");
+    let mut its = symbols
+        .lines()
+        .filter_map(|line| line.strip_suffix("\t[user_events]"));
+    let found = its.find(|line| {
+        let is_function = line.contains(" t _R") || line.contains(" T _R");
+        is_function && parts.iter().all(|part| line.contains(part))
+    });
+    let address = found.and_then(|line| line.split(' ').next());
+    let address = address.and_then(|address| u64::from_str_radix(address, 16).ok());
+    address.unwrap_or_else(|| panic!("no function of {parts:?}"))
+}
+
 /// Loads the module, with parameters as insmod takes them.
 pub fn load_with(parameters: &str) -> Result<()> {
     load_path(path(), parameters)

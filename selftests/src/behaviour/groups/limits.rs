@@ -4,15 +4,20 @@
 
 use crate::harness::{self, tests};
 use crate::kit::abi::{Data, MULTI_FORMAT};
+use crate::kit::child;
 use crate::kit::dynamic::{self, Probe};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group, DEFAULT_EVENTS};
+use crate::kit::held_up::{self, HeldUp};
 use crate::kit::max_events::{self, Limit, GROUPS_DEFAULT};
 use crate::kit::memory::Mapping;
+use crate::kit::module;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+use std::time::Duration;
 
 tests!("groups::limits":
     a_group_has_as_many_events_as_its_line_says,
@@ -25,6 +30,8 @@ tests!("groups::limits":
     what_all_groups_may_have_is_set_by_the_administrator,
     a_line_changes_the_limits_of_a_group,
     idle_events_are_not_in_the_way_of_their_group,
+    an_idle_event_that_goes_meanwhile_makes_room.limit(300),
+    idle_events_are_bounded_with_their_group.where_there_is(held_up::SIGN),
     all_events_that_there_may_be_leave_numbers_to_the_host.limit(7000),
 );
 
@@ -300,32 +307,84 @@ fn a_line_changes_the_limits_of_a_group() {
     assert_eq!(group.refused(), 3);
 }
 
+/// Has so many events of a group wait for their removal.
+fn let_go(group: &Group, count: u32) {
+    let (data, page) = (Data::open_in(group), Mapping::kept(1));
+    let place = |number: u32| (page.address() + 4 * u64::from(number / 32), number % 32);
+    for number in 0..count {
+        let (address, bit) = place(number);
+        let text = format!("st_g_other{number}");
+        data.register_text(&text, address, bit as u8).unwrap();
+    }
+    for number in 0..count {
+        let (address, bit) = place(number);
+        data.unregister_bit(address, bit as u8).unwrap();
+    }
+}
+
+/// Makes an event, which is to be removed again then.
+fn make_and_let_go(group: &Group, page: &Mapping, number: u32) -> Result<u32, Errno> {
+    let data = Data::open_in(group);
+    let got = data.register_text(&format!("st_g_event{number}"), page.address(), 0)?;
+    data.unregister_bit(page.address(), 0).unwrap();
+    Ok(got)
+}
+
 /// However many of others wait for their removal.
 fn idle_events_are_not_in_the_way_of_their_group() {
-    const OTHERS: u64 = 1000;
+    const OTHERS: u32 = 1000;
     let group = Group::with("st_g_small", "events=1");
     let other = Group::with("st_g_large", &format!("events={}", 2 * OTHERS));
-    let (page, many) = (Mapping::kept(1), Mapping::kept(1));
+    let page = Mapping::kept(1);
     for round in 0..3 {
-        let others = Data::open_in(&other);
-        for number in 0..OTHERS {
-            let text = format!("st_g_other{round}_{number}");
-            let address = many.address() + 4 * number;
-            others.register_text(&text, address, 0).unwrap();
-        }
-        for number in 0..OTHERS {
-            let address = many.address() + 4 * number;
-            others.unregister_bit(address, 0).unwrap();
-        }
-        drop(others);
+        let_go(&other, OTHERS);
         for number in 0..10 {
-            let data = Data::open_in(&group);
-            let text = format!("st_g_event{round}_{number}");
-            let got = data.register_text(&text, page.address(), 0);
-            assert_eq!(got, Ok(0), "{text}");
-            data.unregister_bit(page.address(), 0).unwrap();
+            let got = make_and_let_go(&group, &page, 10 * round + number);
+            assert_eq!(got, Ok(0), "{number} in round {round}");
         }
     }
+}
+
+/// Nor is one that is removed just when the group is found to be full.
+fn an_idle_event_that_goes_meanwhile_makes_room() {
+    let group = Group::with("st_g_small", "events=1");
+    let page = Mapping::kept(1);
+    for number in 0..4000 {
+        assert_eq!(make_and_let_go(&group, &page, number), Ok(0), "{number}");
+    }
+}
+
+/// What waits takes memory: a program waits, too, when much of its group's does, and can be killed then.
+fn idle_events_are_bounded_with_their_group() {
+    /// Those that the group may have, and those that may wait beside.
+    const MOST: u32 = 1 + 256;
+    let group = Group::with("st_g_small", "events=1");
+    let (page, made) = (Mapping::kept(1), Mapping::shared(1));
+    let work = module::function(&["IdleEvents", "WorkItemPointer", "3run"]);
+    held_up::in_some_round(|| {
+        made.word(0).store(0, Relaxed);
+        let held_up = HeldUp::work(work);
+        let child = child::fork(|_| {
+            for number in 0.. {
+                make_and_let_go(&group, &page, number).unwrap();
+                made.word(0).store(number + 1, Relaxed);
+            }
+        });
+        assert!(wait::comes(|| made.word(0).load(Relaxed) >= MOST));
+        // Time for it to make more, if it does.
+        thread::sleep(Duration::from_millis(500));
+        let count = made.word(0).load(Relaxed);
+        let is_in_time = held_up.is_not_over();
+        child.kill();
+        if !is_in_time {
+            return false;
+        }
+        assert!(count <= MOST + 1, "{count} events");
+        let was_killed_in_time = held_up.is_not_over();
+        drop(held_up);
+        assert!(wait::comes(|| make_and_let_go(&group, &page, 0).is_ok()));
+        was_killed_in_time
+    });
 }
 
 /// If there is time, as many as the kernel has numbers for; a fortieth of that else.
