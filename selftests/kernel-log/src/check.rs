@@ -50,7 +50,7 @@ pub fn check(log: &str, allowed: Allowed, extent: Extent) -> Vec<Finding<'_>> {
             text: "the log does not begin where the kernel did: lines are lost",
         });
     }
-    for at in judge::unexpected(&lines, allowed) {
+    for at in judge::unexpected(&lines, allowed, "", extent) {
         findings.extend(lines.get(at).map(|&text| Finding {
             number: at + 1,
             text,

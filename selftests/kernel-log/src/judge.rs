@@ -3,7 +3,9 @@
 //! Which lines of a log say that something is wrong.
 
 use crate::{
+    check::Extent,
     lists::{
+        self,
         EXPECTED,
         OF_FAULTS,
         REPORTS, //
@@ -38,36 +40,57 @@ const UNDEFINED: &str = " at event_define_fields+";
 /// The trace core warns once of a record that is too long for perf: the C implementation asks for room for it.
 const TOO_LONG: &str = " at perf_trace_buf_alloc+";
 
+/// So many lines may be between one that is allowed and its stack: which task and machine it is.
+const BEFORE_STACK: usize = 8;
+
+/// The same where registers are shown.
+const REGISTERS: usize = 40;
+
+/// Before the name of the test that begins, in a line of the selftests'. Without a name, none runs.
+pub const TEST: &str = "selftests: test: ";
+
 /// The positions of the lines that say that something is wrong, of a report of a race that of its title. The lines have
-/// neither time nor task before them. What is still to come of a report of a race when they end is not judged.
-pub fn unexpected<L: AsRef<str>>(lines: &[L], allowed: Allowed) -> Vec<usize> {
-    let mut judge = Judge::new(allowed);
+/// neither time nor task before them. `test` runs when they begin. What is still to come of a report of a race when a
+/// part of a log ends is not judged; in a whole log it is wrong.
+pub fn unexpected<L: AsRef<str>>(
+    lines: &[L],
+    allowed: Allowed,
+    test: &str,
+    extent: Extent,
+) -> Vec<usize> {
+    let mut judge = Judge::new(allowed, test);
     for (at, line) in lines.iter().enumerate() {
         judge.add(at, line.as_ref());
     }
-    judge.end()
+    judge.end(extent)
 }
 
-struct Judge {
+struct Judge<'a> {
     allowed: Allowed,
+    /// The test that runs.
+    test: &'a str,
     /// The report of a race that is being read, and where its title stands.
     race: Option<(usize, race::Report)>,
-    /// The next stack that the kernel shows belongs to a line that is allowed.
-    is_stack_explained: bool,
+    /// A stack in the next so many lines belongs to a line that is allowed.
+    stack_explained: usize,
     found: Vec<usize>,
 }
 
-impl Judge {
-    fn new(allowed: Allowed) -> Judge {
+impl<'a> Judge<'a> {
+    fn new(allowed: Allowed, test: &'a str) -> Self {
         Judge {
             allowed,
+            test,
             race: None,
-            is_stack_explained: false,
+            stack_explained: 0,
             found: Vec::new(),
         }
     }
 
-    fn add(&mut self, at: usize, line: &str) {
+    fn add(&mut self, at: usize, line: &'a str) {
+        if let Some(name) = line.strip_prefix(TEST.trim_end()) {
+            self.test = name.trim_start();
+        }
         if line == LOST {
             self.found.push(at);
             return;
@@ -75,45 +98,71 @@ impl Judge {
         if self.is_of_race(at, line) {
             return;
         }
+        let left = self.stack_explained.saturating_sub(1);
         let is_refused = REFUSED.iter().any(|text| line.contains(text));
-        if self.explains_stack(line, is_refused) {
-            self.is_stack_explained = true;
-        } else if self.is_stack_explained && line.contains("Call Trace:") {
-            self.is_stack_explained = false;
-        } else if is_refused || !is_expected(line, self.allowed) {
-            self.found.push(at);
-        }
+        self.stack_explained = match self.explains_stack(line, is_refused) {
+            Some(within) => within,
+            None if left > 0 && line.starts_with("Call Trace:") => 0,
+            None if is_refused || !self.is_expected(line) => {
+                self.found.push(at);
+                0
+            }
+            None => left,
+        };
     }
 
     /// Is the line part of the report of a race, which is judged as a whole?
     fn is_of_race(&mut self, at: usize, line: &str) -> bool {
         if race::Report::is_end(line) {
-            self.end_race();
-        } else if let Some((_, report)) = &mut self.race {
-            report.add(line);
-        } else {
-            self.race = race::Report::begin(line).map(|report| (at, report));
+            self.end_race(Extent::Part);
+            return true;
         }
-        self.race.is_some()
+        if let Some(report) = race::Report::begin(line) {
+            // One that has not ended is cut short.
+            self.end_race(Extent::FromStart);
+            self.race = Some((at, report));
+            return true;
+        }
+        let race = self.race.as_mut();
+        race.is_some_and(|(_, report)| report.takes(line))
     }
 
-    fn end_race(&mut self) {
+    /// Where a report must have ended it is wrong if it has not.
+    fn end_race(&mut self, extent: Extent) {
         if let Some((at, report)) = self.race.take() {
-            if report.is_relevant() {
+            if extent == Extent::FromStart || report.is_relevant() {
                 self.found.push(at);
             }
         }
     }
 
-    /// Is this line allowed, and the stack after it as well?
-    fn explains_stack(&self, line: &str, is_refused: bool) -> bool {
-        line.contains(LIMIT)
-            || (self.allowed.injected_faults && (is_refused || warns(line, UNDEFINED)))
-            || (self.allowed.c_implementation && warns(line, TOO_LONG))
+    /// Is this line allowed, and the stack after it as well? Within how many lines?
+    fn explains_stack(&self, line: &str, is_refused: bool) -> Option<usize> {
+        let is_allowed = line.contains(LIMIT) || (self.allowed.injected_faults && is_refused);
+        let warning_is_allowed = (self.allowed.injected_faults && warns(line, UNDEFINED))
+            || (self.allowed.c_implementation && warns(line, TOO_LONG));
+        match (is_allowed, warning_is_allowed) {
+            (_, true) => Some(REGISTERS),
+            (true, _) => Some(BEFORE_STACK),
+            _ => None,
+        }
     }
 
-    fn end(mut self) -> Vec<usize> {
-        self.end_race();
+    fn is_expected(&self, line: &str) -> bool {
+        if EXPECTED.begin(line) || lists::is_of_test(line, self.test) {
+            return true;
+        }
+        if let Some(message) = module::message(line) {
+            return module::is_usual(message, self.allowed.c_implementation);
+        }
+        let mut reports = REPORTS.entries().filter(|entry| line.contains(entry));
+        let is_of_faults =
+            |entry: &str| self.allowed.injected_faults && OF_FAULTS.entries().any(|of| of == entry);
+        reports.all(is_of_faults) && !has_word(line, "BUG")
+    }
+
+    fn end(mut self, extent: Extent) -> Vec<usize> {
+        self.end_race(extent);
         self.found.sort_unstable();
         self.found
     }
@@ -121,19 +170,8 @@ impl Judge {
 
 /// Is this the first line of a warning of that place?
 fn warns(line: &str, place: &str) -> bool {
-    let warning = line.split_once("WARNING:");
-    warning.is_some_and(|(_, rest)| rest.contains(place))
-}
-
-fn is_expected(line: &str, allowed: Allowed) -> bool {
-    if EXPECTED.matches(line) {
-        return true;
-    }
-    if let Some(message) = module::message(line) {
-        return module::is_usual(message, allowed.c_implementation);
-    }
-    let is_report = REPORTS.matches(line) || has_word(line, "BUG");
-    !is_report || (allowed.injected_faults && OF_FAULTS.matches(line))
+    let warning = line.strip_prefix("WARNING: ");
+    warning.is_some_and(|rest| rest.contains(place))
 }
 
 /// Is the word in the line, with no ASCII letter, digit or `_` beside it?

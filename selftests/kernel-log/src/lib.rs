@@ -26,6 +26,7 @@ pub use emulator_fault::emulator_fault;
 pub use judge::{
     unexpected,
     Allowed,
-    LOST, //
+    LOST,
+    TEST, //
 };
 pub use prefix::kmsg_text;

@@ -12,14 +12,22 @@ pub(crate) const REPORTS: List = List(include_str!("../lists/reports"));
 /// What is no report where allocations were made to fail.
 pub(crate) const OF_FAULTS: List = List(include_str!("../lists/of-faults"));
 
-/// What is expected.
+/// How a line begins that is expected.
 pub(crate) const EXPECTED: List = List(include_str!("../lists/expected"));
 
-/// Titles of reports of races that are known.
-pub(crate) const KNOWN_RACES: List = List(include_str!("../lists/known-races"));
+/// How a frame begins that accesses memory for the frame that called it.
+pub(crate) const ACCESSORS: List = List(include_str!("../lists/accessors"));
 
-/// Functions below which a stack has no part in a race.
-pub(crate) const BOUNDARIES: List = List(include_str!("../lists/boundaries"));
+/// Lines that tests bring about: how the test's name begins, `: `, and the whole line.
+const OF_TESTS: List = List(include_str!("../lists/of-tests"));
+
+/// Does this test bring about this line?
+pub(crate) fn is_of_test(line: &str, test: &str) -> bool {
+    let mut entries = OF_TESTS
+        .entries()
+        .filter_map(|entry| entry.split_once(": "));
+    entries.any(|(start, text)| test.starts_with(start) && line == text)
+}
 
 impl List {
     pub(crate) fn entries(self) -> impl Iterator<Item = &'static str> {
@@ -27,9 +35,9 @@ impl List {
         lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 
-    /// Does the line contain an entry?
-    pub(crate) fn matches(self, line: &str) -> bool {
-        self.entries().any(|entry| line.contains(entry))
+    /// Does an entry begin the line?
+    pub(crate) fn begin(self, line: &str) -> bool {
+        self.entries().any(|entry| line.starts_with(entry))
     }
 }
 
@@ -41,8 +49,8 @@ mod tests {
         ("reports", REPORTS),
         ("of-faults", OF_FAULTS),
         ("expected", EXPECTED),
-        ("known-races", KNOWN_RACES),
-        ("boundaries", BOUNDARIES),
+        ("accessors", ACCESSORS),
+        ("of-tests", OF_TESTS),
     ];
 
     #[test]
@@ -77,11 +85,25 @@ mod tests {
     }
 
     #[test]
-    fn blanks_at_the_ends_of_an_entry_count() {
-        for entry in BOUNDARIES.entries() {
+    fn each_accessor_is_a_frame() {
+        for entry in ACCESSORS.entries() {
             assert!(entry.starts_with(' '), "{entry}");
-            assert!(BOUNDARIES.matches(entry));
-            assert!(!BOUNDARIES.matches(entry.trim_start()), "{entry}");
+            assert!(!ACCESSORS.begin(entry.trim_start()), "{entry}");
+        }
+    }
+
+    #[test]
+    fn what_a_test_brings_about_is_a_report_elsewhere() {
+        for entry in OF_TESTS.entries() {
+            let (test, text) = entry.split_once(": ").unwrap();
+            assert!(is_of_test(text, &format!("{test}more")));
+            for (other, text) in [("", text), ("other", text), (test, &format!("{text}2"))] {
+                assert!(!is_of_test(text, other), "{entry}");
+            }
+            assert!(
+                REPORTS.entries().any(|report| text.contains(report)),
+                "{entry}"
+            );
         }
     }
 
@@ -89,7 +111,7 @@ mod tests {
     #[test]
     fn what_comes_of_faults_is_a_report_elsewhere() {
         for entry in OF_FAULTS.entries() {
-            assert!(REPORTS.matches(entry), "{entry}");
+            assert!(REPORTS.entries().any(|report| report == entry), "{entry}");
         }
     }
 }

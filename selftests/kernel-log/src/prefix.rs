@@ -14,7 +14,13 @@ pub(crate) fn without_prefix(line: &str) -> &str {
 
 /// What follows `[ 1.000000] `, `[ T12] ` or `[ C1] `.
 fn after_bracket(text: &str) -> Option<&str> {
-    let (inside, rest) = text.strip_prefix('[')?.split_once("] ")?;
+    let (inside, rest) = text.strip_prefix('[')?.split_once(']')?;
+    // Behind it a line may be empty.
+    let rest = match rest.strip_prefix(' ') {
+        Some(rest) => rest,
+        None if rest.is_empty() => rest,
+        None => return None,
+    };
     let inside = inside.trim_start_matches(' ');
     let number = inside.strip_prefix(['T', 'C']).unwrap_or(inside);
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
@@ -46,6 +52,18 @@ mod tests {
     }
 
     #[test]
+    fn a_line_may_be_empty() {
+        for line in [
+            "",
+            "[    2.000000]",
+            "[    2.000000] ",
+            "[    2.000000] [   T12] ",
+        ] {
+            assert_eq!(without_prefix(line), "", "{line}");
+        }
+    }
+
+    #[test]
     fn other_brackets_are_part_of_the_text() {
         for line in [
             "[one] two",
@@ -55,7 +73,6 @@ mod tests {
             "[   1.0 ] two",
             "[1.0]two",
             " [1.0] two",
-            "[    2.000000]",
         ] {
             assert_eq!(without_prefix(line), line);
         }

@@ -1,69 +1,124 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! KCSAN's reports of races, of which only the module's count: the kernel has many of its own.
+//!
+//! ```text
+//! BUG: KCSAN: data-race in one / two
+//!
+//! write to 0xffff888100000000 of 8 bytes by task 7 on cpu 1:
+//!  one+0x1/0x2
+//!  three+0x1/0x2 [module]
+//!
+//! read to 0xffff888100000000 of 8 bytes by interrupt on cpu 0:
+//!  two+0x1/0x2
+//!
+//! value changed: 0x0000000000000000 -> 0x0000000000000001
+//!
+//! Reported by Kernel Concurrency Sanitizer on:
+//! CPU: 0 UID: 0 PID: 8 Comm: selftests Tainted: G           O        7.3.4 #1
+//! Tainted: [O]=OOT_MODULE
+//! Hardware name: QEMU
+//! ==================================================================
+//! ```
 
 use crate::{
-    lists::{
-        BOUNDARIES,
-        KNOWN_RACES, //
-    },
+    lists::ACCESSORS,
     module, //
 };
 
-/// A report, of which the lines are given one by one: the title, then two stacks, each below a line that says which
-/// task or interrupt it is of.
+/// What is still to come of a report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The first line of a stack.
+    Before,
+    /// The next frame, of so many before it.
+    Stack(usize),
+    /// No stack any more.
+    Behind,
+}
+
+/// A report, of which the lines are given one by one.
 pub(crate) struct Report {
-    is_known: bool,
-    /// The current stack has a boundary above this line.
-    is_below_boundary: bool,
-    has_module: bool,
+    place: Place,
+    /// The first frame of the current stack is one of those that access memory for their caller.
+    is_for_caller: bool,
+    is_ours: bool,
 }
 
 impl Report {
     /// Begins a report, if this line is the title of one.
     pub(crate) fn begin(line: &str) -> Option<Report> {
-        line.contains("BUG: KCSAN:").then(|| {
-            let mut report = Report {
-                is_known: is_known(line),
-                is_below_boundary: false,
-                has_module: false,
-            };
-            report.add(line);
-            report
+        line.starts_with("BUG: KCSAN: ").then_some(Report {
+            place: Place::Before,
+            is_for_caller: false,
+            is_ours: false,
         })
     }
 
-    /// Does this line end the report? The end of the log does, too.
+    /// Does this line end the report?
     pub(crate) fn is_end(line: &str) -> bool {
-        line.contains("==========")
+        line.len() >= 10 && line.bytes().all(|byte| byte == b'=')
     }
 
-    /// Takes the next line of it.
-    pub(crate) fn add(&mut self, line: &str) {
-        if line.contains(" by task ") || line.contains(" by interrupt ") {
-            self.is_below_boundary = false;
+    /// Takes the next line, if it is one of the report's: others may stand between them.
+    pub(crate) fn takes(&mut self, line: &str) -> bool {
+        if line.is_empty() {
+            return true;
         }
-        if BOUNDARIES.matches(line) {
-            self.is_below_boundary = true;
+        if is_access(line) && self.place != Place::Behind {
+            self.place = Place::Stack(0);
+            return true;
         }
-        self.has_module |= !self.is_below_boundary && line.contains(module::IN_STACK);
+        if line.starts_with("value changed: ") || line.starts_with("Reported by Kernel Concurrency")
+        {
+            self.place = Place::Behind;
+            return true;
+        }
+        match self.place {
+            Place::Stack(number) if is_frame(line) => {
+                self.add(number, line);
+                self.place = Place::Stack(number + 1);
+                true
+            }
+            Place::Behind => {
+                let of_machine = ["CPU: ", "Tainted: ", "Hardware name: "];
+                of_machine.iter().any(|start| line.starts_with(start))
+            }
+            _ => false,
+        }
     }
 
-    /// Is it of the module, now that it is over? So it is if the module is on one of the two stacks, with no interrupt
-    /// and no page fault in between, and the title is not known.
+    /// The access is that of the first frame, or of the second by the first.
+    fn add(&mut self, number: usize, frame: &str) {
+        let is_ours = frame.ends_with(module::IN_STACK);
+        match number {
+            0 => {
+                self.is_ours |= is_ours;
+                self.is_for_caller = ACCESSORS.begin(frame);
+            }
+            1 => self.is_ours |= is_ours && self.is_for_caller,
+            _ => {}
+        }
+    }
+
+    /// Is it of the module, as far as it goes?
     pub(crate) fn is_relevant(&self) -> bool {
-        self.has_module && !self.is_known
+        self.is_ours
     }
 }
 
-/// Does the report have a known title?
-fn is_known(title: &str) -> bool {
-    KNOWN_RACES
-        .entries()
-        .any(|race| match title.split_once(race) {
-            // An offset follows, and no second function.
-            Some((_, rest)) if race.ends_with('+') => !rest.contains(" / "),
-            Some((_, rest)) => rest.is_empty(),
-            None => false,
-        })
+/// `write to 0xffff888100000000 of 8 bytes by task 7 on cpu 1:`
+fn is_access(line: &str) -> bool {
+    let is_by = line.contains(" by task ") || line.contains(" by interrupt ");
+    is_by && line.contains(" bytes ") && line.ends_with(':')
+}
+
+/// ` one+0x1/0x2 [module]`, or an address alone.
+fn is_frame(line: &str) -> bool {
+    let Some(frame) = line.strip_prefix(' ') else {
+        return false;
+    };
+    let (place, module) = frame.split_once(' ').unwrap_or((frame, "[]"));
+    let is_place = place.contains("+0x") || place.starts_with("0x");
+    is_place && module.starts_with('[') && module.ends_with(']')
 }

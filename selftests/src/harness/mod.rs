@@ -176,7 +176,7 @@ pub(crate) use tests;
 /// Runs one test. `Ok` says what time it took, if that is worth a word; `Err` says why it failed.
 pub fn run(test: &Test, log: &mut Log) -> Result<String, String> {
     let start = Instant::now();
-    run_alone(&test.run, test.needs, test.limit, log)?;
+    run_alone(test.name, &test.run, test.needs, test.limit, log)?;
     Ok(match start.elapsed().as_secs() {
         0 => String::new(),
         seconds => format!("{seconds} s"),
@@ -191,14 +191,21 @@ pub fn run_check(check: &Check, log: &mut Log) -> Result<String, String> {
         false => 120,
     };
     let limit = Duration::from_secs(seconds);
-    run_alone(&check.run, Needs::Events, limit, log).map(|()| String::new())
+    run_alone(&check.name, &check.run, Needs::Events, limit, log).map(|()| String::new())
 }
 
-fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Result<(), String> {
+fn run_alone(
+    name: &str,
+    run: &dyn Fn(),
+    needs: Needs,
+    limit: Duration,
+    log: &mut Log,
+) -> Result<(), String> {
     if needs == Needs::UnloadedModule && module::is_loaded() {
         return Err("the module is already loaded".into());
     }
     log.take();
+    log::mark(name);
     stuck_pins();
     let limit = (limit * machine::slowness()).min(wait::limit_of_a_test());
 
@@ -223,8 +230,9 @@ fn run_alone(run: &dyn Fn(), needs: Needs, limit: Duration, log: &mut Log) -> Re
         result = settle_pins();
     }
     if result.is_ok() {
-        result = judge_log(needs, log.take());
+        result = judge_log(name, needs, log.take());
     }
+    log::mark("");
     result
 }
 
@@ -387,8 +395,8 @@ fn settle_module() -> Result<(), String> {
 
 /// The kernel must have had nothing to say, but for load and unload. When an address space with
 /// wrong counters of its pages ends, it says "BUG: Bad rss-counter state".
-fn judge_log(needs: Needs, lines: Vec<String>) -> Result<(), String> {
-    if let Some(line) = log::first(&lines) {
+fn judge_log(name: &str, needs: Needs, lines: Vec<String>) -> Result<(), String> {
+    if let Some(line) = log::first(name, &lines) {
         return Err(format!("the kernel said: {line}"));
     }
     if module::is_given() && !implementation::is_c() && needs != Needs::UnloadedModule {

@@ -204,6 +204,11 @@ pub fn drop_caches() {
     }
 }
 
+/// Puts a line into the kernel's log.
+pub fn say(line: &str) {
+    fs::write("/dev/kmsg", line).expect("write to /dev/kmsg");
+}
+
 /// A reader of the kernel's log, from when it was opened.
 pub struct Log {
     file: File,

@@ -33,11 +33,13 @@ pub const TESTS: &[Test] = &[
         it_waits_for_an_event_probe_and_says_so,
     ),
     Test::of_loading(
-        "unloading::beside_users_it_is_in_use_or_goes_and_leaves_nothing",
+        BESIDE_USERS,
         beside_users_it_is_in_use_or_goes_and_leaves_nothing,
     )
     .limit(36_000),
 ];
+
+const BESIDE_USERS: &str = "unloading::beside_users_it_is_in_use_or_goes_and_leaves_nothing";
 
 const ROUNDS: usize = 16;
 const ROUNDS_IF_LONG: usize = 10_000;
@@ -244,7 +246,7 @@ impl Attack {
     /// The kernel has nothing to say, nor the module, but that it comes and goes.
     fn judge_log(&mut self) {
         let lines = self.log.take();
-        assert_eq!(log::first(&lines), None);
+        assert_eq!(log::first(BESIDE_USERS, &lines), None);
         let usual = ["loaded", "unloaded", "cannot load: "];
         let said = module::said(lines).into_iter().find(|line| {
             let text = &line[module::NAME.len() + 2..];
