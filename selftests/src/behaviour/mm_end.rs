@@ -357,8 +357,12 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
 fn costs_the_workers_nothing_for_memory_that_stays() {
     let (readers, processes) = (machine::rounds(1000), machine::rounds(2000));
     os::allow_open_files(4 * (readers + processes) as u64);
-    let idle: Vec<_> = (0..processes)
-        .map(|_| child::fork(|line| line.hear("never said")))
+    // Of a page for each.
+    let stacks = Mapping::kept(processes);
+    stacks.advise(libc::MADV_DONTFORK).expect("madvise");
+    let ends = (0..processes).map(|number| stacks.end() - (number * PAGE) as u64);
+    let idle: Vec<_> = ends
+        .map(|end| tasks::share_memory_and_sleep(end).expect("clone"))
         .collect();
     let busy = |time| {
         let before = tasks::time_of_workers();
@@ -376,7 +380,10 @@ fn costs_the_workers_nothing_for_memory_that_stays() {
         "{without:?} {with:?}"
     );
     readers.into_iter().for_each(|reader| reader.child.kill());
-    idle.into_iter().for_each(|child| child.kill());
+    for pid in idle {
+        os::kill(pid, libc::SIGKILL).expect("kill");
+        assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
+    }
 }
 
 /// Each reads the list of its locks when it exits, from a page that does not come.
