@@ -72,6 +72,13 @@ pub fn find(directory: &Path) -> Result<Vec<Binary>, Failure> {
             .arg("--list")
             .output()
             .map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr);
+            return Err(format!(
+                "{name} does not list its tests: {}: {why}",
+                output.status
+            ));
+        }
         let tests: Vec<String> = String::from_utf8_lossy(&output.stdout)
             .lines()
             .filter_map(|line| line.strip_suffix(": test").map(str::to_string))

@@ -14,7 +14,7 @@ use crate::kit::profile;
 use crate::kit::ring::Record;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait::SetOnDrop;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 tests!("perf_large":
@@ -322,7 +322,7 @@ fn listeners_that_come_and_go_get_whole_samples() {
     let mut perf = Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, chains);
     event.wait_set();
     let is_over = AtomicBool::new(false);
-    let (mut recorded, mut refused) = (0, 0);
+    let (mut recorded, mut refused, came) = (0, 0, AtomicUsize::new(0));
     thread::scope(|scope| {
         let _over = SetOnDrop(&is_over);
         scope.spawn(|| {
@@ -336,6 +336,7 @@ fn listeners_that_come_and_go_get_whole_samples() {
                     Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, all[at]);
                 // What it got is whole, too.
                 let _: Vec<Record> = other.take();
+                came.fetch_add(1, Ordering::Relaxed);
             }
         });
         for round in 0..150 {
@@ -354,4 +355,6 @@ fn listeners_that_come_and_go_get_whole_samples() {
         }
     });
     assert!(recorded > 0, "{recorded} recorded, {refused} refused");
+    let came = came.into_inner();
+    assert!(came > 1, "{came} others listened");
 }

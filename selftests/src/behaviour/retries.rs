@@ -6,6 +6,7 @@
 use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, SIGN};
 use crate::kit::child::{self, Child};
+use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fuse::{self, Server};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
@@ -303,12 +304,18 @@ fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
             wait::until("no repair to be pending", || !repair_pending(pid));
         }
         // Registering waits for the page, and so ends as well.
+        let mut registered = 0;
         for _ in 0..20 {
             let (text, address) = ("st_retry_loop u32 a", event.page.address() + 8);
-            if event.data.register_text(text, address, 0).is_ok() {
-                let _ = event.data.unregister_bit(address, 0);
+            match event.data.register_text(text, address, 0) {
+                Ok(_) => {
+                    registered += 1;
+                    let _ = event.data.unregister_bit(address, 0);
+                }
+                Err(errno) => assert_eq!(errno, Errno::EFAULT),
             }
         }
+        assert!(registered > 0, "no registration was in time");
         done.store(true, Ordering::Relaxed);
         let times = taker.join().expect("the taker");
         println!("  # the page was taken away {times} times");

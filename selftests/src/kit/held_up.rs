@@ -59,7 +59,7 @@ impl HeldUp {
         HeldUp::by('p', function, thread, SEVERAL)
     }
 
-    /// For four seconds, whichever thread of the kernel's does a work: before it calls this function of the module.
+    /// For six seconds, whichever thread of the kernel's does a work: before it calls this function of the module.
     #[track_caller]
     pub fn work(function: u64) -> HeldUp {
         // Behind the common fields and the address of the work.
@@ -71,7 +71,7 @@ impl HeldUp {
             bpf::TRACEPOINT,
             "workqueue/workqueue_execute_start",
             &only,
-            2 * SEVERAL,
+            3 * SEVERAL,
             None,
         )
     }
@@ -203,25 +203,30 @@ impl<'scope> Waiting<'scope> {
         Waiting { thread, number, go }
     }
 
-    /// Lets it go, and waits until it is held up at a function for the `times`th time; or has ended, as it calls that
-    /// less often, or waits for something else.
+    /// Lets it go, and waits until it is held up at a function for the `times`th time.
+    #[track_caller]
     pub fn held_up_at(&self, function: &str, times: u64) -> HeldUp {
         self.go_until(HeldUp::at(function, self.number), times)
     }
 
     /// The same when the function returns.
+    #[track_caller]
     pub fn held_up_at_return(&self, function: &str, times: u64) -> HeldUp {
         self.go_until(HeldUp::at_return(function, self.number), times)
     }
 
     /// The same for a function that it calls often.
+    #[track_caller]
     pub fn held_up_shortly_at(&self, function: &str, times: u64) -> HeldUp {
         self.go_until(HeldUp::shortly_at(function, self.number), times)
     }
 
+    #[track_caller]
     fn go_until(&self, held_up: HeldUp, times: u64) -> HeldUp {
         self.go.send(()).unwrap();
         wait::comes(|| held_up.times() >= times || self.thread.is_finished());
+        let was = held_up.times();
+        assert!(was >= times, "held up {was} times, not {times}");
         held_up
     }
 }

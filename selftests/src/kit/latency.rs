@@ -57,6 +57,7 @@ impl Latencies {
     /// twenty times what it does.
     #[track_caller]
     pub fn judge(&self, what: &str, most: u64) {
+        assert!(!self.times.is_empty(), "{what}: never done");
         let (median, longest) = (self.median(), self.longest());
         println!(
             "  # {what}: {} ms, at most {} ms",
