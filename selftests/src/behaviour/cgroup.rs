@@ -35,6 +35,7 @@ tests!("cgroup":
     what_is_added_to_threads_is_charged_to_their_process.where_there_is(SIGN).swapping(),
     no_worker_goes_on_for_the_group_of_a_process.where_there_is(bpftrace::TYPES).swapping(),
     nothing_is_charged_while_others_wait_for_events.where_there_is(SIGN),
+    long_records_leave_little_with_their_files.where_there_is(SIGN),
     a_bit_without_a_page_is_written_when_there_is_memory.where_there_is(SIGN),
     a_caller_is_told_that_a_page_takes_memory.where_there_is(SIGN),
 );
@@ -54,6 +55,53 @@ const BYTES: std::ops::Range<i64> = 40..66;
 
 /// The same where the kernel keeps notes of each object, or a set is copied.
 const MAX_BYTES: i64 = 300;
+
+/// A file keeps some memory from one write to the next, and no more however long the record was.
+fn long_records_leave_little_with_their_files() {
+    const FILES: usize = 64;
+    const BYTES: i64 = 16384;
+    let event = Event::new("st_cgroup_long u32 a");
+    // For one alone it is read into its buffer.
+    let tracers = ["st_cgroup_long0", "st_cgroup_long1"].map(TraceInstance::instance);
+    tracers.iter().for_each(|tracer| tracer.enable(&event.name));
+    let group = Cgroup::new("st_cgroup_long");
+    let mut child = child::fork(|line: &mut Line| {
+        group.enter();
+        let page = Mapping::kept(1);
+        let files: Vec<_> = (0..FILES)
+            .map(|number| {
+                let data = Data::open();
+                let address = page.address() + 4 * number as u64;
+                assert_eq!(
+                    data.register_text("st_cgroup_long u32 a", address, 0),
+                    Ok(0)
+                );
+                data
+            })
+            .collect();
+        line.say("registered");
+        line.hear("write");
+        for data in &files {
+            // More than these buffers can have.
+            assert_eq!(data.write(0, &[0; 60_000]), Err(Errno::E2BIG));
+        }
+        line.say("written");
+        line.hear("exit");
+    });
+    child.line.hear("registered");
+    let kernel = || group.number("memory.stat", "kernel");
+    let before = kernel();
+    child.line.say("write");
+    child.line.hear("written");
+    let left = (kernel() - before) / FILES as i64;
+    println!("  # {left} bytes for a file");
+    assert!(left < BYTES, "{left} bytes for a file");
+    child.line.say("exit");
+    child.join();
+    tracers
+        .iter()
+        .for_each(|tracer| tracer.disable(&event.name));
+}
 
 /// Objects that are in use beyond those of an earlier count, of general caches whose objects are
 /// charged to no group.
