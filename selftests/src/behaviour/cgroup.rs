@@ -61,9 +61,8 @@ fn long_records_leave_little_with_their_files() {
     const FILES: usize = 64;
     const BYTES: i64 = 16384;
     let event = Event::new("st_cgroup_long u32 a");
-    // For one alone it is read into its buffer.
-    let tracers = ["st_cgroup_long0", "st_cgroup_long1"].map(TraceInstance::instance);
-    tracers.iter().for_each(|tracer| tracer.enable(&event.name));
+    let tracer = TraceInstance::instance("st_cgroup_long");
+    tracer.enable(&event.name);
     let group = Cgroup::new("st_cgroup_long");
     let mut child = child::fork(|line: &mut Line| {
         group.enter();
@@ -82,13 +81,18 @@ fn long_records_leave_little_with_their_files() {
         line.say("registered");
         line.hear("write");
         for data in &files {
-            // More than these buffers can have.
+            // What is kept of each is too little for the next, the last of which is more than a buffer can have.
+            for length in [2000, 3900] {
+                assert_eq!(data.write(0, &vec![0; length]), Ok(4 + length));
+            }
             assert_eq!(data.write(0, &[0; 60_000]), Err(Errno::E2BIG));
         }
         line.say("written");
         line.hear("exit");
     });
     child.line.hear("registered");
+    // Else a record is read to where it is stored.
+    tracer.control("set_event_pid", &child.pid.to_string());
     let kernel = || group.number("memory.stat", "kernel");
     let before = kernel();
     child.line.say("write");
@@ -98,9 +102,7 @@ fn long_records_leave_little_with_their_files() {
     assert!(left < BYTES, "{left} bytes for a file");
     child.line.say("exit");
     child.join();
-    tracers
-        .iter()
-        .for_each(|tracer| tracer.disable(&event.name));
+    tracer.disable(&event.name);
 }
 
 /// Objects that are in use beyond those of an earlier count, of general caches whose objects are
