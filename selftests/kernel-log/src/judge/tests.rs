@@ -436,10 +436,8 @@ fn race(first: &[&str], second: &[&str]) -> String {
 }
 
 fn log_of(lines: &[String]) -> String {
-    lines
-        .iter()
-        .map(|line| format!("[    2.000000] {line}\n"))
-        .collect()
+    let lines = lines.iter().map(|line| format!("[    2.000000] {line}\n"));
+    lines.collect()
 }
 
 const OURS: &str = "two+0x1/0x2 [user_events]";

@@ -357,9 +357,9 @@ fn an_idle_event_that_goes_meanwhile_makes_room() {
 /// What waits takes memory: a program waits, too, when much of its group's does, and can be killed then.
 fn idle_events_are_bounded_with_their_group() {
     /// So many are made: as many as the group may have, as may wait beside, and one that is too many.
-    const BOUND: u32 = 1 + 256 + 1;
+    const MAX_WAITING: u32 = 1 + 256 + 1;
     /// A few may be removed before the work is held up.
-    const MOST: u32 = BOUND + 32;
+    const MAX_MADE: u32 = MAX_WAITING + 32;
     let group = Group::with("st_g_small", "events=1");
     let (page, made) = (Mapping::kept(1), Mapping::shared(1));
     let work = module::function(&["IdleEvents", "WorkItemPointer", "3run"]);
@@ -378,13 +378,13 @@ fn idle_events_are_bounded_with_their_group() {
         wait::until("it to wait", || {
             let before = count();
             thread::sleep(Duration::from_millis(300));
-            before >= BOUND && count() == before || before > MOST
+            before >= MAX_WAITING && count() == before || before > MAX_MADE
         });
         // For the first time: an event that becomes idle later has the work held up once more.
         let is_first = || held_up.is_not_over() && held_up.times() == 1;
         let (count, waits) = (count(), is_first());
         child.kill();
-        assert!(!waits || count <= MOST, "{count} events");
+        assert!(!waits || count <= MAX_MADE, "{count} events");
         let was_killed_in_time = is_first();
         drop(held_up);
         assert!(wait::comes(|| make_and_let_go(&group, &page, 0).is_ok()));
