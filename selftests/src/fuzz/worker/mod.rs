@@ -293,9 +293,12 @@ impl Worker {
         let count = u8::try_from(steps.len()).expect("no more steps than can be told");
         let mut bytes = vec![order::STEPS, count];
         bytes.extend(steps.iter().flat_map(|(step, _)| step.bytes()));
+        let over = self.emptied.over();
         self.order(slot, &bytes);
         let mut answers = vec![0; 8 * steps.len()];
         self.hear(slot, &mut answers);
+        // C finds a record bad when it stores it, and stores none while buffers are being emptied.
+        let may_be_unseen = self.c.is_some() && self.emptied.begun() > over;
         for ((step, want), answer) in steps.iter().zip(answers.chunks(8)) {
             let answer = i64::from_ne_bytes(answer.try_into().expect("8 bytes"));
             let got = match answer {
@@ -306,6 +309,7 @@ impl Worker {
             self.tell(Told::Step(slot, *step, got));
             let is_predicted = match (got, *want) {
                 (Ok(got), Ok(want)) if step.call == Call::Poll => polls::is_predicted(got, want),
+                (Ok(_), Err(Errno::EFAULT)) if step.call == Call::Write && may_be_unseen => true,
                 (got, want) => got == want,
             };
             if !is_predicted {

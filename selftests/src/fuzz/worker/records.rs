@@ -19,7 +19,7 @@ impl Emptied {
         Emptied(Mapping::shared(1))
     }
 
-    fn begun(&self) -> u64 {
+    pub fn begun(&self) -> u64 {
         self.0.long(0).load(Ordering::SeqCst)
     }
 
