@@ -119,8 +119,8 @@ impl Group {
     }
 
     /// Makes room where there are `count` events: removes some that wait for that, which others'
-    /// may hold up. Where very many of the group's wait, it waits for the work, which frees their
-    /// memory. May sleep.
+    /// may hold up. Where very many that were so removed are on the work's list still, it waits for
+    /// the work, which frees their memory. May sleep.
     ///
     /// # Errors
     ///
@@ -130,7 +130,8 @@ impl Group {
             return Err(EINTR);
         }
         let listed = self.listed_idle.load(Relaxed);
-        if listed > self.limits().events as usize + HOLD {
+        // Those that are not removed may stay on the list, as long as the trace core refers to them.
+        if listed > count as usize + HOLD {
             fsleep(WORK_POLL);
             return Ok(());
         }

@@ -31,6 +31,7 @@ tests!("groups::limits":
     a_line_changes_the_limits_of_a_group,
     idle_events_are_not_in_the_way_of_their_group,
     an_idle_event_that_goes_meanwhile_makes_room.limit(300),
+    idle_events_that_cannot_go_are_not_waited_for,
     idle_events_are_bounded_with_their_group.where_there_is(held_up::SIGN),
     all_events_that_there_may_be_leave_numbers_to_the_host.limit(7000),
 );
@@ -352,6 +353,31 @@ fn an_idle_event_that_goes_meanwhile_makes_room() {
     for number in 0..4000 {
         assert_eq!(make_and_let_go(&group, &page, number), Ok(0), "{number}");
     }
+}
+
+/// Event probes refer to them: the work keeps them on its list.
+fn idle_events_that_cannot_go_are_not_waited_for() {
+    const MANY: u32 = 300;
+    let group = Group::with("st_g_probed", &format!("events={MANY}"));
+    let page = Mapping::kept(1);
+    let data = Data::open_in(&group);
+    for number in 0..MANY {
+        let text = format!("st_g_event{number} u32 a");
+        let address = page.address() + 4 * u64::from(number);
+        data.register_text(&text, address, 0).unwrap();
+        let event = group.event(&format!("st_g_event{number}"));
+        dynamic::run(&format!("e:st_g_probes/p{number} {event} a=$a:u32")).unwrap();
+        data.unregister_bit(address, 0).unwrap();
+    }
+    drop(data);
+    assert_eq!(group::run("g:st_g_probed events=10"), Err(Errno::EBUSY));
+    let text = "st_g_more u32 a";
+    let register = || Data::open_in(&group).register_text(text, page.address(), 0);
+    assert_eq!(register(), Err(Errno::EMFILE));
+    for number in 0..MANY {
+        dynamic::run(&format!("-:st_g_probes/p{number}")).unwrap();
+    }
+    assert!(wait::comes(|| group::run("g:st_g_probed events=10").is_ok()));
 }
 
 /// What waits takes memory: a program waits, too, when much of its group's does, and can be killed then.
