@@ -22,7 +22,6 @@ help: ## this text
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  MUTANTS='PART...', SAMPLE=N, MACHINES=N, AGAIN=1  which faults, how many of them, how many machines (2), also those with kept results (mutants)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
-	@echo "  COVERAGE_OF=LOG...  the logs of an earlier run instead of a new one, KEEP=1 into Documentation (coverage)"
 	@echo "  WHAT=storm|unloading|soak|deferred|samples|numbers, TIMES=N, SEED=N  what (storm), how many rounds, seconds or samples, and the seed of the random choices (test-long)"
 	@echo "  ROUNDS=N, SECONDS=S, SEED=N  how many rounds (10000), how long (3600), and the seed (test-unloading, soak)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of the usual one"
@@ -100,9 +99,6 @@ bench-uml: ## what writes take by the clock, C and the module, on kernels that r
 
 bench-preemption: ## how long preemption and interrupts are off in these operations, on a kernel with PREEMPT_RT
 	@selftests/machine/bench preemption
-
-coverage: ## what of the module the machine's tests execute, as a table by file (COVERAGE_OF=, KEEP=1)
-	@selftests/machine/coverage
 
 kernels: ## build all kernels of our own, two at a time
 	@selftests/machine/build kernels
