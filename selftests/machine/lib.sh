@@ -76,21 +76,6 @@ count() {
 	printf '  %s: %d of %d passed\n' "$3" "$1" "$(($1 + $2))"
 }
 
-# count_tap WHAT STATUS [may-skip]: add what a program that ended with STATUS said in KTAP, on standard input.
-count_tap() {
-	local p f
-	read -r p f < <("$MACHINE/tally" tap "${@:2}")
-	count "$p" "$f" "$1"
-}
-
-# boot_tests WHAT BOOT OPTION...: run our selftests in a machine, and count what they say, which is kept in BOOT.shown.
-boot_tests() {
-	local status=0
-	mkdir -p build/boot
-	"$MACHINE/vm" boot "${2##*/}" /build/target/release/selftests "${@:3}" | tee "$2.shown" || status=$?
-	count_tap "$1" "$status" may-skip <"$2.shown"
-}
-
 # judge WHAT COMMAND...: a test that one command decides.
 judge() { if "${@:2}"; then count 1 0 "$1"; else count 0 1 "$1"; fi; }
 

@@ -67,8 +67,29 @@ offline_cargo() {
 
 # kernel_log COMMAND...: have kernel-log judge a kernel's log; it is built with the selftests, or now.
 kernel_log() {
-	[[ -x build/target/release/kernel-log ]] || "$MACHINE/build" kernel-log || return 2
+	[[ -x build/target/release/kernel-log ]] || "$MACHINE/build" host-tools || return 2
 	in_root /build/target/release/kernel-log "$@"
+}
+
+# host_tools COMMAND...: have host-tools decide; it is built with the selftests, or now.
+host_tools() {
+	[[ -x build/target/release/host-tools ]] || "$MACHINE/build" host-tools >&2 || return 2
+	in_root /build/target/release/host-tools "$@"
+}
+
+# count_tap WHAT STATUS [may-skip]: count what a program that ended with STATUS said in KTAP, on standard input.
+count_tap() {
+	local p=0 f=1
+	read -r p f < <(host_tools tally tap "${@:2}") || true
+	count "$p" "$f" "$1"
+}
+
+# boot_tests WHAT BOOT OPTION...: run our selftests in a machine, and count what they say, which is kept in BOOT.shown.
+boot_tests() {
+	local status=0
+	mkdir -p build/boot
+	"$MACHINE/vm" boot "${2##*/}" /build/target/release/selftests "${@:3}" | tee "$2.shown" || status=$?
+	count_tap "$1" "$status" may-skip <"$2.shown"
 }
 
 # host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another run may be installing

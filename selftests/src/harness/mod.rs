@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{mpsc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -209,7 +209,7 @@ fn run_alone(
     stuck_pins();
     let limit = (limit * machine::slowness()).min(wait::limit_of_a_test());
 
-    let mut result = run_in_child(run, limit);
+    let mut result = run_in_child(name, run, limit);
     if result.is_err() && FIRST_FAILURE.load(Ordering::Relaxed) {
         if module::is_loaded() {
             let _ = panic::catch_unwind(|| {
@@ -239,7 +239,7 @@ fn run_alone(
 /// How it begins what is said of a test that took too long.
 pub const TOOK_OVER: &str = "took over";
 
-fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
+fn run_in_child(name: &str, run: &dyn Fn(), limit: Duration) -> Result<(), String> {
     let (mut from_test, to_us) = os::pipe().expect("pipe");
     std::io::stdout().flush().expect("flush");
     let pid = match os::fork().expect("fork") {
@@ -254,6 +254,7 @@ fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
     drop(to_us);
 
     let ended = os::wait_for_end(pid, limit).expect("wait for a test");
+    let bail_out = BailOut::unless_reaped(format!("{name} {TOOK_OVER} {} s, and", limit.as_secs()));
     // The test and whatever it started.
     let _ = os::kill(-pid, libc::SIGKILL);
     let _ = os::kill(pid, libc::SIGKILL);
@@ -265,6 +266,8 @@ fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
             crashed.push(format!("process {orphan} ended by signal {}", status & 127));
         }
     }
+
+    bail_out.cancel();
 
     let mut why = String::new();
     os::set_nonblocking(&from_test);
@@ -283,6 +286,36 @@ fn run_in_child(run: &dyn Fn(), limit: Duration) -> Result<(), String> {
         (true, _) if !why.is_empty() => Err(why.to_string()),
         (true, _) => Err(format!("ended by signal {}", status & 127)),
         (false, _) => Err(format!("{TOOK_OVER} {} s {why}", limit.as_secs())),
+    }
+}
+
+/// Ends the whole run if the processes of a test do not end though they were killed: what holds them in the kernel would
+/// hold the run, too.
+struct BailOut {
+    reaped: mpsc::Sender<()>,
+    watcher: thread::JoinHandle<()>,
+}
+
+impl BailOut {
+    /// How long a process takes to end that was killed, on a machine where nothing is slow.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn unless_reaped(what: String) -> BailOut {
+        let (reaped, ends) = mpsc::channel();
+        let limit = BailOut::LIMIT * machine::slowness();
+        let watcher = thread::spawn(move || {
+            if ends.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+                println!("Bail out! {what} its processes cannot be killed");
+                std::process::exit(1);
+            }
+        });
+        BailOut { reaped, watcher }
+    }
+
+    /// They have ended. No thread is left, as the next test is forked.
+    fn cancel(self) {
+        drop(self.reaped);
+        self.watcher.join().expect("join the watcher");
     }
 }
 

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Inside the machine: tests one faulty module after the other, as `make test` tests the module.
+//!
+//! After a fault that upsets the kernel the machine ends. That is believed only of the first that a machine tests, as an
+//! earlier one may have left something behind: of another one nothing is said, and it is the first in the next machine.
+
+use super::{
+    make_dir,
+    write,
+    Verdict,
+    Word,
+    DIR,
+    UNCHANGED, //
+};
+use crate::{
+    read,
+    Outcome, //
+};
+use kernel_log::{
+    check,
+    Allowed,
+    Extent, //
+};
+use std::{
+    fs,
+    fs::File,
+    path::Path,
+    process::{
+        Command,
+        ExitCode,
+        Stdio, //
+    },
+    thread::sleep,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+const SELFTESTS: &str = "/build/target/release/selftests";
+
+/// Where the debug kernel tells of memory that is lost, if it notes what is taken.
+const LEAKS: &str = "/sys/kernel/debug/kmemleak";
+
+/// With an event that hardly ever happens enabled in it, the trace core need not rewrite code of the scheduler each time;
+/// see the script `vm`, which makes it, too. A test that fails may have removed it.
+const KEPT: &str = "/sys/kernel/tracing/instances/kept";
+
+/// How the harness says that a test did not end in time.
+const TOOK_OVER: &str = "took over";
+
+pub fn run(name: &str) -> Outcome {
+    let machine = Machine::new(name);
+    // The machine was started again for what the emulator did, which says nothing of a fault.
+    if let Ok(at) = read(&machine.file("at")) {
+        let _ = fs::remove_file(machine.file(&format!("done/{at}")));
+    }
+    // What the kernel itself lost when it started is not the module's.
+    if Path::new(LEAKS).exists() {
+        lost_memory()?;
+    }
+    let mut is_first = true;
+    for line in read(&machine.file("todo"))?.lines() {
+        let (fault, parts) = line
+            .split_once('\t')
+            .ok_or(format!("not a line of a list: {line}"))?;
+        if Path::new(&machine.file(&format!("done/{fault}"))).exists() {
+            continue;
+        }
+        machine.test(fault, parts, is_first)?;
+        is_first &= fault == UNCHANGED;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Machine {
+    dir: String,
+}
+
+impl Machine {
+    fn new(name: &str) -> Machine {
+        let dir = format!("{DIR}/{name}");
+        Machine { dir }
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.dir)
+    }
+
+    fn verdict(&self, fault: &str, word: Word, why: &str) -> Result<(), String> {
+        if fault == UNCHANGED && word != Word::Survived {
+            write(
+                &format!("{DIR}/unsound"),
+                &format!("the module as it is does not pass: {why}"),
+            )?;
+            end();
+        }
+        Verdict::new(word, why).write(&self.file(&format!("done/{fault}")))
+    }
+
+    fn test(&self, fault: &str, parts: &str, is_first: bool) -> Result<(), String> {
+        write(&self.file("at"), fault)?;
+        if fs::create_dir(KEPT).is_ok() {
+            write(&format!("{KEPT}/buffer_size_kb"), "4")?;
+            write(&format!("{KEPT}/events/oom/mark_victim/enable"), "1")?;
+        }
+        let said_before = log()?.lines().count();
+        let ended = self.run_tests(fault, parts)?;
+        let output = read(&self.file("output"))?;
+        make_dir(&format!("{DIR}/output"))?;
+        write(&format!("{DIR}/output/{fault}"), &output)?;
+        let failure = match ended {
+            Some(true) => None,
+            Some(false) => Some(failure(&output)),
+            None => Some((
+                Word::TimedOut,
+                format!("it hangs after: {}", output.lines().last().unwrap_or("")),
+            )),
+        };
+        // Before anything else: it may hang in what the fault has done to the kernel.
+        if let Some((word, why)) = failure.as_ref().filter(|_| is_first) {
+            self.verdict(fault, *word, why)?;
+        }
+        if ended.is_none() {
+            end();
+        }
+        if let Some(finding) = self.judge_log(parts, said_before)? {
+            if failure.is_none() && is_first {
+                self.verdict(fault, Word::Killed, &format!("the kernel's log: {finding}"))?;
+            }
+            end();
+        }
+        // What a call that fails leaves behind is memory, and little.
+        let looks_for_memory =
+            failure.is_none() && parts.contains("faults::") && Path::new(LEAKS).exists();
+        let lost = match looks_for_memory {
+            true => lost_memory()?,
+            false => None,
+        };
+        match (lost, failure) {
+            (Some(lost), _) => {
+                self.verdict(fault, Word::Killed, &format!("lost memory: {lost}"))?
+            }
+            (None, None) => {
+                self.verdict(fault, Word::Survived, output.lines().last().unwrap_or(""))?
+            }
+            (None, Some((word, why))) => self.verdict(fault, word, &why)?,
+        }
+        for _ in 0..20 {
+            if !is_loaded() {
+                return Ok(());
+            }
+            let rmmod = Command::new("rmmod")
+                .arg("user_events")
+                .stderr(Stdio::null())
+                .status();
+            if !rmmod.is_ok_and(|status| status.success()) {
+                sleep(Duration::from_millis(200));
+            }
+        }
+        end();
+    }
+
+    /// Did the tests pass? `None` if they do not end.
+    fn run_tests(&self, fault: &str, parts: &str) -> Result<Option<bool>, String> {
+        let module = format!("{DIR}/modules/{fault}.ko");
+        let error = |error| format!("{}: {error}", self.file("output"));
+        let output = File::create(self.file("output")).map_err(error)?;
+        let errors = output.try_clone().map_err(error)?;
+        let mut tests = Command::new(SELFTESTS);
+        tests.args([
+            "--module",
+            &module,
+            "--failing-module",
+            &module,
+            "--first-failure",
+        ]);
+        tests.args(parts.split(' '));
+        tests.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let mut child = tests
+            .spawn()
+            .map_err(|error| format!("{SELFTESTS}: {error}"))?;
+        let start = Instant::now();
+        let mut seconds = 0;
+        loop {
+            if let Some(status) = child
+                .try_wait()
+                .map_err(|error| format!("{SELFTESTS}: {error}"))?
+            {
+                return Ok(Some(status.success()));
+            }
+            sleep(Duration::from_millis(200));
+            if start.elapsed().as_secs() > seconds {
+                seconds = start.elapsed().as_secs();
+                // By which the host sees that the machine lives.
+                write(&self.file("alive"), &seconds.to_string())?;
+            }
+            if seconds > limit() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The first finding in what the kernel has said since.
+    fn judge_log(&self, parts: &str, said_before: usize) -> Result<Option<String>, String> {
+        let mut allowed = Allowed::default();
+        // The trace core tells of memory that it did not get.
+        allowed.injected_faults = parts.contains("faults::");
+        let said: Vec<String> = log()?.lines().skip(said_before).map(String::from).collect();
+        write(&self.file("log"), &said.join("\n"))?;
+        Ok(check(&said.join("\n"), allowed, Extent::Part)
+            .into_iter()
+            .next()
+            .map(|finding| finding.to_string()))
+    }
+}
+
+fn is_loaded() -> bool {
+    Path::new("/sys/module/user_events").exists()
+}
+
+/// Seconds that all tests of a fault may take.
+fn limit() -> u64 {
+    let is_slow =
+        Path::new("/proc/lockdep_stats").exists() || Path::new("/sys/module/kcsan").exists();
+    match is_slow {
+        true => 12000,
+        false => 1500,
+    }
+}
+
+/// The kernel's log.
+fn log() -> Result<String, String> {
+    let output = Command::new("dmesg")
+        .output()
+        .map_err(|error| format!("dmesg: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The test that failed, and why; a test that did not end in time may do so for another reason.
+fn failure(output: &str) -> (Word, String) {
+    let line = output.lines().find_map(|line| line.strip_prefix("not ok "));
+    let why = line.or(output.lines().last()).unwrap_or("nothing was said");
+    match why.contains(TOOK_OVER) {
+        true => (Word::TimedOut, why.into()),
+        false => (Word::Killed, why.into()),
+    }
+}
+
+/// What the kernel allocated and has no pointer to. It is believed only when two scans find it, and looks only at what is
+/// older than five seconds. What is found is found once.
+fn lost_memory() -> Result<Option<String>, String> {
+    sleep(Duration::from_secs(6));
+    write(LEAKS, "scan")?;
+    sleep(Duration::from_secs(1));
+    write(LEAKS, "scan")?;
+    let lost = read(LEAKS)?;
+    write(LEAKS, "clear")?;
+    Ok(lost.lines().next().map(String::from))
+}
+
+/// Ends the machine, whatever hangs in it.
+fn end() -> ! {
+    let _ = Command::new("sync").status();
+    let _ = fs::write("/proc/sysrq-trigger", "o");
+    sleep(Duration::from_secs(60));
+    std::process::exit(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_out_is_no_failure() {
+        let failed = |output: &str| failure(output);
+        assert_eq!(
+            failed("ok 1 a\nnot ok 2 b # c\nnot ok 3 d"),
+            (Word::Killed, "2 b # c".into())
+        );
+        assert_eq!(failed("not ok 2 b # took over 120 s").0, Word::TimedOut);
+        assert_eq!(
+            failed("ok 1 a\npanicked"),
+            (Word::Killed, "panicked".into())
+        );
+        assert_eq!(failed(""), (Word::Killed, "nothing was said".into()));
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `make mutants`: the module with one fault at a time. The script `selftests/machine/mutants` builds the modules and starts
+//! the machines; all that is decided is decided here, and what has to outlast a command lies in [`DIR`].
+
+mod guest;
+mod plan;
+mod queue;
+mod report;
+mod rules;
+mod text;
+
+use crate::{
+    read,
+    Outcome, //
+};
+use plan::Wanted;
+use rules::Fault;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    process::ExitCode, //
+};
+
+/// What a run of the faults leaves behind:
+///   plan             the faults that are asked for, see `plan::Entry`
+///   faulty/FAULT     the source file with the fault
+///   modules/FAULT.ko the module of it
+///   results/KEY      what became of a fault, see `Verdict`
+///   queue, told      the faults that wait, and those of which this run has told
+///   unsound          why nothing can be said of any fault
+///   machine-N/       of a machine: todo, done/FAULT, at, alive, output
+///   output/FAULT     what the tests said
+const DIR: &str = "/build/mutants";
+
+/// The fault that is none: the module as it is, which is tested first in each machine.
+const UNCHANGED: &str = "unchanged";
+
+const USAGE: &str = "usage: host-tools faults check
+       host-tools faults plan KERNEL KEY [--again] [--sample N OF] [PART...]
+       host-tools faults take MACHINE MACHINES
+       host-tools faults guest MACHINE
+       host-tools faults report";
+
+/// What became of a fault, and what has shown it.
+#[derive(Clone, Debug, PartialEq)]
+struct Verdict {
+    word: Word,
+    why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Word {
+    Killed,
+    Survived,
+    /// A test or the machine took too long, which says nothing until it has been so twice.
+    TimedOut,
+    /// The module does not compile.
+    Broken,
+}
+
+impl Word {
+    const ALL: [(Word, &str); 4] = [
+        (Word::Killed, "killed"),
+        (Word::Survived, "survived"),
+        (Word::TimedOut, "timed-out"),
+        (Word::Broken, "broken"),
+    ];
+
+    fn text(self) -> &'static str {
+        let mut all = Word::ALL.iter();
+        all.find(|(word, _)| *word == self)
+            .map_or("", |(_, text)| text)
+    }
+}
+
+impl Verdict {
+    fn new(word: Word, why: &str) -> Verdict {
+        let why: String = why
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        let why = why.chars().take(240).collect();
+        Verdict { word, why }
+    }
+
+    fn read(file: &str) -> Option<Verdict> {
+        let text = read(file).ok()?;
+        let (word, why) = text.trim_end().split_once('\t')?;
+        let mut all = Word::ALL.iter();
+        let (word, _) = all.find(|(_, text)| *text == word)?;
+        Some(Verdict::new(*word, why))
+    }
+
+    /// Appears whole or not at all.
+    fn write(&self, file: &str) -> Result<(), String> {
+        let new = format!("{file}.new");
+        write(&new, &format!("{}\t{}\n", self.word.text(), self.why))?;
+        fs::rename(&new, file).map_err(|error| format!("{file}: {error}"))
+    }
+}
+
+fn write(file: &str, text: &str) -> Result<(), String> {
+    fs::write(file, text).map_err(|error| format!("{file}: {error}"))
+}
+
+fn make_dir(dir: &str) -> Result<(), String> {
+    fs::create_dir_all(dir).map_err(|error| format!("{dir}: {error}"))
+}
+
+pub fn command(words: &[&str]) -> Outcome {
+    let number = |word: &str| {
+        word.parse::<usize>()
+            .map_err(|_| format!("{word} is no number"))
+    };
+    match words {
+        ["check"] => check(),
+        ["plan", kernel, key, rest @ ..] => {
+            let mut wanted = Wanted::default();
+            let mut rest = rest.iter();
+            while let Some(word) = rest.next() {
+                match *word {
+                    "--again" => wanted.again = true,
+                    "--sample" => {
+                        let (size, of) = (rest.next().ok_or(USAGE)?, rest.next().ok_or(USAGE)?);
+                        wanted.sample = Some((number(size)?, of.to_string()));
+                    }
+                    part => wanted.parts.push(part.into()),
+                }
+            }
+            plan::make(kernel, key, &wanted)
+        }
+        ["take", machine, machines] => queue::take(number(machine)?, number(machines)?),
+        ["guest", machine] => guest::run(machine),
+        ["report"] => report::show(),
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// Shows each fault that does not apply, and each source without one.
+fn check() -> Outcome {
+    let faults = rules::read()?;
+    let mut wrong = faults.wrong;
+    let manual = read("Documentation/testing.rst")?;
+    let mut names = BTreeSet::new();
+    for fault in &faults.all {
+        let of_fault = wrong_with(fault, &manual);
+        wrong.extend(
+            of_fault
+                .iter()
+                .map(|what| format!("{}: {}: {what}", fault.at, fault.name)),
+        );
+        if !names.insert(&fault.name) {
+            wrong.push(format!("{}: the name {} is taken", fault.at, fault.name));
+        }
+    }
+    let mut sources = Vec::new();
+    plan::walk(Path::new("src"), &mut sources)?;
+    for file in sources {
+        let text = read(&file)?;
+        if text::has_code(&text, file.ends_with(".rs"))
+            && !faults.all.iter().any(|fault| fault.file == file)
+        {
+            wrong.push(format!(
+                "{file}:1: no fault is in this file: add one to selftests/mutants"
+            ));
+        }
+    }
+    wrong.iter().for_each(|line| println!("{line}"));
+    Ok(match wrong.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn wrong_with(fault: &Fault, manual: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut unless = |is_right: bool, what: &str| {
+        if !is_right {
+            wrong.push(what.to_string());
+        }
+    };
+    unless(!fault.old.is_empty(), "there is no text to be replaced");
+    unless(!fault.new.is_empty(), "there is no text to replace it");
+    unless(!fault.tests.is_empty(), "no tests are named");
+    unless(fault.old != fault.new, "nothing is changed");
+    let is_debians = fault.kernel.starts_with(|c: char| c.is_ascii_digit());
+    let is_kernel =
+        is_debians || ["stock", "custom", "debug", "kcsan"].contains(&fault.kernel.as_str());
+    unless(is_kernel, "there is no such kernel");
+    let entry = format!("``{}`` (``{}``)", fault.name, fault.file);
+    unless(
+        fault.argued.is_none() || manual.contains(&entry),
+        "Documentation/testing.rst does not say why no test sees it",
+    );
+    let applied = read(&fault.file).and_then(|text| text::with_fault(fault, &text));
+    wrong.extend(applied.err());
+    wrong
+}

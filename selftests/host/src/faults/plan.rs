@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which faults are asked for, and which of them have a result that still holds.
+
+use super::{
+    make_dir,
+    rules,
+    text,
+    write,
+    Verdict,
+    DIR, //
+};
+use crate::{
+    read,
+    Outcome, //
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    hash::{
+        DefaultHasher,
+        Hash,
+        Hasher, //
+    },
+    path::Path,
+    process::ExitCode, //
+};
+
+/// What is asked for.
+#[derive(Default)]
+pub struct Wanted {
+    /// Parts of names of faults or of their files; all, if there are none.
+    pub parts: Vec<String>,
+    /// So many of those that a test is to see and that do not upset the machine, chosen by this word.
+    pub sample: Option<(usize, String)>,
+    /// Those with a result, too.
+    pub again: bool,
+}
+
+/// A fault of this run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub name: String,
+    pub file: String,
+    /// Of the module, the fault and the tests.
+    pub key: String,
+    /// Parts of names of tests.
+    pub tests: String,
+    pub is_argued: bool,
+    /// Is it tested in this run?
+    pub is_open: bool,
+}
+
+impl Entry {
+    fn line(&self) -> String {
+        let flag = |is_so: bool| if is_so { "yes" } else { "no" };
+        let fields = [&self.name, &self.file, &self.key, &self.tests];
+        let fields = fields.map(String::as_str).join("\t");
+        format!(
+            "{fields}\t{}\t{}\n",
+            flag(self.is_argued),
+            flag(self.is_open)
+        )
+    }
+
+    fn parse(line: &str) -> Option<Entry> {
+        let [name, file, key, tests, is_argued, is_open] = line.split('\t').collect::<Vec<_>>()[..]
+        else {
+            return None;
+        };
+        Some(Entry {
+            name: name.into(),
+            file: file.into(),
+            key: key.into(),
+            tests: tests.into(),
+            is_argued: is_argued == "yes",
+            is_open: is_open == "yes",
+        })
+    }
+
+    pub fn result_file(&self) -> String {
+        format!("{DIR}/results/{}", self.key)
+    }
+
+    pub fn module_file(&self) -> String {
+        format!("{DIR}/modules/{}.ko", self.name)
+    }
+}
+
+/// The faults of this run, as [`make`] left them.
+pub fn entries() -> Result<Vec<Entry>, String> {
+    let text = read(&format!("{DIR}/plan"))?;
+    text.lines()
+        .map(|line| Entry::parse(line).ok_or(format!("not a line of a plan: {line}")))
+        .collect()
+}
+
+/// Writes the plan, the sources with the faults, and the queue of those that are to be tested.
+///
+/// `key` is of what the module is built for and by, and not in the sources. The names of all tests are in `DIR/tests`.
+pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
+    let faults = rules::read()?.all;
+    let (of_kernel, of_others): (Vec<_>, Vec<_>) =
+        faults.into_iter().partition(|fault| fault.kernel == kernel);
+    let tests = read(&format!("{DIR}/tests"))?;
+    let tests: Vec<&str> = tests.lines().collect();
+    for fault in &of_kernel {
+        if let Some(part) = fault
+            .tests
+            .iter()
+            .find(|part| !tests.iter().any(|name| name.contains(*part)))
+        {
+            return Err(format!(
+                "{}: {} is to be seen by {part}, which is in no test's name: correct it.",
+                fault.at, fault.name
+            ));
+        }
+    }
+    let is_wanted =
+        |text: &str| wanted.parts.is_empty() || wanted.parts.iter().any(|part| text.contains(part));
+    let mut chosen = of_kernel;
+    chosen.retain(|fault| is_wanted(&fault.name) || is_wanted(&fault.file));
+    if let Some((size, of)) = &wanted.sample {
+        chosen.retain(|fault| !fault.upsets && fault.argued.is_none());
+        let names: Vec<(&str, &str)> = chosen
+            .iter()
+            .map(|fault| (fault.name.as_str(), fault.file.as_str()))
+            .collect();
+        let names: Vec<String> = sample(&names, *size, of)
+            .into_iter()
+            .map(String::from)
+            .collect();
+        chosen.retain(|fault| names.contains(&fault.name));
+    }
+    if chosen.is_empty() {
+        return Err(format!("selftests/mutants/ has no such fault for the kernel {kernel}: see what is listed there."));
+    }
+
+    let module = module_key(key)?;
+    let sources = TestSources::read()?;
+    let _ = fs::remove_dir_all(format!("{DIR}/faulty"));
+    for dir in ["faulty", "results", "modules", "output"] {
+        make_dir(&format!("{DIR}/{dir}"))?;
+    }
+    let mut plan = Vec::new();
+    for fault in &chosen {
+        let faulty = text::with_fault(fault, &read(&fault.file)?)?;
+        let key = hash(&(
+            &module,
+            &fault.name,
+            &fault.tests,
+            &faulty,
+            sources.key_of(&fault.tests, &tests),
+        ));
+        write(&format!("{DIR}/faulty/{}", fault.name), &faulty)?;
+        let mut entry = Entry {
+            name: fault.name.clone(),
+            file: fault.file.clone(),
+            key,
+            tests: fault.tests.join(" "),
+            is_argued: fault.argued.is_some(),
+            is_open: true,
+        };
+        entry.is_open = wanted.again || Verdict::read(&entry.result_file()).is_none();
+        if entry.is_open {
+            let _ = fs::remove_file(entry.result_file());
+        }
+        plan.push(entry);
+    }
+    let open = || plan.iter().filter(|entry| entry.is_open);
+    println!(
+        "{} faults, {} of them to be tested",
+        plan.len(),
+        open().count()
+    );
+    if !of_others.is_empty() {
+        println!(
+            "  {} more are to be seen on other kernels (KERNEL=)",
+            of_others.len()
+        );
+    }
+    write(
+        &format!("{DIR}/queue"),
+        &open()
+            .map(|entry| format!("{}\n", entry.name))
+            .collect::<String>(),
+    )?;
+    write(&format!("{DIR}/told"), "")?;
+    write(
+        &format!("{DIR}/plan"),
+        &plan.iter().map(Entry::line).collect::<String>(),
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same in each run of one build of this program.
+fn hash(what: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Of these faults and their files so many, by a hash of their names and `of`: the first of each file first.
+fn sample<'a>(faults: &[(&'a str, &str)], size: usize, of: &str) -> Vec<&'a str> {
+    let mut faults = faults.to_vec();
+    faults.sort_by_key(|(name, _)| hash(&(of, name)));
+    let mut of_file = BTreeMap::new();
+    let mut rounds: Vec<(usize, usize, &str)> = Vec::new();
+    for (index, (name, file)) in faults.into_iter().enumerate() {
+        let count: &mut usize = of_file.entry(file).or_default();
+        rounds.push((*count, index, name));
+        *count += 1;
+    }
+    rounds.sort();
+    rounds
+        .into_iter()
+        .take(size)
+        .map(|(_, _, name)| name)
+        .collect()
+}
+
+/// Of what the module is made.
+fn module_key(key: &str) -> Result<String, String> {
+    let mut files = vec!["Kbuild".to_string()];
+    walk(Path::new("src"), &mut files)?;
+    walk(Path::new("include"), &mut files)?;
+    let texts: Result<Vec<String>, String> = files.iter().map(|file| read(file)).collect();
+    Ok(hash(&(key, files, texts?)))
+}
+
+/// All files below a directory, by name.
+pub fn walk(dir: &Path, files: &mut Vec<String>) -> Result<(), String> {
+    let error = |error| format!("{}: {error}", dir.display());
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(error)? {
+        paths.push(entry.map_err(error)?.path());
+    }
+    paths.sort();
+    for path in paths {
+        match path.is_dir() {
+            true => walk(&path, files)?,
+            false => files.extend(path.to_str().map(String::from)),
+        }
+    }
+    Ok(())
+}
+
+/// The sources of the tests: what a test says and does follows from its file, those above that one, and the kit.
+struct TestSources(BTreeMap<String, String>);
+
+impl TestSources {
+    const ROOT: &'static str = "selftests/src";
+    /// What every test is made of.
+    const SHARED: [&'static str; 4] = [
+        "selftests/src/kit/",
+        "selftests/src/harness/",
+        "selftests/src/main.rs",
+        "selftests/kernel-log/",
+    ];
+
+    fn read() -> Result<TestSources, String> {
+        let mut files = Vec::new();
+        walk(Path::new(TestSources::ROOT), &mut files)?;
+        walk(Path::new("selftests/kernel-log"), &mut files)?;
+        let texts = files
+            .into_iter()
+            .map(|file| read(&file).map(|text| (file, text)));
+        Ok(TestSources(texts.collect::<Result<_, String>>()?))
+    }
+
+    /// Of the tests, among all, that have one of these parts in their names.
+    fn key_of(&self, parts: &[String], all: &[&str]) -> String {
+        let named = all
+            .iter()
+            .filter(|name| parts.iter().any(|part| name.contains(part)));
+        let mut subjects: Vec<&str> = named
+            .map(|name| name.rsplit_once("::").map_or(*name, |(subject, _)| subject))
+            .collect();
+        subjects.sort();
+        subjects.dedup();
+        let files: Vec<_> = self
+            .0
+            .iter()
+            .filter(|(file, text)| self.matters(file, text, &subjects))
+            .collect();
+        hash(&(subjects, files))
+    }
+
+    fn matters(&self, file: &str, text: &str, subjects: &[&str]) -> bool {
+        if TestSources::SHARED
+            .iter()
+            .any(|shared| file.starts_with(shared))
+        {
+            return true;
+        }
+        subjects
+            .iter()
+            .any(|subject| self.defines(file, text, subject))
+    }
+
+    /// Does a file define tests of this subject, or stand above one that does? All do of which no file says it does.
+    fn defines(&self, file: &str, text: &str, subject: &str) -> bool {
+        let names = |text: &str| {
+            text.contains(&format!("\"{subject}\"")) || text.contains(&format!("\"{subject}::"))
+        };
+        let mut that_name = self
+            .0
+            .iter()
+            .filter(|(_, text)| names(text))
+            .map(|(file, _)| file)
+            .peekable();
+        let dir = file.strip_suffix("mod.rs");
+        let is_above = |other: &String| dir.is_some_and(|dir| other.starts_with(dir));
+        that_name.peek().is_none() || names(text) || that_name.any(is_above)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_plan_is_read_as_written() {
+        let entry = Entry {
+            name: "a-b".into(),
+            file: "src/a.rs".into(),
+            key: "1".into(),
+            tests: "one:: two::".into(),
+            is_argued: true,
+            is_open: false,
+        };
+        assert_eq!(Entry::parse(entry.line().trim_end()), Some(entry));
+        assert_eq!(Entry::parse("a\tb"), None);
+    }
+
+    #[test]
+    fn a_sample_is_of_many_files_and_changes_with_its_word() {
+        let names: Vec<String> = (0..40).map(|number| format!("fault-{number}")).collect();
+        let files = ["a", "a", "a", "b"];
+        let faults: Vec<(&str, &str)> = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| (name.as_str(), files[index % 4]))
+            .collect();
+        let chosen = sample(&faults, 2, "x");
+        assert_eq!(chosen, sample(&faults, 2, "x"));
+        let file_of = |name: &&str| faults.iter().find(|(other, _)| other == name).unwrap().1;
+        let mut files: Vec<_> = chosen.iter().map(file_of).collect();
+        files.sort();
+        assert_eq!(files, ["a", "b"]);
+        let words: Vec<_> = (0..20)
+            .map(|word| sample(&faults, 2, &word.to_string()))
+            .collect();
+        assert!(words.iter().any(|other| *other != words[0]));
+        assert_eq!(sample(&faults, 100, "x").len(), 40);
+    }
+
+    #[test]
+    fn a_key_is_of_the_tests_that_are_named() {
+        let source = |files: &[(&str, &str)]| {
+            TestSources(
+                files
+                    .iter()
+                    .map(|(file, text)| (file.to_string(), text.to_string()))
+                    .collect(),
+            )
+        };
+        let all = ["fork::a", "exec::b", "fork::deep::c"];
+        let files = [
+            ("selftests/src/behaviour/fork/mod.rs", "above"),
+            ("selftests/src/behaviour/fork/one.rs", "tests!(\"fork\": a)"),
+            (
+                "selftests/src/behaviour/exec.rs",
+                "Test::new(\"exec::b\", b)",
+            ),
+            ("selftests/src/kit/wait.rs", "wait"),
+        ];
+        let key = |changed: Option<usize>, part: &str| {
+            let mut files = files;
+            if let Some(index) = changed {
+                let text = [files[index].1, " // new"].concat();
+                files[index].1 = text.leak();
+            }
+            source(&files).key_of(&[part.into()], &all)
+        };
+        let before = key(None, "fork::a");
+        assert_ne!(before, key(Some(0), "fork::a"));
+        assert_ne!(before, key(Some(1), "fork::a"));
+        assert_eq!(before, key(Some(2), "fork::a"));
+        assert_ne!(before, key(Some(3), "fork::a"));
+        // No file says that it defines that: all count.
+        assert_ne!(key(None, "deep"), key(Some(2), "deep"));
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The faults in `selftests/mutants/`, as `Documentation/testing.rst` describes their format.
+
+/// Where the lists are, in the root of the source tree.
+const DIR: &str = "selftests/mutants";
+
+/// A mistake that a developer could make.
+#[derive(Clone, Debug, Default)]
+pub struct Fault {
+    pub name: String,
+    /// The function that it is in, if the text stands elsewhere in the file, too.
+    pub function: Option<String>,
+    /// The line that it begins in, as FILE:LINE.
+    pub at: String,
+    pub file: String,
+    /// Parts of the names of tests that are to see it.
+    pub tests: Vec<String>,
+    pub kernel: String,
+    /// The machine hangs or dies of it.
+    pub upsets: bool,
+    /// Why no test can see it.
+    pub argued: Option<String>,
+    pub old: Vec<String>,
+    pub new: Vec<String>,
+}
+
+/// All faults, and the lines that are not understood.
+#[derive(Default)]
+pub struct Faults {
+    pub all: Vec<Fault>,
+    pub wrong: Vec<String>,
+}
+
+/// Reads all lists, in the order of their names.
+pub fn read() -> Result<Faults, String> {
+    let entries = std::fs::read_dir(DIR).map_err(|error| format!("{DIR}: {error}"))?;
+    let paths = entries.filter_map(|entry| entry.ok()?.path().to_str().map(String::from));
+    let mut paths: Vec<String> = paths.filter(|path| !path.ends_with(".md")).collect();
+    paths.sort();
+    let mut faults = Faults::default();
+    for path in paths {
+        parse(&path, &crate::read(&path)?, &mut faults);
+    }
+    Ok(faults)
+}
+
+/// A word that names a fault.
+fn is_name(word: &str) -> bool {
+    !word.is_empty()
+        && word
+            .bytes()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(String::from).collect()
+}
+
+/// The fault that the lines of an entry belong to: the last one, while it is open.
+struct Parser<'a> {
+    faults: &'a mut Faults,
+    file: String,
+    tests: Vec<String>,
+    in_entry: bool,
+}
+
+fn parse(path: &str, text: &str, faults: &mut Faults) {
+    let mut parser = Parser {
+        faults,
+        file: String::new(),
+        tests: Vec::new(),
+        in_entry: false,
+    };
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            continue;
+        }
+        let at = format!("{path}:{}", index + 1);
+        let understood = match line.starts_with(char::is_whitespace) {
+            true => parser.detail(trimmed),
+            false => parser.heading(trimmed, &at),
+        };
+        if !understood {
+            parser
+                .faults
+                .wrong
+                .push(format!("{at}: not understood: {line}"));
+        }
+    }
+}
+
+impl Parser<'_> {
+    /// A line that begins in the first column. False if it is not understood.
+    fn heading(&mut self, line: &str, at: &str) -> bool {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["file", file] => {
+                self.file = file.into();
+                self.tests.clear();
+                self.in_entry = false;
+            }
+            ["tests", ref parts @ ..] if !parts.is_empty() => {
+                self.tests = parts.iter().map(|part| part.to_string()).collect();
+                self.in_entry = false;
+            }
+            [name] | [name, "in", _] if is_name(name) => {
+                self.faults.all.push(Fault {
+                    name: name.into(),
+                    function: words.get(2).map(|function| function.to_string()),
+                    at: at.into(),
+                    file: self.file.clone(),
+                    tests: self.tests.clone(),
+                    kernel: "stock".into(),
+                    ..Fault::default()
+                });
+                self.in_entry = true;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A line of the entry that is open. False if it is not understood.
+    fn detail(&mut self, line: &str) -> bool {
+        let Some(fault) = self.faults.all.last_mut().filter(|_| self.in_entry) else {
+            return false;
+        };
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match (word, rest.trim_start()) {
+            ("-", text) if !text.is_empty() => fault.old.push(text.into()),
+            ("+", text) => fault.new.push(text.into()),
+            ("upsets", "") => fault.upsets = true,
+            ("tests", text) if !text.is_empty() => fault.tests = words(text),
+            ("kernel", text) if !text.is_empty() => fault.kernel = text.into(),
+            ("argued", text) if !text.is_empty() => fault.argued = Some(text.into()),
+            // An argument goes on in the next line.
+            _ => match &mut fault.argued {
+                Some(argued) => *argued = format!("{argued} {line}"),
+                None => return false,
+            },
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Faults {
+        let mut faults = Faults::default();
+        parse("list", text, &mut faults);
+        faults
+    }
+
+    #[test]
+    fn entries_are_read() {
+        let faults = parsed(
+            "# A comment.\nfile src/a.rs\ntests one:: two::\n\nfirst in set\n\t- a b\n\t- c\n\t+\nsecond\n\t- x\n\t+ y\n\
+             \ttests three::\n\tkernel debug\n\tupsets\n\targued it does\n\tno harm\n",
+        );
+        assert_eq!(faults.wrong, Vec::<String>::new());
+        let [first, second] = &faults.all[..] else {
+            panic!("{} faults", faults.all.len());
+        };
+        assert_eq!(
+            (first.name.as_str(), first.function.as_deref()),
+            ("first", Some("set"))
+        );
+        assert_eq!(
+            (first.at.as_str(), first.file.as_str()),
+            ("list:5", "src/a.rs")
+        );
+        assert_eq!(
+            (&first.old[..], &first.new[..]),
+            (&["a b".into(), "c".into()][..], &[String::new()][..])
+        );
+        assert_eq!(
+            (first.tests.join(" "), first.kernel.as_str()),
+            ("one:: two::".into(), "stock")
+        );
+        assert!(!first.upsets && first.argued.is_none());
+        assert_eq!(
+            (second.tests.join(" "), second.kernel.as_str()),
+            ("three::".into(), "debug")
+        );
+        assert!(second.upsets);
+        assert_eq!(second.argued.as_deref(), Some("it does no harm"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_told() {
+        let faults = parsed("file\nUPPER\nfault\n\tsaid why\nfile src/a.rs\n\t- a\n");
+        assert_eq!(
+            faults.wrong,
+            [
+                "list:2: not understood: UPPER",
+                "list:4: not understood: \tsaid why",
+                "list:6: not understood: \t- a",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_has_its_own_tests() {
+        let faults = parsed("file a\ntests one::\nx\n\t- a\n\t+ b\nfile b\ny\n\t- a\n\t+ b\n");
+        assert_eq!(faults.all[1].tests, Vec::<String>::new());
+    }
+}

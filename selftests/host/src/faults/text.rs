@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Puts a fault into a source file. The text that it replaces is found in spite of white space, comments and the comma
+//! before a closing bracket, as both are cut into words and signs first.
+
+use super::rules::Fault;
+
+/// A word or a sign of a text, and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Token<'a> {
+    at: usize,
+    text: &'a str,
+}
+
+impl Token<'_> {
+    fn end(&self) -> usize {
+        self.at + self.text.len()
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The words and signs of a text, without its comments.
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut found = Vec::new();
+    let (mut at, mut in_string) = (0, false);
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let mut len = c.len_utf8();
+        if in_string && c == '\\' {
+            // With what it escapes.
+            len += rest[len..].chars().next().map_or(0, char::len_utf8);
+            found.push(Token {
+                at,
+                text: &rest[..len],
+            });
+        } else if !in_string && rest.starts_with("//") {
+            len = rest.find('\n').unwrap_or(rest.len());
+        } else if !in_string && rest.starts_with("/*") {
+            len = rest.find("*/").map_or(rest.len(), |end| end + 2);
+        } else if !in_string && (rest.starts_with("'\"'") || rest.starts_with("'\\")) {
+            // A character that would begin a string, or an escaped one.
+            let from = if rest.starts_with("'\\") { 3 } else { 2 };
+            len = rest
+                .get(from..)
+                .and_then(|rest| rest.find('\''))
+                .map_or(len, |end| from + end + 1);
+            found.push(Token {
+                at,
+                text: &rest[..len],
+            });
+        } else if is_word(c) {
+            len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            found.push(Token {
+                at,
+                text: &rest[..len],
+            });
+        } else if !c.is_whitespace() {
+            in_string ^= c == '"';
+            found.push(Token {
+                at,
+                text: &rest[..len],
+            });
+        }
+        at += len;
+    }
+    found
+}
+
+/// Where a text stands in a source, from where to where: how often, without overlaps.
+fn places(source: &[Token], text: &[Token]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while from < source.len() {
+        match length_of(&source[from..], text) {
+            Some(len) => {
+                found.push((source[from].at, source[from + len - 1].end()));
+                from += len;
+            }
+            None => from += 1,
+        }
+    }
+    found
+}
+
+/// How many words and signs of a source a text takes that it begins with.
+fn length_of(source: &[Token], text: &[Token]) -> Option<usize> {
+    let mut len = 0;
+    for (index, token) in text.iter().enumerate() {
+        let is_closing = matches!(token.text, ")" | "]" | "}");
+        let before = index.checked_sub(1).map(|index| text[index].text);
+        // Where lines break.
+        if is_closing && before.is_some_and(|before| before != ",") && source.get(len)?.text == ","
+        {
+            len += 1;
+        }
+        if source.get(len)?.text != token.text {
+            return None;
+        }
+        len += 1;
+    }
+    (len > 0).then_some(len)
+}
+
+/// The text of each function of a name, from its head to the line with its last bracket, which has the head's
+/// indentation: where it begins and ends.
+fn functions(text: &str, name: &str, is_rust: bool) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut line_at = 0;
+    while line_at < text.len() {
+        let line_end = text[line_at..]
+            .find('\n')
+            .map_or(text.len(), |len| line_at + len + 1);
+        let line = &text[line_at..line_end];
+        let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+        let body = match is_rust {
+            true => rust_body(text, line_at + indent.len(), name),
+            false if indent.is_empty() => c_body(text, line_at, name),
+            false => None,
+        };
+        let Some(body) = body else {
+            line_at = line_end;
+            continue;
+        };
+        let last = format!("\n{indent}}}");
+        let end = text[body..]
+            .find(&last)
+            .map_or(text.len(), |len| body + len + last.len());
+        found.push((line_at, end));
+        line_at = end;
+    }
+    found
+}
+
+/// Behind the bracket that the body of this Rust function begins with, if its head begins here.
+fn rust_body(text: &str, at: usize, name: &str) -> Option<usize> {
+    let line = text[at..].lines().next()?;
+    let (before, behind) = line.split_once("fn ")?;
+    let is_part = |c: char| is_word(c) || "()\":".contains(c);
+    if !(before.is_empty() || before.ends_with(' '))
+        || !before.split(' ').all(|word| word.chars().all(is_part))
+    {
+        return None;
+    }
+    if behind.strip_prefix(name)?.starts_with(is_word) {
+        return None;
+    }
+    let mut brackets = 0;
+    let start = at + before.len() + "fn ".len() + name.len();
+    for (len, c) in text[start..].char_indices() {
+        match c {
+            '[' => brackets += 1,
+            ']' => brackets -= 1,
+            ';' if brackets == 0 => return None,
+            '{' if brackets == 0 => return Some(start + len + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The same of a C function.
+fn c_body(text: &str, at: usize, name: &str) -> Option<usize> {
+    let line = text[at..].lines().next()?;
+    if !line.starts_with(is_word) {
+        return None;
+    }
+    let call = line.find(&format!("{name}("))?;
+    if line[..call].ends_with(is_word) || line[..call].contains(['(', ';']) {
+        return None;
+    }
+    let start = at + call;
+    let end = text[start..].find(['{', ';'])?;
+    (text[start..start + end].ends_with('\n') && text[start + end..].starts_with('{'))
+        .then_some(start + end + 1)
+}
+
+/// The text of the fault's file with the fault in it, or what is wrong with the fault.
+pub fn with_fault(fault: &Fault, text: &str) -> Result<String, String> {
+    let file = &fault.file;
+    let parts = match &fault.function {
+        None => vec![(0, text.len())],
+        Some(function) => functions(text, function, file.ends_with(".rs")),
+    };
+    let r#in = fault
+        .function
+        .as_ref()
+        .map_or(String::new(), |name| format!(" in {name}()"));
+    if parts.is_empty() {
+        return Err(format!(
+            "{file} has no function{}",
+            r#in.trim_start_matches(" in")
+        ));
+    }
+    let old = fault.old.join(" ");
+    let old = tokens(&old);
+    let found = parts.iter().flat_map(|(start, end)| {
+        let places = places(&tokens(&text[*start..*end]), &old);
+        places
+            .into_iter()
+            .map(move |(from, to)| (start + from, start + to))
+    });
+    match found.collect::<Vec<_>>()[..] {
+        [(from, to)] => Ok([&text[..from], &fault.new.join("\n"), &text[to..]].concat()),
+        ref found => Err(format!(
+            "the text stands {} times in {file}{in}",
+            found.len(),
+            r#in = r#in
+        )),
+    }
+}
+
+/// Has a source a function with a body?
+pub fn has_code(text: &str, is_rust: bool) -> bool {
+    match is_rust {
+        true => tokens(text)
+            .windows(2)
+            .any(|pair| pair[0].text == "fn" && pair[1].text.starts_with(is_word)),
+        false => text
+            .lines()
+            .zip(text.lines().skip(1))
+            .any(|(head, next)| head.ends_with(')') && next == "{"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn becomes(function: Option<&str>, old: &str, source: &str, expected: Result<&str, &str>) {
+        file_becomes("a.rs", function, old, source, expected)
+    }
+
+    #[track_caller]
+    fn file_becomes(
+        file: &str,
+        function: Option<&str>,
+        old: &str,
+        source: &str,
+        expected: Result<&str, &str>,
+    ) {
+        let fault = Fault {
+            file: file.into(),
+            function: function.map(String::from),
+            old: old.lines().map(String::from).collect(),
+            new: vec!["NEW".into()],
+            ..Fault::default()
+        };
+        let got = with_fault(&fault, source);
+        let got = got.as_ref().map(String::as_str).map_err(String::as_str);
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn white_space_and_comments_do_not_matter() {
+        becomes(
+            None,
+            "a(b, c)",
+            "x a(\n\tb, // it's \"so\n\tc,\n) y",
+            Ok("x NEW y"),
+        );
+        becomes(None, "a /* no */ b", "a/* yes */b c", Ok("NEW c"));
+        becomes(None, "a;\nb;", "a;\n\n// why\nb; c", Ok("NEW c"));
+    }
+
+    #[test]
+    fn words_are_whole() {
+        becomes(None, "ab c", "abc", Err("the text stands 0 times in a.rs"));
+        becomes(
+            None,
+            "a.b",
+            "aa.b a.bb",
+            Err("the text stands 0 times in a.rs"),
+        );
+        becomes(None, "a.b", "x.a.b", Ok("x.NEW"));
+    }
+
+    #[test]
+    fn strings_are_no_comments() {
+        becomes(None, "f(\"a//b\")", "f(\"a//b\") g", Ok("NEW g"));
+        becomes(
+            None,
+            "g",
+            "f('\"', '\\'', '\\\\') // g\n g",
+            Ok("f('\"', '\\'', '\\\\') // g\n NEW"),
+        );
+        becomes(None, "g", "\"\\\"// \" g", Ok("\"\\\"// \" NEW"));
+    }
+
+    #[test]
+    fn the_text_stands_there_once() {
+        becomes(None, "a", "a a", Err("the text stands 2 times in a.rs"));
+        becomes(
+            Some("f"),
+            "a",
+            "fn g() {\n}\n",
+            Err("a.rs has no function f()"),
+        );
+    }
+
+    #[test]
+    fn a_function_ends_where_its_head_is_indented() {
+        let source = "impl A {\n    pub(super) unsafe fn f(\n        a: [u8; 4],\n    ) {\n        { a }\n    }\n    fn ff() {\n        a\n    }\n}\nfn g() { a }\n";
+        becomes(
+            Some("f"),
+            "{ a }",
+            source,
+            Ok(&source.replace("{ a }\n    }\n    fn ff", "NEW\n    }\n    fn ff")),
+        );
+        becomes(
+            Some("f"),
+            "a }",
+            "trait F { fn f(); }\nfn h() { a }\n",
+            Err("a.rs has no function f()"),
+        );
+    }
+
+    #[test]
+    fn functions_of_c_are_found() {
+        let source = "int f(int a);\n\nstatic int\ng(void)\n{\n\treturn f(a);\n}\n\nint f(int a,\n      int b)\n{\n\treturn a;\n}\n";
+        file_becomes(
+            "a.c",
+            Some("f"),
+            "return a;",
+            source,
+            Ok(&source.replace("return a;", "NEW")),
+        );
+    }
+
+    #[test]
+    fn code_is_a_function_with_a_body() {
+        assert!(has_code("//! fn\npub fn a() {}", true));
+        assert!(!has_code("// fn a\nmod a;", true));
+        assert!(has_code("int f(void)\n{\n}\n", false));
+        assert!(!has_code("int f(void);\n", false));
+    }
+}

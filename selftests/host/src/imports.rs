@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which directory of `src/` imports which, as `Documentation/design.rst` draws it. A file of `src/` counts as a
+//! directory. Within `src/schema/` each file imports only those that `src/schema/mod.rs` lists above it.
+
+use crate::{
+    read,
+    Outcome, //
+};
+use std::process::ExitCode;
+
+/// What a directory, or one module of it, may import beside itself.
+const MAY: &[(&str, &[&str])] = &[
+    (
+        "user_events",
+        &["uapi", "mms", "events", "sys", "fail_load"],
+    ),
+    (
+        "uapi",
+        &["write", "mms", "events", "schema", "sys", "sorted_arcs"],
+    ),
+    ("write", &["events", "schema", "sys"]),
+    ("mms", &["events", "sys", "sorted_arcs"]),
+    ("events", &["schema", "sys", "sorted_arcs"]),
+    // The one import that goes back: an event lists its enablers.
+    ("events::enablers", &["mms"]),
+    // Of a record: what its fields are, and whether it is valid.
+    ("sys", &["schema"]),
+    ("schema", &[]),
+    ("errno", &["schema"]),
+    ("fail_load", &["sys"]),
+    ("sorted_arcs", &[]),
+];
+
+/// The files of schema, from the top to the bottom of what is in `src/schema/mod.rs`.
+const LAYERS: &[&str] = &[
+    "error",
+    "limits",
+    "payload",
+    "text",
+    "field",
+    "description",
+    "group",
+    "listing",
+];
+
+/// What the macro makes that declares the module, which is in no directory.
+const OF_MACRO: &[&str] = &["LocalModule", "THIS_MODULE", "module_parameters"];
+
+/// Shows each import that is not drawn.
+pub fn check(files: &[&str]) -> Outcome {
+    let mut status = ExitCode::SUCCESS;
+    for file in files
+        .iter()
+        .filter(|file| file.starts_with("src/") && file.ends_with(".rs"))
+    {
+        for (line, what) in undrawn(file, &read(file)?) {
+            println!("{file}:{line}: {what}");
+            status = ExitCode::FAILURE;
+        }
+    }
+    Ok(status)
+}
+
+/// The imports of a file that are not drawn, each with its line.
+fn undrawn(file: &str, text: &str) -> Vec<(usize, String)> {
+    let module = file.trim_start_matches("src/").trim_end_matches(".rs");
+    let module: Vec<&str> = module.trim_end_matches("/mod").split('/').collect();
+    let text = without_comments(text);
+    let mut found = Vec::new();
+    for path in imports(&text, &module) {
+        let [to, rest @ ..] = &path.names[..] else {
+            continue;
+        };
+        if OF_MACRO.contains(&to.as_str()) {
+            continue;
+        }
+        let item = rest
+            .first()
+            .map_or(String::new(), |item| format!("::{item}"));
+        let what = if to == module[0] {
+            if !is_above(&module, rest) {
+                format!("imports {to}{item}, which src/schema/mod.rs does not list above it")
+            } else {
+                continue;
+            }
+        } else if may(&module, to) {
+            continue;
+        } else {
+            format!(
+                "{} imports {to}{item}, which Documentation/design.rst does not draw",
+                module[0]
+            )
+        };
+        found.push((1 + text[..path.at].matches('\n').count(), what));
+    }
+    found
+}
+
+fn may(module: &[&str], to: &str) -> bool {
+    let (dir, whole) = (module[0], module.join("::"));
+    let mut rows = MAY.iter().filter(|(of, _)| *of == dir || *of == whole);
+    rows.any(|(_, names)| names.contains(&to))
+}
+
+/// Within a directory: is what is imported of it above the file, where the files have an order?
+fn is_above(module: &[&str], rest: &[String]) -> bool {
+    let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name);
+    match (module[0], module.get(1).and_then(|own| layer(own))) {
+        ("schema", Some(own)) => rest
+            .first()
+            .and_then(|other| layer(other))
+            .is_some_and(|other| other < own),
+        _ => true,
+    }
+}
+
+/// A path that is imported from the crate's root on, and where it stands.
+struct Path {
+    at: usize,
+    names: Vec<String>,
+}
+
+/// All paths of a text that begin with `crate::`, with `super::`, or, in the root, with the name of a directory.
+fn imports(text: &str, module: &[&str]) -> Vec<Path> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some((start, word)) = next_word(text, at) {
+        at = start + word.len();
+        let begins = !text[..start].ends_with(':');
+        if !begins || !text[at..].starts_with("::") {
+            continue;
+        }
+        let mut base: Vec<String> = Vec::new();
+        match word {
+            "crate" => at += 2,
+            "super" => {
+                let mut up = 1;
+                at += 2;
+                while text[at..].starts_with("super::") {
+                    at += "super::".len();
+                    up += 1;
+                }
+                base.extend(
+                    module[..module.len().saturating_sub(up)]
+                        .iter()
+                        .map(|name| name.to_string()),
+                );
+            }
+            // By its name alone only the root has a directory.
+            name if module[0] == "user_events" && MAY.iter().any(|(of, _)| *of == name) => {
+                at = start
+            }
+            _ => continue,
+        }
+        paths(text, &mut at, &base, &mut found);
+    }
+    found
+}
+
+/// The next word at or behind an offset, and where it begins.
+fn next_word(text: &str, at: usize) -> Option<(usize, &str)> {
+    let start = at + text[at..].find(is_word)?;
+    let end = text[start..]
+        .find(|c| !is_word(c))
+        .map_or(text.len(), |len| start + len);
+    Some((start, &text[start..end]))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The paths that a use tree stands for: "a::{b, c::d}" is a::b and a::c::d. `at` is behind it then.
+fn paths(text: &str, at: &mut usize, prefix: &[String], found: &mut Vec<Path>) {
+    let mut names = prefix.to_vec();
+    loop {
+        *at += text[*at..].len() - text[*at..].trim_start().len();
+        let start = *at;
+        match text[start..].chars().next() {
+            Some(c) if is_word(c) => {
+                let (_, word) = next_word(text, start).expect("a word begins here");
+                names.push(word.into());
+                *at += word.len();
+                let rest = text[*at..].trim_start();
+                if !rest.starts_with("::") {
+                    found.push(Path { at: start, names });
+                    return;
+                }
+                *at = text.len() - rest.len() + 2;
+            }
+            Some('{') => {
+                *at += 1;
+                tree(text, at, &names, found);
+                return;
+            }
+            // "a::*", and the end of a list.
+            _ => {
+                if names.len() > prefix.len() {
+                    found.push(Path { at: start, names });
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// The paths in braces, from behind the opening one on.
+fn tree(text: &str, at: &mut usize, names: &[String], found: &mut Vec<Path>) {
+    loop {
+        paths(text, at, names, found);
+        // What may be behind a path: "as name", "*".
+        match text[*at..].find(['{', '}', ',']) {
+            Some(len) if text[*at + len..].starts_with(',') => *at += len + 1,
+            Some(len) => {
+                *at += len + 1;
+                return;
+            }
+            None => return,
+        }
+    }
+}
+
+/// The text without its comments, but with all its lines.
+fn without_comments(text: &str) -> String {
+    let mut left = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("//").into_iter().chain(rest.find("/*")).min() {
+        left.push_str(&rest[..start]);
+        let comment = &rest[start..];
+        let end = match comment.starts_with("//") {
+            true => comment.find('\n'),
+            false => comment.find("*/").map(|end| end + 2),
+        };
+        let (comment, behind) = comment.split_at(end.unwrap_or(comment.len()));
+        left.extend(comment.chars().filter(|c| *c == '\n'));
+        rest = behind;
+    }
+    left + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn shows(file: &str, text: &str, expected: &[(usize, &str)]) {
+        let found = undrawn(file, text);
+        let found: Vec<_> = found
+            .iter()
+            .map(|(line, what)| (*line, what.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn imports_go_down() {
+        shows(
+            "src/uapi/data.rs",
+            "use crate::mms::Mm;\nuse super::status;\nuse kernel::prelude::*;",
+            &[],
+        );
+        shows(
+            "src/sys/mod.rs",
+            "use kernel::c_str;\nuse crate::mms::Mm;",
+            &[(
+                2,
+                "sys imports mms::Mm, which Documentation/design.rst does not draw",
+            )],
+        );
+    }
+
+    #[test]
+    fn trees_are_read_whole() {
+        shows(
+            "src/write/mod.rs",
+            "use crate::{\n    events::{Event, Held}, //\n    sys::*,\n    mms::{a::b, self as c},\n    uapi, //\n};",
+            &[
+                (4, "write imports mms::a, which Documentation/design.rst does not draw"),
+                (4, "write imports mms::self, which Documentation/design.rst does not draw"),
+                (5, "write imports uapi, which Documentation/design.rst does not draw"),
+            ],
+        );
+    }
+
+    #[test]
+    fn paths_amid_code_are_imports() {
+        shows(
+            "src/events/held/a.rs",
+            "fn f() { super::super::super::mms::g(); super::x() }",
+            &[(
+                1,
+                "events imports mms::g, which Documentation/design.rst does not draw",
+            )],
+        );
+    }
+
+    #[test]
+    fn one_import_goes_back() {
+        shows("src/events/enablers.rs", "use crate::mms::Enabler;", &[]);
+        shows(
+            "src/events/event.rs",
+            "use crate::mms::Enabler;",
+            &[(
+                1,
+                "events imports mms::Enabler, which Documentation/design.rst does not draw",
+            )],
+        );
+    }
+
+    #[test]
+    fn the_root_names_directories() {
+        shows(
+            "src/user_events.rs",
+            "use schema::Field;\nuse events::Event;\nkernel::sys::x();",
+            &[(
+                1,
+                "user_events imports schema::Field, which Documentation/design.rst does not draw",
+            )],
+        );
+    }
+
+    #[test]
+    fn files_of_schema_have_an_order() {
+        shows("src/schema/field.rs", "use super::text::Text;", &[]);
+        shows(
+            "src/schema/text.rs",
+            "use super::field::Field;",
+            &[(
+                1,
+                "imports schema::field, which src/schema/mod.rs does not list above it",
+            )],
+        );
+    }
+
+    #[test]
+    fn comments_are_none() {
+        shows(
+            "src/sys/a.rs",
+            "// crate::mms::x\n/* crate::mms::y */\n",
+            &[],
+        );
+    }
+}
