@@ -55,6 +55,9 @@ test-kernels: ## what each kernel of Debian's archive with Rust must stand, as a
 test-kernels-some: ## the kernel's own tests and the contract's tables on four of them that stand for all
 	@SOME=1 selftests/machine/kernels
 
+release-check: ## all that is run before a release, in order, with one sum (FROM=)
+	@selftests/machine/release-check "$(FROM)"
+
 test-long: ## what shows more the longer it runs: WHAT, TIMES (see selftests/machine/test)
 	@selftests/machine/test long $(or $(WHAT),storm) $(TIMES)
 
