@@ -6,12 +6,15 @@ use crate::harness::tests;
 use crate::kit::abi::{location, Data, PERSIST};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::memory::Mapping;
+use crate::kit::memory::{Mapping, PAGE, READ};
 use crate::kit::os;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::profile;
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::wait;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::Ordering::Relaxed;
 
 tests!("ftrace":
     the_trace_shows_every_field,
@@ -33,6 +36,7 @@ tests!("ftrace":
     a_trigger_of_another_event_switches_recording_on,
     set_event_pid_picks_the_writers,
     records_tell_their_writer,
+    a_buffer_that_is_mapped_shows_the_records,
     the_longest_record_of_the_largest_buffer,
     what_ftrace_does_not_want_perf_may_be_unable_to_take,
 );
@@ -412,4 +416,60 @@ fn what_ftrace_does_not_want_perf_may_be_unable_to_take() {
     let trigger = format!("!{trigger}");
     tracer.set(&starter.name, "trigger", &trigger).unwrap();
     event.wait_clear();
+}
+
+/// `TRACE_MMAP_IOCTL_GET_READER`: has the next full part of a buffer that is mapped given to the reader.
+const GET_READER: u64 = 0x5220;
+
+/// The first words of a mapped buffer, `struct trace_buffer_meta` (linux/trace_mmap.h), in 32 bits.
+const META_PAGE_SIZE: usize = 0;
+const SUB_BUFFER_SIZE: usize = 8;
+const NUMBER_OF_PARTS: usize = 12;
+const READER_ID: usize = 24;
+
+/// Short records, and long ones, which are read from the program into the buffer itself.
+fn a_buffer_that_is_mapped_shows_the_records() {
+    for (fields, length) in [
+        ("unsigned char[8] a", 8),
+        (
+            "unsigned char[1000] a; unsigned char[1000] b; unsigned char[1000] c",
+            3000,
+        ),
+    ] {
+        let event = Event::new(&format!("st_ft_mapped{length} {fields}"));
+        let tracer = TraceInstance::instance(&event.name);
+        tracer.enable(&event.name);
+        let cpu = os::cpus()[0];
+        os::run_on(cpu);
+        let file = tracer.path(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(file)
+            .expect("open a buffer");
+        let map = |pages| Mapping::of_file(&file, pages, READ, libc::MAP_SHARED).expect("mmap");
+        let word = |mapping: &Mapping, at| mapping.word(at).load(Relaxed) as usize;
+        let meta = map(1);
+        let (meta_size, size) = (word(&meta, META_PAGE_SIZE), word(&meta, SUB_BUFFER_SIZE));
+        let parts = word(&meta, NUMBER_OF_PARTS);
+        let all = map((meta_size + parts * size) / PAGE);
+        for round in 1..=5u8 {
+            let payload = vec![round; length];
+            assert_eq!(event.write(&payload), Ok(length + 4));
+            // What was read before is passed over first.
+            let found = (0..4).any(|_| {
+                assert_eq!(os::ioctl(&file, GET_READER, 0), Ok(0));
+                let part = meta_size + word(&all, READER_ID) * size;
+                let seen: Vec<u8> = (part..part + size)
+                    .step_by(4)
+                    .flat_map(|at| all.word(at).load(Relaxed).to_ne_bytes())
+                    .collect();
+                seen.windows(length).any(|window| window == payload)
+            });
+            assert!(
+                found,
+                "record {round} of {length} bytes is not in the buffer"
+            );
+        }
+    }
 }

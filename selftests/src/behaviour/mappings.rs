@@ -9,10 +9,11 @@ use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fork_tree::toggle;
-use crate::kit::memory::{self, Mapping, PAGE, READ, READ_WRITE};
+use crate::kit::memory::{self, Mapping, DROPPABLE, PAGE, READ, READ_WRITE};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::swap::Swap;
 use crate::kit::tracefs::TraceInstance;
+use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{machine, os, wait};
 use std::fs::File;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,6 +39,10 @@ tests!("mappings":
     a_guarded_page_waits_for_the_next_change,
     a_page_that_a_child_does_not_get_holds_up_nothing,
     a_page_that_a_child_gets_empty_follows,
+    memory_that_the_kernel_may_empty_follows,
+    sealed_memory_follows,
+    memory_that_grows_downward_follows,
+    a_page_that_a_userfaultfd_moves_away_is_written_where_it_was.where_there_is(userfault::SIGN),
 );
 
 /// There where the kernel has memfd_secret.
@@ -464,4 +469,64 @@ fn a_page_that_a_child_gets_empty_follows() {
         }
         child.join();
     }
+}
+
+/// The event, registered in memory of this kind.
+fn in_memory(text: &str, page: Mapping) -> Event {
+    let event = Event::new(text);
+    assert_eq!(event.unregister(), Ok(()));
+    let index = event.data.register_text(text, page.address(), 0);
+    assert_eq!(index, Ok(event.index));
+    Event { page, ..event }
+}
+
+fn memory_that_the_kernel_may_empty_follows() {
+    let page = Mapping::of_kind(DROPPABLE, 1).expect("mmap");
+    let event = in_memory("st_map_droppable u32 a", page);
+    follows(&event);
+    let top = TraceInstance::top();
+    top.enable(&event.name);
+    event.wait_set();
+    // A child gets the page empty, and its own bit in it.
+    child::fork(|_| event.wait_set()).join();
+    // As when memory is short; what is brought in again is zeros, until the next change.
+    event.page.advise(libc::MADV_DONTNEED).unwrap();
+    top.disable(&event.name);
+    event.wait_clear();
+    follows(&event);
+    assert_eq!(event.unregister(), Ok(()));
+}
+
+fn sealed_memory_follows() {
+    let event = Event::new("st_map_sealed u32 a");
+    event.page.seal();
+    follows(&event);
+    let child = child::fork(|line| {
+        event.page.word(0).store(REST, Relaxed);
+        line.hear("never said");
+    });
+    follows(&event);
+    child.kill();
+    assert_eq!(event.unregister(), Ok(()));
+}
+
+fn memory_that_grows_downward_follows() {
+    let page = Mapping::of_kind(libc::MAP_PRIVATE | libc::MAP_GROWSDOWN, 1).expect("mmap");
+    let event = in_memory("st_map_grows u32 a", page);
+    follows(&event);
+    assert_eq!(event.unregister(), Ok(()));
+}
+
+fn a_page_that_a_userfaultfd_moves_away_is_written_where_it_was() {
+    let event = Event::new("st_map_uffd u32 a");
+    event.page.word(0).store(REST, Relaxed);
+    let moved = Mapping::kept(1);
+    let faults = Userfault::new();
+    faults.guard(&moved, Guard::Missing);
+    faults.move_page(event.page.address(), moved.address());
+    assert_eq!(moved.word(0).load(Relaxed), REST);
+    follows(&event);
+    assert_eq!(event.page.word(0).load(Relaxed), 0);
+    assert_eq!(moved.word(0).load(Relaxed), REST);
+    assert_eq!(event.unregister(), Ok(()));
 }

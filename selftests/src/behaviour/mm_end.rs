@@ -3,8 +3,10 @@
 //! The end of an address space: it has come when the last process leaves it, also if others hold its memory beyond that.
 
 use crate::harness::{tests, Test};
+use crate::kit::abi::Data;
 use crate::kit::child::{self, Child};
-use crate::kit::event::{wait_gone, Event};
+use crate::kit::errno::Errno;
+use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::fork_tree;
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::held_up::{self, HeldUp};
@@ -38,6 +40,8 @@ tests!("mm_end":
     comes_with_another_mm_though_an_exec_has_left_it_behind
         .where_there_is(held_up::SIGN)
         .unless(held_up::lacks_probes),
+    comes_with_memory_that_was_given_back_before,
+    comes_with_the_end_of_a_core_dump.unless(core_dump::lacking),
     leaves_nothing
         .where_there_is(userfault::SIGN)
         .unless(tasks::lacks_memory_reads)
@@ -431,4 +435,123 @@ fn the_module_does_not_wait_for_a_reader_of_the_memory() {
     let reader = Reader::of(|event| event.unregister().expect("unregister"));
     module::unload_when_idle();
     reader.child.kill();
+}
+
+/// As the OOM reaper does, which gives back memory by the same means, but not when a test wants that.
+fn comes_with_memory_that_was_given_back_before() {
+    let own = Event::new(&format!("{EVENT} u32 a"));
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _over = wait::SetOnDrop(&over);
+        scope.spawn(|| {
+            let top = TraceInstance::top();
+            while !over.load(Ordering::Relaxed) {
+                top.enable(EVENT);
+                top.disable(EVENT);
+            }
+        });
+        for _ in 0..machine::rounds(30) {
+            let mut process = child::fork(|line| {
+                let words = Mapping::kept(64);
+                let data = Data::open();
+                for page in 0..64 {
+                    let at = words.address() + PAGE as u64 * page;
+                    data.register_text(&format!("{EVENT} u32 a"), at, 0)
+                        .unwrap();
+                }
+                line.say("registered");
+                line.hear("never said");
+            });
+            process.line.hear("registered");
+            let pid = process.pid;
+            os::kill(pid, libc::SIGKILL).expect("kill");
+            // ESRCH: it has given back all of it itself.
+            let released = os::release_memory(pid);
+            assert!(
+                matches!(released, Ok(()) | Err(Errno::ESRCH)),
+                "{released:?}"
+            );
+            process.wait();
+            wait::until("the process to be listed no more", || !is_listed(pid));
+        }
+    });
+    own.end();
+    wait_gone(EVENT);
+}
+
+/// What a process does that leaves a core dump to a program that does not read it.
+fn comes_with_the_end_of_a_core_dump() {
+    let reader = core_dump::Reader::new();
+    let mut process = child::fork(|line| {
+        let _event = Event::new(&format!("{EVENT} u32 a"));
+        // More than a pipe holds.
+        let memory = Mapping::kept(1024);
+        for page in 0..1024 {
+            memory.word(PAGE * page).store(1, Ordering::Relaxed);
+        }
+        line.say("registered");
+        line.hear("crash");
+        os::kill(std::process::id() as i32, libc::SIGQUIT).expect("kill");
+        line.hear("never said");
+    });
+    process.line.hear("registered");
+    process.line.say("crash");
+    wait::until("the dump to begin", || reader.has_begun());
+    // Its memory is there until the dump has ended; nothing waits for it.
+    assert!(is_listed(process.pid));
+    let top = TraceInstance::top();
+    top.enable(EVENT);
+    top.disable(EVENT);
+    assert!(tracefs::event_exists(EVENT));
+    drop(reader);
+    process.wait();
+    wait_gone(EVENT);
+}
+
+/// Core dumps go to a program, as the administrator says.
+mod core_dump {
+    use crate::kit::{os, tasks, wait};
+    use std::fs;
+
+    const PATTERN: &str = "/proc/sys/kernel/core_pattern";
+    const SLEEPER: &str = "/usr/bin/sleep";
+
+    pub fn lacking() -> Option<String> {
+        let has_all = [PATTERN, SLEEPER]
+            .iter()
+            .all(|file| fs::exists(file).unwrap_or(false));
+        (!has_all).then(|| "there are no core dumps here".into())
+    }
+
+    /// Has all dumps go to a program that does not read them, until dropped.
+    pub struct Reader {
+        before: String,
+    }
+
+    impl Reader {
+        pub fn new() -> Reader {
+            let before = fs::read_to_string(PATTERN).expect(PATTERN);
+            fs::write(PATTERN, format!("|{SLEEPER} 98765")).expect(PATTERN);
+            Reader { before }
+        }
+
+        fn pids(&self) -> impl Iterator<Item = i32> + '_ {
+            tasks::that_run(&[SLEEPER, "98765"])
+        }
+
+        /// Does the program run?
+        pub fn has_begun(&self) -> bool {
+            self.pids().next().is_some()
+        }
+    }
+
+    impl Drop for Reader {
+        fn drop(&mut self) {
+            let _ = fs::write(PATTERN, self.before.trim_end());
+            for pid in self.pids() {
+                let _ = os::kill(pid, libc::SIGKILL);
+            }
+            wait::until("the reader of the dump to end", || !self.has_begun());
+        }
+    }
 }

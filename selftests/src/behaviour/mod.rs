@@ -35,6 +35,7 @@ mod large_samples;
 mod large_sets;
 mod lifetime;
 mod listing;
+mod lockdown;
 mod locked_pages;
 mod long_listings;
 mod mappings;
@@ -112,6 +113,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         instances::TESTS,
         cpus::TESTS,
         nodes::TESTS,
+        lockdown::TESTS,
         freezer::TESTS,
         retries::TESTS,
         restricted::TESTS,

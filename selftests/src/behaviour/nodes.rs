@@ -4,6 +4,8 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
+use crate::kit::child;
+use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::fork_tree::{end, fork, tell};
 use crate::kit::memory::{lacks_protection_keys, Mapping, PAGE};
@@ -27,6 +29,7 @@ tests!("nodes":
     pages_that_the_kernel_takes_away_to_see_their_users.where_there_is(SECOND_NODE).unless(lacks_balancing),
     writers_on_all_processors_are_recorded.where_there_is(SECOND_NODE),
     a_page_with_a_protection_key_follows.where_there_is(SECOND_NODE).unless(lacks_protection_keys),
+    a_word_above_two_to_the_47_follows.where_there_is(SECOND_NODE).unless(lacks_five_levels),
 );
 
 fn there_are_eight_processors_and_two_nodes() {
@@ -229,4 +232,35 @@ fn a_page_with_a_protection_key_follows() {
     assert_eq!(second(), 0);
     top.disable(&event.name);
     event.wait_clear();
+}
+
+/// Page tables of five levels, which the kernel uses where a program asks for an address that four do not have.
+fn lacks_five_levels() -> Option<String> {
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let has_them = processors.split_whitespace().any(|word| word == "la57");
+    (!has_them).then(|| "page tables have four levels".into())
+}
+
+fn a_word_above_two_to_the_47_follows() {
+    let page = Mapping::placed(1 << 50, 1);
+    let event = Event::new("st_node_high u32 a");
+    let text = format!("{} u32 a", event.name);
+    assert_eq!(
+        event.data.register_text(&text, page.address(), 31),
+        Ok(event.index)
+    );
+    let word = || page.word(0).load(Ordering::Relaxed);
+    let top = TraceInstance::top();
+    for _ in 0..2 {
+        top.enable(&event.name);
+        wait::until("the bit to be set", || word() == 1 << 31);
+        child::fork(|_| assert_eq!(word(), 1 << 31)).join();
+        top.disable(&event.name);
+        wait::until("the bit to be cleared", || word() == 0);
+    }
+    assert_eq!(event.data.unregister_bit(page.address(), 31), Ok(()));
+    assert_eq!(
+        event.data.unregister_bit(page.address(), 31),
+        Err(Errno::ENOENT)
+    );
 }

@@ -10,6 +10,7 @@ use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::os;
 use crate::kit::tracefs::TraceInstance;
+use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::wait;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ tests!("signals":
     a_traced_child_that_begins_stopped_has_its_registrations,
     children_that_begin_with_a_signal_have_their_registrations,
     a_signal_does_not_keep_a_process_from_registering,
+    a_signal_while_a_write_waits_for_memory_loses_nothing.where_there_is(userfault::SIGN),
 );
 
 /// Has a process that is traced by this one stopped since the last time?
@@ -150,4 +152,39 @@ fn a_signal_does_not_keep_a_process_from_registering() {
         let data = Data::open();
         data.register_text("st_sig_first u32 a", page.address(), 0) == Ok(0)
     });
+}
+
+/// The page of the record comes after the signal: the write goes on, or fails and has recorded nothing.
+fn a_signal_while_a_write_waits_for_memory_loses_nothing() {
+    let event = Event::new("st_sig_write u32 a");
+    let tracer = TraceInstance::instance(&event.name);
+    tracer.enable(&event.name);
+    os::count_at(libc::SIGUSR1, 0);
+    for round in 1..=10 {
+        let page = Mapping::kept(1);
+        let faults = Userfault::new();
+        faults.guard(&page, Guard::Missing);
+        let (said, numbers) = std::sync::mpsc::channel();
+        let written = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                said.send(os::thread_id()).unwrap();
+                os::write_from(&event.data.file, page.address(), 8)
+            });
+            let thread = numbers.recv().unwrap();
+            wait::until("the write to wait for the page", || {
+                faults.next_fault().is_some()
+            });
+            let before = os::counted();
+            os::kill(thread, libc::SIGUSR1).expect("kill");
+            faults.fill(page.address(), event.index);
+            let written = writer.join().unwrap();
+            wait::until("the signal to be handled", || os::counted() > before);
+            written
+        });
+        let recorded = tracer.take_payloads(&event.name, 4).len();
+        match written {
+            Ok(length) => assert_eq!((length, recorded), (8, 1), "round {round}"),
+            Err(errno) => assert_eq!((errno, recorded), (Errno::EINTR, 0), "round {round}"),
+        }
+    }
 }

@@ -17,6 +17,12 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// What a mapping of no file says of its file, and where that begins.
 const NO_FILE: (i32, i64) = (-1, 0);
 
+/// `mseal()`, of the same number on all architectures.
+const SYS_MSEAL: libc::c_long = 462;
+
+/// `MAP_DROPPABLE`: memory that the kernel may empty, and a child gets empty.
+pub const DROPPABLE: i32 = 0x08;
+
 /// Where the kernel lies, whatever the machine.
 pub const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
@@ -130,6 +136,14 @@ impl Mapping {
             flags,
             NO_FILE,
         )
+    }
+
+    /// Zeroed private memory of another kind; `flags` has what `mmap` is told beside that.
+    pub fn of_kind(flags: i32, pages: usize) -> Result<Mapping> {
+        let flags = flags | libc::MAP_ANONYMOUS;
+        let mut mapping = Mapping::map(ptr::null_mut(), pages * PAGE, READ_WRITE, flags, NO_FILE)?;
+        mapping.kept = true;
+        Ok(mapping)
     }
 
     /// Zeroed memory that stays shared with the processes that are forked.
@@ -266,6 +280,13 @@ impl Mapping {
             }
         }
         panic!("{kind} in smaps");
+    }
+
+    /// Has the kernel refuse to move, unmap or protect the pages ever again.
+    pub fn seal(&self) {
+        // SAFETY: Takes numbers; the memory stays as it is.
+        let ret = unsafe { libc::syscall(SYS_MSEAL, self.start, self.length, 0) };
+        assert_eq!(ret, 0, "mseal: {:?}", Errno::last());
     }
 
     /// Moves the pages to where nothing is, and remembers where they were; with `leaving`, empty pages stay

@@ -229,6 +229,12 @@ fn text_of(pid: i32, file: &str) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
 }
 
+/// The processes that were started by these words.
+pub fn that_run<'a>(words: &'a [&str]) -> impl Iterator<Item = i32> + 'a {
+    let command: String = words.iter().map(|word| format!("{word}\0")).collect();
+    processes().filter(move |pid| text_of(*pid, "cmdline") == command)
+}
+
 /// The kernel's workers that run, or sleep in, work of a queue with such a name, by their process ids.
 pub fn workers_at(queue: &str) -> impl Iterator<Item = i32> + '_ {
     processes().filter(move |pid| {

@@ -29,6 +29,7 @@ const fn command(number: u64, size: u64) -> u64 {
 const UFFDIO_API: u64 = command(0x3f, 24);
 const UFFDIO_REGISTER: u64 = command(0x00, 32);
 const UFFDIO_COPY: u64 = command(0x03, 40);
+const UFFDIO_MOVE: u64 = command(0x05, 40);
 const UFFDIO_WRITEPROTECT: u64 = command(0x06, 24);
 
 /// What of a page is guarded.
@@ -129,6 +130,12 @@ impl Userfault {
         let address = address & !(PAGE as u64 - 1);
         let mut words = [address, source, PAGE as u64, 0, 0];
         self.command(UFFDIO_COPY, &mut words);
+    }
+
+    /// Moves a page of this process to a missing one, which is guarded.
+    pub fn move_page(&self, from: u64, to: u64) {
+        let mut words = [to, from, PAGE as u64, 0, 0];
+        self.command(UFFDIO_MOVE, &mut words);
     }
 
     /// Answers the faults on a page that must not be written: now it may.
