@@ -22,7 +22,7 @@ help: ## this text
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  MUTANTS='PART...', SAMPLE=N, MACHINES=N, AGAIN=1  which faults, how many of them, how many machines (2), also those with kept results (mutants)"
 	@echo "  TIMEOUT=S   how long a machine may live, in seconds (1800)"
-	@echo "  WHAT=storm|unloading|soak|deferred|samples|numbers, TIMES=N, SEED=N  what (storm), how many rounds, seconds or samples, and the seed of the random choices (test-long)"
+	@echo "  WHAT=storm|unloading|soak|deferred|samples|numbers|lengthy, TIMES=N, SEED=N  what (storm), how many rounds, seconds or samples, and the seed of the random choices (test-long)"
 	@echo "  ROUNDS=N, SECONDS=S, SEED=N  how many rounds (10000), how long (3600), and the seed (test-unloading, soak)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of the usual one"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"

@@ -136,10 +136,10 @@ fn main() -> ExitCode {
     }
     let (of_loading, of_events): (Vec<Test>, Vec<Test>) = tests
         .into_iter()
-        .filter(|test| !is_c && options.wants(test.name))
+        .filter(|test| !is_c && options.wants_test(test))
         .partition(|test| test.needs == Needs::UnloadedModule);
     let mut checks = checks;
-    checks.retain(|check| options.wants(&check.name));
+    checks.retain(|check| options.wants_check(&check.name));
     if options.list {
         let tests = of_loading.iter().chain(&of_events).map(|test| test.name);
         for name in tests.chain(checks.iter().map(|check| check.name.as_str())) {

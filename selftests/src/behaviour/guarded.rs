@@ -94,6 +94,7 @@ pub const TESTS: &[Test] = &[
         "guarded::others_carry_on_beside_thousands_of_such_faults",
         others_carry_on_beside_thousands_of_such_faults,
     )
+    .lengthy()
     .limit(400),
     Test::of_loading(
         "guarded::the_module_unloads_without_an_answer",

@@ -26,7 +26,7 @@ tests!("large_samples":
     a_listener_on_another_processor_limits_all,
     longer_call_chains_are_left_room_for,
     no_room_at_all,
-    groups_that_grow_and_shrink_get_whole_samples.limit(14_400),
+    groups_that_grow_and_shrink_get_whole_samples.lengthy().limit(14_400),
     each_split_of_a_record,
     a_program_reads_its_end,
     a_program_reads_the_first_8_kilobytes_directly,

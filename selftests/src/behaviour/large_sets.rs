@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 tests!("large_sets":
     a_process_that_is_killed_while_it_copies_one_goes_at_once.limit(400),
-    the_time_to_give_one_up_grows_with_its_bits.limit(600),
+    the_time_to_give_one_up_grows_with_its_bits.lengthy().limit(600),
 );
 
 const EVENT: &str = "st_large";

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 tests!("long_listings":
-    many_lines_in_little_memory_while_processes_come_and_go.limit(900),
+    many_lines_in_little_memory_while_processes_come_and_go.lengthy().limit(900),
     a_signal_interrupts_a_read,
     a_reader_that_is_killed_ends,
     reads_of_any_size_give_the_same_text,

@@ -49,6 +49,7 @@ tests!("mm_end":
     costs_the_workers_nothing_for_memory_that_stays
         .where_there_is(userfault::SIGN)
         .unless(tasks::lacks_memory_reads)
+        .lengthy()
         .limit(600),
 );
 

@@ -89,6 +89,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         guarded::TESTS,
         withheld::TESTS,
         withheld::TESTS_OF_KINDS,
+        withheld::TESTS_OF_THOUSANDS,
         locked_pages::TESTS,
         file_systems::TESTS,
         file_systems::TESTS_OF_CLEAN_PAGES,

@@ -7,7 +7,7 @@ use crate::harness::tests;
 use crate::kit::{machine, swap};
 
 tests!("fuzz":
-    fixed_seeds.limit(300),
+    fixed_seeds.lengthy().limit(300),
     a_new_seed.limit(120),
     a_new_seed_with_pages_put_out.limit(120).swapping(),
 );

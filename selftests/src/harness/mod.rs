@@ -45,6 +45,8 @@ pub struct Test {
     /// Says what else the machine lacks for it.
     pub lacking: fn() -> Option<String>,
     pub limit: Duration,
+    /// Takes long, and is run at length by another test: it is run where that is asked for.
+    pub is_lengthy: bool,
 }
 
 impl Test {
@@ -57,6 +59,7 @@ impl Test {
             sign: None,
             lacking: || None,
             limit: Duration::from_secs(120),
+            is_lengthy: false,
         }
     }
 
@@ -98,6 +101,14 @@ impl Test {
             return Some(format!("this kernel has no {sign}"));
         }
         (self.lacking)()
+    }
+
+    /// The same test, run where lengthy ones are, or where it is asked for by its whole name.
+    pub const fn lengthy(self) -> Test {
+        Test {
+            is_lengthy: true,
+            ..self
+        }
     }
 
     /// The same test, allowed to take longer.

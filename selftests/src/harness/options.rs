@@ -2,12 +2,12 @@
 
 //! The words of the command line.
 
-use crate::harness;
+use crate::harness::{self, Test};
 use crate::kit::{implementation, module, random, wait};
 
 pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE] [--against-c]
                  [--all] [--left-out FILE]... [--list]
-                 [--long] [--times N] [--seed N] [--first-failure] [--wait SECONDS]
+                 [--lengthy] [--long] [--times N] [--seed N] [--first-failure] [--wait SECONDS]
                  [--skip NAME-SUBSTRING]...
                  [NAME-SUBSTRING...]
 
@@ -24,6 +24,8 @@ pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE
                   of these that can be run is a failure, too. Several add up
   --skip PART     leave out the tests that have this in their name
   --list          only say which tests there are
+  --lengthy       run the tests that take long, which are left out else unless one is
+                  asked for by its whole name; and no others
   --long          test for longer where more can be seen by that
   --times N       so many rounds, or seconds, of what goes on and on
   --seed N        the seed of what is random in that (0)
@@ -41,6 +43,7 @@ pub struct Options {
     pub left_out: Option<Vec<String>>,
     pub list: bool,
     pub first_failure: bool,
+    lengthy: bool,
     wanted: Vec<String>,
     skipped: Vec<String>,
 }
@@ -63,6 +66,7 @@ impl Options {
                 }
                 "--list" => options.list = true,
                 "--against-c" => implementation::set_c(),
+                "--lengthy" => options.lengthy = true,
                 "--long" => harness::be_long(),
                 "--times" => harness::set_times(number(&word, value("a number")?)? as usize),
                 "--seed" => harness::set_seed(number(&word, value("a number")?)?),
@@ -79,8 +83,19 @@ impl Options {
         Ok(options)
     }
 
-    /// Is a test of this name to be run?
-    pub fn wants(&self, name: &str) -> bool {
+    /// Is this test to be run?
+    pub fn wants_test(&self, test: &Test) -> bool {
+        let is_named = || self.wanted.iter().any(|name| name == test.name);
+        let is_chosen = self.lengthy == test.is_lengthy || harness::is_long() || is_named();
+        is_chosen && self.wants(test.name)
+    }
+
+    /// Is a check of this name to be run? None takes long.
+    pub fn wants_check(&self, name: &str) -> bool {
+        !self.lengthy && self.wants(name)
+    }
+
+    fn wants(&self, name: &str) -> bool {
         let has = |parts: &[String]| parts.iter().any(|part| name.contains(part));
         (self.wanted.is_empty() || has(&self.wanted)) && !has(&self.skipped)
     }

@@ -84,8 +84,12 @@ pub const TESTS: &[Test] = &[
         "load::not_unloaded_while_a_groups_event_is_used",
         not_while_a_groups_event_is_used,
     ),
-    Test::of_loading("load::many_times_without_a_leak", many_times).limit(1500),
-    Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing).limit(900),
+    Test::of_loading("load::many_times_without_a_leak", many_times)
+        .lengthy()
+        .limit(1500),
+    Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing)
+        .lengthy()
+        .limit(900),
 ];
 
 /// For a kernel that has user_events built in.

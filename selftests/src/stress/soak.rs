@@ -24,8 +24,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 tests!("soak":
-    each_kind_of_use_leaves_nothing.limit(7200),
-    memory_is_flat_and_counters_agree.limit(36_000),
+    each_kind_of_use_leaves_nothing.lengthy().limit(7200),
+    memory_is_flat_and_counters_agree.lengthy().limit(36_000),
 );
 
 /// How often each kind of use is looked at alone, twice over.

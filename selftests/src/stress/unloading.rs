@@ -36,6 +36,7 @@ pub const TESTS: &[Test] = &[
         BESIDE_USERS,
         beside_users_it_is_in_use_or_goes_and_leaves_nothing,
     )
+    .lengthy()
     .limit(36_000),
 ];
 

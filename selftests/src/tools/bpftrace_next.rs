@@ -14,6 +14,7 @@ macro_rules! with_next {
                 bpftrace::use_next();
                 $subject::$name()
             })
+            .lengthy()
             .limit(300)
             .where_there_is(bpftrace::TYPES)
             .unless(bpftrace::next_is_missing)

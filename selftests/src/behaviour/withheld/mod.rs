@@ -92,9 +92,19 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE,
     a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory:
         READ_SHARED READ_PRIVATE,
-    thousands_hold_up_nothing:
-        WRITE_SHARED READ_SHARED,
 );
+
+/// The same beside thousands of such pages.
+pub const TESTS_OF_THOUSANDS: &[Test] = &[
+    test("withheld::thousands_hold_up_nothing::WRITE_SHARED", || {
+        thousands_hold_up_nothing(WRITE_SHARED)
+    })
+    .lengthy(),
+    test("withheld::thousands_hold_up_nothing::READ_SHARED", || {
+        thousands_hold_up_nothing(READ_SHARED)
+    })
+    .lengthy(),
+];
 
 fn a_first_registration_beside_a_write_holds_up_itself_only() {
     let mut setup = Setup::new(WRITE_SHARED);
