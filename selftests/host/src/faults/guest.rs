@@ -113,6 +113,7 @@ impl Machine {
         let failure = match ended {
             Some(true) => None,
             Some(false) => Some(failure(&output)),
+            None if has_failed(&output) => Some(failure(&output)),
             None => Some((
                 Word::TimedOut,
                 format!("it hangs after: {}", output.lines().last().unwrap_or("")),
@@ -182,7 +183,7 @@ impl Machine {
             .spawn()
             .map_err(|error| format!("{SELFTESTS}: {error}"))?;
         let start = Instant::now();
-        let mut seconds = 0;
+        let (mut seconds, mut failed_at) = (0, None);
         loop {
             if let Some(status) = child
                 .try_wait()
@@ -195,8 +196,12 @@ impl Machine {
                 seconds = start.elapsed().as_secs();
                 // By which the host sees that the machine lives.
                 write(&self.file("alive"), &seconds.to_string())?;
+                if failed_at.is_none() && has_failed(&read(&self.file("output"))?) {
+                    failed_at = Some(seconds);
+                }
             }
-            if seconds > limit() {
+            let is_stuck = failed_at.is_some_and(|at| seconds > at + MAX_SECONDS_TO_END);
+            if is_stuck || seconds > limit() {
                 return Ok(None);
             }
         }
@@ -236,6 +241,13 @@ fn log() -> Result<String, String> {
         .output()
         .map_err(|error| format!("dmesg: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Seconds until the tests end when one has failed: the module is unloaded then.
+const MAX_SECONDS_TO_END: u64 = 120;
+
+fn has_failed(output: &str) -> bool {
+    output.lines().any(|line| line.starts_with("not ok "))
 }
 
 /// The test that failed, and why; a test that did not end in time may do so for another reason.
