@@ -61,6 +61,7 @@ mod tags;
 mod traced_functions;
 mod truncate;
 mod unprivileged;
+mod usual_times;
 mod withheld;
 
 use crate::harness::Test;
@@ -87,6 +88,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         huge_pages::TESTS,
         right_bits::TESTS,
         guarded::TESTS,
+        usual_times::TESTS,
         withheld::TESTS,
         withheld::TESTS_OF_KINDS,
         withheld::TESTS_OF_THOUSANDS,

@@ -218,7 +218,7 @@ fn run_alone(
     log.take();
     log::mark(name);
     stuck_pins();
-    let limit = (limit * machine::slowness()).min(wait::limit_of_a_test());
+    let limit = limit * machine::slowness();
 
     let mut result = run_in_child(name, run, limit);
     if result.is_err() && FIRST_FAILURE.load(Ordering::Relaxed) {

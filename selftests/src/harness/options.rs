@@ -3,11 +3,11 @@
 //! The words of the command line.
 
 use crate::harness::{self, Test};
-use crate::kit::{implementation, module, random, wait};
+use crate::kit::{implementation, module, random};
 
 pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE] [--against-c]
                  [--all] [--left-out FILE]... [--list]
-                 [--lengthy] [--long] [--times N] [--seed N] [--first-failure] [--wait SECONDS]
+                 [--lengthy] [--long] [--times N] [--seed N] [--first-failure]
                  [--skip NAME-SUBSTRING]...
                  [NAME-SUBSTRING...]
 
@@ -30,8 +30,6 @@ pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE
   --times N       so many rounds, or seconds, of what goes on and on
   --seed N        the seed of what is random in that (0)
   --first-failure end with the first test that fails
-  --wait SECONDS  how long anything is waited for (40), and a test at most six
-                  times as long
 
 Runs the tests whose names contain one of the substrings, or all. Prints KTAP;
 exit status 1 if any failed. Run it as root, in a virtual machine.";
@@ -74,7 +72,6 @@ impl Options {
                     options.first_failure = true;
                     harness::end_with_first_failure();
                 }
-                "--wait" => wait::set_limit(number(&word, value("a number of seconds")?)?),
                 "--help" | "-h" => return Err(String::new()),
                 option if option.starts_with('-') => return Err(format!("no option {option}")),
                 name => options.wanted.push(name.into()),

@@ -61,11 +61,11 @@ pub fn slowness() -> u32 {
 }
 
 /// How many rounds there are of what is done `many` times: a third of them where everything is slow, as a kernel
-/// that watches finds in few of them what another shows in many, and where a test may take less time than is usual.
+/// that watches finds in few of them what another shows in many.
 pub fn rounds(many: usize) -> usize {
-    match slowness() == 1 && wait::limit_of_a_test() == Duration::MAX {
-        true => many,
-        false => many / 3,
+    match slowness() {
+        1 => many,
+        _ => many / 3,
     }
 }
 
