@@ -4,13 +4,11 @@
 
 use crate::kit::bpf::{give, Program};
 use crate::kit::errno::Errno;
-use crate::kit::wait;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 /// Is a module of this name loaded, loading or unloading?
 pub fn module_is_there(name: &str) -> bool {

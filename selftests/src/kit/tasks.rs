@@ -231,7 +231,7 @@ fn text_of(pid: i32, file: &str) -> String {
 
 /// The processes that were started by these words.
 pub fn that_run<'a>(words: &'a [&str]) -> impl Iterator<Item = i32> + 'a {
-    let command: String = words.iter().map(|word| format!("{word}\0")).collect();
+    let command = words.join("\0") + "\0";
     processes().filter(move |pid| text_of(*pid, "cmdline") == command)
 }
 

@@ -209,9 +209,11 @@ impl Machine {
 
     /// The first finding in what the kernel has said since.
     fn judge_log(&self, parts: &str, said_before: usize) -> Result<Option<String>, String> {
-        let mut allowed = Allowed::default();
-        // The trace core tells of memory that it did not get.
-        allowed.injected_faults = parts.contains("faults::");
+        let allowed = Allowed {
+            // The trace core tells of memory that it did not get.
+            injected_faults: parts.contains("faults::"),
+            ..Allowed::default()
+        };
         let said: Vec<String> = log()?.lines().skip(said_before).map(String::from).collect();
         write(&self.file("log"), &said.join("\n"))?;
         Ok(check(&said.join("\n"), allowed, Extent::Part)

@@ -105,6 +105,11 @@ fn write(file: &str, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| format!("{file}: {error}"))
 }
 
+fn write_lines(file: &str, lines: &[impl AsRef<str>]) -> Result<(), String> {
+    let lines = lines.iter().flat_map(|line| [line.as_ref(), "\n"]);
+    write(file, &lines.collect::<String>())
+}
+
 fn make_dir(dir: &str) -> Result<(), String> {
     fs::create_dir_all(dir).map_err(|error| format!("{dir}: {error}"))
 }

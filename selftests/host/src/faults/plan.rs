@@ -7,6 +7,7 @@ use super::{
     rules,
     text,
     write,
+    write_lines,
     Verdict,
     DIR, //
 };
@@ -56,11 +57,7 @@ impl Entry {
         let flag = |is_so: bool| if is_so { "yes" } else { "no" };
         let fields = [&self.name, &self.file, &self.key, &self.tests];
         let fields = fields.map(String::as_str).join("\t");
-        format!(
-            "{fields}\t{}\t{}\n",
-            flag(self.is_argued),
-            flag(self.is_open)
-        )
+        format!("{fields}\t{}\t{}", flag(self.is_argued), flag(self.is_open))
     }
 
     fn parse(line: &str) -> Option<Entry> {
@@ -181,17 +178,11 @@ pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
             of_others.len()
         );
     }
-    write(
-        &format!("{DIR}/queue"),
-        &open()
-            .map(|entry| format!("{}\n", entry.name))
-            .collect::<String>(),
-    )?;
+    let names: Vec<&str> = open().map(|entry| entry.name.as_str()).collect();
+    write_lines(&format!("{DIR}/queue"), &names)?;
     write(&format!("{DIR}/told"), "")?;
-    write(
-        &format!("{DIR}/plan"),
-        &plan.iter().map(Entry::line).collect::<String>(),
-    )?;
+    let lines: Vec<String> = plan.iter().map(Entry::line).collect();
+    write_lines(&format!("{DIR}/plan"), &lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -330,7 +321,7 @@ mod tests {
             is_argued: true,
             is_open: false,
         };
-        assert_eq!(Entry::parse(entry.line().trim_end()), Some(entry));
+        assert_eq!(Entry::parse(&entry.line()), Some(entry));
         assert_eq!(Entry::parse("a\tb"), None);
     }
 
