@@ -94,27 +94,28 @@ pub fn entries() -> Result<Vec<Entry>, String> {
 
 /// Writes the plan, the sources with the faults, and the queue of those that are to be tested.
 ///
-/// `key` is of what the module is built for and by, and not in the sources. The names of all tests are in `DIR/tests`.
+/// `key` is of what the module is built for and by, and not in the sources. The names of the tests are in `DIR/tests`, and
+/// those of the tests that are run by their whole names only in `DIR/lengthy`.
 pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
     let faults = rules::read()?.all;
     let (of_kernel, of_others): (Vec<_>, Vec<_>) =
         faults.into_iter().partition(|fault| fault.kernel == kernel);
     let tests = read(&format!("{DIR}/tests"))?;
-    let tests: Vec<&str> = tests.lines().collect();
+    let lengthy = read(&format!("{DIR}/lengthy"))?;
+    let is_run = |part: &String| {
+        tests.lines().any(|name| name.contains(part)) || lengthy.lines().any(|name| name == part)
+    };
     // Some tests are there on arm64 alone, whose selftests cannot be asked here.
     let is_listed = !kernel.ends_with("-arm64");
     for fault in of_kernel.iter().filter(|_| is_listed) {
-        if let Some(part) = fault
-            .tests
-            .iter()
-            .find(|part| !tests.iter().any(|name| name.contains(*part)))
-        {
+        if let Some(part) = fault.tests.iter().find(|part| !is_run(part)) {
             return Err(format!(
                 "{}: {} is to be seen by {part}, which is in no test's name: correct it.",
                 fault.at, fault.name
             ));
         }
     }
+    let tests: Vec<&str> = tests.lines().chain(lengthy.lines()).collect();
     let is_wanted =
         |text: &str| wanted.parts.is_empty() || wanted.parts.iter().any(|part| text.contains(part));
     let mut chosen = of_kernel;
