@@ -14,7 +14,7 @@
 # where - stands for none.
 archive_list() {
 	local new
-	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && declare -f archive_kernels; } | cache_key)
+	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && recipe archive-list; } | cache_key)
 	[[ ! -s $ARCHIVE || -n $(find "$ARCHIVE" -mmin +1440) ]] || return 0
 	say "  asking the Debian archive for its kernels with Rust"
 	touch -a "$ARCHIVE"
@@ -133,19 +133,19 @@ archive_kernel() {
 	[[ $compilers != - ]] || die "$release was built by $rustc, which no suite of the archive has any more."
 	export USER_EVENTS_COMPILERS=$USER_EVENTS_ROOT
 	if [[ $compilers/$arch != "$SUITE/amd64" ]]; then
-		key=$({ echo "$rustc" && declare -f compilers_root; } | cache_key)
+		key=$({ echo "$rustc" && recipe compilers; } | cache_key)
 		cache_entry "compilers-$compilers-$arch" "$key" make_compilers
 		USER_EVENTS_COMPILERS=$CACHE_ENTRY
 	fi
-	key=$(declare -f archive_fetch archive_source | cache_key)
+	key=$(recipe source | cache_key)
 	cache_entry "source-${version%%~bpo*}" "$key" make_archive_source
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 	if [[ $release == *-cloud-* ]]; then
-		key=$({ basename "$USER_EVENTS_ROOT" && declare -f archive_virtiofsd; } | cache_key)
+		key=$({ basename "$USER_EVENTS_ROOT" && recipe virtiofsd; } | cache_key)
 		cache_entry virtiofsd "$key" make_virtiofsd
 		virtiofsd=$CACHE_ENTRY/virtiofsd
 	fi
-	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" && declare -f archive_fetch archive_tree; } | cache_key)
+	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" && recipe archive-tree; } | cache_key)
 	cache_entry "debian-$release" "$key" make_archive_kernel
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$release
 	[[ $arch != arm64 ]] || ready_arm64

@@ -10,7 +10,7 @@
 # ready_arm64: have it there, and hold it.
 ready_arm64() {
 	local key
-	key=$({ basename "$USER_EVENTS_ROOT" && packages packages-arm64 && declare -f arm64_root arm64_emulator; } | cache_key)
+	key=$({ basename "$USER_EVENTS_ROOT" && packages packages-arm64 && recipe guest-arm64; } | cache_key)
 	cache_entry guest-arm64 "$key" make_guest_arm64
 	export USER_EVENTS_GUEST=$CACHE_ENTRY
 }

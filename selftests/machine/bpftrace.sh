@@ -15,7 +15,7 @@ ready_bpftrace() {
 	[[ -z ${USER_EVENTS_BPFTRACE+set} ]] || return 0
 	export USER_EVENTS_BPFTRACE=
 	[[ ${KERNEL:-stock} == @(stock|[0-9]*) && -z ${USER_EVENTS_GUEST:-} ]] || return 0
-	key=$({ uname -m && echo "$NEXT_SUITE" && packages packages-bpftrace && declare -f bpftrace_root; } | cache_key)
+	key=$({ uname -m && echo "$NEXT_SUITE" && packages packages-bpftrace && recipe bpftrace; } | cache_key)
 	# What this shell makes may end it: another one tries it first.
 	(cache_entry "bpftrace-$NEXT_SUITE" "$key" make_bpftrace) || return 0
 	cache_entry "bpftrace-$NEXT_SUITE" "$key" make_bpftrace

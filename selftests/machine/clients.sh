@@ -13,9 +13,9 @@ CLIENTS_LEFT_OUT=75
 # long. Crates and programs are entries of their own: a change of our program asks no registry.
 clients() (
 	local crates key
-	key=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && declare -f fetch_clients; } | cache_key)
+	key=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && recipe client-crates; } | cache_key)
 	crates=client-crates-$key
-	key=$({ echo "$crates ${TESTED_CLIENTS[*]}" && cat selftests/clients/src/*.rs && declare -f build_clients; } | cache_key)
+	key=$({ echo "$crates ${TESTED_CLIENTS[*]}" && cat selftests/clients/src/*.rs && recipe clients; } | cache_key)
 	[[ $(cat build/clients.key 2>/dev/null) != "$key" ]] || return 0
 	cache_entry clients "$key" make_clients "${crates#client-crates-}" || exit
 	rm -rf build/clients build/clients.key

@@ -136,7 +136,8 @@ own_kernel() {
 	text=$(declare -f kernel_make kernel_configure kernel_finish kernel_keep_tree kernel_edit "${recipe[0]}")
 	key=$({
 		basename "$USER_EVENTS_ROOT"
-		echo "${recipe[*]} $text"
+		echo "${recipe[*]}"
+		recipe own-kernels
 		(cd "$MACHINE" && grep -hE '^(CONFIG_|# CONFIG_.* is not set)' "${fragments[@]/%/.config}")
 		[[ $kind != uml ]] || cat "$MACHINE"/uml-kernel/*
 	} | cache_key)

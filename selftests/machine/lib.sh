@@ -112,6 +112,9 @@ building() (
 # cache_key: a key made of standard input.
 cache_key() { sha256sum | cut -c1-16; }
 
+# recipe KIND: the part of a key that says how an entry is made.
+recipe() { grep -E "^$1 [0-9]+$" "$MACHINE/recipes" || die "selftests/machine/recipes has no version of $1."; }
+
 # cache_entry KIND KEY COMMAND...: set CACHE_ENTRY to the entry's directory, held for use as long as
 # this shell and its children live. If there is none, COMMAND makes it, given a directory to fill.
 cache_entry() {

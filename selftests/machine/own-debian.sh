@@ -25,7 +25,7 @@ install_root() {
 #   containers-KEY   root/: that Debian, without a kernel
 containers_root() {
 	local key
-	key=$({ echo "$SUITE" && packages packages-containers && declare -f install_root make_containers_root; } | cache_key)
+	key=$({ echo "$SUITE" && packages packages-containers && recipe containers; } | cache_key)
 	cache_entry containers "$key" make_containers_root
 }
 make_containers_root() { # DIR

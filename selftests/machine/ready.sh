@@ -18,7 +18,7 @@ SUITE=trixie
 # USER_EVENTS_GUEST, a third one where the kernel is not one of this host's architecture. A child of a
 # process that did this already uses the same ones. KERNEL is stock, what own_kernel knows, or the name that uname -r has
 # for a kernel of Debian's archive, such as 7.2.12+deb14-amd64.
-# A key is of what is run and given to it, so that it stays when a script's other parts and its comments change.
+# A key is of what is asked for and of the version of the way to make it, see recipes.
 ready() {
 	local key
 	[[ -z ${USER_EVENTS_ROOT:-} || -z ${USER_EVENTS_KERNEL+set} ]] || return 0
@@ -30,7 +30,7 @@ ready() {
 		archive_kernel "$1"
 		return
 	fi
-	key=$({ echo "$key" && declare -f stock_kernel; } | cache_key)
+	key=$({ echo "$key" && recipe stock-kernel; } | cache_key)
 	cache_entry kernel "$VERSION-$key" make_stock_kernel
 	# For kernels of our own the source and the kernel's own selftests are those of the stock one.
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_SOURCE=$CACHE_ENTRY
@@ -43,7 +43,7 @@ ready_root() {
 	export USER_EVENTS_OWNER=${USER_EVENTS_OWNER:-$$}
 	host_can_run
 	mkdir -p "$LOGS"
-	cache_entry root "$({ uname -m && echo "$SUITE" && packages && declare -f debian_root; } | cache_key)" make_root
+	cache_entry root "$({ uname -m && echo "$SUITE" && packages && recipe root; } | cache_key)" make_root
 	export USER_EVENTS_ROOT=$CACHE_ENTRY
 }
 
