@@ -112,6 +112,8 @@ static void withhold_init(void *data, struct fuse_conn_info *conn)
 	/* Else the kernel sends so many requests only, and keeps what comes then to itself. */
 	conn->max_background = 65535;
 	conn->congestion_threshold = 65535;
+	/* Before, nothing can be told to the kernel. */
+	puts("mounted");
 }
 
 static void withhold_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -297,7 +299,6 @@ int main(int argc, char *argv[])
 	session = fuse_session_new(&args, &operations, sizeof(operations), NULL);
 	if (!session || fuse_session_mount(session, argv[1]))
 		die(argv[1]);
-	puts("mounted");
 	error = pthread_create(&listener, NULL, listen, NULL);
 	if (error) {
 		errno = error;
