@@ -9,6 +9,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
+use crate::kit::traced::Traced;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{os, profile, wait};
@@ -19,6 +20,7 @@ tests!("in_place":
     all_lengths_are_stored_as_they_are,
     a_wrong_location_leaves_nothing,
     memory_that_cannot_be_read_leaves_nothing,
+    more_than_a_call_takes_is_too_large,
     memory_that_was_never_touched_is_read,
     memory_that_comes_late_holds_up_one_write.where_there_is(userfault::SIGN),
     a_full_array_of_characters_ends,
@@ -100,6 +102,22 @@ fn memory_that_cannot_be_read_leaves_nothing() {
     assert_eq!(tracer.take_payloads(&event.name, 1996).len(), 1);
     assert_eq!(profile::refused(&event.name), 3);
     tracer.disable(&event.name);
+}
+
+/// A call takes at most 2 GB less a page, whatever it is given.
+fn more_than_a_call_takes_is_too_large() {
+    let traced = Traced::new("st_ip_longest u32 a");
+    let event = &traced.event;
+    let page = Mapping::kept(1);
+    page.word(0).store(event.index, Ordering::Relaxed);
+    let (file, address, most) = (&event.data.file, page.address(), 0x7fff_f000);
+    for length in [most, most + 1, 3 << 30] {
+        let written = os::write_from(file, address, length);
+        assert_eq!(written, Err(Errno::E2BIG), "{length}");
+        let written = os::writev_from(file, &[(address, 4), (address, length)]);
+        assert_eq!(written, Err(Errno::E2BIG), "{length} in parts");
+    }
+    traced.only_this_is_recorded(&[1, 2, 3, 4]);
 }
 
 fn memory_that_was_never_touched_is_read() {

@@ -13,7 +13,6 @@ use crate::kit::payload::bytes;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::{self, TraceInstance};
-use std::sync::atomic::Ordering;
 
 const SHORT: Row = Row::new("write", "fewer than 4 bytes → EFAULT");
 const INDEX: Row = Row::new("write", "index negative → EINVAL, unknown → ENOENT");
@@ -238,7 +237,6 @@ pub fn checks() -> Vec<Vec<Check>> {
                 ("66000_bytes_for_both_are_e2big", (true, true, 66_000)),
             ],
         ),
-        TOO_LARGE.scenarios(&[("more_than_a_call_takes_is_e2big", more_than_a_call_takes)]),
         ONE_OF_TWO.scenarios(&[("6000_bytes_are_perfs_alone", perfs_alone)]),
     ]
 }
@@ -578,20 +576,6 @@ fn too_large((ftrace, perf, length): (bool, bool, usize), want: Result<usize>) {
         expect(perf.take_payloads(100), vec![vec![3; 100]]);
         expect(perf.count(), 1);
     }
-}
-
-/// A call takes at most 2 GB less a page, whatever it is given.
-fn more_than_a_call_takes() {
-    let traced = Traced::new(TEXT);
-    let page = Mapping::kept(1);
-    page.word(0).store(traced.event.index, Ordering::Relaxed);
-    let file = &traced.event.data.file;
-    let (address, most) = (page.address(), 0x7fff_f000);
-    expect(os::write_from(file, address, most + 1), Err(Errno::E2BIG));
-    expect(os::write_from(file, address, 3 << 30), Err(Errno::E2BIG));
-    let parts = [(address, most), (address, most)];
-    expect(os::writev_from(file, &parts), Err(Errno::E2BIG));
-    traced.only_this_is_recorded(&[1, 2, 3, 4]);
 }
 
 fn perfs_alone() {
