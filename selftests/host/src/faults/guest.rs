@@ -2,8 +2,9 @@
 
 //! Inside the machine: tests one faulty module after the other, as `make test` tests the module.
 //!
-//! After a fault that upsets the kernel the machine ends. That is believed only of the first that a machine tests, as an
-//! earlier one may have left something behind: of another one nothing is said, and it is the first in the next machine.
+//! After a fault that upsets the kernel the machine ends. That is believed only of the first that a
+//! machine tests, as an earlier one may have left something behind: of another one nothing is said,
+//! and it is the first in the next machine.
 
 use super::{
     make_dir,
@@ -43,8 +44,9 @@ const SELFTESTS: &str = "/build/target/release/selftests";
 /// Where the debug kernel tells of memory that is lost, if it notes what is taken.
 const LEAKS: &str = "/sys/kernel/debug/kmemleak";
 
-/// With an event that hardly ever happens enabled in it, the trace core need not rewrite code of the scheduler each time;
-/// see the script `vm`, which makes it, too. A test that fails may have removed it.
+/// With an event that hardly ever happens enabled in it, the trace core need not rewrite code of
+/// the scheduler each time; see the script `vm`, which makes it, too. A test that fails may have
+/// removed it.
 const KEPT: &str = "/sys/kernel/tracing/instances/kept";
 
 /// How the harness says that a test did not end in time.
@@ -233,6 +235,8 @@ fn limit() -> u64 {
         Path::new("/proc/lockdep_stats").exists() || Path::new("/sys/module/kcsan").exists();
     match is_slow {
         true => 12000,
+        // The emulator takes longer for other processors than the host's.
+        false if cfg!(target_arch = "aarch64") => 5000,
         false => 1500,
     }
 }
@@ -262,8 +266,8 @@ fn failure(output: &str) -> (Word, String) {
     }
 }
 
-/// What the kernel allocated and has no pointer to. It is believed only when two scans find it, and looks only at what is
-/// older than five seconds. What is found is found once.
+/// What the kernel allocated and has no pointer to. It is believed only when two scans find it, and
+/// looks only at what is older than five seconds. What is found is found once.
 fn lost_memory() -> Result<Option<String>, String> {
     sleep(Duration::from_secs(6));
     write(LEAKS, "scan")?;
