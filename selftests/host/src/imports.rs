@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which directory of `src/` imports which, as `Documentation/design.rst` draws it. A file of `src/` counts as a
-//! directory. Within `src/schema/` each file imports only those that `src/schema/mod.rs` lists above it.
+//! Which directory of `src/` imports which, as `Documentation/design.rst` draws it. A file of
+//! `src/` counts as a directory. Within `src/schema/` each file imports only those that
+//! `src/schema/mod.rs` lists above it.
 
 use crate::{
+    is_word,
     read,
     Outcome, //
 };
@@ -121,7 +123,8 @@ struct Path {
     names: Vec<String>,
 }
 
-/// All paths of a text that begin with `crate::`, with `super::`, or, in the root, with the name of a directory.
+/// All paths of a text that begin with `crate::`, with `super::`, or, in the root, with the name of
+/// a directory.
 fn imports(text: &str, module: &[&str]) -> Vec<Path> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -167,11 +170,8 @@ fn next_word(text: &str, at: usize) -> Option<(usize, &str)> {
     Some((start, &text[start..end]))
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-/// The paths that a use tree stands for: "a::{b, c::d}" is a::b and a::c::d. `at` is behind it then.
+/// The paths that a use tree stands for: "a::{b, c::d}" is a::b and a::c::d. `at` is behind it
+/// then.
 fn paths(text: &str, at: &mut usize, prefix: &[String], found: &mut Vec<Path>) {
     let mut names = prefix.to_vec();
     loop {

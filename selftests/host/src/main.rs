@@ -73,3 +73,8 @@ fn read(file: &str) -> Result<String, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// Is it a part of a name or a number?
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}

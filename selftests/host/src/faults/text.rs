@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Puts a fault into a source file. The text that it replaces is found in spite of white space, comments and the comma
-//! before a closing bracket, as both are cut into words and signs first.
+//! Puts a fault into a source file. The text that it replaces is found in spite of white space,
+//! comments and the comma before a closing bracket, as both are cut into words and signs first.
 
 use super::rules::Fault;
+use crate::is_word;
 
 /// A word or a sign of a text, and where it begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,10 +17,6 @@ impl Token<'_> {
     fn end(&self) -> usize {
         self.at + self.text.len()
     }
-}
-
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }
 
 /// The words and signs of a text, without its comments.
@@ -104,8 +101,8 @@ fn length_of(source: &[Token], text: &[Token]) -> Option<usize> {
     (len > 0).then_some(len)
 }
 
-/// The text of each function of a name, from its head to the line with its last bracket, which has the head's
-/// indentation: where it begins and ends.
+/// The text of each function of a name, from its head to the line with its last bracket, which has
+/// the head's indentation: where it begins and ends.
 fn functions(text: &str, name: &str, is_rust: bool) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut line_at = 0;
