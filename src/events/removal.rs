@@ -130,7 +130,7 @@ impl Group {
             return Err(EINTR);
         }
         let listed = self.listed_idle.load(Relaxed);
-        // Those that are not removed may stay on the list, as long as the trace core refers to them.
+        // Those that are not removed may stay on the list as long as the trace core refers to them.
         if listed > count as usize + HOLD {
             fsleep(WORK_POLL);
             return Ok(());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Adds up what test programs print, in TAP or KTAP: a plan `1..N`, then `ok` or `not ok` for each test.
+//! Adds up what test programs print, in TAP or KTAP: a plan `1..N`, then `ok` or `not ok` for each
+//! test.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,8 @@ pub struct Sum {
     pub failed: usize,
 }
 
-/// The sum of a program's output. `ended_well` is whether its status was 0, `may_skip` whether tests may be left out.
+/// The sum of a program's output. `ended_well` is whether its status was 0, `may_skip` whether
+/// tests may be left out.
 pub fn tap(output: &str, ended_well: bool, may_skip: bool) -> Sum {
     let mut failed = 0;
     let (mut plans, mut passed, mut skipped) = (Vec::new(), 0, 0);

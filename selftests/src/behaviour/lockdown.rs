@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A kernel that is locked down for confidentiality, which it stays until the machine is started again: this is tested last.
+//! A kernel that is locked down for confidentiality, which it stays until the machine is started
+//! again: this is tested last.
 
 use crate::harness::tests;
 use crate::kit::errno::Errno;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the manual says comes soon: how soon it usually does. Each is done some times, of which half may take ten times as
-//! long as is usual on a machine that does nothing else, and so do not show a busy host; a pause that was made longer does.
+//! What the manual says comes soon: how soon it usually does. Each is done some times, of which
+//! half may take ten times as long as is usual on a machine that does nothing else, and so do not
+//! show a busy host; a pause that was made longer does.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `make mutants`: the module with one fault at a time. The script `selftests/machine/mutants` builds the modules and starts
-//! the machines; all that is decided is decided here, and what has to outlast a command lies in [`DIR`].
+//! `make mutants`: the module with one fault at a time. The script `selftests/machine/mutants`
+//! builds the modules and starts the machines; all that is decided is decided here, and what has to
+//! outlast a command lies in [`DIR`].
 
 mod guest;
 mod plan;

@@ -32,7 +32,8 @@ use std::{
 pub struct Wanted {
     /// Parts of names of faults or of their files; all, if there are none.
     pub parts: Vec<String>,
-    /// So many of those that a test is to see and that do not upset the machine, chosen by this word.
+    /// So many of those that a test is to see and that do not upset the machine, chosen by this
+    /// word.
     pub sample: Option<(usize, String)>,
     /// Those with a result, too.
     pub again: bool,
@@ -94,8 +95,9 @@ pub fn entries() -> Result<Vec<Entry>, String> {
 
 /// Writes the plan, the sources with the faults, and the queue of those that are to be tested.
 ///
-/// `key` is of what the module is built for and by, and not in the sources. The names of the tests are in `DIR/tests`, and
-/// those of the tests that are run by their whole names only in `DIR/lengthy`.
+/// `key` is of what the module is built for and by, and not in the sources. The names of the tests
+/// are in `DIR/tests`, and those of the tests that are run by their whole names only in
+/// `DIR/lengthy`.
 pub fn make(kernel: &str, key: &str, wanted: &Wanted) -> Outcome {
     let faults = rules::read()?.all;
     let (of_kernel, of_others): (Vec<_>, Vec<_>) =
@@ -194,7 +196,8 @@ fn hash(what: &impl Hash) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Of these faults and their files so many, by a hash of their names and `of`: the first of each file first.
+/// Of these faults and their files so many, by a hash of their names and `of`: the first of each
+/// file first.
 fn sample<'a>(faults: &[(&'a str, &str)], size: usize, of: &str) -> Vec<&'a str> {
     let mut faults = faults.to_vec();
     faults.sort_by_key(|(name, _)| hash(&(of, name)));
@@ -239,7 +242,8 @@ pub fn walk(dir: &Path, files: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// The sources of the tests: what a test says and does follows from its file, those above that one, and the kit.
+/// The sources of the tests: what a test says and does follows from its file, those above that one,
+/// and the kit.
 struct TestSources(BTreeMap<String, String>);
 
 impl TestSources {
@@ -291,7 +295,8 @@ impl TestSources {
         subjects.is_empty() || subjects.iter().any(defines)
     }
 
-    /// Does a file define tests of this subject, or stand above one that does? All do of which no file says it does.
+    /// Does a file define tests of this subject, or stand above one that does? All do of which no
+    /// file says it does.
     fn defines(&self, file: &str, text: &str, subject: &str) -> bool {
         let names = |text: &str| {
             text.contains(&format!("\"{subject}\"")) || text.contains(&format!("\"{subject}::"))

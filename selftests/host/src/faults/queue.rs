@@ -78,7 +78,8 @@ fn settle(left: Left) -> Settled {
             .map(|(_, verdict)| verdict.clone());
         let is_at = left.at.as_ref() == Some(&waiting.name);
         let verdict = verdict.or_else(|| {
-            // It is believed only of the first one that a machine tests: an earlier one may have left something behind.
+            // It is believed only of the first one that a machine tests: an earlier one may have
+            // left something behind.
             (is_at && first).then(|| match &left.report {
                 Some(report) => Verdict::new(Word::Killed, &format!("the machine died: {report}")),
                 None => Verdict::new(Word::TimedOut, "the machine hung, and nothing was said"),
@@ -112,7 +113,8 @@ fn settle(left: Left) -> Settled {
     settled
 }
 
-/// How many of those that wait the next machine takes: its share of them, and those that are tested once more alone.
+/// How many of those that wait the next machine takes: its share of them, and those that are tested
+/// once more alone.
 fn share(waiting: &[Waiting], machines: usize) -> usize {
     match waiting.first() {
         Some(first) if first.has_timed_out => 1,
@@ -120,7 +122,8 @@ fn share(waiting: &[Waiting], machines: usize) -> usize {
     }
 }
 
-/// Settles what a machine has shown, and gives it more to do: then the status is 0. To be called with a lock held.
+/// Settles what a machine has shown, and gives it more to do: then the status is 0. To be called
+/// with a lock held.
 pub fn take(machine: usize, machines: usize) -> Outcome {
     let plan = plan::entries()?;
     let dir = format!("{DIR}/machine-{machine}");
@@ -251,8 +254,8 @@ fn lines(waiting: &[Waiting]) -> String {
     waiting.iter().map(line).collect()
 }
 
-/// What the machine reads: a line for each, with the parts of names of its tests. The first is the module as it is, with
-/// all of them.
+/// What the machine reads: a line for each, with the parts of names of its tests. The first is the
+/// module as it is, with all of them.
 fn todo_lines(plan: &[Entry], todo: &[Waiting]) -> String {
     let entry = |fault: &Waiting| plan.iter().find(|entry| entry.name == fault.name);
     let entries: Vec<&Entry> = todo.iter().filter_map(entry).collect();
