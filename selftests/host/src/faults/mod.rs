@@ -31,7 +31,7 @@ use std::{
 ///   results/KEY      what became of a fault, see `Verdict`
 ///   queue, told      the faults that wait, and those of which this run has told
 ///   unsound          why nothing can be said of any fault
-///   machine-N/       of a machine: todo, done/FAULT, at, alive, output
+///   machine-N/       of a machine: todo, done/FAULT, at, alive
 ///   output/FAULT     what the tests said
 const DIR: &str = "/build/mutants";
 

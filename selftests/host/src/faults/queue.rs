@@ -161,7 +161,7 @@ pub fn take(machine: usize, machines: usize) -> Outcome {
     write(&format!("{dir}/todo"), &todo_lines(&plan, &todo))?;
     let _ = fs::remove_dir_all(format!("{dir}/done"));
     make_dir(&format!("{dir}/done"))?;
-    for file in ["at", "alive", "output"] {
+    for file in ["at", "alive"] {
         let _ = fs::remove_file(format!("{dir}/{file}"));
     }
     Ok(match todo.is_empty() {
