@@ -5,8 +5,15 @@
 # the package's build (debian/dkms/build). The caller has $kdir, the tree's output directory, where .config lies; Kbuild, here;
 # die, which is given the sentence and does not return; and by_name=1 if it lets variables name the compilers.
 
-# The oldest series that the module is built for.
-oldest=7.2
+# The series that the module is built for: one that was, and all from another on.
+stable=6.12 oldest=7.2
+
+# What make is told for a kernel that was built without Rust, or with that of another compiler: to prepare its tree with
+# Rust, whose objects are linked into the module, and to build that.
+rust_of_ours=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST' USER_EVENTS_LINK_RUST=y)
+# Besides, to prepare the tree: a section for each function, so that most can be left out; not to be traced, for which there is
+# a table of all.
+rust_in_sections=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST -Zfunction-sections=y' 'KCFLAGS=-ffunction-sections -fno-profile')
 
 # or_by NAME: that the variable NAME would do as well.
 or_by() { [[ -z ${by_name:-} ]] || printf ', or name it with %s=' "$1"; }

@@ -20,7 +20,7 @@ archive_list() {
 	touch -a "$ARCHIVE"
 	new=$(mktemp "$LOGS/archive.XXXXXX")
 	# shellcheck disable=SC2153 # of ready.sh
-	if NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f archive_kernels)" archive_kernels "$SUITE" \
+	if NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f archive_kernels archive_image)" archive_kernels "$SUITE" \
 		<"$ARCHIVE" >"$new" 2>"$LOGS/archive"; then
 		mv "$new" "$ARCHIVE"
 		archive_prune
@@ -34,11 +34,11 @@ archive_list() {
 	say "  the archive does not answer: staying with what it had before"
 }
 
-# archive_kernels SUITE: inside the root of SUITE, make the list of all 7.x kernels of which everything is there. On standard
+# archive_kernels SUITE: inside the root of SUITE, make the list of all kernels of 6.12 and 7.x of which everything is there. On standard
 # input is the one from before: what was asked of a package then is not asked again.
 archive_kernels() {
-	local own=$1 suites=("$1-backports" forky sid experimental) uri suite other package pattern name
-	local release flavour arch version compilers rustc cc
+	local own=$1 suites=("$1" "$1-backports" forky sid experimental) uri suite other package pattern name
+	local release flavour arch version compilers rustc cc image
 	declare -A asked=() rustc_of=()
 	cd /tmp || return
 	cat >before
@@ -55,7 +55,7 @@ archive_kernels() {
 	apt-get -qq update >&2
 	apt-cache pkgnames linux- >names
 	# The suites may have the same one: it is taken from the first. Of "NAME | VERSION | URI SUITE/main ARCH Packages".
-	pattern='^linux-headers-\(7\.[0-9.]*\(+[^-]*\)\?\)-\(\(cloud-\|rt-\)\?amd64\|arm64\)$'
+	pattern='^linux-headers-\(\(6\.12\|7\)\.[0-9.]*\(+[^-]*\)\?\)-\(\(cloud-\|rt-\)\?amd64\|arm64\)$'
 	sed -n "/$pattern/p" names | xargs -r apt-cache madison | awk -v suites="${suites[*]}" '
 		BEGIN { n = split(suites, of); for (i = 1; i <= n; i++) rank[of[i] "/main"] = i }
 		{
@@ -70,9 +70,10 @@ archive_kernels() {
 	while read -r package _ suite version; do
 		release=${package#linux-headers-}
 		# shellcheck disable=SC2001 # a pattern
-		flavour=$(sed "s/$pattern/\3/" <<<"$package")
+		flavour=$(sed "s/$pattern/\4/" <<<"$package")
 		arch=${flavour##*-}
-		for name in "linux-binary-unsigned-$release" "linux-modules-$release"; do
+		image=$(archive_image "$release")
+		for name in $image; do
 			grep -qxF -e "$name" names || continue 2
 		done
 		# All flavours of a version are built by the same compilers.
@@ -88,13 +89,15 @@ archive_kernels() {
 				END { printf "%s\t%s\n", has && rustc ? rustc : "-", cc ? cc : "-" }' config)
 		fi
 		IFS=$'\t' read -r rustc cc <<<"${asked[$version/$arch]}"
+		# What was built without Rust takes that of its own suite.
+		[[ $suite != "$own" || $rustc != - ]] || rustc=${rustc_of[$own]}
 		compilers=-
 		for other in sid forky "$own"; do
 			[[ "$rustc " != "${rustc_of[$other]} "* ]] || compilers=$other
 		done
 		printf 'kernel\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$release" "$suite" "$flavour" "$arch" "$version" "$compilers" "$rustc" "$cc"
 		[[ $rustc == - ]] ||
-			printf '%s\n' "$package:$arch=$version" linux-{binary-unsigned,modules}-"$release:$arch=$version" \
+			printf '%s\n' "$package:$arch=$version" $(printf "%s:$arch=$version " $image) \
 				"linux-source-$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")=$version" >>wanted
 	done <found
 	sort -u wanted | xargs apt-cache show | awk '
@@ -102,6 +105,14 @@ archive_kernels() {
 		/^Version:/ { version = $2 }
 		/^Filename:/ { file = $2 }
 		/^SHA256:/ { printf "package\t%s\t%s\t%s\t%s\n", name, version, file, $2 }' | sort -u
+}
+
+# archive_image RELEASE: the packages that the kernel and its modules are in.
+archive_image() {
+	case $1 in
+	6.12.*) echo "linux-image-$1-unsigned" ;;
+	*) echo "linux-binary-unsigned-$1" "linux-modules-$1" ;;
+	esac
 }
 
 # archive_prune: remove from the cache what it has of kernels that left the archive.
@@ -129,7 +140,7 @@ archive_kernel() {
 	archive_list
 	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$1" '
 		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
-		die "the Debian archive has no kernel '$release' built with Rust: 'selftests/machine/kernels list' shows those it has."
+		die "the Debian archive has no kernel '$release' that the module serves: 'selftests/machine/kernels list' shows those it has."
 	[[ $compilers != - ]] || die "$release was built by $rustc, which no suite of the archive has any more."
 	export USER_EVENTS_COMPILERS=$USER_EVENTS_ROOT
 	if [[ $compilers/$arch != "$SUITE/amd64" ]]; then
@@ -180,14 +191,14 @@ make_virtiofsd() {
 
 make_archive_kernel() {
 	local name
-	files=$(for name in headers binary-unsigned modules; do archive_package "linux-$name-$release" "$version"; done) ||
+	files=$(for name in "linux-headers-$release" $(archive_image "$release"); do archive_package "$name" "$version"; done) ||
 		die "the archive's $suite has not all packages of $release, $version."
 	chmod 755 "$1"
 	# Where in-root mounts the source.
 	mkdir -p "$1/$release/"{source,selftests}
 	# shellcheck disable=SC2086 # several words
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$release step "download and prepare $release" "$LOGS/kernel-$release" \
-		inside_compilers "$(declare -f archive_fetch archive_tree)" archive_tree "$release" "$arch" $files ||
+		inside_compilers "$(declare -f archive_fetch archive_tree && declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
 		die "the tree of $release could not be prepared: the log above says why."
 	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$release/"
 }
@@ -200,6 +211,7 @@ inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT
 make_options() {
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-arm64 ]] || printf '%s\n' ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-uml ]] || echo ARCH=um
+	[[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]] || printf '%s\n' "${rust_of_ours[@]}"
 }
 
 # compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and building a module takes,
@@ -268,12 +280,15 @@ archive_tree() {
 		dpkg-deb -x "$deb" /kernel/stock
 		rm "$deb"
 	done
+	# Where packages of today have it.
+	[[ ! -e /kernel/stock/boot/vmlinuz-$release ]] ||
+		mv "/kernel/stock/boot/vmlinuz-$release" "/kernel/stock/usr/lib/modules/$release/vmlinuz.unsigned"
 	depmod -b /kernel/stock/usr "$release" 2>/dev/null || depmod -b /kernel/stock "$release"
 
 	echo "== prepare"
 	headers=/kernel/stock/usr/src/linux-headers-$release
 	built=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$headers/.config") found=$(rustc --version)
-	if [[ $built != "$found" ]]; then
+	if [[ $built && $built != "$found" ]]; then
 		echo "error: the kernel was built by $built, and this root has $found"
 		return 1
 	fi
@@ -284,14 +299,20 @@ archive_tree() {
 	# programs, which takes a third compiler.
 	options() {
 		grep -E '^(# )?CONFIG_' "$1" |
-			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|(THUMB2_)?COMPAT_VDSO)'
+			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|(THUMB2_)?COMPAT_VDSO)|CONFIG_RUST(_IS_AVAILABLE|C_VERSION|C_LLVM_VERSION)?\>'
 	}
 	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
 		echo "error: the configuration differs from the stock kernel's as shown above"
 		return 1
 	fi
-	make -j"$(nproc)" "${options[@]}" modules_prepare
-	find /kernel/tree/{rust,tools} \( -name '*.o' -o -name '*.a' -o -name '*.rlib' \) -delete
+	if [[ $built ]]; then
+		make -j"$(nproc)" "${options[@]}" modules_prepare
+		find /kernel/tree/rust -name '*.o' -delete
+	else
+		make -j"$(nproc)" "${options[@]}" "${rust_in_sections[@]}" modules_prepare rust/helpers/helpers.o
+	fi
+	find /kernel/tree/{rust,tools} \( -name '*.a' -o -name '*.rlib' \) -delete
+	find /kernel/tree/tools -name '*.o' -delete
 	cp "$headers/Module.symvers" /kernel/tree/
 	cp "$headers/include/config/kernel.release" /kernel/tree/include/config/
 	cp "$headers/include/generated/utsrelease.h" /kernel/tree/include/generated/

@@ -5,6 +5,8 @@
 
 # shellcheck source=selftests/machine/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/kernel-tree.sh
+. "$CLONE/scripts/kernel-tree.sh"
 # shellcheck source=selftests/machine/kernel.sh
 . "$MACHINE/kernel.sh"
 # shellcheck source=selftests/machine/archive.sh

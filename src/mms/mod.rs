@@ -136,7 +136,7 @@ impl UserMms {
 
     /// The first mm with this key, see [`UserMm::key`], or a higher one. Any context.
     pub(crate) fn find_from(&self, key: usize) -> Option<Arc<UserMm>> {
-        let table = self.table.lock();
+        let table = &mut *self.table.lock();
         let cursor = table.cursor_lower_bound(&key)?;
         Some(cursor.current().1.clone())
     }

@@ -7,7 +7,10 @@
 //! (`tracepoint_synchronize_unregister()`) before it frees an event file or perf's per-CPU lists,
 //! and what a removed entry waits for before it is freed.
 
-use super::bindings;
+use super::bindings::{
+    self,
+    callback_head, //
+};
 use super::event_mutex::EventMutexHeld;
 use super::load_acquire::LoadAcquire;
 use super::ring_buffer::TraceFile;
@@ -17,7 +20,6 @@ use core::ptr::{
     self,
     NonNull, //
 };
-use kernel::bindings::callback_head;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
@@ -107,8 +109,7 @@ impl EventFiles {
                 // once, after those that did, as they are readers of this SRCU. `barrier` keeps the
                 // module loaded until then.
                 unsafe {
-                    kernel::bindings::call_srcu(
-                        &raw mut kernel::bindings::tracepoint_srcu,
+                    bindings::user_events_call_after_readers(
                         entry.as_ptr().cast(),
                         Some(free_entry),
                     );
@@ -160,7 +161,7 @@ unsafe extern "C" fn free_entry(rcu: *mut callback_head) {
 /// Waits until every removed entry is freed, so that module text is no longer needed for it.
 pub(crate) fn barrier() {
     // SAFETY: Process context; no reader of the list is open in it, readers cannot sleep.
-    unsafe { kernel::bindings::srcu_barrier(&raw mut kernel::bindings::tracepoint_srcu) };
+    unsafe { bindings::user_events_barrier_of_readers() };
 }
 
 /// The read side of a [`EventFiles`].

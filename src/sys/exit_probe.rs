@@ -7,6 +7,9 @@
 //! cannot return to user space there any more: whatever fails in an exec after the second kills
 //! the task.
 
+#[cfg(USER_EVENTS_KERNEL_6_12)]
+mod of_6_12;
+
 use super::bindings::{
     self,
     user_events_exit_probe, //
@@ -38,6 +41,8 @@ pub(crate) trait ExitListener: Send + Sync + 'static {
 
 /// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under way.
 pub(crate) struct ExitProbe<L: ExitListener> {
+    #[cfg(USER_EVENTS_KERNEL_6_12)]
+    _hook: of_6_12::ExitHook,
     _probes: Probes<user_events_exit_probe, Arc<L>>,
 }
 
@@ -53,15 +58,24 @@ impl<L: ExitListener> ExitProbe<L> {
             exec: Some(Self::exec),
         };
         let exec = bindings::user_events_on_exec as *const ();
-        let exit = bindings::user_events_on_exit as *const ();
         let tracepoints = [
             (&symbols::SCHED_PREPARE_EXEC, exec),
-            (&symbols::SCHED_PROCESS_EXIT, exit),
+            #[cfg(not(USER_EVENTS_KERNEL_6_12))]
+            (
+                &symbols::TASK_EXIT,
+                bindings::user_events_on_exit as *const (),
+            ),
         ];
         // SAFETY: The compiler compares the types where the probes are. That is what both take
         // their data for.
         let probes = unsafe { Probes::new(&tracepoints, probe, listener) }?;
-        Ok(Self { _probes: probes })
+        Ok(Self {
+            // SAFETY: The data is as long there as the probes, which are dropped after the hook. One
+            // module has one `ExitProbe` at a time.
+            #[cfg(USER_EVENTS_KERNEL_6_12)]
+            _hook: unsafe { of_6_12::ExitHook::new(probes.data()) }?,
+            _probes: probes,
+        })
     }
 
     /// # Safety

@@ -5,10 +5,8 @@
 //! C: `poll_wait()` (linux/poll.h), `struct wait_queue_head` (linux/wait.h). The kernel crate's `PollCondVar` may end
 //! before the file does, for which its drop pays with a grace period of RCU. A [`PollQueue`] belongs to its file.
 
-use core::marker::PhantomData;
-use core::mem::MaybeUninit;
-use core::ptr;
-use kernel::bindings::{
+use super::bindings::{
+    self,
     file,
     poll_queue_proc,
     poll_table_struct,
@@ -19,6 +17,9 @@ use kernel::bindings::{
     POLLRDNORM,
     POLLWRNORM, //
 };
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::LockClassKey;
@@ -159,7 +160,7 @@ impl<'a> Poll<'a> {
         // SAFETY: By the invariant file and table are valid, and the queue is there for as long as the file is open.
         // All who wait for a file hold it, as poll() and io_uring do, or leave the queue before the file is released, as
         // epoll does. So none waits by way of this file when the queue goes.
-        unsafe { kernel::bindings::poll_wait(self.file, queue.head.get(), self.table) };
+        unsafe { bindings::user_events_poll_wait(self.file, queue.head.get(), self.table) };
     }
 }
 
@@ -167,13 +168,13 @@ impl<'a> Poll<'a> {
 /// Apart, since the waiters of a whole call lie on the stack.
 #[inline(never)]
 fn queue_proc_of_poll() -> usize {
-    let mut of_poll = MaybeUninit::<kernel::bindings::poll_wqueues>::uninit();
+    let mut of_poll = MaybeUninit::<bindings::poll_wqueues>::uninit();
     let of_poll = of_poll.as_mut_ptr();
     // SAFETY: The first initializes it, and the second finds no waiter in it.
     let queue_proc = unsafe {
-        kernel::bindings::poll_initwait(of_poll);
+        bindings::poll_initwait(of_poll);
         let queue_proc = (*of_poll).pt._qproc;
-        kernel::bindings::poll_freewait(of_poll);
+        bindings::poll_freewait(of_poll);
         queue_proc
     };
     queue_proc.map_or(0, |queue_proc| queue_proc as usize)

@@ -4,7 +4,7 @@
 //!
 //! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
 //! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
-//! `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget` (fs/char_dev.c),
+//! `tracefs_create_file`, `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget` (fs/char_dev.c),
 //! `print_event_fields` (kernel/trace/trace_output.c) and three tracepoints are looked up by name
 //! once, at load, by the table below. A kprobe gives the address of `kallsyms_lookup_name`, which
 //! gives the others. See `bindings/symbols.c` for why functions are called through static calls.
@@ -57,7 +57,9 @@ static USER_EVENT_MM_DUP: Address = Address::new();
 
 /// Those whose [`Probes`](super::tracepoint::Probes) there are.
 pub(super) static SCHED_PROCESS_FORK: Address = Address::new();
-pub(super) static SCHED_PROCESS_EXIT: Address = Address::new();
+/// Of a tracepoint, or of the function that tells of exits in its place: see
+/// [`exit_probe`](super::exit_probe).
+pub(super) static TASK_EXIT: Address = Address::new();
 pub(super) static SCHED_PREPARE_EXEC: Address = Address::new();
 
 /// Used by [`layouts`](super::layouts) to check the structures.
@@ -135,7 +137,7 @@ static LOOKUP: Symbol = Symbol::new(
     "kallsyms_lookup_name",
 );
 
-static SYMBOLS: [Symbol; 25] = [
+static SYMBOLS: [Symbol; 26] = [
     Symbol::new(Data(&EVENT_MUTEX), "event_mutex"),
     Symbol::new(Data(&DYN_EVENT_OPS_MUTEX), "dyn_event_ops_mutex"),
     Symbol::new(Data(&DYN_EVENT_LIST), "dyn_event_list"),
@@ -143,6 +145,10 @@ static SYMBOLS: [Symbol; 25] = [
     Symbol::new(Data(&FTRACE_TRACE_ARRAYS), "ftrace_trace_arrays"),
     Symbol::new(Data(&TRACE_EVENT_SEM), "trace_event_sem"),
     Symbol::new(Data(&DEF_CHR_FOPS), "def_chr_fops"),
+    Symbol::new(
+        Function(bindings::user_events_link_tracefs_create_file),
+        "tracefs_create_file",
+    ),
     Symbol::new(
         Function(bindings::user_events_link_tracefs_remove),
         "tracefs_remove",
@@ -175,8 +181,12 @@ static SYMBOLS: [Symbol; 25] = [
         "__tracepoint_sched_process_fork",
     ),
     Symbol::new(
-        Optional(&SCHED_PROCESS_EXIT),
-        "__tracepoint_sched_process_exit",
+        Optional(&TASK_EXIT),
+        if cfg!(USER_EVENTS_KERNEL_6_12) {
+            "exit_mm_release"
+        } else {
+            "__tracepoint_sched_process_exit"
+        },
     ),
     Symbol::new(
         Optional(&SCHED_PREPARE_EXEC),

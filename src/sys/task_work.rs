@@ -7,6 +7,7 @@
 
 use super::bindings::{
     self,
+    callback_head,
     task_struct, //
 };
 use super::module_ref::ModuleRef;
@@ -20,7 +21,6 @@ use kernel::alloc::{
     AllocError,
     Flags, //
 };
-use kernel::bindings::callback_head;
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 
@@ -106,10 +106,10 @@ impl<W: TaskWork> Reservation<W> {
             },
         );
         let node = KBox::into_raw(node);
-        let mode = kernel::bindings::task_work_notify_mode_TWA_RESUME;
+        let mode = bindings::task_work_notify_mode_TWA_RESUME;
         // SAFETY: The task is alive, says the caller, and `head`, the first field, stays in place
         // until `run` takes the box back.
-        if unsafe { kernel::bindings::task_work_add(task, node.cast(), mode) } == 0 {
+        if unsafe { bindings::task_work_add(task, node.cast(), mode) } == 0 {
             return Ok(());
         }
         // SAFETY: The task is exiting and did not take it, so the box is still ours.

@@ -100,6 +100,12 @@ impl<P, L> Probes<P, L> {
         Ok(probes)
     }
 
+    /// What the probes are called with.
+    #[cfg(USER_EVENTS_KERNEL_6_12)]
+    pub(super) fn data(&self) -> *mut P {
+        ptr::from_ref(&*self.data).cast_mut().cast()
+    }
+
     /// The listener of a probe that runs.
     ///
     /// # Safety

@@ -12,6 +12,7 @@
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/poll.h>
 #include <linux/perf_event.h>
 #include <linux/ring_buffer.h>
 #include <linux/sched/signal.h>
@@ -25,6 +26,7 @@
 #include <linux/uaccess.h>
 #include <linux/workqueue.h>
 
+#include "of_6_12.h"
 #include "trace_private.h"
 
 /* Macros whose value bindgen does not find. */

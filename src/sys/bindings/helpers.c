@@ -15,6 +15,9 @@
 #include "tasks.c"
 #include "trace.c"
 #include "uaccess.c"
+#ifdef USER_EVENTS_KERNEL_6_12
+#include "of_6_12.c"
+#endif
 
 #include "layouts.h"
 

@@ -23,6 +23,7 @@
 
 // Types that the kernel crate has already: both sets of functions share them.
 pub use kernel::bindings::{
+    callback_head,
     delayed_work,
     dentry,
     file,
@@ -38,6 +39,7 @@ pub use kernel::bindings::{
     seq_operations,
     task_struct,
     vm_area_struct,
+    wait_queue_head,
     work_struct,
     workqueue_struct, //
 };

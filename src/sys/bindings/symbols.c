@@ -21,6 +21,7 @@ void user_events_link_##name(void *function)						\
 }
 
 USER_EVENTS_CALL(kallsyms_lookup_name)
+USER_EVENTS_CALL(tracefs_create_file)
 USER_EVENTS_CALL(tracefs_remove)
 USER_EVENTS_CALL(cd_forget)
 USER_EVENTS_CALL(find_event_file)
@@ -30,6 +31,13 @@ USER_EVENTS_CALL(tracing_reset_all_online_cpus)
 unsigned long user_events_kallsyms_lookup_name(const char *name)
 {
 	return static_call(user_events_kallsyms_lookup_name)(name);
+}
+
+struct dentry *user_events_tracefs_create_file(const char *name, umode_t mode,
+						struct dentry *parent, void *data,
+						const struct file_operations *fops)
+{
+	return static_call(user_events_tracefs_create_file)(name, mode, parent, data, fops);
 }
 
 void user_events_tracefs_remove(struct dentry *dentry)

@@ -17,6 +17,7 @@ void user_events_on_fork(void *data, struct task_struct *parent, struct task_str
 	probe->forked(probe, parent, child);
 }
 
+#ifndef USER_EVENTS_KERNEL_6_12
 void user_events_on_exit(void *data, struct task_struct *task, bool group_dead)
 {
 	struct user_events_exit_probe *probe = data;
@@ -24,6 +25,7 @@ void user_events_on_exit(void *data, struct task_struct *task, bool group_dead)
 	check_trace_callback_type_sched_process_exit(user_events_on_exit);
 	probe->exit(probe, group_dead);
 }
+#endif
 
 void user_events_on_exec(void *data, struct task_struct *task, struct linux_binprm *bprm)
 {
@@ -72,6 +74,11 @@ bool user_events_is_kthread(const struct task_struct *task)
 bool user_events_fatal_signal_pending(struct task_struct *task)
 {
 	return fatal_signal_pending(task);
+}
+
+void user_events_poll_wait(struct file *file, struct wait_queue_head *head, poll_table *table)
+{
+	poll_wait(file, head, table);
 }
 
 bool user_events_preemptible(void)

@@ -33,6 +33,18 @@ notrace void user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
 	preempt_enable_notrace();
 }
 
+/* Has @func called when all that are readers now have ended. */
+void user_events_call_after_readers(struct rcu_head *head, rcu_callback_t func)
+{
+	call_after_tracepoint_readers(head, func);
+}
+
+/* Waits for all those calls. */
+void user_events_barrier_of_readers(void)
+{
+	barrier_of_tracepoint_readers();
+}
+
 /* This CPU's perf events of a call. Preemption is off. */
 struct hlist_head *user_events_perf_events(struct trace_event_call *call)
 {

@@ -8,17 +8,33 @@
 
 #include "bindings.h"
 
+/* Begins to read @size bytes of user memory at *@from, front to back: may that be done? */
+static __always_inline bool begin_read(const void __user **from, size_t size)
+{
+	if (can_do_masked_user_access()) {
+		/* An address of the kernel's becomes one that faults. */
+		*from = masked_user_access_begin(*from);
+		return true;
+	}
+	return user_read_access_begin(*from, size);
+}
+
 /*
  * The 32 bits at @from, which may be any address, or -EFAULT. Fails as a copy may. May sleep.
  */
-notrace s64 user_events_read_index(const u32 __user *from)
+notrace s64 user_events_read_index(const void __user *from)
 {
 	u32 index;
 
 	might_fault();
-	if (should_fail_usercopy() || get_user_inline(index, from))
+	if (should_fail_usercopy() || !begin_read(&from, sizeof(index)))
 		return -EFAULT;
+	unsafe_get_user(index, (const u32 __user *)from, fault);
+	user_read_access_end();
 	return index;
+fault:
+	user_read_access_end();
+	return -EFAULT;
 }
 
 /* Reads a value of a type from @at bytes behind @from to @at bytes behind @to. */
@@ -52,33 +68,33 @@ notrace bool user_events_read_words(void *to, const void __user *from, size_t si
 	size_t at;
 
 	might_fault();
-	if (should_fail_usercopy())
+	if (should_fail_usercopy() || !begin_read(&from, size))
 		return false;
-	scoped_user_read_access_size(from, size, fault) {
-		if (size > 8 * sizeof(u64)) {
-			read_words(8, to, from, 0, fault);
-			read_words(8, to, from, size - 8 * sizeof(u64), fault);
-		} else if (size > 2 * sizeof(u64)) {
-			if (size > 4 * sizeof(u64)) {
-				read_words(4, to, from, 0, fault);
-				read_words(4, to, from, size - 4 * sizeof(u64), fault);
-			} else {
-				read_words(2, to, from, 0, fault);
-				read_words(2, to, from, size - 2 * sizeof(u64), fault);
-			}
-		} else if (size >= sizeof(u64)) {
-			read_one(u64, to, from, 0, fault);
-			read_one(u64, to, from, size - sizeof(u64), fault);
-		} else if (size >= sizeof(u32)) {
-			read_one(u32, to, from, 0, fault);
-			read_one(u32, to, from, size - sizeof(u32), fault);
+	if (size > 8 * sizeof(u64)) {
+		read_words(8, to, from, 0, fault);
+		read_words(8, to, from, size - 8 * sizeof(u64), fault);
+	} else if (size > 2 * sizeof(u64)) {
+		if (size > 4 * sizeof(u64)) {
+			read_words(4, to, from, 0, fault);
+			read_words(4, to, from, size - 4 * sizeof(u64), fault);
 		} else {
-			for (at = 0; at < size; at++)
-				read_one(u8, to, from, at, fault);
+			read_words(2, to, from, 0, fault);
+			read_words(2, to, from, size - 2 * sizeof(u64), fault);
 		}
+	} else if (size >= sizeof(u64)) {
+		read_one(u64, to, from, 0, fault);
+		read_one(u64, to, from, size - sizeof(u64), fault);
+	} else if (size >= sizeof(u32)) {
+		read_one(u32, to, from, 0, fault);
+		read_one(u32, to, from, size - sizeof(u32), fault);
+	} else {
+		for (at = 0; at < size; at++)
+			read_one(u8, to, from, at, fault);
 	}
+	user_read_access_end();
 	return true;
 fault:
+	user_read_access_end();
 	return false;
 }
 

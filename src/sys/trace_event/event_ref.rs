@@ -13,6 +13,7 @@ use super::{
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
+use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
     Full,
@@ -47,6 +48,7 @@ impl<O: TraceEventOwner> EventRef<O> {
     /// A reference for a caller that has none yet. `event_mutex` is what keeps the event from being retired
     /// at the same time.
     pub(crate) fn get_locked(event: &Arc<TraceEvent<O>>, _held: &EventMutexHeld) -> Self {
+        const { assert!(size_of::<Self>() == size_of::<*const ()>()) };
         let pointer = if event.refs.fetch_add(1, Full) == 0 {
             // INVARIANT: What belongs to the references from now on. The last one before may just be giving
             // back what belonged to them then; it is another count. No other first reference is made

@@ -169,7 +169,7 @@ impl<T: ControlFile> Control<T> {
     ) -> c_uint {
         // SAFETY: The VFS keeps the file open for the call. What is borrowed of the open file, as the trait's function
         // does for whatever lifetime that has, is there until `release`.
-        let (open, poll) = unsafe { (Self::opened(file), Poll::new(file, table)) };
+        let (open, poll) = unsafe { (Self::opened(file), Poll::new(file, table.cast())) };
         let has_news = poll.is_some_and(|poll| open.has_news(&poll));
         poll::ALWAYS | if has_news { poll::NEWS } else { 0 }
     }

@@ -141,7 +141,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         // SAFETY: The symbols were found. The name is a string, of which tracefs makes a copy. What the private data
         // points to stays in place in its box, and is freed after the file is removed and no task is about to open it.
         let dentry = unsafe {
-            bindings::tracefs_create_file(
+            bindings::user_events_tracefs_create_file(
                 name.as_char_ptr(),
                 K::MODE,
                 ptr::null_mut(),

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the headers of 6.12 lack or have otherwise, by the names that newer ones give it, told
+ * apart by what the headers have. This file goes with the support of 6.12.
+ */
+#ifndef USER_EVENTS_OF_6_12_H
+#define USER_EVENTS_OF_6_12_H
+
+#include <linux/rcupdate.h>
+#include <linux/srcu.h>
+#include <linux/tracepoint.h>
+
+/* 7.x: linux/unroll.h */
+#ifndef unrolled_full
+#define unrolled_full _Pragma("GCC unroll 65534")
+#endif
+
+/*
+ * 7.x: readers of tracepoints are readers of tracepoint_srcu. Those of 6.12 have preemption off,
+ * which is what RCU waits for.
+ */
+#ifdef SRCU_READ_FLAVOR_FAST
+static inline void call_after_tracepoint_readers(struct rcu_head *head, rcu_callback_t func)
+{
+	call_srcu(&tracepoint_srcu, head, func);
+}
+
+static inline void barrier_of_tracepoint_readers(void)
+{
+	srcu_barrier(&tracepoint_srcu);
+}
+#else
+struct srcu_ctr;
+
+static __always_inline struct srcu_ctr __percpu *srcu_read_lock_fast_notrace(struct srcu_struct *srcu)
+{
+	return NULL;
+}
+
+static __always_inline void srcu_read_unlock_fast_notrace(struct srcu_struct *srcu,
+							  struct srcu_ctr __percpu *ctr)
+{
+}
+
+static inline void call_after_tracepoint_readers(struct rcu_head *head, rcu_callback_t func)
+{
+	call_rcu(head, func);
+}
+
+static inline void barrier_of_tracepoint_readers(void)
+{
+	rcu_barrier();
+}
+#endif
+
+#endif /* USER_EVENTS_OF_6_12_H */

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The `kernel` crate of 6.12, with what the module takes of a newer one: the same paths, names and
+//! types. The module is built against this crate in its place, so no other file knows of 6.12.
+//!
+//! What the crate has is handed on; what it lacks has a file here, named as in the newer crate.
+
+#[doc(hidden)]
+pub extern crate kernel as tree;
+
+pub use tree::*;
+
+pub mod alloc;
+pub mod bindings;
+pub mod error;
+pub mod iov;
+pub mod list;
+pub mod mm;
+pub mod prelude;
+pub mod print;
+pub mod seq_file;
+pub mod str;
+pub mod sync;
+pub mod task;
+pub mod time;
+pub mod types;
+pub mod uaccess;
+pub mod workqueue;
+
+pub mod module;
+
+pub use self::module::ModuleMetadata;
+
+/// Formatted text. 7.x: `kernel::fmt`.
+pub mod fmt {
+    pub use core::fmt::*;
+}

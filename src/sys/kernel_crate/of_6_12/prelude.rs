@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the module's files begin with. 7.x: `kernel::prelude`.
+
+pub use crate::alloc::VecExt as _;
+pub use crate::error::code::*;
+pub use crate::str::CStrExt as _;
+pub use crate::sync::ArcExt as _;
+pub use crate::task::TaskExt as _;
+pub use crate::types::OpaqueExt as _;
+pub use crate::{
+    current,
+    fmt,
+    module,
+    pr_err,
+    pr_info,
+    pr_warn, //
+};
+pub use core::ffi::CStr;
+pub use core::mem::{
+    align_of,
+    align_of_val,
+    size_of,
+    size_of_val, //
+};
+pub use tree::ffi::{
+    c_char,
+    c_int,
+    c_long,
+    c_longlong,
+    c_schar,
+    c_short,
+    c_uchar,
+    c_uint,
+    c_ulong,
+    c_ulonglong,
+    c_ushort,
+    c_void, //
+};
+pub use tree::prelude::*;

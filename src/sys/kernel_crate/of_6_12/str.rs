@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Strings. 7.x: `kernel::str`, whose `CStr` is the one of `core`.
+
+use tree::ffi::c_char;
+
+pub use core::ffi::CStr;
+pub use tree::str::BStr;
+
+/// What the kernel's strings have beside those of `core`.
+pub trait CStrExt {
+    /// # Safety
+    ///
+    /// `ptr` must lead to a string that ends in a NUL, and does not change for `'a`.
+    unsafe fn from_char_ptr<'a>(ptr: *const c_char) -> &'a Self;
+
+    /// Where it lies.
+    fn as_char_ptr(&self) -> *const c_char;
+}
+
+impl CStrExt for CStr {
+    unsafe fn from_char_ptr<'a>(ptr: *const c_char) -> &'a Self {
+        // SAFETY: Promised by the caller.
+        unsafe { Self::from_ptr(ptr.cast()) }
+    }
+
+    fn as_char_ptr(&self) -> *const c_char {
+        self.as_ptr().cast()
+    }
+}
+
+/// A name as a string of the kernel's.
+#[doc(hidden)]
+pub const fn name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_until_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Locks, and what tasks share. 7.x: `kernel::sync`.
+
+use crate::bindings;
+use core::pin::Pin;
+use tree::types::Opaque;
+
+pub mod aref;
+pub mod atomic;
+pub mod rcu;
+mod arc;
+mod mutex;
+mod set_once;
+
+pub use self::arc::ArcExt;
+pub use self::mutex::{
+    Mutex,
+    MutexGuard, //
+};
+pub use self::set_once::SetOnce;
+pub use tree::sync::*;
+
+/// A class of locks, for lockdep. C: `struct lock_class_key` (linux/lockdep.h).
+#[repr(transparent)]
+pub struct LockClassKey(Opaque<bindings::lock_class_key>);
+
+// SAFETY: It is an address for lockdep, which looks after what lies there.
+unsafe impl Sync for LockClassKey {}
+
+impl LockClassKey {
+    /// A class, to be made by [`static_lock_class`](crate::static_lock_class).
+    #[doc(hidden)]
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self(Opaque::uninit())
+    }
+
+    /// The structure.
+    pub fn as_ptr(self: Pin<&Self>) -> *mut bindings::lock_class_key {
+        self.get_ref().0.get()
+    }
+}
+
+/// A class of the place where this stands.
+#[macro_export]
+macro_rules! static_lock_class {
+    () => {{
+        static CLASS: $crate::sync::LockClassKey = $crate::sync::LockClassKey::new();
+        ::core::pin::Pin::static_ref(&CLASS)
+    }};
+}

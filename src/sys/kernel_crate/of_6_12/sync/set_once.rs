@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A value that is set once. 7.x: `kernel::sync::SetOnce`.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering, //
+};
+
+/// There is no value, it is being written, or it is there.
+const EMPTY: u32 = 0;
+const BEING_SET: u32 = 1;
+const SET: u32 = 2;
+
+/// A value that is set once.
+///
+/// # Invariants
+///
+/// If `state` is [`SET`], the value exists, and nothing changes it.
+pub struct SetOnce<T> {
+    state: AtomicU32,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: The value goes where this goes.
+unsafe impl<T: Send> Send for SetOnce<T> {}
+// SAFETY: One task writes the value, before any reads it; it may be dropped by another.
+unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
+
+impl<T> SetOnce<T> {
+    /// No value.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        // INVARIANT: There is none.
+        Self {
+            state: AtomicU32::new(EMPTY),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// The value, if it is set.
+    pub fn as_ref(&self) -> Option<&T> {
+        if self.state.load(Ordering::Acquire) != SET {
+            return None;
+        }
+        // SAFETY: By the invariant it exists, and was written before.
+        Some(unsafe { (*self.value.get()).assume_init_ref() })
+    }
+
+    /// Sets the value, and returns whether there was none.
+    pub fn populate(&self, value: T) -> bool {
+        let order = Ordering::Relaxed;
+        if (self.state.compare_exchange(EMPTY, BEING_SET, order, order)).is_err() {
+            return false;
+        }
+        // SAFETY: Only this call has come here, and nothing reads before the store below.
+        unsafe { (*self.value.get()).write(value) };
+        // INVARIANT: Just written.
+        self.state.store(SET, Ordering::Release);
+        true
+    }
+}
+
+impl<T> Drop for SetOnce<T> {
+    fn drop(&mut self) {
+        if *self.state.get_mut() == SET {
+            // SAFETY: By the invariant it exists, and is not used after this.
+            unsafe { self.value.get_mut().assume_init_drop() };
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work queues. 7.x: `kernel::workqueue`, which has delayed work. C: linux/workqueue.h.
+
+use crate::bindings;
+use crate::str::CStrExt;
+use crate::sync::LockClassKey;
+use core::ffi::CStr;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use tree::prelude::{
+    pin_data,
+    pin_init,
+    PinInit, //
+};
+use tree::types::Opaque;
+
+pub use crate::{
+    impl_has_delayed_work,
+    new_delayed_work, //
+};
+pub use tree::workqueue::*;
+
+/// Work that waits for its time. C: `struct delayed_work`.
+#[pin_data]
+#[repr(transparent)]
+pub struct DelayedWork<T: ?Sized, const ID: u64 = 0> {
+    #[pin]
+    work: Opaque<bindings::delayed_work>,
+    _inner: PhantomData<T>,
+}
+
+// SAFETY: The kernel uses it from any thread, and there is no `T` in it.
+unsafe impl<T: ?Sized, const ID: u64> Send for DelayedWork<T, ID> {}
+// SAFETY: As above.
+unsafe impl<T: ?Sized, const ID: u64> Sync for DelayedWork<T, ID> {}
+
+impl<T: ?Sized, const ID: u64> DelayedWork<T, ID> {
+    /// Work that is not pending. The names and classes are for lockdep.
+    pub fn new(
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+        timer_name: &'static CStr,
+        timer_class: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self>
+    where
+        T: WorkItem<ID>,
+    {
+        pin_init!(Self {
+            // SAFETY: The memory is there, and stays in place, as it is pinned. The function is that
+            // of the item's pointer, by which the work is queued; the timer is that of delayed work.
+            work <- Opaque::ffi_init(|work: *mut bindings::delayed_work| unsafe {
+                bindings::init_work_with_key(
+                    &raw mut (*work).work,
+                    Some(T::Pointer::run),
+                    false,
+                    name.as_char_ptr(),
+                    class.as_ptr(),
+                );
+                bindings::timer_init_key(
+                    &raw mut (*work).timer,
+                    Some(bindings::delayed_work_timer_fn),
+                    bindings::TIMER_IRQSAFE,
+                    timer_name.as_char_ptr(),
+                    timer_class.as_ptr(),
+                );
+            }),
+            _inner: PhantomData,
+        })
+    }
+
+    /// Its [`Work`].
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must lead to delayed work.
+    #[inline]
+    pub unsafe fn raw_as_work(ptr: *const Self) -> *mut Work<T, ID> {
+        let work = ptr.cast_mut().cast::<bindings::delayed_work>();
+        // SAFETY: The caller promises that it is there. `Work` is laid out as the structure.
+        unsafe { (&raw mut (*work).work).cast() }
+    }
+}
+
+/// A type with a [`DelayedWork`].
+///
+/// # Safety
+///
+/// The work that [`HasWork`] tells of must be that of delayed work.
+pub unsafe trait HasDelayedWork<T, const ID: u64 = 0>: HasWork<T, ID> {}
+
+/// Implements [`HasDelayedWork`], and [`HasWork`], for a type with delayed work in a field.
+#[macro_export]
+macro_rules! impl_has_delayed_work {
+    ($(
+        impl$({$($generics:tt)*})? HasDelayedWork<$work_type:ty $(, $id:tt)?> for $self:ty {
+            self.$field:ident
+        }
+    )*) => {$(
+        // SAFETY: See the other implementation.
+        unsafe impl$(<$($generics)+>)?
+            $crate::workqueue::HasDelayedWork<$work_type $(, $id)?> for $self {}
+
+        // SAFETY: It only compiles if the field has the right type. The work of delayed work is at its start.
+        unsafe impl$(<$($generics)+>)?
+            $crate::workqueue::HasWork<$work_type $(, $id)?> for $self
+        {
+            const OFFSET: usize = ::core::mem::offset_of!(Self, $field)
+                + ::core::mem::offset_of!($crate::bindings::delayed_work, work);
+
+            #[inline]
+            unsafe fn raw_get_work(
+                ptr: *mut Self,
+            ) -> *mut $crate::workqueue::Work<$work_type $(, $id)?> {
+                // SAFETY: The caller promises that the pointer does not dangle.
+                unsafe {
+                    let work: *mut $crate::workqueue::DelayedWork<$work_type $(, $id)?> =
+                        &raw mut (*ptr).$field;
+                    $crate::workqueue::DelayedWork::raw_as_work(work)
+                }
+            }
+        }
+    )*};
+}
+
+/// Makes a [`DelayedWork`] with a name for lockdep.
+#[macro_export]
+macro_rules! new_delayed_work {
+    ($name:literal) => {
+        $crate::workqueue::DelayedWork::new(
+            $crate::str::name(::core::concat!($name, "\0")),
+            $crate::static_lock_class!(),
+            $crate::str::name(::core::concat!($name, "_timer\0")),
+            $crate::static_lock_class!(),
+        )
+    };
+}
