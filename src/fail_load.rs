@@ -2,7 +2,8 @@
 
 //! Letting a step of loading fail, for the tests. Only in a module that is built for them.
 
-use crate::sys::kernel_crate::prelude::*;
+use crate::sys::loading;
+use kernel::prelude::*;
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
@@ -18,7 +19,7 @@ static STEPS: Atomic<i32> = Atomic::new(0);
 /// `EINTR` when it is the one that the module's parameter `fail_load_at` says.
 pub(crate) fn next_step() -> Result {
     let step = STEPS.fetch_add(1, Relaxed).saturating_add(1);
-    if step == *crate::module_parameters::fail_load_at.value_ref() {
+    if step == loading::fail_load_at() {
         return Err(EINTR);
     }
     Ok(())

@@ -66,28 +66,12 @@ use uapi::{
     StatusFile, //
 };
 
-#[cfg(not(USER_EVENTS_FAIL_LOAD))]
 module! {
     type: Loaded<UserEvents>,
     name: "user_events",
     authors: ["The user_events for every Linux project"],
     description: "user_events: trace events that user programs make and write",
     license: "GPL",
-}
-
-#[cfg(USER_EVENTS_FAIL_LOAD)]
-module! {
-    type: Loaded<UserEvents>,
-    name: "user_events",
-    authors: ["The user_events for every Linux project"],
-    description: "user_events, to be tested: a step of loading can be made to fail",
-    license: "GPL",
-    params: {
-        fail_load_at: i32 {
-            default: 0,
-            description: "Let this step of loading fail (0: none)",
-        },
-    },
 }
 
 /// The loaded module. The fields are undone from first to last, which is the reverse of the order

@@ -64,6 +64,14 @@ impl Publishing {
     }
 }
 
+/// Which step of loading is to fail; 0 for none. The parameter of that name of the module for the tests, in
+/// `bindings/helpers.c`.
+#[cfg(USER_EVENTS_FAIL_LOAD)]
+pub(crate) fn fail_load_at() -> i32 {
+    // SAFETY: Set before the module's code runs, and not changed.
+    unsafe { super::bindings::user_events_fail_load_at }
+}
+
 /// A module that has been loaded: the type for `module!`. What it is made of is dropped from first to
 /// last.
 pub(crate) struct Loaded<M>(M, Calls);

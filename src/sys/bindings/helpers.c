@@ -21,4 +21,10 @@
 
 #include "layouts.h"
 
+#ifdef USER_EVENTS_FAIL_LOAD
+int user_events_fail_load_at;
+module_param_named(fail_load_at, user_events_fail_load_at, int, 0);
+MODULE_PARM_DESC(fail_load_at, "Let this step of loading fail (0: none)");
+#endif
+
 MODULE_VERSION(__stringify(USER_EVENTS_VERSION));

@@ -30,20 +30,6 @@ pub(crate) mod prelude {
 
     /// Quota exceeded.
     pub(crate) const EDQUOT: Error = error(bindings::EDQUOT);
-
-    /// 7.3: `ModuleParamAccess::value_ref()`, whose name is `value()` in 7.2.
-    #[cfg(USER_EVENTS_FAIL_LOAD)]
-    pub(crate) trait ValueRef<T> {
-        /// The value of a parameter of the module.
-        fn value_ref(&self) -> &T;
-    }
-
-    #[cfg(USER_EVENTS_FAIL_LOAD)]
-    impl<T> ValueRef<T> for kernel::module_param::ModuleParamAccess<T> {
-        fn value_ref(&self) -> &T {
-            self.value()
-        }
-    }
 }
 
 /// 7.3: `kernel::module::this_module()`. In 7.2 the macro that declares the module makes a static of it.
