@@ -19,7 +19,10 @@ rust_in_sections=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST -Zfunction-section
 or_by() { [[ -z ${by_name:-} ]] || printf ', or name it with %s=' "$1"; }
 
 # needed: the options that Kbuild names.
-needed() { sed -n '/^needed-options :=/,/[^\\]$/{s/^.*:=//;s/\\$//;p}' Kbuild; }
+needed() {
+	sed -n '/^needed-options :=/,/[^\\]$/{s/^.*:=//;s/\\$//;p}' Kbuild
+	sed -n "s/^needed-options-of-$(series) := //p" Kbuild
+}
 
 # has OPTION VALUE: in the tree's configuration.
 has() { grep -qx "CONFIG_$1=$2" "$kdir/.config"; }
@@ -43,10 +46,8 @@ fits() {
 	[[ ! -L $kdir/source || -e $kdir/source/Makefile ]] ||
 		die "$kdir was made from the source $(readlink "$kdir/source"), which is not there: put that back, or prepare the tree anew."
 	version=$(series)
-	[[ -z $version || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
-		die "the kernel of $kdir is Linux $version, and the module needs $oldest or newer."
-	has RUST y ||
-		die "the kernel of $kdir is configured without CONFIG_RUST: enable it ('make rustavailable' tells what its build needs)."
+	[[ -z $version || $version == "$stable" || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
+		die "the kernel of $kdir is Linux $version, and the module is for $stable, and for $oldest and newer."
 	[[ -n $(needed) ]] || die "Kbuild names no needed-options: take it from the sources as they were."
 	for option in $(needed); do
 		has "$option" y ||
@@ -68,13 +69,13 @@ fits() {
 # rustc_of_kernel: what the rustc that built it says of itself.
 rustc_of_kernel() { sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$kdir/.config"; }
 
-# compilers_fit: are the compilers there that built the kernel? Rust's must be the very same: its symbols carry a hash of it.
+# has_our_rust: does the kernel have the Rust that this host's rustc makes modules for? Its symbols carry a hash of the
+# compiler. The module is linked with Rust of its own where it does not.
+has_our_rust() { has RUST y && [[ $(rustc_of_kernel) == "$("${RUSTC:-rustc}" --version 2>/dev/null)" ]]; }
+
+# compilers_fit: are the compilers there?
 compilers_fit() {
-	local built found
-	built=$(rustc_of_kernel)
-	found=$("${RUSTC:-rustc}" --version 2>/dev/null || true)
-	[[ $built == "$found" ]] ||
-		die "the kernel was built by '$built', this host has '${found:-no rustc}': put the kernel's own rustc first in PATH$(or_by RUSTC)."
+	"${RUSTC:-rustc}" --version &>/dev/null || die "rustc is missing: install it$(or_by RUSTC)."
 	command -v "${BINDGEN:-bindgen}" >/dev/null || die "bindgen is missing: install it$(or_by BINDGEN)."
 	if has CC_IS_CLANG y; then
 		command -v clang >/dev/null || [[ -n ${LLVM:-}${CC:-} ]] ||
@@ -114,4 +115,18 @@ symbols_fit() {
 			die "the kernel of $kdir has CONFIG_TRIM_UNUSED_KSYMS, and keeps from modules what this one needs: unset it."
 		die "the Rust symbols of $1 are not those in the Module.symvers of $kdir: the kernel was built by another rustc than '$(rustc_of_kernel)', with which they were made; make them with that one."
 	}
+}
+
+# module_into OUT ARGUMENT...: have make build the module for the tree $kdir in the directory OUT. The makefiles of 6.12 do not
+# know MO= yet: links to the sources are beside the objects.
+module_into() {
+	local out=$1 options=("${@:2}")
+	has_our_rust || options+=("${rust_of_ours[@]}")
+	if [[ $(series) == "$stable" ]]; then
+		mkdir -p "$out"
+		cp -asf "$PWD"/{Kbuild,NEWS,src} "$out/"
+		make -C "$kdir" M="$out" "${options[@]}"
+	else
+		make -C "$kdir" M="$PWD" MO="$out" "${options[@]}"
+	fi
 }

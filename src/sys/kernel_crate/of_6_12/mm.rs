@@ -116,7 +116,7 @@ impl MmWithUser {
     pub fn mmap_read_trylock(&self) -> Option<MmapReadGuard<'_>> {
         // SAFETY: As above.
         let taken = unsafe { bindings::mmap_read_trylock(self.as_raw()) };
-        taken.then_some(MmapReadGuard { mm: self })
+        taken.then(|| MmapReadGuard { mm: self })
     }
 }
 

@@ -69,7 +69,7 @@ impl<T> Mutex<T> {
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         // SAFETY: By the invariant it is initialized.
         let is_taken = unsafe { bindings::mutex_trylock(self.mutex.get()) } != 0;
-        is_taken.then_some(MutexGuard {
+        is_taken.then(|| MutexGuard {
             mutex: self,
             _same_thread: NotThreadSafe,
         })
