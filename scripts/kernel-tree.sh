@@ -13,15 +13,16 @@ stable=6.12 oldest=7.2
 rust_of_ours=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST' USER_EVENTS_LINK_RUST=y)
 # Besides, to prepare the tree: a section for each function, so that most can be left out; not to be traced, for which there is
 # a table of all.
+# shellcheck disable=SC2034 # of those that source this
 rust_in_sections=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST -Zfunction-sections=y' 'KCFLAGS=-ffunction-sections -fno-profile')
 
 # or_by NAME: that the variable NAME would do as well.
 or_by() { [[ -z ${by_name:-} ]] || printf ', or name it with %s=' "$1"; }
 
-# needed: the options that Kbuild names.
+# needed SERIES: the options that Kbuild names for that, or for all that match it.
 needed() {
 	sed -n '/^needed-options :=/,/[^\\]$/{s/^.*:=//;s/\\$//;p}' Kbuild
-	sed -n "s/^needed-options-of-$(series) := //p" Kbuild
+	sed -n "s/^needed-options-of-$1 := //p" Kbuild
 }
 
 # has OPTION VALUE: in the tree's configuration.
@@ -48,8 +49,8 @@ fits() {
 	version=$(series)
 	[[ -z $version || $version == "$stable" || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
 		die "the kernel of $kdir is Linux $version, and the module is for $stable, and for $oldest and newer."
-	[[ -n $(needed) ]] || die "Kbuild names no needed-options: take it from the sources as they were."
-	for option in $(needed); do
+	[[ -n $(needed "$version") ]] || die "Kbuild names no needed-options: take it from the sources as they were."
+	for option in $(needed "$version"); do
 		has "$option" y ||
 			die "the kernel of $kdir is configured without CONFIG_$option, which the module needs: enable it (README.md says what for)."
 	done

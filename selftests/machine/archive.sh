@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # of scripts/kernel-tree.sh
 #
 # The kernels of Debian's archive, by the names that uname -r has for them. Sourced by ready.sh. The stock one of kernel.sh
 # is one of them. For each other one that is asked for, the cache has
@@ -96,6 +97,7 @@ archive_kernels() {
 			[[ "$rustc " != "${rustc_of[$other]} "* ]] || compilers=$other
 		done
 		printf 'kernel\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$release" "$suite" "$flavour" "$arch" "$version" "$compilers" "$rustc" "$cc"
+		# shellcheck disable=SC2046,SC2086 # several words
 		[[ $rustc == - ]] ||
 			printf '%s\n' "$package:$arch=$version" $(printf "%s:$arch=$version " $image) \
 				"linux-source-$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")=$version" >>wanted

@@ -181,7 +181,7 @@ impl EnablerSet {
             }) else {
                 break;
             };
-            let mut cursor = change.by_key.cursor_lower_bound(&from);
+            let mut cursor = change.by_key.cursor_lower_bound_mut(&from);
             // Of a set without members there may be one that has not joined yet.
             let mut is_made = cursor.is_none();
             if cursor.is_none() {

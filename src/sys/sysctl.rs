@@ -50,9 +50,8 @@ impl SysctlU32 {
         table.proc_handler = Some(bindings::proc_douintvec);
         // SAFETY: The table and the number stay in place in their boxes until the table is
         // unregistered. The kernel reads and writes the number with single accesses.
-        let header = unsafe {
-            bindings::register_sysctl_sz(c"kernel".as_char_ptr(), &raw mut *table, 1)
-        };
+        let header =
+            unsafe { bindings::register_sysctl_sz(c"kernel".as_char_ptr(), &raw mut *table, 1) };
         // INVARIANT: Just registered.
         Ok(Self {
             header: NonNull::new(header).ok_or(ENOMEM)?,

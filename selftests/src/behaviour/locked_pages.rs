@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bits on a page that another task has locked while they are written, and that is dropped then: what was written cannot
-//! be marked as such.
+//! Bits on a page that another task has locked while they are written, and that is dropped then, or that has been dropped
+//! before they are: what was written cannot be marked as such.
 //!
 //! The task that writes is held up when it has the page, before it writes. Meanwhile the page is written back, so that it
 //! is clean; and a task that opens the file, by which all its pages go, has locked it and waits for the end of that.
@@ -24,6 +24,10 @@ tests!("locked_pages":
         .unless(held_up::lacks_probes)
         .limit(300),
     a_bit_that_is_cleared_does_not_come_back
+        .where_there_is(fuse::SIGN)
+        .unless(held_up::lacks_probes)
+        .limit(300),
+    a_bit_that_is_set_on_a_dropped_page_is_not_lost
         .where_there_is(fuse::SIGN)
         .unless(held_up::lacks_probes)
         .limit(300),
@@ -119,6 +123,24 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, what: &str, times: u64) 
     was_locked
 }
 
+/// Has the process do `what`, and held up when it has asked for the page for the first time; meanwhile that is written
+/// back and dropped. Returns whether it was by then.
+fn beside_a_drop(user: &mut Child, server: &mut Server, what: &str) -> bool {
+    wait::until("all bits to be written", || !repair_pending(user.pid));
+    let file = open();
+    server.drop_at_open();
+    let held_up = HeldUp::at_return("pin_user_pages_remote", user.pid);
+    user.line.say(what);
+    wait::until("the page to be asked for", || held_up.times() >= 1);
+    file.sync_all().expect("fsync");
+    drop(open());
+    let was_dropped = held_up.is_not_over();
+    wait::until("the task to go on", || !held_up.is_now());
+    drop(held_up);
+    user.line.hear("done");
+    was_dropped
+}
+
 /// A server that answers when this is dropped.
 struct Released<'a>(&'a mut Server);
 
@@ -155,5 +177,14 @@ fn a_bit_that_is_cleared_does_not_come_back() {
         let was_locked = beside_a_lock(user, server, "drop and unregister", 2);
         tell(user, "see it clear");
         was_locked
+    });
+}
+
+/// Of the page that was asked for, what is written then goes nowhere.
+fn a_bit_that_is_set_on_a_dropped_page_is_not_lost() {
+    in_some_round(|user, server| {
+        let was_dropped = beside_a_drop(user, server, "touch and register");
+        tell(user, "see it set and unregister");
+        was_dropped
     });
 }

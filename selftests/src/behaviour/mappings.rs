@@ -13,6 +13,7 @@ use crate::kit::memory::{self, Mapping, DROPPABLE, PAGE, READ, READ_WRITE};
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::swap::Swap;
 use crate::kit::tracefs::TraceInstance;
+use crate::kit::uring::{self, Ring};
 use crate::kit::userfault::{self, Guard, Userfault};
 use crate::kit::{machine, os, wait};
 use std::fs::File;
@@ -33,6 +34,7 @@ tests!("mappings":
     a_page_of_perf_cannot_register,
     a_page_of_perf_in_place_of_the_word_is_left_alone,
     a_buffer_of_perf_that_comes_and_goes_holds_up_nothing.limit(200),
+    a_page_of_a_driver_follows.where_there_is(uring::SIGN),
     a_page_of_ftrace_is_left_alone,
     a_page_that_another_process_has_swapped_out_is_brought_back.swapping(),
     a_hole_in_shared_memory_gets_its_bit,
@@ -282,6 +284,26 @@ fn a_page_of_perf_in_place_of_the_word_is_left_alone() {
         assert_eq!(event.unregister(), Err(Errno::ENOENT));
         switch(&event, false);
     }
+}
+
+/// It belongs to no file, but stays: what is written there is not lost.
+fn a_page_of_a_driver_follows() {
+    let uring = Ring::new();
+    let ring = uring.shared();
+    let event = Event::new("st_map_driver u32 a");
+    // Behind the entries.
+    let at = PAGE - 8;
+    let address = ring.address() + at as u64;
+    let result = event.data.register_text("st_map_driver u32 a", address, 0);
+    assert_eq!(result, Ok(event.index));
+    for on in [true, false, true] {
+        switch(&event, on);
+        let bit = || ring.word(at).load(Relaxed) & 1 != 0;
+        wait::until("the bit on the driver's page", || bit() == on);
+        settle();
+    }
+    assert_eq!(event.data.unregister_bit(address, 0), Ok(()));
+    switch(&event, false);
 }
 
 /// Unmapping such a buffer takes the trace core's lock, with the address space locked.

@@ -141,6 +141,11 @@ impl Ring {
         ring
     }
 
+    /// What it shares with the kernel: a page of the kernel's, of which the end is not used.
+    pub fn shared(&self) -> &Mapping {
+        &self.queues
+    }
+
     /// Hands things over to the ring. The page of a buffer, which the kernel pins, is the ring's own.
     fn register<T>(&self, what: u32, first: *const T, count: usize) {
         let ring = self.ring.as_raw_fd();

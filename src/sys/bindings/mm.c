@@ -22,6 +22,12 @@ bool user_events_folio_trylock(struct folio *folio)
 	return folio_trylock(folio);
 }
 
+/* Is it a page of a file, or memory of a program's own? The folio is locked. */
+bool user_events_folio_has_mapping(struct folio *folio)
+{
+	return folio->mapping;
+}
+
 void user_events_put_page(struct page *page)
 {
 	put_page(page);

@@ -123,6 +123,7 @@ void user_events_of_6_12_rcu_read_unlock(void)
 
 void user_events_of_6_12_smp_mb(void)
 {
+	/* What it pairs with is for the caller to say. */
 	smp_mb();
 }
 

@@ -10,11 +10,6 @@
 #include <linux/srcu.h>
 #include <linux/tracepoint.h>
 
-/* 7.x: linux/unroll.h */
-#ifndef unrolled_full
-#define unrolled_full _Pragma("GCC unroll 65534")
-#endif
-
 /*
  * 7.x: readers of tracepoints are readers of tracepoint_srcu. Those of 6.12 have preemption off,
  * which is what RCU waits for.
@@ -32,7 +27,8 @@ static inline void barrier_of_tracepoint_readers(void)
 #else
 struct srcu_ctr;
 
-static __always_inline struct srcu_ctr __percpu *srcu_read_lock_fast_notrace(struct srcu_struct *srcu)
+static __always_inline struct srcu_ctr __percpu *
+srcu_read_lock_fast_notrace(struct srcu_struct *srcu)
 {
 	return NULL;
 }

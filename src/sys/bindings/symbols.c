@@ -34,8 +34,8 @@ unsigned long user_events_kallsyms_lookup_name(const char *name)
 }
 
 struct dentry *user_events_tracefs_create_file(const char *name, umode_t mode,
-						struct dentry *parent, void *data,
-						const struct file_operations *fops)
+					       struct dentry *parent, void *data,
+					       const struct file_operations *fops)
 {
 	return static_call(user_events_tracefs_create_file)(name, mode, parent, data, fops);
 }

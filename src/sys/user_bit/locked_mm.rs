@@ -9,7 +9,8 @@ use super::super::bindings;
 use super::super::wake_timer::WakeTimer;
 use super::page::{
     BitPage,
-    Page, //
+    Page,
+    Unmarked, //
 };
 use super::UserBit;
 use core::mem;
@@ -43,7 +44,8 @@ pub(crate) enum BitWriteError {
     NotPresent,
     /// The page may come: what it takes was begun, or is locked.
     NotYet,
-    /// Another task has locked the page. The bits have been written, but may get lost with the page.
+    /// Another task has locked the page, or dropped it. The bits have been written, but may get lost
+    /// with the page, or are lost.
     Busy,
     /// There was no memory for what belongs to it.
     NoMemory,
@@ -168,7 +170,19 @@ impl<'a> LockedMm<'a> {
         };
         is_got(pinned)?;
         // SAFETY: The page is pinned for writing, and not used by this context after that.
-        unsafe { BitPage::write(page, address, force, write) }
+        let written = unsafe { BitPage::write(page, address, force, write) };
+        match written {
+            Ok(written) => Ok(written),
+            Err(Unmarked::Locked) => Err(BitWriteError::Busy),
+            // A driver's page is still there. One that a file has dropped meanwhile is not.
+            Err(Unmarked::NoFile) => {
+                let is_same = |found: *mut bindings::page| found == page;
+                match self.get_raw_page(address, bindings::FOLL_NOFAULT, is_same) {
+                    Ok(true) => Ok(Written::Changed),
+                    _ => Err(BitWriteError::Busy),
+                }
+            }
+        }
     }
 
     /// Is a bit set? `None` if its page is not present. Waits for nothing that a task does.
@@ -183,6 +197,19 @@ impl<'a> LockedMm<'a> {
         how: u32,
         read: impl FnOnce(&Page<'_>) -> T,
     ) -> Result<T, BitWriteError> {
+        self.get_raw_page(address, how, |page| {
+            // SAFETY: The page is held for the call.
+            unsafe { Page::with(page, address, read) }
+        })
+    }
+
+    /// Calls `use_page` with the page at `address`, which is held for it.
+    fn get_raw_page<T>(
+        &self,
+        address: usize,
+        how: u32,
+        use_page: impl FnOnce(*mut bindings::page) -> T,
+    ) -> Result<T, BitWriteError> {
         let mut page = ptr::null_mut();
         // SAFETY: As in `pin_page`.
         let found = unsafe {
@@ -196,8 +223,7 @@ impl<'a> LockedMm<'a> {
             )
         };
         is_got(found)?;
-        // SAFETY: We hold a reference to the page until the put below.
-        let result = unsafe { Page::with(page, address, read) };
+        let result = use_page(page);
         // SAFETY: Got above, and not used any more.
         unsafe { bindings::user_events_put_page(page) };
         Ok(result)

@@ -6,18 +6,17 @@
 
 use super::super::bindings;
 use super::{
-    BitWriteError,
     UserBit,
     Written, //
 };
 use core::cell::Cell;
 use core::marker::PhantomData;
-use core::mem::size_of;
 use core::sync::atomic::{
     AtomicU32,
     Ordering, //
 };
 use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
 use kernel::types::NotThreadSafe;
 
 /// A page of user memory, while it is held.
@@ -82,6 +81,15 @@ impl Page<'_> {
     }
 }
 
+/// Why a page could not be marked as written to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unmarked {
+    /// Another task has locked it.
+    Locked,
+    /// It is a driver's, or was of a file that has dropped it since it was pinned.
+    NoFile,
+}
+
 /// What is done to bits of a page of user memory.
 ///
 /// # Invariants
@@ -102,8 +110,7 @@ impl BitPage<'_> {
     ///
     /// # Errors
     ///
-    /// [`BitWriteError::Busy`] when the page could not be marked as written to without waiting for
-    /// a task that has locked it.
+    /// When the page was written to, and could not be marked as such.
     ///
     /// # Safety
     ///
@@ -114,7 +121,7 @@ impl BitPage<'_> {
         address: usize,
         force: bool,
         call: impl FnOnce(&BitPage<'_>),
-    ) -> Result<Written, BitWriteError> {
+    ) -> Result<Written, Unmarked> {
         // SAFETY: The page is pinned until the unpin below.
         let is_changed = unsafe {
             Page::with(page, address, |page| {
@@ -130,19 +137,14 @@ impl BitPage<'_> {
             })
         };
         // SAFETY: The pin is ours, and the page is not mapped any more.
-        let is_marked = unsafe {
+        unsafe {
             if is_changed {
-                unpin_written(page)
-            } else {
-                bindings::unpin_user_page(page);
-                true
+                unpin_written(page)?;
+                return Ok(Written::Changed);
             }
-        };
-        match (is_changed, is_marked) {
-            (false, _) => Ok(Written::Unchanged),
-            (true, true) => Ok(Written::Changed),
-            (true, false) => Err(BitWriteError::Busy),
+            bindings::unpin_user_page(page);
         }
+        Ok(Written::Unchanged)
     }
 
     /// Would `call` change no bit of this page, to which nothing is written?
@@ -202,8 +204,11 @@ fn store(word: &AtomicU32, mask: u32, on: bool) {
     }
 }
 
-/// Ends the pinning of a page that was just written to. Returns `false` if the page could not be marked as
-/// written to without waiting for a task that has locked it.
+/// Ends the pinning of a page that was just written to.
+///
+/// # Errors
+///
+/// See [`BitPage::write`].
 ///
 /// A page that is dirty now is written back after now, with what was written: writeback clears the mark,
 /// with a full barrier, before it reads the page. The atomic operations of arm64 do not order what they
@@ -212,21 +217,43 @@ fn store(word: &AtomicU32, mask: u32, on: bool) {
 /// # Safety
 ///
 /// The page must be pinned, and the pin the caller's to end.
-unsafe fn unpin_written(page: *mut bindings::page) -> bool {
-    // SAFETY: The page is pinned, says the caller, so it belongs to its folio, which stays. It is locked
-    // where that is asked for. The pin is ended last.
+unsafe fn unpin_written(page: *mut bindings::page) -> Result<(), Unmarked> {
+    // SAFETY: The page is pinned, says the caller, so it belongs to its folio, which stays. The pin is
+    // ended last.
     unsafe {
         let folio = bindings::user_events_page_folio(page);
         // Pairs with the exchange in `folio_clear_dirty_for_io()`.
         kernel::bindings::smp_mb();
-        let mut marked = bindings::user_events_folio_test_dirty(folio);
-        if !marked && bindings::user_events_folio_trylock(folio) {
-            bindings::folio_mark_dirty(folio);
-            bindings::folio_unlock(folio);
-            marked = true;
+        let mut marked = Ok(());
+        if !bindings::user_events_folio_test_dirty(folio) {
+            marked = mark_dirty(folio);
         }
         bindings::unpin_user_page(page);
         marked
+    }
+}
+
+/// Marks a folio as written to, if that takes no waiting.
+///
+/// # Errors
+///
+/// See [`BitPage::write`].
+///
+/// # Safety
+///
+/// The folio must be held.
+unsafe fn mark_dirty(folio: *mut bindings::folio) -> Result<(), Unmarked> {
+    // SAFETY: The folio is held, says the caller. It is locked where that is asked for.
+    unsafe {
+        if !bindings::user_events_folio_trylock(folio) {
+            return Err(Unmarked::Locked);
+        }
+        let has_file = bindings::user_events_folio_has_mapping(folio);
+        if has_file {
+            bindings::folio_mark_dirty(folio);
+        }
+        bindings::folio_unlock(folio);
+        has_file.then_some(()).ok_or(Unmarked::NoFile)
     }
 }
 

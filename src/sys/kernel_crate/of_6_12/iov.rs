@@ -32,7 +32,13 @@ impl<'data> IovIterSource<'data> {
     /// How many bytes are left.
     pub fn len(&self) -> usize {
         // SAFETY: By the invariant it is valid. All of the union's members have the number there.
-        unsafe { (*self.iov.get()).__bindgen_anon_1.__bindgen_anon_1.as_ref().count }
+        unsafe {
+            (*self.iov.get())
+                .__bindgen_anon_1
+                .__bindgen_anon_1
+                .as_ref()
+                .count
+        }
     }
 
     /// Is no byte left?

@@ -18,6 +18,7 @@ pub mod list;
 pub mod mm;
 pub mod prelude;
 pub mod print;
+pub mod rbtree;
 pub mod seq_file;
 pub mod str;
 pub mod sync;

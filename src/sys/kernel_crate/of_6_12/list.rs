@@ -17,6 +17,9 @@ macro_rules! impl_list_item {
         unsafe impl$(<$($generics)*>)? $crate::list::HasListLinks<$id> for $type {
             const OFFSET: usize = ::core::mem::offset_of!(Self, $field);
 
+            /// # Safety
+            ///
+            /// See the trait.
             #[inline]
             unsafe fn raw_get_list_links(ptr: *mut Self) -> *mut $crate::list::ListLinks<$id> {
                 // SAFETY: The caller promises that the pointer does not dangle.

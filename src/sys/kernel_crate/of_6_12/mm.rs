@@ -31,6 +31,9 @@ unsafe impl AlwaysRefCounted for Mm {
         unsafe { bindings::mmgrab(self.as_raw()) };
     }
 
+    /// # Safety
+    ///
+    /// See the trait.
     unsafe fn dec_ref(obj: NonNull<Self>) {
         // SAFETY: The caller gives up a count.
         unsafe { bindings::mmdrop(obj.cast().as_ptr()) };
@@ -75,6 +78,9 @@ unsafe impl AlwaysRefCounted for MmWithUser {
         unsafe { bindings::mmget_not_zero(self.as_raw()) };
     }
 
+    /// # Safety
+    ///
+    /// See the trait.
     unsafe fn dec_ref(obj: NonNull<Self>) {
         // SAFETY: The caller gives up a count.
         unsafe { bindings::mmput(obj.cast().as_ptr()) };
@@ -132,6 +138,9 @@ unsafe impl AlwaysRefCounted for MmWithUserAsync {
         self.mm.inc_ref();
     }
 
+    /// # Safety
+    ///
+    /// See the trait.
     unsafe fn dec_ref(obj: NonNull<Self>) {
         // SAFETY: The caller gives up a count.
         unsafe { bindings::mmput_async(obj.cast().as_ptr()) };

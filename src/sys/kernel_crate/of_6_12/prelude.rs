@@ -4,6 +4,7 @@
 
 pub use crate::alloc::VecExt as _;
 pub use crate::error::code::*;
+pub use crate::rbtree::RBTreeExt as _;
 pub use crate::str::CStrExt as _;
 pub use crate::sync::ArcExt as _;
 pub use crate::task::TaskExt as _;

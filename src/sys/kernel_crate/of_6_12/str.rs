@@ -19,6 +19,9 @@ pub trait CStrExt {
 }
 
 impl CStrExt for CStr {
+    /// # Safety
+    ///
+    /// See the trait.
     unsafe fn from_char_ptr<'a>(ptr: *const c_char) -> &'a Self {
         // SAFETY: Promised by the caller.
         unsafe { Self::from_ptr(ptr.cast()) }

@@ -6,11 +6,11 @@ use crate::bindings;
 use core::pin::Pin;
 use tree::types::Opaque;
 
+mod arc;
 pub mod aref;
 pub mod atomic;
-pub mod rcu;
-mod arc;
 mod mutex;
+pub mod rcu;
 mod set_once;
 
 pub use self::arc::ArcExt;

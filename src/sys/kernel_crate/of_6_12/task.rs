@@ -64,7 +64,11 @@ impl CurrentTask {
     /// Its pid namespace; `None` for a task that has exited.
     pub fn active_pid_ns(&self) -> Option<&PidNamespace> {
         // SAFETY: The namespace of the current task, which keeps it until it is released.
-        unsafe { bindings::task_active_pid_ns(self.as_ptr()).cast::<PidNamespace>().as_ref() }
+        unsafe {
+            bindings::task_active_pid_ns(self.as_ptr())
+                .cast::<PidNamespace>()
+                .as_ref()
+        }
     }
 }
 

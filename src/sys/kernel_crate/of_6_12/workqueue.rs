@@ -108,6 +108,9 @@ macro_rules! impl_has_delayed_work {
             const OFFSET: usize = ::core::mem::offset_of!(Self, $field)
                 + ::core::mem::offset_of!($crate::bindings::delayed_work, work);
 
+            /// # Safety
+            ///
+            /// See the trait.
             #[inline]
             unsafe fn raw_get_work(
                 ptr: *mut Self,
