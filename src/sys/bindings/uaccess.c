@@ -47,9 +47,16 @@ fault:
 		put_unaligned(__one, (type *)((to) + __at));				\
 	} while (0)
 
-/* The same of a word, @number words further. */
-#define read_word(number, to, from, at, fault)						\
-	read_one(u64, to, from, (at) + (number) * sizeof(u64), fault)
+/* The same of so many words. */
+#define read_words(count, to, from, at, fault)						\
+	do {										\
+		const size_t __first = (at);						\
+		size_t __word;								\
+											\
+		unrolled_full								\
+		for (__word = 0; __word < (count); __word++)				\
+			read_one(u64, to, from, __first + __word * sizeof(u64), fault);	\
+	} while (0)
 
 /*
  * Copies @size bytes, 128 at most, from @from, which may be any address: were all copied? Front to
@@ -64,15 +71,15 @@ notrace bool user_events_read_words(void *to, const void __user *from, size_t si
 	if (should_fail_usercopy() || !begin_read(&from, size))
 		return false;
 	if (size > 8 * sizeof(u64)) {
-		UNROLL(8, read_word, to, from, 0, fault);
-		UNROLL(8, read_word, to, from, size - 8 * sizeof(u64), fault);
+		read_words(8, to, from, 0, fault);
+		read_words(8, to, from, size - 8 * sizeof(u64), fault);
 	} else if (size > 2 * sizeof(u64)) {
 		if (size > 4 * sizeof(u64)) {
-			UNROLL(4, read_word, to, from, 0, fault);
-			UNROLL(4, read_word, to, from, size - 4 * sizeof(u64), fault);
+			read_words(4, to, from, 0, fault);
+			read_words(4, to, from, size - 4 * sizeof(u64), fault);
 		} else {
-			UNROLL(2, read_word, to, from, 0, fault);
-			UNROLL(2, read_word, to, from, size - 2 * sizeof(u64), fault);
+			read_words(2, to, from, 0, fault);
+			read_words(2, to, from, size - 2 * sizeof(u64), fault);
 		}
 	} else if (size >= sizeof(u64)) {
 		read_one(u64, to, from, 0, fault);
