@@ -12,10 +12,11 @@ version = release = re.search(r"^user_events (\d\S*) ", news.read_text(), re.MUL
 root_doc = "index"
 exclude_patterns = ["examples"]
 
-# The manual is user_events(4), too.
 man_pages = [
     ("user_events", "user_events", "trace events that user programs make and write", [], 4),
-    ("containers", "user-events", "groups of user events for containers and services", [], 8),
+    ("consumers", "user-events-consumers", "record user events with ftrace, perf and eBPF", [], 7),
+    ("containers", "user-events-containers", "user events in containers and services", [], 7),
+    ("command", "user-events", "find out about user events, and make groups of them", [], 8),
 ]
 
 # As in the kernel's documentation: C is the domain, quotes stay as they are typed, and text without a language
