@@ -87,40 +87,19 @@ static void explain(int error)
 {
 	fprintf(stderr, "requests: cannot be traced: %s\n", strerror(error));
 	switch (error) {
-	case ENOENT:
-		if (access(TRACEFS "/trace", F_OK) && errno == ENOENT)
-			fputs("requests: tracefs is not mounted; as root: mount -t tracefs nodev "
-			      TRACEFS "\n", stderr);
-		else
-			fputs("requests: the kernel has no user events; as root: modprobe user_events\n",
-			      stderr);
-		break;
-	case EACCES:
-		fputs("requests: join the group that may, and log in again; as root:\n"
-		      "requests:   usermod -aG user-events USER\n"
-		      "requests: Where there is none, as the package user-events is not installed, run this\n"
-		      "requests: as root, or as root let a group in:\n"
-		      "requests:   chmod o-rx " TRACEFS "/events\n"
-		      "requests:   chmod o+x " TRACEFS "\n"
-		      "requests:   chgrp GROUP " TRACEFS "/user_events_data\n"
-		      "requests:   chmod g+rw " TRACEFS "/user_events_data\n",
-		      stderr);
-		break;
-	case EPERM:
-		fputs("requests: the kernel's lockdown keeps tracefs shut (mode confidentiality)\n",
-		      stderr);
-		break;
 	case EADDRINUSE:
-		fputs("requests: an event of this name with other fields exists; its users must end first\n",
-		      stderr);
+		fputs("requests: there is such an event with other fields: end its programs, or as root\n"
+		      "requests: delete it if it is persistent; 'user-events list' shows both\n", stderr);
 		break;
 	case EMFILE:
-		fputs("requests: there are too many user events; raise /proc/sys/kernel/user_events_max\n",
+		fputs("requests: there are too many user events; as root, raise kernel.user_events_max\n",
 		      stderr);
 		break;
 	case ENOTTY:
 		fputs("requests: that file is not user_events_data\n", stderr);
 		break;
+	default:
+		fputs("requests: what to do about it, 'user-events doctor' says (of /usr/sbin)\n", stderr);
 	}
 }
 
