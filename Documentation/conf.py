@@ -99,7 +99,10 @@ smartquotes = False
 html_theme = "alabaster"
 html_theme_options = {
     "description": "user_events as a loadable module",
-    "page_width": "70em",
+    "page_width": "75em",
+    "body_max_width": "none",
+    # So that a line of 100 columns is seen whole.
+    "code_font_size": "0.8em",
     "sidebar_width": "16em",
 }
 html_sidebars = {"**": ["about.html", "navigation.html", "localtoc.html", "searchbox.html"]}
