@@ -87,7 +87,7 @@ void request_event_unregister(void)
 
 int request_event_write(__u64 ns, __u32 status, const char *path)
 {
-	static const char nul = 0;
+	static const char nul[1] = {};
 	size_t length = strnlen(path, PATH_BYTES);
 	struct request_record record = {
 		.ns = ns,
@@ -99,7 +99,7 @@ int request_event_write(__u64 ns, __u32 status, const char *path)
 		{ &write_index, sizeof(write_index) },
 		{ &record, sizeof(record) },
 		{ (void *)path, length },
-		{ (void *)&nul, 1 },
+		{ (void *)nul, sizeof(nul) },
 	};
 
 	return writev(data_fd, parts, 4) < 0 ? -1 : 0;

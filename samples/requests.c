@@ -85,22 +85,24 @@ static void usage(FILE *out)
 /* Says why the event could not be registered and what to do about it. */
 static void explain(int error)
 {
-	fprintf(stderr, "requests: cannot be traced: %s\n", strerror(error));
+	const char *cure = "'user-events doctor', of /usr/sbin, tells what to do";
+
 	switch (error) {
+	case EACCES:
+		cure = "as root, usermod -aG user-events USER; or user-events doctor tells why not";
+		break;
 	case EADDRINUSE:
-		fputs("requests: there is such an event with other fields: end its programs, or as root\n"
-		      "requests: delete it if it is persistent; 'user-events list' shows both\n", stderr);
+		cure = "there is such an event with other fields: 'user-events list' shows programs\n"
+		       "requests: that have to end; if it is persistent, root has to delete it";
 		break;
 	case EMFILE:
-		fputs("requests: there are too many user events; as root, raise kernel.user_events_max\n",
-		      stderr);
+		cure = "there are too many user events; as root, raise kernel.user_events_max";
 		break;
 	case ENOTTY:
-		fputs("requests: that file is not user_events_data\n", stderr);
+		cure = "that file is not user_events_data";
 		break;
-	default:
-		fputs("requests: what to do about it, 'user-events doctor' says (of /usr/sbin)\n", stderr);
 	}
+	fprintf(stderr, "requests: cannot be traced: %s\nrequests: %s\n", strerror(error), cure);
 }
 
 /* Says when consumers attach and leave: whichever thread notices first. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The event "requests" in C++20, with nothing but the standard library and the system's calls: an
- * event that is registered as long as an object lives. The file request_event.c compiles as C++, too.
+ * event that is registered as long as an object lives. request_event.c compiles as C++, too.
  */
 #include <atomic>
 #include <chrono>

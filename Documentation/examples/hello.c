@@ -16,6 +16,7 @@ int main(void)
 	if (ioctl(fd, DIAG_IOCSREG, &reg) < 0)
 		return 1; /* user-events doctor says why. */
 	for (__u32 record[] = { reg.write_index, 0 };; usleep(100000), record[1]++)
-		if (__atomic_load_n(&enabled, __ATOMIC_RELAXED) && write(fd, record, sizeof(record)) < 0)
-			continue; /* The consumer has just detached. */
+		if (__atomic_load_n(&enabled, __ATOMIC_RELAXED))
+			if (write(fd, record, sizeof(record)) < 0)
+				continue; /* The consumer has just detached. */
 }

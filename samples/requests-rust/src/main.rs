@@ -44,7 +44,7 @@ struct Request {
 fn write_record(request: &Request) {
     let path = &request.path.as_bytes()[..request.path.len().min(PATH_BYTES)];
     let ns = u64::try_from(request.took.as_nanos()).unwrap_or(u64::MAX);
-    // Size and offset: the bytes follow the fields, which are the 8 bytes of all events and these 16.
+    // Size and offset: the bytes follow the fields, the 8 bytes of all events and these 16.
     let location = (path.len() as u32 + 1) << 16 | (8 + 16);
     // The crate puts the index into the first part. An error means that the record is lost, which
     // is the consumer's loss and never the service's.
