@@ -85,11 +85,11 @@ static void usage(FILE *out)
 /* Says why the event could not be registered and what to do about it. */
 static void explain(int error)
 {
-	const char *cure = "'user-events doctor', of /usr/sbin, tells what to do";
+	const char *cure = "'user-events doctor', of /usr/sbin, shows the cause";
 
 	switch (error) {
 	case EACCES:
-		cure = "as root, usermod -aG user-events USER; or user-events doctor tells why not";
+		cure = "as root, usermod -aG user-events USER; or see user-events doctor";
 		break;
 	case EADDRINUSE:
 		cure = "there is such an event with other fields: 'user-events list' shows programs\n"

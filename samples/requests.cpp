@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 
 	if (event.error)
 		std::cout << "requests-cpp: serving untraced: " << event.error.message()
-			  << "; what to do about it, 'user-events doctor' says" << std::endl;
+			  << "; 'user-events doctor' shows the cause" << std::endl;
 	else
 		std::cout << "requests-cpp: registered the event user_events:requests" << std::endl;
 	for (int number = 0; steady_clock::now() < end; number++) {

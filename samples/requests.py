@@ -19,7 +19,7 @@ try:
     fcntl.ioctl(data, DIAG_IOCSREG, reg)
     index = reg[-4:]
 except OSError as error:
-    print(f"requests.py: serving untraced: {error}; 'user-events doctor' says more", flush=True)
+    print(f"requests.py: serving untraced: {error}; 'user-events doctor' shows the cause", flush=True)
 end = time.monotonic() + float(sys.argv[1] if len(sys.argv) > 1 else 5)
 while time.monotonic() < end:
     start = time.monotonic_ns()

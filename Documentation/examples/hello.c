@@ -14,7 +14,7 @@ int main(void)
 	int fd = open("/sys/kernel/tracing/user_events_data", O_WRONLY);
 
 	if (ioctl(fd, DIAG_IOCSREG, &reg) < 0)
-		return 1; /* user-events doctor says why. */
+		return 1; /* The cause: user-events doctor. */
 	for (__u32 record[] = { reg.write_index, 0 };; usleep(100000), record[1]++)
 		if (__atomic_load_n(&enabled, __ATOMIC_RELAXED))
 			if (write(fd, record, sizeof(record)) < 0)

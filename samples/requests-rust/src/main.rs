@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     } else {
         let error = Error::from_raw_os_error(error);
         println!("requests-rust: serving untraced: {error}");
-        println!("requests-rust: what to do about it, 'user-events doctor' says");
+        println!("requests-rust: 'user-events doctor' shows the cause");
     }
 
     let end = Instant::now() + Duration::from_secs(seconds);
