@@ -279,11 +279,11 @@ mod tests {
         );
         assert!(small.contains(&format!("for 12 bytes, {ours}; ")), "{text}");
         assert!(
-            stock.contains(&format!("| {ours} | 2 | 1000 | 1000 |")),
+            stock.contains(&format!("   {ours} | 2 | 1000 | 1000\n")),
             "{text}"
         );
         assert!(
-            small.contains("| LTTng-UST | 2000 | 900 | 2000 |"),
+            small.contains("   LTTng-UST | 2000 | 900 | 2000\n"),
             "{text}"
         );
     }
