@@ -17,7 +17,7 @@ help: ## this text
 	@echo "  KDIR=DIR    the prepared kernel tree to build against (modules, install)"
 	@echo "  KVM=1       use hardware virtualisation instead of emulation (all that start a machine)"
 	@echo "  KERNEL=NAME the machine's kernel (test, test-long, test-unloading, soak, fuzz, mutants, shell): stock, custom, debug, kcsan, one of Debian's by its name, as 7.2.12+deb14-amd64; c for fuzz and shell"
-	@echo "  KERNELS='PATTERN...'  which kernels, by names that selftests/machine/kernels tells of, MACHINES=N, KEEP=1 into README.md (test-kernels)"
+	@echo "  KERNELS='PATTERN...'  which kernels, by names that selftests/machine/kernels tells of, MACHINES=N, KEEP=1 into testing.rst (test-kernels)"
 	@echo "  SEED=N, OPERATIONS=N, WORKERS=N, WORKER=N, RUSH=1, WITHOUT_GROUPS=1  the seed of the random choices, how many steps, by how many workers, by which alone, what is quick, what is taken with C, too (fuzz, fuzz-c)"
 	@echo "  SECONDS=S, RUNS=N, SEED=N, INPUT=FILE, KEEP=1  how far, by which seed, one input only, into the corpus (fuzz-schema)"
 	@echo "  MUTANTS='PART...', SAMPLE=N, MACHINES=N, AGAIN=1  which faults, how many of them, how many machines (2), also those with kept results (mutants)"

@@ -16,7 +16,7 @@ undo() {
 }
 
 # The fields must be those that the program registers. >> adds; > would delete all other dynamic events.
-echo 'u:requests u64 ns; u32 status; __rel_loc char[] path' >>"$tracing/dynamic_events"
+echo 'u:requests u64 ns; u32 status; __data_loc char[] path' >>"$tracing/dynamic_events"
 trap undo EXIT
 
 # Each failure is a record in the trace; all requests are counted, and their time added up, in the kernel.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The event "requests". See request_event.h.
+ * The event "requests". See request_event.h. As C, and as C++20.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,7 +19,7 @@
  * Fields lie one after the other without padding. The widest come first: then
  * each is aligned, which eBPF programs want.
  */
-#define DESCRIPTION "requests u64 ns; u32 status; __rel_loc char[] path"
+#define DESCRIPTION "requests u64 ns; u32 status; __data_loc char[] path"
 
 /* The fixed part of a record. The bytes of the path follow it. */
 struct request_record {
@@ -28,6 +27,9 @@ struct request_record {
 	__u32 status;
 	__u32 path;
 } __attribute__((__packed__));
+
+/* Of the fields that each event of the kernel has. */
+#define COMMON_BYTES 8
 
 /* Bytes of a path that are recorded. A record must fit into a page of a trace buffer. */
 #define PATH_BYTES 255
@@ -43,8 +45,10 @@ int request_event_register(const char *data)
 		.size = sizeof(reg),
 		.enable_bit = REQUEST_EVENT_BIT,
 		.enable_size = sizeof(request_event_word),
+		.flags = 0,
 		.enable_addr = (unsigned long)&request_event_word,
 		.name_args = (unsigned long)DESCRIPTION,
+		.write_index = 0,
 	};
 	int fd, error;
 
@@ -68,6 +72,8 @@ void request_event_unregister(void)
 	struct user_unreg unreg = {
 		.size = sizeof(unreg),
 		.disable_bit = REQUEST_EVENT_BIT,
+		.__reserved = 0,
+		.__reserved2 = 0,
 		.disable_addr = (unsigned long)&request_event_word,
 	};
 
@@ -81,19 +87,19 @@ void request_event_unregister(void)
 
 int request_event_write(__u64 ns, __u32 status, const char *path)
 {
-	static const char nul;
+	static const char nul[1] = {};
 	size_t length = strnlen(path, PATH_BYTES);
 	struct request_record record = {
 		.ns = ns,
 		.status = status,
-		/* The bytes begin where this field ends: it is the last. */
-		.path = DYN_LOC(0, length + 1),
+		/* The bytes follow the fields, of which the common ones are not in this struct. */
+		.path = (__u32)DYN_LOC(COMMON_BYTES + sizeof(record), length + 1),
 	};
 	struct iovec parts[] = {
 		{ &write_index, sizeof(write_index) },
 		{ &record, sizeof(record) },
 		{ (void *)path, length },
-		{ (void *)&nul, 1 },
+		{ (void *)nul, sizeof(nul) },
 	};
 
 	return writev(data_fd, parts, 4) < 0 ? -1 : 0;

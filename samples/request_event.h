@@ -12,6 +12,10 @@
 
 #include <linux/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The kernel sets this bit of request_event_word while a consumer is attached. */
 #define REQUEST_EVENT_BIT 0
 
@@ -61,5 +65,9 @@ static inline bool request_event_enabled(void)
  * consumer has just detached, anything else when the record is lost.
  */
 int request_event_write(__u64 ns, __u32 status, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -85,43 +85,24 @@ static void usage(FILE *out)
 /* Says why the event could not be registered and what to do about it. */
 static void explain(int error)
 {
-	fprintf(stderr, "requests: cannot be traced: %s\n", strerror(error));
+	const char *cure = "'user-events doctor', of /usr/sbin, shows the cause";
+
 	switch (error) {
-	case ENOENT:
-		if (access(TRACEFS "/trace", F_OK) && errno == ENOENT)
-			fputs("requests: tracefs is not mounted; as root: mount -t tracefs nodev "
-			      TRACEFS "\n", stderr);
-		else
-			fputs("requests: the kernel has no user events; as root: modprobe user_events\n",
-			      stderr);
-		break;
 	case EACCES:
-		fputs("requests: join the group that may, and log in again; as root:\n"
-		      "requests:   usermod -aG user-events USER\n"
-		      "requests: Where there is none, as the package user-events is not installed, run this\n"
-		      "requests: as root, or as root let a group in:\n"
-		      "requests:   chmod o-rx " TRACEFS "/events\n"
-		      "requests:   chmod o+x " TRACEFS "\n"
-		      "requests:   chgrp GROUP " TRACEFS "/user_events_data\n"
-		      "requests:   chmod g+rw " TRACEFS "/user_events_data\n",
-		      stderr);
-		break;
-	case EPERM:
-		fputs("requests: the kernel's lockdown keeps tracefs shut (mode confidentiality)\n",
-		      stderr);
+		cure = "as root, usermod -aG user-events USER; or see user-events doctor";
 		break;
 	case EADDRINUSE:
-		fputs("requests: an event of this name with other fields exists; its users must end first\n",
-		      stderr);
+		cure = "there is such an event with other fields: 'user-events list' shows programs\n"
+		       "requests: that have to end; if it is persistent, root has to delete it";
 		break;
 	case EMFILE:
-		fputs("requests: there are too many user events; raise /proc/sys/kernel/user_events_max\n",
-		      stderr);
+		cure = "there are too many user events; as root, raise kernel.user_events_max";
 		break;
 	case ENOTTY:
-		fputs("requests: that file is not user_events_data\n", stderr);
+		cure = "that file is not user_events_data";
 		break;
 	}
+	fprintf(stderr, "requests: cannot be traced: %s\nrequests: %s\n", strerror(error), cure);
 }
 
 /* Says when consumers attach and leave: whichever thread notices first. */

@@ -37,6 +37,13 @@ make_containers_root() { # DIR
 		die "that Debian could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
 }
 
+# made_up_machine ROOT SCRIPT: run 'steps' of it in a namespace in which /sys and /run are made up, with the programs of ROOT.
+made_up_machine() {
+	bwrap --die-with-parent --unshare-pid --cap-add ALL --ro-bind "$1" / --proc /proc --dev /dev --tmpfs /run \
+		--tmpfs /tmp --tmpfs /sys --dir /sys/kernel/tracing --dir /sys/module/user_events --ro-bind "$CLONE" /mnt \
+		--setenv PATH /usr/sbin:/usr/bin:/sbin:/bin --chdir /tmp -- "/mnt/selftests/machine/$2" steps
+}
+
 # in_debian DIR COMMAND...: in the Debian in DIR, which does not run.
 in_debian() {
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --bind "$1" / --proc /proc --dev /dev --tmpfs /run --tmpfs /tmp \

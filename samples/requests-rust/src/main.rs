@@ -7,7 +7,7 @@
 //! has no user events, the service says so once and serves all the same.
 
 use std::env;
-use std::io::{Error, ErrorKind};
+use std::io::Error;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::thread;
@@ -18,7 +18,7 @@ use tracepoint::{EventDataDescriptor, TracepointState};
 static REQUESTS: TracepointState = TracepointState::new(0);
 
 /// The event. The widest field comes first, so that each is aligned, which eBPF programs want.
-const DESCRIPTION: &std::ffi::CStr = c"requests u64 ns; u32 status; __rel_loc char[] path";
+const DESCRIPTION: &std::ffi::CStr = c"requests u64 ns; u32 status; __data_loc char[] path";
 
 /// Bytes of a path that are recorded. A record must fit into a page of a trace buffer.
 const PATH_BYTES: usize = 255;
@@ -44,8 +44,8 @@ struct Request {
 fn write_record(request: &Request) {
     let path = &request.path.as_bytes()[..request.path.len().min(PATH_BYTES)];
     let ns = u64::try_from(request.took.as_nanos()).unwrap_or(u64::MAX);
-    // Size and offset: the bytes begin where this field ends, as it is the last one.
-    let location = (path.len() as u32 + 1) << 16;
+    // Size and offset: the bytes follow the fields, the 8 bytes of all events and these 16.
+    let location = (path.len() as u32 + 1) << 16 | (8 + 16);
     // The crate puts the index into the first part. An error means that the record is lost, which
     // is the consumer's loss and never the service's.
     let _ = REQUESTS.write(&mut [
@@ -86,11 +86,7 @@ fn main() -> ExitCode {
     } else {
         let error = Error::from_raw_os_error(error);
         println!("requests-rust: serving untraced: {error}");
-        if error.kind() == ErrorKind::PermissionDenied {
-            println!(
-                "requests-rust: members of a group may: as root, usermod -aG user-events USER"
-            );
-        }
+        println!("requests-rust: 'user-events doctor' shows the cause");
     }
 
     let end = Instant::now() + Duration::from_secs(seconds);

@@ -5,6 +5,7 @@
 use crate::chart::Bars;
 use crate::figures::{OnBoth, Table};
 use crate::judge::Verdict;
+use crate::page::table_head;
 use crate::report::Counts;
 use crate::rows::alternatives::{keys, Way, EXPERIMENTS, KERNELS, OFF, OURS, PAYLOADS, WAYS};
 use crate::rows::ALTERNATIVES;
@@ -97,17 +98,24 @@ fn least(rows: &Rows, payload: &str, kernel: usize) -> Option<&'static str> {
     costs.min_by_key(|(cost, _)| *cost).map(|(_, way)| way.text)
 }
 
-/// What the README quotes.
+/// What performance.rst quotes.
 pub fn quoted(rows: &Rows) -> String {
     let mut text = String::new();
     for (kernel, (_, name)) in KERNELS.iter().enumerate() {
         let heads: Vec<&str> = columns().map(|(_, head)| head).collect();
-        let _ = writeln!(text, "| instructions, {name} | {} |", heads.join(" | "));
-        let _ = writeln!(text, "|---|{}", "---:|".repeat(heads.len()));
+        let title = format!("instructions, {name}");
+        text.push_str(&table_head(&[&[title.as_str()], &heads[..]].concat()));
         for way in WAYS {
             let cells = cells(rows, way);
             let of_it = cells.chunks(heads.len()).nth(kernel).unwrap_or_default();
-            let _ = writeln!(text, "| {} | {} |", way.text, of_it.join(" | "));
+            let _ = writeln!(
+                text,
+                "   {}",
+                [&[way.text.to_string()], of_it]
+                    .concat()
+                    .join(" | ")
+                    .trim_end()
+            );
         }
         let payloads = PAYLOADS.iter().zip(["12 bytes", "a 100-byte string"]);
         let fewest = payloads.filter_map(|(payload, what)| {
@@ -271,11 +279,11 @@ mod tests {
         );
         assert!(small.contains(&format!("for 12 bytes, {ours}; ")), "{text}");
         assert!(
-            stock.contains(&format!("| {ours} | 2 | 1000 | 1000 |")),
+            stock.contains(&format!("   {ours} | 2 | 1000 | 1000\n")),
             "{text}"
         );
         assert!(
-            small.contains("| LTTng-UST | 2000 | 900 | 2000 |"),
+            small.contains("   LTTng-UST | 2000 | 900 | 2000\n"),
             "{text}"
         );
     }

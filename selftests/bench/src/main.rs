@@ -4,7 +4,7 @@
 //!
 //! As the first process of a machine it measures and prints what it counted, and turns the machine
 //! off. As `bench table DIRECTORY GROUPS` it makes the table of what the machines printed, and draws it; as
-//! `bench check NOW KEPT` it judges such a table, and compares it with another; `bench readme TABLE README` quotes
+//! `bench check NOW KEPT` it judges such a table, and compares it with another; `bench quote TABLE PAGE` quotes
 //! it; `bench preemption CONSOLE`, of the program that is built with that feature, makes the table of how long preemption was off, and `bench check-preemption NOW KEPT` compares it with another.
 
 mod alternatives;
@@ -16,9 +16,9 @@ mod count;
 mod events;
 mod figures;
 mod judge;
+mod page;
 #[cfg(feature = "preemption")]
 mod preemption;
-mod readme;
 mod report;
 mod rows;
 mod sys;
@@ -199,7 +199,7 @@ fn main() -> ExitCode {
         ["check-preemption", now, kept] => exit(preemption::check(now, kept)),
         #[cfg(feature = "clock")]
         ["clock", directory] => exit(clock::table(directory)),
-        ["readme", table, readme] => exit(readme::quote(table, readme)),
+        ["quote", table, page] => exit(page::quote(table, page)),
         _ if std::process::id() == 1 => {
             println!();
             let result = std::panic::catch_unwind(measure);
@@ -208,7 +208,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: bench table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | readme TABLE README"
+                "usage: bench table DIRECTORY KERNEL GROUPS | check NOW [KEPT] | quote TABLE PAGE"
             );
             ExitCode::from(2)
         }

@@ -2,7 +2,7 @@
 
 //! Tests of one behaviour each, by subject. Names say the rule that is checked.
 //!
-//! `better_than_c_N` is row N of the differences (Documentation/user_events.rst), and shows what the module does. What C
+//! `better_than_c_N` is row N of the differences (Documentation/differences.rst), and shows what the module does. What C
 //! does instead, cases of that row in `contract` show.
 
 mod accounting;

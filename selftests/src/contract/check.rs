@@ -21,7 +21,7 @@ pub struct Row {
     pub better: Option<Better>,
 }
 
-/// A row of "Differences from the built-in implementation" (Documentation/user_events.rst), by its number.
+/// A row of "Differences from the built-in implementation" (Documentation/differences.rst), by its number.
 #[derive(Clone, Copy)]
 pub struct Better {
     pub number: u8,

@@ -66,12 +66,12 @@ fn one_of_many(text: &str) -> (Data, u32) {
 const SAMPLE: &str = include_str!("../../../samples/requests-0.27.bt");
 
 pub fn the_sample() {
-    let event = Event::new("requests u64 ns; u32 status; __rel_loc char[] path");
+    let event = Event::new("requests u64 ns; u32 status; __data_loc char[] path");
     let tool = bpftrace::start(SAMPLE.split_once('\n').unwrap().1);
     let (nanoseconds, status) = (5_000u64.to_ne_bytes(), |status: u32| status.to_ne_bytes());
     tool.while_stopped(|| {
         for (status, path) in [(status(200), b"/about\0"), (status(404), b"/where\0")] {
-            let payload = payload(&[Fixed(&nanoseconds), Fixed(&status), Rel(path)]);
+            let payload = payload(&[Fixed(&nanoseconds), Fixed(&status), DataLoc(path)]);
             assert_eq!(event.write(&payload), Ok(4 + payload.len()));
         }
     });

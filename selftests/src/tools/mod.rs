@@ -7,6 +7,7 @@ pub mod bpftrace;
 mod bpftrace_next;
 mod bpftrace_reads;
 mod large_records;
+mod names;
 mod perf;
 mod perf_report;
 mod perf_stat;
@@ -23,6 +24,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         perf::TESTS,
         perf_report::TESTS,
         perf_stat::TESTS,
+        names::TESTS,
         large_records::TESTS,
         bpftrace::TESTS,
         bpftrace_reads::TESTS,

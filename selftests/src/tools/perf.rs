@@ -101,8 +101,13 @@ impl Session {
 
     /// Stops it, and returns what it recorded: `perf script` with more words.
     pub fn stop(self, words: &[&str]) -> Output {
+        script(&self.stop_recording(), words)
+    }
+
+    /// Stops it, and returns the file that it has made.
+    pub fn stop_recording(self) -> String {
         self.tool.interrupt();
-        script(&self.file, words)
+        self.file
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Row {
     pub is_copy: bool,
     /// Why the two figures are no ratio.
     pub unlike: Option<&'static str>,
-    /// Quoted by the README, however it comes out.
+    /// Quoted by performance.rst, however it comes out.
     pub is_quoted: bool,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the README quotes: some rows of the table, and every other one in which C is cheaper.
+//! What performance.rst quotes: some rows of the table, and every other one in which C is cheaper.
 
 use crate::alternatives;
 use crate::figures::{Figure, Table};
@@ -9,16 +9,16 @@ use crate::rows::table::{in_full, EACH_SECOND, THE_KERNELS};
 use std::fmt::Write;
 use std::fs;
 
-const BEGIN: &str = "<!-- of selftests/bench/figures, by make bench KEEP=1 -->\n";
+const BEGIN: &str = ".. of selftests/bench/figures, by make bench KEEP=1\n\n";
 const BEGIN_ALTERNATIVES: &str =
-    "<!-- what one would use instead, of selftests/bench/figures, by make bench KEEP=1 -->\n";
-const END: &str = "<!-- end -->\n";
+    ".. what one would use instead, of selftests/bench/figures, by make bench KEEP=1\n\n";
+const END: &str = ".. end\n";
 
 /// From here on C is cheaper, as far as the table shows it.
 const DEARER: f64 = 1.0005;
 
 /// What is to be known of rows that are mostly a copy.
-const COPY: &str = "\n[1] Mostly a copy, counted on a processor without `ERMS` and `FSRM`, where the kernel copies by eight \
+const COPY: &str = "\n[1] Mostly a copy, counted on a processor without ``ERMS`` and ``FSRM``, where the kernel copies by eight \
                     bytes; others do it by the line: no ratio of times.\n";
 
 /// And of those of them that are done in a second.
@@ -30,17 +30,24 @@ fn is_compared(row: &Row) -> bool {
     row.unlike.is_none() && row.judged != THE_KERNELS
 }
 
-/// A row as the README has it.
+/// A row as the page has it.
 fn line(text: &mut String, what: &str, figure: &Figure) {
     let own = figure.own_ratio();
     let own = own.map_or(String::new(), |ratio| format!("{ratio:.2}"));
-    let _ = writeln!(
-        text,
-        "| {what} | {} | {} | {:.3} | {own} |",
+    let line = format!(
+        "   {what} | {} | {} | {:.3} | {own}",
         figure.other.unwrap_or(0),
         figure.ours,
         figure.ratio().unwrap_or(0.0)
     );
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+/// What begins a table whose cells are separated by `|`.
+pub fn table_head(cells: &[&str]) -> String {
+    let head = cells.join(" | ");
+    format!(".. csv-table::\n   :header-rows: 1\n   :delim: |\n\n   {head}\n")
 }
 
 /// The rows that are quoted of a table.
@@ -63,9 +70,7 @@ fn quoted(table: &Table) -> String {
             line(&mut quoted, &what, figure);
         }
     }
-    let head = |title: &str| {
-        format!("| {title} | C | module | ratio | own part |\n|---|---:|---:|---:|---:|\n")
-    };
+    let head = |title: &str| table_head(&[title, "C", "module", "ratio", "own part"]);
     let mut text = head("instructions, or bytes of memory") + &quoted;
     if !dearer.is_empty() {
         let _ = write!(
@@ -95,32 +100,32 @@ fn quoted(table: &Table) -> String {
     text
 }
 
-/// The README with the rows of a table in their places.
-fn with_quoted(readme: &str, table: &Table) -> Result<String, String> {
-    let readme = with_text(readme, BEGIN, &quoted(table))?;
+/// The page with the rows of a table in their places.
+fn with_quoted(page: &str, table: &Table) -> Result<String, String> {
+    let page = with_text(page, BEGIN, &quoted(table))?;
     with_text(
-        &readme,
+        &page,
         BEGIN_ALTERNATIVES,
         &alternatives::quoted(&table.alternatives),
     )
 }
 
-/// The README with this text in a place.
-fn with_text(readme: &str, begin: &str, text: &str) -> Result<String, String> {
+/// The page with this text in a place.
+fn with_text(page: &str, begin: &str, text: &str) -> Result<String, String> {
     let place = || {
-        let (before, rest) = readme.split_once(begin)?;
+        let (before, rest) = page.split_once(begin)?;
         let (_, after) = rest.split_once(END)?;
         Some((before, after))
     };
-    let (before, after) = place().ok_or("the README has no place for the figures")?;
-    Ok(format!("{before}{begin}{text}{END}{after}"))
+    let (before, after) = place().ok_or("the page has no place for the figures")?;
+    Ok(format!("{before}{begin}{text}\n{END}{after}"))
 }
 
-/// Puts what is quoted of a table into the README.
-pub fn quote(table: &str, readme: &str) -> Result<(), String> {
-    let text = fs::read_to_string(readme).map_err(|error| format!("{readme}: {error}"))?;
+/// Puts what is quoted of a table into the page.
+pub fn quote(table: &str, page: &str) -> Result<(), String> {
+    let text = fs::read_to_string(page).map_err(|error| format!("{page}: {error}"))?;
     let text = with_quoted(&text, &Table::read(table)?)?;
-    fs::write(readme, text).map_err(|error| format!("{readme}: {error}"))
+    fs::write(page, text).map_err(|error| format!("{page}: {error}"))
 }
 
 #[cfg(test)]
@@ -128,13 +133,16 @@ mod tests {
     use super::*;
 
     const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/figures/table.json");
-    const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    const PAGE: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../Documentation/performance.rst"
+    );
 
     #[test]
-    fn the_readme_quotes_the_figures_that_are_kept() {
-        let readme = fs::read_to_string(README).expect("the README");
+    fn the_page_quotes_the_figures_that_are_kept() {
+        let page = fs::read_to_string(PAGE).expect("the page");
         let kept = Table::read(KEPT).expect("the figures that are kept");
-        assert_eq!(with_quoted(&readme, &kept).as_ref(), Ok(&readme));
+        assert_eq!(with_quoted(&page, &kept).as_ref(), Ok(&page));
     }
 
     #[test]
@@ -159,22 +167,22 @@ mod tests {
         ]"#;
         let text = quoted(&Table::parse(text).expect("a table"));
         assert!(
-            text.contains("| two writers | 1000 | 900 | 0.900 |"),
+            text.contains("   two writers | 1000 | 900 | 0.900 |"),
             "{text}"
         );
         assert!(!text.contains("1100"), "{text}");
     }
 
     #[test]
-    fn other_figures_are_no_longer_those_of_the_readme() {
-        let readme = format!("a\n{BEGIN}old\n{END}c\n{BEGIN_ALTERNATIVES}older\n{END}b\n");
+    fn other_figures_are_no_longer_those_of_the_page() {
+        let page = format!("a\n{BEGIN}old\n{END}c\n{BEGIN_ALTERNATIVES}older\n{END}b\n");
         let table = r#"{"key": "life.8000", "c": 2000, "ours": 300, "ratio": 0.1500}
             {"alternative": "lttng.12", "stock": 1057, "small": 1052}"#;
-        let now = with_quoted(&readme, &Table::parse(table).expect("a table"));
+        let now = with_quoted(&page, &Table::parse(table).expect("a table"));
         let now = now.expect("a place");
         assert!(now.starts_with("a\n") && now.ends_with("b\n") && !now.contains("old"));
-        assert!(now.contains("| 2000 | 300 | 0.150 |"), "{now}");
-        let has_alternatives = now.contains("| LTTng-UST |  | 1057 |  |") && now.contains("\nc\n");
+        assert!(now.contains(" | 2000 | 300 | 0.150 |"), "{now}");
+        let has_alternatives = now.contains("   LTTng-UST |  | 1057 |\n") && now.contains("\nc\n");
         assert!(has_alternatives && !now.contains("older"), "{now}");
         let half = format!("{BEGIN}{END}");
         assert!(with_quoted(&half, &Table::default()).is_err());

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `user-events check`, which has the grammar once more, in awk: its verdicts are the schema's, and its words are
+//! those that `error.rs` has for them.
+
+use crate::entries;
+use crate::properties::{
+    any_text,
+    config, //
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{
+    Command,
+    Stdio, //
+};
+use std::thread;
+use user_events_schema::Description;
+
+const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/commands/check");
+
+/// What `error.rs` says of each error.
+fn words() -> HashMap<&'static str, String> {
+    let (mut words, mut text) = (HashMap::new(), String::new());
+    let all = include_str!("../../../../src/schema/error.rs");
+    let (_, cases) = all.split_once("pub enum Error {").expect("the errors");
+    for line in cases.lines().map(str::trim) {
+        if let Some(more) = line.strip_prefix("/// ") {
+            text.extend([if text.is_empty() { "" } else { " " }, more]);
+        } else if let Some(name) = line.strip_suffix(',') {
+            words.insert(name, std::mem::take(&mut text));
+        } else if line == "}" {
+            break;
+        }
+    }
+    words
+}
+
+/// The lines that the command prints of these, but for its notes.
+fn verdicts(texts: &[&[u8]]) -> Vec<String> {
+    let mut command = Command::new(COMMAND)
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("tools/commands/check");
+    let mut input = command.stdin.take().expect("its input");
+    let lines: Vec<u8> = texts
+        .iter()
+        .flat_map(|text| [text, &b"\n"[..]].concat())
+        .collect();
+    let writer = thread::spawn(move || input.write_all(&lines));
+    let output = command.wait_with_output().expect("its output");
+    writer.join().expect("a thread").expect("all was read");
+    lines_of(&output.stdout)
+}
+
+fn lines_of(output: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(output);
+    let lines = text.lines().filter(|line| !line.starts_with("note: "));
+    lines.map(str::to_string).collect()
+}
+
+/// Is this what the schema makes of the description?
+fn check(text: &[u8], verdict: &str, words: &HashMap<&str, String>) {
+    let shown = text.escape_ascii();
+    match Description::parse(text) {
+        Ok(description) => {
+            let (count, bytes) = description.fields().fold((0, 0), |(count, bytes), field| {
+                (count + 1, bytes + field.size())
+            });
+            let plural = |number, what: &str| match number {
+                1 => format!("1 {what}"),
+                _ => format!("{number} {what}s"),
+            };
+            let good = format!(
+                "good: {}, {}",
+                plural(count, "field"),
+                plural(bytes, "byte")
+            );
+            assert_eq!(verdict, good, "{shown}");
+        }
+        Err(error) => {
+            let expected = &words[format!("{error:?}").as_str()];
+            let is_said = verdict.starts_with("wrong: ") && verdict.contains(expected.as_str());
+            assert!(is_said, "{shown}: {verdict}, and not: {expected}");
+        }
+    }
+}
+
+/// Checks all that can be a line.
+fn check_all(texts: &[Vec<u8>]) {
+    let is_line = |text: &&[u8]| !text.contains(&b'\n') && !text.contains(&0);
+    let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).filter(is_line).collect();
+    let (verdicts, words) = (verdicts(&texts), words());
+    assert_eq!(verdicts.len(), texts.len());
+    for (text, verdict) in texts.iter().zip(&verdicts) {
+        check(text, verdict, &words);
+    }
+}
+
+#[test]
+fn the_corpus() {
+    let corpus = [
+        include_str!("../../fuzz/corpus/descriptions"),
+        include_str!("../../fuzz/corpus/descriptions.found"),
+    ];
+    let entries = corpus.iter().flat_map(|text| entries::lines(text));
+    let texts: Vec<Vec<u8>> = entries.filter_map(entries::read).collect();
+    assert!(texts.len() > 250);
+    check_all(&texts);
+}
+
+/// A newline can be in an argument only. The status is 1 where something is wrong.
+#[test]
+fn an_argument() {
+    let words = words();
+    for text in [
+        "e \n u8 a;\n u16 b",
+        "e struct t a 4\n",
+        "e struct t a 4\n\n",
+        "e char[4\n] a",
+        "a\nb",
+        "e u8 a\\n",
+        "",
+        "-x u8 a",
+    ] {
+        let argument = OsStr::from_bytes(text.as_bytes());
+        let output = Command::new(COMMAND).arg(argument).output().expect("it");
+        let verdict = lines_of(&output.stdout).join("\n");
+        check(text.as_bytes(), &verdict, &words);
+        let status = i32::from(Description::parse(text.as_bytes()).is_err());
+        assert_eq!(output.status.code(), Some(status), "{text:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(config(1))]
+
+    #[test]
+    fn random_texts(texts in vec(any_text(), 1..40)) {
+        check_all(&texts);
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Names that perf and trace-cmd do not read, what they make of a recording with one, and the ways that work, as
+//! `consumers.rst` has them for users. Those of bpftrace are in `bpftrace_reads`.
+
+use super::perf::{hide_kernel_symbols, strs, Session};
+use super::trace_cmd;
+use crate::harness::tests;
+use crate::kit::abi::{Data, MULTI_FORMAT};
+use crate::kit::event::{write, Event};
+use crate::kit::memory::Mapping;
+use crate::kit::tool::{self, Output, Scratch, Tool};
+use crate::kit::tracefs::TraceInstance;
+use crate::kit::writer;
+
+tests!("tools::names":
+    one_name_spoils_a_recording_of_perfs,
+    a_narrower_pattern_leaves_it_out,
+    formats_of_many_spoil_it_too,
+    fields_and_tags_are_not_parsed,
+    trace_cmd_shows_an_unknown_event,
+    counts_and_the_trace_file_take_any_name,
+);
+
+const REFUSED: &str = "incompatible file format";
+
+/// What `perf script` ends with and prints of what perf records by a pattern while this is written.
+fn recorded(name: &str, pattern: &str, writes: impl FnOnce()) -> Output {
+    hide_kernel_symbols();
+    let scratch = Scratch::new(name);
+    let session = Session::start(&scratch, "all", &["-a", "-e", pattern]);
+    writes();
+    let file = session.stop_recording();
+    Tool::start(&["perf", "script", "-F", "event,trace", "-i", &file]).end()
+}
+
+#[track_caller]
+fn is_refused(output: &Output) {
+    assert!(output.text.contains(REFUSED), "{}", output.text);
+    assert!(!output.text.contains("a=1"), "{}", output.text);
+}
+
+fn one_name_spoils_a_recording_of_perfs() {
+    for odd in ["st_nm_odd.name u32 a", "st_nm_odd-name u32 a"] {
+        let (plain, odd) = (Event::new("st_nm_plain u32 a"), Event::new(odd));
+        let script = recorded("st_nm_all", "user_events:st_nm_*", || {
+            write(&plain, [1]);
+            write(&odd, [2]);
+        });
+        is_refused(&script);
+    }
+}
+
+fn a_narrower_pattern_leaves_it_out() {
+    let plain = Event::new("st_nw_plain u32 a");
+    let odd = Event::new("st_nw_odd.name u32 a");
+    let script = recorded("st_nw", "user_events:st_nw_p*", || {
+        write(&plain, [1]);
+        assert!(!odd.bit(), "it is not recorded");
+    });
+    assert!(script.status.success() && !script.text.contains(REFUSED));
+    assert_eq!(script.after("user_events:st_nw_plain: "), ["a=1"]);
+}
+
+fn formats_of_many_spoil_it_too() {
+    let (data, page) = (Data::open(), Mapping::kept(1));
+    let index = data.register_flags("st_nm_many u32 a", page.address(), 0, MULTI_FORMAT);
+    let index = index.expect("register one of many formats");
+    let script = recorded("st_nm_many", "user_events_multi:st_nm_many.*", || {
+        assert_eq!(data.write(index, &[1, 0, 0, 0]), Ok(8));
+    });
+    is_refused(&script);
+}
+
+fn fields_and_tags_are_not_parsed() {
+    let plain = Event::new("st_nf_plain u32 a");
+    let (field, tag) = (
+        Event::new("st_nf_field u32 a.b"),
+        Event::new("st_nf_tag struct a.b a 4"),
+    );
+    let script = recorded("st_nf", "user_events:st_nf_*", || {
+        for event in [&plain, &field, &tag] {
+            write(event, [1]);
+        }
+    });
+    assert_eq!(script.after("user_events:st_nf_plain: "), ["a=1"]);
+    for name in ["field", "tag"] {
+        let shown = script.after(&format!("user_events:st_nf_{name}: "));
+        assert_eq!(shown, ["[FAILED TO PARSE]"], "{name}: {}", script.text);
+    }
+}
+
+fn trace_cmd_shows_an_unknown_event() {
+    let odd = Event::new("st_nt_odd.name u32 a");
+    let scratch = Scratch::new("st_nt");
+    let file = scratch.file("trace.dat");
+    let record = trace_cmd::record(&file, &["-e", "user_events:st_nt_odd.name"]);
+    record.wait_printed("Hit Ctrl^C");
+    write(&odd, [1]);
+    record.interrupt();
+    let report = trace_cmd::report(&file).text;
+    assert!(report.contains("[UNKNOWN EVENT]"), "{report}");
+    assert!(!report.contains("a=1"), "{report}");
+}
+
+fn counts_and_the_trace_file_take_any_name() {
+    let description = "st_nc_odd.name u32 a";
+    let odd = Event::new(description);
+    let instance = TraceInstance::instance("st_nc");
+    instance.enable("st_nc_odd.name");
+    let writer = writer::command("/", description, &[&[1, 0, 0, 0], &[2, 0, 0, 0]]);
+    let words = [
+        "perf",
+        "stat",
+        "-x,",
+        "-e",
+        "user_events:st_nc_odd.name",
+        "--",
+    ];
+    let stat = tool::run(&[&words[..], &strs(&writer)].concat());
+    assert!(
+        stat.text.contains("2,,user_events:st_nc_odd.name"),
+        "{}",
+        stat.text
+    );
+    let trace = instance.text("trace");
+    assert!(trace.contains(" st_nc_odd.name: a=0x1 (1)"), "{trace}");
+    drop(instance);
+    odd.wait_clear();
+}
