@@ -49,10 +49,10 @@ test-kcsan: ## the machine's tests on a kernel that watches for races
 test-kcsan-some: ## some of them, which go through most of the module
 	@SOME=1 KERNEL=kcsan selftests/machine/test
 
-test-kernels: ## what each kernel of Debian's archive with Rust must stand, as a table (KERNELS=, MACHINES=, KEEP=1)
+test-kernels: ## what each kernel of Debian's archive that the module is for must stand, as a table (KERNELS=, MACHINES=, KEEP=1)
 	@selftests/machine/kernels
 
-test-kernels-some: ## the kernel's own tests and the contract's tables on four of them that stand for all
+test-kernels-some: ## the kernel's own tests and the contract's tables on five of them that stand for all
 	@SOME=1 selftests/machine/kernels
 
 release-check: ## all that is run before a release, in order, with one sum (FROM=)

@@ -49,6 +49,8 @@ fits() {
 	version=$(series)
 	[[ -z $version || $version == "$stable" || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
 		die "the kernel of $kdir is Linux $version, and the module is for $stable, and for $oldest and newer."
+	[[ $version != "$stable" ]] || ! has PREEMPT_RT y ||
+		die "the kernel of $kdir is Linux $version with PREEMPT_RT, whose locks sleep, and its tracepoints may not: take one of $oldest or newer."
 	[[ -n $(needed "$version") ]] || die "Kbuild names no needed-options: take it from the sources as they were."
 	for option in $(needed "$version"); do
 		has "$option" y ||

@@ -70,6 +70,8 @@ archive_kernels() {
 	rustc_of[$own]=$(rustc --version)
 	while read -r package _ suite version; do
 		release=${package#linux-headers-}
+		# See scripts/kernel-tree.sh.
+		[[ $release != 6.12.*-rt-* ]] || continue
 		# shellcheck disable=SC2001 # a pattern
 		flavour=$(sed "s/$pattern/\4/" <<<"$package")
 		arch=${flavour##*-}
