@@ -218,6 +218,27 @@ make_options() {
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]] || printf '%s\n' "${rust_of_ours[@]}"
 }
 
+# make_module OPTION...: make the module for the kernel that is used.
+make_module() {
+	if [[ $(cat "$USER_EVENTS_KERNEL/version") == 6.12.* ]]; then
+		inside_compilers "$(declare -f module_of_6_12)" module_of_6_12 "$@"
+	else
+		in_compilers make -C /kernel/tree M=/src "$@" modules
+	fi
+}
+
+# module_of_6_12 OPTION...: inside the root, build a module there. The kernel's makefiles do not know MO= yet: links to the
+# sources are beside the objects.
+module_of_6_12() {
+	local option options=() out
+	for option; do
+		if [[ $option == MO=* ]]; then out=${option#MO=}; else options+=("$option"); fi
+	done
+	mkdir -p "$out"
+	cp -asf /src/{Kbuild,NEWS,src} "$out/"
+	make -C /kernel/tree M="$out" "${options[@]}" modules
+}
+
 # compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and building a module takes,
 # nor what nothing of that reads.
 compilers_root() {

@@ -15,38 +15,14 @@
  * which is what RCU waits for.
  */
 #ifdef SRCU_READ_FLAVOR_FAST
-static inline void call_after_tracepoint_readers(struct rcu_head *head, rcu_callback_t func)
-{
-	call_srcu(&tracepoint_srcu, head, func);
-}
-
-static inline void barrier_of_tracepoint_readers(void)
-{
-	srcu_barrier(&tracepoint_srcu);
-}
+#define call_after_tracepoint_readers(head, func) call_srcu(&tracepoint_srcu, head, func)
+#define barrier_of_tracepoint_readers() srcu_barrier(&tracepoint_srcu)
 #else
 struct srcu_ctr;
-
-static __always_inline struct srcu_ctr __percpu *
-srcu_read_lock_fast_notrace(struct srcu_struct *srcu)
-{
-	return NULL;
-}
-
-static __always_inline void srcu_read_unlock_fast_notrace(struct srcu_struct *srcu,
-							  struct srcu_ctr __percpu *ctr)
-{
-}
-
-static inline void call_after_tracepoint_readers(struct rcu_head *head, rcu_callback_t func)
-{
-	call_rcu(head, func);
-}
-
-static inline void barrier_of_tracepoint_readers(void)
-{
-	rcu_barrier();
-}
+#define srcu_read_lock_fast_notrace(srcu) ((struct srcu_ctr __percpu *)NULL)
+#define srcu_read_unlock_fast_notrace(srcu, ctr) ((void)(ctr))
+#define call_after_tracepoint_readers(head, func) call_rcu(head, func)
+#define barrier_of_tracepoint_readers() rcu_barrier()
 #endif
 
 #endif /* USER_EVENTS_OF_6_12_H */
