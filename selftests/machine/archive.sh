@@ -324,7 +324,7 @@ archive_tree() {
 	# programs, which takes a third compiler.
 	options() {
 		grep -E '^(# )?CONFIG_' "$1" |
-			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|(THUMB2_)?COMPAT_VDSO)|CONFIG_RUST(_IS_AVAILABLE|C_VERSION|C_LLVM_VERSION)?\>'
+			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|((THUMB2|GENERIC)_)?COMPAT_VDSO)|CONFIG_RUST(_IS_AVAILABLE|C_VERSION|C_LLVM_VERSION)?\>'
 	}
 	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
 		echo "error: the configuration differs from the stock kernel's as shown above"
