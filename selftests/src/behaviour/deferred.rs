@@ -46,7 +46,8 @@ pub const TESTS: &[Test] = &[
     Test::new(
         "deferred::a_child_that_joins_where_writing_has_stopped_has_its_bits_right",
         a_child_that_joins_where_writing_has_stopped_has_its_bits_right,
-    ),
+    )
+    .unless(os::is_of_6_12),
     Test::new(
         "deferred::sets_without_processes_are_passed_few_at_once",
         sets_without_processes_are_passed_few_at_once,

@@ -186,6 +186,12 @@ pub struct Failures {
 }
 
 impl Failures {
+    /// Has each of these errors come up? What is cached when a walk begins may take the place of a call by one, so that
+    /// the faults of the walk miss that.
+    pub fn has(&self, errors: &[Errno]) -> bool {
+        (errors.iter()).all(|errno| self.by_error.contains_key(&errno.0))
+    }
+
     /// Each of these errors must have come up.
     #[track_caller]
     pub fn include(&self, errors: &[Errno]) {

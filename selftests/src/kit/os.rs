@@ -289,6 +289,11 @@ pub fn kernel_version() -> (u32, u32) {
     }
 }
 
+/// Says why a test cannot be run that takes what came after 6.12.
+pub fn is_of_6_12() -> Option<String> {
+    (kernel_version() == (6, 12)).then(|| "this kernel is 6.12".into())
+}
+
 /// The CPUs this process may run on.
 pub fn cpus() -> Vec<usize> {
     // SAFETY: A cpu_set_t is plain bits, for which zero is valid.
