@@ -19,8 +19,8 @@
 #define barrier_of_tracepoint_readers() srcu_barrier(&tracepoint_srcu)
 #else
 struct srcu_ctr;
-#define srcu_read_lock_fast_notrace(srcu) ((struct srcu_ctr __percpu *)NULL)
-#define srcu_read_unlock_fast_notrace(srcu, ctr) ((void)(ctr))
+#define srcu_read_lock_fast_notrace(srcu) ((void)(srcu), (struct srcu_ctr __percpu *)NULL)
+#define srcu_read_unlock_fast_notrace(srcu, ctr) ((void)(srcu), (void)(ctr))
 #define call_after_tracepoint_readers(head, func) call_rcu(head, func)
 #define barrier_of_tracepoint_readers() rcu_barrier()
 #endif
