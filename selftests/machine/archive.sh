@@ -228,7 +228,7 @@ make_module() {
 }
 
 # module_of_6_12 OPTION...: inside the root, build a module there. The kernel's makefiles do not know MO= yet: links to the
-# sources are beside the objects.
+# sources are beside the objects. With W=e they have comments checked, too, by what wants more of perl than compilers' roots have.
 module_of_6_12() {
 	local option options=() out
 	for option; do
@@ -236,7 +236,7 @@ module_of_6_12() {
 	done
 	mkdir -p "$out"
 	cp -asf /src/{Kbuild,NEWS,src} "$out/"
-	make -C /kernel/tree M="$out" "${options[@]}" modules
+	make -C /kernel/tree M="$out" KERNELDOC=true "${options[@]}" modules
 }
 
 # compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and building a module takes,
