@@ -228,15 +228,19 @@ make_module() {
 }
 
 # module_of_6_12 OPTION...: inside the root, build a module there. The kernel's makefiles do not know MO= yet: links to the
-# sources are beside the objects. With W=e they have comments checked, too, by what wants more of perl than compilers' roots have.
+# sources are beside the objects. With W= they have comments checked, too, by what takes more of perl than compilers' roots have.
 module_of_6_12() {
 	local option options=() out
 	for option; do
-		if [[ $option == MO=* ]]; then out=${option#MO=}; else options+=("$option"); fi
+		case $option in
+		MO=*) out=${option#MO=} ;;
+		W=e) options+=(CONFIG_WERROR=y) ;;
+		*) options+=("$option") ;;
+		esac
 	done
 	mkdir -p "$out"
 	cp -asf /src/{Kbuild,NEWS,src} "$out/"
-	make -C /kernel/tree M="$out" KERNELDOC=true "${options[@]}" modules
+	make -C /kernel/tree M="$out" "${options[@]}" modules
 }
 
 # compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and building a module takes,

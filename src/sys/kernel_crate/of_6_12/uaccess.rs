@@ -13,7 +13,10 @@ use core::mem::{
 };
 use tree::error::code::*;
 use tree::error::Result;
-use tree::types::FromBytes;
+use tree::types::{
+    AsBytes,
+    FromBytes, //
+};
 
 /// An address in user memory, not checked in any way.
 #[derive(Clone, Copy)]
@@ -51,8 +54,8 @@ impl UserSlice {
     }
 
     /// To write them from the first to the last.
-    pub fn writer(self) -> tree::uaccess::UserSliceWriter {
-        tree::uaccess::UserSlice::new(self.0 .0, self.1).writer()
+    pub const fn writer(self) -> UserSliceWriter {
+        UserSliceWriter(self.0, self.1)
     }
 }
 
@@ -130,5 +133,23 @@ impl UserSliceReader {
         let len = usize::try_from(len).map_err(|_| EFAULT)?;
         *buf.get_mut(len).ok_or(EFAULT)? = 0;
         CStr::from_bytes_until_nul(buf).map_err(|_| EFAULT)
+    }
+}
+
+/// Bytes of user memory that are left to be written. The tree's own calls what arm64 does not export.
+pub struct UserSliceWriter(UserPtr, usize);
+
+impl UserSliceWriter {
+    /// Writes a value.
+    pub fn write<T: AsBytes>(&mut self, value: &T) -> Result {
+        let len = size_of::<T>();
+        let left = self.1.checked_sub(len).ok_or(EFAULT)?;
+        let from = core::ptr::from_ref(value).cast();
+        // SAFETY: All bytes of the value are there. The address is checked, and a fault there is an error.
+        if unsafe { bindings::copy_to_user(self.0 .0 as *mut c_void, from, len) } != 0 {
+            return Err(EFAULT);
+        }
+        *self = Self(self.0.wrapping_byte_add(len), left);
+        Ok(())
     }
 }
