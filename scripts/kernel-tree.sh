@@ -8,8 +8,8 @@
 # The series that the module is built for: one that was, and all from another on.
 stable=6.12 oldest=7.2
 
-# What make is told for a kernel that was built without Rust, or with that of another compiler: to prepare its tree with
-# Rust, whose objects are linked into the module, and to build that.
+# What make is told for 6.12, which is built without Rust, or with that of another compiler: to prepare its tree with Rust,
+# whose objects are linked into the module, and to build that.
 rust_of_ours=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST' USER_EVENTS_LINK_RUST=y)
 # Besides, to prepare the tree: a section for each function, so that most can be left out; not to be traced, for which there is
 # a table of all.
@@ -49,6 +49,8 @@ fits() {
 	version=$(series)
 	[[ -z $version || $version == "$stable" || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
 		die "the kernel of $kdir is Linux $version, and the module is for $stable, and for $oldest and newer."
+	[[ $version == "$stable" ]] || has RUST y ||
+		die "the kernel of $kdir is configured without CONFIG_RUST: enable it ('make rustavailable' tells what its build needs)."
 	[[ $version != "$stable" ]] || ! has PREEMPT_RT y ||
 		die "the kernel of $kdir is Linux $version with PREEMPT_RT, whose locks sleep, and its tracepoints may not: take one of $oldest or newer."
 	[[ -n $(needed "$version") ]] || die "Kbuild names no needed-options: take it from the sources as they were."
@@ -73,12 +75,18 @@ fits() {
 rustc_of_kernel() { sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$kdir/.config"; }
 
 # has_our_rust: does the kernel have the Rust that this host's rustc makes modules for? Its symbols carry a hash of the
-# compiler. The module is linked with Rust of its own where it does not.
+# compiler. For 6.12 the module is linked with Rust of its own where it does not. The helpers of newer series ask for what the
+# kernel does not export, also those that the module does without.
 has_our_rust() { has RUST y && [[ $(rustc_of_kernel) == "$("${RUSTC:-rustc}" --version 2>/dev/null)" ]]; }
 
 # compilers_fit: are the compilers there?
 compilers_fit() {
-	"${RUSTC:-rustc}" --version &>/dev/null || die "rustc is missing: install it$(or_by RUSTC)."
+	local built found
+	built=$(rustc_of_kernel)
+	found=$("${RUSTC:-rustc}" --version 2>/dev/null || true)
+	[[ $found ]] || die "rustc is missing: install it$(or_by RUSTC)."
+	[[ $(series) == "$stable" || $built == "$found" ]] ||
+		die "the kernel was built by '$built', this host has '$found': put the kernel's own rustc first in PATH$(or_by RUSTC)."
 	command -v "${BINDGEN:-bindgen}" >/dev/null || die "bindgen is missing: install it$(or_by BINDGEN)."
 	if has CC_IS_CLANG y; then
 		command -v clang >/dev/null || [[ -n ${LLVM:-}${CC:-} ]] ||
