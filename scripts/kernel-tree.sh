@@ -53,6 +53,8 @@ fits() {
 		die "the kernel of $kdir is configured without CONFIG_RUST: enable it ('make rustavailable' tells what its build needs)."
 	[[ $version != "$stable" ]] || ! has PREEMPT_RT y ||
 		die "the kernel of $kdir is Linux $version with PREEMPT_RT, whose locks sleep, and its tracepoints may not: take one of $oldest or newer."
+	[[ $version != "$stable" ]] || ! has X86_64 y || has X86_KERNEL_IBT y ||
+		die "the kernel of $kdir is Linux $version, configured without CONFIG_X86_KERNEL_IBT, which the module needs there to have Rust linked in: enable it."
 	[[ -n $(needed "$version") ]] || die "Kbuild names no needed-options: take it from the sources as they were."
 	for option in $(needed "$version"); do
 		has "$option" y ||
@@ -75,8 +77,8 @@ fits() {
 rustc_of_kernel() { sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$kdir/.config"; }
 
 # has_our_rust: does the kernel have the Rust that this host's rustc makes modules for? Its symbols carry a hash of the
-# compiler. For 6.12 the module is linked with Rust of its own where it does not. The helpers of newer series ask for what the
-# kernel does not export, also those that the module does without.
+# compiler. Where it does not, the module is linked with Rust of its own, for 6.12 only: the C helpers of newer series cannot
+# be linked, as one of them needs a variable that the kernel does not export.
 has_our_rust() { has RUST y && [[ $(rustc_of_kernel) == "$("${RUSTC:-rustc}" --version 2>/dev/null)" ]]; }
 
 # compilers_fit: are the compilers there?

@@ -16,7 +16,7 @@
 //! `write` and `mms` from `events`, all of them from `sys`, and `uapi`, `write`, `events` and `sys` from `schema`. One
 //! import goes back: an event lists its enablers.
 
-// The macros of its crate take a step for each field.
+// The macros of the kernel crate of 6.12 take a step for each field.
 #![cfg_attr(USER_EVENTS_KERNEL_6_12, recursion_limit = "256")]
 
 #[cfg(USER_EVENTS_KERNEL_6_12)]

@@ -5,7 +5,8 @@
 //! A list of our own instead of a `struct tracepoint`'s: writers walk it as readers of
 //! `tracepoint_srcu`, with preemption off. That is what the trace core waits for
 //! (`tracepoint_synchronize_unregister()`) before it frees an event file or perf's per-CPU lists,
-//! and what a removed entry waits for before it is freed.
+//! and what a removed entry waits for before it is freed. On 6.12 such a reader is one by having
+//! preemption off, for which RCU waits in the place of that SRCU: see `bindings/of_6_12.h`.
 
 use super::bindings::{
     self,

@@ -19,7 +19,7 @@
 //! | of a trace event, by the trace core | `event_mutex` or the lock over the printing functions, which are taken to unregister the event |
 //! | of our kind of dynamic event | the lock over the kinds, or `event_mutex`; the drop of `DynEvents` takes the one, unregistering the events the other |
 //! | of work | the drop of `OwnedQueue`, which [`Calls`] waits for |
-//! | of a tracepoint | the drops of `ForkProbe` and `ExitProbe` |
+//! | of a tracepoint, or, for exits on 6.12, of ftrace | the drops of `ForkProbe` and `ExitProbe` |
 //! | of the timer that wakes a worker | the drop of `WakeTimer` |
 //! | of the work of a task | it holds the module; [`Calls`] waits for the instructions behind that |
 //! | of the end of a grace period | [`Calls`] |

@@ -15,9 +15,9 @@
 #include <linux/slab.h>
 
 /*
- * sched_process_exit fires here when the task has left its address space. exit_mm_release() is what
- * do_exit() calls before that. Nothing that is called from here leads there again. To sleep is not
- * allowed: who takes the hook away does not wait for a task that sleeps in it.
+ * In 6.12 sched_process_exit fires when the task has left its address space. do_exit() calls
+ * exit_mm_release() before. Nothing that is called from here leads there again. Sleeping is not
+ * allowed: taking the hook away waits for RCU tasks, and not for a task that sleeps.
  */
 static void user_events_exit_hook(unsigned long ip, unsigned long parent_ip,
 				  struct ftrace_ops *ops, struct ftrace_regs *fregs)
@@ -47,10 +47,17 @@ int user_events_add_exit_hook(void *exit_mm_release, struct user_events_exit_pro
 	return ret;
 }
 
-/* Waits for the calls that are under way. */
+/*
+ * Waits for the calls that are under way. Where ftrace has failed, which disables it for good, the
+ * hook stays, and must not lead to a module that is gone: so its end does not come.
+ */
 void user_events_remove_exit_hook(void)
 {
-	unregister_ftrace_function(&user_events_exit_ops);
+	if (unregister_ftrace_function(&user_events_exit_ops)) {
+		pr_err("ftrace has failed: the module cannot be unloaded\n");
+		for (;;)
+			schedule_timeout_uninterruptible(MAX_SCHEDULE_TIMEOUT);
+	}
 	ftrace_free_filter(&user_events_exit_ops);
 }
 

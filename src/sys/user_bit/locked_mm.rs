@@ -9,8 +9,7 @@ use super::super::bindings;
 use super::super::wake_timer::WakeTimer;
 use super::page::{
     BitPage,
-    Page,
-    Unmarked, //
+    Page, //
 };
 use super::UserBit;
 use core::mem;
@@ -169,20 +168,12 @@ impl<'a> LockedMm<'a> {
             )
         };
         is_got(pinned)?;
+        let is_there = || {
+            let how = bindings::FOLL_WRITE | bindings::FOLL_NOFAULT;
+            self.get_raw_page(address, how, |found| found == page) == Ok(true)
+        };
         // SAFETY: The page is pinned for writing, and not used by this context after that.
-        let written = unsafe { BitPage::write(page, address, force, write) };
-        match written {
-            Ok(written) => Ok(written),
-            Err(Unmarked::Locked) => Err(BitWriteError::Busy),
-            // A driver's page is still there. One that a file has dropped meanwhile is not.
-            Err(Unmarked::NoFile) => {
-                let is_same = |found: *mut bindings::page| found == page;
-                match self.get_raw_page(address, bindings::FOLL_NOFAULT, is_same) {
-                    Ok(true) => Ok(Written::Changed),
-                    _ => Err(BitWriteError::Busy),
-                }
-            }
-        }
+        unsafe { BitPage::write(page, address, force, write, is_there) }
     }
 
     /// Is a bit set? `None` if its page is not present. Waits for nothing that a task does.

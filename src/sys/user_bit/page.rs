@@ -6,6 +6,7 @@
 
 use super::super::bindings;
 use super::{
+    BitWriteError,
     UserBit,
     Written, //
 };
@@ -81,15 +82,6 @@ impl Page<'_> {
     }
 }
 
-/// Why a page could not be marked as written to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unmarked {
-    /// Another task has locked it.
-    Locked,
-    /// It is a driver's, or was of a file that has dropped it since it was pinned.
-    NoFile,
-}
-
 /// What is done to bits of a page of user memory.
 ///
 /// # Invariants
@@ -110,7 +102,9 @@ impl BitPage<'_> {
     ///
     /// # Errors
     ///
-    /// When the page was written to, and could not be marked as such.
+    /// [`BitWriteError::Busy`] when the page was written to, and could not be marked as such: another task
+    /// has locked it; or no file has it, and `is_there`, which is asked then, says that it is not behind
+    /// the address any more. A driver's page is.
     ///
     /// # Safety
     ///
@@ -121,7 +115,8 @@ impl BitPage<'_> {
         address: usize,
         force: bool,
         call: impl FnOnce(&BitPage<'_>),
-    ) -> Result<Written, Unmarked> {
+        is_there: impl FnOnce() -> bool,
+    ) -> Result<Written, BitWriteError> {
         // SAFETY: The page is pinned until the unpin below.
         let is_changed = unsafe {
             Page::with(page, address, |page| {
@@ -139,7 +134,7 @@ impl BitPage<'_> {
         // SAFETY: The pin is ours, and the page is not mapped any more.
         unsafe {
             if is_changed {
-                unpin_written(page)?;
+                unpin_written(page, is_there)?;
                 return Ok(Written::Changed);
             }
             bindings::unpin_user_page(page);
@@ -217,7 +212,10 @@ fn store(word: &AtomicU32, mask: u32, on: bool) {
 /// # Safety
 ///
 /// The page must be pinned, and the pin the caller's to end.
-unsafe fn unpin_written(page: *mut bindings::page) -> Result<(), Unmarked> {
+unsafe fn unpin_written(
+    page: *mut bindings::page,
+    is_there: impl FnOnce() -> bool,
+) -> Result<(), BitWriteError> {
     // SAFETY: The page is pinned, says the caller, so it belongs to its folio, which stays. The pin is
     // ended last.
     unsafe {
@@ -226,7 +224,8 @@ unsafe fn unpin_written(page: *mut bindings::page) -> Result<(), Unmarked> {
         kernel::bindings::smp_mb();
         let mut marked = Ok(());
         if !bindings::user_events_folio_test_dirty(folio) {
-            marked = mark_dirty(folio);
+            // While it is pinned: no other page is this one.
+            marked = mark_dirty(folio, is_there);
         }
         bindings::unpin_user_page(page);
         marked
@@ -242,18 +241,25 @@ unsafe fn unpin_written(page: *mut bindings::page) -> Result<(), Unmarked> {
 /// # Safety
 ///
 /// The folio must be held.
-unsafe fn mark_dirty(folio: *mut bindings::folio) -> Result<(), Unmarked> {
+unsafe fn mark_dirty(
+    folio: *mut bindings::folio,
+    is_there: impl FnOnce() -> bool,
+) -> Result<(), BitWriteError> {
     // SAFETY: The folio is held, says the caller. It is locked where that is asked for.
     unsafe {
         if !bindings::user_events_folio_trylock(folio) {
-            return Err(Unmarked::Locked);
+            return Err(BitWriteError::Busy);
         }
         let has_file = bindings::user_events_folio_has_mapping(folio);
         if has_file {
             bindings::folio_mark_dirty(folio);
         }
         bindings::folio_unlock(folio);
-        has_file.then_some(()).ok_or(Unmarked::NoFile)
+        if has_file || is_there() {
+            Ok(())
+        } else {
+            Err(BitWriteError::Busy)
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Address spaces. 7.x: `kernel::mm`. C: `struct mm_struct` (linux/mm_types.h).
 
 use crate::bindings;
+use crate::types::NotThreadSafe;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use tree::types::{
@@ -115,14 +116,20 @@ impl MmWithUser {
     pub fn mmap_read_lock(&self) -> MmapReadGuard<'_> {
         // SAFETY: The address space has not ended, as the reference shows.
         unsafe { bindings::mmap_read_lock(self.as_raw()) };
-        MmapReadGuard { mm: self }
+        MmapReadGuard {
+            mm: self,
+            _same_thread: NotThreadSafe,
+        }
     }
 
     /// Takes the mmap lock for reading, if that takes no waiting.
     pub fn mmap_read_trylock(&self) -> Option<MmapReadGuard<'_>> {
         // SAFETY: As above.
         let taken = unsafe { bindings::mmap_read_trylock(self.as_raw()) };
-        taken.then(|| MmapReadGuard { mm: self })
+        taken.then(|| MmapReadGuard {
+            mm: self,
+            _same_thread: NotThreadSafe,
+        })
     }
 }
 
@@ -159,6 +166,7 @@ impl Deref for MmWithUserAsync {
 #[must_use]
 pub struct MmapReadGuard<'a> {
     mm: &'a MmWithUser,
+    _same_thread: NotThreadSafe,
 }
 
 impl MmapReadGuard<'_> {
