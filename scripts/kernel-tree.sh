@@ -49,12 +49,15 @@ fits() {
 	version=$(series)
 	[[ -z $version || $version == "$stable" || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
 		die "the kernel of $kdir is Linux $version, and the module is for $stable, and for $oldest and newer."
-	[[ $version == "$stable" ]] || has RUST y ||
-		die "the kernel of $kdir is configured without CONFIG_RUST: enable it ('make rustavailable' tells what its build needs)."
-	[[ $version != "$stable" ]] || ! has PREEMPT_RT y ||
-		die "the kernel of $kdir is Linux $version with PREEMPT_RT, whose locks sleep, and its tracepoints may not: take one of $oldest or newer."
-	[[ $version != "$stable" ]] || ! has X86_64 y || has X86_KERNEL_IBT y ||
-		die "the kernel of $kdir is Linux $version, configured without CONFIG_X86_KERNEL_IBT, which the module needs there to have Rust linked in: enable it."
+	if [[ $version == "$stable" ]]; then
+		! has PREEMPT_RT y ||
+			die "the kernel of $kdir is Linux $version with PREEMPT_RT, whose locks sleep, and its tracepoints may not: take one of $oldest or newer."
+		! has X86_64 y || has X86_KERNEL_IBT y ||
+			die "the kernel of $kdir is Linux $version, configured without CONFIG_X86_KERNEL_IBT, which the module needs there to have Rust linked in: enable it."
+	else
+		has RUST y ||
+			die "the kernel of $kdir is configured without CONFIG_RUST: enable it ('make rustavailable' tells what its build needs)."
+	fi
 	[[ -n $(needed "$version") ]] || die "Kbuild names no needed-options: take it from the sources as they were."
 	for option in $(needed "$version"); do
 		has "$option" y ||
@@ -130,15 +133,20 @@ symbols_fit() {
 	}
 }
 
-# module_into OUT ARGUMENT...: have make build the module for the tree $kdir in the directory OUT. The makefiles of 6.12 do not
-# know MO= yet: links to the sources are beside the objects.
+# make_beside KDIR SOURCE OUT ARGUMENT...: have make build the module of SOURCE in the directory OUT, for makefiles that do not
+# know MO= yet, as those of 6.12: links to the sources are beside the objects.
+make_beside() {
+	mkdir -p "$3"
+	cp -asf "$2"/{Kbuild,NEWS,src} "$3/"
+	make -C "$1" M="$3" "${@:4}"
+}
+
+# module_into OUT ARGUMENT...: have make build the module for the tree $kdir in the directory OUT.
 module_into() {
 	local out=$1 options=("${@:2}")
 	has_our_rust || options+=("${rust_of_ours[@]}")
 	if [[ $(series) == "$stable" ]]; then
-		mkdir -p "$out"
-		cp -asf "$PWD"/{Kbuild,NEWS,src} "$out/"
-		make -C "$kdir" M="$out" "${options[@]}"
+		make_beside "$kdir" "$PWD" "$out" "${options[@]}"
 	else
 		make -C "$kdir" M="$PWD" MO="$out" "${options[@]}"
 	fi

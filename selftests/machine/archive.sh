@@ -218,19 +218,14 @@ make_options() {
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]] || printf '%s\n' "${rust_of_ours[@]}"
 }
 
-# make_module OPTION...: make the module for the kernel that is used.
+# make_module OPTION...: make the module for the kernel that is used. With W= the makefiles of 6.12 have comments checked, too, by
+# what takes more of perl than compilers' roots have.
 make_module() {
-	if [[ $(cat "$USER_EVENTS_KERNEL/version") == 6.12.* ]]; then
-		inside_compilers "$(declare -f module_of_6_12)" module_of_6_12 "$@"
-	else
-		in_compilers make -C /kernel/tree M=/src "$@" modules
-	fi
-}
-
-# module_of_6_12 OPTION...: inside the root, build a module there. The kernel's makefiles do not know MO= yet: links to the
-# sources are beside the objects. With W= they have comments checked, too, by what takes more of perl than compilers' roots have.
-module_of_6_12() {
 	local option options=() out
+	if [[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]]; then
+		in_compilers make -C /kernel/tree M=/src "$@" modules
+		return
+	fi
 	for option; do
 		case $option in
 		MO=*) out=${option#MO=} ;;
@@ -238,9 +233,7 @@ module_of_6_12() {
 		*) options+=("$option") ;;
 		esac
 	done
-	mkdir -p "$out"
-	cp -asf /src/{Kbuild,NEWS,src} "$out/"
-	make -C /kernel/tree M="$out" "${options[@]}" modules
+	inside_compilers "$(declare -f make_beside)" make_beside /kernel/tree /src "$out" "${options[@]}" modules
 }
 
 # compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and building a module takes,
@@ -328,7 +321,8 @@ archive_tree() {
 	# programs, which takes a third compiler.
 	options() {
 		grep -E '^(# )?CONFIG_' "$1" |
-			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|((THUMB2|GENERIC)_)?COMPAT_VDSO)|CONFIG_RUST(_IS_AVAILABLE|C_VERSION|C_LLVM_VERSION)?\>'
+			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|((THUMB2|GENERIC)_)?COMPAT_VDSO)' |
+			if [[ $built ]]; then cat; else grep -vE 'CONFIG_RUST(_IS_AVAILABLE|C_.*)?\>'; fi
 	}
 	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
 		echo "error: the configuration differs from the stock kernel's as shown above"
