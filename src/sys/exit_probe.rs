@@ -70,8 +70,8 @@ impl<L: ExitListener> ExitProbe<L> {
         // their data for.
         let probes = unsafe { Probes::new(&tracepoints, probe, listener) }?;
         Ok(Self {
-            // SAFETY: The data is as long there as the probes, which are dropped after the hook. One
-            // module has one `ExitProbe` at a time.
+            // SAFETY: The data is as long there as the probes, which are dropped after the hook.
+            // One module has one `ExitProbe` at a time.
             #[cfg(USER_EVENTS_KERNEL_6_12)]
             _hook: unsafe { of_6_12::ExitHook::new(probes.data()) }?,
             _probes: probes,

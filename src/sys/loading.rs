@@ -64,8 +64,8 @@ impl Publishing {
     }
 }
 
-/// Which step of loading is to fail; 0 for none. The parameter of that name of the module for the tests, in
-/// `bindings/helpers.c`.
+/// Which step of loading is to fail; 0 for none. The parameter of that name of the module for the
+/// tests, in `bindings/helpers.c`.
 #[cfg(USER_EVENTS_FAIL_LOAD)]
 pub(crate) fn fail_load_at() -> i32 {
     // SAFETY: Set before the module's code runs, and not changed.

@@ -4,10 +4,11 @@
 //!
 //! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
 //! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
-//! `tracefs_create_file`, `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget` (fs/char_dev.c),
-//! `print_event_fields` (kernel/trace/trace_output.c) and three tracepoints are looked up by name
-//! once, at load, by the table below. A kprobe gives the address of `kallsyms_lookup_name`, which
-//! gives the others. See `bindings/symbols.c` for why functions are called through static calls.
+//! `tracefs_create_file`, `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget`
+//! (fs/char_dev.c), `print_event_fields` (kernel/trace/trace_output.c) and three tracepoints are
+//! looked up by name once, at load, by the table below. A kprobe gives the address of
+//! `kallsyms_lookup_name`, which gives the others. See `bindings/symbols.c` for why functions are
+//! called through static calls.
 
 use super::bindings::{
     self,

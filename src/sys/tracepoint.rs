@@ -79,7 +79,7 @@ impl<P, L> Probes<P, L> {
             registrations: KVec::new(),
             data: KBox::new(ProbeData { probe, listener }, GFP_KERNEL)?,
         };
-        let data = ptr::from_ref(&*probes.data).cast_mut().cast();
+        let data = probes.data().cast();
         for (address, probe) in tracepoints {
             let tracepoint = NonNull::new(address.get()).ok_or(ENOENT)?;
             let probe = probe.cast_mut().cast();
@@ -101,7 +101,6 @@ impl<P, L> Probes<P, L> {
     }
 
     /// What the probes are called with.
-    #[cfg(USER_EVENTS_KERNEL_6_12)]
     pub(super) fn data(&self) -> *mut P {
         ptr::from_ref(&*self.data).cast_mut().cast()
     }

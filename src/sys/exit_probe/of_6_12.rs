@@ -23,8 +23,9 @@ impl ExitHook {
     ///
     /// # Errors
     ///
-    /// `ENOENT` when the kernel has no such function; `ENOMEM`; `EBUSY` when `kernel.ftrace_enabled` is
-    /// 0; `ENODEV` when ftrace has failed before; `EINVAL` when it does not know the function.
+    /// `ENOENT` when the kernel has no such function; `ENOMEM`; `EBUSY` when
+    /// `kernel.ftrace_enabled` is 0; `ENODEV` when ftrace has failed before; `EINVAL` when it does
+    /// not know the function.
     ///
     /// # Safety
     ///

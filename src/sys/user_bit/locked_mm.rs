@@ -43,8 +43,8 @@ pub(crate) enum BitWriteError {
     NotPresent,
     /// The page may come: what it takes was begun, or is locked.
     NotYet,
-    /// Another task has locked the page, or dropped it. The bits have been written, but may get lost
-    /// with the page, or are lost.
+    /// Another task has locked the page, or dropped it. The bits have been written, but may get
+    /// lost with the page, or are lost.
     Busy,
     /// There was no memory for what belongs to it.
     NoMemory,

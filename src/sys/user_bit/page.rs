@@ -102,9 +102,9 @@ impl BitPage<'_> {
     ///
     /// # Errors
     ///
-    /// [`BitWriteError::Busy`] when the page was written to, and could not be marked as such: another task
-    /// has locked it; or no file has it, and `is_there`, which is asked then, says that it is not behind
-    /// the address any more. A driver's page is.
+    /// [`BitWriteError::Busy`] when the page was written to, and could not be marked as such:
+    /// another task has locked it; or no file has it, and `is_there`, which is asked then, says
+    /// that it is not behind the address any more. A driver's page is.
     ///
     /// # Safety
     ///
@@ -216,8 +216,8 @@ unsafe fn unpin_written(
     page: *mut bindings::page,
     is_there: impl FnOnce() -> bool,
 ) -> Result<(), BitWriteError> {
-    // SAFETY: The page is pinned, says the caller, so it belongs to its folio, which stays. The pin is
-    // ended last.
+    // SAFETY: The page is pinned, says the caller, so it belongs to its folio, which stays. The pin
+    // is ended last.
     unsafe {
         let folio = bindings::user_events_page_folio(page);
         // Pairs with the exchange in `folio_clear_dirty_for_io()`.

@@ -40,8 +40,8 @@ impl<T, A: Allocator> VecExt<T> for Vec<T, A> {
 
     fn remove(&mut self, at: usize) -> Result<T, NoSuchValue> {
         let behind = self.len().checked_sub(at + 1).ok_or(NoSuchValue)?;
-        // SAFETY: There is a value at that place, which is taken, and so many behind, which take its
-        // place; so the vector has one value less.
+        // SAFETY: There is a value at that place, which is taken, and so many behind, which take
+        // its place; so the vector has one value less.
         unsafe {
             let place = self.as_mut_ptr().add(at);
             let value = place.read();

@@ -13,8 +13,8 @@ pub mod code {
     const fn error(number: u32) -> Error {
         let errno = -(number as i32);
         assert!(errno < 0 && errno >= -(bindings::MAX_ERRNO as i32));
-        // SAFETY: An `Error` is one integer that is not zero, and an errno, which was tested. It has no
-        // other field, as the compiler tells by the sizes, which must be the same.
+        // SAFETY: An `Error` is one integer that is not zero, and an errno, which was tested. It
+        // has no other field, as the compiler tells by the sizes, which must be the same.
         unsafe { core::mem::transmute::<i32, Error>(errno) }
     }
 

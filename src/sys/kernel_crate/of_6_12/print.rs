@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages in the kernel's log. 7.x: `kernel::print`. The `vsprintf()` of a kernel without Rust does not know
-//! `%pA`: the text is made here.
+//! Messages in the kernel's log. 7.x: `kernel::print`. The `vsprintf()` of a kernel without Rust
+//! does not know `%pA`: the text is made here.
 
 use crate::bindings;
 use core::fmt::{

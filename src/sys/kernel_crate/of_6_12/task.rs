@@ -93,8 +93,8 @@ impl TaskExt for Task {
 
     fn tgid_nr_ns(&self, ns: Option<&PidNamespace>) -> bindings::pid_t {
         let ns = ns.map_or(core::ptr::null_mut(), |ns| ns.0.get());
-        // SAFETY: The task is valid, as the reference shows; so is the namespace, or it is NULL, for
-        // which the current task's is taken.
+        // SAFETY: The task is valid, as the reference shows; so is the namespace, or it is NULL,
+        // for which the current task's is taken.
         unsafe { bindings::task_tgid_nr_ns(self.as_ptr(), ns) }
     }
 }
@@ -103,7 +103,8 @@ impl TaskExt for Task {
 #[macro_export]
 macro_rules! current {
     () => {
-        // SAFETY: It is dropped in the expression or the function that this stands in, which the task runs.
+        // SAFETY: It is dropped in the expression or the function that this stands in, which the
+        // task runs.
         &*unsafe { $crate::task::CurrentRef::new() }
     };
 }

@@ -26,11 +26,6 @@ impl Delta {
         Self(millis.saturating_mul(NSEC_PER_MSEC))
     }
 
-    /// So many seconds.
-    pub const fn from_secs(secs: i64) -> Self {
-        Self(secs.saturating_mul(1000 * NSEC_PER_MSEC))
-    }
-
     /// Whole milliseconds.
     pub const fn as_millis(self) -> i64 {
         self.0 / NSEC_PER_MSEC

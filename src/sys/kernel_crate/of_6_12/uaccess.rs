@@ -118,8 +118,8 @@ impl UserSliceReader {
         Ok(unsafe { value.assume_init() })
     }
 
-    /// Reads a string, or as much of it as there are bytes, or as there is room for in `buf` in front
-    /// of a NUL. C: `strncpy_from_user()`.
+    /// Reads a string, or as much of it as there are bytes, or as there is room for in `buf` in
+    /// front of a NUL. C: `strncpy_from_user()`.
     pub fn strcpy_into_buf<'buf>(self, buf: &'buf mut [u8]) -> Result<&'buf CStr> {
         let room = buf.len().checked_sub(1).ok_or(EINVAL)?.min(self.1);
         // SAFETY: `buf` has that much room. The address is checked, and a fault there is an error.
@@ -136,7 +136,8 @@ impl UserSliceReader {
     }
 }
 
-/// Bytes of user memory that are left to be written. The tree's own calls what arm64 does not export.
+/// Bytes of user memory that are left to be written. The tree's own calls what arm64 does not
+/// export.
 pub struct UserSliceWriter(UserPtr, usize);
 
 impl UserSliceWriter {
@@ -145,7 +146,8 @@ impl UserSliceWriter {
         let len = size_of::<T>();
         let left = self.1.checked_sub(len).ok_or(EFAULT)?;
         let from = core::ptr::from_ref(value).cast();
-        // SAFETY: All bytes of the value are there. The address is checked, and a fault there is an error.
+        // SAFETY: All bytes of the value are there. The address is checked, and a fault there is an
+        // error.
         if unsafe { bindings::copy_to_user(self.0 .0 as *mut c_void, from, len) } != 0 {
             return Err(EFAULT);
         }

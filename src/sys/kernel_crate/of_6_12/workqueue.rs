@@ -47,8 +47,9 @@ impl<T: ?Sized, const ID: u64> DelayedWork<T, ID> {
         T: WorkItem<ID>,
     {
         pin_init!(Self {
-            // SAFETY: The memory is there, and stays in place, as it is pinned. The function is that
-            // of the item's pointer, by which the work is queued; the timer is that of delayed work.
+            // SAFETY: The memory is there, and stays in place, as it is pinned. The function is
+            // that of the item's pointer, by which the work is queued; the timer is that of delayed
+            // work.
             work <- Opaque::ffi_init(|work: *mut bindings::delayed_work| unsafe {
                 bindings::init_work_with_key(
                     &raw mut (*work).work,
@@ -101,7 +102,8 @@ macro_rules! impl_has_delayed_work {
         unsafe impl$(<$($generics)+>)?
             $crate::workqueue::HasDelayedWork<$work_type $(, $id)?> for $self {}
 
-        // SAFETY: It only compiles if the field has the right type. The work of delayed work is at its start.
+        // SAFETY: It only compiles if the field has the right type. The work of delayed work is at
+        // its start.
         unsafe impl$(<$($generics)+>)?
             $crate::workqueue::HasWork<$work_type $(, $id)?> for $self
         {

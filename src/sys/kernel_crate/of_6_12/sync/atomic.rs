@@ -132,7 +132,8 @@ macro_rules! impl_atomic {
                 ordered::<O, _>(|ordering| self.of_core().swap(new, ordering))
             }
 
-            /// Changes the value if it is `old`. Returns the one before: as an error if it was another.
+            /// Changes the value if it is `old`. Returns the one before: as an error if it was
+            /// another.
             #[inline(always)]
             pub fn cmpxchg<O: AnyOrdering>(
                 &self,
