@@ -12,9 +12,24 @@ stable=6.12 oldest=7.2
 # whose objects are linked into the module, and to build that.
 rust_of_ours=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST' USER_EVENTS_LINK_RUST=y)
 # Besides, to prepare the tree: a section for each function, so that most can be left out; not to be traced, for which there is
-# a table of all.
+# a table of all; and without arm64's vDSO for 32-bit programs, which takes another compiler.
 # shellcheck disable=SC2034 # of those that source this
-rust_in_sections=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST -Zfunction-sections=y' 'KCFLAGS=-ffunction-sections -fno-profile')
+rust_in_sections=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST -Zfunction-sections=y' 'KCFLAGS=-ffunction-sections -fno-profile' CONFIG_COMPAT_VDSO=)
+
+# configured_as HEADERS SOURCE TREE: have the directory TREE, in which 6.12 is to be prepared, the configuration of Debian's
+# headers, without asking the source's Kconfig: the kernel with PREEMPT_RT has options by patches that are in no package. All
+# that these do to headers is in those that are common to its flavour, which the caller has copied over the source. Where the
+# headers were configured there was no rustc; the makefiles go by its version.
+configured_as() {
+	local tree=$3/include rustc=${RUSTC:-rustc}
+	mkdir -p "$tree"
+	cp -r "$1"/include/{config,generated} "$tree/"
+	cp "$1/.config" "$3/"
+	sed -i "s/^CONFIG_RUSTC_VERSION=.*/CONFIG_RUSTC_VERSION=$("$2/scripts/rustc-version.sh" "$rustc")/
+		s/^CONFIG_RUSTC_LLVM_VERSION=.*/CONFIG_RUSTC_LLVM_VERSION=$("$2/scripts/rustc-llvm-version.sh" "$rustc")/" "$tree/config/auto.conf"
+	# Newer than what make would make them of.
+	touch "$tree"/config/auto.conf{,.cmd} "$tree"/generated/{autoconf.h,rustc_cfg}
+}
 
 # or_by NAME: that the variable NAME would do as well.
 or_by() { [[ -z ${by_name:-} ]] || printf ', or name it with %s=' "$1"; }
@@ -50,8 +65,6 @@ fits() {
 	[[ -z $version || $version == "$stable" || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
 		die "the kernel of $kdir is Linux $version, and the module is for $stable, and for $oldest and newer."
 	if [[ $version == "$stable" ]]; then
-		! has PREEMPT_RT y ||
-			die "the kernel of $kdir is Linux $version with PREEMPT_RT, whose locks sleep, and its tracepoints may not: take one of $oldest or newer."
 		! has X86_64 y || has X86_KERNEL_IBT y ||
 			die "the kernel of $kdir is Linux $version, configured without CONFIG_X86_KERNEL_IBT, which the module needs there to have Rust linked in: enable it."
 	else

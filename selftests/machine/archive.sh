@@ -21,7 +21,7 @@ archive_list() {
 	touch -a "$ARCHIVE"
 	new=$(mktemp "$LOGS/archive.XXXXXX")
 	# shellcheck disable=SC2153 # of ready.sh
-	if NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f archive_kernels archive_image)" archive_kernels "$SUITE" \
+	if NETWORK=1 USER_EVENTS_KERNEL='' inside "$(declare -f archive_kernels archive_image archive_headers_of_rt)" archive_kernels "$SUITE" \
 		<"$ARCHIVE" >"$new" 2>"$LOGS/archive"; then
 		mv "$new" "$ARCHIVE"
 		archive_prune
@@ -70,8 +70,6 @@ archive_kernels() {
 	rustc_of[$own]=$(rustc --version)
 	while read -r package _ suite version; do
 		release=${package#linux-headers-}
-		# See scripts/kernel-tree.sh.
-		[[ $release != 6.12.*-rt-* ]] || continue
 		# shellcheck disable=SC2001 # a pattern
 		flavour=$(sed "s/$pattern/\4/" <<<"$package")
 		arch=${flavour##*-}
@@ -102,6 +100,7 @@ archive_kernels() {
 		# shellcheck disable=SC2046,SC2086 # several words
 		[[ $rustc == - ]] ||
 			printf '%s\n' "$package:$arch=$version" $(printf "%s:$arch=$version " $image) \
+				$(printf "%s=$version " $(archive_headers_of_rt "$release")) \
 				"linux-source-$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")=$version" >>wanted
 	done <found
 	sort -u wanted | xargs apt-cache show | awk '
@@ -118,6 +117,9 @@ archive_image() {
 	*) echo "linux-binary-unsigned-$1" "linux-modules-$1" ;;
 	esac
 }
+
+# archive_headers_of_rt RELEASE: the package with headers that its source has otherwise (see configured_as).
+archive_headers_of_rt() { [[ $1 != 6.12.*-rt-* ]] || echo "linux-headers-${1%-rt-*}-common-rt"; }
 
 # archive_prune: remove from the cache what it has of kernels that left the archive.
 archive_prune() {
@@ -153,7 +155,11 @@ archive_kernel() {
 		USER_EVENTS_COMPILERS=$CACHE_ENTRY
 	fi
 	key=$(recipe source | cache_key)
-	cache_entry "source-${version%%~bpo*}" "$key" make_archive_source
+	if [[ $release == 6.12.*-rt-* ]]; then
+		cache_entry "source-$release" "$key" make_archive_source
+	else
+		cache_entry "source-${version%%~bpo*}" "$key" make_archive_source
+	fi
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 	if [[ $release == *-cloud-* ]]; then
 		key=$({ basename "$USER_EVENTS_ROOT" && recipe virtiofsd; } | cache_key)
@@ -176,9 +182,10 @@ make_compilers() {
 }
 
 make_archive_source() {
-	local series
+	local series name
 	series=$(grep -o '^[0-9]*\.[0-9]*' <<<"$release")
-	files=$(archive_package "linux-source-$series" "$version") || die "the archive has no source of $release, $version."
+	files=$(for name in "linux-source-$series" $(archive_headers_of_rt "$release"); do archive_package "$name" "$version" || exit; done) ||
+		die "the archive has no source of $release, $version."
 	chmod 755 "$1"
 	# shellcheck disable=SC2086 # two words
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_SOURCE='' USER_EVENTS_KERNEL=$1 \
@@ -202,7 +209,7 @@ make_archive_kernel() {
 	mkdir -p "$1/$release/"{source,selftests}
 	# shellcheck disable=SC2086 # several words
 	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$release step "download and prepare $release" "$LOGS/kernel-$release" \
-		inside_compilers "$(declare -f archive_fetch archive_tree && declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
+		inside_compilers "$(declare -f archive_fetch archive_tree configured_as && declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
 		die "the tree of $release could not be prepared: the log above says why."
 	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$release/"
 }
@@ -260,8 +267,8 @@ archive_fetch() {
 	/usr/lib/apt/apt-helper download-file "${uri%/}/$1" "${1##*/}" "SHA256:$2"
 }
 
-# archive_source SERIES FILE SHA256: inside a root, fill /kernel/source with what preparing a tree and the kernel's own
-# selftests of user_events take: a sixth of all.
+# archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with what preparing a tree and the kernel's
+# own selftests of user_events take: a sixth of all; and with other headers.
 archive_source() {
 	local left_out=() pattern
 	for pattern in 'drivers/*.[cS]' 'drivers/*.rs' 'drivers/gpu/drm/*.h' 'sound/*.[ch]' 'fs/*.[ch]' 'net/*.[ch]' \
@@ -271,8 +278,13 @@ archive_source() {
 	cd /tmp || return
 	archive_fetch "$2" "$3"
 	mkdir /kernel/source
-	dpkg-deb --fsys-tarfile ./*.deb | tar -xO "./usr/src/linux-source-$1.tar.xz" | xz -dc -T0 |
+	dpkg-deb --fsys-tarfile "./${2##*/}" | tar -xO "./usr/src/linux-source-$1.tar.xz" | xz -dc -T0 |
 		tar -xC /kernel/source --strip-components=1 --anchored --wildcards "${left_out[@]}"
+	[[ -z ${4:-} ]] || {
+		archive_fetch "$4" "$5"
+		dpkg-deb -x "./${4##*/}" headers
+		cp -r headers/usr/src/*/{arch,include} /kernel/source/
+	}
 }
 
 # archive_virtiofsd: inside the machine's root, put it into /kernel.
@@ -314,24 +326,24 @@ archive_tree() {
 		echo "error: the kernel was built by $built, and this root has $found"
 		return 1
 	fi
-	cp "$headers/.config" /kernel/tree/.config
 	cd /kernel/source || return
-	make -s "${options[@]}" olddefconfig
 	# What may differ: which update of a compiler it was, keys that only Debian's builders have, and arm64's vDSO for 32-bit
 	# programs, which takes a third compiler.
 	options() {
 		grep -E '^(# )?CONFIG_' "$1" |
-			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|((THUMB2|GENERIC)_)?COMPAT_VDSO)' |
-			if [[ $built ]]; then cat; else grep -vE 'CONFIG_RUST(_IS_AVAILABLE|C_.*)?\>'; fi
+			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|((THUMB2|GENERIC)_)?COMPAT_VDSO)'
 	}
-	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
-		echo "error: the configuration differs from the stock kernel's as shown above"
-		return 1
-	fi
 	if [[ $built ]]; then
+		cp "$headers/.config" /kernel/tree/.config
+		make -s "${options[@]}" olddefconfig
+		if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
+			echo "error: the configuration differs from the stock kernel's as shown above"
+			return 1
+		fi
 		make -j"$(nproc)" "${options[@]}" modules_prepare
 		find /kernel/tree/rust -name '*.o' -delete
 	else
+		configured_as "$headers" /kernel/source /kernel/tree
 		make -j"$(nproc)" "${options[@]}" "${rust_in_sections[@]}" modules_prepare rust/helpers/helpers.o
 	fi
 	find /kernel/tree/{rust,tools} \( -name '*.a' -o -name '*.rlib' \) -delete

@@ -23,10 +23,10 @@ static void user_events_exit_hook(unsigned long ip, unsigned long parent_ip,
 				  struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
 	struct user_events_exit_probe *probe = ops->private;
+	bool preemption_was_off = enter_probe();
 
-	preempt_disable_notrace();
 	probe->exit(probe, atomic_read(&current->signal->live) == 0);
-	preempt_enable_notrace();
+	leave_probe(preemption_was_off);
 }
 
 static struct ftrace_ops user_events_exit_ops = {

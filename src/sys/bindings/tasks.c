@@ -12,9 +12,11 @@
 void user_events_on_fork(void *data, struct task_struct *parent, struct task_struct *child)
 {
 	struct user_events_fork_probe *probe = data;
+	bool preemption_was_off = enter_probe();
 
 	check_trace_callback_type_sched_process_fork(user_events_on_fork);
 	probe->forked(probe, parent, child);
+	leave_probe(preemption_was_off);
 }
 
 #ifndef USER_EVENTS_KERNEL_6_12
@@ -30,9 +32,11 @@ void user_events_on_exit(void *data, struct task_struct *task, bool group_dead)
 void user_events_on_exec(void *data, struct task_struct *task, struct linux_binprm *bprm)
 {
 	struct user_events_exit_probe *probe = data;
+	bool preemption_was_off = enter_probe();
 
 	check_trace_callback_type_sched_prepare_exec(user_events_on_exec);
 	probe->exec(probe);
+	leave_probe(preemption_was_off);
 }
 
 void user_events_tracepoint_synchronize_unregister(void)
@@ -81,9 +85,9 @@ void user_events_poll_wait(struct file *file, struct wait_queue_head *head, poll
 	poll_wait(file, head, table);
 }
 
-bool user_events_preemptible(void)
+bool user_events_may_sleep(void)
 {
-	return preemptible();
+	return preemptible() && rcu_preempt_depth() == 0;
 }
 
 void user_events_cond_resched(void)
