@@ -34,6 +34,9 @@ tests!("mm_end":
     comes_with_the_last_of_several_processes,
     comes_with_the_last_that_leaves_of_many_at_once.limit(300),
     comes_when_a_thread_registers_beside_an_exec.limit(300),
+    comes_beside_a_tracer_of_leaving_tasks
+        .where_there_is(FILTER)
+        .limit(300),
     does_not_come_with_an_exec_before_its_other_threads_have_ended
         .where_there_is(uring::SIGN)
         .unless(held_up::lacks_probes),
@@ -61,6 +64,8 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
 .unless(tasks::lacks_memory_reads)];
 
 const EVENT: &str = "st_mm_end";
+
+const FILTER: &str = "/sys/kernel/tracing/set_ftrace_filter";
 
 /// Reads the memory of a process that has ended: waits for a page there, whose faults are never answered.
 struct Reader {
@@ -233,6 +238,28 @@ fn comes_with_the_last_that_leaves_of_many_at_once() {
         process.join();
         wait_gone(EVENT);
     }
+}
+
+/// Where two have a hook at one function, ftrace calls both with preemption off. The processors contend for the
+/// module's locks.
+fn comes_beside_a_tracer_of_leaving_tasks() {
+    let tracer = TraceInstance::instance("st_leaving");
+    tracer.control("set_ftrace_filter", "exit_mm_release");
+    tracer.control("current_tracer", "function");
+    let families = [(); 6].map(|()| {
+        child::fork(|_| {
+            for _ in 0..machine::rounds(150) {
+                let event = Event::new(EVENT);
+                child::fork(|_| ()).join();
+                child::fork(|_| panic!("exec: {:?}", tasks::execute(c"/bin/true"))).join();
+                drop(event);
+            }
+        })
+    });
+    families.map(|family| family.join());
+    wait_gone(EVENT);
+    assert!(tracer.text("trace").contains("exit_mm_release"));
+    tracer.control("current_tracer", "nop");
 }
 
 /// A thread that registers until the exec of another one ends it.
