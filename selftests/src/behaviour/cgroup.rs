@@ -421,37 +421,19 @@ fn registering_without_end_harms_no_other() {
     end(others);
 }
 
-/// What was charged to a group and is freed stays charged, for pages that are wanted next on that processor: as
-/// many at most as the kernel charges at once (MEMCG_CHARGE_BATCH).
-const IN_ADVANCE: usize = 64;
-
 fn a_bit_without_a_page_is_written_when_there_is_memory() {
     // What is charged in advance is charged for one processor.
     os::run_on(os::cpus()[0]);
     let event = Event::new("st_cgroup_again u32 a");
     let group = Cgroup::new("st_cgroup_again");
-    let child = group.fork(&event);
-    let pid = child.pid;
-    let mut children = vec![child];
-    let failures = || group.number("memory.events", "oom");
+    let mut child = group.fork(&event);
     let top = TraceInstance::top();
-    let was_lacking = (0..=IN_ADVANCE).any(|_| {
-        tell(&mut children, "drop");
-        group.set("memory.max", "0");
-        let before = failures();
-        top.enable(&event.name);
-        wait::until("the page to be tried for", || {
-            failures() > before || event.page.is_present_in(pid)
-        });
-        let was_lacking = failures() > before;
-        group.set("memory.max", "max");
-        tell(&mut children, "set");
-        top.disable(&event.name);
-        tell(&mut children, "clear");
-        was_lacking
-    });
-    assert!(was_lacking, "each page was charged in advance");
-    end(children);
+    group.enable_without_memory(&event, &mut child, &top, || ());
+    group.set("memory.max", "max");
+    child.tell("set");
+    top.disable(&event.name);
+    child.tell("clear");
+    end(vec![child]);
 }
 
 fn a_caller_is_told_that_a_page_takes_memory() {
@@ -460,7 +442,7 @@ fn a_caller_is_told_that_a_page_takes_memory() {
         cgroup::be_spared();
         // What is charged in advance is charged for one processor.
         os::run_on(os::cpus()[0]);
-        let (data, pages) = (Data::open(), Mapping::kept(3 + IN_ADVANCE + 1));
+        let (data, pages) = (Data::open(), Mapping::kept(3 + cgroup::IN_ADVANCE + 1));
         let register = |page: usize| {
             let address = pages.address() + (page * PAGE) as u64;
             data.register_text("st_cgroup_page u32 a", address, 0)
@@ -488,7 +470,7 @@ fn a_caller_is_told_that_a_page_takes_memory() {
         assert!(register_with(1, "max").is_ok());
         group.enter();
         assert!(register_with(2, "max").is_ok());
-        let (page, result) = (3..=3 + IN_ADVANCE)
+        let (page, result) = (3..=3 + cgroup::IN_ADVANCE)
             .map(|page| (page, register_with(page, "0")))
             .find(|(_, result)| result.is_err())
             .expect("a page that is not charged in advance");

@@ -107,36 +107,13 @@ fn stays_given_up(event: &Event, queued: &Queued) {
 fn pauses_grow_and_begin_anew_with_a_change() {
     // What is charged in advance is charged for one processor.
     os::run_on(os::cpus()[0]);
-    const IN_ADVANCE: usize = 64;
     let event = Event::new("st_retry_pauses u32 a");
     let group = Cgroup::new(&event.name);
     let mut child = group.fork(&event);
     let pid = child.pid;
-    let mut tell = |word: &str| {
-        child.tell(word);
-    };
     let top = TraceInstance::top();
     let queued = Queued::new(&event.name);
-    let failures = || group.number("memory.events", "oom");
-    let is_lacking = (0..=IN_ADVANCE).any(|_| {
-        tell("drop");
-        group.set("memory.max", "0");
-        let before = failures();
-        queued.clear();
-        top.enable(&event.name);
-        wait::until("the page to be tried for", || {
-            failures() > before || event.page.is_present_in(pid)
-        });
-        if failures() > before {
-            return true;
-        }
-        group.set("memory.max", "max");
-        tell("set");
-        top.disable(&event.name);
-        tell("clear");
-        false
-    });
-    assert!(is_lacking, "each page was charged in advance");
+    group.enable_without_memory(&event, &mut child, &top, || queued.clear());
 
     // 10 ms, 20 ms, ... 1.28 s, and so on. Whatever the machine does, they are not shorter, and some are hardly longer.
     let start = Instant::now();
@@ -158,15 +135,16 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     top.enable(&event.name);
     wait::until("many tries soon after each other", || {
         let pauses = queued.pauses();
-        pauses.iter().filter(|pause| **pause < 0.3).count() >= 4
+        let short = pauses.iter().filter(|pause| **pause < 0.5 * MAX_PAUSE);
+        short.count() >= 4
     });
     assert!(repair_pending(pid), "given up");
     group.set("memory.max", "max");
-    tell("set");
+    child.tell("set");
     wait::until("no repair to be pending", || !repair_pending(pid));
     top.disable(&event.name);
-    tell("clear");
-    tell("end");
+    child.tell("clear");
+    child.tell("end");
     child.join();
 }
 

@@ -4,10 +4,15 @@
 
 use crate::kit::child::{self, Child};
 use crate::kit::event::Event;
+use crate::kit::tracefs::TraceInstance;
 use crate::kit::{fork_tree, wait};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// What was charged to a group and is freed stays charged, for pages that are wanted next on that processor: as
+/// many at most as the kernel charges at once (MEMCG_CHARGE_BATCH).
+pub const IN_ADVANCE: usize = 64;
 
 /// There where the kernel has control groups.
 pub const SIGN: &str = "/proc/cgroups";
@@ -95,6 +100,38 @@ impl Cgroup {
         });
         child.line.hear("entered");
         child
+    }
+
+    /// Attaches ftrace to the event when the group has no memory for the page of a child's, which [`Self::fork`] has made.
+    /// `before` is called each time that this is tried: pages may be charged in advance. The caller runs on one processor,
+    /// as they are charged for one.
+    pub fn enable_without_memory(
+        &self,
+        event: &Event,
+        child: &mut Child,
+        top: &TraceInstance,
+        before: impl Fn(),
+    ) {
+        let failures = || self.number("memory.events", "oom");
+        let is_lacking = (0..=IN_ADVANCE).any(|_| {
+            child.tell("drop");
+            self.set("memory.max", "0");
+            let failed = failures();
+            before();
+            top.enable(&event.name);
+            wait::until("the page to be tried for", || {
+                failures() > failed || event.page.is_own_in(child.pid)
+            });
+            let is_lacking = failures() > failed;
+            if !is_lacking {
+                self.set("memory.max", "max");
+                child.tell("set");
+                top.disable(&event.name);
+                child.tell("clear");
+            }
+            is_lacking
+        });
+        assert!(is_lacking, "each page was charged in advance");
     }
 
     /// Moves the calling process in.

@@ -246,9 +246,15 @@ impl Mapping {
         (entry & (1 << 62) != 0, entry & (1 << 63) != 0)
     }
 
-    /// Is the first page, or what another process has at its address, in that process's memory?
+    /// Is the first page, or what another process has at its address, in that process's memory? The page of zeros that
+    /// all have counts.
     pub fn is_present_in(&self, pid: i32) -> bool {
         page_map_entry(pid, self.address()) & (1 << 63) != 0
+    }
+
+    /// Is it there, and that process's alone?
+    pub fn is_own_in(&self, pid: i32) -> bool {
+        page_map_entry(pid, self.address()) & (1 << 56) != 0
     }
 
     /// The number of the memory page that a process has at the first page's address, which must be present there.
