@@ -40,7 +40,10 @@ use crate::sys::kernel_crate::prelude::*;
 use crate::sys::symbols::Symbols;
 use crate::sys::sysctl::SysctlU32;
 use crate::sys::trace_event::UnregisteredEvent;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 use kernel::sync::Arc;
 
 /// How many events the first group may have, unless the administrator sets another number. C: `max_user_events`.
@@ -57,6 +60,7 @@ pub(crate) struct Group {
     systems: Systems,
     max_events: MaxEvents,
     byte_rate: ByteRate,
+    any_names: Atomic<bool>,
     pub(super) open_files: OpenFiles,
     /// How many of its events wait for their removal by the work of [`IdleEvents`].
     pub(super) listed_idle: Atomic<usize>,
@@ -88,15 +92,16 @@ impl Group {
         idle: &Arc<IdleEvents>,
         named: Option<(GroupName<'_>, GroupLimits)>,
     ) -> Result<Arc<Self>> {
-        let (systems, max_events, byte_rate) = match named {
+        let (systems, max_events, byte_rate, any_names) = match named {
             None => {
                 let max_events = SysctlU32::new(c"user_events_max", MAX_EVENTS)?;
-                (Systems::first()?, MaxEvents::Sysctl(max_events), 0)
+                (Systems::first()?, MaxEvents::Sysctl(max_events), 0, true)
             }
             Some((name, limits)) => (
                 Systems::of_group(name)?,
                 MaxEvents::Line(Atomic::new(limits.events)),
                 limits.bytes_per_second,
+                limits.any_names,
             ),
         };
         let group = pin_init!(Self {
@@ -105,6 +110,7 @@ impl Group {
             systems,
             max_events,
             byte_rate: ByteRate::new(byte_rate),
+            any_names: Atomic::new(any_names),
             open_files: OpenFiles::new(),
             listed_idle: Atomic::new(0),
             events: EventMutexLocked::new(Events::new()),
@@ -129,6 +135,7 @@ impl Group {
         GroupLimits {
             events: self.max_events.get(),
             bytes_per_second: self.byte_rate.per_second(),
+            any_names: self.any_names.load(Relaxed),
         }
     }
 
@@ -151,6 +158,7 @@ impl Group {
                 return Err(EBUSY);
             }
         }
+        self.any_names.store(limits.any_names, Relaxed);
         self.byte_rate.set(limits.bytes_per_second);
         // Each has noted whether its records are limited.
         self.walk(None, |event, held| {
@@ -181,13 +189,18 @@ impl Group {
     ///
     /// `EADDRINUSE` when the event exists with other fields, and is not to be one of several
     /// formats; `EINTR` to a task that is killed; `EMFILE` when the group has too many events;
-    /// `EINVAL` when a format's name would be too long; `ENODEV` when the module is being unloaded,
-    /// or no number is left; `ENOMEM`, and what the trace core fails with.
+    /// `EINVAL` when the group takes plain names only, which formats do not have, or when a format's
+    /// name would be too long; `ENODEV` when the module is being unloaded, or no number is left;
+    /// `ENOMEM`, and what the trace core fails with.
     pub(crate) fn register(
         self: &Arc<Self>,
         description: &Description<'_>,
         flags: RegFlags,
     ) -> Result<EventRef> {
+        let is_plain = description.has_plain_name() && !flags.multi_format;
+        if !(is_plain || self.any_names.load(Relaxed)) {
+            return Err(EINVAL);
+        }
         // Each walk over the description's own fields reads the text again.
         let mut fields = KVec::with_capacity(8, GFP_KERNEL_ACCOUNT)?;
         for field in description.fields() {

@@ -19,6 +19,7 @@ use super::limits::{
 use super::text::{
     cut,
     ends_word,
+    is_plain,
     Pieces,
     Sink,
     Words, //
@@ -92,6 +93,11 @@ impl<'a> Description<'a> {
     /// The event's name, without the fields.
     pub fn name(&self) -> &'a [u8] {
         self.name
+    }
+
+    /// Is the name one word to all tools? Of an event with another one perf makes a recording that it does not read.
+    pub fn has_plain_name(&self) -> bool {
+        is_plain(self.name)
     }
 
     /// The fields, in the order in which they lie in the payload.

@@ -5,7 +5,7 @@
 //! ```text
 //! line   = [ set | remove ] { white } [ "#" any ]
 //! set    = "g:" name { white } { option }
-//! option = "events=" number | "bytes_per_second=" number
+//! option = "events=" number | "bytes_per_second=" number | "names=plain" | "names=any"
 //! remove = "-:" name [ "when=unused" ]
 //! ```
 //!
@@ -14,9 +14,11 @@
 use super::error::Error;
 use super::text::{
     cut,
+    is_plain,
     is_white,
     number_from, //
 };
+use core::ops::RangeInclusive;
 
 /// Longest name of a group in bytes.
 const MAX_GROUP_NAME: usize = 32;
@@ -42,13 +44,11 @@ impl<'a> GroupName<'a> {
     ///
     /// [`Error::GroupName`].
     pub fn new(name: &'a [u8]) -> Result<Self, Error> {
-        let is_right = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         let is_multi = match name.strip_suffix(MULTI) {
             Some(before) => before.is_empty() || before.ends_with(b"_"),
             None => false,
         };
-        if name.is_empty() || name.len() > MAX_GROUP_NAME || is_multi || !name.iter().all(is_right)
-        {
+        if name.is_empty() || name.len() > MAX_GROUP_NAME || is_multi || !is_plain(name) {
             return Err(Error::GroupName);
         }
         Ok(Self(name))
@@ -60,13 +60,15 @@ impl<'a> GroupName<'a> {
     }
 }
 
-/// What a group may have at most.
+/// What a group may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupLimits {
-    /// Events.
+    /// Events, at most.
     pub events: u32,
-    /// Bytes that are recorded in a second; 0 is no limit.
+    /// Bytes that are recorded in a second, at most; 0 is no limit.
     pub bytes_per_second: u32,
+    /// Events whose names are not plain: see [`Description::has_plain_name`](super::Description::has_plain_name).
+    pub any_names: bool,
 }
 
 impl GroupLimits {
@@ -74,6 +76,7 @@ impl GroupLimits {
     pub const DEFAULT: Self = Self {
         events: DEFAULT_EVENTS,
         bytes_per_second: 0,
+        any_names: false,
     };
 }
 
@@ -84,6 +87,8 @@ pub struct GroupOptions {
     pub events: Option<u32>,
     /// As [`GroupLimits::bytes_per_second`].
     pub bytes_per_second: Option<u32>,
+    /// As [`GroupLimits::any_names`].
+    pub any_names: Option<bool>,
 }
 
 /// What a line asks for.
@@ -137,24 +142,23 @@ impl<'a> GroupLine<'a> {
 impl GroupOptions {
     /// Parses options, each of which may stand there once.
     fn parse<'a>(options: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
-        let (mut events, mut bytes_per_second) = (None, None);
+        let mut all = Self::default();
         for option in options {
             let (key, value) = cut(option, b'=').ok_or(Error::GroupLine)?;
-            let (place, range) = match key {
-                b"events" => (&mut events, 1..=MAX_EVENTS),
-                b"bytes_per_second" => (&mut bytes_per_second, 0..=u32::MAX),
+            let is_repeated = match (key, value) {
+                (b"events", _) => all.events.replace(limit(value, 1..=MAX_EVENTS)?).is_some(),
+                (b"bytes_per_second", _) => {
+                    let bytes = limit(value, 0..=u32::MAX)?;
+                    all.bytes_per_second.replace(bytes).is_some()
+                }
+                (b"names", b"plain" | b"any") => all.any_names.replace(value == b"any").is_some(),
                 _ => return Err(Error::GroupLine),
             };
-            let number = number_from(value, 10).and_then(|number| u32::try_from(number).ok());
-            let number = number.filter(|number| !value.is_empty() && range.contains(number));
-            if place.replace(number.ok_or(Error::GroupLine)?).is_some() {
+            if is_repeated {
                 return Err(Error::GroupLine);
             }
         }
-        Ok(Self {
-            events,
-            bytes_per_second,
-        })
+        Ok(all)
     }
 
     /// Does the line set nothing?
@@ -167,6 +171,14 @@ impl GroupOptions {
         GroupLimits {
             events: self.events.unwrap_or(limits.events),
             bytes_per_second: self.bytes_per_second.unwrap_or(limits.bytes_per_second),
+            any_names: self.any_names.unwrap_or(limits.any_names),
         }
     }
+}
+
+/// The number that an option has.
+fn limit(value: &[u8], range: RangeInclusive<u32>) -> Result<u32, Error> {
+    let number = number_from(value, 10).and_then(|number| u32::try_from(number).ok());
+    let number = number.filter(|number| !value.is_empty() && range.contains(number));
+    number.ok_or(Error::GroupLine)
 }

@@ -152,6 +152,12 @@ pub(super) fn ends_word(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7f || byte == b'#'
 }
 
+/// Is this a word of letters of ASCII, digits and `_`?
+pub(super) fn is_plain(word: &[u8]) -> bool {
+    let is_right = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    word.iter().all(is_right)
+}
+
 /// Does `part` stand anywhere in `text`? `part` is not empty. C: `strstr()`.
 pub(super) fn contains(text: &[u8], part: &[u8]) -> bool {
     (0..text.len()).any(|at| text.get(at..).is_some_and(|rest| rest.starts_with(part)))

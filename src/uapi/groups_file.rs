@@ -102,6 +102,9 @@ fn show_group(group: &NamedGroup, out: &Listing<'_>) {
     if limits.bytes_per_second != 0 {
         out.text(fmt!(" bytes_per_second={}", limits.bytes_per_second));
     }
+    if limits.any_names {
+        out.bytes(b" names=any");
+    }
     let Usage {
         events,
         used_events,

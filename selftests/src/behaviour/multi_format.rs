@@ -100,7 +100,7 @@ fn all_or_none_are_deleted() {
 /// What a thread prepares for a number that another one takes meanwhile is for the next.
 fn two_threads_leave_out_no_number() {
     const EACH: usize = 300;
-    let group = Group::new("st_g_numbers");
+    let group = Group::of_any_names("st_g_numbers");
     let name = "st_multi_race";
     let user = child::fork(|_| {
         let (data, page) = (Data::open_in(&group), Mapping::kept(1));

@@ -79,6 +79,12 @@ impl Group {
         Group::with(name, "")
     }
 
+    /// Makes one that also takes names that are not plain, and events of several formats.
+    #[track_caller]
+    pub fn of_any_names(name: &str) -> Group {
+        Group::with(name, "names=any")
+    }
+
     /// Makes one with these words behind its name.
     #[track_caller]
     pub fn with(name: &str, options: &str) -> Group {

@@ -36,9 +36,9 @@ const NOT_THERE: [Errno; 3] = [Errno::ENOENT, Errno::ENXIO, Errno::EIO];
 /// Uses a group in the ways that differ in what the kernel allocates, and removes it.
 fn make_use_and_remove(round: usize, page: &Mapping) {
     let options = [
-        "",
+        "names=any",
         "events=5",
-        "bytes_per_second=100",
+        "names=any bytes_per_second=100",
         "events=9 bytes_per_second=7",
     ][round % 4];
     let group = Group::with("st_g_round", options);

@@ -421,7 +421,7 @@ fn unused_persistent_events_go() {
 /// Makes two groups, one of them with unused events of each kind. They keep the module no busier than before.
 fn make_groups() -> [Group; 2] {
     let groups = [
-        Group::new("st_load_one"),
+        Group::of_any_names("st_load_one"),
         Group::with("st_load_two", "events=7"),
     ];
     let maker = child::fork(|_| {

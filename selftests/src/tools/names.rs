@@ -8,6 +8,7 @@ use super::trace_cmd;
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT};
 use crate::kit::event::{write, Event};
+use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::tool::{self, Output, Scratch, Tool};
 use crate::kit::tracefs::TraceInstance;
@@ -17,6 +18,7 @@ tests!("tools::names":
     one_name_spoils_a_recording_of_perfs,
     a_narrower_pattern_leaves_it_out,
     formats_of_many_spoil_it_too,
+    a_tenant_spoils_no_recording,
     fields_and_tags_are_not_parsed,
     trace_cmd_shows_an_unknown_event,
     counts_and_the_trace_file_take_any_name,
@@ -70,6 +72,55 @@ fn formats_of_many_spoil_it_too() {
         assert_eq!(data.write(index, &[1, 0, 0, 0]), Ok(8));
     });
     is_refused(&script);
+}
+
+/// A group takes none of the names that spoil a recording. What it does take spoils only what it is of itself.
+fn a_tenant_spoils_no_recording() {
+    let group = Group::new("st_nm_tenant");
+    let (data, page) = (Data::open_in(&group), Mapping::kept(1));
+    let mut word = page.address();
+    let mut made = Vec::new();
+    let mut tries = |text: &str, flags| {
+        let index = data.register_flags(text, word, 0, flags);
+        word += 4;
+        made.extend(index);
+        index.is_ok()
+    };
+    tries("st_nm_a.name u32 a", 0);
+    tries("st_nm_many u32 a", MULTI_FORMAT);
+    let mut taken = 0;
+    for byte in (b'!'..=b'~').filter(|byte| !byte.is_ascii_alphanumeric()) {
+        let byte = char::from(byte);
+        for (kind, fields) in [
+            format!("u32 a{byte}b"),
+            format!("u32 {byte}"),
+            format!("struct {byte} a 4"),
+            format!("struct a{byte}b a 4"),
+        ]
+        .iter()
+        .enumerate()
+        {
+            let name = format!("st_nm_{kind}_{:x}", u32::from(byte));
+            taken += usize::from(tries(&format!("{name} {fields}"), 0));
+        }
+    }
+    assert!(taken > 4 * 20, "{taken} were taken");
+    tries("0_st_nm u32 a", 0);
+    let own = Event::new_in(&group, "st_nm_tenants u32 a");
+    let plain = Event::new("st_nm_hosts u32 a");
+    let script = recorded("st_nm_tenant", "user_events*:*st_nm*", || {
+        for index in &made {
+            assert_eq!(data.write(*index, &[2, 0, 0, 0]), Ok(8));
+        }
+        write(&own, [1]);
+        write(&plain, [1]);
+    });
+    assert!(script.status.success() && !script.text.contains(REFUSED));
+    assert_eq!(script.after("user_events:st_nm_hosts: "), ["a=1"]);
+    for name in ["st_nm_tenants: a=1", "0_st_nm: a=2"] {
+        let line = format!("{}:{name}", group.system());
+        assert_eq!(script.lines_with(&line).len(), 1, "{line}: {}", script.text);
+    }
 }
 
 fn fields_and_tags_are_not_parsed() {

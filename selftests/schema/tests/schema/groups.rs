@@ -29,8 +29,18 @@ fn set(of: &[u8], events: Option<u32>, bytes_per_second: Option<u32>) -> GroupLi
     let options = GroupOptions {
         events,
         bytes_per_second,
+        any_names: None,
     };
     GroupLine::Set(name(of), options)
+}
+
+/// The same for names.
+fn set_names(any_names: bool) -> GroupLine<'static> {
+    let options = GroupOptions {
+        any_names: Some(any_names),
+        ..GroupOptions::default()
+    };
+    GroupLine::Set(name(b"web"), options)
 }
 
 #[test]
@@ -162,6 +172,8 @@ fn lines() {
             web(Some(5), Some(6)),
         ),
         (b"g:web bytes_per_second=0", web(None, Some(0))),
+        (b"g:web names=any", Ok(set_names(true))),
+        (b"g:web\tnames=plain # names=any", Ok(set_names(false))),
         (b"-:web", remove(When::Now)),
         (b" -:web\t# events=5", remove(When::Now)),
         (b"-:web#", remove(When::Now)),
@@ -210,11 +222,13 @@ fn options_are_over_limits() {
     let limits = |events, bytes_per_second| GroupLimits {
         events,
         bytes_per_second,
+        any_names: false,
     };
     let over = |events, bytes_per_second, of| {
         let options = GroupOptions {
             events,
             bytes_per_second,
+            any_names: None,
         };
         (options.are_none(), options.over(of))
     };
@@ -224,6 +238,20 @@ fn options_are_over_limits() {
     assert_eq!(over(Some(5), None, of), (false, limits(5, 9)));
     assert_eq!(over(None, Some(0), of), (false, limits(7, 0)));
     assert_eq!(over(Some(5), Some(6), of), (false, limits(5, 6)));
+    for (had, says, has) in [
+        (false, None, false),
+        (true, None, true),
+        (true, Some(false), false),
+        (false, Some(true), true),
+    ] {
+        let options = GroupOptions {
+            any_names: says,
+            ..GroupOptions::default()
+        };
+        let of = |any_names| GroupLimits { any_names, ..of };
+        assert_eq!(options.over(of(had)), of(has));
+        assert_eq!(options.are_none(), says.is_none());
+    }
 }
 
 #[test]
@@ -265,6 +293,13 @@ fn bad_options() {
         "events=1 events=1",
         "events=1 bytes_per_second=1 events=2",
         "events=1 other=1",
+        "names",
+        "names=",
+        "names=Any",
+        "names=anyone",
+        "names=1",
+        "names=any names=any",
+        "names=plain events=1 names=any",
         "events=1 \x00",
     ] {
         let line = format!("g:web {options}");
@@ -277,7 +312,7 @@ fn bad_options() {
 #[derive(Debug, PartialEq)]
 enum Meaning {
     Nothing,
-    Set(String, Option<i128>, Option<i128>),
+    Set(String, Option<i128>, Option<i128>, Option<bool>),
     Remove(String, bool),
 }
 
@@ -325,13 +360,23 @@ fn model(line: &[u8]) -> Option<Meaning> {
         let number = format!("0{}", value.trim_start_matches('0')).parse().ok()?;
         (digits && (min..=max).contains(&number) && values.next().is_none()).then_some(Some(number))
     };
-    let known = |word: &&&str| word.starts_with("events=") || word.starts_with("bytes_per_second=");
+    let known = |word: &&&str| {
+        let starts = ["events=", "bytes_per_second=", "names="];
+        starts.iter().any(|start| word.starts_with(start))
+    };
     if options.iter().filter(known).count() != options.len() {
         return None;
     }
     let events = value("events", 1, 32768)?;
     let bytes = value("bytes_per_second", 0, (1 << 32) - 1)?;
-    Some(Meaning::Set(name.into(), events, bytes))
+    let names = options.iter().filter(|word| word.starts_with("names="));
+    let any = match names.collect::<Vec<_>>()[..] {
+        [] => None,
+        [&"names=any"] => Some(true),
+        [&"names=plain"] => Some(false),
+        _ => return None,
+    };
+    Some(Meaning::Set(name.into(), events, bytes, any))
 }
 
 fn meaning(line: GroupLine<'_>) -> Meaning {
@@ -343,6 +388,7 @@ fn meaning(line: GroupLine<'_>) -> Meaning {
             text(name),
             options.events.map(i128::from),
             options.bytes_per_second.map(i128::from),
+            options.any_names,
         ),
     }
 }
@@ -353,7 +399,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
         6 => select(vec![
             "g:", "-:", "web", "a_multi", "multi", "_", " ", "\t", "#", "\n", "=", ":", "events=",
             "bytes_per_second=", "events", "0", "1", "32768", "32769", "4294967295", "4294967296",
-            "00", "+", "-", "when=unused",
+            "00", "+", "-", "when=unused", "names=any", "names=plain",
         ])
         .prop_map(|piece| piece.as_bytes().to_vec()),
         1 => vec(any::<u8>(), 0..3),
@@ -362,6 +408,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let option = prop_oneof![
         "events=[0-9]{1,6}",
         "bytes_per_second=[0-9]{1,11}",
+        "names=(any|plain|an)",
         "[a-z_]{1,7}=[0-9]{0,3}",
         "when=unused",
     ];
@@ -406,6 +453,9 @@ proptest! {
             let mut listed = format!("g:{} events={}", name.bytes().escape_ascii(), limits.events);
             if limits.bytes_per_second != 0 {
                 listed.push_str(&format!(" bytes_per_second={}", limits.bytes_per_second));
+            }
+            if limits.any_names {
+                listed.push_str(" names=any");
             }
             listed.push_str(" # 3 events, 2 used, 1 open files");
             let again = GroupLine::parse(listed.as_bytes());

@@ -170,7 +170,7 @@ fn a_bit_follows_the_event_of_its_group_only() {
 }
 
 fn formats_are_numbered_and_shown_in_each_group() {
-    let groups = [Group::new("st_g_one"), Group::new("st_g_two")];
+    let groups = ["st_g_one", "st_g_two"].map(Group::of_any_names);
     let page = Mapping::kept(1);
     let files = [
         Data::open(),
@@ -263,7 +263,7 @@ fn status_and_profile_show_own_events_only() {
 }
 
 fn a_program_deletes_events_of_its_group_only() {
-    let groups = [Group::new("st_g_one"), Group::new("st_g_two")];
+    let groups = ["st_g_one", "st_g_two"].map(Group::of_any_names);
     let open = |at: usize| match at {
         0 => Data::open(),
         at => Data::open_in(&groups[at - 1]),
@@ -389,7 +389,7 @@ fn an_event_goes_when_its_own_users_have_ended() {
 }
 
 fn registrations_name_the_group() {
-    let group = Group::new("st_g_one");
+    let group = Group::of_any_names("st_g_one");
     let (pid, page) = (process::id(), Mapping::kept(1));
     let comm = fs::read_to_string("/proc/self/comm").unwrap();
     let line = |event: &str, bit: u8| {

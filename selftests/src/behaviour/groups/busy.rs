@@ -194,7 +194,7 @@ fn a_trigger_of_its_own_event_keeps_its_group() {
 
 /// All of a group goes, or nothing.
 fn one_used_event_keeps_all_of_the_group() {
-    let group = Group::new("st_g_all");
+    let group = Group::of_any_names("st_g_all");
     let maker = child::fork(|_| {
         let (data, page) = (Data::open_in(&group), Mapping::kept(1));
         for bit in 0..6 {
@@ -223,6 +223,7 @@ fn one_used_event_keeps_all_of_the_group() {
 
 fn idle_events_go_with_their_group() {
     let (group, by_a_line) = with_an_event("st_g_idle");
+    group::run("g:st_g_idle names=any").unwrap();
     let maker = child::fork(|_| {
         let (data, page) = (Data::open_in(&group), Mapping::kept(1));
         for (bit, flags) in [PERSIST, PERSIST | MULTI_FORMAT].into_iter().enumerate() {

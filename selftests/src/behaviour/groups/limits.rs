@@ -58,7 +58,7 @@ fn one_more(data: &Data, group: &Group, page: &Mapping) -> [Option<Errno>; 3] {
 
 fn a_group_has_as_many_events_as_its_line_says() {
     for most in [1, 2, 7] {
-        let group = Group::with("st_g_few", &format!("events={most}"));
+        let group = Group::with("st_g_few", &format!("events={most} names=any"));
         let (data, page) = (Data::open_in(&group), Mapping::kept(1));
         for event in 0..most {
             let flags = [0, MULTI_FORMAT][event % 2];
@@ -120,7 +120,7 @@ fn what_fails_takes_no_place() {
 }
 
 fn a_group_that_says_nothing_has_1024_events() {
-    let group = Group::new("st_g_default");
+    let group = Group::of_any_names("st_g_default");
     let (data, page) = (Data::open_in(&group), Mapping::kept(2));
     for event in 0..u64::from(DEFAULT_EVENTS) {
         let address = page.address() + 4 * event;

@@ -8,6 +8,7 @@ mod control;
 mod files;
 mod limits;
 mod lines;
+mod names;
 mod rate;
 mod tasks;
 
@@ -22,6 +23,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         limits::TESTS,
         rate::TESTS,
         lines::TESTS,
+        names::TESTS,
         files::TESTS,
         tasks::TESTS,
     ]

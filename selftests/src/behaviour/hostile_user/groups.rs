@@ -148,7 +148,7 @@ pub fn sees_and_deletes_nothing_of_other_groups() {
 }
 
 pub fn writes_nothing_into_events_of_other_groups() {
-    let mine = Group::new("st_evil_mine");
+    let mine = Group::of_any_names("st_evil_mine");
     let others = Others::new();
     let _access = Access::given_in(&mine);
     // All that it writes is recorded in this instance, and nothing of it elsewhere.
@@ -206,7 +206,7 @@ pub fn fills_its_group_and_no_other() {
     const MAX_EVENTS: u32 = 50;
     let mine = Group::with(
         "st_evil_mine",
-        &format!("events={MAX_EVENTS} bytes_per_second=100"),
+        &format!("events={MAX_EVENTS} bytes_per_second=100 names=any"),
     );
     let others = Others::new();
     let _access = Access::given_in(&mine);
@@ -276,7 +276,7 @@ pub fn fills_its_group_and_no_other() {
 /// No two events have one place, whatever groups and events are called.
 pub fn takes_no_place_of_another_group() {
     // What their formats are called could be what the other's events are called.
-    let groups = ["st_evil_a", "st_evil_a_b", "st_evil_a_multi_"].map(Group::new);
+    let groups = ["st_evil_a", "st_evil_a_b", "st_evil_a_multi_"].map(Group::of_any_names);
     let mine = &groups[0];
     // With the first one's name, the system of its formats would be that of the second.
     let refused = ["st_evil_a_multi", "st_evil_multi"];

@@ -15,26 +15,31 @@ pub const MODES: [u32; 3] = [0o640, 0o440, 0o440];
 pub struct Limits {
     pub events: u32,
     pub bytes_per_second: Option<u32>,
+    pub any_names: bool,
 }
 
 /// What a line says of that.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Options {
     pub events: Option<u32>,
     /// 0 for no limit.
     pub bytes_per_second: Option<u32>,
+    pub any_names: Option<bool>,
 }
 
 impl Options {
     /// The limits of a group that has these, or of a new one.
     fn over(self, limits: Option<Limits>) -> Limits {
-        let (events, bytes) = match limits {
-            Some(limits) => (limits.events, limits.bytes_per_second),
-            None => (DEFAULT_EVENTS, None),
-        };
+        let had = limits.unwrap_or(Limits {
+            events: DEFAULT_EVENTS,
+            bytes_per_second: None,
+            any_names: false,
+        });
+        let bytes = self.bytes_per_second.or(had.bytes_per_second);
         Limits {
-            events: self.events.unwrap_or(events),
-            bytes_per_second: self.bytes_per_second.or(bytes).filter(|bytes| *bytes > 0),
+            events: self.events.unwrap_or(had.events),
+            bytes_per_second: bytes.filter(|bytes| *bytes > 0),
+            any_names: self.any_names.unwrap_or(had.any_names),
         }
     }
 }
@@ -127,8 +132,7 @@ impl Model {
                 let had = self.group(number).map(|group| group.limits);
                 let limits = options.over(had);
                 if had.is_some() {
-                    let sets = options.events.is_some() || options.bytes_per_second.is_some();
-                    check(sets, Errno::EEXIST)?;
+                    check(options != Options::default(), Errno::EEXIST)?;
                     let events = self.usage(number).events;
                     check(events <= limits.events as usize, Errno::EBUSY)?;
                     self.group_mut(number).expect("the group").limits = limits;

@@ -149,6 +149,8 @@ impl Model {
             multi: step.has(flag::MULTI_FORMAT),
             fields: step.fields,
         };
+        let takes_any = (self.group(key.group)).is_none_or(|group| group.limits.any_names);
+        check(takes_any || !key.multi, Errno::EINVAL)?;
         let event = self.find_or_make(key, persistent)?;
         if !can_write && self.is_c() {
             // The file has its index all the same.

@@ -21,7 +21,7 @@ const MAX_LINE: usize = 255;
 const WRONG_NAMES: [&str; 7] = ["_multi", "q-r", "q.r", "q/r", "q:", "\u{e9}", "q\0"];
 
 /// What cannot stand behind the name of a group that is to be made.
-const WRONG_OPTIONS: [&str; 15] = [
+const WRONG_OPTIONS: [&str; 17] = [
     "events",
     "events=",
     "events=0",
@@ -36,6 +36,8 @@ const WRONG_OPTIONS: [&str; 15] = [
     "bytes_per_second=4294967296",
     "bytes_per_second=1 events=1 bytes_per_second=1",
     "bytes=1",
+    "names=",
+    "names=any names=any",
     "r",
 ];
 
@@ -173,9 +175,13 @@ impl Worker {
         let bytes_per_second =
             self.random
                 .weighted(&[(7, None), (1, Some(0)), (4, Some(1)), (1, Some(u32::MAX))]);
+        let any_names = self
+            .random
+            .weighted(&[(3, None), (1, Some(false)), (4, Some(true))]);
         let mut options = [
             events.map(|events| format!(" events={events}")),
             bytes_per_second.map(|bytes| format!("  bytes_per_second={bytes}")),
+            any_names.map(|any| format!(" names={}", if any { "any" } else { "plain" })),
         ];
         if self.random.thousandths(500) {
             options.reverse();
@@ -184,6 +190,7 @@ impl Worker {
         let options = Options {
             events,
             bytes_per_second,
+            any_names,
         };
         (text, options)
     }

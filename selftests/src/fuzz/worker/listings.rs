@@ -166,6 +166,11 @@ impl Worker {
         let bytes = group.limits.bytes_per_second;
         let rate = bytes.map_or(String::new(), |bytes| format!(" bytes_per_second={bytes}"));
         let refused = bytes.map_or(String::new(), |_| format!(", {} refused", group.refused));
+        let names = if group.limits.any_names {
+            " names=any"
+        } else {
+            ""
+        };
         let events = group.limits.events;
         let usage = self.model().usage(group.number);
         let Usage {
@@ -173,7 +178,7 @@ impl Worker {
             used_events,
             open_files,
         } = usage;
-        format!("g:{name} events={events}{rate} # {count} events, {used_events} used, {open_files} open files{refused}")
+        format!("g:{name} events={events}{rate}{names} # {count} events, {used_events} used, {open_files} open files{refused}")
     }
 
     /// Compares the whole of what the listings of a group say. No event of it is about to go.
