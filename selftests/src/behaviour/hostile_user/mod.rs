@@ -15,6 +15,7 @@
 //! | pin pages of others | a page is written as the process itself could write it, and pinned for that moment only | `writes_and_pins_no_page_of_others`, `page_kinds::*`, `huge_pages::*`; after each test no page may be pinned |
 //! | reach another group of events | an open file is of one group, and so is all that is done by it | `sees_and_deletes_nothing_of_other_groups`, `writes_nothing_into_events_of_other_groups`, `groups::apart::*` |
 //! | use up what other groups have | each group has limits of its own | `fills_its_group_and_no_other`, `groups::limits::*`, `groups::rate::*` |
+//! | spoil a recording of others | a group takes names that all tools read | `groups::names::*`, `tools::names::a_tenant_spoils_no_recording` |
 //! | take the place of another group's event | no name of a group ends like the systems of formats | `takes_no_place_of_another_group`, `groups::control::names_that_are_einval` |
 //! | race setuid exec | registrations end with the address space, before the new program has one | `writes_nothing_into_a_program_with_roots_rights`, `exec::*` |
 
