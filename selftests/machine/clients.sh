@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Fetches and builds the published client libraries, their own tests and the program in selftests/clients, and fetches the runtime of
-# .NET that selftests/src/dotnet collects from. Sourced by build.
+# Fetches and builds the published client libraries, their own tests and the program in selftests/clients, and fetches the
+# runtime of .NET that selftests/src/dotnet collects from. Sourced by build.
 
 # The libraries whose own tests are built, as cargo names their unpacked archives.
 TESTED_CLIENTS=(tracepoint eventheader eventheader_dynamic opentelemetry-user-events-{logs,metrics,trace} one_collect)
@@ -123,7 +123,7 @@ build_clients() {
 	strip "$2"/*
 }
 
-# dotnet: have in build/dotnet the runtime, from the cache, or fetched now. Run in a subshell as clients.
+# dotnet: have in build/dotnet the runtime, from the cache, or fetched now. In a subshell as clients.
 dotnet() (
 	local key
 	key=$({ echo "$DOTNET_PACKAGE $DOTNET_SUM" && recipe dotnet; } | cache_key)

@@ -101,8 +101,8 @@ fn two_collectors_and_one_is_killed() {
     );
     assert!(runtime.runs());
 
-    // The other goes on, and so does one for whom the runtime makes the event. Who listens later has no metadata, which is
-    // written once, if there is a listener or not.
+    // The other goes on, and so does one for whom the runtime makes the event. Who listens later
+    // has no metadata, which is written once, whether there is a listener or not.
     let later = runtime.collect("st_dn_later", JIT);
     second.wait_for(COMPILED, all.len() + 100);
     let (mut alone, mut beside) = (Listener::of("st_dn_later"), Listener::of("st_dn_second"));

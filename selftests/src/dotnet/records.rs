@@ -102,7 +102,8 @@ impl Told {
         }
     }
 
-    /// What is in front of the payload for those who do not know this kind of record: the provider, first of all.
+    /// What is in front of the payload for those who do not know this kind of record: first of
+    /// all the provider.
     pub fn metadata(&self) -> Option<String> {
         let mut fields = Reader(&self.extension);
         if self.extension.is_empty() {

@@ -16,7 +16,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// Where `selftests/machine/build dotnet` puts it.
 const PROGRAM: &str = "/build/dotnet/runtime";
 
-/// A copy in memory, for all tests: it is read here and there, which takes half a minute where files come by 9p.
+/// A copy in memory, for all tests: the file is read here and there, which takes half a minute
+/// where files come by 9p.
 const COPY: &str = "/tmp/dotnet-runtime";
 
 /// Why there is none here, if there is none.
@@ -27,7 +28,7 @@ pub fn lacking() -> Option<String> {
 
 /// What a session records: events of the runtime itself, by their keywords.
 pub const JIT: u64 = 0x10;
-/// What is on the heap, for which the runtime collects garbage first, with the collections and the types.
+/// What is on the heap, with the types. The runtime collects garbage for it.
 pub const HEAP_DUMP: u64 = 0x198_0001;
 
 pub const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
@@ -49,8 +50,8 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts one, which waits for [`Runtime::resume`]: as the ordinary user, who has no access to tracefs, in user, mount and
-    /// pid namespaces of its own.
+    /// Starts one, which waits for [`Runtime::resume`]: as the ordinary user, who has no access to
+    /// tracefs, in user, mount and pid namespaces of its own.
     pub fn start(name: &str) -> Runtime {
         if !Path::new(COPY).exists() {
             fs::copy(PROGRAM, COPY).expect("copy the runtime");
@@ -108,7 +109,8 @@ impl Runtime {
         said.map(|text| text.unwrap_or_default()).concat()
     }
 
-    /// Sends a command, and with it a file where there is one. Returns the connection if the runtime has done it.
+    /// Sends a command, and with it a file where there is one. Returns the connection when the
+    /// runtime has done it.
     fn command(&self, [set, number]: [u8; 2], payload: &[u8], file: Option<&File>) -> UnixStream {
         let mut socket = None;
         wait::comes(|| {
@@ -140,7 +142,8 @@ impl Runtime {
         self.command(RESUME, &[], None);
     }
 
-    /// Has it write these events of its own to an event, which it registers, until the session is dropped.
+    /// Has it write these events of its own to an event, which it registers, until the session is
+    /// dropped.
     pub fn collect(&self, event: &str, keywords: u64) -> Session {
         let text = |text: &str| -> Vec<u8> {
             let units: Vec<u16> = text.encode_utf16().chain([0]).collect();
