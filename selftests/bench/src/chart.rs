@@ -40,7 +40,7 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
 }
 
 /// A bar for each ratio of ours to C's. Ten times cheaper and ten times dearer are as far from the middle.
-pub fn ratios(rows: &[(&str, f64)]) -> String {
+pub fn ratios(rows: &[(String, f64)]) -> String {
     const LEFT: f64 = 540.0;
     const WIDTH: f64 = 480.0;
     const TOP: f64 = 60.0;
@@ -53,7 +53,7 @@ pub fn ratios(rows: &[(&str, f64)]) -> String {
         LEFT + WIDTH * part
     };
     let bottom = TOP + STEP * rows.len() as f64;
-    let title = "Instructions, the module's as a part of the C implementation's";
+    let title = "The module's cost as a part of the C implementation's: instructions, or bytes or times where a row has them";
     let mut svg = begin(1080, bottom as usize + 14, title);
     for mark in [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0] {
         let x = at(mark);
@@ -94,19 +94,24 @@ pub struct Growth {
     pub points: Vec<(f64, f64, f64)>,
 }
 
-/// The next power of ten, up or down.
-fn decade(value: f64, up: bool) -> f64 {
-    let power = value.log10();
-    10f64.powf(if up { power.ceil() } else { power.floor() })
+/// How far apart the marks of an axis are that goes up to `most`: three to six of them, at round numbers.
+fn step(most: f64) -> f64 {
+    let power = 10f64.powf(most.log10().floor());
+    match most / power {
+        part if part < 1.5 => power / 4.0,
+        part if part < 3.0 => power / 2.0,
+        part if part < 6.0 => power,
+        _ => power * 2.0,
+    }
 }
 
-/// A panel for each operation; both axes count in powers of ten.
+/// A panel for each operation; both axes begin with zero.
 pub fn growth(panels: &[Growth]) -> String {
     const SIDE: f64 = 250.0;
     const GAP: f64 = 70.0;
     const TOP: f64 = 70.0;
     let width = GAP + (SIDE + GAP) * panels.len() as f64;
-    let title = "Instructions, by the number of registrations there are";
+    let title = "Instructions, upwards, by the number of registrations there are";
     let mut svg = begin(width as usize, (TOP + SIDE) as usize + 34, title);
     for (i, (name, colour)) in [C, OURS].into_iter().enumerate() {
         let x = width - 190.0 + 80.0 * i as f64;
@@ -115,37 +120,34 @@ pub fn growth(panels: &[Growth]) -> String {
     }
     for (i, panel) in panels.iter().enumerate() {
         let left = GAP + (SIDE + GAP) * i as f64;
-        let costs = panel.points.iter().flat_map(|(_, c, ours)| [*c, *ours]);
-        let (low, high) = costs.fold((f64::MAX, 0f64), |(low, high), cost| {
-            (low.min(cost), high.max(cost))
-        });
-        let (low, high) = (decade(low, false), decade(high, true));
-        let most = panel.points.iter().fold(1f64, |most, (x, ..)| most.max(*x));
-        let most = decade(most, true);
-        let x_of = |x: f64| left + SIDE * x.max(1.0).ln() / most.ln();
-        let y_of = |cost: f64| TOP + SIDE * (1.0 - (cost / low).ln() / (high / low).ln());
+        let (mut most, mut high) = (1f64, 1f64);
+        for (registrations, c, ours) in &panel.points {
+            (most, high) = (most.max(*registrations), high.max(c.max(*ours)));
+        }
+        let x_of = |x: f64| left + SIDE * x / most;
+        let y_of = |cost: f64| TOP + SIDE * (1.0 - cost / high);
         text(&mut svg, left, TOP - 14.0, "start", panel.what);
-        let mut mark = low;
-        while mark < high * 1.5 {
+        let marks = |most: f64| {
+            let step = step(most);
+            (0..=(most / step) as u32).map(move |i| step * f64::from(i))
+        };
+        for mark in marks(high) {
             let y = y_of(mark);
             line(&mut svg, (left, y), (left + SIDE, y), "stroke=\"#ddd\"");
             text(&mut svg, left - 5.0, y + 4.0, "end", &short(mark));
-            mark *= 10.0;
         }
-        let mut mark = 1.0;
-        while mark < most * 1.5 {
+        for mark in marks(most) {
             let x = x_of(mark);
             line(&mut svg, (x, TOP), (x, TOP + SIDE), "stroke=\"#ddd\"");
             text(&mut svg, x, TOP + SIDE + 16.0, "middle", &short(mark));
-            mark *= 10.0;
         }
-        let of_c = panel.points.iter().map(|(x, c, _)| (x_of(*x), y_of(*c)));
-        curve(&mut svg, of_c.collect(), C.1);
-        let of_ours = panel
-            .points
-            .iter()
-            .map(|(x, _, ours)| (x_of(*x), y_of(*ours)));
-        curve(&mut svg, of_ours.collect(), OURS.1);
+        for (of_c, (_, colour)) in [(true, C), (false, OURS)] {
+            let points = panel.points.iter().map(|(x, c, ours)| {
+                let cost = if of_c { *c } else { *ours };
+                (x_of(*x), y_of(cost))
+            });
+            curve(&mut svg, &points.collect::<Vec<_>>(), colour);
+        }
     }
     svg.push_str("</svg>\n");
     svg
@@ -229,9 +231,12 @@ fn stroke(colour: &str) -> String {
     format!("stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"")
 }
 
-fn curve(svg: &mut String, points: Vec<(f64, f64)>, colour: &str) {
-    for pair in points.windows(2) {
-        line(svg, pair[0], pair[1], &stroke(colour));
+/// Points, joined where they are more than two: what lies between is not measured.
+fn curve(svg: &mut String, points: &[(f64, f64)], colour: &str) {
+    if points.len() > 2 {
+        for pair in points.windows(2) {
+            line(svg, pair[0], pair[1], &stroke(colour));
+        }
     }
     for (x, y) in points {
         let _ = writeln!(

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What performance.rst quotes: some rows of the table, and every other one in which C is cheaper.
+//! What performance.rst quotes: some rows of the table, and every other one in which C is cheaper; and its charts, of the same
+//! figures.
 
 use crate::alternatives;
+use crate::chart::{self, Growth};
 use crate::figures::{Figure, Table};
 use crate::rows::row::Row;
-use crate::rows::table::{in_full, EACH_SECOND, THE_KERNELS};
+use crate::rows::table::{in_full, EACH_SECOND, GROWTH, THE_KERNELS};
 use std::fmt::Write;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 const BEGIN: &str = ".. of selftests/bench/figures, by make bench KEEP=1\n\n";
 const BEGIN_ALTERNATIVES: &str =
@@ -121,11 +124,44 @@ fn with_text(page: &str, begin: &str, text: &str) -> Result<String, String> {
     Ok(format!("{before}{begin}{text}\n{END}{after}"))
 }
 
-/// Puts what is quoted of a table into the page.
-pub fn quote(table: &str, page: &str) -> Result<(), String> {
+/// The charts of a table, by their names.
+fn charts(table: &Table) -> [(&'static str, String); 3] {
+    let ratios = in_full().into_iter().filter_map(|(row, what)| {
+        let ratio = table.figures.get(row.key)?.ratio()?;
+        (is_compared(row) && !row.is_copy).then_some((what, ratio))
+    });
+    let panels = GROWTH.iter().map(|(what, points)| {
+        let points = points.iter().filter_map(|(registrations, key)| {
+            let figure = table.figures.get(*key)?;
+            Some((
+                f64::from(*registrations),
+                figure.other? as f64,
+                figure.ours as f64,
+            ))
+        });
+        Growth {
+            what,
+            points: points.collect(),
+        }
+    });
+    let bars = alternatives::bars(&table.alternatives);
+    [
+        ("ratios.svg", chart::ratios(&ratios.collect::<Vec<_>>())),
+        ("growth.svg", chart::growth(&panels.collect::<Vec<_>>())),
+        ("alternatives.svg", chart::alternatives(&bars)),
+    ]
+}
+
+/// Puts what is quoted of a table into the page, and draws its charts beside it.
+pub fn quote(path: &str, page: &str) -> Result<(), String> {
     let text = fs::read_to_string(page).map_err(|error| format!("{page}: {error}"))?;
-    let text = with_quoted(&text, &Table::read(table)?)?;
-    fs::write(page, text).map_err(|error| format!("{page}: {error}"))
+    let table = Table::read(path)?;
+    let mut files = vec![(PathBuf::from(page), with_quoted(&text, &table)?)];
+    files.extend(charts(&table).map(|(name, svg)| (Path::new(path).with_file_name(name), svg)));
+    for (path, content) in files {
+        fs::write(&path, content).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -143,6 +179,29 @@ mod tests {
         let page = fs::read_to_string(PAGE).expect("the page");
         let kept = Table::read(KEPT).expect("the figures that are kept");
         assert_eq!(with_quoted(&page, &kept).as_ref(), Ok(&page));
+        for (name, svg) in charts(&kept) {
+            let drawn = fs::read_to_string(Path::new(KEPT).with_file_name(name));
+            assert!(drawn.is_ok_and(|drawn| drawn == svg), "{name} is of others");
+        }
+    }
+
+    #[test]
+    fn rows_in_which_c_is_cheaper_are_all_drawn() {
+        let kept = Table::read(KEPT).expect("the figures that are kept");
+        let [(_, ratios), (_, growth), _] = charts(&kept);
+        let dearer = in_full().into_iter().filter(|(row, _)| {
+            let ratio = kept.figures.get(row.key).and_then(Figure::ratio);
+            is_compared(row) && ratio.is_some_and(|ratio| ratio > DEARER)
+        });
+        for (_, what) in dearer {
+            assert!(ratios.contains(&format!(">{what}<")), "{what}");
+        }
+        // Nothing is known of what lies between two points that are all there is.
+        let marks = |what: &str| growth.matches(what).count();
+        assert_eq!(
+            (marks("<circle"), marks("stroke-width")),
+            (2 * 10, 2 * (4 + 2) + 2)
+        );
     }
 
     #[test]

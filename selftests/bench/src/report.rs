@@ -3,12 +3,11 @@
 //! The table, made of what two machines printed.
 
 use crate::alternatives;
-use crate::chart::{self, Growth};
 use crate::figures::{ratio, Figure, Table, LICENCE};
 use crate::judge;
 use crate::rows::exceeded::EXCEEDED;
-use crate::rows::row::{Judged, Row};
-use crate::rows::table::{in_full, ALONE, EACH_SECOND, GROWTH, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
+use crate::rows::row::Row;
+use crate::rows::table::{ALONE, EACH_SECOND, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
 use crate::rows::{has_c, ALTERNATIVES, BY_THE_CLOCK, GROUPS, WITHOUT_C};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -313,41 +312,6 @@ fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> 
     Ok(())
 }
 
-/// The two charts.
-fn charts(table: &Table) -> [(&'static str, String); 2] {
-    let mut ratios = Vec::new();
-    for (row, what) in in_full() {
-        let is_cost = !matches!(row.judged, Judged::Not(_)) && !row.is_copy && row.unlike.is_none();
-        let ratio = table.figures.get(row.key).and_then(Figure::ratio);
-        if let (true, Some(ratio)) = (is_cost, ratio) {
-            ratios.push((what, ratio));
-        }
-    }
-    let ratios: Vec<(&str, f64)> = ratios
-        .iter()
-        .map(|(what, ratio)| (&**what, *ratio))
-        .collect();
-    let mut panels = Vec::new();
-    for (what, points) in GROWTH {
-        let all = points.iter().filter_map(|(registrations, key)| {
-            let figure = table.figures.get(*key)?;
-            Some((
-                f64::from(*registrations),
-                figure.other? as f64,
-                figure.ours as f64,
-            ))
-        });
-        panels.push(Growth {
-            what,
-            points: all.collect(),
-        });
-    }
-    [
-        ("ratios.svg", chart::ratios(&ratios)),
-        ("growth.svg", chart::growth(&panels)),
-    ]
-}
-
 /// The rows of table.json, in its order.
 fn keys() -> Vec<&'static str> {
     let rows = ROWS.iter().map(|row| row.key);
@@ -367,7 +331,7 @@ fn are_groups(groups: &str) -> bool {
     groups == "all" || groups.split(',').all(is_group)
 }
 
-/// Prints the table of some groups, or of all, and writes it to table.txt and table.json, and charts. `kernel`
+/// Prints the table of some groups, or of all, and writes it to table.txt and table.json. `kernel`
 /// is what the kernels are known by.
 pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     if !are_groups(groups) {
@@ -397,17 +361,10 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     print!("{text}");
     // They may be kept.
     let timed: Vec<&str> = EACH_SECOND.iter().map(|(key, _)| *key).collect();
-    let mut files = vec![
+    let files = [
         ("table.txt", format!("{LICENCE}\n\n{text}")),
         ("table.json", table.json(&keys(), &timed)),
     ];
-    if table.groups.is_none() {
-        files.extend(charts(&table));
-    }
-    if table.has(ALTERNATIVES.0) {
-        let bars = alternatives::bars(&table.alternatives);
-        files.push(("alternatives.svg", chart::alternatives(&bars)));
-    }
     for (name, content) in files {
         let path = format!("{directory}/{name}");
         fs::write(&path, content).map_err(|error| format!("{path}: {error}"))?;

@@ -106,7 +106,7 @@ pub const ROWS: &[Row] = &[
         "threads",
         Call,
         "threads.2",
-        "write of 12 bytes, ftrace, two threads, one file",
+        "write of 12 bytes, ftrace, one file, two threads",
     )
     .above(&["null.write", "core.ftrace"])
     .at_most(&[OfC(0.86), OfOurs("ftrace.write", TWO_THREADS)]),
