@@ -99,12 +99,12 @@ smartquotes = False
 html_theme = "alabaster"
 html_theme_options = {
     "description": "user_events as a loadable module",
-    "page_width": "75em",
+    "page_width": "min(75em, 100%)",
     "body_max_width": "none",
     # So that a line of 100 columns is seen whole.
     "code_font_size": "0.8em",
     "sidebar_width": "16em",
 }
-html_sidebars = {"**": ["about.html", "navigation.html", "localtoc.html", "searchbox.html"]}
+html_sidebars = {"**": ["about.html", "navigation.html", "searchbox.html"]}
 html_copy_source = False
 html_show_copyright = False
