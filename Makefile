@@ -26,7 +26,7 @@ help: ## this text
 	@echo "  ROUNDS=N, SECONDS=S, SEED=N  how many rounds (10000), how long (3600), and the seed (test-unloading, soak)"
 	@echo "  MIRROR=URL  the Debian mirror to use instead of the usual one"
 	@echo "  USER_EVENTS_CACHE=DIR  where the Debian root and the kernel are kept ($${XDG_CACHE_HOME:-~/.cache}/user-events)"
-	@echo "All but modules, install and clean set up a Debian root of their own: root is needed, and 8 GB on the disk."
+	@echo "All but modules, install and clean set up a Debian root of their own, in 8 GB, as root or, with uidmap, as an ordinary user."
 
 demo: ## the main job on a stock Debian kernel, told step by step
 	@selftests/machine/demo

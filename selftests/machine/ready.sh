@@ -118,11 +118,9 @@ has_mmdebstrap() { command -v mmdebstrap >/dev/null && [[ -e /usr/share/keyrings
 host_can_run() {
 	[[ $(uname -m) == x86_64 ]] ||
 		die "this host is $(uname -m), but the machine is built for x86_64 only: use an x86_64 host, or build against your own kernel with 'make modules KDIR=...'."
-	[[ $(id -u) -eq 0 ]] ||
-		die "root is needed to set up the Debian root (chroot, mounts): run the same command with sudo."
 	has_bwrap || host_installs has_bwrap bubblewrap
 	bwrap --unshare-pid --ro-bind / / --dev /dev --proc /proc true 2>/dev/null ||
-		die "this host does not let root make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
+		die "this host does not let its root, or a user's, make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
 }
 
 # packages [LIST]: what the root holds beside the base system, or what LIST names, one a line, as apt wants it.
@@ -155,3 +153,13 @@ make_root() { # DIR
 	step "Debian $SUITE with compilers, emulator and tracing tools" "$LOGS/root" debian_root "$SUITE" "$1" "$(packages | paste -sd,)" ||
 		die "the Debian root could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
 }
+
+# become_root ARGUMENT...: an ordinary user goes on as root of a user namespace, with the user IDs that are set aside for him, in
+# the same script. What is then made in the Debian root belongs to these. What the host lacks for that, only its root can give.
+become_root() {
+	[[ $(id -u) -ne 0 ]] || return 0
+	{ has_bwrap && has_mmdebstrap && unshare --map-root-user --map-auto true &>/dev/null; } ||
+		die "root is needed once, to install bubblewrap, mmdebstrap, debian-archive-keyring, uidmap (and util-linux 2.38 or newer), and for 'usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $(id -un)': do that, or run the same command with sudo."
+	exec unshare --map-root-user --map-auto -- "$MACHINE/${0##*/}" "$@"
+}
+become_root "$@"
