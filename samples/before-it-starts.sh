@@ -12,7 +12,7 @@ undo() {
 	echo 0 >"$event/enable"
 	echo '!hist:keys=path,status:vals=ns' >"$event/trigger"
 	# An event that was made here stays until it is deleted here.
-	echo '-:requests' >>"$tracing/dynamic_events"
+	echo '-:requests' 2>/dev/null >>"$tracing/dynamic_events" || echo "$0: the event stays, as others use it" >&2
 }
 
 # The fields must be those that the program registers. >> adds; > would delete all other dynamic events.
