@@ -140,7 +140,7 @@ fmt: ## format the Rust sources
 	@selftests/machine/lint fmt
 
 clean: ## remove what was built (not the cache)
-	@rm -rf --one-file-system build Cargo.lock
+	@rm -rf --one-file-system build Cargo.lock 2>/dev/null || unshare --map-root-user --map-auto rm -rf --one-file-system build
 
 # All that the help lists.
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):[^\#]*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
