@@ -28,10 +28,10 @@ struct srcu_ctr;
 #define barrier_of_tracepoint_readers() rcu_barrier()
 
 /*
- * A probe takes spinlocks. With PREEMPT_RT they sleep, and a reader of RCU may wait for them, which
- * code with preemption off may not. So a probe is such a reader, for which those who take probes
- * away wait just as well; ftrace waits for RCU tasks, and a task that waits for a spinlock counts as
- * one that was preempted. Callers have preemption off for the probe alone, if at all.
+ * A probe takes spinlocks. With PREEMPT_RT they sleep, and a reader of RCU may wait for them,
+ * which code with preemption off may not. So a probe is such a reader, for which those who take
+ * probes away wait just as well; ftrace waits for RCU tasks, and a task that waits for a spinlock
+ * counts as one that was preempted. Callers have preemption off for the probe alone, if at all.
  */
 static inline bool enter_probe(void)
 {
