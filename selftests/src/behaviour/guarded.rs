@@ -2,25 +2,27 @@
 
 //! Pages whose faults a program answers late, or never: they hold up only their owner.
 
+use crate::behaviour::retries::Queued;
 use crate::harness::Test;
-use crate::kit::abi::Data;
+use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::{self, Child, Line};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
 use crate::kit::latency::{Latencies, SwitchTimes};
 use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
 use crate::kit::memory::{page_map_entry, Mapping, PAGE};
-use crate::kit::module;
 use crate::kit::other_tasks::OtherTasks;
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::userfault::{Guard, Userfault, SIGN};
 use crate::kit::wait;
+use crate::kit::{machine, module};
 use std::array;
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::thread;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 const fn test(name: &'static str, run: fn()) -> Test {
@@ -63,6 +65,10 @@ pub const TESTS: &[Test] = &[
     test(
         "guarded::a_kill_ends_it_without_an_answer",
         a_kill_ends_it_without_an_answer,
+    ),
+    test(
+        "guarded::after_a_kill_no_handler_is_asked",
+        after_a_kill_no_handler_is_asked,
     ),
     test(
         "guarded::exit_and_exec_end_it_without_an_answer",
@@ -449,6 +455,32 @@ fn a_kill_ends_it_without_an_answer() {
         faults.push(unanswered);
     }
     until_gone.judge("from the kill until the event was gone", 600);
+}
+
+/// The pauses between two requests to the handler grow: the one that is due when the process ends is not waited for.
+fn after_a_kill_no_handler_is_asked() {
+    const NAME: &str = "st_guard_asked";
+    let guarded = Guarded::new(NAME, Guard::Missing);
+    let queued = Queued::new(NAME);
+    let top = TraceInstance::top();
+    top.enable(NAME);
+    guarded.wait_for_fault();
+    // Longer than the process takes to end.
+    wait::until("a long pause", || {
+        queued.pauses().iter().any(|pause| *pause > 1.2)
+    });
+    let Guarded { child, faults, .. } = guarded;
+    child.kill();
+    wait::until("it to be listed no more", || {
+        let listed = fs::read_to_string(REGISTRATIONS).expect("the list");
+        !listed.contains(NAME)
+    });
+    queued.clear();
+    sleep(Duration::from_secs(6) * machine::slowness());
+    assert_eq!(queued.count(), 0, "work was queued");
+    top.disable(NAME);
+    wait_gone(NAME);
+    drop(faults);
 }
 
 fn exit_and_exec_end_it_without_an_answer() {

@@ -78,7 +78,7 @@ impl Queued {
         times
     }
 
-    fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.times().values().map(Vec::len).sum()
     }
 
