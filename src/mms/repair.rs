@@ -227,13 +227,13 @@ impl UserMm {
 
     /// Calls `each` with the enablers of these bits, those of one page at once.
     fn for_each_page(&self, addrs: &BitAddrs, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
+        if addrs.all {
+            return self.for_every_page(each);
+        }
         for addr in addrs.listed() {
             if let Some((set, _)) = self.set() {
                 each(&[set.get(addr)]);
             }
-        }
-        if addrs.all {
-            self.for_every_page(each);
         }
     }
 

@@ -55,6 +55,10 @@ pub const TESTS: &[Test] = &[
         each_page_of_a_process_is_asked_for,
     ),
     test(
+        "guarded::a_page_has_its_turn_beside_many_that_come_to_be_due",
+        a_page_has_its_turn_beside_many_that_come_to_be_due,
+    ),
+    test(
         "guarded::a_page_that_no_handler_is_asked_for_holds_up_nothing",
         a_page_that_no_handler_is_asked_for_holds_up_nothing,
     ),
@@ -366,6 +370,48 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     guarded.child.line.say("look");
     guarded.child.line.hear("seen");
     top.disable(&event.name);
+    guarded.child.kill();
+}
+
+/// More than are noted one by one come to be due while the handler is waited for.
+fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
+    const PAGES: usize = 6;
+    let [first, others] = ["st_guard_first", "st_guard_others"];
+    let _events = [first, others].map(|name| Event::new(&format!("{name} u32 a")));
+    let guarded = Guarded::of(child::fork(|line| {
+        let (data, pages) = (Data::open(), Mapping::new(PAGES));
+        for page in 0..PAGES {
+            let name = if page == 0 { first } else { others };
+            let address = pages.address() + (page * PAGE) as u64;
+            data.register_text(&format!("{name} u32 a"), address, 0)
+                .unwrap();
+        }
+        let faults = Userfault::new();
+        faults.guard(&pages, Guard::Missing);
+        line.say(&format!("{} {}", faults.number(), pages.address()));
+        line.hear("end");
+    }));
+    let top = TraceInstance::top();
+    let is_first_asked = || guarded.faults.next_fault() == Some(guarded.page);
+    top.enable(first);
+    // The fourth time it is waited for the longest.
+    for _ in 0..4 {
+        wait::until("the first page to be asked for", is_first_asked);
+    }
+    // It may be asked for once more before they are noted. Changes begin anew, each time for longer, as above.
+    let is_asked = (0..12).any(|round| {
+        top.enable(others);
+        let (start, time) = (Instant::now(), Duration::from_millis(700 + 300 * round));
+        let mut is_asked = false;
+        while start.elapsed() < time {
+            is_asked |= is_first_asked();
+            thread::yield_now();
+        }
+        top.disable(others);
+        is_asked && round > 0
+    });
+    assert!(is_asked, "the first page is not asked for any more");
+    top.disable(first);
     guarded.child.kill();
 }
 

@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// The path of one of our programs in C, which are built beside this one.
 pub fn built_program(name: &str) -> PathBuf {
@@ -134,6 +135,17 @@ impl Tool {
     #[track_caller]
     pub fn interrupt(self) -> Output {
         os::kill(self.pid(), libc::SIGINT).expect("interrupt a tool");
+        self.end()
+    }
+
+    /// The same, pressed again where that is overlooked, as trace-cmd's stream does on a busy host.
+    #[track_caller]
+    pub fn interrupt_until_it_ends(self) -> Output {
+        let has_ended = || {
+            os::kill(self.pid(), libc::SIGINT).expect("interrupt a tool");
+            os::wait_for_end(self.pid(), Duration::from_secs(5)).expect("wait for a tool")
+        };
+        let _ = (0..8).any(|_| has_ended());
         self.end()
     }
 

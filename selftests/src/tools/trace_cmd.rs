@@ -197,6 +197,6 @@ fn stream_prints_what_comes() {
     // The last line may be half printed.
     let whole = &shown[..shown.len() - 1];
     assert!(whole.iter().copied().eq(1..shown.len() as u32), "{shown:?}");
-    tool.interrupt();
+    tool.interrupt_until_it_ends();
     event.wait_clear();
 }
