@@ -346,7 +346,7 @@ archive_tree() {
 		configured_as "$headers" /kernel/source /kernel/tree
 		cc=gcc
 		[[ $arch != arm64 ]] || cc=aarch64-linux-gnu-gcc
-		sed -i "s/^CONFIG_CC_VERSION_TEXT=.*/CONFIG_CC_VERSION_TEXT=\"$($cc --version | head -n 1)\"/" /kernel/tree/include/config/auto.conf
+		sed -i "s/^CONFIG_CC_VERSION_TEXT=.*/CONFIG_CC_VERSION_TEXT=$($cc --version | head -n 1)/" /kernel/tree/include/config/auto.conf
 		make -j"$(nproc)" "${options[@]}" "${rust_in_sections[@]}" modules_prepare rust/helpers/helpers.o
 	fi
 	find /kernel/tree/{rust,tools} \( -name '*.a' -o -name '*.rlib' \) -delete
