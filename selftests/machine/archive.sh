@@ -142,7 +142,7 @@ archive_package() {
 
 # archive_kernel RELEASE: use that kernel instead of the stock one.
 archive_kernel() {
-	local release=$1 suite arch version compilers rustc key files virtiofsd=
+	local release=$1 suite arch version compilers rustc key files source virtiofsd=
 	archive_list
 	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$1" '
 		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
@@ -155,11 +155,9 @@ archive_kernel() {
 		USER_EVENTS_COMPILERS=$CACHE_ENTRY
 	fi
 	key=$(recipe source | cache_key)
-	if [[ $release == 6.12.*-rt-* ]]; then
-		cache_entry "source-$release" "$key" make_archive_source
-	else
-		cache_entry "source-${version%%~bpo*}" "$key" make_archive_source
-	fi
+	source=${version%%~bpo*}
+	[[ -z $(archive_headers_of_rt "$release") ]] || source=$release
+	cache_entry "source-$source" "$key" make_archive_source
 	export USER_EVENTS_SOURCE=$CACHE_ENTRY
 	if [[ $release == *-cloud-* ]]; then
 		key=$({ basename "$USER_EVENTS_ROOT" && recipe virtiofsd; } | cache_key)

@@ -189,9 +189,9 @@ impl Group {
     ///
     /// `EADDRINUSE` when the event exists with other fields, and is not to be one of several
     /// formats; `EINTR` to a task that is killed; `EMFILE` when the group has too many events;
-    /// `EINVAL` when the group takes plain names only, which formats do not have, or when a format's
-    /// name would be too long; `ENODEV` when the module is being unloaded, or no number is left;
-    /// `ENOMEM`, and what the trace core fails with.
+    /// `EINVAL` when the group takes plain names only, which formats do not have, or when a
+    /// format's name would be too long; `ENODEV` when the module is being unloaded, or no number is
+    /// left; `ENOMEM`, and what the trace core fails with.
     pub(crate) fn register(
         self: &Arc<Self>,
         description: &Description<'_>,

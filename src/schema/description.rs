@@ -95,7 +95,8 @@ impl<'a> Description<'a> {
         self.name
     }
 
-    /// Is the name one word to all tools? Of an event with another one perf makes a recording that it does not read.
+    /// Whether all tools take the name for one word. A recording that has an event with another
+    /// name is not read by perf.
     pub fn has_plain_name(&self) -> bool {
         is_plain(self.name)
     }

@@ -67,7 +67,8 @@ pub struct GroupLimits {
     pub events: u32,
     /// Bytes that are recorded in a second, at most; 0 is no limit.
     pub bytes_per_second: u32,
-    /// Events whose names are not plain: see [`Description::has_plain_name`](super::Description::has_plain_name).
+    /// Events whose names are not plain: see
+    /// [`Description::has_plain_name`](super::Description::has_plain_name).
     pub any_names: bool,
 }
 

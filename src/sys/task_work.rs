@@ -130,9 +130,9 @@ impl<W: TaskWork> Reservation<W> {
     }
 }
 
-/// May the current context sleep, as far as that can be told: is it a task's, with preemption on, and no
-/// reader of RCU? Probes of tracepoints run as readers of SRCU, and on 6.12 of RCU. C: `preemptible()`
-/// (linux/preempt.h), `rcu_preempt_depth()` (linux/rcupdate.h).
+/// Whether the current context may sleep, as far as the kernel tells: a task's, with preemption on,
+/// which is no reader of RCU. Probes of tracepoints are readers of SRCU, and on 6.12 of RCU. C:
+/// `preemptible()` (linux/preempt.h), `rcu_preempt_depth()` (linux/rcupdate.h).
 pub(crate) fn may_sleep() -> bool {
     // SAFETY: Asks about the current context only.
     unsafe { bindings::user_events_may_sleep() }

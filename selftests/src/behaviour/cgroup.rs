@@ -429,10 +429,7 @@ fn a_bit_without_a_page_is_written_when_there_is_memory() {
     let mut child = group.fork(&event);
     let top = TraceInstance::top();
     group.enable_without_memory(&event, &mut child, &top, || ());
-    group.set("memory.max", "max");
-    child.tell("set");
-    top.disable(&event.name);
-    child.tell("clear");
+    group.disable_with_memory(&event, &mut child, &top);
     end(vec![child]);
 }
 

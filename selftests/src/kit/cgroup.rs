@@ -124,14 +124,19 @@ impl Cgroup {
             });
             let is_lacking = failures() > failed;
             if !is_lacking {
-                self.set("memory.max", "max");
-                child.tell("set");
-                top.disable(&event.name);
-                child.tell("clear");
+                self.disable_with_memory(event, child, top);
             }
             is_lacking
         });
         assert!(is_lacking, "each page was charged in advance");
+    }
+
+    /// Lets the group have memory again, in which the child sees its bit set, and cleared when ftrace is detached.
+    pub fn disable_with_memory(&self, event: &Event, child: &mut Child, top: &TraceInstance) {
+        self.set("memory.max", "max");
+        child.tell("set");
+        top.disable(&event.name);
+        child.tell("clear");
     }
 
     /// Moves the calling process in.
