@@ -8,13 +8,15 @@
 # The series that the module is built for: one that was, and all from another on.
 stable=6.12 oldest=7.2
 
-# What make is told for 6.12, which is built without Rust, or with that of another compiler: to prepare its tree with Rust,
-# whose objects are linked into the module, and to build that.
+# What make is told for a kernel that was built without Rust, or by another rustc: to build the module with the objects of
+# the kernel's rust/ linked into it.
 rust_of_ours=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST' USER_EVENTS_LINK_RUST=y)
-# Besides, to prepare the tree: a section for each function, so that most can be left out; not to be traced, for which there is
-# a table of all; and without arm64's vDSO for 32-bit programs, which takes another compiler.
+# Besides, to prepare the tree with these objects: a section for each function, so that most can be left out; not to be traced,
+# for which there is a table of all; as parts of a module, for which headers differ; and without arm64's vDSO for 32-bit
+# programs, which takes another compiler.
 # shellcheck disable=SC2034 # of those that source this
-rust_in_sections=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST -Zfunction-sections=y' 'KCFLAGS=-ffunction-sections -fno-profile' CONFIG_COMPAT_VDSO=)
+rust_in_sections=(CONFIG_RUST=y 'KRUSTFLAGS=--cfg CONFIG_RUST -Zfunction-sections=y' 'KCFLAGS=-ffunction-sections -fno-profile'
+	CFLAGS_helpers/helpers.o=-DMODULE CONFIG_COMPAT_VDSO=)
 
 # configured_as HEADERS SOURCE TREE: have the directory TREE, in which 6.12 is to be prepared, the configuration of Debian's
 # headers, without asking the source's Kconfig: the kernel with PREEMPT_RT has options by patches that are in no package. All
@@ -29,6 +31,13 @@ configured_as() {
 		s/^CONFIG_RUSTC_LLVM_VERSION=.*/CONFIG_RUSTC_LLVM_VERSION=$("$2/scripts/rustc-llvm-version.sh" "$rustc")/" "$tree/config/auto.conf"
 	# Newer than what make would make them of.
 	touch "$tree"/config/auto.conf{,.cmd} "$tree"/generated/{autoconf.h,rustc_cfg}
+}
+
+# options FILE: of a configuration, but for what may differ: which compilers, and what these can do; keys that only the
+# kernel's builders have; and arm64's vDSO for 32-bit programs.
+options() {
+	grep -E '^(# )?CONFIG_' "$1" |
+		grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|((GCC|AS|LD|PAHOLE)_VERSION|(CC|RUSTC)_HAS_|RUSTC_|X86_NATIVE_CPU)|((THUMB2|GENERIC)_)?COMPAT_VDSO)'
 }
 
 # or_by NAME: that the variable NAME would do as well.
@@ -64,13 +73,8 @@ fits() {
 	version=$(series)
 	[[ -z $version || $version == "$stable" || $(printf '%s\n' "$version" "$oldest" | sort -V | head -n 1) == "$oldest" ]] ||
 		die "the kernel of $kdir is Linux $version, and the module is for $stable, and for $oldest and newer."
-	if [[ $version == "$stable" ]]; then
-		! has X86_64 y || has X86_KERNEL_IBT y ||
-			die "the kernel of $kdir is Linux $version, configured without CONFIG_X86_KERNEL_IBT, which the module needs there to have Rust linked in: enable it."
-	else
-		has RUST y ||
-			die "the kernel of $kdir is configured without CONFIG_RUST: enable it ('make rustavailable' tells what its build needs)."
-	fi
+	has_our_rust || ! has X86_64 y || has X86_KERNEL_IBT y ||
+		die "the kernel of $kdir has no Rust of '$(rustc_version)', and is configured without CONFIG_X86_KERNEL_IBT, which the module needs to have Rust linked in: enable it."
 	[[ -n $(needed "$version") ]] || die "Kbuild names no needed-options: take it from the sources as they were."
 	for option in $(needed "$version"); do
 		has "$option" y ||
@@ -92,19 +96,16 @@ fits() {
 # rustc_of_kernel: what the rustc that built it says of itself.
 rustc_of_kernel() { sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$kdir/.config"; }
 
+# rustc_version: what this host's says of itself, or nothing.
+rustc_version() { "${RUSTC:-rustc}" --version 2>/dev/null || true; }
+
 # has_our_rust: does the kernel have the Rust that this host's rustc makes modules for? Its symbols carry a hash of the
-# compiler. Where it does not, the module is linked with Rust of its own, for 6.12 only: the C helpers of newer series cannot
-# be linked, as one of them needs a variable that the kernel does not export.
-has_our_rust() { has RUST y && [[ $(rustc_of_kernel) == "$("${RUSTC:-rustc}" --version 2>/dev/null)" ]]; }
+# compiler. Where it does not, the module is linked with Rust of its own.
+has_our_rust() { has RUST y && [[ $(rustc_of_kernel) == "$(rustc_version)" ]]; }
 
 # compilers_fit: are the compilers there?
 compilers_fit() {
-	local built found
-	built=$(rustc_of_kernel)
-	found=$("${RUSTC:-rustc}" --version 2>/dev/null || true)
-	[[ $found ]] || die "rustc is missing: install it$(or_by RUSTC)."
-	[[ $(series) == "$stable" || $built == "$found" ]] ||
-		die "the kernel was built by '$built', this host has '$found': put the kernel's own rustc first in PATH$(or_by RUSTC)."
+	[[ $(rustc_version) ]] || die "rustc is missing: install it$(or_by RUSTC)."
 	command -v "${BINDGEN:-bindgen}" >/dev/null || die "bindgen is missing: install it$(or_by BINDGEN)."
 	if has CC_IS_CLANG y; then
 		command -v clang >/dev/null || [[ -n ${LLVM:-}${CC:-} ]] ||

@@ -3,7 +3,8 @@
 # shellcheck disable=SC2154 # of scripts/kernel-tree.sh
 #
 # The kernels of Debian's archive, by the names that uname -r has for them. Sourced by ready.sh. The stock one of kernel.sh
-# is one of them. For each other one that is asked for, the cache has
+# is one of them; with -linked behind a name, it is one for which the root's own rustc makes the module, with the kernel's Rust
+# linked in. For each other one that is asked for, the cache has
 #   debian-RELEASE-KEY/RELEASE   what kernel.sh says of a kernel, but the source
 #   source-VERSION-KEY           source/: of that version's source what preparing a tree takes; all flavours share it
 #   compilers-SUITE-ARCH-KEY     a root with the compilers that built it, where the machine's own root does not have them
@@ -130,6 +131,7 @@ archive_prune() {
 		left=${name#new-}
 		left=${left#*-}
 		left=${left%-*}
+		left=${left%-linked}
 		cut -f 2,6 "$ARCHIVE" | sed 's/~bpo.*//' | tr '\t' '\n' | grep -qxF -e "$left" || cache_drop "$path" "${name#new-}"
 	done
 }
@@ -142,12 +144,12 @@ archive_package() {
 
 # archive_kernel RELEASE: use that kernel instead of the stock one.
 archive_kernel() {
-	local release=$1 suite arch version compilers rustc key files source virtiofsd=
+	local release=${1%-linked} asked=$1 suite arch version compilers rustc key files source virtiofsd=
 	archive_list
-	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$1" '
+	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$release" '
 		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
 		die "the Debian archive has no kernel '$release' that the module serves: 'selftests/machine/kernels list' shows those it has."
-	[[ $compilers != - ]] || die "$release was built by $rustc, which no suite of the archive has any more."
+	[[ $compilers != - && $asked == "$release" ]] || compilers=$SUITE rustc=$SUITE
 	export USER_EVENTS_COMPILERS=$USER_EVENTS_ROOT
 	if [[ $compilers/$arch != "$SUITE/amd64" ]]; then
 		key=$({ echo "$rustc" && recipe compilers; } | cache_key)
@@ -165,8 +167,8 @@ archive_kernel() {
 		virtiofsd=$CACHE_ENTRY/virtiofsd
 	fi
 	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" && recipe archive-tree; } | cache_key)
-	cache_entry "debian-$release" "$key" make_archive_kernel
-	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$release
+	cache_entry "debian-$asked" "$key" make_archive_kernel
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$asked
 	[[ $arch != arm64 ]] || ready_arm64
 }
 
@@ -199,17 +201,18 @@ make_virtiofsd() {
 }
 
 make_archive_kernel() {
-	local name
-	files=$(for name in "linux-headers-$release" $(archive_image "$release"); do archive_package "$name" "$version"; done) ||
+	local package
+	files=$(for package in "linux-headers-$release" $(archive_image "$release"); do archive_package "$package" "$version"; done) ||
 		die "the archive's $suite has not all packages of $release, $version."
 	chmod 755 "$1"
 	# Where in-root mounts the source.
-	mkdir -p "$1/$release/"{source,selftests}
+	mkdir -p "$1/$asked/"{source,selftests}
 	# shellcheck disable=SC2086 # several words
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$release step "download and prepare $release" "$LOGS/kernel-$release" \
-		inside_compilers "$(declare -f archive_fetch archive_tree configured_as && declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
-		die "the tree of $release could not be prepared: the log above says why."
-	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$release/"
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$asked step "download and prepare $asked" "$LOGS/kernel-$asked" \
+		inside_compilers "$(declare -f archive_fetch archive_tree configured_as options has has_our_rust rustc_of_kernel rustc_version &&
+			declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
+		die "the tree of $asked could not be prepared: the log above says why."
+	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$asked/"
 }
 
 # in_compilers COMMAND..., inside_compilers TEXT COMMAND...: in_root and inside, but in the root with the compilers of the kernel.
@@ -220,7 +223,7 @@ inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT
 make_options() {
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-arm64 ]] || printf '%s\n' ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-
 	[[ $(cat "$USER_EVENTS_KERNEL/version") != *-uml ]] || echo ARCH=um
-	[[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]] || printf '%s\n' "${rust_of_ours[@]}"
+	[[ ! -e $USER_EVENTS_KERNEL/linked ]] || printf '%s\n' "${rust_of_ours[@]}"
 }
 
 # make_module OPTION...: make the module for the kernel that is used. With W= the makefiles of 6.12 have comments checked, too, by
@@ -296,8 +299,8 @@ archive_virtiofsd() {
 
 # archive_tree RELEASE ARCH [FILE SHA256]...: inside the root of its compilers, fill /kernel.
 archive_tree() {
-	local release=$1 arch=$2 options=(O=/kernel/tree) headers deb built found cc
-	[[ $arch != arm64 ]] || options+=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+	local release=$1 arch=$2 make=(O=/kernel/tree) kdir deb cc
+	[[ $arch != arm64 ]] || make+=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
 	shift 2
 	echo "== download"
 	cd /tmp || return
@@ -318,44 +321,37 @@ archive_tree() {
 	depmod -b /kernel/stock/usr "$release" 2>/dev/null || depmod -b /kernel/stock "$release"
 
 	echo "== prepare"
-	headers=/kernel/stock/usr/src/linux-headers-$release
-	built=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$headers/.config") found=$(rustc --version)
-	if [[ $built && $built != "$found" ]]; then
-		echo "error: the kernel was built by $built, and this root has $found"
-		return 1
-	fi
+	kdir=/kernel/stock/usr/src/linux-headers-$release
 	cd /kernel/source || return
-	# What may differ: which update of a compiler it was, keys that only Debian's builders have, and arm64's vDSO for 32-bit
-	# programs, which takes a third compiler.
-	options() {
-		grep -E '^(# )?CONFIG_' "$1" |
-			grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|(GCC|AS|LD|PAHOLE)_VERSION|((THUMB2|GENERIC)_)?COMPAT_VDSO)'
-	}
-	if [[ $built ]]; then
-		cp "$headers/.config" /kernel/tree/.config
-		make -s "${options[@]}" olddefconfig
-		if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
-			echo "error: the configuration differs from the stock kernel's as shown above"
-			return 1
-		fi
-		make -j"$(nproc)" "${options[@]}" modules_prepare
-		find /kernel/tree/rust -name '*.o' -delete
-	else
-		configured_as "$headers" /kernel/source /kernel/tree
+	if [[ $release == 6.12.* ]]; then
+		configured_as "$kdir" /kernel/source /kernel/tree
 		cc=gcc
 		[[ $arch != arm64 ]] || cc=aarch64-linux-gnu-gcc
 		sed -i "s/^CONFIG_CC_VERSION_TEXT=.*/CONFIG_CC_VERSION_TEXT=$($cc --version | head -n 1)/" /kernel/tree/include/config/auto.conf
-		make -j"$(nproc)" "${options[@]}" "${rust_in_sections[@]}" modules_prepare rust/helpers/helpers.o
+	else
+		cp "$kdir/.config" /kernel/tree/.config
+		make -s "${make[@]}" olddefconfig
+		if ! diff <(options "$kdir/.config") <(options /kernel/tree/.config); then
+			echo "error: the configuration differs from the stock kernel's as shown above"
+			return 1
+		fi
+	fi
+	if has_our_rust; then
+		make -j"$(nproc)" "${make[@]}" modules_prepare
+		find /kernel/tree/rust -name '*.o' -delete
+	else
+		make -j"$(nproc)" "${make[@]}" "${rust_in_sections[@]}" modules_prepare rust/helpers/helpers.o
+		touch /kernel/linked
 	fi
 	find /kernel/tree/{rust,tools} \( -name '*.a' -o -name '*.rlib' \) -delete
 	find /kernel/tree/tools -name '*.o' -delete
-	cp "$headers/Module.symvers" /kernel/tree/
-	cp "$headers/include/config/kernel.release" /kernel/tree/include/config/
-	cp "$headers/include/generated/utsrelease.h" /kernel/tree/include/generated/
+	cp "$kdir/Module.symvers" /kernel/tree/
+	cp "$kdir/include/config/kernel.release" /kernel/tree/include/config/
+	cp "$kdir/include/generated/utsrelease.h" /kernel/tree/include/generated/
 
 	echo "== the kernel's own selftests"
-	make -s "${options[@]}" headers_install INSTALL_HDR_PATH=/tmp/headers
-	make -C tools/testing/selftests/user_events OUTPUT=/kernel/selftests "${options[@]:1}" \
+	make -s "${make[@]}" headers_install INSTALL_HDR_PATH=/tmp/headers
+	make -C tools/testing/selftests/user_events OUTPUT=/kernel/selftests "${make[@]:1}" \
 		CFLAGS="-static -O2 -isystem /tmp/headers/include -I.." \
 		/kernel/selftests/{ftrace,dyn,perf,abi}_test
 	echo "$release" >/kernel/version
