@@ -34,7 +34,7 @@ const FOUND: &str = "/build/fuzz-found";
 /// Keeps how a failure is seen again.
 pub fn keep(options: &Options, failures: &[String]) {
     let (target, file) = match options.against_c {
-        true => ("fuzz-c", format!("{FOUND}/{:#x}-c", options.seed)),
+        true => ("fuzz KERNEL=c", format!("{FOUND}/{:#x}-c", options.seed)),
         false => ("fuzz", format!("{FOUND}/{:#x}", options.seed)),
     };
     let mut how = String::new();
