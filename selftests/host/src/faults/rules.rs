@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The faults in `selftests/mutants/`, as `Documentation/testing.rst` describes their format.
+//! The faults in `selftests/mutants/`, in the format that the `README.md` there describes.
 
 /// Where the lists are, in the root of the source tree.
 const DIR: &str = "selftests/mutants";
