@@ -2,13 +2,16 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # of scripts/kernel-tree.sh
 #
-# The kernels of Debian's archive, by the names that uname -r has for them. Sourced by ready.sh. The stock one of kernel.sh
-# is one of them; with -linked behind a name, it is one for which the root's own rustc makes the module, with the kernel's Rust
-# linked in. For each other one that is asked for, the cache has
-#   debian-RELEASE-KEY/RELEASE   what kernel.sh says of a kernel, but the source
-#   source-VERSION-KEY           source/: of that version's source what preparing a tree takes; all flavours share it
-#   compilers-SUITE-ARCH-KEY     a root with the compilers that built it, where the machine's own root does not have them
-#   virtiofsd-KEY                virtiofsd, for clouds' kernels: they have no 9p, by which the machine's files come else
+# The kernels of Debian's archive, by their names in uname -r. Sourced by ready.sh. The stock kernel
+# of kernel.sh is one of them. For NAME-linked the root's own rustc makes the module, and the kernel's
+# Rust is linked in. For each other kernel that is used the cache has
+#   debian-RELEASE-KEY/RELEASE   the entry of a kernel as in kernel.sh, without the source
+#   source-VERSION-KEY           source/: the part of that version's source that preparing a tree
+#                                takes; all flavours share it
+#   compilers-SUITE-ARCH-KEY     a root with the compilers that built the kernel, if the machine's
+#                                own root lacks them
+#   virtiofsd-KEY                virtiofsd, for clouds' kernels, which lack 9p: the machine's files
+#                                come by virtiofs there
 
 # archive_list: set ARCHIVE to the list of the archive's kernels, which is asked once a day. Its lines, with tabs:
 #   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS is the suite that has these compilers

@@ -2,10 +2,12 @@
 # shellcheck shell=bash
 #
 # The machine for kernels of arm64. Sourced by ready.sh. The cache has for it
-#   guest-arm64-KEY   root/: Debian for arm64, whose files the machine has, and against whose libraries the compilers of the
-#                     machine's own root build what runs there; qemu-system-aarch64: the emulator, for the latter root
-# In the machine's own root it is /mnt. The packages of root/ are unpacked and not installed, so nothing of it has to be run
-# here; what their scripts would have made and is needed, arm64_root makes.
+#   guest-arm64-KEY   root/: Debian for arm64, the files of the machine; the compilers of the
+#                     machine's own root build against its libraries. qemu-system-aarch64: the
+#                     emulator, which runs in the latter root
+# In the machine's own root it is /mnt. The packages of root/ are unpacked and not installed, so
+# that none of its programs has to run here; arm64_root makes the files that their scripts would
+# have made and that are needed.
 
 # ready_arm64: have it there, and hold it.
 ready_arm64() {

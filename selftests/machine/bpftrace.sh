@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The bpftrace of the next release of Debian, beside the one of the machine's own root. Sourced after ready.sh. The cache has for it
-#   bpftrace-SUITE-KEY   the packages of packages-bpftrace, unpacked and not installed: nothing but what it needs to run
+# The bpftrace of Debian's next release, beside the one of the machine's own root. Sourced after
+# ready.sh. The cache has for it
+#   bpftrace-SUITE-KEY   the packages of packages-bpftrace, unpacked and not installed: only what
+#                        bpftrace needs to run
 # In the machine it is /opt, which the selftests' kit/bpftrace.rs has as the root of the tool.
 
 NEXT_SUITE=forky

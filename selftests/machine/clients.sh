@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Fetches and builds the published client libraries, their own tests and the program in selftests/clients, and fetches the
-# runtime of .NET that selftests/src/dotnet collects from. Sourced by build.
+# Fetches and builds the published client libraries, their own tests and the program in
+# selftests/clients, and fetches the runtime of .NET for selftests/src/dotnet. Sourced by build.
 
 # The libraries whose own tests are built, as cargo names their unpacked archives.
 TESTED_CLIENTS=(tracepoint eventheader eventheader_dynamic opentelemetry-user-events-{logs,metrics,trace} one_collect)

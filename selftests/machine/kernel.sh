@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The kernels: Debian's stock one, which is the newest it has, and those of our own. Sourced by ready.sh. What a cache entry
-# of a kernel has:
-#   stock/      the image, modules and headers, as Debian's packages have them
-#   tree/       an output directory in which modules for it can be built
-#   source/     the source, and selftests/, the kernel's own of user_events, built unmodified: in the stock kernel's entry
-#   version     what uname -r says
-# An entry of our own has such a directory for each kernel that was built together, and
-#   edited/     the files of the source that they see otherwise
+# The kernels: Debian's newest stock one, and the project's own. Sourced by ready.sh. A kernel's
+# entry in the cache has
+#   stock/      image, modules and headers, as in Debian's packages
+#   tree/       an output directory in which modules for the kernel can be built
+#   source/     the source, and selftests/, the kernel's own of user_events, built unmodified: in
+#               the stock kernel's entry
+#   version     the output of uname -r
+# An entry of the project's own has such a directory for each kernel that was built together, and
+#   edited/     the edited files of their source
 
 # newest_kernel KEY: set VERSION to the newest stock kernel the archive has; it is asked once a day.
 newest_kernel() {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# A Debian of its own that is booted, with systemd, in a copy below $dir, and runs the parts of a script there: what install and
-# containers share. Sourced after ready.sh. A root's /steps has the script, and what the host is told: PART.tap, PART.status.
+# A Debian of its own, in a copy below $dir, that is booted with systemd and runs the parts of a
+# script: shared by install and containers. Sourced after ready.sh. /steps in its root has the
+# script, and the results for the host: PART.tap, PART.status.
 
 : "${MACHINE:?}" "${CLONE:?}"
 # Of the script that sources this.
