@@ -13,10 +13,11 @@
 #   virtiofsd-KEY                virtiofsd, for clouds' kernels, which lack 9p: the machine's files
 #                                come by virtiofs there
 
-# archive_list: set ARCHIVE to the list of the archive's kernels, which is asked once a day. Its lines, with tabs:
-#   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS is the suite that has these compilers
+# archive_list: set ARCHIVE to the list of the archive's kernels, which is fetched once a day. Its
+# lines have tabs between
+#   kernel RELEASE SUITE FLAVOUR ARCH VERSION COMPILERS RUSTC CC   COMPILERS: the suite that has them
 #   package NAME VERSION FILE SHA256
-# where - stands for none.
+# and - for none.
 archive_list() {
 	local new
 	ARCHIVE=$CACHE/archive-$({ basename "$USER_EVENTS_ROOT" && recipe archive-list; } | cache_key)
@@ -39,8 +40,9 @@ archive_list() {
 	say "  the archive does not answer: staying with what it had before"
 }
 
-# archive_kernels SUITE: inside the root of SUITE, make the list of all kernels of 6.12 and 7.x of which everything is there. On standard
-# input is the one from before: what was asked of a package then is not asked again.
+# archive_kernels SUITE: inside the root of SUITE, make the list of all kernels of 6.12 and 7.x of
+# which everything is there. On standard input is the one from before: what was asked of a package
+# then is not asked again.
 archive_kernels() {
 	local own=$1 suites=("$1" "$1-backports" forky sid experimental) uri suite other package pattern name
 	local release flavour arch version compilers rustc cc image
@@ -59,7 +61,8 @@ archive_kernels() {
 	export APT_CONFIG=/tmp/apt.conf
 	apt-get -qq update >&2
 	apt-cache pkgnames linux- >names
-	# The suites may have the same one: it is taken from the first. Of "NAME | VERSION | URI SUITE/main ARCH Packages".
+	# The suites may have the same one: it is taken from the first. Of "NAME | VERSION | URI
+	# SUITE/main ARCH Packages".
 	pattern='^linux-headers-\(\(6\.12\|7\)\.[0-9.]*\(+[^-]*\)\?\)-\(\(cloud-\|rt-\)\?amd64\|arm64\)$'
 	sed -n "/$pattern/p" names | xargs -r apt-cache madison | awk -v suites="${suites[*]}" '
 		BEGIN { n = split(suites, of); for (i = 1; i <= n; i++) rank[of[i] "/main"] = i }
@@ -122,7 +125,8 @@ archive_image() {
 	esac
 }
 
-# archive_headers_of_rt RELEASE: the package with headers that its source has otherwise (see configured_as).
+# archive_headers_of_rt RELEASE: the package with headers that its source has otherwise (see
+# configured_as).
 archive_headers_of_rt() { [[ $1 != 6.12.*-rt-* ]] || echo "linux-headers-${1%-rt-*}-common-rt"; }
 
 # archive_prune: remove from the cache what it has of kernels that left the archive.
@@ -218,7 +222,8 @@ make_archive_kernel() {
 	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$asked/"
 }
 
-# in_compilers COMMAND..., inside_compilers TEXT COMMAND...: in_root and inside, but in the root with the compilers of the kernel.
+# in_compilers COMMAND..., inside_compilers TEXT COMMAND...: in_root and inside, but in the root
+# with the compilers of the kernel.
 in_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} in_root "$@"; }
 inside_compilers() { USER_EVENTS_ROOT=${USER_EVENTS_COMPILERS:-$USER_EVENTS_ROOT} inside "$@"; }
 
@@ -229,8 +234,8 @@ make_options() {
 	[[ ! -e $USER_EVENTS_KERNEL/linked ]] || printf '%s\n' "${rust_of_ours[@]}"
 }
 
-# make_module OPTION...: make the module for the kernel that is used. With W= the makefiles of 6.12 have comments checked, too, by
-# what takes more of perl than compilers' roots have.
+# make_module OPTION...: make the module for the kernel that is used. With W= the makefiles of 6.12
+# have comments checked, too, by what takes more of perl than compilers' roots have.
 make_module() {
 	local option options=() out
 	if [[ $(cat "$USER_EVENTS_KERNEL/version") != 6.12.* ]]; then
@@ -247,8 +252,8 @@ make_module() {
 	inside_compilers "$(declare -f make_beside)" make_beside /kernel/tree /src "$out" "${options[@]}" modules
 }
 
-# compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and building a module takes,
-# nor what nothing of that reads.
+# compilers_root SUITE ARCH DIR: as debian_root, with nothing but what preparing a tree for ARCH and
+# building a module takes, nor what nothing of that reads.
 compilers_root() {
 	local packages=rustc,rust-src,rustfmt,bindgen,gcc,libc6-dev,make,bc,bison,flex,libelf-dev,libdw-dev,libssl-dev,pahole,python3,rsync,cpio,kmod,zstd,xz-utils,ca-certificates
 	local apt=('APT::Sandbox::User "root"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"' 'Acquire::Check-Valid-Until "false"' 'Acquire::Languages "none"')
@@ -271,8 +276,9 @@ archive_fetch() {
 	/usr/lib/apt/apt-helper download-file "${uri%/}/$1" "${1##*/}" "SHA256:$2"
 }
 
-# archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with what preparing a tree and the kernel's
-# own selftests of user_events take: a sixth of all; and with other headers.
+# archive_source SERIES FILE SHA256 [FILE SHA256]: inside a root, fill /kernel/source with what
+# preparing a tree and the kernel's own selftests of user_events take: a sixth of all; and with
+# other headers.
 archive_source() {
 	local left_out=() pattern
 	for pattern in 'drivers/*.[cS]' 'drivers/*.rs' 'drivers/gpu/drm/*.h' 'sound/*.[ch]' 'fs/*.[ch]' 'net/*.[ch]' \

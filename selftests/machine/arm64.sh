@@ -45,8 +45,8 @@ arm64_root() {
 		"$1" "$2" ${MIRROR:+"$MIRROR"}
 }
 
-# arm64_emulator: inside the machine's root, put it into /kernel. It is of the same source as that root's own emulator, and
-# wants no library that this one does not.
+# arm64_emulator: inside the machine's root, put it into /kernel. It is of the same source as that
+# root's own emulator, and wants no library that this one does not.
 arm64_emulator() {
 	cd /tmp || return
 	apt-get -qq update

@@ -9,9 +9,9 @@
 
 NEXT_SUITE=forky
 
-# ready_bpftrace: export USER_EVENTS_BPFTRACE, which is that entry, or nothing where it makes no sense: kernels that do not tell their
-# types, and arm64's machine; or where the archive does not give it, which is told once. A child of a process that did this
-# already uses the same one.
+# ready_bpftrace: export USER_EVENTS_BPFTRACE, which is that entry, or nothing where it makes no
+# sense: kernels that do not tell their types, and arm64's machine; or where the archive does not
+# give it, which is told once. A child of a process that did this already uses the same one.
 ready_bpftrace() {
 	local key
 	[[ -z ${USER_EVENTS_BPFTRACE+set} ]] || return 0

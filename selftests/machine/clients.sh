@@ -15,8 +15,9 @@ DOTNET_SUM=053ed2bff82bba31b331a2068ac060590f9ed98b6dfdc31a4aa7522f5325f77fbd2e4
 # The status of clients and dotnet where the registry gives nothing: that is no failure.
 LEFT_OUT=75
 
-# clients: have in build/clients the programs, from the cache, or built now. Run in a subshell, which holds the cache only for so
-# long. Crates and programs are entries of their own: a change of our program asks no registry.
+# clients: have in build/clients the programs, from the cache, or built now. Run in a subshell,
+# which holds the cache only for so long. Crates and programs are entries of their own: a change of
+# our program asks no registry.
 clients() (
 	local crates key
 	key=$({ basename "$USER_EVENTS_ROOT" && cat selftests/clients/{Cargo.toml,lock} && recipe client-crates; } | cache_key)
@@ -55,8 +56,9 @@ make_client_crates() { # DIR
 	rm -rf "$new"
 }
 
-# fetch_clients DIR: inside the root, fetch into DIR what the lock file pins, in the form of cargo's own cache, for this
-# architecture, and leave the whole lock file there. The one that is kept does not name the registry: cargo does.
+# fetch_clients DIR: inside the root, fetch into DIR what the lock file pins, in the form of cargo's
+# own cache, for this architecture, and leave the whole lock file there. The one that is kept does
+# not name the registry: cargo does.
 fetch_clients() {
 	local registry
 	export CARGO_HOME=/tmp/cargo CARGO_NET_RETRY=2
@@ -74,9 +76,11 @@ fetch_clients() {
 	tar -C /tmp/cargo -cf "$1/registry.tar" registry/index registry/cache
 }
 
-# build_clients CRATES OUT NAME...: inside the root, without network, build into OUT the program, and of the libraries NAME their
-# own tests, LIBRARY.TARGET, where those within it are LIBRARY.lib. Cargo builds the tests of members of a workspace only: so their archives, as they were unpacked, are
-# members beside the program. criterion, which only their benchmarks use, is replaced by nothing.
+# build_clients CRATES OUT NAME...: inside the root, without network, build into OUT the program,
+# and of the libraries NAME their own tests, LIBRARY.TARGET, where those within it are LIBRARY.lib.
+# Cargo builds the tests of members of a workspace only: so their archives, as they were unpacked,
+# are members beside the program. criterion, which only their benchmarks use, is replaced by
+# nothing.
 build_clients() {
 	local name at version file
 	export CARGO_HOME=/tmp/cargo CARGO_TARGET_DIR=/build/target/clients CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0
@@ -123,7 +127,8 @@ build_clients() {
 	strip "$2"/*
 }
 
-# dotnet: have in build/dotnet the runtime, from the cache, or fetched now. In a subshell as clients.
+# dotnet: have in build/dotnet the runtime, from the cache, or fetched now. In a subshell as
+# clients.
 dotnet() (
 	local key
 	key=$({ echo "$DOTNET_PACKAGE $DOTNET_SUM" && recipe dotnet; } | cache_key)

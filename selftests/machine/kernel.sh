@@ -31,8 +31,8 @@ newest_kernel() {
 	fi
 }
 
-# newest_in_archive: inside the root, print the version of the newest 7.x kernel in the archive that was built with Rust
-# and of which everything is there: image, modules, headers and source.
+# newest_in_archive: inside the root, print the version of the newest 7.x kernel in the archive that
+# was built with Rust and of which everything is there: image, modules, headers and source.
 newest_in_archive() {
 	local version
 	has() { grep -qxF -e "$1" names; }
@@ -92,7 +92,8 @@ stock_kernel() {
 	cp "$headers/.config" /kernel/tree/.config
 	cd /kernel/source || return
 	make -s O=/kernel/tree olddefconfig
-	# What may differ: how versions of tools are spelled, and keys that only Debian's builders have.
+	# What may differ: how versions of tools are spelled, and keys that only Debian's builders
+	# have.
 	options() { grep -E '^(# )?CONFIG_' "$1" | grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY)'; }
 	if ! diff <(options "$headers/.config") <(options /kernel/tree/.config); then
 		grep -qx CONFIG_RUST=y /kernel/tree/.config ||
@@ -114,9 +115,9 @@ stock_kernel() {
 	echo "$version" >/kernel/version
 }
 
-# own_kernel NAME: use a kernel of our own instead of the stock one: c, which has the C implementation built in, custom,
-# which is the same without, or debug and kcsan, which are custom and watch themselves; uml-c and uml, a pair as c and
-# custom, which run as processes of the host.
+# own_kernel NAME: use a kernel of our own instead of the stock one: c, which has the C
+# implementation built in, custom, which is the same without, or debug and kcsan, which are custom
+# and watch themselves; uml-c and uml, a pair as c and custom, which run as processes of the host.
 own_kernel() {
 	local kind title recipe names fragments key text
 	case $1 in
@@ -159,8 +160,8 @@ make_own_kernel() {
 		die "the kernel could not be built: the log above says why."
 }
 
-# The rest is run inside the root, in the kernel's source. The array OPTIONS is what every make is told besides. A build
-# of many minutes lets the others on the machine go first.
+# The rest is run inside the root, in the kernel's source. The array OPTIONS is what every make is
+# told besides. A build of many minutes lets the others on the machine go first.
 kernel_make() { nice make -j"$(nproc)" O=/kernel/tree "${OPTIONS[@]}" "$@"; }
 
 # kernel_configure FRAGMENT...: apply them until they hold: one option may open the menu of another.
@@ -194,7 +195,8 @@ kernel_finish() {
 	echo "$version" >"/kernel/$1/version"
 }
 
-# kernel_keep_tree NAME: leave to NAME of the tree what building modules needs, which is no object of the kernel's own.
+# kernel_keep_tree NAME: leave to NAME of the tree what building modules needs, which is no object
+# of the kernel's own.
 kernel_keep_tree() {
 	local tree=/kernel/tree
 	find "$tree" \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) ! -path "$tree/scripts/*" ! -path "$tree/tools/*" -delete
@@ -203,8 +205,8 @@ kernel_keep_tree() {
 	mv "$tree" "/kernel/$1/tree"
 }
 
-# kernel_edit FILE EXPRESSION: have this kernel's builds, and those of its modules, see a file of the source as sed edits
-# it, which must change it.
+# kernel_edit FILE EXPRESSION: have this kernel's builds, and those of its modules, see a file of
+# the source as sed edits it, which must change it.
 kernel_edit() {
 	local copy=/kernel/edited/$1
 	mkdir -p "${copy%/*}"
@@ -216,8 +218,8 @@ kernel_edit() {
 	mount --bind "$copy" "/kernel/source/$1"
 }
 
-# small_kernels: the two small ones, alike but for CONFIG_USER_EVENTS. Both have its member of task_struct: so both have
-# that in the same places, and all but a few objects are built once.
+# small_kernels: the two small ones, alike but for CONFIG_USER_EVENTS. Both have its member of
+# task_struct: so both have that in the same places, and all but a few objects are built once.
 small_kernels() {
 	local fragment=/src/selftests/machine/small.config OPTIONS=()
 	cd /kernel/source || return
@@ -240,8 +242,9 @@ small_kernels() {
 	kernel_keep_tree custom
 }
 
-# debug_kernel NAME SANITIZER: the small custom one, and all that watches it. The kernel offers KASAN together with Rust to
-# clang only, which takes twice as long as gcc. What both and rustc are told, and call, is the same.
+# debug_kernel NAME SANITIZER: the small custom one, and all that watches it. The kernel offers
+# KASAN together with Rust to clang only, which takes twice as long as gcc. What both and rustc are
+# told, and call, is the same.
 debug_kernel() {
 	local configs=/src/selftests/machine OPTIONS=()
 	cd /kernel/source || return
@@ -250,7 +253,8 @@ debug_kernel() {
 	echo "== configure"
 	mkdir -p /kernel/tree
 	kernel_make -s tinyconfig
-	# The small configuration names an unwinder, too. Which one it is, is the sanitizer's to say.
+	# The small configuration names an unwinder, too. Which one it is, is the sanitizer's to
+	# say.
 	sed '/^CONFIG_UNWINDER_/d' "$configs/small.config" >/tmp/small.config
 	kernel_configure /tmp/small.config "$configs"/{debug,"$2"}.config /tmp/name.config
 	kernel_finish "$1"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What the scripts here share: places, what a person sees, sums of tests, locks, the cache. Each sources it first.
+# What the scripts here share: places, what a person sees, sums of tests, locks, the cache. Each
+# sources it first.
 
 set -euo pipefail
 MACHINE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -85,7 +86,8 @@ sum() {
 	[[ $failed -eq 0 && $passed -gt 0 ]]
 }
 
-# hold FILE WHAT: lock FILE to the end of this shell and what it starts; say so if that takes waiting.
+# hold FILE WHAT: lock FILE to the end of this shell and what it starts; say so if that takes
+# waiting.
 hold() {
 	local fd
 	mkdir -p "$(dirname "$1")"
@@ -104,10 +106,11 @@ building() (
 	"$@"
 )
 
-# The cache is of directories that are expensive to make. An entry is the directory KIND-KEY, where KEY is a hash of
-# everything that made it. It appears by rename when it is complete and is never changed afterwards. A shared lock on
-# locks/KIND-KEY is held while it is used, an exclusive one while it is made or removed. Locks belong to open files, so
-# they end with the last process that inherited them, however it ends.
+# The cache is of directories that are expensive to make. An entry is the directory KIND-KEY, where
+# KEY is a hash of everything that made it. It appears by rename when it is complete and is never
+# changed afterwards. A shared lock on locks/KIND-KEY is held while it is used, an exclusive one
+# while it is made or removed. Locks belong to open files, so they end with the last process that
+# inherited them, however it ends.
 
 # cache_key: a key made of standard input.
 cache_key() { sha256sum | cut -c1-16; }
@@ -130,8 +133,9 @@ cache_entry() {
 			flock -s "$fd"
 		}
 		[[ ! -d $CACHE_ENTRY ]] || return 0
-		# It is not waited for to be alone: those that use what another run has made by then may do so for long. Of two that
-		# try at once one succeeds, as to try gives up what is held.
+		# It is not waited for to be alone: those that use what another run has made by then
+		# may do so for long. Of two that try at once one succeeds, as to try gives up what
+		# is held.
 		flock -n -x "$fd" || {
 			pause 0.5
 			continue
@@ -156,8 +160,8 @@ cache_prune() {
 	done
 }
 
-# cache_drop DIR NAME: remove what there is of the entry NAME if that is not in use. Some disks take minutes for that, so it
-# is not waited for; what is not finished, the next time finishes.
+# cache_drop DIR NAME: remove what there is of the entry NAME if that is not in use. Some disks take
+# minutes for that, so it is not waited for; what is not finished, the next time finishes.
 cache_drop() {
 	(
 		flock -n -x 9 || exit 0
@@ -179,8 +183,8 @@ cache_delete() {
 # shellcheck disable=SC2034 # for those who read this
 LEAKS=/sys/kernel/debug/kmemleak
 
-# lost_memory: inside the guest, what the kernel allocated and has no pointer to. It is believed only when two scans find
-# it, and looks only at what is older than five seconds.
+# lost_memory: inside the guest, what the kernel allocated and has no pointer to. It is believed
+# only when two scans find it, and looks only at what is older than five seconds.
 lost_memory() {
 	sleep 6
 	echo scan >"$LEAKS" || echo "kmemleak has given up"

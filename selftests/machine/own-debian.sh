@@ -9,8 +9,8 @@
 # Of the script that sources this.
 dir=
 
-# install_root SUITE DIR PACKAGES: as debian_root, with manuals, and without an initial file system for each kernel: the machine
-# has one of its own.
+# install_root SUITE DIR PACKAGES: as debian_root, with manuals, and without an initial file system
+# for each kernel: the machine has one of its own.
 install_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
 	# shellcheck disable=SC2016 # by the hooks' shell
@@ -38,7 +38,8 @@ make_containers_root() { # DIR
 		die "that Debian could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
 }
 
-# made_up_machine ROOT SCRIPT: run 'steps' of it in a namespace in which /sys and /run are made up, with the programs of ROOT.
+# made_up_machine ROOT SCRIPT: run 'steps' of it in a namespace in which /sys and /run are made up,
+# with the programs of ROOT.
 made_up_machine() {
 	bwrap --die-with-parent --unshare-pid --cap-add ALL --ro-bind "$1" / --proc /proc --dev /dev --tmpfs /run \
 		--tmpfs /tmp --tmpfs /sys --dir /sys/kernel/tracing --dir /sys/module/user_events --ro-bind "$CLONE" /mnt \
@@ -56,8 +57,8 @@ in_debian() {
 # The kernel's command line.
 kernel_options='console=ttyS0 rw mitigations=off init_on_alloc=0 no_timer_check panic=-1'
 
-# make_initrd KERNEL: in that Debian, an initial file system by which the kernel finds its root, which it has by 9p. What it
-# needs for that are modules.
+# make_initrd KERNEL: in that Debian, an initial file system by which the kernel finds its root,
+# which it has by 9p. What it needs for that are modules.
 make_initrd() {
 	local version=$1 name count=0
 	mkdir -p /tmp/initrd/{bin,modules,proc,sys,dev,root} /steps/boot
@@ -82,8 +83,9 @@ make_initrd() {
 	(cd /tmp/initrd && find . | cpio -o -H newc --quiet) >/steps/boot/initrd
 }
 
-# make_disk KERNEL OPTIONS: in that Debian, the disk of a machine with Secure Boot: the firmware starts shim, which Microsoft has
-# signed, that starts GRUB, and that the kernel, both of which Debian has signed.
+# make_disk KERNEL OPTIONS: in that Debian, the disk of a machine with Secure Boot: the firmware
+# starts shim, which Microsoft has signed, that starts GRUB, and that the kernel, both of which
+# Debian has signed.
 make_disk() {
 	local disk=/steps/boot/disk
 	printf '%s\n' "linux /vmlinuz $2" 'initrd /initrd' boot >/tmp/grub.cfg
@@ -97,8 +99,9 @@ make_disk() {
 	mcopy -i "$disk" /steps/boot/initrd ::/initrd
 }
 
-# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root with it, to its end. If there is a file
-# DIR/firmware, it holds the variables of a firmware with Secure Boot.
+# emulate_debian DIR KERNEL OPTIONS: inside the machine's root, boot the Debian in DIR/root with it,
+# to its end. If there is a file DIR/firmware, it holds the variables of a firmware with Secure
+# Boot.
 emulate_debian() {
 	local root=/src/$1/root machine=q35,hpet=off start
 	if [[ -e $1/firmware ]]; then
@@ -135,7 +138,8 @@ boot_debian() {
 	fi
 }
 
-# prepare_steps SCRIPT: in the Debian that does not run, what has it run SCRIPT when it is booted, and then end.
+# prepare_steps SCRIPT: in the Debian that does not run, what has it run SCRIPT when it is booted,
+# and then end.
 prepare_steps() {
 	local root=$dir/root
 	mkdir -p "$root/steps/programs"

@@ -16,11 +16,12 @@
 
 SUITE=trixie
 
-# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that in-root mounts, and
-# USER_EVENTS_GUEST, a third one where the kernel is not one of this host's architecture. A child of a
-# process that did this already uses the same ones. KERNEL is stock, what own_kernel knows, or the name that uname -r has
-# for a kernel of Debian's archive, such as 7.2.12+deb14-amd64.
-# A key is of what is asked for and of the version of the way to make it, see recipes.
+# ready [KERNEL]: exports USER_EVENTS_ROOT and USER_EVENTS_KERNEL, the two cache entries that
+# in-root mounts, and USER_EVENTS_GUEST, a third one where the kernel is not one of this host's
+# architecture. A child of a process that did this already uses the same ones. KERNEL is stock, what
+# own_kernel knows, or the name that uname -r has for a kernel of Debian's archive, such as
+# 7.2.12+deb14-amd64. A key is of what is asked for and of the version of the way to make it, see
+# recipes.
 ready() {
 	local key
 	[[ -z ${USER_EVENTS_ROOT:-} || -z ${USER_EVENTS_KERNEL+set} ]] || return 0
@@ -34,7 +35,8 @@ ready() {
 	fi
 	key=$({ echo "$key" && recipe stock-kernel; } | cache_key)
 	cache_entry kernel "$VERSION-$key" make_stock_kernel
-	# For kernels of our own the source and the kernel's own selftests are those of the stock one.
+	# For kernels of our own the source and the kernel's own selftests are those of the stock
+	# one.
 	export USER_EVENTS_KERNEL=$CACHE_ENTRY USER_EVENTS_SOURCE=$CACHE_ENTRY
 	[[ ${1:-stock} == @(stock|"$VERSION") ]] || own_kernel "$1"
 }
@@ -55,7 +57,8 @@ in_root() { "$MACHINE/in-root" "$@"; }
 # inside TEXT COMMAND...: run COMMAND inside the root by bash, after TEXT, which defines functions.
 inside() { in_root bash -euo pipefail -c "$1"$'\n''"$@"' bash "${@:2}"; }
 
-# cargo_inside ARGUMENT...: cargo inside the root, with the crates that Debian packages and no network.
+# cargo_inside ARGUMENT...: cargo inside the root, with the crates that Debian packages and no
+# network.
 cargo_inside() { inside "$(declare -f offline_cargo)" offline_cargo "$@"; }
 offline_cargo() {
 	export CARGO_TARGET_DIR=/build/target CARGO_HOME=/tmp/cargo
@@ -67,7 +70,8 @@ offline_cargo() {
 	/usr/bin/cargo "$@"
 }
 
-# kernel_log COMMAND...: have kernel-log judge a kernel's log; it is built with the selftests, or now.
+# kernel_log COMMAND...: have kernel-log judge a kernel's log; it is built with the selftests, or
+# now.
 kernel_log() {
 	[[ -x build/target/release/kernel-log ]] || "$MACHINE/build" host-tools || return 2
 	in_root /build/target/release/kernel-log "$@"
@@ -79,14 +83,16 @@ host_tools() {
 	in_root /build/target/release/host-tools "$@"
 }
 
-# count_tap WHAT STATUS [may-skip]: count what a program that ended with STATUS said in KTAP, on standard input.
+# count_tap WHAT STATUS [may-skip]: count what a program that ended with STATUS said in KTAP, on
+# standard input.
 count_tap() {
 	local p=0 f=1
 	read -r p f < <(host_tools tally tap "${@:2}") || true
 	count "$p" "$f" "$1"
 }
 
-# boot_tests WHAT BOOT OPTION...: run our selftests in a machine, and count what they say, which is kept in BOOT.shown.
+# boot_tests WHAT BOOT OPTION...: run our selftests in a machine, and count what they say, which is
+# kept in BOOT.shown.
 boot_tests() {
 	local status=0
 	mkdir -p build/boot
@@ -94,8 +100,9 @@ boot_tests() {
 	count_tap "$1" "$status" may-skip <"$2.shown"
 }
 
-# host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another run may be installing
-# the same, and apt-get does not wait for the lists that another one brings up to date.
+# host_installs TEST PACKAGE...: install what the host lacks, unless it passes TEST by then: another
+# run may be installing the same, and apt-get does not wait for the lists that another one brings up
+# to date.
 host_installs() (
 	local test=$1 fd
 	shift
@@ -123,12 +130,13 @@ host_can_run() {
 		die "this host does not let its root, or a user's, make mount and process namespaces (a container without CAP_SYS_ADMIN?): run on a real or virtual machine, or in a privileged container."
 }
 
-# packages [LIST]: what the root holds beside the base system, or what LIST names, one a line, as apt wants it.
+# packages [LIST]: what the root holds beside the base system, or what LIST names, one a line, as
+# apt wants it.
 packages() { awk -v suite="$SUITE" '!/^(#|$)/ { print $1 ($2 ? "/" suite "-" tolower($2) : "") }' "$MACHINE/${1:-packages}"; }
 
-# debian_root SUITE DIR PACKAGES: in namespaces of its own, as in-root is. The root can be made again at any time, so there
-# is no need to wait for the disk, nor for manuals. Its archive is the one that it was made from, with the backports; apt
-# there does as is said here, too.
+# debian_root SUITE DIR PACKAGES: in namespaces of its own, as in-root is. The root can be made
+# again at any time, so there is no need to wait for the disk, nor for manuals. Its archive is the
+# one that it was made from, with the backports; apt there does as is said here, too.
 debian_root() {
 	local apt=('APT::Sandbox::User "root"' 'APT::Update::Error-Mode "any"' 'Acquire::Retries "2"' 'Acquire::http::Timeout "30"')
 	# shellcheck disable=SC2016 # by the hook's shell
@@ -154,8 +162,9 @@ make_root() { # DIR
 		die "the Debian root could not be made: the log above says why; check the network, or name another mirror with MIRROR=..."
 }
 
-# become_root ARGUMENT...: an ordinary user goes on as root of a user namespace, with the user IDs that are set aside for him, in
-# the same script. What is then made in the Debian root belongs to these. What the host lacks for that, only its root can give.
+# become_root ARGUMENT...: an ordinary user goes on as root of a user namespace, with the user IDs
+# that are set aside for him, in the same script. What is then made in the Debian root belongs to
+# these. What the host lacks for that, only its root can give.
 become_root() {
 	[[ $(id -u) -ne 0 ]] || return 0
 	{ has_bwrap && has_mmdebstrap && unshare --map-root-user --map-auto true &>/dev/null; } ||
