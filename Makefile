@@ -43,7 +43,7 @@ clean: ## remove what was built (not the cache)
 test: ## all tests; with KERNEL=, those of the machine
 	@selftests/machine/test
 #:     KERNEL=custom            a small kernel
-#:     KERNEL=debug             memory and locks are watched, calls are made to fail
+#:     KERNEL=debug             memory and locks are watched, calls may fail
 #:     KERNEL=kcsan             races are watched
 #:     KERNEL=c                 the contract's tables on the C implementation
 #:     KERNEL=RELEASE           one of Debian's, such as 7.2.12+deb14-amd64
@@ -99,8 +99,8 @@ bench: ## the cost of each operation, in C and of the module
 #:     WHAT=counts              the groups that are counted in four minutes
 #:     WHAT=preemption          how long preemption and interrupts are off
 #:     WHAT=uml BOOTS=N         writes by the clock, on kernels as processes
-#:     CHECK=1                  fail if the module costs more than in selftests/bench
-#:     KEEP=1                   put the figures there
+#:     CHECK=1                  fail if the module costs more than the kept figures
+#:     KEEP=1                   keep the new figures (selftests/bench/figures)
 
 mutants: ## whether the tests see each fault put into the module
 	@selftests/machine/mutants
@@ -111,7 +111,7 @@ mutants: ## whether the tests see each fault put into the module
 #: Variables of several targets
 #:     KERNEL=NAME              of test, also of test-long, mutants, bench
 #:                              WHAT=preemption, and with c of fuzz, shell
-#:     MACHINES=N               how many machines at once (2): test-kernels, mutants
+#:     MACHINES=N               machines at once (2): test-kernels, mutants
 #:     CPUS=N NODES=N           processors (2), nodes of memory (1): shell
 #:     KVM=1                    hardware virtualisation instead of emulation
 #:     TIMEOUT=S                how long a machine may live, in seconds (1800)
