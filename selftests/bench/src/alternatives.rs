@@ -19,9 +19,10 @@ const OTHER: f64 = 1.03;
 /// What they may be more in any case: another build of the program may lie in memory in another way.
 const ANYWAY: f64 = 2.0;
 
-/// What is to be known of the two rows of probes.
-const TRAP: &str = "An interrupt, as the 1-byte nop becomes one, is one instruction to the emulator, and takes a processor the time of \
-                    hundreds: the order of the two kinds of USDT is not that of their times.";
+/// Note on the two rows of probes.
+const TRAP: &str = "\
+An interrupt, as the 1-byte nop becomes one, is one instruction to the emulator, and takes a
+processor the time of hundreds: the order of the two kinds of USDT is not that of their times.";
 
 type Rows = BTreeMap<String, OnBoth>;
 
@@ -39,9 +40,9 @@ fn rows(stock: &Counts, small: &Counts) -> Result<Rows, String> {
 
 /// What is measured of each way to record.
 fn columns() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let heads = ["12 bytes", "100-byte string"];
+    let heads = ["12 bytes", "100 bytes"];
     let payloads = PAYLOADS.iter().copied().zip(heads);
-    [(OFF, "nothing attached")].into_iter().chain(payloads)
+    [(OFF, "off")].into_iter().chain(payloads)
 }
 
 /// All of a way, kernel by kernel, as text.
@@ -98,33 +99,30 @@ fn least(rows: &Rows, payload: &str, kernel: usize) -> Option<&'static str> {
     costs.min_by_key(|(cost, _)| *cost).map(|(_, way)| way.text)
 }
 
-/// What performance.rst quotes.
+/// The table that performance.rst quotes.
 pub fn quoted(rows: &Rows) -> String {
-    let mut text = String::new();
+    let mut heads = vec!["recorded by".to_string()];
+    for (_, kernel) in KERNELS {
+        let mut columns = columns().map(|(_, head)| head.to_string());
+        heads.extend(columns.next().map(|first| format!("{kernel}, {first}")));
+        heads.extend(columns);
+    }
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut text = table_head(&heads);
+    for way in WAYS {
+        let cells = [vec![way.text.to_string()], cells(rows, way)].concat();
+        let _ = writeln!(text, "   {}", cells.join(" | ").trim_end());
+    }
+    text.push('\n');
     for (kernel, (_, name)) in KERNELS.iter().enumerate() {
-        let heads: Vec<&str> = columns().map(|(_, head)| head).collect();
-        let title = format!("instructions, {name}");
-        text.push_str(&table_head(&[&[title.as_str()], &heads[..]].concat()));
-        for way in WAYS {
-            let cells = cells(rows, way);
-            let of_it = cells.chunks(heads.len()).nth(kernel).unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "   {}",
-                [&[way.text.to_string()], of_it]
-                    .concat()
-                    .join(" | ")
-                    .trim_end()
-            );
-        }
         let payloads = PAYLOADS.iter().zip(["12 bytes", "a 100-byte string"]);
         let fewest = payloads.filter_map(|(payload, what)| {
             least(rows, payload, kernel).map(|way| format!("for {what}, {way}"))
         });
         let fewest = fewest.collect::<Vec<_>>().join("; ");
-        let _ = writeln!(text, "\nThe fewest there: {fewest}.\n");
+        let _ = writeln!(text, "Fewest, {name}: {fewest}.");
     }
-    let _ = writeln!(text, "{TRAP}");
+    let _ = writeln!(text, "\n{TRAP}");
     text
 }
 
@@ -269,7 +267,10 @@ mod tests {
     fn the_one_that_takes_the_fewest_is_named() {
         let rows = table().alternatives;
         let text = quoted(&rows);
-        let (stock, small) = text.split_once("small kernel").expect("two tables");
+        let fewest = text.split_once("Fewest, stock").map(|(_, fewest)| fewest);
+        let (stock, small) = fewest
+            .and_then(|fewest| fewest.split_once("Fewest, small"))
+            .expect("two kernels");
         let ours = "user_events, this module";
         assert!(
             stock.contains(&format!(
@@ -279,11 +280,11 @@ mod tests {
         );
         assert!(small.contains(&format!("for 12 bytes, {ours}; ")), "{text}");
         assert!(
-            stock.contains(&format!("   {ours} | 2 | 1000 | 1000\n")),
+            text.contains(&format!("   {ours} | 2 | 1000 | 1000 | 2 | 500 | 500\n")),
             "{text}"
         );
         assert!(
-            small.contains("   LTTng-UST | 2000 | 900 | 2000\n"),
+            text.contains("   LTTng-UST | 2000 | 900 | 2000 | 2000 | 900 | 2000\n"),
             "{text}"
         );
     }

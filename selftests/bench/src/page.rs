@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What performance.rst quotes: some rows of the table, and every other one in which C is cheaper; and its charts, of the same
-//! figures.
+//! The generated parts of performance.rst: the quoted rows, among them all in which C is cheaper, and
+//! the charts.
 
 use crate::alternatives;
 use crate::chart::{self, Growth};
@@ -17,45 +17,57 @@ const BEGIN_ALTERNATIVES: &str =
     ".. what one would use instead, of selftests/bench/figures, by make bench KEEP=1\n\n";
 const END: &str = ".. end\n";
 
-/// From here on C is cheaper, as far as the table shows it.
+/// Longest line of a document.
+const MAX_COLUMNS: usize = 100;
+
+/// C is cheaper from this ratio on, in the table's precision.
 const DEARER: f64 = 1.0005;
 
-/// What is to be known of rows that are mostly a copy.
-const COPY: &str = "\n[1] Mostly a copy, counted on a processor without ``ERMS`` and ``FSRM``, where the kernel copies by eight \
-                    bytes; others do it by the line: no ratio of times.\n";
+/// Footnote of rows that are mostly a copy.
+const COPY: &str = "
+[1] Mostly a copy, counted on a processor without ``ERMS`` and ``FSRM``, where the kernel copies by
+eight bytes; others copy by the line: no ratio of times.
+";
 
-/// And of those of them that are done in a second.
+/// Footnote of such rows that are timed.
 const COPY_IN_TIME: &str =
-    "\n[2] Mostly a copy, for which the emulator takes its time byte by byte, too.\n";
+    "\n[2] Mostly a copy, which takes the emulator its time byte by byte, too.\n";
 
-/// Is a row one that is compared? Times are, too.
+/// Compares the two implementations; so do times.
 fn is_compared(row: &Row) -> bool {
     row.unlike.is_none() && row.judged != THE_KERNELS
 }
 
-/// A row as the page has it.
+/// Adds a row to the page's table, with its first cell in two lines if one is too long.
 fn line(text: &mut String, what: &str, figure: &Figure) {
     let own = figure.own_ratio();
     let own = own.map_or(String::new(), |ratio| format!("{ratio:.2}"));
-    let line = format!(
-        "   {what} | {} | {} | {:.3} | {own}",
+    let figures = format!(
+        "| {} | {} | {:.3} | {own}",
         figure.other.unwrap_or(0),
         figure.ours,
         figure.ratio().unwrap_or(0.0)
     );
+    let line = format!("   {what} {figures}");
+    let line = match what.rsplit_once(", ") {
+        Some((first, rest)) if line.trim_end().len() > MAX_COLUMNS => {
+            format!("   \"{first},\n   {rest}\"{figures}")
+        }
+        _ => line,
+    };
     text.push_str(line.trim_end());
     text.push('\n');
 }
 
-/// What begins a table whose cells are separated by `|`.
+/// The beginning of a table whose cells are separated by `|`.
 pub fn table_head(cells: &[&str]) -> String {
     let head = cells.join(" | ");
     format!(".. csv-table::\n   :header-rows: 1\n   :delim: |\n\n   {head}\n")
 }
 
-/// The rows that are quoted of a table.
+/// The quoted rows of a table.
 fn quoted(table: &Table) -> String {
-    let (mut quoted, mut dearer) = (String::new(), String::new());
+    let (mut quoted, mut dearer, mut slower) = (String::new(), String::new(), String::new());
     for (row, what) in in_full() {
         let Some(figure) = table.figures.get(row.key) else {
             continue;
@@ -73,32 +85,43 @@ fn quoted(table: &Table) -> String {
             line(&mut quoted, &what, figure);
         }
     }
-    let head = |title: &str| table_head(&[title, "C", "module", "ratio", "own part"]);
-    let mut text = head("instructions, or bytes of memory") + &quoted;
-    if !dearer.is_empty() {
-        let _ = write!(
-            text,
-            "\n{}{dearer}",
-            head("where C is cheaper: all such rows, times in ns as well")
-        );
-        text.push_str(COPY);
+    // More records in a second are better.
+    for (key, what) in EACH_SECOND {
+        let figure = table.timed.get(*key);
+        let is_slower = |figure: &&Figure| figure.ratio().is_some_and(|r| r <= 1.0 / DEARER);
+        if let Some(figure) = figure
+            .filter(is_slower)
+            .filter(|_| !key.ends_with(".percent"))
+        {
+            line(&mut slower, what, figure);
+        }
     }
-    // Of these more is better.
-    let records = EACH_SECOND
-        .iter()
-        .filter(|(key, _)| !key.ends_with(".percent"));
-    let fewer = records.filter_map(|(key, what)| {
-        let figure = table.timed.get(*key)?;
-        (figure.ratio()? <= 1.0 / DEARER).then_some((what, figure))
-    });
-    let mut slower = String::new();
-    fewer.for_each(|(what, figure)| line(&mut slower, what, figure));
-    if !slower.is_empty() {
-        let _ = write!(
-            text,
-            "\n{}{slower}{COPY_IN_TIME}",
-            head("records in a second, two CPUs: where C writes more")
-        );
+    let cells = [
+        "instructions, or bytes of memory",
+        "C",
+        "module",
+        "ratio",
+        "own part",
+    ];
+    let mut text = table_head(&cells) + &quoted;
+    for (title, rows) in [
+        (
+            "where C is cheaper: all such rows, times in ns as well",
+            &dearer,
+        ),
+        (
+            "records in a second, two CPUs: where C writes more",
+            &slower,
+        ),
+    ] {
+        if !rows.is_empty() {
+            let _ = write!(text, "   **{title}**\n{rows}");
+        }
+    }
+    for (mark, footnote) in [("[1]", COPY), ("[2]", COPY_IN_TIME)] {
+        if text.contains(mark) {
+            text.push_str(footnote);
+        }
     }
     text
 }
@@ -113,7 +136,7 @@ fn with_quoted(page: &str, table: &Table) -> Result<String, String> {
     )
 }
 
-/// The page with this text in a place.
+/// The page with this text after `begin`.
 fn with_text(page: &str, begin: &str, text: &str) -> Result<String, String> {
     let place = || {
         let (before, rest) = page.split_once(begin)?;
@@ -219,6 +242,19 @@ mod tests {
     }
 
     #[test]
+    fn no_quoted_line_is_too_long() {
+        let kept = Table::read(KEPT).expect("the figures that are kept");
+        let text = quoted(&kept) + &alternatives::quoted(&kept.alternatives);
+        assert_eq!(text.lines().find(|line| line.len() > MAX_COLUMNS), None);
+        let text = quoted(&Table {
+            figures: kept.figures,
+            ..Table::default()
+        });
+        assert!(text.contains("   \"enable and disable an event of one process,\n   beside 200"));
+        assert!(!text.contains("[2]"), "{text}");
+    }
+
+    #[test]
     fn what_c_does_more_often_in_a_second_is_quoted() {
         let text = r#"[
             {"timed": "writers.1", "c": 1000, "ours": 1100, "ratio": 1.1000},
@@ -241,7 +277,8 @@ mod tests {
         let now = now.expect("a place");
         assert!(now.starts_with("a\n") && now.ends_with("b\n") && !now.contains("old"));
         assert!(now.contains(" | 2000 | 300 | 0.150 |"), "{now}");
-        let has_alternatives = now.contains("   LTTng-UST |  | 1057 |\n") && now.contains("\nc\n");
+        let has_alternatives =
+            now.contains("   LTTng-UST |  | 1057 |  |  | 1052 |\n") && now.contains("\nc\n");
         assert!(has_alternatives && !now.contains("older"), "{now}");
         let half = format!("{BEGIN}{END}");
         assert!(with_quoted(&half, &Table::default()).is_err());
