@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting to be told: `poll()`, `select()` and epoll report once that the state of an event has changed, to each file
+//! Waiting for a consumer: `poll()`, `select()` and epoll report once that the state of an event has changed, to each file
 //! through which it was registered. In C the file has no `poll`: it reports what [`ALWAYS`] says, and no epoll set takes it.
 
 use crate::harness::tests;
