@@ -190,8 +190,7 @@ pub const ROWS: &[Row] = &[
         "write of a 100-byte string, perf",
     )
     .above(&["null.write", "core.perf"])
-    .at_most(&[OfC(0.88)])
-    .quoted(),
+    .at_most(&[OfC(0.88)]),
     row(
         "long",
         Call,
@@ -276,8 +275,7 @@ pub const ROWS: &[Row] = &[
         "... of number 6001 to 8000",
     )
     .above(&["call"])
-    .at_most(&[OfC(0.16), OfOurs("register.100", 1.2)])
-    .quoted(),
+    .at_most(&[OfC(0.16), OfOurs("register.100", 1.2)]),
     row(
         "far",
         REGISTERING,
@@ -396,9 +394,7 @@ pub const ROWS: &[Row] = &[
         .above(&["life.none"])
         .at_most(&[OfC(1.01)])
         .quoted(),
-    row("many", WORK, "life.100", "... 100 registrations")
-        .above(&["life.none"])
-        .quoted(),
+    row("many", WORK, "life.100", "... 100 registrations").above(&["life.none"]),
     row("many", WORK, "life.8000", "... 8000 registrations")
         .above(&["life.none"])
         .quoted(),
