@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What one would use instead, beside this module: read, shown and judged. Two machines count it, with a kernel each.
+//! Other ways to record, beside this module: read, printed and judged. Two machines count them,
+//! with a kernel each.
 
 use crate::chart::Bars;
 use crate::figures::{OnBoth, Table};
@@ -12,11 +13,11 @@ use crate::rows::ALTERNATIVES;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// How many times what was kept our own rows may be: on the same kernels, and on others.
+/// Multiple of the stored count that our own rows may be: on the same kernels, and on others.
 const SAME: f64 = 1.01;
 const OTHER: f64 = 1.03;
 
-/// What they may be more in any case: another build of the program may lie in memory in another way.
+/// Instructions that they may be more in any case: another build has another layout in memory.
 const ANYWAY: f64 = 2.0;
 
 /// Note on the two rows of probes.
@@ -26,7 +27,7 @@ processor the time of hundreds: the order of the two kinds of USDT is not that o
 
 type Rows = BTreeMap<String, OnBoth>;
 
-/// Reads what the two machines printed.
+/// Reads the output of the two machines.
 pub fn read(directory: &str) -> Result<Rows, String> {
     let [(stock, _), (small, _)] = KERNELS;
     let stock = Counts::of_kernel(directory, stock)?;
@@ -38,14 +39,14 @@ fn rows(stock: &Counts, small: &Counts) -> Result<Rows, String> {
     keys().into_iter().map(row).collect()
 }
 
-/// What is measured of each way to record.
+/// The measurements of each way to record.
 fn columns() -> impl Iterator<Item = (&'static str, &'static str)> {
     let heads = ["12 bytes", "100 bytes"];
     let payloads = PAYLOADS.iter().copied().zip(heads);
     [(OFF, "off")].into_iter().chain(payloads)
 }
 
-/// All of a way, kernel by kernel, as text.
+/// All figures of a way, kernel by kernel, as text.
 fn cells(rows: &Rows, way: &Way) -> Vec<String> {
     let of_kernel = |kernel: usize| {
         columns().map(move |(what, _)| match rows.get(&way.row(what)) {
@@ -91,7 +92,7 @@ pub fn text(rows: &Rows) -> String {
     text
 }
 
-/// What takes the fewest instructions for a payload on a kernel.
+/// The way with the fewest instructions for a payload on a kernel.
 fn least(rows: &Rows, payload: &str, kernel: usize) -> Option<&'static str> {
     let costs = WAYS
         .iter()
@@ -126,7 +127,7 @@ pub fn quoted(rows: &Rows) -> String {
     text
 }
 
-/// What is drawn: for each kernel its name, and what each way takes for each payload.
+/// The chart: for each kernel its name, and the cost of each way for each payload.
 pub fn bars(rows: &Rows) -> Vec<Bars> {
     let of_kernel = |(kernel, (_, name)): (usize, &(&str, &'static str))| {
         let of_way = |way: &Way| {
@@ -143,7 +144,7 @@ pub fn bars(rows: &Rows) -> Vec<Bars> {
     KERNELS.iter().enumerate().map(of_kernel).collect()
 }
 
-/// Judges our own rows by what was kept of them; all others are there to be seen.
+/// Judges our own rows by the stored ones. The others are not judged.
 pub fn by_kept(now: &Table, kept: Option<&Table>) -> Verdict {
     let mut verdict = Verdict::default();
     if !now.has(ALTERNATIVES.0) {
@@ -310,7 +311,7 @@ mod tests {
             small.rows[1],
             ("LTTng-UST", false, vec![Some(900), Some(2000)])
         );
-        // Of a semaphore there is no record.
+        // A semaphore has no record.
         assert_eq!(stock.rows.len(), WAYS.len() - 1);
         let drawn = crate::chart::alternatives(&[]);
         assert!(drawn.ends_with("</svg>\n"));

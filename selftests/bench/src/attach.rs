@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What else listens: perf, an eBPF program, a uprobe.
+//! Other consumers: perf, an eBPF program, a uprobe.
 
 use crate::events::{path, TRACING};
 use crate::sys;
@@ -17,7 +17,7 @@ const PERF_RECORD_LOST: u32 = 2;
 /// `_IOW('$', 8, u32)`
 const PERF_EVENT_IOC_SET_BPF: u64 = (1 << 30) | (4 << 16) | (0x24 << 8) | 8;
 
-/// Where the ring's first page keeps how far the kernel wrote, and how far we read.
+/// Offsets of the kernel's and of our position in the first page of the ring.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const PAGE: usize = 4096;
@@ -72,7 +72,7 @@ impl Perf {
         perf
     }
 
-    /// How often the program has run while the kernel counted that.
+    /// Runs of the program while the kernel counted them.
     pub fn runs(&self) -> u64 {
         let program = self.program.as_ref().expect("a program");
         let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
@@ -82,7 +82,7 @@ impl Perf {
         runs.unwrap_or_else(|| panic!("the kernel does not tell how often a program ran: {text}"))
     }
 
-    /// Reads all samples away, and counts those that the kernel had no room for.
+    /// Consumes all samples, and counts those without room.
     pub fn skip(&self) {
         let ring = self.ring.as_ref().expect("a ring");
         let head = ring.long(DATA_HEAD).load(Ordering::Acquire);
@@ -101,7 +101,7 @@ impl Perf {
         ring.long(DATA_TAIL).store(head, Ordering::Release);
     }
 
-    /// How often records were lost.
+    /// Number of losses.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -143,12 +143,12 @@ impl Drop for Uprobe {
     }
 }
 
-/// A probe of the kind of USDT, with ftrace attached: in a function of ours that is a place for one.
+/// A USDT probe in a function of ours, with ftrace attached.
 pub struct UserProbe(sys::ProbePlace);
 
 impl UserProbe {
-    /// `fields` is what its line has of the registers that a function's arguments are in, and `trace` what the trace then
-    /// has of a record with these arguments.
+    /// `fields` are the argument registers in its line, and `trace` is the text of a record with
+    /// these arguments.
     pub fn new(
         place: sys::ProbePlace,
         fields: &str,
@@ -160,14 +160,14 @@ impl UserProbe {
         fs::write(format!("{TRACING}/uprobe_events"), line).expect("uprobe_events");
         fs::write(format!("{TRACING}/events/bench/usdt/enable"), "1").expect("enable the probe");
         let probe = UserProbe(place);
-        // The first time the kernel makes the instruction what it is then.
+        // The first hit replaces the instruction.
         probe.pass(arguments);
         let found = fs::read_to_string(format!("{TRACING}/trace")).expect("the trace");
         assert!(found.contains(trace), "the probe is not hit: {found}");
         probe
     }
 
-    /// Comes past it.
+    /// Executes the place of the probe.
     #[inline(always)]
     pub fn pass(&self, arguments: [u64; 3]) {
         self.0.pass(arguments);
@@ -182,13 +182,13 @@ impl Drop for UserProbe {
     }
 }
 
-/// Has the kernel made a call of a probe's instruction, in this process?
+/// Whether the kernel has replaced the probe's instruction by a call, in this process.
 pub fn has_calls_for_probes() -> bool {
     let maps = fs::read_to_string("/proc/self/maps").expect("/proc/self/maps");
     maps.contains("[uprobes-trampoline]")
 }
 
-/// Where in the program's file an address of its code is.
+/// Offset in the program's file of an address of its code.
 fn file_offset(address: usize) -> usize {
     let maps = fs::read_to_string("/proc/self/maps").expect("/proc/self/maps");
     let found = maps.lines().find_map(|line| {

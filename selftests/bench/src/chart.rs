@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table, drawn: what is cheaper and what is not, and what grows with the number of registrations.
+//! Charts of the table: the ratios, and the growth with the number of registrations.
 
 use std::fmt::Write;
 
-/// Who provides user_events, and in which colour.
+/// Providers of user_events, and their colours.
 const C: (&str, &str) = ("C", "#b35806");
 const OURS: (&str, &str) = ("module", "#2166ac");
 
-/// The start of a picture, in pixels; dark text on white, whatever is around it.
+/// The start of a picture, in pixels; dark text on white, on any background.
 fn begin(width: usize, height: usize, title: &str) -> String {
     let mut svg = String::new();
     let _ = writeln!(
@@ -39,7 +39,8 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
     );
 }
 
-/// A bar for each ratio of ours to C's. Ten times cheaper and ten times dearer are as far from the middle.
+/// A bar for each ratio of ours to C's, on a logarithmic axis: a tenth and ten times are as far
+/// from the middle.
 pub fn ratios(rows: &[(String, f64)]) -> String {
     const LEFT: f64 = 540.0;
     const WIDTH: f64 = 480.0;
@@ -88,13 +89,13 @@ pub fn ratios(rows: &[(String, f64)]) -> String {
     svg
 }
 
-/// What one operation costs where there are so many registrations: with C, and with ours.
+/// Costs of one operation by number of registrations: C's and ours.
 pub struct Growth {
     pub what: &'static str,
     pub points: Vec<(f64, f64, f64)>,
 }
 
-/// How far apart the marks of an axis are that goes up to `most`: three to six of them, at round numbers.
+/// Distance of the marks of an axis that ends at `most`: three to six, at round numbers.
 fn step(most: f64) -> f64 {
     let power = 10f64.powf(most.log10().floor());
     match most / power {
@@ -153,13 +154,13 @@ pub fn growth(panels: &[Growth]) -> String {
     svg
 }
 
-/// What the ways to record cost on a kernel: for each, its name, whether it is ours, and its costs.
+/// Costs of the ways to record on a kernel: name, whether it is ours, costs.
 pub struct Bars {
     pub kernel: &'static str,
     pub rows: Vec<(&'static str, bool, Vec<Option<u64>>)>,
 }
 
-/// How clear the bars of the payloads are.
+/// Opacity of the bars of the payloads.
 const PAYLOADS: [(&str, &str); 2] = [("12 bytes", "1"), ("100-byte string", "0.5")];
 
 /// A panel for each kernel, with a bar for each way and payload.
@@ -231,7 +232,7 @@ fn stroke(colour: &str) -> String {
     format!("stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"")
 }
 
-/// Points, joined where they are more than two: what lies between is not measured.
+/// Points, joined if they are more than two: nothing is measured between.
 fn curve(svg: &mut String, points: &[(f64, f64)], colour: &str) {
     if points.len() > 2 {
         for pair in points.windows(2) {

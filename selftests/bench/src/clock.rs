@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table of what writes take by the clock, of what several boots of two kernels printed.
+//! The table of timed writes, from the output of several boots of two kernels.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// How much longer than C's the kernel's part of a row may take: times of busy machines are not
+/// Multiple of C's time that the kernel's part of a row may take: times of busy machines are not
 /// exact.
 const LIMIT: f64 = 1.05;
 
-/// A row: the end of its key, its title, the row of the same call without user_events, whose time
-/// is taken off.
+/// A row: the end of its key, its title, and the row of the same call without user_events, whose
+/// time is subtracted.
 type Row = (&'static str, &'static str, &'static str);
 
 const ROWS: &[Row] = &[
@@ -27,7 +27,7 @@ const ROWS: &[Row] = &[
     ("write.500000", "write of 500,000 bytes", "write.null"),
 ];
 
-/// The same of several threads, in the kernel.
+/// The rows of several threads, in the kernel.
 const THREADS: &[(&str, &str)] = &[
     ("threads.1", "write of 12 bytes, one thread"),
     ("threads.2", "write of 12 bytes, each of two threads"),
@@ -37,7 +37,7 @@ const THREADS: &[(&str, &str)] = &[
 /// The least and the median, in nanoseconds, by keys.
 type Times = BTreeMap<String, [f64; 2]>;
 
-/// Of all boots of a kernel the least of all, and the median of the medians.
+/// The least of all boots of a kernel, and the median of their medians.
 fn times(directory: &str, kernel: &str) -> Result<Times, String> {
     let mut told: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))? {
@@ -119,8 +119,8 @@ pub fn table(directory: &str) -> Result<(), String> {
                 "" => None,
                 key => both(&format!("{part}.{key}")).map(|(c, ours)| Some([c[0], ours[0]]))?,
             };
-            // What a program takes is nearly all the entry, and the difference of two such times
-            // says nothing.
+            // The entry is nearly all of a program's time: the difference of two such times means
+            // nothing.
             let own = common.filter(|_| part == "kernel");
             let ratio = print(title, c, ours, own);
             if own.is_some() {

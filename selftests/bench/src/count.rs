@@ -3,16 +3,15 @@
 //! Counting instructions.
 //!
 //! The emulator runs one CPU whose time stamp counter advances by one for each instruction, and
-//! skips over idle time (`-icount shift=0,sleep=off`). So a difference of two readings is the number
-//! of instructions between them, of the kernel and of all tasks, plus the time that was slept.
-//! Where something sleeps, or leaves work to others, an idler fills the time in between, and what
-//! it used is taken off.
+//! skips idle time (`-icount shift=0,sleep=off`). So the difference of two readings is the number
+//! of instructions between them, of the kernel and of all tasks, plus the time of sleeps. If a task
+//! sleeps, or leaves work to others, an idler fills the gaps, and its time is subtracted.
 
 use crate::sys;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What two readings count when nothing is between them.
+/// Instructions between two adjacent readings.
 const EMPTY: u64 = 2;
 
 /// Instructions while `work` runs. `work` must not sleep.
@@ -40,14 +39,14 @@ pub fn median_then(times: usize, mut work: impl FnMut(), mut after: impl FnMut()
     median_of(counts.collect())
 }
 
-/// The median of these.
+/// The median.
 pub fn median_of(mut counts: Vec<u64>) -> u64 {
     counts.sort_unstable();
     counts[counts.len() / 2]
 }
 
-/// Instructions of all tasks but the idle ones, per run of `work`: also what is left to work queues and
-/// grace periods. `work` may sleep.
+/// Instructions of all tasks but the idle ones, per run of `work`, with work queues and grace
+/// periods. `work` may sleep.
 pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
     settle();
     sys::mark_begin();
@@ -58,14 +57,14 @@ pub fn all_tasks_each(times: u64, mut work: impl FnMut()) -> u64 {
     settle();
     let end = busy();
     sys::mark_end();
-    // What settling costs alone, which is mostly the timer's ticks.
+    // The cost of settling alone, mostly the ticks of the timer.
     settle();
     let idle = busy() - end;
     (end - start).saturating_sub(idle) / times
 }
 
-/// Instructions of all tasks but the idle ones, of `work` and of what it leaves to others, however long that takes.
-/// `work` may sleep.
+/// Instructions of all tasks but the idle ones, of `work` and of the work that it leaves to others,
+/// until that ends. `work` may sleep.
 pub fn all_tasks_to_the_end(work: impl FnOnce()) -> u64 {
     settle();
     let start = busy();
@@ -78,7 +77,7 @@ pub fn all_tasks_to_the_end(work: impl FnOnce()) -> u64 {
         settle();
         settled += 1;
         let now = busy();
-        // The first settling counts for no work.
+        // The first settling belongs to no work.
         let is_quiet = now - end < 2 * idle;
         end = now;
         if is_quiet {
@@ -88,8 +87,8 @@ pub fn all_tasks_to_the_end(work: impl FnOnce()) -> u64 {
     (end - start).saturating_sub(idle * (1 + settled))
 }
 
-/// Lets others do what was left to them, and ends what the scheduler holds against a process that
-/// does not let them for long.
+/// Lets others do the work left to them, and ends the scheduler's penalty for a process that rarely
+/// sleeps.
 pub fn settle() {
     if let Some(shift) = SHIFT.get() {
         sys::spin(*shift);
@@ -97,17 +96,16 @@ pub fn settle() {
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// How many rounds are spun before each measurement, so that the clock's ticks come at other moments of it. It
-/// shows what a count owes to them.
+/// Rounds to spin before each measurement, which moves the ticks of the clock: shows their part in
+/// a count.
 static SHIFT: OnceLock<u64> = OnceLock::new();
 
-/// Sets that, for this process and those it makes.
+/// Sets the rounds, for this process and its children.
 pub fn shift_by(rounds: u64) {
     SHIFT.get_or_init(|| rounds);
 }
 
-/// The process that is there to use the time in which nothing else runs, so that all time is
-/// a task's.
+/// The process that uses the idle time, so that all time is a task's.
 static IDLER: OnceLock<i32> = OnceLock::new();
 
 /// Starts the idler. Call once, before everything that counts.
@@ -126,7 +124,7 @@ pub fn mean(counts: &[u64]) -> u64 {
     counts.iter().sum::<u64>() / counts.len() as u64
 }
 
-/// Says what is wrong with the clocks, if they do not count instructions.
+/// The reason why the clocks do not count instructions, if they do not.
 pub fn obstacle() -> Option<String> {
     // Two instructions a round.
     const ROUNDS: u64 = 1_000_000;

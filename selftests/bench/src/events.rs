@@ -37,7 +37,7 @@ struct Unregister {
     disable_addr: u64,
 }
 
-/// Opens the file that events are registered on.
+/// Opens the file on which events are registered.
 pub fn data() -> File {
     data_named("user_events_data")
 }
@@ -54,24 +54,24 @@ fn data_named(name: &str) -> File {
 pub struct Group(String);
 
 impl Group {
-    /// Makes one. `limits` is what its line has beside its name.
+    /// Makes a group. `limits` is the part of its line after the name.
     pub fn new(name: &str, limits: &str) -> Group {
         Group::line(&format!("g:{name} {limits}\n"))
             .unwrap_or_else(|error| panic!("make the group {name} {limits}: {error}"));
         Group(name.into())
     }
 
-    /// Opens the file that its events are registered on.
+    /// Opens the file on which its events are registered.
     pub fn data(&self) -> File {
         data_named(&format!("user_events_data.{}", self.0))
     }
 
-    /// What tracefs calls an event of it.
+    /// The name in tracefs of an event of the group.
     pub fn event(&self, name: &str) -> String {
         format!("user_events_{}/{name}", self.0)
     }
 
-    /// Removes it. Those who used it have ended, which may take a while until its events are no longer used.
+    /// Removes the group, after its users have ended: their last events may take a while to go.
     pub fn remove(self) {
         for _ in 0..1000 {
             match Group::line(&format!("-:{}\n", self.0)) {
@@ -104,24 +104,24 @@ impl Words {
         &raw const self.0[at] as u64
     }
 
-    /// The first word that a page begins with.
+    /// The first word of a page.
     pub fn first_of_page(&self) -> usize {
         let into_page = self.address(0) as usize % 4096;
         (4096 - into_page) % 4096 / 4
     }
 
-    /// One of them.
+    /// A word.
     pub fn word(&self, at: usize) -> &AtomicU32 {
         &self.0[at]
     }
 
-    /// Is the bit set?
+    /// Whether the bit is set.
     pub fn is_set(&self, at: usize) -> bool {
         self.0[at].load(Ordering::Relaxed) & 1 == 1
     }
 }
 
-/// A request that can be made again and again.
+/// A request that can be repeated.
 pub struct Request {
     register: Register,
     unregister: Unregister,
@@ -129,7 +129,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Of an event so described, and bit 0 of a word.
+    /// The request of an event of this description, and of bit 0 of a word.
     pub fn new(text: &str, words: &Words, at: usize) -> Request {
         let text = CString::new(text).expect("a description");
         Request {
@@ -153,7 +153,7 @@ impl Request {
         }
     }
 
-    /// Has the request be of this bit of the word.
+    /// Sets the bit of the request.
     pub fn set_bit(&mut self, words: &Words, at: usize, bit: u8) {
         let address = words.address(at);
         (self.register.enable_addr, self.register.enable_bit) = (address, bit);
@@ -178,12 +178,12 @@ impl Request {
     }
 }
 
-/// Twelve bytes of payload, as the kernel's own sample has.
+/// Twelve bytes of payload, the same as the kernel's own sample.
 pub fn described(name: &str) -> String {
     format!("{name} u32 a; u32 b; u32 c")
 }
 
-/// The path of a file of an event: one of the first group of user_events, or another with its system's name before its own.
+/// The path of a file of an event of the first group, or of `SYSTEM/NAME`.
 pub fn path(name: &str, file: &str) -> String {
     let system = if name.contains('/') {
         ""
@@ -215,19 +215,19 @@ impl Switch {
     }
 }
 
-/// Waits until no event is left: what ended may take a while to go.
+/// Waits until no event is left: events of ended users may take a while to go.
 ///
-/// The status file would say so, too. But C holds another lock where it lists events there than where it
-/// frees them, and reads what is freed.
+/// Not by the status file: C lists events there without the lock under which it frees them, and
+/// reads freed memory.
 pub fn wait_until_none() {
     wait_until_none_by(Duration::from_millis(10));
 }
 
-/// The same, looking at such intervals. Returns how often it looked.
+/// Waits likewise, with this interval. Returns the number of looks.
 pub fn wait_until_none_by(interval: Duration) -> u64 {
     let none = || {
         let listing = File::open(format!("{TRACING}/dynamic_events"));
-        // Its first lines are enough to see if there are any.
+        // The first lines show whether there are any.
         let mut lines = [0; 4096];
         let read = listing.and_then(|mut listing| listing.read(&mut lines));
         let lines = &lines[..read.expect("the listing of dynamic events")];

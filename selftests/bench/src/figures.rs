@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The figures of a table, as they are kept: table.json has a line for each row.
+//! The stored figures of a table: table.json has a line for each row.
 
 use crate::rows::alternatives;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What each file says.
+/// The first line of each file.
 pub const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0";
 
 /// A row's figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figure {
     pub ours: u64,
-    /// C's, or what there is without the module.
+    /// C's figure, or the one without the module.
     pub other: Option<u64>,
-    /// Of both, what either kernel does anyway.
+    /// The floor of both.
     pub floor: Option<u64>,
 }
 
-/// What something costs on two kernels, the stock one and the small one, that has no part in the comparison with C.
+/// Costs on the stock kernel and on the small one, which have no part in the comparison with C.
 pub type OnBoth = [u64; 2];
 
 pub fn ratio(ours: u64, other: u64) -> f64 {
@@ -32,7 +32,7 @@ impl Figure {
         self.other.map(|other| ratio(self.ours, other))
     }
 
-    /// What either implementation does itself: C, ours.
+    /// The own parts of C and of the module.
     pub fn own(&self) -> Option<(u64, u64)> {
         let (other, floor) = (self.other?, self.floor?);
         Some((other.saturating_sub(floor), self.ours.saturating_sub(floor)))
@@ -43,7 +43,7 @@ impl Figure {
         self.own().map(|(other, ours)| ratio(ours, other))
     }
 
-    /// Our figure without what either kernel does anyway, which is all of it if nothing is known of that.
+    /// Our figure without the floor, if a floor is known.
     pub fn own_part(&self) -> u64 {
         self.ours.saturating_sub(self.floor.unwrap_or(0))
     }
@@ -52,19 +52,19 @@ impl Figure {
 /// All of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The two kernels it was made with. Without, no kernel is the same.
+    /// The two kernels of the table. Without, no kernel is the same.
     pub kernel: Option<String>,
     /// The groups that were measured, if not all.
     pub groups: Option<String>,
     pub figures: BTreeMap<String, Figure>,
-    /// What went by the clock.
+    /// Rows that were timed.
     pub timed: BTreeMap<String, Figure>,
-    /// What one would use instead.
+    /// Other ways to record.
     pub alternatives: BTreeMap<String, OnBoth>,
 }
 
 impl Table {
-    /// Was this group measured?
+    /// Whether this group was measured.
     pub fn has(&self, group: &str) -> bool {
         let groups = self.groups.as_ref();
         groups.is_none_or(|groups| groups.split(',').any(|has| has == group))
@@ -74,7 +74,7 @@ impl Table {
         self.figures.get(key).map(|figure| figure.ours)
     }
 
-    /// Is the figure of a row comparable with that of another table?
+    /// Whether the figures of the rows are comparable with another table's.
     pub fn is_of_the_kernel_of(&self, other: &Table) -> bool {
         self.kernel.is_some() && self.kernel == other.kernel
     }
@@ -85,7 +85,7 @@ impl Table {
         Table::parse(&text).map_err(|line| format!("{path}: {line}"))
     }
 
-    /// Reads the text of one. Fails with the line that is none of a table.
+    /// Reads the text of table.json. Fails with the first line that is no line of a table.
     pub fn parse(text: &str) -> Result<Table, String> {
         let mut table = Table::default();
         let is_row = |line: &&str| !matches!(line.trim(), "[" | "]" | "");
@@ -132,7 +132,7 @@ impl Table {
         Ok(table)
     }
 
-    /// The text of table.json, with the rows of what is given, in that order.
+    /// The text of table.json, with these rows in this order.
     pub fn json(&self, keys: &[&str], timed: &[&str]) -> String {
         let mut lines = vec![format!("{{\"license\": \"{LICENCE}\"}}")];
         let head = [("kernel", &self.kernel), ("groups", &self.groups)];
@@ -159,7 +159,7 @@ impl Table {
     }
 }
 
-/// A row as JSON. `kind` is what `key` is.
+/// A row as JSON, where `kind` names `key`.
 fn json_row(kind: &str, key: &str, figure: &Figure) -> String {
     let mut fields = vec![format!("\"{kind}\": \"{key}\"")];
     if let Some(other) = figure.other {

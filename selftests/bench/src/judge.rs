@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Judges a table: by the limits, and by the figures that were kept.
+//! Judges a table by the limits, and by the stored figures.
 //!
-//! Most of a row is what both kernels do anyway, so what grows is compared with the part that is our own. C's
-//! figure makes nothing fail that is compared with what was kept: some of its rows change by a fifth by themselves.
-//! Only where the kernel is another one, whose own part may have grown, does a ratio allow for a count.
+//! Most of a row is the common work of both kernels, so growth is compared with our own part. In
+//! the comparison with stored figures C's figure fails no row: some of C's rows change by a fifth
+//! by themselves. Only on another kernel, whose own part may have grown, does a ratio allow a
+//! larger count.
 
 #[cfg(test)]
 mod tests;
@@ -15,24 +16,24 @@ use crate::rows::exceeded::{Exceeded, EXCEEDED};
 use crate::rows::row::{Judged, Limit, Row};
 use crate::rows::table::{ALONE, ALONE_JUDGED, MODULE, ROWS, UNUSED, UNUSED_LIMIT};
 
-/// How many times our own part of a row that was kept one may be.
+/// Multiple of the stored own part that our own part may be.
 const OWN: f64 = 1.03;
 
-/// What the instructions of a call may be more, though they are the same in every run: another build of the
-/// program may lie in memory in another way.
+/// Growth of a call that is allowed, though it is the same in every run: another build has another
+/// layout in memory.
 const CALL: f64 = 0.003;
 
-/// What our own part may be more where two runs differ, as a part of the row and of its floor: the part is the
-/// difference of the two, and each moves a little.
+/// Difference of two runs, as a part of the row and of its floor: the own part is their difference,
+/// and each moves a little.
 const REPEATS: f64 = 0.005;
 
-/// What a ratio may be beyond its limit, where two runs may differ.
+/// Multiple of its limit that a ratio may be, if two runs may differ.
 pub const MOVES: f64 = 1.003;
 
-/// What a limit that is known to be exceeded may be exceeded by beyond what it was.
+/// Multiple of the listed ratio that an exceeded limit may reach.
 const FURTHER: f64 = 1.01;
 
-/// What was found.
+/// The result of judging.
 #[derive(Default)]
 pub struct Verdict {
     pub passed: usize,
@@ -48,7 +49,7 @@ impl Verdict {
     }
 }
 
-/// How many times what a limit is of our figure is. None if that was not measured.
+/// Our figure as a multiple of the limit's base, and the limit. None if not measured.
 pub fn times(table: &Table, row: &Row, limit: Limit) -> Option<(f64, f64)> {
     let figure = table.figures.get(row.key)?;
     match limit {
@@ -60,7 +61,7 @@ pub fn times(table: &Table, row: &Row, limit: Limit) -> Option<(f64, f64)> {
     }
 }
 
-/// How many times the other one of two runs' ratios may be.
+/// Ratio by which two runs may differ.
 fn moves(row: &Row) -> f64 {
     match row.judged {
         Judged::Call => 1.0,
@@ -68,17 +69,17 @@ fn moves(row: &Row) -> f64 {
     }
 }
 
-/// Is that beyond the limit by more than two runs may differ?
+/// Whether the limit is exceeded by more than two runs may differ.
 pub fn is_beyond(row: &Row, times: f64, most: f64) -> bool {
     times > most * moves(row)
 }
 
-/// Is it within by as much? What lies between the two may be listed as exceeded or not.
+/// Whether the limit is kept by as much. Between the two, the row may be listed as exceeded or not.
 fn is_within(row: &Row, times: f64, most: f64) -> bool {
     times * moves(row) <= most
 }
 
-/// A limit as one reads it.
+/// The text of a limit.
 pub fn told(limit: Limit) -> String {
     match limit {
         Limit::OfC(most) => format!("{most} x C"),
@@ -86,7 +87,7 @@ pub fn told(limit: Limit) -> String {
     }
 }
 
-/// Judges one limit of one row, and what is said of it in the list of those that are exceeded.
+/// Judges one limit of one row, and its entry in the list of exceeded limits.
 fn limit_of(table: &Table, row: &Row, limit: Limit, exceeded: &[Exceeded]) -> Option<String> {
     let what = format!("{}, at most {}", row.key, told(limit));
     let Some((times, most)) = times(table, row, limit) else {
@@ -114,7 +115,7 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
     let mut verdict = Verdict::default();
     for row in rows.iter().filter(|row| table.has(row.group)) {
         for limit in row.limits {
-            // What it is of may not have been asked for.
+            // Its base may not be among the groups of this run.
             let of_group = match limit {
                 Limit::OfC(_) => Some(row.group),
                 Limit::OfOurs(of, _) => {
@@ -126,7 +127,7 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
                 verdict.add(limit_of(table, row, *limit, exceeded));
             }
         }
-        // Nothing that grew would be seen.
+        // Growth would be hidden.
         let figure = table.figures.get(row.key);
         if figure.is_some_and(|figure| figure.floor.is_some() && figure.own_part() == 0) {
             verdict.add(Some(format!("nothing is its own: {}", row.key)));
@@ -136,7 +137,7 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
             verdict.add(wrong.then(|| format!("wrong: {}: {ours:?}, not {right}", row.key)));
         }
     }
-    // Of what is not there nothing is exceeded.
+    // A limit that does not exist is not exceeded.
     for entry in exceeded {
         let is_of_a_row = rows
             .iter()
@@ -149,7 +150,7 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
     verdict
 }
 
-/// Judges what the module costs those who do not use it.
+/// Judges the costs of the module for programs that do not use it.
 fn by_unused(table: &Table) -> Verdict {
     let mut verdict = Verdict::default();
     for (key, ..) in UNUSED.iter().filter(|_| table.has(MODULE)) {
@@ -165,9 +166,9 @@ fn by_unused(table: &Table) -> Verdict {
     verdict
 }
 
-/// Is a figure worse than the one that was kept?
+/// Whether a figure is worse than the stored one.
 fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -> bool {
-    // What one of them does not tell of is compared in neither.
+    // A floor that one of them lacks is used for neither.
     let is_known = now.floor.is_some() && kept.floor.is_some();
     let part = |figure: &Figure| match is_known {
         true => *figure,
@@ -202,7 +203,7 @@ fn is_worse(judged: Judged, now: &Figure, kept: &Figure, is_same_kernel: bool) -
     has_grown && by_ratio
 }
 
-/// A figure as one reads it.
+/// The text of a figure.
 fn shown(figure: &Figure) -> String {
     match figure.floor {
         Some(_) => format!("{} ({} its own)", figure.ours, figure.own_part()),
@@ -210,7 +211,7 @@ fn shown(figure: &Figure) -> String {
     }
 }
 
-/// Judges one row by what was kept. Where C does something else, its figure allows nothing.
+/// Judges one row by the stored one. If C does something else, its figure is not used.
 fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Option<String> {
     let judged = row.map_or(ALONE_JUDGED, |row| row.judged);
     let is_unlike = row.is_some_and(|row| row.unlike.is_some());
@@ -222,7 +223,7 @@ fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Optio
     };
     match (figure(now), figure(kept)) {
         (None, _) => Some(format!("gone: {key}")),
-        // It is kept with the next figures.
+        // The next run with KEEP=1 stores it.
         (Some(_), None) => None,
         (Some(figure), Some(before)) => {
             is_worse(judged, &figure, &before, is_same_kernel).then(|| {
@@ -236,7 +237,7 @@ fn row_by_kept(key: &str, row: Option<&Row>, now: &Table, kept: &Table) -> Optio
     }
 }
 
-/// Judges by the figures that were kept.
+/// Judges by the stored figures.
 pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
     let mut verdict = Verdict::default();
     let is_judged = |row: &&Row| !matches!(row.judged, Judged::Not(_)) && now.has(row.group);
@@ -252,7 +253,7 @@ pub fn by_kept(now: &Table, kept: &Table, rows: &[Row]) -> Verdict {
     verdict
 }
 
-/// Fails if a limit is exceeded, or if a figure is worse than the one of the table that was kept, or is missing.
+/// Fails if a limit is exceeded, or if a figure is missing or worse than the stored one.
 pub fn check(now: &str, kept: Option<&str>) -> Result<(), String> {
     let now = Table::read(now)?;
     let mut verdicts = vec![by_limits(&now, ROWS, EXCEEDED), by_unused(&now)];

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the operations of user_events cost, in instructions.
+//! The cost of user_events, in instructions.
 //!
-//! As the first process of a machine it measures and prints what it counted, and turns the machine
-//! off. As `bench table DIRECTORY GROUPS` it makes the table of what the machines printed, and draws it; as
-//! `bench check NOW KEPT` it judges such a table, and compares it with another; `bench quote TABLE PAGE` quotes
-//! it; `bench preemption CONSOLE`, of the program that is built with that feature, makes the table of how long preemption was off, and `bench check-preemption NOW KEPT` compares it with another.
+//! As the first process of a machine the program measures, prints the counts, and turns the machine
+//! off. On the host it is called as
+//!
+//! - `bench table DIRECTORY GROUPS`, to make the table of the machines' output, and draw it;
+//! - `bench check NOW KEPT`, to judge such a table, and compare it with another;
+//! - `bench quote TABLE PAGE`, to quote it;
+//! - `bench preemption CONSOLE`, if built with that feature, to make the table of times with
+//!   preemption off, and `bench check-preemption NOW KEPT`, to compare it with another.
 
 mod alternatives;
 mod attach;
@@ -30,13 +34,13 @@ use std::time::Duration;
 
 const MODULE: &str = "/user_events.ko";
 
-/// How often the cost of a process is taken with the module and without it.
+/// Turns with and without the module for the cost of a process.
 const TURNS: usize = 4;
 
-/// Runs `measure` in a process of its own, whose end is the end of what it registered.
+/// Runs `measure` in a process of its own, whose end ends its registrations.
 fn group(measure: fn()) {
     let pid = sys::fork(|| {
-        // What is counted is the caller's work alone; what is left to others comes after.
+        // The caller's work alone is counted; the work left to others comes after.
         sys::run_first();
         let result = std::panic::catch_unwind(measure);
         sys::exit_now(i32::from(result.is_err()));
@@ -79,10 +83,10 @@ fn measure() {
     let (alternatives, measure_alternatives) = rows::ALTERNATIVES;
     let are_alternatives = only.is_some() && is_asked(alternatives);
     if are_alternatives {
-        // Debian's kernel has more to do when it starts.
+        // Debian's kernel takes longer to start.
         std::thread::sleep(Duration::from_secs(10));
     }
-    // There the plugin counts.
+    // In that machine the plugin counts.
     if !cfg!(feature = "preemption") {
         if let Some(obstacle) = count::obstacle() {
             panic!("{obstacle}");
@@ -103,7 +107,7 @@ fn measure() {
             group(rows::processes::without_user_events);
             module_itself(&module);
             group(rows::processes::beside_user_events);
-            // Taken in turns, since what the kernel keeps of memory changes from one to the next.
+            // In turns, since the memory that the kernel keeps changes.
             for _ in 1..TURNS {
                 sys::unload_module(c"user_events").expect("unload the module");
                 group(rows::processes::without_user_events);
@@ -112,7 +116,7 @@ fn measure() {
             }
         }
         Err(_) if !is_alone_asked => {}
-        // As many processes as on the other machine: the kernel keeps memory of those that ended.
+        // As many processes as on the other machine: the kernel keeps memory of ended ones.
         Err(_) => (0..=2 * TURNS).for_each(|_| group(rows::processes::beside_user_events)),
     }
     if std::env::var_os("where").is_some() {
@@ -138,7 +142,7 @@ fn measure() {
     }
 }
 
-/// Loads the module, and measures that on the way.
+/// Loads the module, and measures the load.
 fn module_itself(module: &File) {
     let load = || sys::load_module(module).expect("load the module");
     rows::tell("load", count::all_tasks_each(1, load));
@@ -150,7 +154,7 @@ fn module_itself(module: &File) {
     rows::tell("size", size.expect("the module's size"));
 }
 
-/// Prints where the kernel's functions are.
+/// Prints the addresses of the kernel's functions.
 fn tell_symbols() {
     let symbols = std::fs::read_to_string("/proc/kallsyms").expect("/proc/kallsyms");
     for line in symbols.lines() {
@@ -163,7 +167,7 @@ fn tell_symbols() {
     }
 }
 
-/// Tells the plugin where the kernel has its preempt count.
+/// Gives the plugin the address of the preempt count.
 #[cfg(feature = "preemption")]
 fn tell_preempt_count() {
     let symbols = std::fs::read_to_string("/proc/kallsyms").expect("/proc/kallsyms");
@@ -188,7 +192,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[1..] {
-        // What a process does that was made to be measured.
+        // The work of a process that is made to be measured.
         ["end"] => sys::exit_now(0),
         ["table", directory, kernel, groups] => exit(report::make(directory, kernel, groups)),
         ["check", now] => exit(judge::check(now, None)),

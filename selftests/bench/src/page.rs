@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The generated parts of performance.rst: the quoted rows, among them all in which C is cheaper, and
-//! the charts.
+//! The generated parts of performance.rst: the quoted rows, among them all in which C is cheaper,
+//! and the charts.
 
 use crate::alternatives;
 use crate::chart::{self, Growth};
@@ -33,7 +33,7 @@ eight bytes; others copy by the line: no ratio of times.
 const COPY_IN_TIME: &str =
     "\n[2] Mostly a copy, which takes the emulator its time byte by byte, too.\n";
 
-/// Compares the two implementations; so do times.
+/// Whether a row compares the two implementations. Times do, too.
 fn is_compared(row: &Row) -> bool {
     row.unlike.is_none() && row.judged != THE_KERNELS
 }
@@ -126,7 +126,7 @@ fn quoted(table: &Table) -> String {
     text
 }
 
-/// The page with the rows of a table in their places.
+/// The page with the quoted rows of a table.
 fn with_quoted(page: &str, table: &Table) -> Result<String, String> {
     let page = with_text(page, BEGIN, &quoted(table))?;
     with_text(
@@ -175,7 +175,7 @@ fn charts(table: &Table) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Puts what is quoted of a table into the page, and draws its charts beside it.
+/// Writes the quoted rows of a table into the page, and its charts beside the table.
 pub fn quote(path: &str, page: &str) -> Result<(), String> {
     let text = fs::read_to_string(page).map_err(|error| format!("{page}: {error}"))?;
     let table = Table::read(path)?;
@@ -219,7 +219,7 @@ mod tests {
         for (_, what) in dearer {
             assert!(ratios.contains(&format!(">{what}<")), "{what}");
         }
-        // Nothing is known of what lies between two points that are all there is.
+        // Two points are not joined: nothing is measured between.
         let marks = |what: &str| growth.matches(what).count();
         assert_eq!(
             (marks("<circle"), marks("stroke-width")),

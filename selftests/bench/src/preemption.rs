@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How long preemption and interrupts are off, of what the plugin `preemption.c` printed.
+//! The table of times with preemption and interrupts off, from the output of the plugin
+//! `preemption.c`.
 
 use crate::rows::table::in_full;
 use crate::rows::writing::LONG_TO_PERF;
@@ -14,7 +15,7 @@ struct Section<'a> {
     begin: &'a str,
 }
 
-/// Of a row: of all times, of those in which code of a module ran, and of those for which it had interrupts off.
+/// The times of a row: all, those in which code of a module ran, and with interrupts off in it.
 struct Longest<'a> {
     of_all: Section<'a>,
     of_modules: Section<'a>,
@@ -61,8 +62,8 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// What a module may be above what is kept, in instructions: a length is right to within a block of them, and the kernel is not
-/// always in the same state.
+/// Instructions that a module may be above the stored time: a length is exact to one block, and the
+/// state of the kernel varies.
 fn allowed(kept: u64) -> u64 {
     match kept {
         0 => 0,
@@ -70,7 +71,8 @@ fn allowed(kept: u64) -> u64 {
     }
 }
 
-/// Of a line of the table the title, and the module's instructions: with preemption off, and with interrupts off.
+/// Title of a line of the table, and instructions of the module with preemption and with interrupts
+/// off.
 fn row(line: &str) -> Option<(String, [u64; 2])> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (title, rest) = words.split_at_checked(words.len().checked_sub(5)?)?;
@@ -83,7 +85,7 @@ fn row(line: &str) -> Option<(String, [u64; 2])> {
     ))
 }
 
-/// What of a table is worse than in one that was kept, or is not in it.
+/// Rows that are worse than in the stored table, or that it lacks.
 fn worse(now: &str, kept: &str) -> Vec<String> {
     let kept: BTreeMap<String, [u64; 2]> = kept.lines().filter_map(row).collect();
     let judge = |(title, [module, interrupts]): (String, [u64; 2])| {
@@ -101,11 +103,11 @@ fn worse(now: &str, kept: &str) -> Vec<String> {
     now.lines().filter_map(row).filter_map(judge).collect()
 }
 
-/// Says which rows of a table are worse than in one that was kept.
+/// Prints the rows that are worse than in the stored table.
 ///
 /// # Errors
 ///
-/// That some are, or that there are no rows.
+/// If there are such rows, or no rows at all.
 pub fn check(now: &str, kept: &str) -> Result<(), String> {
     let read = |file: &str| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
     let now = read(now)?;
@@ -122,11 +124,11 @@ pub fn check(now: &str, kept: &str) -> Result<(), String> {
     }
 }
 
-/// Prints a table of what a machine printed.
+/// Prints the table of a machine's output.
 ///
 /// # Errors
 ///
-/// That it did not come to its end, or measured nothing.
+/// If the output has no end, or no measurement.
 pub fn table(console: &str) -> Result<(), String> {
     let text = fs::read(console).map_err(|error| format!("{console}: {error}"))?;
     let text = String::from_utf8_lossy(&text);
@@ -157,7 +159,7 @@ pub fn table(console: &str) -> Result<(), String> {
     let of_perf = LONG_TO_PERF.map(|(key, title, _)| (key, title.to_string()));
     let all = in_full().into_iter().map(|(row, title)| (row.key, title));
     for (key, title) in all.chain(of_perf) {
-        // Some are taken several times.
+        // Some rows are measured several times.
         let taken = rows.get(key).into_iter().flatten();
         let Some(least) = taken.min_by_key(|longest| longest.of_modules.length) else {
             continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table, made of what two machines printed.
+//! The table of the output of two machines.
 
 use crate::alternatives;
 use crate::figures::{ratio, Figure, Table, LICENCE};
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
-/// What one kernel's machines counted, by row.
+/// The counts of one kernel's machines, by row.
 #[derive(Default)]
 pub struct Counts(BTreeMap<String, Vec<u64>>);
 
 impl Counts {
-    /// Reads what was printed on a kernel, by the machine that counts and by those that go by the clock.
+    /// Reads the output on a kernel, of the machine that counts and of those that time.
     pub fn of_kernel(directory: &str, kernel: &str) -> Result<Counts, String> {
         let mut counts = Counts::default();
         let entries = fs::read_dir(directory).map_err(|error| format!("{directory}: {error}"))?;
@@ -34,14 +34,14 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Reads what a machine printed.
+    /// Reads the output of a machine.
     fn read(&mut self, path: &str) -> Result<(), String> {
         let text = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         let read = self.add(&String::from_utf8_lossy(&text));
         read.map_err(|why| format!("{path}: {why}"))
     }
 
-    /// Adds what was printed.
+    /// Adds an output.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let lines = text
             .lines()
@@ -67,13 +67,13 @@ impl Counts {
         counts.ok_or_else(|| format!("nothing was counted for {key}"))
     }
 
-    /// The least: what is counted several times differs by what it happened beside, which adds to it.
+    /// The least: other work adds to a count that is taken several times.
     pub fn least(&self, key: &str) -> Result<u64, String> {
         self.all(key)
             .map(|counts| counts.iter().copied().min().unwrap_or(0))
     }
 
-    /// The least, the median and the most, of what is not only added to.
+    /// The least, the median and the most, of timed rows.
     fn spread(&self, key: &str) -> Result<[u64; 3], String> {
         let mut counts = self.all(key)?.to_vec();
         counts.sort_unstable();
@@ -91,7 +91,7 @@ impl Counts {
         }
     }
 
-    /// What either kernel does anyway for a row, if that was asked for.
+    /// The floor of a row, if measured.
     fn floor(&self, row: &Row) -> Option<u64> {
         if row.floor.is_empty() {
             return None;
@@ -111,7 +111,7 @@ fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Tabl
         if !table.has(row.group) {
             continue;
         }
-        // Neither hides in it what it does itself.
+        // Neither implementation may hide its own work in the floor.
         let floor = c.floor(row).zip(ours.floor(row));
         let other = match has_c(row.group) {
             true => Some(c.of(row)?),
@@ -154,7 +154,7 @@ fn figures(c: &Counts, ours: &Counts, kernel: &str, groups: &str) -> Result<Tabl
     Ok(table)
 }
 
-/// What the limits of a row say.
+/// The text of the limits of a row.
 fn limits(table: &Table, row: &Row) -> String {
     let limits = row.limits.iter().filter_map(|limit| {
         let (times, most) = judge::times(table, row, *limit)?;
@@ -167,13 +167,13 @@ fn limits(table: &Table, row: &Row) -> String {
     limits.collect::<Vec<_>>().join(", ")
 }
 
-/// From where to where something went that was measured several times.
+/// The range of a row that was measured several times.
 fn spread(c: &Counts, ours: &Counts, key: &str) -> Result<String, String> {
     let [[least_c, _, most_c], [least, _, most]] = [c.spread(key)?, ours.spread(key)?];
     Ok(format!("C {least_c} to {most_c}, ours {least} to {most}"))
 }
 
-/// The part of the table that compares.
+/// The part of the table that compares with C.
 fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Result<(), String> {
     let _ = writeln!(
         text,
@@ -220,7 +220,7 @@ fn compared(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Resu
     Ok(())
 }
 
-/// The part about what C has not: each row beside another one of ours.
+/// The part without C: each row beside another one of ours.
 fn without_c(table: &Table, text: &mut String) {
     let beside = ROWS.iter().filter_map(|row| {
         let figure = table.figures.get(row.key)?;
@@ -243,7 +243,7 @@ fn without_c(table: &Table, text: &mut String) {
     }
 }
 
-/// The limits that are exceeded, and why they may be.
+/// The exceeded limits, with reasons.
 fn excused(table: &Table, text: &mut String) {
     let mut entries = EXCEEDED
         .iter()
@@ -262,7 +262,7 @@ fn excused(table: &Table, text: &mut String) {
     }
 }
 
-/// The part about those who do not use user_events.
+/// The part for programs that do not use user_events.
 fn unused(table: &Table, text: &mut String) {
     let _ = writeln!(
         text,
@@ -289,7 +289,7 @@ fn unused(table: &Table, text: &mut String) {
     }
 }
 
-/// The part that goes by the clock.
+/// The timed part.
 fn by_the_clock(c: &Counts, ours: &Counts, table: &Table, text: &mut String) -> Result<(), String> {
     let _ = writeln!(
         text,
@@ -321,7 +321,7 @@ fn keys() -> Vec<&'static str> {
         .collect()
 }
 
-/// Are these groups, or all?
+/// Whether these are groups, or all.
 fn are_groups(groups: &str) -> bool {
     let is_group = |name: &str| {
         let mut counting = GROUPS.iter().chain(WITHOUT_C);
@@ -331,8 +331,8 @@ fn are_groups(groups: &str) -> bool {
     groups == "all" || groups.split(',').all(is_group)
 }
 
-/// Prints the table of some groups, or of all, and writes it to table.txt and table.json. `kernel`
-/// is what the kernels are known by.
+/// Prints the table of some groups, or of all, and writes table.txt and table.json. `kernel`
+/// identifies the kernels.
 pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
     if !are_groups(groups) {
         return Err(format!("there are no such groups: {groups}"));
@@ -359,7 +359,7 @@ pub fn make(directory: &str, kernel: &str, groups: &str) -> Result<(), String> {
         text.push_str(&alternatives::text(&table.alternatives));
     }
     print!("{text}");
-    // They may be kept.
+    // These may be stored.
     let timed: Vec<&str> = EACH_SECOND.iter().map(|(key, _)| *key).collect();
     let files = [
         ("table.txt", format!("{LICENCE}\n\n{text}")),
@@ -417,7 +417,7 @@ mod tests {
         let table = figures(&c, &ours, "1-a", &groups.join(",")).expect("a table");
         let figure = table.figures["ftrace.write"];
         assert_eq!((figure.floor, figure.own()), (Some(63), Some((37, 27))));
-        // As it is kept.
+        // As stored.
         let again = Table::parse(&table.json(&keys(), &[])).expect("the text of a table");
         assert_eq!(again.figures, table.figures);
         assert_eq!((again.kernel, again.groups), (table.kernel, table.groups));
@@ -444,7 +444,7 @@ mod tests {
             text.ends_with("1.000\n") && text.contains("EXCEEDED"),
             "{text}"
         );
-        // It is in no table of C's.
+        // C has no such row.
         let mut text = String::new();
         compared(&c, &ours, &table, &mut text).expect("a table");
         assert!(!text.contains("bytes_per_second"), "{text}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! System calls, one safe function each. Those that are measured do nothing but the call.
+//! System calls, one safe function each. Measured functions do nothing but the call.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -23,28 +23,28 @@ pub fn time_stamp() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Tells who watches the emulator that counting begins.
+/// Marks the begin of counting for the plugin.
 #[inline(always)]
 pub fn mark_begin() {
     // SAFETY: An instruction that does nothing.
     unsafe { core::arch::asm!("nopl 0x12345601(%rax)", options(att_syntax, nomem, nostack)) };
 }
 
-/// Tells who watches the emulator that counting ends.
+/// Marks the end of counting for the plugin.
 #[inline(always)]
 pub fn mark_end() {
     // SAFETY: An instruction that does nothing.
     unsafe { core::arch::asm!("nopl 0x12345602(%rax)", options(att_syntax, nomem, nostack)) };
 }
 
-/// Tells who watches the emulator that what was counted is the next row's.
+/// Assigns the counts since the last row to the next row, for the plugin.
 #[inline(always)]
 pub fn mark_row() {
     // SAFETY: An instruction that does nothing.
     unsafe { core::arch::asm!("nopl 0x12345603(%rax)", options(att_syntax, nomem, nostack)) };
 }
 
-/// Tells the plugin where the kernel has its preempt count.
+/// Gives the plugin the address of the preempt count.
 #[cfg(feature = "preemption")]
 #[inline(always)]
 pub fn mark_preempt_count(address: u64) {
@@ -61,9 +61,9 @@ pub fn mark_preempt_count(address: u64) {
     }
 }
 
-// Functions that are nothing but a place for a probe, whose arguments are where a function's are: none; the nop of one byte
-// that sys/sdt.h has; that of ten bytes that the kernel takes a call for, which must not lie in two pages; and one behind a
-// test of a semaphore, as sys/sdt.h has it for probes with one.
+// Functions that consist of the place of a probe, with a function's arguments: none; the nop of one
+// byte of sys/sdt.h; the nop of ten bytes that the kernel turns into a call, within one page; and
+// one behind the test of a semaphore, as in sys/sdt.h.
 core::arch::global_asm!(
     ".globl bench_probe_none, bench_probe_byte, bench_probe_long, bench_probe_behind_semaphore",
     ".balign 64",
@@ -84,7 +84,7 @@ core::arch::global_asm!(
     options(att_syntax)
 );
 
-/// A function that is a place for a probe.
+/// A function with the place of a probe.
 #[derive(Clone, Copy)]
 pub struct ProbePlace(unsafe extern "C" fn(u64, u64, u64));
 
@@ -95,12 +95,12 @@ impl ProbePlace {
     pub const LONG: ProbePlace = ProbePlace(bench_probe_long);
     pub const BEHIND_SEMAPHORE: ProbePlace = ProbePlace(bench_probe_behind_semaphore);
 
-    /// Where the instruction is.
+    /// The address of the instruction.
     pub fn address(self) -> usize {
         self.0 as usize
     }
 
-    /// Comes past it.
+    /// Executes the place.
     #[inline(always)]
     pub fn pass(self, arguments: [u64; 3]) {
         let [first, second, third] = arguments;
@@ -151,7 +151,7 @@ pub fn ioctl<T>(file: &File, command: u64, argument: &mut T) -> i32 {
     unsafe { libc::ioctl(file.as_raw_fd(), command, argument as *mut T) }
 }
 
-/// write, with what it returns.
+/// write, with its result.
 #[inline]
 pub fn write(file: &File, bytes: &[u8]) -> isize {
     // SAFETY: The kernel reads `bytes` only.
@@ -164,7 +164,7 @@ pub fn close(file: File) {
     drop(file);
 }
 
-/// Forks. The child, of which this thread is all, runs `child` and ends.
+/// Forks. The child, which has this thread only, runs `child` and ends.
 #[inline]
 pub fn fork(child: impl FnOnce()) -> i32 {
     // SAFETY: These programs have one thread, so the child is as sound as they are.
@@ -190,7 +190,7 @@ pub fn fork_idle() -> i32 {
     }
 }
 
-/// Forks a child that runs another program at once, which is this one with the argument `how`.
+/// Forks a child that at once executes this program with the argument `how`.
 #[inline]
 pub fn fork_exec(program: &CStr, how: &CStr) -> i32 {
     let arguments = [program.as_ptr(), how.as_ptr(), std::ptr::null()];
@@ -206,7 +206,7 @@ pub fn fork_exec(program: &CStr, how: &CStr) -> i32 {
     }
 }
 
-/// Has this process, but not its children, run before all others until it sleeps.
+/// Lets this process, but not its children, run before all others until it sleeps.
 pub fn run_first() {
     let priority = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -215,7 +215,7 @@ pub fn run_first() {
     check(ret.into()).expect("sched_setscheduler");
 }
 
-/// A process that does nothing but use the CPU whenever no other task wants it.
+/// A process that only uses CPU time that no other task wants.
 pub fn fork_idler() -> i32 {
     fork(|| {
         let priority = libc::sched_param { sched_priority: 0 };
@@ -237,7 +237,7 @@ pub fn cpu_time_of(pid: i32) -> u64 {
     nanoseconds(clock)
 }
 
-/// Ends the process, running nothing on the way.
+/// Ends the process at once.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: Does not return, and touches no memory.
     unsafe { libc::_exit(code) }
@@ -310,7 +310,7 @@ pub fn power_off() -> ! {
     exit_now(0)
 }
 
-/// Lets this process have so many files open.
+/// Sets the limit of open files of this process.
 pub fn allow_files(count: u64) {
     let limit = libc::rlimit {
         rlim_cur: count,
@@ -320,27 +320,27 @@ pub fn allow_files(count: u64) {
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
 }
 
-/// The process that this one is a child of: the cheapest of system calls.
+/// The parent process: the cheapest of system calls.
 #[inline]
 pub fn getppid() {
     // SAFETY: Touches no memory of ours.
     unsafe { libc::syscall(libc::SYS_getppid) };
 }
 
-/// A prctl that no kernel knows, with what it returns.
+/// An unknown prctl, with its result.
 #[inline]
 pub fn unknown_prctl() -> libc::c_long {
     // SAFETY: Touches no memory of ours.
     unsafe { libc::syscall(libc::SYS_prctl, 0x7fff_0000, 1, 2, 3, 4) }
 }
 
-/// writev of two parts, with what it returns.
+/// writev of two parts, with its result.
 #[inline]
 pub fn writev(file: &File, first: &[u8], second: &[u8]) -> isize {
     writev_parts(file, &[part(first), part(second)])
 }
 
-/// What `writev_parts` takes for bytes, which have to stay.
+/// The parts for `writev_parts`, of bytes that must stay.
 pub fn part(bytes: &[u8]) -> libc::iovec {
     libc::iovec {
         iov_base: bytes.as_ptr() as *mut _,
@@ -348,7 +348,7 @@ pub fn part(bytes: &[u8]) -> libc::iovec {
     }
 }
 
-/// `writev` of parts that were made of bytes which are still there.
+/// `writev` of these parts, whose bytes must still exist.
 pub fn writev_parts(file: &File, parts: &[libc::iovec]) -> isize {
     // SAFETY: The kernel reads the parts and what they point to only, and fails where nothing is.
     unsafe { libc::writev(file.as_raw_fd(), parts.as_ptr(), parts.len() as i32) }
@@ -409,7 +409,7 @@ impl Shared {
         Shared::of_file_at(file, length, 0)
     }
 
-    /// Maps what lies at this offset of a file.
+    /// Maps this offset of a file.
     fn of_file_at(file: &File, length: usize, offset: i64) -> io::Result<Shared> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: The kernel chooses a place where nothing is.
@@ -454,11 +454,11 @@ impl Drop for Shared {
     }
 }
 
-/// io_uring, of which each call submits entries and waits until they are done.
+/// io_uring: each call submits entries and waits until they are done.
 pub struct Uring {
     file: File,
     entries: u32,
-    /// `struct io_uring_sqe`, so many.
+    /// The entries, `struct io_uring_sqe`.
     submissions: Shared,
     /// The two rings, whose indices are behind `offsets`.
     rings: Shared,
@@ -469,12 +469,13 @@ pub struct Uring {
     completions: usize,
 }
 
-/// `struct io_uring_params`, as words: 0 and 1 are the numbers of entries, 10 and on the offsets of what is in the
-/// submissions' ring, 20 and on of what is in the completions' ring.
+/// `struct io_uring_params`, as words: 0 and 1 are the numbers of entries, from 10 on the offsets
+/// in the submission ring, from 20 on those in the completion ring.
 type UringParams = [u32; 30];
 
 impl Uring {
-    /// With room for so many entries, a power of two. Submissions are taken from the entries in turn (`IORING_SETUP_NO_SQARRAY`).
+    /// With room for so many entries, a power of two. Submissions take the entries in turn
+    /// (`IORING_SETUP_NO_SQARRAY`).
     pub fn new(entries: u32) -> io::Result<Uring> {
         const IORING_SETUP_NO_SQARRAY: u32 = 1 << 16;
         const IORING_OFF_SQES: i64 = 0x1000_0000;
@@ -504,7 +505,7 @@ impl Uring {
         })
     }
 
-    /// Has all entries be writes of these bytes.
+    /// Makes all entries writes of these bytes.
     pub fn prepare(&self, to: &File, bytes: &'static [u8]) {
         const IORING_OP_WRITE: u64 = 23;
         for entry in 0..self.entries as usize {
@@ -547,7 +548,7 @@ impl Uring {
         assert_eq!(submitted, self.entries.into(), "io_uring_enter");
     }
 
-    /// What each of them returned.
+    /// The result of each entry.
     pub fn results(&self) -> Vec<i32> {
         let mut head = self.rings.int(self.completion_head).load(Ordering::Relaxed);
         let tail = self.rings.int(self.completion_tail).load(Ordering::Acquire);

@@ -6,7 +6,7 @@ use super::*;
 use crate::rows::row::{Limit::OfC, Limit::OfOurs};
 use crate::rows::{has_c, GROUPS, WITHOUT_C};
 
-/// Figures as they are kept, of which each test alters one.
+/// Stored figures, of which each test alters one.
 const KEPT: &str = r#"[
   {"license": "SPDX-License-Identifier: GPL-2.0"},
   {"kernel": "1-a"},
@@ -76,7 +76,7 @@ fn failures_by_kept(now: &Table) -> Vec<String> {
     by_kept(now, &kept(), &rows()).failures
 }
 
-/// There is one failure, which begins so.
+/// The only failure begins so.
 fn assert_one(failures: &[String], begins: &str) {
     assert_eq!(failures.len(), 1, "{failures:?}");
     assert!(failures[0].starts_with(begins), "{failures:?}");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What one would use instead, with the same two payloads: 12 bytes, and a string of 100 bytes. And what io_uring costs.
+//! Other ways to record the same two payloads, 12 bytes and a string of 100 bytes; and the cost of
+//! io_uring.
 //!
-//! A row's key is that of the way to record, and of what is recorded: `off`, `12`, `100`. LTTng-UST's rows are counted by a
-//! program of its own (`lttng/lttng.c`), for which this starts what a user would.
+//! The key of a row is the way to record and the payload: `off`, `12`, `100`. A separate program
+//! counts the rows of LTTng-UST (`lttng/lttng.c`), with the daemons that a user would start.
 
 use super::tell;
 use super::writing::{Writer, TIMES};
@@ -18,16 +19,16 @@ use std::process::Command;
 pub struct Way {
     pub key: &'static str,
     pub text: &'static str,
-    /// What it is that costs the rest where nothing is attached.
+    /// What the program executes with nothing attached.
     pub off: Option<&'static str>,
-    /// For which payloads it is measured.
+    /// The measured payloads.
     pub payloads: &'static [&'static str],
 }
 
-/// Both payloads, as keys have them.
+/// Both payloads, in keys.
 pub const PAYLOADS: &[&str] = &["12", "100"];
 
-/// What a row is called that is of no consumer.
+/// The key of rows without a consumer.
 pub const OFF: &str = "off";
 
 const fn way(key: &'static str, text: &'static str, off: Option<&'static str>) -> Way {
@@ -73,16 +74,16 @@ pub const WAYS: &[Way] = &[
     way("marker-raw", "trace_marker_raw", None),
 ];
 
-/// Of which way the rows are judged.
+/// The way whose rows are judged.
 pub const OURS: &str = "user_events";
 
-/// The two kernels, as the machines on which this is measured are called, and as one reads it.
+/// The two kernels: name of the machine, and text.
 pub const KERNELS: [(&str, &str); 2] = [
     ("alternatives-stock", "stock kernel"),
     ("alternatives-custom", "small kernel"),
 ];
 
-/// What is measured to see what a record could cost: for each, its key and what it is.
+/// Measurements of how little a record could cost: keys and texts.
 pub const EXPERIMENTS: &[(&str, &str)] = &[
     ("null.call", "a system call that does nothing"),
     ("null.write", "write of 16 bytes to /dev/null"),
@@ -97,7 +98,7 @@ pub const EXPERIMENTS: &[(&str, &str)] = &[
 ];
 
 impl Way {
-    /// The key of a row of it.
+    /// The key of a row of this way.
     pub fn row(&self, what: &str) -> String {
         format!("{}.{what}", self.key)
     }
@@ -150,7 +151,7 @@ fn recorded(writer: Writer) -> u64 {
     count
 }
 
-/// The median cost of coming past a place for a probe, without that of getting there and back.
+/// The median cost of executing the place of a probe, without the call and the return.
 fn pass(place: sys::ProbePlace, arguments: [u64; 3]) -> u64 {
     let of = |place: sys::ProbePlace| count::median(TIMES, || place.pass(arguments));
     of(place) - of(sys::ProbePlace::NONE)
@@ -204,14 +205,14 @@ fn markers() {
     fs::write(&switch, "0").expect("turn tracing off");
     tell("marker.off", cost(&marker, &TEXT[..12], -1));
     fs::write(&switch, "1").expect("turn tracing on");
-    // Its first four bytes are a number that says what it is.
+    // The first four bytes identify the record.
     let raw = open("trace_marker_raw");
     let record = [&[1, 0, 0, 0], &TEXT[..]].concat();
     tell("marker-raw.12", cost(&raw, &record[..16], 16));
     tell("marker-raw.100", cost(&raw, &record, 104));
 }
 
-/// Writes by io_uring, which are done when the call returns, whichever task does them.
+/// Writes by io_uring, which are complete when the call returns, whichever task does them.
 fn rings() {
     static NOTHING: [u8; 16] = [0; 16];
     let each = |entries: u32, file: &File, bytes: &'static [u8]| {
@@ -261,7 +262,7 @@ fn run(program: &str, arguments: &[&str]) {
         .envs([
             ("PATH", "/usr/bin"),
             ("HOME", "/root"),
-            // Programs wait until they know what is enabled.
+            // Programs wait for the list of enabled events.
             ("LTTNG_UST_REGISTER_TIMEOUT", "-1"),
         ])
         .status();
@@ -271,7 +272,7 @@ fn run(program: &str, arguments: &[&str]) {
     );
 }
 
-/// A flight recorder: the newest records are in the buffers, and are read when it is told to take a snapshot.
+/// A flight recorder: the newest records stay in the buffers, until a snapshot reads them.
 fn lttng() {
     const SNAPSHOT: &str = "/tmp/snapshot";
     fs::create_dir("/dev/shm").expect("make /dev/shm");
@@ -294,7 +295,7 @@ fn lttng() {
     lttng("-q destroy");
 }
 
-/// Is the string in a file below this directory?
+/// Whether a file below this directory contains the string.
 fn holds_text(directory: &Path) -> bool {
     let entries = fs::read_dir(directory).expect("the snapshot");
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

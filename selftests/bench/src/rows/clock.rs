@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a write takes by a clock, on a kernel that is a process of the host: of the kernel alone,
-//! as the module `clock.c` makes the calls, and of a program, which enters the kernel for each.
+//! Times of writes, on a kernel that is a process of the host: in the kernel alone, by the calls of
+//! the module `clock.c`, and of a program, which enters the kernel for each.
 
 use super::writing::{set_sub_buffers, Writer};
 use crate::events::{Switch, TRACING};
@@ -15,22 +15,22 @@ use std::time::{Duration, Instant};
 /// The module that makes the calls.
 const CALLER: &str = "/clock.ko";
 
-/// Any number but those that every file knows.
+/// Any number that is not known to every file.
 const RUN: u64 = 0xbe00;
 
-/// How many times are taken of each row, and of how many calls each is: so many that the time stamp
-/// counter's own cost is little, and so few that an interrupt hits few of them.
+/// Samples of a row, and calls of a sample: enough calls to hide the cost of the time stamp
+/// counter, and few enough to escape most interrupts.
 const SAMPLES: usize = 40_000;
 const EACH: u32 = 16;
 
-/// Of a record that is long, and of a program's calls, which take as long.
+/// The same for long records, and for calls of a program, which take as long.
 const FEW_SAMPLES: usize = 3000;
 
 /// The payloads beyond the three numbers: strings, in bytes.
 const LENGTHS: &[usize] = &[100, 1000, 4000];
 const LARGE: usize = 500_000;
 
-/// For how long several write at once.
+/// Duration of concurrent writing.
 const TIME: Duration = Duration::from_millis(1500);
 
 /// `enum call` of clock.c
@@ -65,7 +65,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// What so many samples took in the kernel, in ticks.
+    /// Ticks in the kernel, by sample.
     fn times(&self, samples: usize) -> Vec<u64> {
         let mut times = vec![0u64; samples];
         let mut run = Run {
@@ -83,7 +83,7 @@ impl Calls<'_> {
         times
     }
 
-    /// One call as a program makes it, in ticks.
+    /// Ticks of one call of a program.
     fn time(&self) -> u64 {
         let start = sys::time_stamp();
         let returned = match self.call {
@@ -100,7 +100,7 @@ impl Calls<'_> {
     }
 }
 
-/// Where rows are told.
+/// Prints rows.
 struct Clock {
     caller: File,
     /// Ticks of the time stamp counter in a microsecond.
@@ -120,7 +120,7 @@ impl Clock {
         }
     }
 
-    /// Tells the least and the median of the times of `each` calls, in nanoseconds per call.
+    /// Prints the least and the median of the times of `each` calls, in nanoseconds per call.
     fn tell(&self, key: &str, mut times: Vec<u64>, each: u32) {
         times.sort_unstable();
         let of_call = |ticks: u64| ticks as f64 * 1000.0 / self.ticks / f64::from(each);
@@ -170,7 +170,7 @@ impl Clock {
         }
     }
 
-    /// So many threads, which write to one file at once: what a record takes each of them.
+    /// Threads that write to one file at once: the time of a record for each of them.
     fn together(&self, writer: &Writer, threads: usize) {
         let (file, record) = writer.file_and_record();
         let calls = Calls {
@@ -202,7 +202,7 @@ impl Clock {
     }
 }
 
-/// Those of one writer, on a kernel with one processor, or those of several.
+/// The rows of one writer, on a kernel with one processor, or of several.
 pub fn rows() {
     let clock = Clock::new();
     set_buffer(256);

@@ -4,15 +4,15 @@
 
 use super::row::Limit;
 
-/// A limit that is exceeded, and may be for now.
+/// A limit that may be exceeded for now.
 pub struct Exceeded {
     pub row: &'static str,
     pub limit: Limit,
-    /// How many times what the limit is of.
+    /// The measured ratio.
     pub measured: f64,
     pub since: &'static str,
     pub why: &'static str,
 }
 
-/// The limits that are exceeded. One that no longer is fails, too, so that this says what holds.
+/// The limits that are exceeded. An entry within its limit fails, too, so the list stays true.
 pub const EXCEEDED: &[Exceeded] = &[];

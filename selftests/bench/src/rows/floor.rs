@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the trace core itself costs for a record and for a change, which both implementations pay: that of events
-//! that have no part in user_events.
+//! Costs of the trace core for a record and for a change, common to both implementations: of events
+//! without user_events.
 
 use super::tell;
 use super::toggling::toggle_and;
@@ -12,7 +12,7 @@ use std::fs;
 
 const TIMES: usize = 501;
 
-/// An event of the kernel's that a system call writes and does nothing else: it has five numbers.
+/// An event of the kernel with five numbers, written by a system call that does nothing else.
 const UNKNOWN: &str = "task/task_prctl_unknown";
 
 const SYNTHETIC: &str = "synthetic/bench_core";
@@ -26,7 +26,7 @@ fn call_then(after: impl FnMut()) -> u64 {
     )
 }
 
-/// The records: what the call costs beyond what it costs when none is written.
+/// The records: the cost of the call beyond its cost without one.
 pub fn records() {
     let nothing = call_then(|| ());
     let tell = |key: &str, count: u64| {
@@ -54,8 +54,8 @@ pub fn records() {
     set(UNKNOWN, "trigger", "!hist:keys=option");
 }
 
-/// Waits until no event is enabled, by whatever was measured before: the first one has the kernel rewrite code of the
-/// scheduler, and costs more by that.
+/// Waits until no event of earlier rows is enabled: the first enabled event rewrites code of the
+/// scheduler, which costs more.
 fn wait_for_quiet() {
     let enabled =
         || fs::read_to_string(format!("{TRACING}/set_event")).expect("the enabled events");
@@ -68,13 +68,13 @@ fn wait_for_quiet() {
     panic!("still enabled: {}", enabled());
 }
 
-/// Enabling and disabling an event whose tracepoint is made with it, as those of user_events are.
+/// Enabling and disabling an event that brings its own tracepoint, like those of user_events.
 pub fn toggle() {
     wait_for_quiet();
     count::settle();
     let synthetic_events = format!("{TRACING}/synthetic_events");
     fs::write(&synthetic_events, "bench_core u32 a; u32 b; u32 c\n").expect("a synthetic event");
     tell("core.toggle", toggle_and(SYNTHETIC, |_| ()));
-    // Opened to be cut, the file loses its events.
+    // Truncation deletes the events.
     fs::write(&synthetic_events, "").expect("remove the synthetic event");
 }

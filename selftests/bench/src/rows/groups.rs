@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Groups of events, which C has not: what is done in one, in one beside many, and in one whose records are limited. It is
-//! set beside the same in the first group.
+//! Groups of events, which C lacks: in one, beside many, and with limited records; compared with
+//! the first group.
 
 use super::tell;
 use super::toggling::toggle;
@@ -12,10 +12,10 @@ use crate::{count, events, sys};
 use std::fs::File;
 use std::io::Read;
 
-/// How many groups there are beside the one that is measured.
+/// Number of other groups.
 const OTHERS: usize = 1000;
 
-/// What is measured is of a group of this name.
+/// Name of the measured group.
 const NAME: &str = "bench";
 
 /// Writes, registering and unregistering in a group.
@@ -34,7 +34,7 @@ pub fn in_one() {
     limited();
 }
 
-/// What `measure` measures while ftrace has the event enabled.
+/// Runs `measure` while ftrace has the event enabled.
 fn with_ftrace(writer: &Writer, measure: impl Fn(&Writer) -> u64) -> u64 {
     let ftrace = Switch::new(&writer.name);
     ftrace.turn(true);
@@ -43,18 +43,18 @@ fn with_ftrace(writer: &Writer, measure: impl Fn(&Writer) -> u64) -> u64 {
     count
 }
 
-/// How many events are registered, each with a bit.
+/// Number of registered events, each with a bit.
 const EVENTS: usize = 500;
 
 fn numbered(at: usize) -> String {
     described(&format!("bench_{at}"))
 }
 
-/// Registering and unregistering events in the first group and in this one, in turn. The medians, since it may be the same
-/// of the two each time for which one of the kernel's caches needs a page.
+/// Registering and unregistering events in the first group and in this one, in turn. Medians, since
+/// a cache of the kernel may need a page at the same one of the two each time.
 fn registrations(group: &Group) {
     let files = [events::data(), group.data()];
-    // Neither is always the first. The words are used in the order of the calls.
+    // The groups take turns in being first. The words are used in the order of the calls.
     let in_turn = |at: usize| [at % 2, 1 - at % 2];
     let words = Words::new(2 * EVENTS);
     let mut requests: Vec<[Request; 2]> = (0..EVENTS)
@@ -110,7 +110,7 @@ struct Others {
 }
 
 impl Others {
-    /// Before any file is opened that is written to: one that is also another process's is locked for each write.
+    /// Call before any written file is opened: writes to a file of two processes lock it.
     fn new() -> Others {
         let groups: Vec<Group> = (0..OTHERS)
             .map(|at| Group::new(&format!("other_{at}"), "events=16"))
@@ -131,8 +131,8 @@ impl Others {
         }
     }
 
-    /// Has the process register. The system of each group is in front of those that there are already, where the trace core
-    /// looks for one.
+    /// Lets the process register. The systems of its groups precede the existing ones in the list
+    /// of the trace core.
     fn start(&mut self) {
         sys::write(&self.start, &[1]);
         let mut is_ready = [0];
@@ -142,7 +142,7 @@ impl Others {
         assert_eq!(is_ready, [1], "registering in other groups failed");
     }
 
-    /// Registers an event in each, and keeps what it needs for that.
+    /// Registers an event in each group, and keeps what the registrations need.
     fn register(groups: &[Group]) -> (Words, Vec<File>) {
         let words = Words::new(groups.len());
         let register = |(at, group): (usize, &Group)| {

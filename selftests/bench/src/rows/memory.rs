@@ -5,15 +5,15 @@
 use crate::count;
 use std::fs;
 
-/// Bytes that the kernel uses for good. What was given up may wait for seconds until it is freed,
-/// unless the kernel is asked for memory.
+/// Bytes that the kernel uses for good. Freed memory may wait for seconds, unless the kernel needs
+/// memory.
 pub fn settled() -> u64 {
-    // What is freed then may hold something else.
+    // Freed objects may hold others.
     for _ in 0..2 {
         fs::write("/proc/sys/vm/drop_caches", "2").expect("have the kernel free what it can");
         count::settle();
     }
-    // What a CPU has counted since it last told the others is dozens of pages.
+    // A CPU counts dozens of pages before it updates the sum.
     fs::write("/proc/sys/vm/stat_refresh", "1").expect("have the kernel's counts brought together");
     used()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is measured.
+//! The measurements.
 
 pub mod alternatives;
 #[cfg(feature = "clock")]
@@ -37,10 +37,11 @@ pub const GROUPS: &[(&str, fn())] = &[
     ("threads", writing::threads),
 ];
 
-/// Those of them that are mostly a copy, on machines of their own, whose processor makes it by eight bytes.
+/// Groups that are mostly a copy, on machines whose processor copies by eight bytes.
 pub const COPIES: &[&str] = &["long", "large"];
 
-/// Those of what C has not, or what takes it hours. They are the last, so that the others find the same on both machines.
+/// Groups that C lacks, or that take C hours. They are the last, so that the others are the same on
+/// both machines.
 pub const WITHOUT_C: &[(&str, fn())] = &[
     ("groups", groups::in_one),
     ("others", groups::beside_others),
@@ -48,26 +49,26 @@ pub const WITHOUT_C: &[(&str, fn())] = &[
     ("thin", registering::exits_with_thin_leaves),
 ];
 
-/// Has C what this group of rows is about?
+/// Whether C has this group of rows.
 pub fn has_c(group: &str) -> bool {
     !WITHOUT_C.iter().any(|(name, _)| *name == group)
 }
 
-/// What C refuses, and only the plugin looks at.
+/// Rows that C refuses, for the plugin only.
 #[cfg(feature = "preemption")]
 pub const LONG_TO_PERF: (&str, fn()) = ("long-to-perf", writing::long_to_perf);
 
-/// The group that goes by the clock, on a machine of its own, which counts nothing.
+/// The timed group, on a machine of its own, which counts nothing.
 pub const BY_THE_CLOCK: (&str, fn()) = ("writers", writers::at_once);
 
-/// The group of what one would use instead, on machines of its own, which have LTTng.
+/// The group of other ways to record, on machines of its own, which have LTTng.
 pub const ALTERNATIVES: (&str, fn()) = ("alternatives", alternatives::measure);
 
-/// What goes by the host's clock.
+/// The group that the host's clock times.
 #[cfg(feature = "clock")]
 pub const CLOCK: fn() = clock::rows;
 
-/// Tells what was counted for a row.
+/// Prints the count of a row.
 pub fn tell(key: &str, count: u64) {
     println!("bench {key} {count}");
     sys::mark_row();

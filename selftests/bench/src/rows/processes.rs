@@ -7,10 +7,10 @@ use crate::{count, sys};
 
 const TIMES: usize = 21;
 
-/// Where the work of all tasks counts: what the clock's ticks add beside it is little for each of so many. They come in
-/// turns, of which the least counts: C frees the enablers of a process in a work after a grace period, beside
-/// processes that come later, and what 8000 of them cost was seen to differ by a fifth from one build of this program
-/// to the next. The module's cost differs by less than half a per cent.
+/// Processes of a turn, for rows of all tasks' work: enough to make the ticks of the clock small
+/// for each. The least of the turns counts: C frees the enablers of a process in a work after a
+/// grace period, beside later processes, and its cost of 8000 of them differs by a fifth between
+/// builds of this program, the module's by less than half a per cent.
 const MANY_TIMES: u64 = 200;
 
 fn end(pid: i32) {
@@ -36,7 +36,7 @@ fn least(turns: u64, mut work: impl FnMut()) -> u64 {
     counts.min().unwrap_or(0)
 }
 
-/// The cost of a process that is made and ends, of all tasks.
+/// The cost of a process from fork to end, of all tasks.
 fn life(turns: u64) -> u64 {
     least(turns, || end(sys::fork_idle()))
 }
@@ -64,18 +64,17 @@ fn in_turns(registered: &str, turns: u64) {
     tell(&format!("exec.{registered}"), life_with_exec(turns));
 }
 
-/// The first processes of a machine find memory that nothing has used: they cost less than those after them. No
-/// row tells of these.
+/// The first processes of a machine get fresh memory and cost less: they are in no row.
 pub fn warm_up() {
     in_turns("first", 1);
 }
 
-/// Where there are no user_events.
+/// A process without user_events in the kernel.
 pub fn without_user_events() {
     in_turns("unloaded", 1);
 }
 
-/// Where there are, and no process uses them.
+/// The same with user_events, used by no process.
 pub fn beside_user_events() {
     in_turns("unused", 1);
 }

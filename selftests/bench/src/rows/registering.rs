@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registering and unregistering, and how the cost grows with what is registered.
+//! Registering and unregistering, and how the cost grows with the number of registrations.
 
 use super::{memory, processes, tell};
 use crate::events::{described, Request, Words, TRACING};
@@ -15,7 +15,7 @@ const MANY: usize = 8000;
 
 const VERY_MANY: usize = 30_000;
 
-/// A file, and what it takes to register so many events on it, with a bit in each word.
+/// A file, and the requests of many events on it, with a bit in each word.
 fn requests_for(words: &Words, count: usize) -> (File, Vec<Request>) {
     let requests = (0..count)
         .map(|at| Request::new(&described(&format!("bench_{at}")), words, at))
@@ -23,7 +23,7 @@ fn requests_for(words: &Words, count: usize) -> (File, Vec<Request>) {
     (events::data(), requests)
 }
 
-/// What each registration costs.
+/// The cost of each registration.
 fn register_all(file: &File, requests: &mut [Request]) -> Vec<u64> {
     let registered = requests.iter_mut().map(|request| {
         let (count, result) = count::of(|| request.register(file));
@@ -42,12 +42,13 @@ fn unregister_all<'a>(file: &File, requests: impl Iterator<Item = &'a mut Reques
     unregistered.collect()
 }
 
-/// Registering the first and the last of many, and what a process with so many registrations costs.
+/// Registering the first and the last of many, and the cost of a process with so many
+/// registrations.
 pub fn first_and_last() {
     let words = Words::new(MANY);
     let (file, mut requests) = requests_for(&words, MANY);
 
-    // Of one process, whose memory is the same all the time.
+    // In one process, as its memory stays the same.
     processes::with("none");
     let (first, others) = requests.split_at_mut(1);
     let mut counts = register_all(&file, first);
@@ -62,7 +63,7 @@ pub fn first_and_last() {
     tell("register.8000", count::mean(&counts[6000..]));
     processes::with("8000");
 
-    // A few of them, spread over all, so that there are still about as many.
+    // A few, spread over all: their number stays about the same.
     let some = || (40..MANY).step_by(80);
     let mut chosen: Vec<&mut Request> = Vec::new();
     for (at, request) in requests.iter_mut().enumerate() {
@@ -80,8 +81,7 @@ pub fn first_and_last() {
     tell("close.8000", count::of(|| sys::close(file)).0);
 }
 
-/// The memory that a trace instance takes, for all events that there are: what the trace core needs for each
-/// of them at least.
+/// The memory of a trace instance for all events: the trace core's minimum for each.
 fn memory_of_an_instance() -> u64 {
     let path = format!("{TRACING}/instances/bench");
     let before = memory::settled();
@@ -93,7 +93,7 @@ fn memory_of_an_instance() -> u64 {
 
 /// The memory of registrations and of events.
 pub fn memory() {
-    // These fill what is free in pages that the kernel has taken already.
+    // These fill the free parts of allocated pages.
     const FIRST: usize = 1000;
     const REGISTRATIONS: usize = FIRST + 4 * MANY;
     const EVENTS: usize = MANY / 2;
@@ -112,7 +112,7 @@ pub fn memory() {
         (memory::settled() - before) / requests.len() as u64
     };
 
-    // Those of one event, then an event each.
+    // Registrations of one event, then of an event each.
     let (of_one, of_many) = requests.split_at_mut(REGISTRATIONS);
     let (first, others) = of_one.split_at_mut(FIRST);
     register_all(&file, first);
@@ -128,20 +128,20 @@ pub fn memory() {
     }
 }
 
-/// Closing a file whose events go with it.
+/// Closing a file, with which its events go.
 pub fn close_of_the_last_user() {
     let words = Words::new(MANY);
     let (file, mut requests) = requests_for(&words, MANY);
     register_all(&file, &mut requests);
     unregister_all(&file, requests.iter_mut());
-    // It is looked at rarely, since that costs something itself.
+    // Looks are rare, since they cost something.
     const INTERVAL: Duration = Duration::from_millis(100);
     count::settle();
     let start = count::busy();
     let close = count::of(|| sys::close(file)).0;
     let looked = events::wait_until_none_by(INTERVAL);
     let end = count::busy();
-    // What looking as often costs alone, and the clock's ticks meanwhile.
+    // The cost of as many looks alone, with the clock's ticks meanwhile.
     for _ in 1..looked {
         sleep(INTERVAL);
         events::wait_until_none();
@@ -151,10 +151,10 @@ pub fn close_of_the_last_user() {
     tell("gone.last", (end - start).saturating_sub(idle));
 }
 
-/// How many bits of one event a process registers one behind the other before the next leaf of a list of them begins.
+/// Bits of one event that a process registers in a row before the next leaf begins.
 const A_LEAF: usize = 63;
 
-/// Registers bits so that a list of them has so many leaves with one bit in each.
+/// Registers bits of an event in so many leaves, with one bit in each.
 fn register_thinly(file: &File, leaves: usize) -> Words {
     const BITS: usize = 32;
     let words = Words::new((leaves + 1) * A_LEAF / BITS + 1);
@@ -165,7 +165,7 @@ fn register_thinly(file: &File, leaves: usize) -> Words {
             request.set_bit(&words, at / BITS, (at % BITS) as u8);
             assert_eq!(request.register(file), 0, "register");
         }
-        // Behind the leaf that was begun, nothing comes to this one any more.
+        // With the next leaf begun, this one stays as it is.
         for at in first.saturating_sub(A_LEAF) + 1..first {
             request.set_bit(&words, at / BITS, (at % BITS) as u8);
             assert_eq!(request.unregister(file), 0, "unregister");
@@ -199,10 +199,10 @@ pub fn exits_with_thin_leaves() {
     }
 }
 
-/// Registering where there are so many events that the numbers of the trace core's types get scarce.
+/// Registering beside so many events that the type numbers of the trace core get scarce.
 pub fn the_last_of_very_many() {
     const LAST: usize = 1000;
-    // Forked now, so that it inherits none of them.
+    // Forked before the registrations, which it does not inherit.
     let (start, mut say_start) = sys::pipe();
     let pid = sys::fork(|| {
         let again = std::panic::catch_unwind(|| {
@@ -215,7 +215,7 @@ pub fn the_last_of_very_many() {
     let mut last = 0;
     for some in requests.chunks_mut(LAST) {
         last = count::mean(&register_all(&file, some));
-        // Those who free what C has outgrown each time need to get their turn.
+        // Lets tasks run that free C's outgrown tables.
         count::settle();
     }
     tell("register.30000", last);
@@ -223,7 +223,7 @@ pub fn the_last_of_very_many() {
     assert_eq!(sys::wait(pid).expect("wait"), 0, "registering again");
 }
 
-/// When told to start, registers these events, which are there, with a bit each.
+/// Waits for the start, then registers these existing events, with a bit each.
 fn register_again(mut start: &File, events: Range<usize>) {
     start.read_exact(&mut [0]).expect("wait for the start");
     sys::run_first();

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a row of the table is.
+//! A row of the table.
 
-/// What our figure of a row is to keep to.
+/// A limit of our figure of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// So many times C's figure.
+    /// A multiple of C's figure.
     OfC(f64),
-    /// So many times our own figure of another row.
+    /// A multiple of our own figure of another row.
     OfOurs(&'static str, f64),
 }
 
-/// How a row's figure is compared with the one that was kept.
+/// How a figure is compared with the stored one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Judged {
     /// The instructions of a call: the same in every run.
     Call,
-    /// Other figures: so much of it is what two runs differ by.
+    /// Other figures: two runs differ by this part.
     Within(f64),
-    /// Exactly this.
+    /// Must be exactly this.
     Equals(u64),
-    /// Not at all, for this reason.
+    /// Not compared, for this reason.
     Not(&'static str),
 }
 
@@ -31,17 +31,16 @@ pub struct Row {
     pub key: &'static str,
     pub text: &'static str,
     pub judged: Judged,
-    /// What was counted of something that has no part in user_events, to be added up: what both kernels do for this
-    /// row anyway.
+    /// Rows without user_events whose sum is the floor: the common work of both kernels.
     pub floor: &'static [&'static str],
     pub limits: &'static [Limit],
-    /// The row of ours that it is set beside, where C has nothing of the kind.
+    /// The row of ours to compare with, where C has none.
     pub beside: Option<&'static str>,
-    /// Mostly a copy, whose count says how the emulator counts.
+    /// Mostly a copy: the count depends on the emulator.
     pub is_copy: bool,
-    /// Why the two figures are no ratio.
+    /// Why the two figures have no ratio.
     pub unlike: Option<&'static str>,
-    /// Quoted by performance.rst, however it comes out.
+    /// Quoted by performance.rst in any case.
     pub is_quoted: bool,
 }
 

@@ -9,18 +9,18 @@ use super::row::{row, Row};
 /// All work, of any task, or memory.
 const WORK: Judged = Within(0.01);
 
-/// How rows of all work are judged that allocate all the time: by what slab was used for before, which differs between a
-/// run of all groups and one of some, they move by 1.3 %.
+/// Rows of all work that allocate all the time: they move by 1.3 % between a run of all groups and
+/// one of some, by the former use of slabs.
 const REGISTERING: Judged = Within(0.02);
 
-/// How many times the cost in the first group that in another one may be.
+/// Limit of a group's row, as a multiple of the first group's.
 const IN_A_GROUP: f64 = 1.01;
 
-/// How many times the cost for one thread that for one of several may be, of one open file. That is of instructions: two
-/// threads on two CPUs, of which none waits for the other, then reach 2 / 1.11 times one, which is 1.8.
+/// Limit of several threads with one open file, as a multiple of one thread's instructions: two
+/// threads on two CPUs, of which none waits, then write 2 / 1.11 = 1.8 times as much as one.
 const TWO_THREADS: f64 = 1.11;
 
-/// How rows are judged that the implementations have no part in.
+/// Rows without a part of either implementation.
 pub const THE_KERNELS: Judged = Not("the kernel's own, the same for both");
 const A_TIME: Judged =
     Not("a time, made of the grace periods and the kernel's work that happen to fall into it");
@@ -215,7 +215,7 @@ pub const ROWS: &[Row] = &[
         "both.writev",
         "writev of 12 bytes, ftrace and perf",
     )
-    // With perf as well, a record goes without what an event of the kernel's does for both.
+    // With perf as well, user_events skip the work of a kernel event for both.
     .above(&["null.writev", "core.perf"])
     .at_most(&[OfC(0.88)])
     .quoted(),
@@ -583,7 +583,7 @@ pub const ROWS: &[Row] = &[
     .at_most(&[OfOurs("thin.10000", 13.7)]),
 ];
 
-/// All rows, each with its text in full: "... so" goes on from the last one that does not begin so.
+/// All rows with their texts in full: "... so" continues the last text without dots.
 pub fn in_full() -> Vec<(&'static Row, String)> {
     let mut first = "";
     let texts = ROWS.iter().map(|row| {
@@ -602,7 +602,7 @@ pub fn in_full() -> Vec<(&'static Row, String)> {
     texts.collect()
 }
 
-/// What is drawn by the number of registrations that there are when it is done.
+/// Charts by the number of existing registrations.
 pub const GROWTH: &[(&str, &[(u32, &str)])] = &[
     (
         "to register one more, in one process",
@@ -627,27 +627,27 @@ pub const GROWTH: &[(&str, &[(u32, &str)])] = &[
 /// The group whose rows are the module's alone.
 pub const MODULE: &str = "module";
 
-/// What the module costs those who do not use it: without it, with it.
+/// Costs of the module for programs that do not use it: keys without it, with it.
 pub const UNUSED: &[(&str, &str, &str)] = &[
     ("fork.unloaded", "fork.unused", "the fork call"),
     ("life.unloaded", "life.unused", "fork, exit, all work"),
     ("exec.unloaded", "exec.unused", "fork, exec, exit, all work"),
 ];
 
-/// How many times the cost without the module that may be.
+/// Their limit, as a multiple of the cost without the module.
 pub const UNUSED_LIMIT: f64 = 1.005;
 
-/// How both are judged, beside that.
+/// How both are compared with stored figures.
 pub const ALONE_JUDGED: Judged = Within(0.03);
 
-/// Rows of ours that there is nothing to compare with.
+/// Rows of ours without a counterpart.
 pub const ALONE: &[(&str, &str)] = &[
     ("load", "loading the module, all work"),
     ("unload", "unloading it"),
     ("size", "bytes of memory for its code and data"),
 ];
 
-/// Rows of what is done in a second. They are no figures to be compared with another day's, and are not judged.
+/// Records in a second: not compared with figures of another day, and not judged.
 pub const EACH_SECOND: &[(&str, &str)] = &[
     ("writers.1", "one writer"),
     ("writers.2", "two writers"),

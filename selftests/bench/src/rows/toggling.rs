@@ -12,11 +12,11 @@ use std::time::Duration;
 
 const PROCESSES: usize = 200;
 const REGISTRATIONS: usize = 500;
-/// What the clock's ticks add beside it is little for each of so many.
+/// Rounds: enough to make the clock's ticks small for each.
 const TIMES: u64 = 25;
-/// Longer than a grace period, and enough for what is left to others of one change. What a change costs depends on how
-/// its waits meet the clock's ticks, by up to a fifth, and as ticks come after a pause that is the same each time, it
-/// would be so in all rounds. So there is a turn with each of these, and the one counts that costs least.
+/// Pauses after a change, longer than a grace period and its remaining work. The cost of a change
+/// varies by up to a fifth with the distance from its waits to the clock's ticks, which one pause
+/// would keep the same in all rounds. So there is a turn for each pause, and the cheapest counts.
 const PAUSES: [Duration; 8] = [
     Duration::from_micros(10_000),
     Duration::from_micros(10_500),
@@ -28,8 +28,8 @@ const PAUSES: [Duration; 8] = [
     Duration::from_micros(13_500),
 ];
 
-/// Switches an event on and off. After each change there is a pause: what it left to others is done then, and no
-/// grace period is under way that the next change waits for.
+/// Switches an event on and off. During the pause after each change its remaining work is done, and
+/// its grace periods end.
 ///
 /// `check` is called after each change.
 pub fn toggle_and(name: &str, check: impl Fn(bool)) -> u64 {
@@ -48,7 +48,7 @@ pub fn toggle_and(name: &str, check: impl Fn(bool)) -> u64 {
     counts.into_iter().min().unwrap_or(0)
 }
 
-/// The same of an event with a bit, which follows.
+/// The same for an event with a bit, which must follow.
 pub fn toggle(name: &str, words: &Words, at: usize) -> u64 {
     toggle_and(name, |on| {
         assert_eq!(words.is_set(at), on, "the bit of an event that is {on}");
@@ -76,7 +76,7 @@ fn in_one_page() {
     }
 }
 
-/// To switch an event on, and what that takes while another process switches one that all of them have.
+/// The cost of enabling an event, also while another process toggles an event of all processes.
 fn beside_a_toggle() {
     const TIMES: usize = 60;
     let switch = Switch::new("bench_own");
@@ -98,7 +98,7 @@ fn beside_a_toggle() {
     });
     let beside: Vec<u64> = (0..TIMES)
         .map(|round| {
-            // At all moments of a change, sooner or later.
+            // This hits all moments of a change, sooner or later.
             sleep(Duration::from_micros(1000 + 137 * round as u64));
             enable()
         })
@@ -109,7 +109,7 @@ fn beside_a_toggle() {
     tell("enable.beside", count::mean(&beside));
 }
 
-/// One of the others registers, and keeps what it needs for that.
+/// One of the other processes registers, and keeps what the registrations need.
 fn join_the_others() -> (Words, File) {
     let words = Words::new(REGISTRATIONS + 1);
     let file = events::data();
@@ -124,7 +124,7 @@ fn join_the_others() -> (Words, File) {
     (words, file)
 }
 
-/// The three costs of the same switch.
+/// The three costs of one switch.
 pub fn alone_and_beside_others() {
     floor::toggle();
     let words = Words::new(2);
@@ -132,7 +132,7 @@ pub fn alone_and_beside_others() {
     let mut own = Request::new(&described("bench_own"), &words, 0);
     assert_eq!(own.register(&file), 0, "register");
     tell("toggle.alone", toggle("bench_own", &words, 0));
-    // The others are not to inherit it.
+    // The others must not inherit the event.
     assert_eq!(own.unregister(&file), 0, "unregister");
     in_one_page();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing records: to no consumer, to each kind of consumer, in several sizes; and what one would use
-//! instead.
+//! Writing records: without a consumer, to each kind of consumer, in several sizes; and other ways
+//! to record.
 
 use super::tell;
 use crate::attach::{Perf, Uprobe};
@@ -16,7 +16,7 @@ pub const TIMES: usize = 501;
 
 /// An event to write to, and the record to write.
 pub struct Writer {
-    /// What tracefs calls the event.
+    /// The event's name in tracefs.
     pub name: String,
     file: File,
     words: Words,
@@ -29,7 +29,7 @@ impl Writer {
         Writer::on(events::data(), name, description, payload)
     }
 
-    /// One that uses this file.
+    /// An event on this file.
     fn on(file: File, name: &str, description: &str, payload: &[u8]) -> Writer {
         let words = Words::new(1);
         let mut request = Request::new(description, &words, 0);
@@ -53,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// An event of a string, which with its NUL has so many bytes.
+    /// An event of a string, of so many bytes with its NUL.
     pub fn of_string(length: usize) -> Writer {
         let mut payload = ((length as u32) << 16).to_ne_bytes().to_vec();
         payload.resize(4 + length - 1, b'x');
@@ -62,8 +62,8 @@ impl Writer {
         Writer::new("bench_string", description, &payload)
     }
 
-    /// An event of three numbers whose record is so long: more than its fields need is part of a
-    /// record.
+    /// An event of three numbers with a record of this length: bytes beyond the fields are part of
+    /// a record.
     pub fn of_large(length: usize) -> Writer {
         const NAME: &str = "bench_large";
         Writer::new(NAME, &described(NAME), &vec![b'x'; length])
@@ -84,7 +84,7 @@ impl Writer {
         })
     }
 
-    /// The file, and what is written to it.
+    /// The file, and the record.
     pub fn file_and_record(&self) -> (&File, &[u8]) {
         (&self.file, &self.record)
     }
@@ -123,8 +123,8 @@ impl Writer {
         )
     }
 
-    /// The median cost of a writev of so many parts: the index, and the payload in parts that are
-    /// about as long.
+    /// The median cost of a writev of so many parts: the index, and about equal parts of the
+    /// payload.
     fn written_in(&self, count: usize) -> u64 {
         let length = self.record.len() as isize;
         let (index, payload) = self.record.split_at(4);
@@ -136,19 +136,19 @@ impl Writer {
         })
     }
 
-    /// Ends it, and waits until its event is gone.
+    /// Unregisters the event, and waits until it is gone.
     pub fn end(self) {
         self.close();
         events::wait_until_none();
     }
 
-    /// Ends it.
+    /// Unregisters the event.
     pub fn close(mut self) {
         assert_eq!(self.request.unregister(&self.file), 0, "unregister");
     }
 }
 
-/// What the system call and the file layer cost alone.
+/// The cost of the system call and the file layer alone.
 pub fn nothing() {
     tell("call", count::median(TIMES, sys::getppid));
     let null = OpenOptions::new().write(true).open("/dev/null");
@@ -206,8 +206,8 @@ pub fn numbers() {
     writer.end();
 }
 
-/// Records of three numbers by threads of one process, one after the other to one open file: on the one CPU none waits for
-/// another, and a shared file costs each of them what it costs on many.
+/// Records of three numbers by threads of one process, in turns, on one open file: on the one CPU
+/// none waits for another, and a shared file costs each the same as on many.
 pub fn threads() {
     let writer = Writer::of_numbers(None);
     let ftrace = Switch::new(&writer.name);
@@ -227,11 +227,11 @@ pub fn threads() {
     writer.end();
 }
 
-/// How often an attached program runs for 100 records.
+/// Runs of an attached program for 100 records.
 pub fn runs_of_programs() {
     let writer = Writer::of_numbers(None);
     let program = Perf::with_program(&writer.name);
-    // Costs something for each run.
+    // Each run then costs more.
     const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
     fs::write(STATISTICS, "1").expect("have the kernel count the runs of programs");
     let before = program.runs();
@@ -245,7 +245,8 @@ pub fn runs_of_programs() {
     writer.end();
 }
 
-/// Sets the size of the sub-buffers of a trace instance, in kilobytes: the longest record there is a little shorter.
+/// Sets the size of the sub-buffers of a trace instance, in kilobytes: the longest record is a
+/// little shorter.
 pub fn set_sub_buffers(directory: &str, kilobytes: &str) {
     fs::write(format!("{directory}/buffer_subbuf_size_kb"), kilobytes)
         .unwrap_or_else(|error| panic!("sub-buffers of {kilobytes} kB in {directory}: {error}"));
@@ -312,8 +313,8 @@ fn strings_of(lengths: &[usize]) {
     }
 }
 
-/// Records that are so long that they go to perf with interrupts off: the key and the text of a row, and how many perf events
-/// of the processor are given it.
+/// Records that are written to perf with interrupts off, for their length: key and text of a row,
+/// and number of perf events of the processor.
 #[cfg(feature = "preemption")]
 pub const LONG_TO_PERF: [(&str, &str, usize); 2] = [
     ("perf.60000", "write of a 60,000-byte string, perf", 1),
@@ -324,7 +325,7 @@ pub const LONG_TO_PERF: [(&str, &str, usize); 2] = [
     ),
 ];
 
-/// These.
+/// Those records.
 #[cfg(feature = "preemption")]
 pub fn long_to_perf() {
     let writer = Writer::of_string(60_000);
@@ -339,7 +340,7 @@ pub fn long_to_perf() {
     writer.end();
 }
 
-/// What one would use instead.
+/// Other ways to record.
 pub fn instead() {
     for name in ["trace_marker", "trace_marker_raw"] {
         let file = OpenOptions::new()
