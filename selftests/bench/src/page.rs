@@ -31,7 +31,7 @@ eight bytes; others copy by the line: no ratio of times.
 
 /// Footnote of such rows that are timed.
 const COPY_IN_TIME: &str =
-    "\n[2] Mostly a copy, which takes the emulator its time byte by byte, too.\n";
+    "\n[2] Mostly a copy, which the emulator makes byte by byte, in time as well.\n";
 
 /// Whether a row compares the two implementations. Times do, too.
 fn is_compared(row: &Row) -> bool {
