@@ -151,12 +151,12 @@ archive_package() {
 
 # archive_kernel RELEASE: use that kernel instead of the stock one.
 archive_kernel() {
-	local release=${1%-linked} asked=$1 suite arch version compilers rustc key files source virtiofsd=
+	local release=${1%-linked} entry=$1 suite arch version compilers rustc key files source virtiofsd=
 	archive_list
 	IFS=$'\t' read -r _ _ suite _ arch version compilers rustc _ < <(awk -F '\t' -v release="$release" '
 		$1 == "kernel" && $2 == release && $8 != "-"' "$ARCHIVE") ||
 		die "the Debian archive has no kernel '$release' that the module serves: 'selftests/machine/kernels list' shows those it has."
-	[[ $compilers != - && $asked == "$release" ]] || compilers=$SUITE rustc=$SUITE
+	[[ $compilers != - && $entry == "$release" ]] || compilers=$SUITE rustc=$SUITE
 	export USER_EVENTS_COMPILERS=$USER_EVENTS_ROOT
 	if [[ $compilers/$arch != "$SUITE/amd64" ]]; then
 		key=$({ echo "$rustc" && recipe compilers; } | cache_key)
@@ -174,8 +174,8 @@ archive_kernel() {
 		virtiofsd=$CACHE_ENTRY/virtiofsd
 	fi
 	key=$({ basename "$USER_EVENTS_COMPILERS" "$USER_EVENTS_SOURCE" && echo "$version" && recipe archive-tree; } | cache_key)
-	cache_entry "debian-$asked" "$key" make_archive_kernel
-	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$asked
+	cache_entry "debian-$entry" "$key" make_archive_kernel
+	export USER_EVENTS_KERNEL=$CACHE_ENTRY/$entry
 	[[ $arch != arm64 ]] || ready_arm64
 }
 
@@ -213,13 +213,13 @@ make_archive_kernel() {
 		die "the archive's $suite has not all packages of $release, $version."
 	chmod 755 "$1"
 	# Where in-root mounts the source.
-	mkdir -p "$1/$asked/"{source,selftests}
+	mkdir -p "$1/$entry/"{source,selftests}
 	# shellcheck disable=SC2086 # several words
-	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$asked step "download and prepare $asked" "$LOGS/kernel-$asked" \
+	NETWORK=1 KERNEL_WRITABLE=1 USER_EVENTS_KERNEL=$1/$entry step "download and prepare $entry" "$LOGS/kernel-$entry" \
 		inside_compilers "$(declare -f archive_fetch archive_tree configured_as options has has_our_rust rustc_of_kernel rustc_version &&
 			declare -p rust_in_sections)" archive_tree "$release" "$arch" $files ||
-		die "the tree of $asked could not be prepared: the log above says why."
-	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$asked/"
+		die "the tree of $entry could not be prepared: the log above says why."
+	[[ -z $virtiofsd ]] || cp "$virtiofsd" "$1/$entry/"
 }
 
 # in_compilers COMMAND..., inside_compilers TEXT COMMAND...: in_root and inside, but in the root
