@@ -17,7 +17,6 @@ pub mod iov;
 pub mod list;
 pub mod mm;
 pub mod prelude;
-pub mod print;
 pub mod rbtree;
 pub mod seq_file;
 pub mod str;
