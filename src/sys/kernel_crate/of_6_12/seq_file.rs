@@ -3,10 +3,9 @@
 //! Files that are text to be read. 7.x: `kernel::seq_file`. C: linux/seq_file.h.
 
 use crate::bindings;
-use core::fmt::{
-    self,
-    Write, //
-};
+use core::ffi::c_void;
+use core::fmt;
+use core::ptr;
 use tree::types::Opaque;
 
 /// A file that is being read.
@@ -24,18 +23,13 @@ impl SeqFile {
 
     /// Writes formatted text. What finds no room is dropped, and the file asked again.
     pub fn call_printf(&self, args: fmt::Arguments<'_>) {
-        // The kernel's function notes that there was no room.
-        _ = Writer(self).write_fmt(args);
-    }
-}
-
-/// `seq_printf()` of a kernel without Rust does not know `%pA`, which makes text of arguments.
-struct Writer<'a>(&'a SeqFile);
-
-impl Write for Writer<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: The file is valid, as the reference shows; so are the bytes.
-        unsafe { bindings::seq_write(self.0 .0.get(), text.as_ptr().cast(), text.len()) };
-        Ok(())
+        // SAFETY: The file is valid, as the reference shows, and "%pA" takes a pointer to arguments.
+        unsafe {
+            bindings::seq_printf(
+                self.0.get(),
+                c"%pA".as_ptr().cast(),
+                ptr::from_ref(&args).cast::<c_void>(),
+            )
+        };
     }
 }
