@@ -31,12 +31,13 @@ pub fn checks() -> Vec<Vec<Check>> {
         REGISTERED.cases(
             at_register,
             &[
-                ("set_at_register_while_attached", (4, 0, true), true),
-                ("bit_31_is_set_at_register", (4, 31, true), true),
-                ("bit_63_is_set_at_register", (8, 63, true), true),
-                ("cleared_at_register_while_detached", (4, 0, false), false),
-                ("bit_31_is_cleared_at_register", (4, 31, false), false),
-                ("bit_63_is_cleared_at_register", (8, 63, false), false),
+                ("set_at_register_while_attached", (4, 0, INSTANCE), true),
+                ("bit_31_is_set_at_register", (4, 31, INSTANCE), true),
+                ("bit_63_is_set_at_register", (8, 63, INSTANCE), true),
+                ("set_at_register_while_perf_is_attached", (4, 0, PERF), true),
+                ("cleared_at_register_while_detached", (4, 0, None), false),
+                ("bit_31_is_cleared_at_register", (4, 31, None), false),
+                ("bit_63_is_cleared_at_register", (8, 63, None), false),
             ],
         ),
         FOLLOWS.all(
@@ -156,12 +157,12 @@ pub fn register(event: &Event, offset: u64, enable_size: u8, enable_bit: u8) {
 }
 
 /// The bit must have one value when register returns, and had the other before; the others stay.
-fn at_register((size, bit, attached): (u8, u8, bool), want: bool) {
+const INSTANCE: Option<Consumer> = Some(Consumer::Instance);
+const PERF: Option<Consumer> = Some(Consumer::Perf);
+
+fn at_register((size, bit, consumer): (u8, u8, Option<Consumer>), want: bool) {
     let event = Event::new(TEXT);
-    let tracer = TraceInstance::instance(NAME);
-    if attached {
-        tracer.enable(NAME);
-    }
+    let attached = consumer.map(|consumer| consumer.attach(event.id()));
     let (ones, without) = (u64::MAX, !(1 << bit));
     let word = event.page.long(64);
     word.store(if want { without } else { ones }, Ordering::Relaxed);
@@ -170,6 +171,9 @@ fn at_register((size, bit, attached): (u8, u8, bool), want: bool) {
         word.load(Ordering::Relaxed),
         if want { ones } else { without },
     );
+    if let Some(attached) = attached {
+        attached.end();
+    }
 }
 
 const GROUP_SWITCH: &str = "events/user_events/enable";
