@@ -10,7 +10,7 @@ use super::event::{
 };
 use super::group::Group;
 use crate::sys::event_mutex::EventMutexGuard;
-use crate::sys::task_work;
+use crate::sys::task;
 use crate::sys::trace_event::Removal;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -126,7 +126,7 @@ impl Group {
     ///
     /// `EMFILE` when none wait; `EINTR` when the current task is killed.
     pub(super) fn retire_some(&self, count: u32) -> Result {
-        if task_work::fatal_signal_pending() {
+        if task::fatal_signal_pending() {
             return Err(EINTR);
         }
         let listed = self.listed_idle.load(Relaxed);

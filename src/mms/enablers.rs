@@ -23,7 +23,7 @@ use crate::sorted_arcs::{
 };
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
-use crate::sys::task_work;
+use crate::sys::task;
 use crate::sys::user_bit::{
     BitAddr,
     Written, //
@@ -212,7 +212,7 @@ impl EnablerSet {
                 return Ok(copy);
             }
             // As many as the program has registered.
-            if task_work::fatal_signal_pending() {
+            if task::fatal_signal_pending() {
                 return Err(EINTR);
             }
             for original in originals {

@@ -2,7 +2,7 @@
 
 //! Writing bits in the memory of the current task, whose pages can be faulted in and waited for.
 
-use crate::sys::task_work;
+use crate::sys::task;
 use crate::sys::user_bit::{
     BitWriteError,
     LockedMm,
@@ -64,7 +64,7 @@ impl<'a> WriteTries<'a> {
             }
             BitWriteError::NoMemory => return Err(ENOMEM),
             BitWriteError::Busy | BitWriteError::NotYet => {
-                if task_work::fatal_signal_pending() {
+                if task::fatal_signal_pending() {
                     return Err(EINTR);
                 }
                 self.waits_left = self.waits_left.saturating_sub(1);

@@ -22,7 +22,7 @@ use super::{
     UserMms, //
 };
 use crate::sys::fork::ForkListener;
-use crate::sys::task_work;
+use crate::sys::task;
 use kernel::mm::MmWithUser;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
@@ -40,7 +40,7 @@ impl UserMm {
     /// sleep.
     fn inheritance(&self) -> Option<Inheritance> {
         let has_repairs = self.has_repairs();
-        let task = task_work::current_task();
+        let task = task::current_key();
         let mut state = self.state.lock();
         let set = state.set.as_ref()?.clone_for_child();
         // What had changed when this task forked the last time is in the memory that it has just copied.
@@ -70,7 +70,7 @@ impl ForkListener for UserMms {
 
     fn inherit(self: &Arc<Self>, child: &MmWithUser, inheritance: Inheritance) {
         // The child has not run yet, and it must not run without its enablers.
-        while !task_work::fatal_signal_pending() {
+        while !task::fatal_signal_pending() {
             if let Ok(user_mm) = self.add(child, inheritance.set.clone_for_child()) {
                 inheritance.set.wait_for_changes();
                 // As a member: what changes from here on is written here, too.

@@ -20,7 +20,7 @@ use crate::sys::process_list::{
 };
 use crate::sys::{
     mm_users,
-    task_work, //
+    task, //
 };
 use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::mm::MmWithUser;
@@ -80,7 +80,7 @@ impl UserMm {
     /// else has the work queue do that, since a reader of the tracepoint holds up the tasks that
     /// wait for all of them.
     fn end(self: &Arc<Self>) {
-        if self.is_cheap_to_drop() && task_work::may_sleep() {
+        if self.is_cheap_to_drop() && task::may_sleep() {
             self.leave_set();
         } else {
             self.end_repairs();

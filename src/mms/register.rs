@@ -28,7 +28,7 @@ use crate::sys::user_bit::{
 };
 use crate::sys::{
     mm_users,
-    task_work, //
+    task, //
 };
 use core::iter;
 use kernel::mm::MmWithUser;
@@ -151,7 +151,7 @@ impl UserMm {
                 _ => self.exclusive_set(),
             };
             let set = match set {
-                Err(error) if error == ENOMEM && !task_work::fatal_signal_pending() => {
+                Err(error) if error == ENOMEM && !task::fatal_signal_pending() => {
                     fsleep(ALLOC_RETRY);
                     continue;
                 }

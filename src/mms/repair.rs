@@ -35,7 +35,7 @@ use crate::sys::user_bit::{
 use crate::sys::work_queue::Delayed;
 use crate::sys::{
     mm_users,
-    task_work, //
+    task, //
 };
 use core::cell::Cell;
 use core::{
@@ -219,7 +219,7 @@ impl UserMm {
     pub(super) fn check_current(self: &Arc<Self>, mm: &MmWithUser) {
         self.for_every_page(|enablers| {
             // They are as many as the program has registered.
-            if !task_work::fatal_signal_pending() {
+            if !task::fatal_signal_pending() {
                 self.write_current(mm, enablers);
             }
         });

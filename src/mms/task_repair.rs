@@ -14,12 +14,14 @@ use super::mm::{
 };
 use super::repair::Outcome;
 use super::writers::Writer;
-use crate::sys::mm_users;
 use crate::sys::process_list::ListedThread;
 use crate::sys::task_work::{
-    self,
     Reservation,
     TaskWork, //
+};
+use crate::sys::{
+    mm_users,
+    task, //
 };
 use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::mm::MmWithUser;
@@ -72,7 +74,7 @@ impl UserMm {
     fn repair_current(self: &Arc<Self>, is_own: bool) {
         let mut waits_left = MAX_WAITS;
         self.take_turn(Writer::Tasks, |enablers, force| loop {
-            if !is_own || task_work::fatal_signal_pending() {
+            if !is_own || task::fatal_signal_pending() {
                 return Outcome::Again;
             }
             let outcome = self.try_write(enablers, Writer::Tasks, force);
@@ -99,7 +101,7 @@ impl TaskRepair {
 impl TaskWork for TaskRepair {
     fn run(self, mm: Option<&MmWithUser>) {
         // Before it looks: a task that lists something from here on notifies it again.
-        self.forget(task_work::current_task());
+        self.forget(task::current_key());
         let user_mm = &self.0;
         user_mm.repair_current(mm.is_some_and(|mm| key(mm) == user_mm.key()));
     }

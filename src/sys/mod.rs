@@ -20,7 +20,6 @@ mod tracepoint;
 mod wake_timer;
 
 pub(crate) mod append_vec;
-pub(crate) mod capability;
 pub(crate) mod clock;
 pub(crate) mod dyn_event;
 pub(crate) mod event_files;
@@ -41,6 +40,7 @@ pub(crate) mod source;
 pub(crate) mod string_hash;
 pub(crate) mod symbols;
 pub(crate) mod sysctl;
+pub(crate) mod task;
 pub(crate) mod task_work;
 pub(crate) mod trace_event;
 pub(crate) mod tracefs;

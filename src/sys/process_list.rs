@@ -132,7 +132,7 @@ pub(crate) struct ListedThread<'a> {
 
 impl ListedThread<'_> {
     /// Tells it from all threads that there are at the same time. See
-    /// [`current_task`](super::task_work::current_task).
+    /// [`current_key`](super::task::current_key).
     pub(crate) fn key(&self) -> usize {
         self.thread.as_ptr() as usize
     }

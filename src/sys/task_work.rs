@@ -11,6 +11,7 @@ use super::bindings::{
     task_struct, //
 };
 use super::module_ref::ModuleRef;
+use super::task::may_sleep;
 use core::mem::{
     align_of,
     size_of,
@@ -128,26 +129,6 @@ impl<W: TaskWork> Reservation<W> {
         work.run(task.mm());
         drop(module);
     }
-}
-
-/// Whether the current context may sleep, as far as the kernel tells: a task's, with preemption on,
-/// which is no reader of RCU. Probes of tracepoints are readers of SRCU, and on 6.12 of RCU. C:
-/// `preemptible()` (linux/preempt.h), `rcu_preempt_depth()` (linux/rcupdate.h).
-pub(crate) fn may_sleep() -> bool {
-    // SAFETY: Asks about the current context only.
-    unsafe { bindings::user_events_may_sleep() }
-}
-
-/// Is the current task about to die of a signal?
-pub(crate) fn fatal_signal_pending() -> bool {
-    let task = kernel::current!().as_ptr();
-    // SAFETY: The current task is alive.
-    unsafe { bindings::user_events_fatal_signal_pending(task) }
-}
-
-/// The current task, as a number to tell it from all others that there are at the same time.
-pub(crate) fn current_task() -> usize {
-    kernel::current!().as_ptr() as usize
 }
 
 /// Waits until no task is in the last instructions of a work that has ended. For the module's exit:

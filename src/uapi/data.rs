@@ -13,10 +13,10 @@ use crate::events::{
 };
 use crate::mms::UserMms;
 use crate::schema::Description;
-use crate::sys::capability::perfmon_capable;
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::poll::Poll;
 use crate::sys::source::Source;
+use crate::sys::task::perfmon_capable;
 use crate::sys::tracefs::ControlFile;
 use crate::sys::user_bit::{
     untagged_addr,

@@ -9,13 +9,13 @@ use crate::events::{
     UserEvent, //
 };
 use crate::schema::Description;
-use crate::sys::capability::perfmon_capable;
 use crate::sys::dyn_event::{
     DynEventOwner,
     Words, //
 };
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
+use crate::sys::task::perfmon_capable;
 use crate::sys::trace_event::Removal;
 use crate::sys::tracefs::Listing;
 use kernel::str::CStr;

@@ -41,7 +41,7 @@ use super::event_mutex::{
 };
 use super::lazy_box::LazyBox;
 use super::perf::PerfEvents;
-use super::task_work::current_task;
+use super::task::current_key;
 use super::work_queue::OwnedQueue;
 use crate::schema::{
     Field,
@@ -164,7 +164,7 @@ impl<O: TraceEventOwner> Attached<O> {
     }
 }
 
-/// The task that has the trace core remove an event, as `current_task` has it, or 0. Written under
+/// The task that has the trace core remove an event, as `current_key` has it, or 0. Written under
 /// `event_mutex`.
 static REMOVER: Atomic<usize> = Atomic::new(0);
 
@@ -308,7 +308,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     unsafe extern "C" fn get_fields(call: *mut trace_event_call) -> *mut bindings::list_head {
         // SAFETY: Promised by the caller.
         let event = unsafe { number::event_of::<O>(call) };
-        if event.format.count() == 0 || REMOVER.load(Relaxed) == current_task() {
+        if event.format.count() == 0 || REMOVER.load(Relaxed) == current_key() {
             return EMPTY_LIST.head();
         }
         event.fields.head()

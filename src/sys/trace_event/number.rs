@@ -19,7 +19,7 @@ use super::super::bindings::{
 use super::super::c_list::Entries;
 use super::super::event_mutex::EventMutexHeld;
 use super::super::symbols;
-use super::super::task_work::current_task;
+use super::super::task::current_key;
 use super::{
     EventClass,
     KeptEvent,
@@ -214,7 +214,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 /// The call must be known to the trace core, which must not be at work on it, and have a stand-in.
 /// `event_mutex` must be held.
 unsafe fn remove(call: *mut trace_event_call) -> Result {
-    REMOVER.store(current_task(), Relaxed);
+    REMOVER.store(current_key(), Relaxed);
     // SAFETY: Promised by the caller.
     let removed = to_result(unsafe { bindings::trace_remove_event_call(call) });
     REMOVER.store(0, Relaxed);
