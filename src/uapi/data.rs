@@ -15,13 +15,13 @@ use crate::mms::UserMms;
 use crate::schema::Description;
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::poll::Poll;
-use crate::sys::source::Source;
 use crate::sys::task::perfmon_capable;
 use crate::sys::tracefs::ControlFile;
 use crate::sys::user_bit::{
     untagged_addr,
     BitAddr, //
 };
+use crate::sys::write_source::WriteSource;
 use crate::write::{
     self,
     EventTable, //
@@ -83,7 +83,7 @@ impl ControlFile for DataFile {
     }
 
     #[inline(always)]
-    fn write(&self, source: impl Source) -> Result<usize> {
+    fn write(&self, source: impl WriteSource) -> Result<usize> {
         write::write(&self.events, source)
     }
 

@@ -26,11 +26,12 @@ use crate::sys::record_bytes::{
     RecordBytes,
     Word, //
 };
-use crate::sys::source::{
-    Source,
-    INDEX_SIZE, //
-};
+use crate::sys::write_source::WriteSource;
+use core::mem::size_of;
 use kernel::prelude::*;
+
+/// Bytes of the write index.
+const INDEX_SIZE: usize = size_of::<u32>();
 
 /// The longest payload that is copied also for trace instances. To read a longer one to where an
 /// instance stores it takes less.
@@ -60,9 +61,9 @@ const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 /// none of them can ever take a payload of that size; `EDQUOT` when the event's group may record no
 /// more in this second; `ENOMEM`. Nothing is recorded then.
 #[inline(always)]
-pub(crate) fn write(events: &EventTable, mut source: impl Source) -> Result<usize> {
+pub(crate) fn write(events: &EventTable, mut source: impl WriteSource) -> Result<usize> {
     let len = source.len();
-    let index = source.read_index()?;
+    let index = source.read_u32()?;
     let payload_len = len.saturating_sub(INDEX_SIZE);
     let event = find(events, index, payload_len)?;
     let wanted = event.wanted();
@@ -99,7 +100,7 @@ fn write_short(
     event: &EventRef,
     events: &EventTable,
     payload_len: usize,
-    mut source: impl Source,
+    mut source: impl WriteSource,
 ) -> Result {
     if payload_len > MAX_COPIED && !event.consumers().has_perf() {
         let mut tally = Tally::default();
@@ -128,7 +129,7 @@ fn write_long(
     event: &EventRef,
     events: &EventTable,
     payload_len: usize,
-    mut source: impl Source,
+    mut source: impl WriteSource,
 ) -> Result {
     if payload_len > MAX_PAYLOAD {
         return Err(E2BIG);
@@ -151,7 +152,7 @@ fn write_within_limit(
     event: &EventRef,
     events: &EventTable,
     payload_len: usize,
-    mut source: impl Source,
+    mut source: impl WriteSource,
 ) -> Result {
     if payload_len > MAX_ON_STACK {
         return write_long(event, events, payload_len, source);

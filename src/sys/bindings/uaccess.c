@@ -22,16 +22,16 @@ static __always_inline bool begin_read(const void __user **from, size_t size)
 /*
  * The 32 bits at @from, which may be any address, or -EFAULT. Fails as a copy may. May sleep.
  */
-notrace s64 user_events_read_index(const void __user *from)
+notrace s64 user_events_read_u32(const void __user *from)
 {
-	u32 index;
+	u32 value;
 
 	might_fault();
-	if (should_fail_usercopy() || !begin_read(&from, sizeof(index)))
+	if (should_fail_usercopy() || !begin_read(&from, sizeof(value)))
 		return -EFAULT;
-	unsafe_get_user(index, (const u32 __user *)from, fault);
+	unsafe_get_user(value, (const u32 __user *)from, fault);
 	user_read_access_end();
-	return index;
+	return value;
 fault:
 	user_read_access_end();
 	return -EFAULT;

@@ -11,7 +11,7 @@ use super::super::event_files::Reader;
 use super::super::perf;
 use super::super::record_bytes::RecordBytes;
 use super::super::ring_buffer::NotRecorded;
-use super::super::source::Source;
+use super::super::write_source::WriteSource;
 use super::{
     EventRef,
     TraceEvent,
@@ -85,7 +85,7 @@ impl<O: TraceEventOwner> EventRef<O> {
     #[inline(never)]
     pub(crate) fn record_in_place(
         &self,
-        source: &impl Source,
+        source: &impl WriteSource,
         payload_len: usize,
         mut then: impl FnMut(Result<(), NotRecorded>),
     ) -> Option<Result<(), schema::Error>> {
@@ -99,7 +99,7 @@ impl<O: TraceEventOwner> EventRef<O> {
             let Some((payload, nul)) = room.split_at_mut_checked(payload_len) else {
                 return false;
             };
-            if !source.read_payload_now(payload) {
+            if !source.read_rest_nofault(payload) {
                 return false;
             }
             nul.fill(MaybeUninit::new(0));

@@ -10,10 +10,10 @@ use super::super::poll::{
     self,
     Poll, //
 };
-use super::super::source::{
+use super::super::write_source::{
     IterSource,
-    Source,
-    UserBytes, //
+    UserBuf,
+    WriteSource, //
 };
 use super::{
     Behind,
@@ -39,7 +39,7 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
     fn open(context: &Self::Context) -> Result<Self>;
 
     /// Takes all of `source` as one record, and says how many bytes that was.
-    fn write(&self, source: impl Source) -> Result<usize>;
+    fn write(&self, source: impl WriteSource) -> Result<usize>;
 
     /// Is there something that a program which polls the file for that has not been told of (`EPOLLPRI`)? If not, it
     /// is to be woken when there is, by what [`Poll::wait`] is given. May sleep. Of whatever else is asked, the file is
@@ -54,7 +54,7 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
 /// A write from memory of the kernel.
 #[cold]
 #[inline(never)]
-fn write_other<T: ControlFile>(open: &T, source: impl Source) -> Result<usize> {
+fn write_other<T: ControlFile>(open: &T, source: impl WriteSource) -> Result<usize> {
     open.write(source)
 }
 
@@ -136,7 +136,7 @@ impl<T: ControlFile> Control<T> {
         if position != 0 {
             return EFAULT.to_errno() as isize;
         }
-        let source = UserBytes::new(buffer, count);
+        let source = UserBuf::new(buffer, count);
         from_result(|| open.write(source).map(|written| written as isize))
     }
 
