@@ -125,7 +125,7 @@ impl Load for UserEvents {
     /// Makes everything. What was made before a step that fails is dropped in reverse.
     fn load() -> Result<Self> {
         let found = step("find kernel symbols", Symbols::resolve())?;
-        let is_alone = match found.has_built_in_user_events() {
+        let is_alone = match found.has_symbol(c"user_event_mm_dup") {
             true => Err(EBUSY),
             false => Ok(()),
         };

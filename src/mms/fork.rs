@@ -59,6 +59,7 @@ impl UserMm {
 
 impl ForkListener for UserMms {
     type Inheritance = Inheritance;
+    const INHERITANCES: &'static str = "registrations";
 
     fn may_inherit(&self, parent: &MmWithUser) -> bool {
         self.may_have_enablers(key(parent))

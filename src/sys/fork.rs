@@ -32,6 +32,9 @@ pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
     /// runs.
     type Inheritance: Send + 'static;
 
+    /// Inheritances in the log line about a child that is killed for lack of memory.
+    const INHERITANCES: &'static str;
+
     /// Does a child of the task with this address space get anything? Must not sleep.
     fn may_inherit(&self, parent: &MmWithUser) -> bool;
 
@@ -109,9 +112,9 @@ impl<L: ForkListener> ForkProbe<L> {
         }
         // Allocated first: dropping an inheritance may sleep, which is not allowed here.
         let Ok(reservation) = Reservation::<ChildWork<L>>::new_nofail() else {
-            // It never runs without what it was to get, and its parent learns of it.
+            // The child never runs without its inheritance, and its parent gets to know.
             // SAFETY: As above.
-            unsafe { kill_child_without_enablers(child) };
+            unsafe { kill_child(child, L::INHERITANCES) };
             return;
         };
         let Some(inheritance) = listener.forked(parent) else {
@@ -129,21 +132,21 @@ impl<L: ForkListener> ForkProbe<L> {
     }
 }
 
-/// Kills a child that must not run: it would do so without what it was to inherit. C: `send_sig()`.
+/// Kills a child for which there is no memory, and logs that. C: `send_sig()`.
 ///
 /// # Safety
 ///
-/// `child` must not have run yet, nor do so before this returns.
-unsafe fn kill_child_without_enablers(child: *mut task_struct) {
-    // SAFETY: Asks only.
+/// `child` must not have run yet, nor run before this returns.
+unsafe fn kill_child(child: *mut task_struct, inheritances: &str) {
+    // SAFETY: Changes the state of the rate limit only, which has a lock.
     if unsafe { bindings::user_events_ratelimit() } {
-        // SAFETY: The child is alive, and nothing but itself changes its name, which is a string.
+        // SAFETY: The child is alive. Its name is a string that only the child itself changes.
         let (name, pid) = unsafe {
             let name = (&raw const (*child).comm).cast();
             (CStr::from_char_ptr(name), (*child).pid)
         };
         let name = BStr::from_bytes(name.to_bytes());
-        pr_warn!("no memory for the registrations of {name}[{pid}]: killing it\n");
+        pr_warn!("no memory for the {inheritances} of {name}[{pid}]: killing it\n");
     }
     // SAFETY: The child is alive.
     unsafe { kernel::bindings::send_sig(kernel::bindings::SIGKILL as c_int, child, 1) };

@@ -54,7 +54,6 @@ static DYN_EVENT_OPS_LIST: Address = Address::new();
 static FTRACE_TRACE_ARRAYS: Address = Address::new();
 static TRACE_EVENT_SEM: Address = Address::new();
 static DEF_CHR_FOPS: Address = Address::new();
-static USER_EVENT_MM_DUP: Address = Address::new();
 
 /// Those whose [`Probes`](super::tracepoint::Probes) there are.
 pub(super) static SCHED_PROCESS_FORK: Address = Address::new();
@@ -138,7 +137,7 @@ static LOOKUP: Symbol = Symbol::new(
     "kallsyms_lookup_name",
 );
 
-static SYMBOLS: [Symbol; 26] = [
+static SYMBOLS: [Symbol; 25] = [
     Symbol::new(Data(&EVENT_MUTEX), "event_mutex"),
     Symbol::new(Data(&DYN_EVENT_OPS_MUTEX), "dyn_event_ops_mutex"),
     Symbol::new(Data(&DYN_EVENT_LIST), "dyn_event_list"),
@@ -176,7 +175,6 @@ static SYMBOLS: [Symbol; 26] = [
     Symbol::new(Optional(&EPROBE_MATCH), "eprobe_dyn_event_match"),
     Symbol::new(Optional(&START_BTF), "__start_BTF"),
     Symbol::new(Optional(&STOP_BTF), "__stop_BTF"),
-    Symbol::new(Optional(&USER_EVENT_MM_DUP), "user_event_mm_dup"),
     Symbol::new(
         Optional(&SCHED_PROCESS_FORK),
         "__tracepoint_sched_process_fork",
@@ -235,10 +233,8 @@ impl Symbols {
         // sleeping is not allowed, the kernel says so.
         unsafe { bindings::user_events_link_kallsyms_lookup_name(lookup.as_ptr()) };
         for symbol in &SYMBOLS {
-            let name = symbol.name().as_char_ptr();
-            // SAFETY: The call was just linked; the name is a string.
-            let address = unsafe { bindings::user_events_kallsyms_lookup_name(name) };
-            let address = address as *mut c_void;
+            // SAFETY: The call was just linked.
+            let address = unsafe { lookup_name(symbol.name()) };
             match symbol.target {
                 Optional(place) => place.0.store(address, Relaxed),
                 _ if address.is_null() => return Err(symbol.missing()),
@@ -251,6 +247,16 @@ impl Symbols {
         // INVARIANT: All was found, noted and linked.
         Ok(Found(()))
     }
+}
+
+/// The address of a symbol, or NULL. C: `kallsyms_lookup_name()`.
+///
+/// # Safety
+///
+/// The call in `bindings/symbols.c` must be linked.
+unsafe fn lookup_name(name: &CStr) -> *mut c_void {
+    // SAFETY: The call is linked by the safety requirement, and the name is a string.
+    unsafe { bindings::user_events_kallsyms_lookup_name(name.as_char_ptr()) as *mut c_void }
 }
 
 /// The address of a function. A kprobe, once registered, knows the address of the symbol it sits on.
@@ -279,9 +285,10 @@ fn kprobe_address(name: &CStr) -> Option<NonNull<c_void>> {
 }
 
 impl Found {
-    /// Is this a kernel with `CONFIG_USER_EVENTS`?
-    pub(crate) fn has_built_in_user_events(&self) -> bool {
-        !USER_EVENT_MM_DUP.get::<c_void>().is_null()
+    /// Whether the kernel, or a module, has a symbol of this name.
+    pub(crate) fn has_symbol(&self, name: &CStr) -> bool {
+        // SAFETY: The call is linked, by the invariant.
+        !unsafe { lookup_name(name) }.is_null()
     }
 
     /// The proof that the structures are as this module knows them, too.
