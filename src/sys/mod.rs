@@ -43,6 +43,7 @@ pub(crate) mod task;
 pub(crate) mod task_work;
 pub(crate) mod trace_event;
 pub(crate) mod tracefs;
+pub(crate) mod uapi;
 pub(crate) mod user_bit;
 pub(crate) mod work_queue;
 pub(crate) mod write_source;

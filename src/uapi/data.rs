@@ -17,6 +17,11 @@ use crate::sys::kernel_crate::prelude::*;
 use crate::sys::poll::Poll;
 use crate::sys::task::perfmon_capable;
 use crate::sys::tracefs::ControlFile;
+use crate::sys::uapi::{
+    DIAG_IOCSDEL,
+    DIAG_IOCSREG,
+    DIAG_IOCSUNREG, //
+};
 use crate::sys::user_bit::{
     untagged_addr,
     BitAddr, //
@@ -26,33 +31,10 @@ use crate::write::{
     self,
     EventTable, //
 };
-use core::marker::PhantomData;
 use core::mem::size_of;
-use kernel::ioctl::{
-    _IOW,
-    _IOWR, //
-};
 use kernel::str::CStr;
 use kernel::sync::Arc;
-
-/// `DIAG_IOC_MAGIC`.
-const MAGIC: u32 = b'*' as u32;
-
-/// The ioctls, as a program with pointers of the type `P` numbers them: the size of what the
-/// argument is said to be, a pointer, is part of the number.
-struct Commands<P>(PhantomData<P>);
-
-impl<P> Commands<P> {
-    /// `DIAG_IOCSREG`: register an event.
-    const REGISTER: u32 = _IOWR::<P>(MAGIC, 0);
-    /// `DIAG_IOCSDEL`: delete an event.
-    const DELETE: u32 = _IOW::<P>(MAGIC, 1);
-    /// `DIAG_IOCSUNREG`: end a registration.
-    const UNREGISTER: u32 = _IOW::<P>(MAGIC, 2);
-}
-
-type Native = Commands<usize>;
-type Compat = Commands<u32>;
+use kernel::uapi::_IOC_SIZESHIFT;
 
 /// What the files of one group share.
 pub(crate) struct Context {
@@ -92,14 +74,12 @@ impl ControlFile for DataFile {
     }
 
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result {
-        let is_native = pointer_size == size_of::<usize>();
-        match command {
-            Native::REGISTER if is_native => self.register(argument),
-            Native::DELETE if is_native => self.delete(argument),
-            Native::UNREGISTER if is_native => self.unregister(argument),
-            Compat::REGISTER if !is_native => self.register(argument),
-            Compat::DELETE if !is_native => self.delete(argument),
-            Compat::UNREGISTER if !is_native => self.unregister(argument),
+        // The size of the argument, a pointer, is part of each number.
+        let missing = (size_of::<usize>() - pointer_size) as u32;
+        match command.wrapping_add(missing << _IOC_SIZESHIFT) {
+            DIAG_IOCSREG => self.register(argument),
+            DIAG_IOCSDEL => self.delete(argument),
+            DIAG_IOCSUNREG => self.unregister(argument),
             _ => Err(ENOTTY),
         }
     }

@@ -1,58 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The arguments of the ioctls, as user space gives them.
+//! The arguments of the ioctls.
 //!
-//! C: `struct user_reg`, `struct user_unreg` (include/uapi/linux/user_events.h). Both are packed,
-//! begin with their size and may be longer than we know them, as long as what we do not know is 0.
+//! C: `struct user_reg`, `struct user_unreg` (include/uapi/linux/user_events.h). Both begin with
+//! their size, and may be larger than the module knows them if the rest is 0.
 
 use crate::events::RegFlags;
 use crate::schema::MAX_DESCRIPTION;
+use crate::sys::uapi::{
+    user_reg,
+    user_unreg,
+    USER_EVENT_REG_MULTI_FORMAT,
+    USER_EVENT_REG_PERSIST, //
+};
 use crate::sys::user_bit::UserBit;
+use core::mem::{
+    offset_of,
+    size_of, //
+};
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::transmute::FromBytes;
 use kernel::uaccess::{
     UserPtr,
     UserSlice,
     UserSliceReader, //
 };
 
-/// Keep the event when there is no reference to it. C: `USER_EVENT_REG_PERSIST`.
-const PERSIST: u16 = 1;
-/// Other events may have the same name, with other fields. C: `USER_EVENT_REG_MULTI_FORMAT`.
-const MULTI_FORMAT: u16 = 2;
-
-/// Bytes of `struct user_reg`.
-const USER_REG_SIZE: usize = 28;
-/// Where in it the write index goes.
-const WRITE_INDEX: usize = 24;
-/// Bytes of `struct user_unreg`.
-const USER_UNREG_SIZE: usize = 16;
-
-/// Reads a structure whose first `N` bytes we know.
+/// Reads a structure, the size of which lies at its start and may be larger than `T`. C:
+/// `copy_struct_from_user()`.
 ///
 /// # Errors
 ///
-/// `EFAULT`; `EINVAL` when it is shorter; `E2BIG` when it is longer than a page, or something
-/// behind those bytes is not 0.
-fn read_struct<const N: usize>(address: usize) -> Result<[u8; N]> {
+/// `EFAULT`; `EINVAL` when it is shorter than `T`; `E2BIG` when it is longer than a page, or a byte
+/// behind `T` is not 0.
+fn copy_struct_from_user<T: FromBytes>(address: usize) -> Result<T> {
     let at = UserPtr::from_addr(address);
-    let size: u32 = UserSlice::new(at, 4).reader().read()?;
+    let size: u32 = UserSlice::new(at, size_of::<u32>()).reader().read()?;
     let size = size as usize;
     if size > PAGE_SIZE {
         return Err(E2BIG);
     }
-    if size < N {
+    if size < size_of::<T>() {
         return Err(EINVAL);
     }
     let mut reader = UserSlice::new(at, size).reader();
-    let mut known = [0; N];
-    reader.read_slice(&mut known)?;
-    must_be_zero(reader)?;
+    let known = reader.read()?;
+    check_zeroed(reader)?;
     Ok(known)
 }
 
-/// Checks that all that is left is 0.
-fn must_be_zero(mut reader: UserSliceReader) -> Result {
+/// Checks that all remaining bytes are 0.
+fn check_zeroed(mut reader: UserSliceReader) -> Result {
     let mut piece = [0; 64];
     while !reader.is_empty() {
         let len = reader.len().min(piece.len());
@@ -63,12 +62,6 @@ fn must_be_zero(mut reader: UserSliceReader) -> Result {
         }
     }
     Ok(())
-}
-
-/// The `SIZE` bytes at `OFFSET`. Both are constants that fit `N`, or it does not compile.
-fn part<const OFFSET: usize, const SIZE: usize, const N: usize>(bytes: &[u8; N]) -> [u8; SIZE] {
-    const { assert!(OFFSET + SIZE <= N) };
-    core::array::from_fn(|i| bytes.get(OFFSET + i).copied().unwrap_or_default())
 }
 
 /// `struct user_reg`: what to register.
@@ -90,23 +83,19 @@ impl UserReg {
     /// `EFAULT` when it cannot be read or the bit is not in user space; `E2BIG` when it asks for
     /// something we do not know; `EINVAL` when it makes no sense.
     pub(crate) fn read(address: usize) -> Result<Self> {
-        let bytes: [u8; USER_REG_SIZE] = read_struct(address)?;
-        let [bit] = part::<4, 1, USER_REG_SIZE>(&bytes);
-        let [bit_size] = part::<5, 1, USER_REG_SIZE>(&bytes);
-        let flags = u16::from_ne_bytes(part::<6, 2, USER_REG_SIZE>(&bytes));
-        let bit_address = u64::from_ne_bytes(part::<8, 8, USER_REG_SIZE>(&bytes));
-        let description = u64::from_ne_bytes(part::<16, 8, USER_REG_SIZE>(&bytes));
-        if flags & !(PERSIST | MULTI_FORMAT) != 0 {
+        let reg: user_reg = copy_struct_from_user(address)?;
+        let has = |flag| u32::from(reg.flags) & flag != 0;
+        if u32::from(reg.flags) & !(USER_EVENT_REG_PERSIST | USER_EVENT_REG_MULTI_FORMAT) != 0 {
             return Err(EINVAL);
         }
         Ok(Self {
             address,
-            bit: UserBit::new(bit_address, bit, bit_size)?,
+            bit: UserBit::new(reg.enable_addr, reg.enable_bit, reg.enable_size)?,
             flags: RegFlags {
-                persistent: flags & PERSIST != 0,
-                multi_format: flags & MULTI_FORMAT != 0,
+                persistent: has(USER_EVENT_REG_PERSIST),
+                multi_format: has(USER_EVENT_REG_MULTI_FORMAT),
             },
-            description: usize::try_from(description).map_err(|_| EFAULT)?,
+            description: usize::try_from(reg.name_args).map_err(|_| EFAULT)?,
         })
     }
 
@@ -116,8 +105,9 @@ impl UserReg {
     ///
     /// `EFAULT`.
     pub(crate) fn write_index(&self, index: u32) -> Result {
-        let at = UserPtr::from_addr(self.address).wrapping_byte_add(WRITE_INDEX);
-        UserSlice::new(at, 4).writer().write(&index)
+        let at = offset_of!(user_reg, write_index);
+        let at = UserPtr::from_addr(self.address).wrapping_byte_add(at);
+        UserSlice::new(at, size_of::<u32>()).writer().write(&index)
     }
 }
 
@@ -136,13 +126,14 @@ impl UserUnreg {
     ///
     /// As [`UserReg::read`].
     pub(crate) fn read(address: usize) -> Result<Self> {
-        let bytes: [u8; USER_UNREG_SIZE] = read_struct(address)?;
-        let [bit] = part::<4, 1, USER_UNREG_SIZE>(&bytes);
-        if part::<5, 3, USER_UNREG_SIZE>(&bytes) != [0; 3] {
+        let unreg: user_unreg = copy_struct_from_user(address)?;
+        if unreg.__reserved != 0 || unreg.__reserved2 != 0 {
             return Err(EINVAL);
         }
-        let address = u64::from_ne_bytes(part::<8, 8, USER_UNREG_SIZE>(&bytes));
-        Ok(Self { bit, address })
+        Ok(Self {
+            bit: unreg.disable_bit,
+            address: unreg.disable_addr,
+        })
     }
 }
 

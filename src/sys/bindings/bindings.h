@@ -26,10 +26,14 @@
 #include <linux/uaccess.h>
 #include <linux/workqueue.h>
 
+#include "../../../include/uapi/linux/user_events.h"
 #include "of_6_12.h"
 #include "trace_private.h"
 
-/* Macros whose value bindgen does not find. */
+/* Macros that bindgen cannot evaluate. */
+static const unsigned int USER_EVENTS_IOCSREG = DIAG_IOCSREG;
+static const unsigned int USER_EVENTS_IOCSDEL = DIAG_IOCSDEL;
+static const unsigned int USER_EVENTS_IOCSUNREG = DIAG_IOCSUNREG;
 static const gfp_t USER_EVENTS_GFP_NOFAIL = __GFP_NOFAIL;
 static const fop_flags_t USER_EVENTS_FOP_BUFFER_WASYNC = FOP_BUFFER_WASYNC;
 static const fmode_t USER_EVENTS_FMODE_ATOMIC_POS = FMODE_ATOMIC_POS;

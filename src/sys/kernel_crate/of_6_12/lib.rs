@@ -35,3 +35,11 @@ pub use self::module::ModuleMetadata;
 pub mod fmt {
     pub use core::fmt::*;
 }
+
+/// Values that are bytes. 7.x: `kernel::transmute`.
+pub mod transmute {
+    pub use tree::types::{
+        AsBytes,
+        FromBytes, //
+    };
+}
