@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the module takes of the `kernel` crate that older kernels lack: here are the crate's own items.
+//! Items of the `kernel` crate that the crate of 7.2 lacks. That of 6.12 lacks so much that the
+//! crate in `of_6_12/` takes its place.
 //!
-//! What the crate of an older kernel has not, a file beside this one has, for each series that `Kbuild` names, with the
-//! names and types that newer crates give it. So the day a series is not supported any more, its file goes, with the lines
-//! that name its `cfg`, and no other file changes.
+//! When the support of a series ends, the lines with its `cfg` go, and the files that only they
+//! name; no other line changes.
 
+// The errors are `pub` for the crate of 6.12.
 #[cfg(USER_EVENTS_KERNEL_7_2)]
-mod of_7_2;
+#[allow(unreachable_pub)]
+mod errnos;
+#[cfg(USER_EVENTS_KERNEL_7_2)]
+use kernel::{
+    bindings,
+    error::Error, //
+};
 
-/// For the files that use something of the crate's prelude which an older one lacks, in place of that.
+/// Replaces the crate's prelude in the files that use an error which an older prelude lacks.
 pub(crate) mod prelude {
     #[cfg(USER_EVENTS_KERNEL_7_2)]
-    pub(crate) use super::of_7_2::prelude::*;
+    pub(crate) use super::errnos::*;
     pub(crate) use kernel::prelude::*;
 }
-
-#[cfg(USER_EVENTS_KERNEL_7_2)]
-pub(super) use self::of_7_2::this_module;
-#[cfg(not(USER_EVENTS_KERNEL_7_2))]
-pub(super) use kernel::module::this_module;

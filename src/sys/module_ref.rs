@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! References that keep this module loaded.
+//! References that keep the module loaded.
 
-use super::kernel_crate;
 use kernel::bindings::{
     self,
     module, //
 };
 use kernel::prelude::*;
 
-/// This module. C: `THIS_MODULE`.
+/// C: `THIS_MODULE`.
+#[cfg(not(USER_EVENTS_KERNEL_7_2))]
 pub(super) const fn this_module() -> *mut module {
-    kernel_crate::this_module::<crate::LocalModule>().as_ptr()
+    kernel::module::this_module::<crate::LocalModule>().as_ptr()
+}
+
+/// C: `THIS_MODULE`. The macro that declares the module makes a static of it.
+#[cfg(USER_EVENTS_KERNEL_7_2)]
+pub(super) const fn this_module() -> *mut module {
+    crate::THIS_MODULE.as_ptr()
 }
 
 /// Keeps the module from being unloaded until dropped. C: `try_module_get()`, `module_put()`.
@@ -40,10 +46,9 @@ impl ModuleRef {
 
 impl Drop for ModuleRef {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours by the invariant. The code that runs on after this is a part
-        // of the module that may be unloaded from now on, but all of it runs in a call that the
-        // kernel makes into the module. Those are what `super::loading` is about: each is waited for
-        // before the module is gone.
+        // SAFETY: The reference is ours by the invariant. The module may be unloaded from here on,
+        // but its code runs in calls by the kernel only, and unloading waits for each of these: see
+        // `super::loading`.
         unsafe { bindings::module_put(this_module()) };
     }
 }
