@@ -37,7 +37,7 @@ use crate::sys::event_mutex::{
     EventMutexLocked, //
 };
 use crate::sys::kernel_crate::prelude::*;
-use crate::sys::symbols::Symbols;
+use crate::sys::symbols::CheckedSymbols;
 use crate::sys::sysctl::SysctlU32;
 use crate::sys::trace_event::UnregisteredEvent;
 use kernel::sync::atomic::{
@@ -55,7 +55,7 @@ const MAX_EVENTS: u32 = 32768;
 /// enables or deletes one.
 #[pin_data]
 pub(crate) struct Group {
-    pub(super) symbols: Symbols,
+    pub(super) symbols: CheckedSymbols,
     idle: Arc<IdleEvents>,
     systems: Systems,
     max_events: MaxEvents,
@@ -88,7 +88,7 @@ impl Group {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        symbols: Symbols,
+        symbols: CheckedSymbols,
         idle: &Arc<IdleEvents>,
         named: Option<(GroupName<'_>, GroupLimits)>,
     ) -> Result<Arc<Self>> {

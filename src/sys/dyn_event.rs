@@ -15,8 +15,8 @@ use super::event_mutex::EventMutexHeld;
 use super::loading::Publishing;
 use super::symbols::{
     self,
+    CheckedSymbols, //
     KernelMutexGuard,
-    Symbols, //
 };
 use super::trace_event::{
     Removal,
@@ -96,7 +96,7 @@ pub(crate) struct DynEvents<O: DynEventOwner> {
     operations: KBox<Opaque<dyn_event_operations>>,
     is_listed: Atomic<bool>,
     _create_data: Arc<O::CreateData>,
-    symbols: Symbols,
+    symbols: CheckedSymbols,
 }
 
 // SAFETY: The kind can be removed from any thread.
@@ -124,7 +124,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     /// # Errors
     ///
     /// `ENOMEM`; `EBUSY` when there is one already.
-    pub(crate) fn new(symbols: Symbols, create_data: Arc<O::CreateData>) -> Result<Self> {
+    pub(crate) fn new(symbols: CheckedSymbols, create_data: Arc<O::CreateData>) -> Result<Self> {
         let operations = KBox::new(Opaque::new(*Self::OPERATIONS), GFP_KERNEL)?;
         let raw = Arc::as_ptr(&create_data).cast_mut().cast();
         if CREATE_DATA.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
@@ -156,7 +156,7 @@ impl<O: DynEventOwner> DynEvents<O> {
 
     /// Locks the list of kinds. May sleep.
     fn lock_kinds(&self) -> KernelMutexGuard {
-        let _: Symbols = self.symbols;
+        let _: CheckedSymbols = self.symbols;
         // SAFETY: The symbols were found, as that shows.
         unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) }
     }

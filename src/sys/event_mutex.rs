@@ -7,8 +7,8 @@
 
 use super::symbols::{
     self,
+    CheckedSymbols, //
     KernelMutexGuard,
-    Symbols, //
 };
 use core::cell::UnsafeCell;
 use core::ops::{
@@ -59,8 +59,8 @@ pub(crate) struct EventMutexGuard {
 
 impl EventMutexGuard {
     /// Locks `event_mutex`; sleeps until it is free. No other lock of this module may be held.
-    pub(crate) fn lock(_: Symbols) -> Self {
-        // SAFETY: `Symbols` proves that the mutex was found.
+    pub(crate) fn lock(_: CheckedSymbols) -> Self {
+        // SAFETY: `CheckedSymbols` proves that the mutex was found.
         let lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
         // INVARIANT: Just locked. The context has no other value of either type, as each shows that the
         // mutex was locked already: then this would not have returned, since it is not recursive.

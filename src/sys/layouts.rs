@@ -17,9 +17,9 @@ use super::c_list::Entries;
 use super::symbols::{
     self,
     Address,
-    Found,
+    CheckedSymbols, //
     KernelMutexGuard,
-    Symbols, //
+    ResolvedSymbols,
 };
 use core::ffi::c_void;
 use core::iter;
@@ -31,14 +31,14 @@ use core::ptr::{
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-impl Found {
+impl ResolvedSymbols {
     /// Looks whether the structures that no header of the kernel declares are as this module knows
     /// them. May sleep.
     ///
     /// # Errors
     ///
     /// `ENODEV` after a line in the log that names the structure that is not.
-    pub(crate) fn check_layouts(self) -> Result<Symbols> {
+    pub(crate) fn check_layouts(self) -> Result<CheckedSymbols> {
         if let Err(other) = check(&self) {
             pr_err!("this kernel has another layout of {other}\n");
             return Err(ENODEV);
@@ -57,7 +57,7 @@ impl Found {
 /// # Errors
 ///
 /// What is not.
-fn check(found: &Found) -> Result<(), &'static str> {
+fn check(found: &ResolvedSymbols) -> Result<(), &'static str> {
     let operations = c"list create show is_busy free match";
     if is_other(found, c"dyn_event_operations", operations)
         || !has_known_dyn_event_operations(found)
@@ -104,7 +104,7 @@ fn first_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
 /// Does the kernel tell (BTF) of structures of this name, and all have other members than a list's
 /// entry and one word each behind it, as `layouts.h` says? Read here, as `bpf_find_btf_id()` finds
 /// types of modules, too, and takes a reference that none can give back.
-fn is_other(found: &Found, name: &CStr, members: &CStr) -> bool {
+fn is_other(found: &ResolvedSymbols, name: &CStr, members: &CStr) -> bool {
     let (data, name) = (symbols::btf(found), name.to_bytes());
     let members = members.to_bytes().split(|byte| *byte == b' ');
     let part = |at| {
@@ -202,7 +202,7 @@ fn address(symbol: &Address) -> usize {
 }
 
 /// Calls `look` with the kinds of dynamic events, whose lock is held for the call.
-fn with_kinds<T>(_found: &Found, look: impl FnOnce(Entries) -> T) -> T {
+fn with_kinds<T>(_found: &ResolvedSymbols, look: impl FnOnce(Entries) -> T) -> T {
     // SAFETY: It was found.
     let _lock = unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) };
     // SAFETY: It was found, and its lock is held.
@@ -210,7 +210,7 @@ fn with_kinds<T>(_found: &Found, look: impl FnOnce(Entries) -> T) -> T {
 }
 
 /// Are the kinds of dynamic events laid out as `dyn_event_operations`?
-fn has_known_dyn_event_operations(found: &Found) -> bool {
+fn has_known_dyn_event_operations(found: &ResolvedSymbols) -> bool {
     const { assert!(offset_of!(dyn_event_operations, list) == 0) };
     with_kinds(found, |kinds| {
         let mut count = 0;
@@ -231,7 +231,7 @@ fn has_known_dyn_event_operations(found: &Found) -> bool {
 
 /// Are the dynamic events, if there are any, laid out as `dyn_event`: does the first lead to a
 /// kind?
-fn has_known_dyn_events(found: &Found) -> bool {
+fn has_known_dyn_events(found: &ResolvedSymbols) -> bool {
     const { assert!(offset_of!(dyn_event, list) == 0) };
     let first = {
         // SAFETY: It was found.
@@ -286,7 +286,7 @@ impl Drop for SchedSwitch {
 
 /// Is the last of `ftrace_trace_arrays` the top instance (C: `global_trace`)? The trace core says
 /// of an event's file which instance it is of.
-fn has_known_trace_arrays(_found: &Found) -> bool {
+fn has_known_trace_arrays(_found: &ResolvedSymbols) -> bool {
     let Some(file) = SchedSwitch::get() else {
         return false;
     };

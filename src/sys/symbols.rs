@@ -42,7 +42,7 @@ impl Address {
     }
 
     pub(super) fn get<T>(&self) -> *mut T {
-        // It is set before the `Found` exists that lets the module use what lies there.
+        // It is set before the `ResolvedSymbols` exists that lets the module use what lies there.
         self.0.load(Relaxed).cast()
     }
 }
@@ -198,31 +198,31 @@ static SYMBOLS: [Symbol; 25] = [
 ///
 /// # Invariants
 ///
-/// Exists only after [`Symbols::resolve`] has found all that are not optional, and
-/// [`Found::check_layouts`] nothing that is otherwise.
+/// Exists only after [`CheckedSymbols::resolve`] has found all that are not optional, and
+/// [`ResolvedSymbols::check_layouts`] nothing that is otherwise.
 #[derive(Clone, Copy)]
-pub(crate) struct Symbols(());
+pub(crate) struct CheckedSymbols(());
 
-/// Symbols that were looked for and found. What they lead to has not been looked at.
+/// CheckedSymbols that were looked for and found. What they lead to has not been looked at.
 ///
 /// # Invariants
 ///
-/// Exists only after [`Symbols::resolve`] has found all that are not optional: the addresses of `Data`
+/// Exists only after [`CheckedSymbols::resolve`] has found all that are not optional: the addresses of `Data`
 /// are those of the kernel's variables of these names, and the calls of `Function` are linked to
 /// the kernel's functions.
-pub(crate) struct Found(());
+pub(crate) struct ResolvedSymbols(());
 
 /// Set once the symbols have been looked for: from then on what was found may be in use.
 static IS_RESOLVED: Atomic<bool> = Atomic::new(false);
 
-impl Symbols {
+impl CheckedSymbols {
     /// Finds the symbols. To be called once, when the module is loaded; may sleep.
     ///
     /// # Errors
     ///
     /// `ENOENT` after a line in the log that names the symbol that is missing; `EBUSY` when it was
     /// called before.
-    pub(crate) fn resolve() -> Result<Found> {
+    pub(crate) fn resolve() -> Result<ResolvedSymbols> {
         if IS_RESOLVED.xchg(true, Full) {
             return Err(EBUSY);
         }
@@ -245,7 +245,7 @@ impl Symbols {
             }
         }
         // INVARIANT: All was found, noted and linked.
-        Ok(Found(()))
+        Ok(ResolvedSymbols(()))
     }
 }
 
@@ -284,7 +284,7 @@ fn kprobe_address(name: &CStr) -> Option<NonNull<c_void>> {
     NonNull::new(address.cast())
 }
 
-impl Found {
+impl ResolvedSymbols {
     /// Whether the kernel, or a module, has a symbol of this name.
     pub(crate) fn has_symbol(&self, name: &CStr) -> bool {
         // SAFETY: The call is linked, by the invariant.
@@ -296,13 +296,13 @@ impl Found {
     /// # Safety
     ///
     /// They must be: see [`layouts`](super::layouts).
-    pub(super) unsafe fn with_known_layouts(self) -> Symbols {
+    pub(super) unsafe fn with_known_layouts(self) -> CheckedSymbols {
         // INVARIANT: All was found, as `self` shows; the rest the caller promises.
-        Symbols(())
+        CheckedSymbols(())
     }
 }
 
-// The variables of these names. They live for ever; where there is a `Found` or `Symbols`, they
+// The variables of these names. They live for ever; where there is a `ResolvedSymbols` or `CheckedSymbols`, they
 // were found.
 
 pub(super) fn event_mutex() -> *mut mutex {
@@ -334,7 +334,7 @@ pub(super) fn def_chr_fops() -> *const file_operations {
 }
 
 /// What the kernel says of its own types (BTF); nothing if it was built without.
-pub(super) fn btf(_found: &Found) -> &'static [u8] {
+pub(super) fn btf(_found: &ResolvedSymbols) -> &'static [u8] {
     let (start, stop) = (START_BTF.get::<u8>(), STOP_BTF.get::<u8>());
     if start.is_null() || stop < start {
         return &[];
@@ -354,7 +354,7 @@ pub(super) fn trace_arrays() -> *const list_head {
 ///
 /// # Safety
 ///
-/// There must be a [`Found`] or [`Symbols`].
+/// There must be a [`ResolvedSymbols`] or [`CheckedSymbols`].
 pub(super) unsafe fn top_trace_array() -> *mut trace_array {
     // SAFETY: The list's head was found, says the caller. It changes only when instances are made or
     // go, and its last entry never does.
@@ -376,7 +376,7 @@ impl KernelMutexGuard {
     ///
     /// # Safety
     ///
-    /// It must be [`event_mutex`] or [`dyn_event_ops_mutex`], and there be a [`Found`] or [`Symbols`].
+    /// It must be [`event_mutex`] or [`dyn_event_ops_mutex`], and there be a [`ResolvedSymbols`] or [`CheckedSymbols`].
     pub(super) unsafe fn lock(mutex: *mut mutex) -> Self {
         // SAFETY: A mutex of the kernel's that was found, says the caller.
         unsafe { kernel::bindings::mutex_lock(mutex) };

@@ -27,7 +27,7 @@ use crate::sorted_arcs::{
     SortedArcs, //
 };
 use crate::sys::loading::Publishing;
-use crate::sys::symbols::Symbols;
+use crate::sys::symbols::CheckedSymbols;
 use crate::sys::sysctl::SysctlU32;
 use crate::sys::tracefs::{
     Control,
@@ -61,7 +61,7 @@ const MAX_EVENTS: u32 = 24576;
 /// All groups.
 #[pin_data]
 pub(crate) struct Groups {
-    symbols: Symbols,
+    symbols: CheckedSymbols,
     idle: Arc<IdleEvents>,
     /// The first group, and the mms of all.
     first: Arc<Context>,
@@ -144,7 +144,7 @@ impl Groups {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        symbols: Symbols,
+        symbols: CheckedSymbols,
         idle: Arc<IdleEvents>,
         mms: Arc<UserMms>,
     ) -> Result<Arc<Self>> {

@@ -39,7 +39,7 @@ use super::loading::Publishing;
 use super::module_ref::this_module;
 use super::symbols::{
     self,
-    Symbols, //
+    CheckedSymbols, //
 };
 use core::mem::offset_of;
 use core::ptr::{
@@ -79,7 +79,7 @@ pub(crate) struct TracefsFile<C> {
     dentry: NonNull<dentry>,
     operations: &'static file_operations,
     behind: KBox<Behind<C>>,
-    symbols: Symbols,
+    symbols: CheckedSymbols,
     /// May a load that fails drop it? Not once it is published.
     load_may_fail: Atomic<bool>,
 }
@@ -102,7 +102,10 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     ///
     /// `ENOMEM`; `ENODEV` when tracefs refuses, which does not say why: a file of that name exists, the kernel
     /// is locked down, or there is no memory.
-    pub(crate) fn create<K: FileKind<C>>(symbols: Symbols, context: &Arc<C>) -> Result<Self> {
+    pub(crate) fn create<K: FileKind<C>>(
+        symbols: CheckedSymbols,
+        context: &Arc<C>,
+    ) -> Result<Self> {
         Self::create_named::<K>(symbols, K::NAME, context)
     }
 
@@ -113,7 +116,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     ///
     /// As of [`Self::create`]; `EINVAL` when the suffix holds a NUL.
     pub(crate) fn create_live<K: FileKind<C>>(
-        symbols: Symbols,
+        symbols: CheckedSymbols,
         suffix: &[u8],
         context: &Arc<C>,
         publishing: &Publishing,
@@ -129,7 +132,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     }
 
     fn create_named<K: FileKind<C>>(
-        symbols: Symbols,
+        symbols: CheckedSymbols,
         name: &CStr,
         context: &Arc<C>,
     ) -> Result<Self> {
@@ -181,7 +184,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
 
 impl<C> Drop for TracefsFile<C> {
     fn drop(&mut self) {
-        let _: Symbols = self.symbols;
+        let _: CheckedSymbols = self.symbols;
         // SAFETY: By the invariant the dentry is ours, and has an inode, which is held here beyond the
         // removal. A task that still has a path to it gets EIO, and finds no device. The symbols were
         // found.
