@@ -46,8 +46,8 @@ use sys::exit_probe::ExitProbe;
 use sys::fork::ForkProbe;
 use sys::loading::{
     Load,
+    LoadComplete, //
     Loaded,
-    Publishing, //
 };
 use sys::symbols::CheckedSymbols;
 use sys::tracefs::{
@@ -189,12 +189,12 @@ impl Load for UserEvents {
         })
     }
 
-    fn publish(&self, publishing: &Publishing) {
+    fn publish(&self, load_complete: &LoadComplete) {
         for file in [&self.status, &self.profile, &self.registrations, &self.data] {
-            file.publish(publishing);
+            file.publish(load_complete);
         }
-        self.groups.publish(publishing);
-        self.dynamic_events.publish(publishing);
+        self.groups.publish(load_complete);
+        self.dynamic_events.publish(load_complete);
         pr_info!("loaded, version {}\n", env!("USER_EVENTS_VERSION"));
     }
 }

@@ -12,7 +12,7 @@ use super::bindings::{
 };
 use super::c_list;
 use super::event_mutex::EventMutexHeld;
-use super::loading::Publishing;
+use super::loading::LoadComplete;
 use super::symbols::{
     self,
     CheckedSymbols, //
@@ -140,7 +140,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     }
 
     /// Makes our kind known. From now on lines are offered to `O::create`. May sleep.
-    pub(crate) fn publish(&self, _: &Publishing) {
+    pub(crate) fn publish(&self, _: &LoadComplete) {
         // INVARIANT: The one call that changes it adds the operations.
         if !self.is_listed.xchg(true, Full) {
             let lock = self.lock_kinds();

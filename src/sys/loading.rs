@@ -3,7 +3,7 @@
 //! Loading the module in two parts: what can fail, and then what lets it be used.
 //!
 //! The kernel frees a module whose init fails, whatever holds a reference to it. So nothing may be
-//! used before nothing can fail any more: that takes a [`Publishing`].
+//! used before nothing can fail any more: that takes a [`LoadComplete`].
 //!
 //! # Calls into the module
 //!
@@ -41,7 +41,7 @@ pub(crate) trait Load: Send + Sync + Sized {
     fn load() -> Result<Self>;
 
     /// Lets it be used. Nothing of loading fails after this.
-    fn publish(&self, publishing: &Publishing);
+    fn publish(&self, load_complete: &LoadComplete);
 }
 
 /// Shows that loading the module does not fail any more, or that it is loaded.
@@ -50,9 +50,9 @@ pub(crate) trait Load: Send + Sync + Sized {
 ///
 /// Exists only while [`Loaded::init`] runs, which returns no error from then on, or while a file is open that was
 /// published, so that the module is not unloaded either.
-pub(crate) struct Publishing(());
+pub(crate) struct LoadComplete(());
 
-impl Publishing {
+impl LoadComplete {
     /// For a call to a file of ours.
     ///
     /// # Safety
@@ -93,7 +93,7 @@ impl<M: Load> kernel::Module for Loaded<M> {
         let calls = Calls;
         let loaded = Self(M::load()?, calls);
         // INVARIANT: What follows returns no error, and a reference does not outlive it.
-        loaded.0.publish(&Publishing(()));
+        loaded.0.publish(&LoadComplete(()));
         Ok(loaded)
     }
 }

@@ -26,7 +26,7 @@ use crate::sorted_arcs::{
     Order,
     SortedArcs, //
 };
-use crate::sys::loading::Publishing;
+use crate::sys::loading::LoadComplete;
 use crate::sys::symbols::CheckedSymbols;
 use crate::sys::sysctl::SysctlU32;
 use crate::sys::tracefs::{
@@ -198,7 +198,7 @@ impl Groups {
         &self,
         name: GroupName<'_>,
         options: GroupOptions,
-        publishing: &Publishing,
+        load_complete: &LoadComplete,
     ) -> Result {
         let mut named = self.named.lock();
         let found = named.get(name).cloned();
@@ -216,7 +216,7 @@ impl Groups {
         }
         match found {
             Some(group) => group.group.set_limits(limits)?,
-            None => self.make(&mut named.groups, name, limits, publishing)?,
+            None => self.make(&mut named.groups, name, limits, load_complete)?,
         }
         named.events = events;
         Ok(())
@@ -232,7 +232,7 @@ impl Groups {
         groups: &mut SortedArcs<NamedGroup, ByName>,
         name: GroupName<'_>,
         limits: GroupLimits,
-        publishing: &Publishing,
+        load_complete: &LoadComplete,
     ) -> Result {
         let group = Group::new(self.symbols, &self.idle, Some((name, limits)))?;
         let context = Context {
@@ -242,8 +242,18 @@ impl Groups {
         let context = Arc::new(context, GFP_KERNEL_ACCOUNT)?;
         let (symbols, suffix) = (self.symbols, name.bytes());
         let listings = [
-            TracefsFile::create_live::<Listed<StatusFile>>(symbols, suffix, &context, publishing)?,
-            TracefsFile::create_live::<Listed<ProfileFile>>(symbols, suffix, &context, publishing)?,
+            TracefsFile::create_live::<Listed<StatusFile>>(
+                symbols,
+                suffix,
+                &context,
+                load_complete,
+            )?,
+            TracefsFile::create_live::<Listed<ProfileFile>>(
+                symbols,
+                suffix,
+                &context,
+                load_complete,
+            )?,
         ];
         let group = NamedGroup {
             group,
@@ -254,7 +264,7 @@ impl Groups {
         groups.insert(&group)?;
         // At last: from then on the group can have events, which only a group in the table loses.
         let data =
-            TracefsFile::create_live::<Control<DataFile>>(symbols, suffix, &context, publishing);
+            TracefsFile::create_live::<Control<DataFile>>(symbols, suffix, &context, load_complete);
         let failed = data.map(|data| group.data.populate(data)).err();
         if failed.is_some() {
             groups.remove(ByName::beside(&group));

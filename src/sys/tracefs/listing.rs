@@ -5,7 +5,7 @@
 //! C: `struct seq_operations` (linux/seq_file.h).
 
 use super::super::bindings;
-use super::super::loading::Publishing;
+use super::super::loading::LoadComplete;
 use super::super::module_ref::this_module;
 use super::{
     Behind,
@@ -28,7 +28,7 @@ use kernel::uaccess::{
 };
 
 /// What is done with a write, see [`ListingFile::WRITE`].
-pub(crate) type Write<C> = fn(&Arc<C>, UserSlice, &Publishing) -> Result<usize>;
+pub(crate) type Write<C> = fn(&Arc<C>, UserSlice, &LoadComplete) -> Result<usize>;
 
 /// The operations of a file that lists something, record by record. May sleep.
 ///
@@ -168,11 +168,11 @@ impl<T: ListingFile> Listed<T> {
             &*(*seq).private.cast_const().cast::<Reader<T>>()
         };
         // SAFETY: The file was published, or it would not be open.
-        let publishing = unsafe { Publishing::by_open_file() };
+        let load_complete = unsafe { LoadComplete::by_open_file() };
         let from = UserSlice::new(UserPtr::from_ptr(buffer.cast_mut().cast()), count);
         from_result(|| {
             let write = T::WRITE.ok_or(EINVAL)?;
-            write(&reader.context, from, &publishing).map(|taken| taken as isize)
+            write(&reader.context, from, &load_complete).map(|taken| taken as isize)
         })
     }
 

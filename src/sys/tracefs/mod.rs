@@ -35,7 +35,7 @@ use super::bindings::{
     file_operations,
     inode, //
 };
-use super::loading::Publishing;
+use super::loading::LoadComplete;
 use super::module_ref::this_module;
 use super::symbols::{
     self,
@@ -119,7 +119,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         symbols: CheckedSymbols,
         suffix: &[u8],
         context: &Arc<C>,
-        publishing: &Publishing,
+        load_complete: &LoadComplete,
     ) -> Result<Self> {
         let mut name = KVec::new();
         for part in [K::NAME.to_bytes(), b".", suffix, b"\0"] {
@@ -127,7 +127,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         }
         let name = CStr::from_bytes_with_nul(&name).map_err(|_| EINVAL)?;
         let file = Self::create_named::<K>(symbols, name, context)?;
-        file.publish(publishing);
+        file.publish(load_complete);
         Ok(file)
     }
 
@@ -169,7 +169,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     }
 
     /// Lets it be opened from now on. Cannot be taken back but by removing it.
-    pub(crate) fn publish(&self, _: &Publishing) {
+    pub(crate) fn publish(&self, _: &LoadComplete) {
         self.load_may_fail.store(false, Relaxed);
         // SAFETY: The device is alive. A task that opens it reads the place once, and sees what was
         // made before.
