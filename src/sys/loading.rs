@@ -74,12 +74,12 @@ pub(crate) fn fail_load_at() -> i32 {
 
 /// A module that has been loaded: the type for `module!`. What it is made of is dropped from first to
 /// last.
-pub(crate) struct Loaded<M>(M, Calls);
+pub(crate) struct Loaded<M>(M, CallBarrier);
 
 /// The calls into the module that no other value waits for. Its drop does.
-struct Calls;
+struct CallBarrier;
 
-impl Drop for Calls {
+impl Drop for CallBarrier {
     fn drop(&mut self) {
         work_queue::barrier();
         task_work::barrier();
@@ -90,8 +90,8 @@ impl Drop for Calls {
 impl<M: Load> kernel::Module for Loaded<M> {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         // First made and last dropped, also when the rest fails.
-        let calls = Calls;
-        let loaded = Self(M::load()?, calls);
+        let call_barrier = CallBarrier;
+        let loaded = Self(M::load()?, call_barrier);
         // INVARIANT: What follows returns no error, and a reference does not outlive it.
         loaded.0.publish(&LoadComplete(()));
         Ok(loaded)
