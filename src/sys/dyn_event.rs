@@ -23,7 +23,7 @@ use super::trace_event::{
     TraceEvent,
     TraceEventOwner, //
 };
-use super::tracefs::Listing;
+use super::tracefs::SeqWriter;
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::slice;
@@ -53,7 +53,7 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     fn create(create_data: &Arc<Self::CreateData>, line: &CStr) -> Result;
 
     /// Writes the line that would make the event.
-    fn show(event: &TraceEvent<Self>, out: &Listing<'_>);
+    fn show(event: &TraceEvent<Self>, out: &SeqWriter<'_>);
 
     /// Deletes the event.
     fn delete(removal: Removal<'_, Self>) -> Result;
@@ -183,7 +183,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     /// For the trace core, as are the following: `entry` is in the list and `event_mutex` is held.
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, entry: *mut dyn_event) -> c_int {
         // SAFETY: Promised by the caller, which also passes a seq file that nothing else uses now.
-        unsafe { O::show(&TraceEvent::<O>::of_entry(entry), &Listing::from_raw(seq)) };
+        unsafe { O::show(&TraceEvent::<O>::of_entry(entry), &SeqWriter::from_raw(seq)) };
         0
     }
 

@@ -17,7 +17,7 @@ use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::task::perfmon_capable;
 use crate::sys::trace_event::Removal;
-use crate::sys::tracefs::Listing;
+use crate::sys::tracefs::SeqWriter;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 
@@ -44,7 +44,7 @@ impl DynEventOwner for UserEvent {
         group.register(&description, flags).map(drop)
     }
 
-    fn show(event: &Event, out: &Listing<'_>) {
+    fn show(event: &Event, out: &SeqWriter<'_>) {
         out.bytes(PREFIX);
         let systems = event.group().systems();
         if systems.group_name().is_some() {

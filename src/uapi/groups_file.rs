@@ -10,8 +10,8 @@ use crate::events::Usage;
 use crate::schema::GroupLine;
 use crate::sys::loading::LoadComplete;
 use crate::sys::tracefs::{
-    Listing,
     ListingFile,
+    SeqWriter,
     Write, //
 };
 use kernel::prelude::*;
@@ -40,7 +40,7 @@ impl ListingFile for GroupsFile {
         Cursor(None)
     }
 
-    fn show(groups: &Groups, cursor: &Cursor, out: &Listing<'_>) -> Result<Option<Cursor>> {
+    fn show(groups: &Groups, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
         let named = groups.named.lock();
         let group = named.behind(cursor.0.as_deref());
         let Some(group) = group else {
@@ -94,7 +94,7 @@ fn write_line(groups: &Arc<Groups>, line: &[u8], load_complete: &LoadComplete) -
 }
 
 /// Shows a group.
-fn show_group(group: &NamedGroup, out: &Listing<'_>) {
+fn show_group(group: &NamedGroup, out: &SeqWriter<'_>) {
     out.bytes(b"g:");
     out.bytes(group.name());
     let limits = group.group.limits();

@@ -6,8 +6,8 @@ use super::data::Context;
 use super::event_range::EventRange;
 use crate::events::Event;
 use crate::sys::tracefs::{
-    Listing,
     ListingFile, //
+    SeqWriter,
 };
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -29,13 +29,17 @@ impl ListingFile for ProfileFile {
         EventRange::all(&context.group)
     }
 
-    fn show(context: &Context, rest: &EventRange, out: &Listing<'_>) -> Result<Option<EventRange>> {
+    fn show(
+        context: &Context,
+        rest: &EventRange,
+        out: &SeqWriter<'_>,
+    ) -> Result<Option<EventRange>> {
         let shown = rest.with_first(&context.group, |event| show_event(event, out));
         Ok(shown.map(|(rest, ())| rest))
     }
 }
 
-fn show_event(event: &Event, out: &Listing<'_>) {
+fn show_event(event: &Event, out: &SeqWriter<'_>) {
     let (name, misses) = (event.name(), event.misses());
     let padding = NAME_WIDTH.saturating_sub(name.len());
     let (ftrace, perf, refused) = (misses.ftrace(), misses.perf(), event.refused());

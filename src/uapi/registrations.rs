@@ -9,8 +9,8 @@ use crate::mms::{
 };
 use crate::sys::owner::Owner;
 use crate::sys::tracefs::{
-    Listing,
     ListingFile, //
+    SeqWriter,
 };
 use crate::sys::user_bit::BitAddr;
 use kernel::prelude::*;
@@ -49,7 +49,7 @@ impl ListingFile for RegistrationsFile {
         Cursor::Head
     }
 
-    fn show(context: &Context, cursor: &Cursor, out: &Listing<'_>) -> Result<Option<Cursor>> {
+    fn show(context: &Context, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
         let place = match cursor {
             Cursor::Head => {
                 out.bytes(b"# EVENT PID COMMAND ADDRESS BIT/WIDTH STATE\n");
@@ -67,7 +67,7 @@ impl ListingFile for RegistrationsFile {
 
 /// Shows the enabler behind a place, unless its mm has none any more. Returns the place
 /// behind that; `None` at the end of the listing.
-fn show_from(context: &Context, place: Place, out: &Listing<'_>) -> Option<Place> {
+fn show_from(context: &Context, place: Place, out: &SeqWriter<'_>) -> Option<Place> {
     let user_mm = context.mms.find_from(place.mm_key)?;
     let mm_key = user_mm.key();
     let (addr, owner) = match place.addr {
@@ -90,7 +90,7 @@ fn show_from(context: &Context, place: Place, out: &Listing<'_>) -> Option<Place
 }
 
 /// Shows an enabler, if it is still there.
-fn show_line(user_mm: &UserMm, enabler: &Arc<Enabler>, owner: Option<&Owner>, out: &Listing<'_>) {
+fn show_line(user_mm: &UserMm, enabler: &Arc<Enabler>, owner: Option<&Owner>, out: &SeqWriter<'_>) {
     let Some(state) = user_mm.peek_bit(enabler) else {
         return;
     };
@@ -122,7 +122,7 @@ fn show_line(user_mm: &UserMm, enabler: &Arc<Enabler>, owner: Option<&Owner>, ou
 }
 
 /// Shows a command name as one word: a program can give itself any.
-fn show_name(name: &[u8], out: &Listing<'_>) {
+fn show_name(name: &[u8], out: &SeqWriter<'_>) {
     if name.is_empty() {
         out.bytes(b"-");
     }

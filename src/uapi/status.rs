@@ -6,8 +6,8 @@ use super::data::Context;
 use super::event_range::EventRange;
 use crate::events::Event;
 use crate::sys::tracefs::{
-    Listing,
     ListingFile, //
+    SeqWriter,
 };
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -36,7 +36,7 @@ impl ListingFile for StatusFile {
         }
     }
 
-    fn show(context: &Context, cursor: &Cursor, out: &Listing<'_>) -> Result<Option<Cursor>> {
+    fn show(context: &Context, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
         let &Cursor { rest, active, busy } = cursor;
         let shown = rest.with_first(&context.group, |event| show_event(event, out));
         let Some((rest, is_busy)) = shown else {
@@ -52,7 +52,7 @@ impl ListingFile for StatusFile {
 }
 
 /// Shows an event. Returns whether it has consumers.
-fn show_event(event: &Event, out: &Listing<'_>) -> bool {
+fn show_event(event: &Event, out: &SeqWriter<'_>) -> bool {
     let consumers = event.consumers();
     out.bytes(event.name());
     if !consumers.is_none() {

@@ -62,7 +62,7 @@ pub(crate) trait ListingFile: 'static {
     fn show(
         context: &Self::Context,
         cursor: &Self::Cursor,
-        out: &Listing<'_>,
+        out: &SeqWriter<'_>,
     ) -> Result<Option<Self::Cursor>>;
 }
 
@@ -252,7 +252,7 @@ impl<T: ListingFile> Listed<T> {
             // SAFETY: Promised by the caller.
             let (context, places) = unsafe { Self::reader(seq) };
             // SAFETY: seq_file calls this from one task, which has the file for the call.
-            let out = unsafe { Listing::from_raw(seq) };
+            let out = unsafe { SeqWriter::from_raw(seq) };
             places.behind = match &places.next {
                 Some(cursor) => T::show(context, cursor, &out)?,
                 None => None,
@@ -263,9 +263,9 @@ impl<T: ListingFile> Listed<T> {
 }
 
 /// Where a listing goes. Text that finds no room is dropped, and the record asked for again.
-pub(crate) struct Listing<'a>(&'a SeqFile, *mut bindings::seq_file);
+pub(crate) struct SeqWriter<'a>(&'a SeqFile, *mut bindings::seq_file);
 
-impl Listing<'_> {
+impl SeqWriter<'_> {
     /// # Safety
     ///
     /// For the lifetime of the result `seq` must be valid and not used by another thread.

@@ -23,8 +23,8 @@ pub(crate) use control::{
 };
 pub(crate) use listing::{
     Listed,
-    Listing,
     ListingFile,
+    SeqWriter,
     Write, //
 };
 
