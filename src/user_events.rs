@@ -52,7 +52,7 @@ use sys::loading::{
 use sys::symbols::CheckedSymbols;
 use sys::tracefs::{
     Control,
-    Listed,
+    SeqListing,
     TracefsFile, //
 };
 use sys::work_queue::OwnedQueue;
@@ -145,15 +145,15 @@ impl Load for UserEvents {
         let context = groups.first();
         let status = step(
             "create user_events_status in tracefs",
-            TracefsFile::create::<Listed<StatusFile>>(symbols, context),
+            TracefsFile::create::<SeqListing<StatusFile>>(symbols, context),
         )?;
         let profile = step(
             "create user_events_profile in tracefs",
-            TracefsFile::create::<Listed<ProfileFile>>(symbols, context),
+            TracefsFile::create::<SeqListing<ProfileFile>>(symbols, context),
         )?;
         let registrations = step(
             "create user_events_registrations in tracefs",
-            TracefsFile::create::<Listed<RegistrationsFile>>(symbols, context),
+            TracefsFile::create::<SeqListing<RegistrationsFile>>(symbols, context),
         )?;
         let exits = step(
             "probe sched_process_exit and sched_prepare_exec",
@@ -169,7 +169,7 @@ impl Load for UserEvents {
         )?;
         let groups_file = step(
             "create user_events_groups in tracefs",
-            TracefsFile::create::<Listed<GroupsFile>>(symbols, groups),
+            TracefsFile::create::<SeqListing<GroupsFile>>(symbols, groups),
         )?;
         let dynamic_events = step(
             "register with dynamic_events",

@@ -31,7 +31,7 @@ use crate::sys::symbols::CheckedSymbols;
 use crate::sys::sysctl::SysctlU32;
 use crate::sys::tracefs::{
     Control,
-    Listed,
+    SeqListing,
     TracefsFile, //
 };
 use crate::sys::work_queue::Delayed;
@@ -242,13 +242,13 @@ impl Groups {
         let context = Arc::new(context, GFP_KERNEL_ACCOUNT)?;
         let (symbols, suffix) = (self.symbols, name.bytes());
         let listings = [
-            TracefsFile::create_live::<Listed<StatusFile>>(
+            TracefsFile::create_live::<SeqListing<StatusFile>>(
                 symbols,
                 suffix,
                 &context,
                 load_complete,
             )?,
-            TracefsFile::create_live::<Listed<ProfileFile>>(
+            TracefsFile::create_live::<SeqListing<ProfileFile>>(
                 symbols,
                 suffix,
                 &context,

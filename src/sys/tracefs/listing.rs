@@ -67,10 +67,10 @@ pub(crate) trait ListingFile: 'static {
 }
 
 /// Makes a [`FileKind`] of a [`ListingFile`].
-pub(crate) struct Listed<T>(PhantomData<T>);
+pub(crate) struct SeqListing<T>(PhantomData<T>);
 
 // SAFETY: `open` is all that looks at the inode, and takes its private data for a `Behind`.
-unsafe impl<T: ListingFile> FileKind<T::Context> for Listed<T> {
+unsafe impl<T: ListingFile> FileKind<T::Context> for SeqListing<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
     const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
@@ -105,7 +105,7 @@ struct Places<C> {
     behind: Option<C>,
 }
 
-impl<T: ListingFile> Listed<T> {
+impl<T: ListingFile> SeqListing<T> {
     const RECORDS: &'static bindings::seq_operations = &bindings::seq_operations {
         start: Some(Self::start),
         stop: Some(Self::stop),

@@ -22,8 +22,8 @@ pub(crate) use control::{
     ControlFile, //
 };
 pub(crate) use listing::{
-    Listed,
     ListingFile,
+    SeqListing,
     SeqWriter,
     Write, //
 };
