@@ -16,7 +16,7 @@ use super::super::write_source::{
     WriteSource, //
 };
 use super::{
-    Behind,
+    FileData,
     FileKind, //
 };
 use core::marker::PhantomData;
@@ -61,7 +61,7 @@ fn write_other<T: ControlFile>(open: &T, source: impl WriteSource) -> Result<usi
 /// Makes a [`FileKind`] of a [`ControlFile`].
 pub(crate) struct Control<T>(PhantomData<T>);
 
-// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Behind`.
+// SAFETY: `open` is all that looks at the inode, and takes its private data for a `FileData`.
 unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
@@ -101,7 +101,7 @@ impl<T: ControlFile> Control<T> {
             Ok(())
         };
         // SAFETY: The inode is of a file of this kind, and being opened.
-        unsafe { Behind::open(inode, open) }
+        unsafe { FileData::open(inode, open) }
     }
 
     /// # Safety

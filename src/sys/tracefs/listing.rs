@@ -8,7 +8,7 @@ use super::super::bindings;
 use super::super::loading::LoadComplete;
 use super::super::module_ref::this_module;
 use super::{
-    Behind,
+    FileData,
     FileKind, //
 };
 use core::cell::UnsafeCell;
@@ -69,7 +69,7 @@ pub(crate) trait ListingFile: 'static {
 /// Makes a [`FileKind`] of a [`ListingFile`].
 pub(crate) struct SeqListing<T>(PhantomData<T>);
 
-// SAFETY: `open` is all that looks at the inode, and takes its private data for a `Behind`.
+// SAFETY: `open` is all that looks at the inode, and takes its private data for a `FileData`.
 unsafe impl<T: ListingFile> FileKind<T::Context> for SeqListing<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
@@ -101,8 +101,8 @@ struct Reader<T: ListingFile> {
 struct Places<C> {
     /// In front of the next record; `None` at the end.
     next: Option<C>,
-    /// Behind the record that was shown last, until seq_file has taken it.
-    behind: Option<C>,
+    /// FileData the record that was shown last, until seq_file has taken it.
+    after: Option<C>,
 }
 
 impl<T: ListingFile> SeqListing<T> {
@@ -123,7 +123,7 @@ impl<T: ListingFile> SeqListing<T> {
                 context: context.clone(),
                 places: UnsafeCell::new(Places {
                     next: None,
-                    behind: None,
+                    after: None,
                 }),
             };
             let reader = KBox::new(reader, GFP_KERNEL_ACCOUNT)?;
@@ -138,7 +138,7 @@ impl<T: ListingFile> SeqListing<T> {
             Ok(())
         };
         // SAFETY: The inode is of a file of this kind, and being opened.
-        unsafe { Behind::open(inode, open) }
+        unsafe { FileData::open(inode, open) }
     }
 
     /// # Safety
@@ -233,7 +233,7 @@ impl<T: ListingFile> SeqListing<T> {
             *position += 1;
             Self::reader(seq)
         };
-        places.next = places.behind.take();
+        places.next = places.after.take();
         // Not in `start`, so that a reader which is interrupted all the time comes to the end, too.
         // SAFETY: In between two records nothing is held but seq_file's mutex, under which a task may
         // sleep. Where that is not allowed, the kernel says so.
@@ -253,7 +253,7 @@ impl<T: ListingFile> SeqListing<T> {
             let (context, places) = unsafe { Self::reader(seq) };
             // SAFETY: seq_file calls this from one task, which has the file for the call.
             let out = unsafe { SeqWriter::from_raw(seq) };
-            places.behind = match &places.next {
+            places.after = match &places.next {
                 Some(cursor) => T::show(context, cursor, &out)?,
                 None => None,
             };

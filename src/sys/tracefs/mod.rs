@@ -73,19 +73,19 @@ const OPENERS_PAUSE: Delta = Delta::from_millis(1);
 /// # Invariants
 ///
 /// `dentry` is a file of tracefs, with a reference to it that is ours. Its inode's operations are those of a
-/// character device, which is `behind.device`; its private data is the address of what `behind` points to.
-/// `operations` are of the kind of file that takes the private data for a `Behind<C>`.
+/// character device, which is `data.device`; its private data is the address of what `data` points to.
+/// `operations` are of the kind of file that takes the private data for a `FileData<C>`.
 pub(crate) struct TracefsFile<C> {
     dentry: NonNull<dentry>,
     operations: &'static file_operations,
-    behind: KBox<Behind<C>>,
+    data: KBox<FileData<C>>,
     symbols: CheckedSymbols,
     /// May a load that fails drop it? Not once it is published.
     load_may_fail: Atomic<bool>,
 }
 
 /// What a file of tracefs leads to: the private data of its inode.
-pub(super) struct Behind<C> {
+pub(super) struct FileData<C> {
     context: Arc<C>,
     device: Device,
 }
@@ -136,11 +136,11 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         name: &CStr,
         context: &Arc<C>,
     ) -> Result<Self> {
-        let behind = Behind {
+        let data = FileData {
             context: context.clone(),
             device: Device::new()?,
         };
-        let behind = KBox::new(behind, GFP_KERNEL_ACCOUNT)?;
+        let data = KBox::new(data, GFP_KERNEL_ACCOUNT)?;
         // SAFETY: The symbols were found. The name is a string, of which tracefs makes a copy. What the private data
         // points to stays in place in its box, and is freed after the file is removed and no task is about to open it.
         let dentry = unsafe {
@@ -148,7 +148,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
                 name.as_char_ptr(),
                 K::MODE,
                 ptr::null_mut(),
-                ptr::from_ref::<Behind<C>>(&behind).cast_mut().cast(),
+                ptr::from_ref::<FileData<C>>(&data).cast_mut().cast(),
                 symbols::def_chr_fops(),
             )
         };
@@ -157,12 +157,12 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         // the file, under a lock or after it was found not to be NULL.
         let place =
             unsafe { Atomic::from_ptr(bindings::user_events_i_cdev((*dentry.as_ptr()).d_inode)) };
-        place.store(behind.device.0.as_ptr(), Release);
+        place.store(data.device.0.as_ptr(), Release);
         // INVARIANT: Just made.
         Ok(Self {
             dentry,
             operations: K::OPERATIONS,
-            behind,
+            data,
             symbols,
             load_may_fail: Atomic::new(true),
         })
@@ -174,7 +174,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         // SAFETY: The device is alive. A task that opens it reads the place once, and sees what was
         // made before.
         let place = unsafe {
-            let place = &raw mut (*self.behind.device.0.as_ptr()).ops;
+            let place = &raw mut (*self.data.device.0.as_ptr()).ops;
             Atomic::from_ptr(place.cast::<*mut file_operations>())
         };
         // By the invariant these are the operations for the inode's data. They are a constant.
@@ -197,7 +197,7 @@ impl<C> Drop for TracefsFile<C> {
             inode
         };
         // Tasks that have found the device look at what is behind it until they let it go.
-        while self.behind.device.is_shared() {
+        while self.data.device.is_shared() {
             fsleep(OPENERS_PAUSE);
         }
         if self.load_may_fail.load(Relaxed) {
@@ -256,7 +256,7 @@ impl Drop for Device {
     }
 }
 
-impl<C> Behind<C> {
+impl<C> FileData<C> {
     /// Opens a file: calls `open` with what all its open files share.
     ///
     /// An open that succeeds holds the module twice, for the device and for the operations. With
@@ -274,13 +274,13 @@ impl<C> Behind<C> {
         from_result(|| {
             // SAFETY: The private data was set when the inode was made. The task holds the device,
             // which the file waits for before it frees what is behind it.
-            let behind = unsafe { &*(*inode).i_private.cast_const().cast::<Self>() };
-            open(&behind.context)?;
+            let data = unsafe { &*(*inode).i_private.cast_const().cast::<Self>() };
+            open(&data.context)?;
             // SAFETY: The kernel has just found the device in the inode, and holds it and the
             // module for this open, which nothing gives back otherwise. The module is held for the
             // operations as well. What is behind the file is not used any more.
             unsafe {
-                bindings::kobject_put(&raw mut (*behind.device.0.as_ptr()).kobj);
+                bindings::kobject_put(&raw mut (*data.device.0.as_ptr()).kobj);
                 kernel::bindings::module_put(this_module());
             }
             Ok(0)
@@ -292,7 +292,7 @@ impl<C> Behind<C> {
 ///
 /// # Safety
 ///
-/// `OPERATIONS` must take the inode's private data for a `*const Behind<C>`, as [`Behind::open`]
+/// `OPERATIONS` must take the inode's private data for a `*const FileData<C>`, as [`FileData::open`]
 /// does, and rely on nothing else.
 pub(crate) unsafe trait FileKind<C> {
     /// The file's name in the root of tracefs.
