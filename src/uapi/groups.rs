@@ -242,13 +242,13 @@ impl Groups {
         let context = Arc::new(context, GFP_KERNEL_ACCOUNT)?;
         let (symbols, suffix) = (self.symbols, name.bytes());
         let listings = [
-            TracefsFile::create_live::<SeqListing<StatusFile>>(
+            TracefsFile::create_published::<SeqListing<StatusFile>>(
                 symbols,
                 suffix,
                 &context,
                 load_complete,
             )?,
-            TracefsFile::create_live::<SeqListing<ProfileFile>>(
+            TracefsFile::create_published::<SeqListing<ProfileFile>>(
                 symbols,
                 suffix,
                 &context,
@@ -263,8 +263,12 @@ impl Groups {
         let group = Arc::new(group, GFP_KERNEL_ACCOUNT)?;
         groups.insert(&group)?;
         // At last: from then on the group can have events, which only a group in the table loses.
-        let data =
-            TracefsFile::create_live::<Control<DataFile>>(symbols, suffix, &context, load_complete);
+        let data = TracefsFile::create_published::<Control<DataFile>>(
+            symbols,
+            suffix,
+            &context,
+            load_complete,
+        );
         let failed = data.map(|data| group.data.populate(data)).err();
         if failed.is_some() {
             groups.remove(ByName::beside(&group));

@@ -115,7 +115,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     /// # Errors
     ///
     /// As of [`Self::create`]; `EINVAL` when the suffix holds a NUL.
-    pub(crate) fn create_live<K: FileKind<C>>(
+    pub(crate) fn create_published<K: FileKind<C>>(
         symbols: CheckedSymbols,
         suffix: &[u8],
         context: &Arc<C>,
