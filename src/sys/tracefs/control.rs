@@ -117,7 +117,7 @@ impl<T: ControlFile> Control<T> {
     ///
     /// See [`Self::open`]; `file` stays open for `'a`.
     #[inline]
-    unsafe fn opened<'a>(file: *mut bindings::file) -> &'a T {
+    unsafe fn from_file<'a>(file: *mut bindings::file) -> &'a T {
         // SAFETY: `open` put it there, and `release` has not been called.
         unsafe { &*(*file).private_data.cast_const().cast::<T>() }
     }
@@ -132,7 +132,7 @@ impl<T: ControlFile> Control<T> {
         position: *mut kernel::bindings::loff_t,
     ) -> isize {
         // SAFETY: The VFS keeps the file open for the call, and passes a valid position.
-        let (open, position) = unsafe { (Self::opened(file), *position) };
+        let (open, position) = unsafe { (Self::from_file(file), *position) };
         if position != 0 {
             return EFAULT.to_errno() as isize;
         }
@@ -149,8 +149,12 @@ impl<T: ControlFile> Control<T> {
     ) -> isize {
         // SAFETY: The VFS passes a valid control block of an open file, and a source of data. It does not look how far
         // that was advanced when all of it was written.
-        let (open, source) =
-            unsafe { (Self::opened((*kiocb).ki_filp), IterSource::from_raw(iter)) };
+        let (open, source) = unsafe {
+            (
+                Self::from_file((*kiocb).ki_filp),
+                IterSource::from_raw(iter),
+            )
+        };
         from_result(|| {
             let written = match source {
                 IterSource::User(source) => open.write(source),
@@ -169,7 +173,7 @@ impl<T: ControlFile> Control<T> {
     ) -> c_uint {
         // SAFETY: The VFS keeps the file open for the call. What is borrowed of the open file, as the trait's function
         // does for whatever lifetime that has, is there until `release`.
-        let (open, poll) = unsafe { (Self::opened(file), Poll::new(file, table.cast())) };
+        let (open, poll) = unsafe { (Self::from_file(file), Poll::new(file, table.cast())) };
         let has_news = poll.is_some_and(|poll| open.has_news(&poll));
         poll::ALWAYS | if has_news { poll::NEWS } else { 0 }
     }
@@ -183,7 +187,7 @@ impl<T: ControlFile> Control<T> {
         argument: c_ulong,
     ) -> c_long {
         // SAFETY: The VFS keeps the file open for the call.
-        let open = unsafe { Self::opened(file) };
+        let open = unsafe { Self::from_file(file) };
         from_result(|| {
             open.ioctl(command, argument, size_of::<usize>())
                 .map(|()| 0)
@@ -202,7 +206,7 @@ impl<T: ControlFile> Control<T> {
         argument: c_ulong,
     ) -> c_long {
         // SAFETY: The VFS keeps the file open for the call.
-        let open = unsafe { Self::opened(file) };
+        let open = unsafe { Self::from_file(file) };
         // All arguments are pointers, of which such a program has the lower half.
         let argument = argument as u32 as usize;
         from_result(|| open.ioctl(command, argument, size_of::<u32>()).map(|()| 0))
