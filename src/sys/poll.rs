@@ -27,10 +27,10 @@ use kernel::task::TASK_NORMAL;
 use kernel::types::Opaque;
 
 /// What a file without a `poll` of its own reports: it can be read and written. C: `DEFAULT_POLLMASK`.
-pub(super) const ALWAYS: u32 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
+pub(super) const POLL_DEFAULT: u32 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
 /// What is reported besides when there is news. C: `EPOLLPRI`.
-pub(super) const NEWS: u32 = POLLPRI;
+pub(super) const POLL_CHANGED: u32 = POLLPRI;
 
 /// Those who wait for news of open files.
 ///
@@ -124,7 +124,7 @@ impl<'a> Poll<'a> {
             table,
             _open: PhantomData,
         };
-        let is_of_use = poll.asks_for_news() || poll.queue_proc().is_some();
+        let is_of_use = poll.wants_pri() || poll.queue_proc().is_some();
         is_of_use.then_some(poll)
     }
 
@@ -139,8 +139,8 @@ impl<'a> Poll<'a> {
     }
 
     /// Are news to be reported? C: `poll_requested_events()`.
-    pub(crate) fn asks_for_news(&self) -> bool {
-        self.table().map_or(NEWS, |table| table._key) & NEWS != 0
+    pub(crate) fn wants_pri(&self) -> bool {
+        self.table().map_or(POLL_CHANGED, |table| table._key) & POLL_CHANGED != 0
     }
 
     /// What becomes of the answer.
@@ -148,7 +148,7 @@ impl<'a> Poll<'a> {
         let Some(queue_proc) = self.queue_proc() else {
             return Kind::Report;
         };
-        match queue_proc as usize == queue_proc_of_poll() {
+        match queue_proc as usize == sync_poll_qproc() {
             true => Kind::Report,
             false => Kind::Subscribe,
         }
@@ -167,7 +167,7 @@ impl<'a> Poll<'a> {
 /// The address of what `poll()` and `select()` add their waiters with. It is not exported, but what they begin with is.
 /// Apart, since the waiters of a whole call lie on the stack.
 #[inline(never)]
-fn queue_proc_of_poll() -> usize {
+fn sync_poll_qproc() -> usize {
     let mut of_poll = MaybeUninit::<bindings::poll_wqueues>::uninit();
     let of_poll = of_poll.as_mut_ptr();
     // SAFETY: The first initializes it, and the second finds no waiter in it.

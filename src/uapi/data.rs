@@ -69,7 +69,7 @@ impl ControlFile for DataFile {
         write::write(&self.events, source)
     }
 
-    fn has_news<'a>(&'a self, poll: &Poll<'a>) -> bool {
+    fn poll_pri<'a>(&'a self, poll: &Poll<'a>) -> bool {
         self.events.poll(poll, self.group.changes())
     }
 

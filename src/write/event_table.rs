@@ -130,7 +130,7 @@ impl EventTable {
     /// one does. `changes` are those of the events' group. May sleep.
     pub(crate) fn poll<'a>(&'a self, poll: &Poll<'a>, changes: &'a Changes) -> bool {
         poll.wait(changes.queue());
-        if !poll.asks_for_news() {
+        if !poll.wants_pri() {
             return false;
         }
         let mut news = self.news.lock();

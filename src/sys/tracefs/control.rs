@@ -44,7 +44,7 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
     /// Is there something that a program which polls the file for that has not been told of (`EPOLLPRI`)? If not, it
     /// is to be woken when there is, by what [`Poll::wait`] is given. May sleep. Of whatever else is asked, the file is
     /// ready for it.
-    fn has_news<'a>(&'a self, poll: &Poll<'a>) -> bool;
+    fn poll_pri<'a>(&'a self, poll: &Poll<'a>) -> bool;
 
     /// An ioctl. `argument` is not checked in any way. In a 32-bit program the size of a pointer,
     /// which is part of some commands, is 4: `pointer_size` tells.
@@ -174,8 +174,8 @@ impl<T: ControlFile> Control<T> {
         // SAFETY: The VFS keeps the file open for the call. What is borrowed of the open file, as the trait's function
         // does for whatever lifetime that has, is there until `release`.
         let (open, poll) = unsafe { (Self::from_file(file), Poll::new(file, table.cast())) };
-        let has_news = poll.is_some_and(|poll| open.has_news(&poll));
-        poll::ALWAYS | if has_news { poll::NEWS } else { 0 }
+        let poll_pri = poll.is_some_and(|poll| open.poll_pri(&poll));
+        poll::POLL_DEFAULT | if poll_pri { poll::POLL_CHANGED } else { 0 }
     }
 
     /// # Safety
