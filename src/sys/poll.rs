@@ -89,9 +89,9 @@ impl PollQueue {
 
 /// How a file is polled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PollKind {
     /// What is reported goes to the program that polls, or is dropped with all else that this call has found.
-    Report,
+    Consume,
     /// The caller becomes a waiter that stays beyond the call, and polls once more when it is
     /// woken: an epoll set to which the file is added, io_uring.
     Subscribe,
@@ -144,13 +144,13 @@ impl<'a> Poll<'a> {
     }
 
     /// What becomes of the answer.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> PollKind {
         let Some(queue_proc) = self.queue_proc() else {
-            return Kind::Report;
+            return PollKind::Consume;
         };
         match queue_proc as usize == sync_poll_qproc() {
-            true => Kind::Report,
-            false => Kind::Subscribe,
+            true => PollKind::Consume,
+            false => PollKind::Subscribe,
         }
     }
 

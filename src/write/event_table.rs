@@ -10,8 +10,8 @@ use crate::events::{
 };
 use crate::sys::append_vec::AppendVec;
 use crate::sys::poll::{
-    Kind,
     Poll, //
+    PollKind,
 };
 use core::mem;
 use kernel::prelude::*;
@@ -137,25 +137,25 @@ impl EventTable {
         let last = changes.last();
         let kind = poll.kind();
         let before = match kind {
-            Kind::Report => news.reported,
-            Kind::Subscribe => news.reported.max(news.offered),
+            PollKind::Consume => news.reported,
+            PollKind::Subscribe => news.reported.max(news.offered),
         };
         let since = before.max(news.base);
         let mut is_owed = mem::take(&mut news.is_offer_owed);
         match kind {
-            Kind::Report => {
+            PollKind::Consume => {
                 is_owed = mem::take(&mut news.is_owed);
                 news.reported = last;
             }
-            Kind::Subscribe => news.offered = last,
+            PollKind::Subscribe => news.offered = last,
         }
         let has_news = is_owed || last > since && self.has_changed(u32::MAX, since, last);
         drop(news);
-        if has_news && kind == Kind::Subscribe {
+        if has_news && kind == PollKind::Subscribe {
             // A new waiter drops the answer, or takes it for its own report: the wake-up has either
             // poll once more.
             changes.queue().wake();
         }
-        has_news && kind == Kind::Report
+        has_news && kind == PollKind::Consume
     }
 }
