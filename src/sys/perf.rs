@@ -138,7 +138,7 @@ pub(super) unsafe fn record<'a>(
     let programs = unsafe { (&raw const (*call).prog_array).read_volatile() };
     if !programs.is_null() || size > MAX_BUFFERED {
         // SAFETY: As the caller promises.
-        return unsafe { record_other(call, perf_events(), record) };
+        return unsafe { record_slow(call, perf_events(), record) };
     }
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers like us are gone.
     // Preemption is off. The record has `size` bytes, of which the common fields are written there. It is valid for the
@@ -149,13 +149,13 @@ pub(super) unsafe fn record<'a>(
     if error == 0 {
         Ok(())
     } else {
-        Err(why_not(error))
+        Err(failure_reason(error))
     }
 }
 
 /// Why perf has not taken a record.
 #[cold]
-fn why_not(error: c_int) -> NotRecorded {
+fn failure_reason(error: c_int) -> NotRecorded {
     if error == ENOENT.to_errno() {
         NotRecorded::Unwanted
     } else {
@@ -170,7 +170,7 @@ fn why_not(error: c_int) -> NotRecorded {
 /// As for [`record`].
 #[cold]
 #[inline(never)]
-unsafe fn record_other(
+unsafe fn record_slow(
     call: *mut trace_event_call,
     perf_events: Option<&PerfEvents>,
     record: RecordBytes<'_>,

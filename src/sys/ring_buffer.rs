@@ -92,14 +92,14 @@ impl TraceFile<'_> {
         let mut buffer = MaybeUninit::<bindings::trace_event_buffer>::uninit();
         let buffer = buffer.as_mut_ptr();
         // SAFETY: The room is ours. What the kernel has not set is not read but this: see
-        // `why_not`.
+        // `failure_reason`.
         unsafe { ptr::addr_of_mut!((*buffer).buffer).write(ptr::null_mut()) };
         // SAFETY: The file is alive, and preemption is off as the function expects.
         let entry = unsafe { bindings::trace_event_buffer_reserve(buffer, file, size) };
         let Some(entry) = NonNull::new(entry) else {
             // SAFETY: Written above, and by the kernel if it got that far.
             let ring_buffer = unsafe { (*buffer).buffer };
-            return Err(Self::why_not(ring_buffer, flags, size));
+            return Err(Self::failure_reason(ring_buffer, flags, size));
         };
         // SAFETY: `size` bytes were reserved at `entry`: the common fields, which are filled in
         // already, and room for the payload behind them. Nothing else knows the record yet.
@@ -168,7 +168,7 @@ impl TraceFile<'_> {
     /// As for [`Self::record`].
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn record_further(&self, payload: &[u8]) -> Result<(), NotRecorded> {
+    pub(super) unsafe fn record_next_instance(&self, payload: &[u8]) -> Result<(), NotRecorded> {
         // SAFETY: Promised by the caller.
         unsafe { self.record(payload) }
     }
@@ -187,7 +187,11 @@ impl TraceFile<'_> {
     /// Tells why a reservation failed. The kernel does not say; but it notes the ring buffer as
     /// soon as it has got to the point of trying.
     #[cold]
-    fn why_not(ring_buffer: *mut bindings::trace_buffer, flags: usize, size: usize) -> NotRecorded {
+    fn failure_reason(
+        ring_buffer: *mut bindings::trace_buffer,
+        flags: usize,
+        size: usize,
+    ) -> NotRecorded {
         if ring_buffer.is_null() {
             return NotRecorded::Unwanted;
         }

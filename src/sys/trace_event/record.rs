@@ -116,7 +116,7 @@ impl<O: TraceEventOwner> EventRef<O> {
             for file in files {
                 // SAFETY: The file is one of this event's, for which the record was just found
                 // valid.
-                then(unsafe { file.record_further(record) });
+                then(unsafe { file.record_next_instance(record) });
             }
             true
         };
@@ -162,7 +162,7 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
         then(unsafe { first.record(payload) });
         for file in files {
             // SAFETY: As above.
-            then(unsafe { file.record_further(payload) });
+            then(unsafe { file.record_next_instance(payload) });
         }
     }
 
