@@ -14,7 +14,7 @@ use super::bindings::{
 };
 use super::event_mutex::EventMutexHeld;
 use super::load_acquire::LoadAcquire;
-use super::ring_buffer::TraceFile;
+use super::ring_buffer::EventFile;
 use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ptr::{
@@ -202,10 +202,10 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Iterator for Files<'a> {
-    type Item = TraceFile<'a>;
+    type Item = EventFile<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<TraceFile<'a>> {
+    fn next(&mut self) -> Option<EventFile<'a>> {
         let entry = NonNull::new(self.next)?;
         // SAFETY: The entry was in the list after the reader entered, so it is not freed before the
         // reader, which `'a` borrows, leaves.
@@ -213,6 +213,6 @@ impl<'a> Iterator for Files<'a> {
         self.next = next.load_acquire();
         // SAFETY: The file is alive until a grace period after its entry was removed, so as long as
         // the reader; it is not NULL, as the trace core registered it.
-        Some(unsafe { TraceFile::from_raw(*file) })
+        Some(unsafe { EventFile::from_raw(*file) })
     }
 }

@@ -25,7 +25,7 @@ use super::record_bytes::RecordBytes;
 use super::ring_buffer::{
     copy_payload,
     NotRecorded,
-    HEADER, //
+    HEADER_SIZE, //
 };
 use core::mem::size_of;
 use core::ptr::{
@@ -227,7 +227,10 @@ unsafe fn record_buffered(
     // SAFETY: The allocation gave us this CPU's registers and `alloc_size` bytes for the record at this
     // recursion level, until they are submitted. `size <= alloc_size`. The submission fills in the common fields.
     unsafe {
-        copy_payload(record.payload(), entry.as_ptr().cast::<u8>().add(HEADER));
+        copy_payload(
+            record.payload(),
+            entry.as_ptr().cast::<u8>().add(HEADER_SIZE),
+        );
         bindings::user_events_perf_submit(entry.as_ptr(), size as i32, context, call, regs, head);
     }
     Ok(())

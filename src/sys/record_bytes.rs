@@ -5,7 +5,7 @@
 //! ftrace fills in the common fields in its own buffer, perf where the record lies. C:
 //! `struct trace_entry` (linux/trace_events.h).
 
-use super::ring_buffer::HEADER;
+use super::ring_buffer::HEADER_SIZE;
 use core::marker::PhantomData;
 use core::mem::{
     size_of,
@@ -18,18 +18,18 @@ use kernel::prelude::*;
 /// Memory for a record: perf wants it to begin where a word does.
 pub(crate) type Word = MaybeUninit<u64>;
 
-const _: () = assert!(HEADER % size_of::<Word>() == 0);
+const _: () = assert!(HEADER_SIZE % size_of::<Word>() == 0);
 
 /// How many words the record of a payload of so many bytes takes, with a NUL behind it.
 pub(crate) const fn words(payload_len: usize) -> usize {
-    HEADER / size_of::<Word>() + payload_len / size_of::<Word>() + 1
+    HEADER_SIZE / size_of::<Word>() + payload_len / size_of::<Word>() + 1
 }
 
 /// Room for the common fields, a payload, and behind that a NUL that may become a part of it.
 ///
 /// # Invariants
 ///
-/// At `start`, which is aligned as a word is, lie [`HEADER`] bytes and `payload_len` more, for `'a` used by nothing else.
+/// At `start`, which is aligned as a word is, lie [`HEADER_SIZE`] bytes and `payload_len` more, for `'a` used by nothing else.
 /// The latter are initialised.
 pub(crate) struct RecordBytes<'a> {
     start: NonNull<u64>,
@@ -53,14 +53,14 @@ impl<'a> RecordBytes<'a> {
         payload_len: usize,
         fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result,
     ) -> Result<Self> {
-        if payload_len >= size_of_val(memory).saturating_sub(HEADER) {
+        if payload_len >= size_of_val(memory).saturating_sub(HEADER_SIZE) {
             return Err(E2BIG);
         }
         let start = NonNull::from(memory).cast::<u64>();
-        // SAFETY: The memory is ours for `'a`, and holds more than `HEADER` and `payload_len` bytes. What is behind the
+        // SAFETY: The memory is ours for `'a`, and holds more than `HEADER_SIZE` and `payload_len` bytes. What is behind the
         // room for the common fields is borrowed by nothing else meanwhile.
         let payload_and_nul = unsafe {
-            let payload = start.cast::<MaybeUninit<u8>>().add(HEADER);
+            let payload = start.cast::<MaybeUninit<u8>>().add(HEADER_SIZE);
             NonNull::slice_from_raw_parts(payload, payload_len + 1).as_mut()
         };
         if let Some((nul, payload)) = payload_and_nul.split_last_mut() {
@@ -80,7 +80,7 @@ impl<'a> RecordBytes<'a> {
     pub(crate) fn payload(&self) -> &[u8] {
         // SAFETY: By the invariant they are there, initialised, and what is done with the common fields is done elsewhere.
         unsafe {
-            let payload = self.start.cast::<u8>().add(HEADER);
+            let payload = self.start.cast::<u8>().add(HEADER_SIZE);
             NonNull::slice_from_raw_parts(payload, self.payload_len).as_ref()
         }
     }
@@ -108,7 +108,7 @@ impl<'a> RecordBytes<'a> {
     #[inline]
     pub(super) fn size(&self) -> usize {
         // By the invariant there are so many in memory.
-        HEADER.wrapping_add(self.payload_len)
+        HEADER_SIZE.wrapping_add(self.payload_len)
     }
 
     /// Where the record lies. The common fields there may be written, and what is behind them read.

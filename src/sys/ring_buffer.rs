@@ -17,12 +17,12 @@ use core::ptr::{
 };
 
 /// Bytes of the common fields in front of every record.
-pub(super) const HEADER: usize = size_of::<bindings::trace_entry>();
+pub(super) const HEADER_SIZE: usize = size_of::<bindings::trace_entry>();
 // Offsets of fields and locations were checked as counted from there.
-const _: () = assert!(HEADER == COMMON_SIZE as usize);
+const _: () = assert!(HEADER_SIZE == COMMON_SIZE as usize);
 
 /// Flags of a file that ask for more than to store the record.
-const NOT_PLAIN: usize = (1 << bindings::EVENT_FILE_FL_TRIGGER_MODE_BIT)
+const SOFT_DISABLE_FLAGS: usize = (1 << bindings::EVENT_FILE_FL_TRIGGER_MODE_BIT)
     | SOFT_DISABLED
     | (1 << bindings::EVENT_FILE_FL_PID_FILTER_BIT);
 
@@ -49,12 +49,12 @@ pub(crate) enum NotRecorded {
 ///
 /// The file is alive for `'a`, and for `'a` the current context has preemption off and is a reader
 /// of what the trace core waits for before it frees files and buffers.
-pub(super) struct TraceFile<'a> {
+pub(super) struct EventFile<'a> {
     file: NonNull<bindings::trace_event_file>,
     _reader: PhantomData<&'a ()>,
 }
 
-impl TraceFile<'_> {
+impl EventFile<'_> {
     /// # Safety
     ///
     /// The caller promises the type invariants, and that `file` is not NULL.
@@ -84,11 +84,11 @@ impl TraceFile<'_> {
         // SAFETY: The file is alive by the invariant. Its flags may change meanwhile, hence the
         // volatile read.
         let flags = unsafe { ptr::addr_of!((*file).flags).read_volatile() };
-        if flags & NOT_PLAIN != 0 && self.is_soft_disabled(flags) {
+        if flags & SOFT_DISABLE_FLAGS != 0 && self.trigger_soft_disabled(flags) {
             return Err(NotRecorded::Unwanted);
         }
         // No slice is so long that this overflows.
-        let size = HEADER.wrapping_add(payload.len());
+        let size = HEADER_SIZE.wrapping_add(payload.len());
         let mut buffer = MaybeUninit::<bindings::trace_event_buffer>::uninit();
         let buffer = buffer.as_mut_ptr();
         // SAFETY: The room is ours. What the kernel has not set is not read but this: see
@@ -103,7 +103,7 @@ impl TraceFile<'_> {
         };
         // SAFETY: `size` bytes were reserved at `entry`: the common fields, which are filled in
         // already, and room for the payload behind them. Nothing else knows the record yet.
-        unsafe { copy_payload(payload, entry.as_ptr().cast::<u8>().add(HEADER)) };
+        unsafe { copy_payload(payload, entry.as_ptr().cast::<u8>().add(HEADER_SIZE)) };
         // SAFETY: `buffer` is what the reservation made of it.
         unsafe { bindings::trace_event_buffer_commit(buffer) };
         Ok(())
@@ -125,10 +125,10 @@ impl TraceFile<'_> {
         let file = self.file.as_ptr();
         // SAFETY: As in `record`.
         let flags = unsafe { ptr::addr_of!((*file).flags).read_volatile() };
-        if flags & NOT_PLAIN != 0 {
+        if flags & SOFT_DISABLE_FLAGS != 0 {
             return false;
         }
-        let size = HEADER.saturating_add(payload_len);
+        let size = HEADER_SIZE.saturating_add(payload_len);
         let mut buffer = MaybeUninit::<bindings::trace_event_buffer>::uninit();
         let buffer = buffer.as_mut_ptr();
         // SAFETY: As in `record`.
@@ -136,10 +136,10 @@ impl TraceFile<'_> {
         let Some(entry) = NonNull::new(entry.cast::<u8>()) else {
             return false;
         };
-        // SAFETY: `size` bytes were reserved at `entry`, of which the first `HEADER` are filled in
+        // SAFETY: `size` bytes were reserved at `entry`, of which the first `HEADER_SIZE` are filled in
         // already. Nothing else knows the record yet.
         let payload = unsafe {
-            let payload = entry.add(HEADER).cast::<MaybeUninit<u8>>();
+            let payload = entry.add(HEADER_SIZE).cast::<MaybeUninit<u8>>();
             NonNull::slice_from_raw_parts(payload, payload_len).as_mut()
         };
         let is_right = fill(payload);
@@ -174,9 +174,9 @@ impl TraceFile<'_> {
     }
 
     /// Is the record not to be stored? Triggers that do not look at it are run. C:
-    /// `trace_trigger_soft_disabled()`, which is inline, for a file with flags of [`NOT_PLAIN`].
+    /// `trace_trigger_soft_disabled()`, which is inline, for a file with flags of [`SOFT_DISABLE_FLAGS`].
     #[cold]
-    fn is_soft_disabled(&self, flags: usize) -> bool {
+    fn trigger_soft_disabled(&self, flags: usize) -> bool {
         if flags & TRIGGER_COND != 0 {
             return false;
         }
