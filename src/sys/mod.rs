@@ -34,7 +34,7 @@ pub(crate) mod owner;
 pub(crate) mod perf;
 pub(crate) mod poll;
 pub(crate) mod process_list;
-pub(crate) mod record_bytes;
+pub(crate) mod record_buf;
 pub(crate) mod ring_buffer;
 pub(crate) mod string_hash;
 pub(crate) mod symbols;

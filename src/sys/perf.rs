@@ -21,7 +21,7 @@ use super::event_mutex::{
     EventMutexHeld,
     EventMutexLocked, //
 };
-use super::record_bytes::RecordBytes;
+use super::record_buf::RecordBuf;
 use super::ring_buffer::{
     copy_payload,
     NotRecorded,
@@ -131,7 +131,7 @@ impl PerfEvents {
 pub(super) unsafe fn record<'a>(
     call: *mut trace_event_call,
     perf_events: impl FnOnce() -> Option<&'a PerfEvents>,
-    mut record: RecordBytes<'_>,
+    mut record: RecordBuf<'_>,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
     // SAFETY: The call is alive. The pointer is looked at only: `bpf_prog_array_valid()` reads it so as well.
@@ -173,7 +173,7 @@ fn failure_reason(error: c_int) -> NotRecorded {
 unsafe fn record_slow(
     call: *mut trace_event_call,
     perf_events: Option<&PerfEvents>,
-    record: RecordBytes<'_>,
+    record: RecordBuf<'_>,
 ) -> Result<(), NotRecorded> {
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
     // like us are gone. Preemption is off.
@@ -211,7 +211,7 @@ unsafe fn record_slow(
 unsafe fn record_buffered(
     call: *mut trace_event_call,
     head: *mut hlist_head,
-    record: &RecordBytes<'_>,
+    record: &RecordBuf<'_>,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
     // The buffer is handed out in whole u64s, and the limit is one of these.
@@ -246,7 +246,7 @@ unsafe fn record_buffered(
 unsafe fn record_large(
     call: *mut trace_event_call,
     head: *mut hlist_head,
-    mut record: RecordBytes<'_>,
+    mut record: RecordBuf<'_>,
     fits: bool,
 ) -> Result<(), NotRecorded> {
     let size = record.size();

@@ -3,8 +3,8 @@
 //! The data of a `write()` or `writev()`: a `u32`, and the rest.
 
 use super::bindings;
-use super::record_bytes::{
-    RecordBytes,
+use super::record_buf::{
+    RecordBuf,
     Word, //
 };
 use core::mem::{
@@ -60,9 +60,9 @@ pub(crate) unsafe trait WriteSource {
         &mut self,
         memory: &'b mut [Word],
         payload_len: usize,
-    ) -> Result<RecordBytes<'b>> {
+    ) -> Result<RecordBuf<'b>> {
         // SAFETY: By the safety requirement of the trait all bytes are initialised.
-        unsafe { RecordBytes::read(memory, payload_len, |payload| self.read_rest(payload)) }
+        unsafe { RecordBuf::read(memory, payload_len, |payload| self.read_rest(payload)) }
     }
 }
 

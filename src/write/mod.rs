@@ -21,9 +21,9 @@ use crate::schema::{
     self,
     MAX_FIXED, //
 };
-use crate::sys::record_bytes::{
+use crate::sys::record_buf::{
     self,
-    RecordBytes,
+    RecordBuf,
     Word, //
 };
 use crate::sys::write_source::WriteSource;
@@ -41,7 +41,7 @@ const MAX_COPIED: usize = 512;
 const MAX_ON_STACK: usize = 1024;
 
 /// Words of the stack that its record takes.
-const ON_STACK: usize = record_bytes::words(MAX_ON_STACK);
+const ON_STACK: usize = record_buf::words_for(MAX_ON_STACK);
 
 /// What a record takes in a buffer beside its payload, as it is counted for a limit: the common
 /// fields, and at most as much for the buffer's own header and what fills up its last word.
@@ -134,7 +134,7 @@ fn write_long(
     if payload_len > MAX_PAYLOAD {
         return Err(E2BIG);
     }
-    let words = WORDS_APART + record_bytes::words(payload_len);
+    let words = WORDS_APART + record_buf::words_for(payload_len);
     let mut memory = events.spare().take(words)?;
     let room = memory.spare_capacity_mut().get_mut(WORDS_APART..);
     let result = source
@@ -163,13 +163,13 @@ fn write_within_limit(
 
 /// [`record`], not many times in the module for what takes its time anyway.
 #[inline(never)]
-fn record_apart(event: &EventRef, bytes: RecordBytes<'_>) -> Result {
+fn record_apart(event: &EventRef, bytes: RecordBuf<'_>) -> Result {
     record(event, bytes, event.group().byte_rate())
 }
 
 /// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
 #[inline(always)]
-fn record(event: &EventRef, bytes: RecordBytes<'_>, byte_rate: Option<&ByteRate>) -> Result {
+fn record(event: &EventRef, bytes: RecordBuf<'_>, byte_rate: Option<&ByteRate>) -> Result {
     let size = bytes.payload().len().saturating_add(RECORD_OVERHEAD - 1);
     let record = event.check(bytes)?;
     let charged = match byte_rate {

@@ -9,7 +9,7 @@
 
 use super::super::event_files::Reader;
 use super::super::perf;
-use super::super::record_bytes::RecordBytes;
+use super::super::record_buf::RecordBuf;
 use super::super::ring_buffer::NotRecorded;
 use super::super::write_source::WriteSource;
 use super::{
@@ -33,7 +33,7 @@ use core::slice;
 /// all of it but the last byte, a NUL.
 pub(crate) struct Record<'a, O: TraceEventOwner> {
     event: &'a TraceEvent<O>,
-    bytes: RecordBytes<'a>,
+    bytes: RecordBuf<'a>,
 }
 
 impl<O: TraceEventOwner> EventRef<O> {
@@ -45,7 +45,7 @@ impl<O: TraceEventOwner> EventRef<O> {
     #[inline]
     pub(crate) fn check<'a>(
         &'a self,
-        payload_and_nul: RecordBytes<'a>,
+        payload_and_nul: RecordBuf<'a>,
     ) -> Result<Record<'a, O>, schema::Error> {
         let (nul, payload) = payload_and_nul
             .payload()

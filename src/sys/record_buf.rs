@@ -21,7 +21,7 @@ pub(crate) type Word = MaybeUninit<u64>;
 const _: () = assert!(HEADER_SIZE % size_of::<Word>() == 0);
 
 /// How many words the record of a payload of so many bytes takes, with a NUL behind it.
-pub(crate) const fn words(payload_len: usize) -> usize {
+pub(crate) const fn words_for(payload_len: usize) -> usize {
     HEADER_SIZE / size_of::<Word>() + payload_len / size_of::<Word>() + 1
 }
 
@@ -31,18 +31,18 @@ pub(crate) const fn words(payload_len: usize) -> usize {
 ///
 /// At `start`, which is aligned as a word is, lie [`HEADER_SIZE`] bytes and `payload_len` more, for `'a` used by nothing else.
 /// The latter are initialised.
-pub(crate) struct RecordBytes<'a> {
+pub(crate) struct RecordBuf<'a> {
     start: NonNull<u64>,
     payload_len: usize,
     _memory: PhantomData<&'a mut [Word]>,
 }
 
-impl<'a> RecordBytes<'a> {
+impl<'a> RecordBuf<'a> {
     /// Has `fill` write a payload of so many bytes behind the room, and puts a NUL behind it.
     ///
     /// # Errors
     ///
-    /// `E2BIG` when the memory is less than [`words`] says; what `fill` returns.
+    /// `E2BIG` when the memory is less than [`words_for`] says; what `fill` returns.
     ///
     /// # Safety
     ///
@@ -87,9 +87,9 @@ impl<'a> RecordBytes<'a> {
 
     /// The same for a shorter time.
     #[inline]
-    pub(super) fn reborrow(&mut self) -> RecordBytes<'_> {
+    pub(super) fn reborrow(&mut self) -> RecordBuf<'_> {
         // INVARIANT: `self` is borrowed for as long, so nothing else uses the memory.
-        RecordBytes {
+        RecordBuf {
             start: self.start,
             payload_len: self.payload_len,
             _memory: PhantomData,
