@@ -7,7 +7,7 @@ use crate::mms::{
     Enabler,
     UserMm, //
 };
-use crate::sys::owner::Owner;
+use crate::sys::mm_owner::MmOwner;
 use crate::sys::tracefs::{
     ListingFile, //
     SeqWriter,
@@ -36,7 +36,7 @@ pub(crate) struct Place {
     mm_key: usize,
     addr: BitAddr,
     /// The owner of the mm as it was when its first line was shown.
-    owner: Option<Owner>,
+    owner: Option<MmOwner>,
 }
 
 impl ListingFile for RegistrationsFile {
@@ -72,7 +72,7 @@ fn show_from(context: &Context, place: Place, out: &SeqWriter<'_>) -> Option<Pla
     let mm_key = user_mm.key();
     let (addr, owner) = match place.addr {
         addr if mm_key == place.mm_key && addr != BitAddr::FIRST => (addr, place.owner),
-        _ => (BitAddr::FIRST, Owner::of(user_mm.mm())),
+        _ => (BitAddr::FIRST, MmOwner::of(user_mm.mm())),
     };
     let Some(enabler) = user_mm.enabler_from(addr) else {
         return Some(Place {
@@ -90,7 +90,12 @@ fn show_from(context: &Context, place: Place, out: &SeqWriter<'_>) -> Option<Pla
 }
 
 /// Shows an enabler, if it is still there.
-fn show_line(user_mm: &UserMm, enabler: &Arc<Enabler>, owner: Option<&Owner>, out: &SeqWriter<'_>) {
+fn show_line(
+    user_mm: &UserMm,
+    enabler: &Arc<Enabler>,
+    owner: Option<&MmOwner>,
+    out: &SeqWriter<'_>,
+) {
     let Some(state) = user_mm.peek_bit(enabler) else {
         return;
     };

@@ -15,7 +15,7 @@ const TASK_COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
 /// A process, as it was when it was looked for.
 #[derive(Clone, Copy)]
-pub(crate) struct Owner {
+pub(crate) struct MmOwner {
     pid: i32,
     name: [u8; TASK_COMM_LEN],
 }
@@ -43,7 +43,7 @@ fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<core::ptr::NonNull<bindings::ta
 #[cfg(not(CONFIG_MEMCG))]
 use super::process_list::find;
 
-impl Owner {
+impl MmOwner {
     /// The process that an address space belongs to: of several that share it, the one for which it
     /// was made, or another one of them when that has ended. Process context.
     pub(crate) fn of(mm: &Mm) -> Option<Self> {
