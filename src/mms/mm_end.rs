@@ -47,7 +47,7 @@ impl UserMm {
         let leaves = match how {
             Leaving::Exit => true,
             Leaving::LastButOne => {
-                let is_ended = process_list::is_ended_by_exec();
+                let is_ended = process_list::is_killed_by_exec();
                 if is_ended {
                     // It may have been before there was a place for the note.
                     self.note_exec(mm);
@@ -56,10 +56,11 @@ impl UserMm {
             }
             Leaving::Exec => {
                 self.note_exec(mm);
-                process_list::one_thread_lives()
+                process_list::one_live_thread_left()
             }
         };
-        !leaves || !process_list::is_last_user(mm) && process_list::runs_elsewhere(mm, in_exec)
+        !leaves
+            || !process_list::is_last_mm_user(mm) && process_list::mm_has_other_process(mm, in_exec)
     }
 
     /// Notes that the current process leaves the mm by an exec, and forgets those that have left

@@ -215,7 +215,7 @@ impl WorkItem for UserMms {
     /// Notifies the tasks that have bits to write themselves.
     fn run(this: Delayed<Self>) {
         let mut is_complete = true;
-        process_list::for_each(|listed| {
+        process_list::for_each_process(|listed| {
             let user_mm = this.find_key(listed.mm());
             if let Some(user_mm) = user_mm.filter(|user_mm| user_mm.repairs.lock().needs_task()) {
                 for thread in listed.threads() {

@@ -51,7 +51,7 @@ impl UserMm {
         // The mm's own control group pays, and may go beyond its limit for that.
         let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
         let flags = GFP_ATOMIC | account | __GFP_NOWARN;
-        let (reservation, node) = mm_users::with_active_memcg_of(&self.mm, || {
+        let (reservation, node) = mm_users::with_active_memcg(&self.mm, || {
             Ok::<_, Error>((
                 Reservation::new(flags)?,
                 RBTreeNode::new(thread.key(), (), flags)?,

@@ -84,7 +84,7 @@ impl<L: ExitListener> ExitProbe<L> {
     unsafe extern "C" fn exit(probe: *mut user_events_exit_probe, group_dead: bool) {
         let how = match group_dead {
             true => Leaving::Exit,
-            false if process_list::one_thread_lives() => Leaving::LastButOne,
+            false if process_list::one_live_thread_left() => Leaving::LastButOne,
             false => return,
         };
         // SAFETY: Promised by the caller.

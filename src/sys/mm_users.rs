@@ -42,7 +42,7 @@ pub(crate) fn has_ended(mm: &Mm) -> bool {
 /// Calls `allocate` with what it allocates for the account of the current task charged to the control group
 /// of an address space instead. Process context.
 #[cfg(CONFIG_MEMCG)]
-pub(crate) fn with_active_memcg_of<T>(mm: &Mm, allocate: impl FnOnce() -> T) -> T {
+pub(crate) fn with_active_memcg<T>(mm: &Mm, allocate: impl FnOnce() -> T) -> T {
     // SAFETY: The structure of the address space is not freed, as the reference shows. What this
     // returns is a reference to a group, or NULL.
     let group = unsafe { bindings::get_mem_cgroup_from_mm(mm.as_raw()) };
@@ -60,6 +60,6 @@ pub(crate) fn with_active_memcg_of<T>(mm: &Mm, allocate: impl FnOnce() -> T) -> 
 
 /// Calls `allocate`. This kernel has no control groups for memory.
 #[cfg(not(CONFIG_MEMCG))]
-pub(crate) fn with_active_memcg_of<T>(_mm: &Mm, allocate: impl FnOnce() -> T) -> T {
+pub(crate) fn with_active_memcg<T>(_mm: &Mm, allocate: impl FnOnce() -> T) -> T {
     allocate()
 }

@@ -160,7 +160,7 @@ impl ListedThread<'_> {
     }
 }
 
-/// The processes, as [`for_each`] goes through them.
+/// The processes, as [`for_each_process`] goes through them.
 fn all(reader: &rcu::Guard) -> impl Iterator<Item = ListedProcess<'_>> {
     let first = &raw mut kernel::bindings::init_task;
     let mut last = first;
@@ -176,7 +176,7 @@ fn all(reader: &rcu::Guard) -> impl Iterator<Item = ListedProcess<'_>> {
 
 /// Calls `each`, which must not sleep, for every process, the oldest first; one that begins or ends
 /// meanwhile may be left out. Process context.
-pub(crate) fn for_each(mut each: impl FnMut(&ListedProcess<'_>)) {
+pub(crate) fn for_each_process(mut each: impl FnMut(&ListedProcess<'_>)) {
     all(&rcu::read_lock()).for_each(|process| each(&process));
 }
 
@@ -200,12 +200,12 @@ fn current(reader: &rcu::Guard) -> Option<ListedProcess<'_>> {
 }
 
 /// Has just one thread of the current process not begun to exit? Any context of a task.
-pub(crate) fn one_thread_lives() -> bool {
+pub(crate) fn one_live_thread_left() -> bool {
     current(&rcu::read_lock()).is_some_and(|process| process.live() == 1)
 }
 
 /// Is the current task ended by an exec of another thread of its process? Any context of a task.
-pub(crate) fn is_ended_by_exec() -> bool {
+pub(crate) fn is_killed_by_exec() -> bool {
     // SAFETY: The current task is alive, and so is what its threads have in common. The pointer may
     // change just now, hence the volatile read.
     let task = unsafe {
@@ -242,7 +242,7 @@ fn key(mm: &Mm) -> usize {
 
 /// Are all users of the address space, but for the caller's one, threads of the current process
 /// that exit? To be asked by the last of them, as there are no new ones then. Process context.
-pub(crate) fn is_last_user(mm: &MmWithUser) -> bool {
+pub(crate) fn is_last_mm_user(mm: &MmWithUser) -> bool {
     // In this order: a thread that is counted as the process's was a user before.
     let users = mm_users::count(mm);
     let reader = rcu::read_lock();
@@ -260,7 +260,7 @@ pub(crate) fn is_last_user(mm: &MmWithUser) -> bool {
 ///
 /// A process that exits is none from before [`ExitProbe`](super::exit_probe::ExitProbe) tells of
 /// it.
-pub(crate) fn runs_elsewhere(mm: &Mm, mut in_exec: impl FnMut(ProcessId) -> bool) -> bool {
+pub(crate) fn mm_has_other_process(mm: &Mm, mut in_exec: impl FnMut(ProcessId) -> bool) -> bool {
     let key = key(mm);
     let reader = rcu::read_lock();
     let Some(own) = current(&reader) else {
