@@ -84,7 +84,7 @@ impl<'a> WriteTries<'a> {
 ///
 /// Those of [`WriteTries::prepare_next`].
 pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
-    if bit.clear_own(mm) {
+    if bit.clear_current(mm) {
         return Ok(());
     }
     let mut tries = WriteTries::new(mm, bit);
@@ -100,7 +100,7 @@ pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
             Ok(_) => return Ok(()),
             Err(error) => match tries.prepare_next(error) {
                 // A page that cannot be pinned is there now.
-                Err(_) if bit.clear_own(mm) => return Ok(()),
+                Err(_) if bit.clear_current(mm) => return Ok(()),
                 tried => tried?,
             },
         }

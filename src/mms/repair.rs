@@ -78,7 +78,7 @@ impl UserMm {
         };
         let written = self.with_mm(|mm| {
             let locked_mm = LockedMm::try_lock(mm).ok_or(BitWriteError::NotYet)?;
-            locked_mm.correct_page(first.bit().address(), FaultIn::Never, false, |page| {
+            locked_mm.fix_page(first.bit().address(), FaultIn::Never, false, |page| {
                 for enabler in enablers {
                     page.set(enabler.bit(), value);
                 }
@@ -264,7 +264,7 @@ impl UserMm {
         let Some(first) = enablers.iter().flatten().next() else {
             return Ok(true);
         };
-        locked_mm.correct_page(first.bit().address(), fault_in, force, |page| {
+        locked_mm.fix_page(first.bit().address(), fault_in, force, |page| {
             for enabler in enablers.iter().flatten() {
                 let of_event = enabler.event().lock_enablers();
                 let Some(value) = of_event.value_for(enabler) else {

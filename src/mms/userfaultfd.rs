@@ -45,7 +45,7 @@ impl UserMm {
             now_asked = Some(page);
             self.with_mm(|mm| {
                 if let Some(locked_mm) = LockedMm::try_lock(mm) {
-                    locked_mm.ask_handler(page, wait);
+                    locked_mm.fault_userfaultfd(page, wait);
                 }
             });
             match self.try_write(enablers, Writer::Handlers, force) {

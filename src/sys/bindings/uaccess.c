@@ -102,7 +102,7 @@ fault:
  * Clears bits of a word of the current task's memory, atomically, if that takes no fault that
  * sleeps. Any context.
  */
-int user_events_clear_own(u32 __user *word, u32 mask)
+int user_events_clear_current(u32 __user *word, u32 mask)
 {
 	int old, ret;
 

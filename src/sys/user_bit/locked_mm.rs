@@ -121,7 +121,7 @@ impl<'a> LockedMm<'a> {
     /// # Errors
     ///
     /// As [`Self::write_page`].
-    pub(crate) fn correct_page(
+    pub(crate) fn fix_page(
         &self,
         address: usize,
         fault_in: FaultIn,
@@ -137,8 +137,8 @@ impl<'a> LockedMm<'a> {
             FaultIn::NoWait => bindings::FOLL_NOWAIT,
         };
         // A page may be one to be written only.
-        let is_right = |page: &Page<'_>| BitPage::is_right(page, &write);
-        if !force && self.get_page(address, how, is_right) == Ok(true) {
+        let bits_match = |page: &Page<'_>| BitPage::bits_match(page, &write);
+        if !force && self.get_page(address, how, bits_match) == Ok(true) {
             return Ok(Written::Unchanged);
         }
         match fault_in {
@@ -167,7 +167,7 @@ impl<'a> LockedMm<'a> {
                 ptr::null_mut(),
             )
         };
-        is_got(pinned)?;
+        check_pinned(pinned)?;
         let is_there = || {
             let how = bindings::FOLL_WRITE | bindings::FOLL_NOFAULT;
             self.get_raw_page(address, how, |found| found == page) == Ok(true)
@@ -213,7 +213,7 @@ impl<'a> LockedMm<'a> {
                 ptr::null_mut(),
             )
         };
-        is_got(found)?;
+        check_pinned(found)?;
         let result = use_page(page);
         // SAFETY: Got above, and not used any more.
         unsafe { bindings::user_events_put_page(page) };
@@ -244,7 +244,7 @@ impl<'a> LockedMm<'a> {
     /// Has a handler of userfaultfd asked for the page at `address`, to be written, and waits for `ms`
     /// milliseconds or a little longer for it. Whether it came is to be looked at. Does nothing if no
     /// handler is asked there.
-    pub(crate) fn ask_handler(self, address: usize, ms: u32) {
+    pub(crate) fn fault_userfaultfd(self, address: usize, ms: u32) {
         if self.backing_of(address) != Some(Backing::Userfaultfd) {
             return;
         }
@@ -281,7 +281,7 @@ impl<'a> LockedMm<'a> {
 }
 
 /// What `pin_user_pages_remote()` and `get_user_pages_remote()` return where one page is asked for.
-fn is_got(pages: c_long) -> Result<(), BitWriteError> {
+fn check_pinned(pages: c_long) -> Result<(), BitWriteError> {
     const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
     // The current task is killed.
     const INTERRUPTED: c_long = -(kernel::bindings::EINTR as c_long);

@@ -165,7 +165,7 @@ impl UserBit {
     /// Clears the bit, atomically, in `mm`, if that is the memory of the current task, by its own page
     /// tables: less work than [`LockedMm::write_page`]. Returns whether that was
     /// possible; a page that is not there, or that the task may not write now, is left alone. Does not sleep.
-    pub(crate) fn clear_own(&self, mm: &MmWithUser) -> bool {
+    pub(crate) fn clear_current(&self, mm: &MmWithUser) -> bool {
         let current = current!();
         // A kernel thread has none, or the one that it has taken on.
         if !current.mm().is_some_and(|own| ptr::eq(own, mm)) {
@@ -175,7 +175,7 @@ impl UserBit {
         // SAFETY: The word is in the user's half of the address space, by the invariant. The current task
         // has an address space, as just asked, so the page tables are that one's, and the word is changed as
         // the task itself could change it. Faults are refused, not taken.
-        unsafe { bindings::user_events_clear_own(address as *mut u32, mask) == 0 }
+        unsafe { bindings::user_events_clear_current(address as *mut u32, mask) == 0 }
     }
 
     /// Brings the word's page in, writable. Waits for the mmap lock and for the page, for the latter

@@ -143,7 +143,7 @@ impl BitPage<'_> {
     }
 
     /// Would `call` change no bit of this page, to which nothing is written?
-    pub(super) fn is_right(page: &Page<'_>, call: impl FnOnce(&BitPage<'_>)) -> bool {
+    pub(super) fn bits_match(page: &Page<'_>, call: impl FnOnce(&BitPage<'_>)) -> bool {
         // INVARIANT: It is not writable.
         let bits = BitPage {
             page,
