@@ -163,7 +163,7 @@ impl Kept {
         }
         for list in &self.lists {
             let gone = list.extract(
-                |kept, held| forgotten.contain_all(kept.event().recorded_in(held)),
+                |kept, held| forgotten.contains_all(kept.event().recorded_in(held)),
                 held,
             );
             while let Some(kept) = gone.pop(held) {

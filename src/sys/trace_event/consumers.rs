@@ -183,7 +183,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ) {
         self.files.remove(file, held);
         // SAFETY: The trace core has not freed it yet.
-        unsafe { number::end_recording(file) };
+        unsafe { number::clear_was_enabled(file) };
         if self.files.is_empty() {
             self.detach(self.consumers().0 & !Consumers::FTRACE, held);
         }

@@ -166,7 +166,7 @@ impl<O: TraceEventOwner> Attached<O> {
 
 /// The task that has the trace core remove an event, as `current_key` has it, or 0. Written under
 /// `event_mutex`.
-static REMOVER: Atomic<usize> = Atomic::new(0);
+static REMOVING_TASK: Atomic<usize> = Atomic::new(0);
 
 /// An event that the trace core does not know yet.
 pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
@@ -308,7 +308,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     unsafe extern "C" fn get_fields(call: *mut trace_event_call) -> *mut bindings::list_head {
         // SAFETY: Promised by the caller.
         let event = unsafe { number::event_of::<O>(call) };
-        if event.format.count() == 0 || REMOVER.load(Relaxed) == current_key() {
+        if event.format.count() == 0 || REMOVING_TASK.load(Relaxed) == current_key() {
             return EMPTY_LIST.head();
         }
         event.fields.head()

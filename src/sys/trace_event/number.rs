@@ -25,7 +25,7 @@ use super::{
     KeptEvent,
     TraceEvent,
     TraceEventOwner,
-    REMOVER, //
+    REMOVING_TASK, //
 };
 use core::cell::UnsafeCell;
 use core::mem::{
@@ -58,7 +58,7 @@ impl Instances {
 
     /// Adds one, which may have records of the event from now on.
     pub(super) fn add(&mut self, instance: usize) {
-        if self.contain(instance) {
+        if self.contains(instance) {
             return;
         }
         match self.0.iter_mut().find(|place| **place == 0) {
@@ -75,16 +75,16 @@ impl Instances {
     }
 
     /// Is it one of those that are listed?
-    fn list(&self, instance: usize) -> bool {
+    fn lists(&self, instance: usize) -> bool {
         self.0.contains(&instance)
     }
 
-    fn contain(&self, instance: usize) -> bool {
-        self.list(instance) || self.list(ALL)
+    fn contains(&self, instance: usize) -> bool {
+        self.lists(instance) || self.lists(ALL)
     }
 
     /// Are all of these among them?
-    pub(crate) fn contain_all(&self, others: Self) -> bool {
+    pub(crate) fn contains_all(&self, others: Self) -> bool {
         let mut all = *self;
         all.add_all(others);
         all == *self
@@ -196,10 +196,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// # Safety
     ///
     /// The call must be known to the trace core, which must not be at work on it.
-    pub(super) unsafe fn take_call(&self, held: &mut EventMutexHeld) -> Result {
+    pub(super) unsafe fn remove_call(&self, held: &mut EventMutexHeld) -> Result {
         // SAFETY: What the trace core knows has a number; the event stays, being borrowed. The rest is
         // promised by the caller.
-        unsafe { self.with_stand_in(held, |call| remove(call)) }
+        unsafe { self.with_stand_in(held, |call| trace_remove(call)) }
     }
 }
 
@@ -213,11 +213,11 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 ///
 /// The call must be known to the trace core, which must not be at work on it, and have a stand-in.
 /// `event_mutex` must be held.
-unsafe fn remove(call: *mut trace_event_call) -> Result {
-    REMOVER.store(current_key(), Relaxed);
+unsafe fn trace_remove(call: *mut trace_event_call) -> Result {
+    REMOVING_TASK.store(current_key(), Relaxed);
     // SAFETY: Promised by the caller.
     let removed = to_result(unsafe { bindings::trace_remove_event_call(call) });
-    REMOVER.store(0, Relaxed);
+    REMOVING_TASK.store(0, Relaxed);
     removed
 }
 
@@ -227,7 +227,7 @@ unsafe fn remove(call: *mut trace_event_call) -> Result {
 ///
 /// `event_mutex` must be held, `call` be one of ours that the trace core knows, and `instance` one of
 /// its own. The file is not to be used when the mutex is free.
-pub(super) unsafe fn file_of(
+pub(super) unsafe fn find_file(
     call: *mut trace_event_call,
     instance: *mut trace_array,
 ) -> Option<NonNull<trace_event_file>> {
@@ -256,7 +256,7 @@ unsafe fn flags<'a>(file: *mut trace_event_file) -> &'a AtomicUsize {
 /// # Safety
 ///
 /// The file must be alive.
-pub(super) unsafe fn end_recording(file: *mut trace_event_file) {
+pub(super) unsafe fn clear_was_enabled(file: *mut trace_event_file) {
     // SAFETY: As the caller promises.
     let flags = unsafe { flags(file) };
     flags.fetch_and(
@@ -290,12 +290,12 @@ impl Instances {
                 let mut added = to_result(bindings::trace_add_event_call(call));
                 if added.is_ok() {
                     // Some are not to be marked, if the others cannot be.
-                    added = self.mark(call, 0);
+                    added = self.set_flags(call, 0);
                     if added.is_ok() {
-                        added = self.mark(call, bindings::EVENT_FILE_FL_WAS_ENABLED as usize);
+                        added = self.set_flags(call, bindings::EVENT_FILE_FL_WAS_ENABLED as usize);
                     }
                     // No consumer can be attached, so it does not fail.
-                    let _ = remove(call);
+                    let _ = trace_remove(call);
                 }
                 (*call).class = own;
                 added
@@ -315,18 +315,18 @@ impl Instances {
     /// # Safety
     ///
     /// The trace core must know the call, and `event_mutex` be held.
-    unsafe fn mark(&self, call: *mut trace_event_call, mark: usize) -> Result {
+    unsafe fn set_flags(&self, call: *mut trace_event_call, mark: usize) -> Result {
         // SAFETY: The symbols were found, as there are events. The list of instances is changed with the
         // mutex held only. An instance begins with its place in the list. The rest is promised by the
         // caller.
         unsafe {
             for instance in Entries::of(symbols::trace_arrays()) {
-                if !self.contain(instance.addr()) {
+                if !self.contains(instance.addr()) {
                     continue;
                 }
-                if let Some(file) = file_of(call, instance.cast_mut().cast()) {
+                if let Some(file) = find_file(call, instance.cast_mut().cast()) {
                     flags(file.as_ptr()).fetch_or(mark, Ordering::Relaxed);
-                } else if self.list(instance.addr()) {
+                } else if self.lists(instance.addr()) {
                     return Err(ENOMEM);
                 }
             }

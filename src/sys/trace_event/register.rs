@@ -13,7 +13,7 @@ use super::super::event_mutex::{
     EventMutexHeld, //
 };
 use super::super::symbols;
-use super::number::file_of;
+use super::number::find_file;
 use super::{
     Instances,
     KeptEvent,
@@ -78,7 +78,7 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
                 || event.fields.len() == event.format.count() && Self::has_directory(call);
             match added {
                 // It fails if a consumer is attached already; then the event is there, incomplete as it is.
-                Ok(()) if !is_complete() => match event.take_call(held) {
+                Ok(()) if !is_complete() => match event.remove_call(held) {
                     Ok(()) => Err(ENOMEM),
                     Err(_) => Ok(()),
                 },
@@ -117,7 +117,7 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
     unsafe fn has_directory(call: *mut bindings::trace_event_call) -> bool {
         // SAFETY: The symbols were found, as there is a guard; the rest is promised by the caller.
         unsafe {
-            let file = file_of(call, symbols::top_trace_array());
+            let file = find_file(call, symbols::top_trace_array());
             file.is_some_and(|file| !(*file.as_ptr()).ei.is_null())
         }
     }
@@ -236,7 +236,7 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
         // on it. On success the trace core has forgotten it: its functions run no more but to print, for which
         // the number and a reference stay; without, since what prints holds `trace_event_sem`, which the
         // removal takes for writing. Consumers are detached.
-        unsafe { event.take_call(held) }?;
+        unsafe { event.remove_call(held) }?;
         *event.registered.get_mut(held) = false;
         // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant
         // the trace core does not look for the next entry from here.
