@@ -10,7 +10,7 @@ use super::super::event_mutex::EventMutexHeld;
 use super::super::load_acquire::LoadAcquire;
 use super::{
     number,
-    Attached,
+    ConsumerState,
     TraceEvent,
     TraceEventOwner, //
 };
@@ -131,14 +131,14 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 Ok(())
             }
             bindings::trace_reg_TRACE_REG_PERF_OPEN => {
-                let attached = event.attached.get_or_new(Attached::new, &held());
+                let state = event.consumer_state.get_or_new(ConsumerState::new, &held());
                 // SAFETY: For this type and the next `data` is a perf event, which is alive.
-                attached.and_then(|it| unsafe { it.perf_events.open(data.cast(), &mut held()) })
+                state.and_then(|it| unsafe { it.perf_events.open(data.cast(), &mut held()) })
             }
             bindings::trace_reg_TRACE_REG_PERF_CLOSE => {
-                if let Some(attached) = event.attached.get() {
+                if let Some(state) = event.consumer_state.get() {
                     // SAFETY: As above.
-                    unsafe { attached.perf_events.close(data.cast(), &mut held()) };
+                    unsafe { state.perf_events.close(data.cast(), &mut held()) };
                 }
                 Ok(())
             }
@@ -160,10 +160,10 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         if before.is_none() {
             O::first_attaches(self, held)?;
         }
-        let attached = self.attached.get_or_new(Attached::new, held);
+        let state = self.consumer_state.get_or_new(ConsumerState::new, held);
         // SAFETY: Promised by the caller.
-        let inserted = attached.and_then(|attached| unsafe {
-            attached.recorded_in.get_mut(held).add((*file).tr.addr());
+        let inserted = state.and_then(|state| unsafe {
+            state.recorded_in.get_mut(held).add((*file).tr.addr());
             self.files.insert(file, held)
         });
         if inserted.is_err() {

@@ -11,7 +11,7 @@ use super::super::event_mutex::{
 };
 use super::number::move_number;
 use super::{
-    Attached,
+    ConsumerState,
     TraceEvent,
     TraceEventOwner, //
 };
@@ -74,11 +74,14 @@ impl<O: TraceEventOwner> KeptEvent<O> {
         held: &mut EventMutexHeld,
     ) -> Result<Given<O>, (Error, Self)> {
         let recorded_in = self.0.recorded_in(held);
-        let attached = match event.attached.get_or_new(Attached::new, held) {
-            Ok(attached) => attached,
+        let consumer_state = match event.consumer_state.get_or_new(ConsumerState::new, held) {
+            Ok(consumer_state) => consumer_state,
             Err(error) => return Err((error, self)),
         };
-        attached.recorded_in.get_mut(held).add_all(recorded_in);
+        consumer_state
+            .recorded_in
+            .get_mut(held)
+            .add_all(recorded_in);
         // SAFETY: By the invariant this one has a number, and the other has none, says the caller. It
         // is complete, and stays, as the result holds it.
         unsafe { move_number(self.0.call.get(), event.call.get()) };
@@ -105,7 +108,7 @@ impl<O: TraceEventOwner> Drop for KeptEvent<O> {
 ///
 /// # Invariants
 ///
-/// The next of each is in [`Attached::next`].
+/// The next of each is in [`ConsumerState::next`].
 pub(crate) struct KeptList<O: TraceEventOwner>(EventMutexLocked<Option<KeptEvent<O>>>);
 
 impl<O: TraceEventOwner> KeptList<O> {
@@ -116,9 +119,9 @@ impl<O: TraceEventOwner> KeptList<O> {
 
     /// Adds one, of which there may be records.
     pub(crate) fn push(&self, kept: KeptEvent<O>, held: &mut EventMutexHeld) {
-        if let Some(attached) = kept.0.attached.get() {
+        if let Some(consumer_state) = kept.0.consumer_state.get() {
             let first = self.0.get_mut(held).take();
-            *attached.next.get_mut(held) = first;
+            *consumer_state.next.get_mut(held) = first;
             *self.0.get_mut(held) = Some(kept);
         }
     }
@@ -126,7 +129,7 @@ impl<O: TraceEventOwner> KeptList<O> {
     /// Takes the first out.
     pub(crate) fn pop(&self, held: &mut EventMutexHeld) -> Option<KeptEvent<O>> {
         let first = self.0.get_mut(held).take()?;
-        let next = first.0.attached.get()?.next.get_mut(held).take();
+        let next = first.0.consumer_state.get()?.next.get_mut(held).take();
         *self.0.get_mut(held) = next;
         Some(first)
     }
@@ -155,7 +158,7 @@ impl<O: TraceEventOwner> KeptList<O> {
         held: &'a EventMutexHeld,
     ) -> impl Iterator<Item = &'a KeptEvent<O>> {
         iter::successors(self.0.get(held).as_ref(), |kept| {
-            kept.0.attached.get()?.next.get(held).as_ref()
+            kept.0.consumer_state.get()?.next.get(held).as_ref()
         })
     }
 }

@@ -135,7 +135,7 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     is_listed: AtomicTracker,
     files: EventFiles,
-    attached: LazyBox<Attached<O>>,
+    consumer_state: LazyBox<ConsumerState<O>>,
     refs: Atomic<usize>,
     /// For one list of the owner's.
     #[pin]
@@ -147,14 +147,14 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
 }
 
 /// What an event has from its first consumer on.
-struct Attached<O: TraceEventOwner> {
+struct ConsumerState<O: TraceEventOwner> {
     perf_events: PerfEvents,
     recorded_in: EventMutexLocked<Instances>,
     /// The next in the list of events that are kept.
     next: EventMutexLocked<Option<KeptEvent<O>>>,
 }
 
-impl<O: TraceEventOwner> Attached<O> {
+impl<O: TraceEventOwner> ConsumerState<O> {
     fn new() -> Self {
         Self {
             perf_events: PerfEvents::new(),
@@ -270,7 +270,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 registered: EventMutexLocked::new(false),
                 is_listed <- AtomicTracker::new(),
                 files: EventFiles::new(),
-                attached: LazyBox::new(),
+                consumer_state: LazyBox::new(),
                 refs: Atomic::new(0),
                 links <- ListLinks::new(),
                 work <- new_work!("TraceEvent::work"),

@@ -181,9 +181,9 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
             let perf_events = || {
                 record
                     .event
-                    .attached
+                    .consumer_state
                     .get()
-                    .map(|attached| &attached.perf_events)
+                    .map(|consumer_state| &consumer_state.perf_events)
             };
             perf::record(call, perf_events, record.bytes.reborrow())
         })
