@@ -24,7 +24,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// An event that has got the number of another one, and that one.
-pub(super) type Given<O> = (KeptEvent<O>, Arc<TraceEvent<O>>);
+pub(super) type NumberMoved<O> = (KeptEvent<O>, Arc<TraceEvent<O>>);
 
 /// An event that the trace core does not know any more, and that has its number.
 ///
@@ -68,11 +68,11 @@ impl<O: TraceEventOwner> KeptEvent<O> {
     /// # Errors
     ///
     /// `ENOMEM`; nothing has changed then.
-    pub(super) fn give_to(
+    pub(super) fn give_number_to(
         self,
         event: Arc<TraceEvent<O>>,
         held: &mut EventMutexHeld,
-    ) -> Result<Given<O>, (Error, Self)> {
+    ) -> Result<NumberMoved<O>, (Error, Self)> {
         let recorded_in = self.0.recorded_in(held);
         let consumer_state = match event.consumer_state.get_or_new(ConsumerState::new, held) {
             Ok(consumer_state) => consumer_state,

@@ -54,7 +54,7 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
     ) -> Result<(), (Error, Option<KeptEvent<O>>)> {
         let Self { event } = self;
         let (numbered, had_number) = match kept {
-            Some(kept) => (kept.give_to(event, held))
+            Some(kept) => (kept.give_number_to(event, held))
                 .map(|(numbered, kept)| (numbered, Some(kept)))
                 .map_err(|(error, kept)| (error, Some(kept)))?,
             None => (
@@ -87,7 +87,8 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
         };
         if let Err(error) = added {
             // This one may lack fields to print records with. It had a consumer, or it would not have been kept.
-            let kept = had_number.and_then(|kept| Some(numbered.give_to(kept, held).ok()?.0));
+            let kept =
+                had_number.and_then(|kept| Some(numbered.give_number_to(kept, held).ok()?.0));
             return Err((error, kept));
         }
         // INVARIANT: The reference is the trace core's, from which the pointers to parts of the event lead
