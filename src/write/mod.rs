@@ -66,7 +66,7 @@ pub(crate) fn write(events: &EventTable, mut source: impl WriteSource) -> Result
     let index = source.read_u32()?;
     let payload_len = len.saturating_sub(INDEX_SIZE);
     let event = find(events, index, payload_len)?;
-    let wanted = event.wanted();
+    let wanted = event.consumers_relaxed();
     if wanted.is_none() {
         return Err(EBADF);
     }

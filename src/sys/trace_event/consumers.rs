@@ -69,7 +69,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// The consumers now, by a load that orders nothing: enough to see whether a record is wanted.
     /// The delivery of a record looks again.
     #[inline]
-    pub(crate) fn wanted(&self) -> Consumers {
+    pub(crate) fn consumers_relaxed(&self) -> Consumers {
         // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read
         // here orders nothing: that needs no more than one access, which is what a volatile read is.
         Consumers(unsafe { self.consumers.as_ptr().read_volatile() })
