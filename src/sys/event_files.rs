@@ -123,9 +123,9 @@ impl EventFiles {
 
     /// Enters the read side. Until the returned value is dropped, preemption is off: no sleeping.
     #[inline]
-    pub(super) fn enter(&self) -> Reader<'_> {
-        Reader {
-            // SAFETY: No requirements; `Reader` leaves what is entered here.
+    pub(super) fn read_lock(&self) -> ReadGuard<'_> {
+        ReadGuard {
+            // SAFETY: No requirements; `ReadGuard` leaves what is entered here.
             ctr: unsafe { bindings::user_events_tracepoint_read_lock() },
             list: self,
             _same_thread: NotThreadSafe,
@@ -170,13 +170,13 @@ pub(crate) fn barrier() {
 /// # Invariants
 ///
 /// The current context is a reader of `tracepoint_srcu` and has preemption off.
-pub(super) struct Reader<'a> {
+pub(super) struct ReadGuard<'a> {
     ctr: *mut bindings::srcu_ctr,
     list: &'a EventFiles,
     _same_thread: NotThreadSafe,
 }
 
-impl Reader<'_> {
+impl ReadGuard<'_> {
     /// The files, in no particular order.
     #[inline]
     pub(super) fn files(&self) -> Files<'_> {
@@ -187,7 +187,7 @@ impl Reader<'_> {
     }
 }
 
-impl Drop for Reader<'_> {
+impl Drop for ReadGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `ctr` is what entering returned, on this thread.
@@ -198,7 +198,7 @@ impl Drop for Reader<'_> {
 /// Iterates over the files of a list while it is being read.
 pub(super) struct Files<'a> {
     next: *mut Entry,
-    _reader: PhantomData<&'a Reader<'a>>,
+    _reader: PhantomData<&'a ReadGuard<'a>>,
 }
 
 impl<'a> Iterator for Files<'a> {

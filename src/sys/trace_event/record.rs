@@ -7,7 +7,7 @@
 //! makes, and which goes to no other event than the one that it was checked for. A long payload is
 //! checked where a trace instance stores it, before anything can see it there.
 
-use super::super::event_files::Reader;
+use super::super::event_files::ReadGuard;
 use super::super::perf;
 use super::super::record_buf::RecordBuf;
 use super::super::ring_buffer::NotRecorded;
@@ -89,7 +89,7 @@ impl<O: TraceEventOwner> EventRef<O> {
         payload_len: usize,
         mut then: impl FnMut(Result<(), NotRecorded>),
     ) -> Option<Result<(), schema::Error>> {
-        let reader = self.files.enter();
+        let reader = self.files.read_lock();
         let mut files = reader.files();
         let first = files.next()?;
         // As in `check`, a NUL is put behind arrays of characters.
@@ -135,7 +135,7 @@ impl<'a, O: TraceEventOwner> Record<'a, O> {
     #[inline]
     pub(crate) fn deliver(self) -> Delivery<'a, O> {
         Delivery {
-            reader: self.event.files.enter(),
+            reader: self.event.files.read_lock(),
             record: self,
         }
     }
@@ -144,7 +144,7 @@ impl<'a, O: TraceEventOwner> Record<'a, O> {
 /// A record on its way to the consumers of its event. Preemption is off while it exists.
 pub(crate) struct Delivery<'a, O: TraceEventOwner> {
     record: Record<'a, O>,
-    reader: Reader<'a>,
+    reader: ReadGuard<'a>,
 }
 
 impl<O: TraceEventOwner> Delivery<'_, O> {
