@@ -63,15 +63,15 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
         event: &TraceEvent<Self>,
         system: Option<&CStr>,
         name: &CStr,
-        words: Words<'_>,
+        args: Args<'_>,
     ) -> bool;
 }
 
 /// The words behind the name in a line that deletes.
 #[derive(Clone)]
-pub(crate) struct Words<'a>(slice::Iter<'a, *const kernel::ffi::c_char>);
+pub(crate) struct Args<'a>(slice::Iter<'a, *const kernel::ffi::c_char>);
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for Args<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -143,7 +143,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     pub(crate) fn publish(&self, _: &LoadComplete) {
         // INVARIANT: The one call that changes it adds the operations.
         if !self.is_listed.xchg(true, Full) {
-            let lock = self.lock_kinds();
+            let lock = self.lock_ops();
             // SAFETY: The symbols were found, and the list's lock is held. The operations stay in
             // place in their box until they are removed again, and are in no list yet.
             unsafe {
@@ -155,7 +155,7 @@ impl<O: DynEventOwner> DynEvents<O> {
     }
 
     /// Locks the list of kinds. May sleep.
-    fn lock_kinds(&self) -> KernelMutexGuard {
+    fn lock_ops(&self) -> KernelMutexGuard {
         let _: CheckedSymbols = self.symbols;
         // SAFETY: The symbols were found, as that shows.
         unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) }
@@ -213,13 +213,13 @@ impl<O: DynEventOwner> DynEvents<O> {
 
     /// # Safety
     ///
-    /// See [`Self::show`]; `system` is a string or NULL, `name` a string, `words` an array of
+    /// See [`Self::show`]; `system` is a string or NULL, `name` a string, `args` an array of
     /// `count` strings.
     unsafe extern "C" fn matches(
         system: *const kernel::ffi::c_char,
         name: *const kernel::ffi::c_char,
         count: c_int,
-        words: *mut *const kernel::ffi::c_char,
+        args: *mut *const kernel::ffi::c_char,
         entry: *mut dyn_event,
     ) -> bool {
         // SAFETY: Promised by the caller.
@@ -227,12 +227,12 @@ impl<O: DynEventOwner> DynEvents<O> {
             unsafe { (TraceEvent::<O>::of_entry(entry), CStr::from_char_ptr(name)) };
         // SAFETY: Not NULL, hence a string.
         let system = (!system.is_null()).then(|| unsafe { CStr::from_char_ptr(system) });
-        let words = match usize::try_from(count) {
+        let args = match usize::try_from(count) {
             // SAFETY: An array of that many strings, says the caller.
-            Ok(count) if count > 0 => unsafe { slice::from_raw_parts(words.cast_const(), count) },
+            Ok(count) if count > 0 => unsafe { slice::from_raw_parts(args.cast_const(), count) },
             _ => &[],
         };
-        O::matches(&event, system, name, Words(words.iter()))
+        O::matches(&event, system, name, Args(args.iter()))
     }
 }
 
@@ -240,7 +240,7 @@ impl<O: DynEventOwner> Drop for DynEvents<O> {
     fn drop(&mut self) {
         if self.is_listed.load(Acquire) {
             // Waits for calls of `create`.
-            let _lock = self.lock_kinds();
+            let _lock = self.lock_ops();
             // SAFETY: By the invariant the operations are in the list, whose lock is held.
             unsafe { c_list::del(&raw mut (*self.operations.get()).list) };
         }

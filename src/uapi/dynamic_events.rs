@@ -10,8 +10,8 @@ use crate::events::{
 };
 use crate::schema::Description;
 use crate::sys::dyn_event::{
+    Args, //
     DynEventOwner,
-    Words, //
 };
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
@@ -67,7 +67,7 @@ impl DynEventOwner for UserEvent {
         event.group().remove(removal).map(drop)
     }
 
-    fn matches(event: &Event, system: Option<&CStr>, name: &CStr, words: Words<'_>) -> bool {
+    fn matches(event: &Event, system: Option<&CStr>, name: &CStr, args: Args<'_>) -> bool {
         let systems = event.group().systems();
         let is_meant = match system {
             Some(system) => systems.contain(system.to_bytes()),
@@ -76,6 +76,6 @@ impl DynEventOwner for UserEvent {
         };
         is_meant
             && name.to_bytes() == event.registered_name()
-            && Description::parse_listing(event.listing()).is_ok_and(|mine| mine.fields_are(words))
+            && Description::parse_listing(event.listing()).is_ok_and(|mine| mine.fields_are(args))
     }
 }
