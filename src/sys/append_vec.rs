@@ -156,7 +156,7 @@ impl<T, S> AppendGuard<'_, T, S> {
     ///
     /// `ENOMEM`; `EMFILE` when no number is left.
     pub(crate) fn push(&mut self, value: T) -> Result<u32> {
-        let place = self.make_room()?;
+        let place = self.reserve()?;
         // SAFETY: The slot is there, and nothing looks at it as long as `len` does not tell of it.
         unsafe { (*place).write(value) };
         let number = self.vec.len.load(Relaxed);
@@ -171,7 +171,7 @@ impl<T, S> AppendGuard<'_, T, S> {
     /// # Errors
     ///
     /// As those of [`Self::push`].
-    pub(crate) fn make_room(&mut self) -> Result<*mut MaybeUninit<T>> {
+    pub(crate) fn reserve(&mut self) -> Result<*mut MaybeUninit<T>> {
         let vec = self.vec;
         let number = vec.len.load(Relaxed);
         if number >= MAX_LEN {

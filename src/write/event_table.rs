@@ -94,7 +94,7 @@ impl EventTable {
             return Ok(index);
         }
         append.state().reserve(id_at)?;
-        append.make_room()?;
+        append.reserve()?;
         // No poll comes between the look at the number and the place in the table.
         let mut news = self.news.lock();
         let changed = event.changed();
