@@ -59,15 +59,14 @@ impl ResolvedSymbols {
 /// What is not.
 fn check(found: &ResolvedSymbols) -> Result<(), &'static str> {
     let operations = c"list create show is_busy free match";
-    if is_other(found, c"dyn_event_operations", operations)
-        || !has_known_dyn_event_operations(found)
+    if btf_differs(found, c"dyn_event_operations", operations) || !knows_dyn_event_operations(found)
     {
         return Err("struct dyn_event_operations");
     }
-    if is_other(found, c"dyn_event", c"list ops") || !has_known_dyn_events(found) {
+    if btf_differs(found, c"dyn_event", c"list ops") || !knows_dyn_events(found) {
         return Err("struct dyn_event");
     }
-    if !has_known_trace_arrays(found) {
+    if !knows_trace_arrays(found) {
         return Err("struct trace_array, or ftrace_trace_arrays");
     }
     Ok(())
@@ -77,7 +76,7 @@ fn check(found: &ResolvedSymbols) -> Result<(), &'static str> {
 const BTF_KIND_STRUCT: usize = 4;
 
 /// The number of four bytes that begins so many bytes from the start.
-fn number(bytes: &[u8], at: usize) -> Option<usize> {
+fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
@@ -86,8 +85,8 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 /// C: uapi/linux/btf.h. In the order of their sizes: pointers, typedefs, qualifiers, functions,
 /// floats and type tags; integers, variables and declaration tags; arrays; enums and prototypes;
 /// structures, unions, sections and enums of 64 bits. There are no others.
-fn first_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
-    let info = number(types, 4)?;
+fn split_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
+    let info = u32_at(types, 4)?;
     let (kind, count) = (info >> 24 & 0x7f, info & 0xff_ffff);
     let size = match kind {
         2 | 7..=12 | 16 | 18 => 12,
@@ -104,36 +103,36 @@ fn first_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
 /// Does the kernel tell (BTF) of structures of this name, and all have other members than a list's
 /// entry and one word each behind it, as `layouts.h` says? Read here, as `bpf_find_btf_id()` finds
 /// types of modules, too, and takes a reference that none can give back.
-fn is_other(found: &ResolvedSymbols, name: &CStr, members: &CStr) -> bool {
+fn btf_differs(found: &ResolvedSymbols, name: &CStr, members: &CStr) -> bool {
     let (data, name) = (symbols::btf(found), name.to_bytes());
     let members = members.to_bytes().split(|byte| *byte == b' ');
     let part = |at| {
-        let start = number(data, 4)? + number(data, at)?;
-        data.get(start..)?.get(..number(data, at + 4)?)
+        let start = u32_at(data, 4)? + u32_at(data, at)?;
+        data.get(start..)?.get(..u32_at(data, at + 4)?)
     };
     let (mut types, names) = (part(8).unwrap_or_default(), part(16).unwrap_or_default());
     // A name; the size of the structure in bytes, or the place of a member in bits.
     let entry = |bytes| {
         let name = names
-            .get(number(bytes, 0)?..)?
+            .get(u32_at(bytes, 0)?..)?
             .split(|byte| *byte == 0)
             .next()?;
-        Some((name, number(bytes, 8)?))
+        Some((name, u32_at(bytes, 8)?))
     };
     let size = 8 + 8 * members.clone().count();
     let places = (0usize..).map(|at| 64 * at.saturating_add(usize::from(at > 0)));
     let known = Iterator::chain(iter::once((name, size)), members.zip(places));
-    let mut is_other = false;
-    while let Some((kind, this, behind)) = first_type(types) {
+    let mut btf_differs = false;
+    while let Some((kind, this, behind)) = split_type(types) {
         types = behind;
         if kind == BTF_KIND_STRUCT && entry(this).is_some_and(|(theirs, _)| theirs == name) {
             if this.chunks_exact(12).map_while(entry).eq(known.clone()) {
                 return false;
             }
-            is_other = true;
+            btf_differs = true;
         }
     }
-    is_other
+    btf_differs
 }
 
 /// The functions of a kind of dynamic events, as addresses: what lies where we look for them may be
@@ -166,7 +165,7 @@ impl Functions {
 
     /// Is the first the address of a function of the kernel's? Those of another module's kind are
     /// not.
-    fn begin_in_kernel(&self) -> bool {
+    fn is_built_in(&self) -> bool {
         is_function(self.create)
     }
 
@@ -179,7 +178,7 @@ impl Functions {
 
     /// If these are the functions of event probes, as the names of the kernel's own tell: are they
     /// where ours would be?
-    fn are_in_place(&self) -> bool {
+    fn match_eprobe(&self) -> bool {
         let create = address(&symbols::EPROBE_CREATE);
         create == 0
             || self.create != create
@@ -202,7 +201,7 @@ fn address(symbol: &Address) -> usize {
 }
 
 /// Calls `look` with the kinds of dynamic events, whose lock is held for the call.
-fn with_kinds<T>(_found: &ResolvedSymbols, look: impl FnOnce(Entries) -> T) -> T {
+fn with_ops_list<T>(_found: &ResolvedSymbols, look: impl FnOnce(Entries) -> T) -> T {
     // SAFETY: It was found.
     let _lock = unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) };
     // SAFETY: It was found, and its lock is held.
@@ -210,17 +209,17 @@ fn with_kinds<T>(_found: &ResolvedSymbols, look: impl FnOnce(Entries) -> T) -> T
 }
 
 /// Are the kinds of dynamic events laid out as `dyn_event_operations`?
-fn has_known_dyn_event_operations(found: &ResolvedSymbols) -> bool {
+fn knows_dyn_event_operations(found: &ResolvedSymbols) -> bool {
     const { assert!(offset_of!(dyn_event_operations, list) == 0) };
-    with_kinds(found, |kinds| {
+    with_ops_list(found, |kinds| {
         let mut count = 0;
         for kind in kinds {
             // SAFETY: An entry of the list, whose lock is held.
             let functions = unsafe { Functions::of(kind.cast()) };
-            if !functions.begin_in_kernel() {
+            if !functions.is_built_in() {
                 continue;
             }
-            if !functions.are_functions() || !functions.are_in_place() {
+            if !functions.are_functions() || !functions.match_eprobe() {
                 return false;
             }
             count += 1;
@@ -231,7 +230,7 @@ fn has_known_dyn_event_operations(found: &ResolvedSymbols) -> bool {
 
 /// Are the dynamic events, if there are any, laid out as `dyn_event`: does the first lead to a
 /// kind?
-fn has_known_dyn_events(found: &ResolvedSymbols) -> bool {
+fn knows_dyn_events(found: &ResolvedSymbols) -> bool {
     const { assert!(offset_of!(dyn_event, list) == 0) };
     let first = {
         // SAFETY: It was found.
@@ -244,7 +243,7 @@ fn has_known_dyn_events(found: &ResolvedSymbols) -> bool {
     };
     // The kernel's own kinds never go.
     first.is_none_or(|ops| {
-        with_kinds(found, |mut kinds| {
+        with_ops_list(found, |mut kinds| {
             kinds.any(|kind| kind.cast() == ops.cast_const())
         })
     })
@@ -286,7 +285,7 @@ impl Drop for SchedSwitch {
 
 /// Is the last of `ftrace_trace_arrays` the top instance (C: `global_trace`)? The trace core says
 /// of an event's file which instance it is of.
-fn has_known_trace_arrays(_found: &ResolvedSymbols) -> bool {
+fn knows_trace_arrays(_found: &ResolvedSymbols) -> bool {
     let Some(file) = SchedSwitch::get() else {
         return false;
     };
