@@ -74,14 +74,11 @@ impl<O: TraceEventOwner> KeptEvent<O> {
         held: &mut EventMutexHeld,
     ) -> Result<NumberMoved<O>, (Error, Self)> {
         let recorded_in = self.0.recorded_in(held);
-        let consumer_state = match event.consumer_state.get_or_new(ConsumerState::new, held) {
-            Ok(consumer_state) => consumer_state,
+        let state = match event.consumer_state.get_or_new(ConsumerState::new, held) {
+            Ok(state) => state,
             Err(error) => return Err((error, self)),
         };
-        consumer_state
-            .recorded_in
-            .get_mut(held)
-            .add_all(recorded_in);
+        state.recorded_in.get_mut(held).add_all(recorded_in);
         // SAFETY: By the invariant this one has a number, and the other has none, says the caller. It
         // is complete, and stays, as the result holds it.
         unsafe { move_number(self.0.call.get(), event.call.get()) };
@@ -119,9 +116,9 @@ impl<O: TraceEventOwner> KeptList<O> {
 
     /// Adds one, of which there may be records.
     pub(crate) fn push(&self, kept: KeptEvent<O>, held: &mut EventMutexHeld) {
-        if let Some(consumer_state) = kept.0.consumer_state.get() {
+        if let Some(state) = kept.0.consumer_state.get() {
             let first = self.0.get_mut(held).take();
-            *consumer_state.next.get_mut(held) = first;
+            *state.next.get_mut(held) = first;
             *self.0.get_mut(held) = Some(kept);
         }
     }

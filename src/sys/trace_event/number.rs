@@ -158,9 +158,7 @@ pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_eve
 impl<O: TraceEventOwner> TraceEvent<O> {
     /// Where there may be records of it.
     pub(crate) fn recorded_in(&self, held: &EventMutexHeld) -> Instances {
-        (self.consumer_state.get()).map_or(Instances::NONE, |consumer_state| {
-            *consumer_state.recorded_in.get(held)
-        })
+        (self.consumer_state.get()).map_or(Instances::NONE, |state| *state.recorded_in.get(held))
     }
 
     /// Calls `act` while the trace core finds another call by the number.

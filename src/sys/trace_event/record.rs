@@ -183,7 +183,7 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
                     .event
                     .consumer_state
                     .get()
-                    .map(|consumer_state| &consumer_state.perf_events)
+                    .map(|state| &state.perf_events)
             };
             perf::record(call, perf_events, record.bytes.reborrow())
         })
