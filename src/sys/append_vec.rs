@@ -71,8 +71,8 @@ fn slots(chunk: usize) -> usize {
 }
 
 impl<T, S> AppendVec<T, S> {
-    /// No values. `name` and `class` are the lock's, one for each kind of values: made here, they would be one class for
-    /// all, with a name for each, of which lockdep warns.
+    /// No values. `name` and `class` are the lock's, one for each kind of values: made here, they
+    /// would be one class for all, with a name for each, of which lockdep warns.
     pub(crate) fn new(
         state: S,
         name: &'static CStr,
@@ -93,9 +93,10 @@ impl<T, S> AppendVec<T, S> {
             return None;
         }
         let (chunk, slot) = place(number);
-        // SAFETY: By the invariants the value exists, in that place, for as long as `self` does, and
-        // nothing changes it or the pointer to its chunk. Both were written before `len` was, by
-        // the task that added it. The place is one of `CHUNKS` since there are at most `MAX_LEN` values.
+        // SAFETY: By the invariants the value exists, in that place, for as long as `self` does,
+        // and nothing changes it or the pointer to its chunk. Both were written before `len` was,
+        // by the task that added it. The place is one of `CHUNKS` since there are at most `MAX_LEN`
+        // values.
         unsafe {
             let chunks = self.chunks.get().cast::<*mut MaybeUninit<T>>();
             let chunk = *chunks.add(chunk);
@@ -126,8 +127,8 @@ impl<T, S> PinnedDrop for AppendVec<T, S> {
             // All chunks in front have room for this many.
             let first = slots(number) - slots(0);
             let taken = len.saturating_sub(first).min(slots(number));
-            // SAFETY: By the invariants the chunk was made by `AppendGuard::push`, as a vector with that
-            // room, and the first `taken` slots of it hold values.
+            // SAFETY: By the invariants the chunk was made by `AppendGuard::push`, as a vector with
+            // that room, and the first `taken` slots of it hold values.
             let mut values =
                 unsafe { KVVec::from_raw_parts(chunk.cast::<T>(), taken, slots(number)) };
             while values.pop().is_some() {}
@@ -183,7 +184,8 @@ impl<T, S> AppendGuard<'_, T, S> {
         unsafe {
             let chunk_at = vec.chunks.get().cast::<*mut MaybeUninit<T>>().add(chunk);
             if (*chunk_at).is_null() {
-                // As large as a caller makes it: without memory it gets an error, and the log nothing.
+                // As large as a caller makes it: without memory it gets an error, and the log
+                // nothing.
                 let flags = GFP_KERNEL_ACCOUNT | __GFP_NOWARN;
                 let new_chunk = KVVec::<MaybeUninit<T>>::with_capacity(slots(chunk), flags)?;
                 let (new_chunk, _, _) = new_chunk.into_raw_parts();

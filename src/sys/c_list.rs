@@ -10,8 +10,8 @@ use super::bindings::list_head;
 ///
 /// # Safety
 ///
-/// `head` must be the head of a list that only the caller uses meanwhile, as a lock that it holds sees
-/// to. `entry` must be in no list, and stay in place until it is in none again.
+/// `head` must be the head of a list that only the caller uses meanwhile, as a lock that it holds
+/// sees to. `entry` must be in no list, and stay in place until it is in none again.
 pub(super) unsafe fn add_tail(entry: *mut list_head, head: *mut list_head) {
     // SAFETY: Promised by the caller. Both types are made of the same structure.
     unsafe { kernel::bindings::list_add_tail(entry.cast(), head.cast()) };
@@ -58,8 +58,8 @@ impl Iterator for Entries {
         if entry == self.head {
             return None;
         }
-        // SAFETY: Promised for `of`: a list that does not change leads from entry to entry, and from
-        // the last one to its head. The entry was not given out yet.
+        // SAFETY: Promised for `of`: a list that does not change leads from entry to entry, and
+        // from the last one to its head. The entry was not given out yet.
         self.next = unsafe { (*entry).next };
         Some(entry)
     }

@@ -2,8 +2,8 @@
 
 //! Our kind of event in `dynamic_events`.
 //!
-//! C: kernel/trace/trace_dynevent.h, whose two structures `bindings/trace_private.h` has copies of. Each
-//! registered [`TraceEvent`] is an entry of that file's list.
+//! C: kernel/trace/trace_dynevent.h, whose two structures `bindings/trace_private.h` has copies of.
+//! Each registered [`TraceEvent`] is an entry of that file's list.
 
 use super::bindings::{
     self,
@@ -49,7 +49,8 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     ///
     /// # Errors
     ///
-    /// `ECANCELED` when the line is for another kind of event; anything else is for the task that wrote it.
+    /// `ECANCELED` when the line is for another kind of event; anything else is for the task that
+    /// wrote it.
     fn create(create_data: &Arc<Self::CreateData>, line: &CStr) -> Result;
 
     /// Writes the line that would make the event.
@@ -90,8 +91,8 @@ static CREATE_DATA: Atomic<*mut core::ffi::c_void> = Atomic::new(ptr::null_mut()
 ///
 /// # Invariants
 ///
-/// `CREATE_DATA` points to what `create_data` does. `operations` is in the trace core's list of kinds if
-/// `is_listed`.
+/// `CREATE_DATA` points to what `create_data` does. `operations` is in the trace core's list of
+/// kinds if `is_listed`.
 pub(crate) struct DynEvents<O: DynEventOwner> {
     operations: KBox<Opaque<dyn_event_operations>>,
     is_listed: Atomic<bool>,
@@ -167,8 +168,8 @@ impl<O: DynEventOwner> DynEvents<O> {
     unsafe extern "C" fn create(line: *const kernel::ffi::c_char) -> c_int {
         from_result(|| {
             // SAFETY: Our kind is in the list, or this would not be called, and cannot leave it
-            // while the lock over the kinds is held: so `CREATE_DATA` is set and stays.
-            // What it points to is in an `Arc`, a count of which `_create_data` owns; it is lent here.
+            // while the lock over the kinds is held: so `CREATE_DATA` is set and stays. What it
+            // points to is in an `Arc`, a count of which `_create_data` owns; it is lent here.
             let create_data =
                 unsafe { Arc::from_raw(CREATE_DATA.load(Acquire).cast_const().cast()) };
             let create_data = ManuallyDrop::<Arc<O::CreateData>>::new(create_data);
@@ -205,8 +206,8 @@ impl<O: DynEventOwner> DynEvents<O> {
         let event = unsafe { Arc::clone(&TraceEvent::<O>::of_entry(entry)) };
         // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
         let mut held = unsafe { EventMutexHeld::assume() };
-        // SAFETY: The trace core is not at work on the event but to delete it: it has the next entry of
-        // the list already.
+        // SAFETY: The trace core is not at work on the event but to delete it: it has the next
+        // entry of the list already.
         let removal = unsafe { Removal::new(&event, &mut held) };
         from_result(|| O::delete(removal).map(|()| 0))
     }

@@ -32,8 +32,8 @@ use kernel::types::{
     Opaque, //
 };
 
-/// An entry of the list. The part that the kernel's grace periods take comes first, so that its address
-/// is the whole's.
+/// An entry of the list. The part that the kernel's grace periods take comes first, so that its
+/// address is the whole's.
 #[repr(C)]
 struct Entry {
     rcu: Opaque<callback_head>,
@@ -106,9 +106,9 @@ impl EventFiles {
                 // INVARIANT: The list goes on behind the removed entry.
                 link.store(next.load(Acquire), Release);
                 const { assert!(offset_of!(Entry, rcu) == 0) };
-                // SAFETY: No new reader can find the entry, which comes from `KBox::into_raw`: it is freed,
-                // once, after those that did, as they are readers of this SRCU. `barrier` keeps the
-                // module loaded until then.
+                // SAFETY: No new reader can find the entry, which comes from `KBox::into_raw`: it
+                // is freed, once, after those that did, as they are readers of this SRCU. `barrier`
+                // keeps the module loaded until then.
                 unsafe {
                     bindings::user_events_call_after_readers(
                         entry.as_ptr().cast(),

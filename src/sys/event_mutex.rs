@@ -19,9 +19,9 @@ use kernel::types::NotThreadSafe;
 
 /// Proof that the current context holds `event_mutex`.
 ///
-/// Exclusive access to it (`&mut`) is what stands for the lock: data that [`EventMutexLocked`] lends
-/// borrows from it, and every function that can make the trace core call back into us takes it
-/// `&mut`, so that no such loan is alive during the call.
+/// Exclusive access to it (`&mut`) is what stands for the lock: data that [`EventMutexLocked`]
+/// lends borrows from it, and every function that can make the trace core call back into us takes
+/// it `&mut`, so that no such loan is alive during the call.
 ///
 /// A call of the trace core gets it, too. What must not be done in the middle of one takes an
 /// [`EventMutexGuard`].
@@ -46,8 +46,8 @@ impl EventMutexHeld {
     }
 }
 
-/// Holds `event_mutex` until dropped. The trace core, which locks it itself, is not in the middle of
-/// anything in the current context.
+/// Holds `event_mutex` until dropped. The trace core, which locks it itself, is not in the middle
+/// of anything in the current context.
 ///
 /// # Invariants
 ///
@@ -62,8 +62,9 @@ impl EventMutexGuard {
     pub(crate) fn lock(_: CheckedSymbols) -> Self {
         // SAFETY: `CheckedSymbols` proves that the mutex was found.
         let lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
-        // INVARIANT: Just locked. The context has no other value of either type, as each shows that the
-        // mutex was locked already: then this would not have returned, since it is not recursive.
+        // INVARIANT: Just locked. The context has no other value of either type, as each shows that
+        // the mutex was locked already: then this would not have returned, since it is not
+        // recursive.
         Self {
             held: EventMutexHeld(NotThreadSafe),
             _lock: lock,

@@ -2,9 +2,9 @@
 
 //! Learning that a thread group is about to leave its address space for good.
 //!
-//! C: the tracepoints `sched_process_exit` and `sched_prepare_exec` (trace/events/sched.h). Both fire
-//! in the task that leaves, before it gives back its reference to the address space, and when it
-//! cannot return to user space there any more: whatever fails in an exec after the second kills
+//! C: the tracepoints `sched_process_exit` and `sched_prepare_exec` (trace/events/sched.h). Both
+//! fire in the task that leaves, before it gives back its reference to the address space, and when
+//! it cannot return to user space there any more: whatever fails in an exec after the second kills
 //! the task.
 
 #[cfg(USER_EVENTS_KERNEL_6_12)]
@@ -39,7 +39,8 @@ pub(crate) trait ExitListener: Send + Sync + 'static {
     fn leaving(&self, mm: &MmWithUser, how: Leaving);
 }
 
-/// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under way.
+/// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under
+/// way.
 pub(crate) struct ExitProbe<L: ExitListener> {
     #[cfg(USER_EVENTS_KERNEL_6_12)]
     _hook: of_6_12::ExitHook,

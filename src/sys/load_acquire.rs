@@ -13,7 +13,8 @@ pub(super) trait LoadAcquire {
     /// What is loaded.
     type Value;
 
-    /// What [`Atomic::load`] with [`Acquire`] does. Any context. C: `smp_load_acquire()` (asm/barrier.h).
+    /// What [`Atomic::load`] with [`Acquire`] does. Any context. C: `smp_load_acquire()`
+    /// (asm/barrier.h).
     fn load_acquire(&self) -> Self::Value;
 }
 
@@ -29,8 +30,10 @@ macro_rules! impl_load_acquire {
                 }
                 // SAFETY: The value lives as long as `self`, and is only stored to as a whole.
                 let value = unsafe { self.as_ptr().read_volatile() };
-                // The processor makes no later access before a load: it is the compiler that must not either. C: `barrier()`.
-                // SAFETY: No instruction, which may have read or written any memory for all that the compiler knows.
+                // The processor makes no later access before a load: it is the compiler that must
+                // not either. C: `barrier()`.
+                // SAFETY: No instruction, which may have read or written any memory for all that
+                // the compiler knows.
                 unsafe { asm!("", options(nostack, preserves_flags)) };
                 value
             }

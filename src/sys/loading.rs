@@ -48,8 +48,8 @@ pub(crate) trait Load: Send + Sync + Sized {
 ///
 /// # Invariants
 ///
-/// Exists only while [`Loaded::init`] runs, which returns no error from then on, or while a file is open that was
-/// published, so that the module is not unloaded either.
+/// Exists only while [`Loaded::init`] runs, which returns no error from then on, or while a file is
+/// open that was published, so that the module is not unloaded either.
 pub(crate) struct LoadComplete(());
 
 impl LoadComplete {
@@ -72,8 +72,8 @@ pub(crate) fn fail_load_at() -> i32 {
     unsafe { super::bindings::user_events_fail_load_at }
 }
 
-/// A module that has been loaded: the type for `module!`. What it is made of is dropped from first to
-/// last.
+/// A module that has been loaded: the type for `module!`. What it is made of is dropped from first
+/// to last.
 pub(crate) struct Loaded<M>(M, CallBarrier);
 
 /// The calls into the module that no other value waits for. Its drop does.

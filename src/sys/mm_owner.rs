@@ -20,7 +20,8 @@ pub(crate) struct MmOwner {
     name: [u8; TASK_COMM_LEN],
 }
 
-/// The leader of the process that an address space belongs to. It is not freed while `_reader` lives.
+/// The leader of the process that an address space belongs to. It is not freed while `_reader`
+/// lives.
 #[cfg(CONFIG_MEMCG)]
 fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<core::ptr::NonNull<bindings::task_struct>> {
     use core::ptr::NonNull;
@@ -29,9 +30,9 @@ fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<core::ptr::NonNull<bindings::ta
         Atomic, //
     };
 
-    // SAFETY: The address space is not freed, by its type. Tasks are freed after a grace period of RCU,
-    // which is read-locked. The kernel writes both pointers with single accesses where others may read
-    // them.
+    // SAFETY: The address space is not freed, by its type. Tasks are freed after a grace period of
+    // RCU, which is read-locked. The kernel writes both pointers with single accesses where others
+    // may read them.
     unsafe {
         let owner = &raw mut (*mm.as_raw()).__bindgen_anon_1.owner;
         let owner = NonNull::new(Atomic::from_ptr(owner).load(Acquire))?.as_ptr();
@@ -54,8 +55,8 @@ impl MmOwner {
         let pid = task.tgid_nr_ns(current!().active_pid_ns());
         let mut name = [0; TASK_COMM_LEN];
         for (at, byte) in name.iter_mut().enumerate() {
-            // SAFETY: The name has as many bytes. The task may change it just now, hence the volatile
-            // reads: each byte is one of the old name or of the new one.
+            // SAFETY: The name has as many bytes. The task may change it just now, hence the
+            // volatile reads: each byte is one of the old name or of the new one.
             *byte = unsafe {
                 let comm = (&raw const (*leader.as_ptr()).comm).cast::<u8>();
                 comm.add(at).read_volatile()

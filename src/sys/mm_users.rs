@@ -16,8 +16,8 @@ use kernel::sync::atomic::{
     Atomic, //
 };
 
-/// How many users an address space has: tasks, and contexts that look into it. With an acquire: what is
-/// read later is no older. Any context.
+/// How many users an address space has: tasks, and contexts that look into it. With an acquire:
+/// what is read later is no older. Any context.
 pub(super) fn count(mm: &Mm) -> i32 {
     // SAFETY: The structure is not freed, as the reference shows. The number is one that the kernel
     // takes for an atomic everywhere.
@@ -39,15 +39,15 @@ pub(crate) fn has_ended(mm: &Mm) -> bool {
     count(mm) == 0
 }
 
-/// Calls `allocate` with what it allocates for the account of the current task charged to the control group
-/// of an address space instead. Process context.
+/// Calls `allocate` with what it allocates for the account of the current task charged to the
+/// control group of an address space instead. Process context.
 #[cfg(CONFIG_MEMCG)]
 pub(crate) fn with_active_memcg<T>(mm: &Mm, allocate: impl FnOnce() -> T) -> T {
     // SAFETY: The structure of the address space is not freed, as the reference shows. What this
     // returns is a reference to a group, or NULL.
     let group = unsafe { bindings::get_mem_cgroup_from_mm(mm.as_raw()) };
-    // SAFETY: The group is held until after the one from before is set again, below. Calls nest, so the
-    // one from before is held, too, by the caller that set it.
+    // SAFETY: The group is held until after the one from before is set again, below. Calls nest, so
+    // the one from before is held, too, by the caller that set it.
     let before = unsafe { bindings::user_events_set_active_memcg(group) };
     let result = allocate();
     // SAFETY: As above.

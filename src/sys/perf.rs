@@ -2,10 +2,11 @@
 
 //! Handing a record to perf, and to eBPF programs on perf events.
 //!
-//! A perf event copies a record into its ring buffer from where it was read to: C has it copied to a buffer of the trace
-//! core's first, which ends at 8 KB (`perf_trace_buf_alloc()`). What bounds a record is perf's format, a sample of which has 16 bits
-//! for its size. The kernel does not look whether a sample is larger, and its ring buffer would be garbage from there
-//! on. So what else can be in the samples of a perf event is counted when it is opened.
+//! A perf event copies a record into its ring buffer from where it was read to: C has it copied to
+//! a buffer of the trace core's first, which ends at 8 KB (`perf_trace_buf_alloc()`). What bounds a
+//! record is perf's format, a sample of which has 16 bits for its size. The kernel does not look
+//! whether a sample is larger, and its ring buffer would be garbage from there on. So what else can
+//! be in the samples of a perf event is counted when it is opened.
 //!
 //! C: `perf_tp_event()`, `perf_trace_run_bpf_submit()` (linux/trace_events.h).
 
@@ -42,7 +43,8 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The largest record that the trace core's buffer holds, common fields included; asking for more would WARN.
+/// The largest record that the trace core's buffer holds, common fields included; asking for more
+/// would WARN.
 const MAX_BUFFERED: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
 const _: () = assert!(MAX_BUFFERED % 8 == 0);
 
@@ -56,7 +58,8 @@ const MAX_RECORD_SIZE: usize =
 /// What the counts of a group take in a sample at most. C: `perf_event_validate_size()`.
 const MAX_GROUP_READ: u64 = 16 * 1024;
 
-/// The perf events that are open for a trace event. More than [`MAX_BUFFERED`] bytes are given to all of them, or to none.
+/// The perf events that are open for a trace event. More than [`MAX_BUFFERED`] bytes are given to
+/// all of them, or to none.
 pub(super) struct PerfEvents {
     /// By the largest record that a sample holds whatever else is in it, common fields included.
     by_max_record: EventMutexLocked<RBTree<(u32, usize), ()>>,
@@ -73,8 +76,8 @@ impl PerfEvents {
         }
     }
 
-    /// A perf event is opened, and in no list of a processor yet. When this returns, no record is on its way that would be too
-    /// large for it. Sleeps.
+    /// A perf event is opened, and in no list of a processor yet. When this returns, no record is
+    /// on its way that would be too large for it. Sleeps.
     ///
     /// # Errors
     ///
@@ -124,9 +127,10 @@ impl PerfEvents {
 ///
 /// # Safety
 ///
-/// `call` must be alive, `perf_events` give those of it, and perf be attached to it: since before the current context
-/// became a reader of `tracepoint_srcu`, with preemption off, which it must be. The payload must be a valid record of the
-/// event: filters follow its locations, and programs read its fields, without a look at the bounds.
+/// `call` must be alive, `perf_events` give those of it, and perf be attached to it: since before
+/// the current context became a reader of `tracepoint_srcu`, with preemption off, which it must be.
+/// The payload must be a valid record of the event: filters follow its locations, and programs read
+/// its fields, without a look at the bounds.
 #[inline(always)]
 pub(super) unsafe fn record<'a>(
     call: *mut trace_event_call,
@@ -134,15 +138,16 @@ pub(super) unsafe fn record<'a>(
     mut record: RecordBuf<'_>,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
-    // SAFETY: The call is alive. The pointer is looked at only: `bpf_prog_array_valid()` reads it so as well.
+    // SAFETY: The call is alive. The pointer is looked at only: `bpf_prog_array_valid()` reads it
+    // so as well.
     let programs = unsafe { (&raw const (*call).prog_array).read_volatile() };
     if !programs.is_null() || size > MAX_BUFFERED {
         // SAFETY: As the caller promises.
         return unsafe { record_slow(call, perf_events(), record) };
     }
-    // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers like us are gone.
-    // Preemption is off. The record has `size` bytes, of which the common fields are written there. It is valid for the
-    // event, says the caller.
+    // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
+    // like us are gone. Preemption is off. The record has `size` bytes, of which the common fields
+    // are written there. It is valid for the event, says the caller.
     let error = unsafe {
         bindings::user_events_perf_tp_event(call, record.as_mut_ptr().cast(), size as i32)
     };
@@ -197,17 +202,20 @@ unsafe fn record_slow(
     } else {
         let max_record = perf_events.map(|events| events.max_record.load(Relaxed) as usize);
         let fits = max_record.is_some_and(|max| record.size() <= max);
-        // SAFETY: As the caller promises, the record is larger than that buffer, and each perf event can take it if `fits`:
-        // one that cannot is put into the list after this, as the current context is a reader.
+        // SAFETY: As the caller promises, the record is larger than that buffer, and each perf
+        // event can take it if `fits`: one that cannot is put into the list after this, as the
+        // current context is a reader.
         unsafe { record_large(call, head, record, fits) }
     }
 }
 
-/// Submits a record from the trace core's own buffer. A program may read all of that, behind the record, too.
+/// Submits a record from the trace core's own buffer. A program may read all of that, behind the
+/// record, too.
 ///
 /// # Safety
 ///
-/// As for [`record`]; `head` must be this CPU's list of the call, and the record must not be larger than [`MAX_BUFFERED`].
+/// As for [`record`]; `head` must be this CPU's list of the call, and the record must not be larger
+/// than [`MAX_BUFFERED`].
 unsafe fn record_buffered(
     call: *mut trace_event_call,
     head: *mut hlist_head,
@@ -217,15 +225,16 @@ unsafe fn record_buffered(
     // The buffer is handed out in whole u64s, and the limit is one of these.
     let alloc_size = size.next_multiple_of(8);
     let (mut regs, mut context) = (ptr::null_mut(), 0);
-    // SAFETY: Preemption is off, `alloc_size` is within the limit, and perf is attached: the per-CPU
-    // buffers exist.
+    // SAFETY: Preemption is off, `alloc_size` is within the limit, and perf is attached: the
+    // per-CPU buffers exist.
     let entry =
         unsafe { bindings::perf_trace_buf_alloc(alloc_size as i32, &mut regs, &mut context) };
     let Some(entry) = NonNull::new(entry) else {
         return Err(NotRecorded::Missed);
     };
-    // SAFETY: The allocation gave us this CPU's registers and `alloc_size` bytes for the record at this
-    // recursion level, until they are submitted. `size <= alloc_size`. The submission fills in the common fields.
+    // SAFETY: The allocation gave us this CPU's registers and `alloc_size` bytes for the record at
+    // this recursion level, until they are submitted. `size <= alloc_size`. The submission fills in
+    // the common fields.
     unsafe {
         copy_payload(
             record.payload(),
@@ -236,13 +245,13 @@ unsafe fn record_buffered(
     Ok(())
 }
 
-/// Submits a record from where it lies, to perf events if it `fits`. A program may read [`MAX_BUFFERED`] bytes, which are all
-/// of the record's.
+/// Submits a record from where it lies, to perf events if it `fits`. A program may read
+/// [`MAX_BUFFERED`] bytes, which are all of the record's.
 ///
 /// # Safety
 ///
-/// As for [`record`]; `head` must be this CPU's list of the call, whose perf events can take the record if it `fits`, and the
-/// record must be larger than [`MAX_BUFFERED`].
+/// As for [`record`]; `head` must be this CPU's list of the call, whose perf events can take the
+/// record if it `fits`, and the record must be larger than [`MAX_BUFFERED`].
 unsafe fn record_large(
     call: *mut trace_event_call,
     head: *mut hlist_head,
@@ -263,7 +272,8 @@ unsafe fn record_large(
     if context < 0 {
         return Err(NotRecorded::Missed);
     }
-    // SAFETY: As in `record`. The registers are this CPU's, which only a task uses, with preemption off.
+    // SAFETY: As in `record`. The registers are this CPU's, which only a task uses, with preemption
+    // off.
     unsafe {
         let regs = bindings::user_events_perf_regs();
         let entry = record.as_mut_ptr().cast();
@@ -276,10 +286,12 @@ unsafe fn record_large(
     }
 }
 
-/// The largest record that a sample of an event with such attributes holds, whatever else is in it, common fields included.
+/// The largest record that a sample of an event with such attributes holds, whatever else is in it,
+/// common fields included.
 ///
-/// C: `perf_prepare_sample()` (kernel/events/core.c). It makes what comes from the stack (`PERF_SAMPLE_STACK_USER`) and from an AUX
-/// buffer fit, but looks no more at the former after it has added registers or the latter.
+/// C: `perf_prepare_sample()` (kernel/events/core.c). It makes what comes from the stack
+/// (`PERF_SAMPLE_STACK_USER`) and from an AUX buffer fit, but looks no more at the former after it
+/// has added registers or the latter.
 fn max_record(attr: &perf_event_attr) -> u32 {
     const WORD: u64 = size_of::<u64>() as u64;
     let mut kinds = attr.sample_type;
@@ -324,8 +336,8 @@ fn max_record(attr: &perf_event_attr) -> u32 {
             words += u64::from(attr.sample_stack_user).div_ceil(WORD);
         }
     }
-    // One for each of the rest: of the branches, of which there are none as this is no event of the hardware, and
-    // from an AUX buffer, the number.
+    // One for each of the rest: of the branches, of which there are none as this is no event of the
+    // hardware, and from an AUX buffer, the number.
     words += u64::from(kinds.count_ones());
     let others = size_of::<u32>() as u64 + size_of::<perf_event_header>() as u64 + words * WORD;
     MAX_SAMPLE.saturating_sub(others) as u32

@@ -2,8 +2,9 @@
 
 //! Tasks that wait for an open file: `poll()`, `select()`, epoll.
 //!
-//! C: `poll_wait()` (linux/poll.h), `struct wait_queue_head` (linux/wait.h). The kernel crate's `PollCondVar` may end
-//! before the file does, for which its drop pays with a grace period of RCU. A [`PollQueue`] belongs to its file.
+//! C: `poll_wait()` (linux/poll.h), `struct wait_queue_head` (linux/wait.h). The kernel crate's
+//! `PollCondVar` may end before the file does, for which its drop pays with a grace period of RCU.
+//! A [`PollQueue`] belongs to its file.
 
 use super::bindings::{
     self,
@@ -26,7 +27,8 @@ use kernel::sync::LockClassKey;
 use kernel::task::TASK_NORMAL;
 use kernel::types::Opaque;
 
-/// What a file without a `poll` of its own reports: it can be read and written. C: `DEFAULT_POLLMASK`.
+/// What a file without a `poll` of its own reports: it can be read and written. C:
+/// `DEFAULT_POLLMASK`.
 pub(super) const POLL_DEFAULT: u32 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
 /// What is reported besides when there is news. C: `EPOLLPRI`.
@@ -56,8 +58,8 @@ impl PollQueue {
     ) -> impl PinInit<Self> {
         // INVARIANT: Just initialized, and the list is empty.
         pin_init!(Self {
-            // SAFETY: The memory is there, and stays in place, as it is pinned. Name and class live as long as the
-            // module.
+            // SAFETY: The memory is there, and stays in place, as it is pinned. Name and class live
+            // as long as the module.
             head <- Opaque::ffi_init(|head| unsafe {
                 kernel::bindings::__init_waitqueue_head(head, name.as_char_ptr(), class.as_ptr());
             }),
@@ -81,8 +83,8 @@ impl PollQueue {
     pub(crate) fn wake(&self) {
         // Without a key, as not each file has news: io_uring takes a key for what a poll would have
         // reported. (And one that says EPOLLPRI alone wakes no poll of io_uring's.)
-        // SAFETY: By the invariant the head is initialized, and each entry is there until it is taken out under the
-        // list's lock.
+        // SAFETY: By the invariant the head is initialized, and each entry is there until it is
+        // taken out under the list's lock.
         unsafe { kernel::bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, ptr::null_mut()) };
     }
 }
@@ -90,19 +92,21 @@ impl PollQueue {
 /// How a file is polled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PollKind {
-    /// What is reported goes to the program that polls, or is dropped with all else that this call has found.
+    /// What is reported goes to the program that polls, or is dropped with all else that this call
+    /// has found.
     Consume,
     /// The caller becomes a waiter that stays beyond the call, and polls once more when it is
     /// woken: an epoll set to which the file is added, io_uring.
     Subscribe,
 }
 
-/// A poll of an open file that asks for news, or is by a set that may come to do so. `'a` is for how long the file is
-/// open.
+/// A poll of an open file that asks for news, or is by a set that may come to do so. `'a` is for
+/// how long the file is open.
 ///
 /// # Invariants
 ///
-/// `file` is a file that stays open for `'a`, for which the VFS has called `poll` with `table`, in the current context.
+/// `file` is a file that stays open for `'a`, for which the VFS has called `poll` with `table`, in
+/// the current context.
 pub(crate) struct Poll<'a> {
     file: *mut file,
     table: *mut poll_table_struct,
@@ -110,13 +114,14 @@ pub(crate) struct Poll<'a> {
 }
 
 impl<'a> Poll<'a> {
-    /// The poll, if it asks for news, or has a waiter for the file: an epoll set waits from when the file is added to
-    /// it, and may be modified to ask for them later.
+    /// The poll, if it asks for news, or has a waiter for the file: an epoll set waits from when
+    /// the file is added to it, and may be modified to ask for them later.
     ///
     /// # Safety
     ///
-    /// The VFS must have called `poll` of `file` with these arguments, and that call outlives the result. The file is
-    /// open for `'a`: whatever is borrowed for so long exists until `release` is called for it.
+    /// The VFS must have called `poll` of `file` with these arguments, and that call outlives the
+    /// result. The file is open for `'a`: whatever is borrowed for so long exists until `release`
+    /// is called for it.
     pub(super) unsafe fn new(file: *mut file, table: *mut poll_table_struct) -> Option<Self> {
         // INVARIANT: Promised by the caller.
         let poll = Self {
@@ -154,18 +159,19 @@ impl<'a> Poll<'a> {
         }
     }
 
-    /// Has the caller woken by `queue`, if it has a waiter for the file. News that come after this are not missed by it.
-    /// Sleeps for memory.
+    /// Has the caller woken by `queue`, if it has a waiter for the file. News that come after this
+    /// are not missed by it. Sleeps for memory.
     pub(crate) fn wait(&self, queue: &'a PollQueue) {
-        // SAFETY: By the invariant file and table are valid, and the queue is there for as long as the file is open.
-        // All who wait for a file hold it, as poll() and io_uring do, or leave the queue before the file is released, as
-        // epoll does. So none waits by way of this file when the queue goes.
+        // SAFETY: By the invariant file and table are valid, and the queue is there for as long as
+        // the file is open. All who wait for a file hold it, as poll() and io_uring do, or leave
+        // the queue before the file is released, as epoll does. So none waits by way of this file
+        // when the queue goes.
         unsafe { bindings::user_events_poll_wait(self.file, queue.head.get(), self.table) };
     }
 }
 
-/// The address of what `poll()` and `select()` add their waiters with. It is not exported, but what they begin with is.
-/// Apart, since the waiters of a whole call lie on the stack.
+/// The address of what `poll()` and `select()` add their waiters with. It is not exported, but what
+/// they begin with is. Apart, since the waiters of a whole call lie on the stack.
 #[inline(never)]
 fn sync_poll_qproc() -> usize {
     let mut of_poll = MaybeUninit::<bindings::poll_wqueues>::uninit();

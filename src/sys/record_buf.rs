@@ -29,8 +29,8 @@ pub(crate) const fn words_for(payload_len: usize) -> usize {
 ///
 /// # Invariants
 ///
-/// At `start`, which is aligned as a word is, lie [`HEADER_SIZE`] bytes and `payload_len` more, for `'a` used by nothing else.
-/// The latter are initialised.
+/// At `start`, which is aligned as a word is, lie [`HEADER_SIZE`] bytes and `payload_len` more, for
+/// `'a` used by nothing else. The latter are initialised.
 pub(crate) struct RecordBuf<'a> {
     start: NonNull<u64>,
     payload_len: usize,
@@ -57,8 +57,9 @@ impl<'a> RecordBuf<'a> {
             return Err(E2BIG);
         }
         let start = NonNull::from(memory).cast::<u64>();
-        // SAFETY: The memory is ours for `'a`, and holds more than `HEADER_SIZE` and `payload_len` bytes. What is behind the
-        // room for the common fields is borrowed by nothing else meanwhile.
+        // SAFETY: The memory is ours for `'a`, and holds more than `HEADER_SIZE` and `payload_len`
+        // bytes. What is behind the room for the common fields is borrowed by nothing else
+        // meanwhile.
         let payload_and_nul = unsafe {
             let payload = start.cast::<MaybeUninit<u8>>().add(HEADER_SIZE);
             NonNull::slice_from_raw_parts(payload, payload_len + 1).as_mut()
@@ -78,7 +79,8 @@ impl<'a> RecordBuf<'a> {
     /// The payload, and what is behind it if that belongs to it.
     #[inline]
     pub(crate) fn payload(&self) -> &[u8] {
-        // SAFETY: By the invariant they are there, initialised, and what is done with the common fields is done elsewhere.
+        // SAFETY: By the invariant they are there, initialised, and what is done with the common
+        // fields is done elsewhere.
         unsafe {
             let payload = self.start.cast::<u8>().add(HEADER_SIZE);
             NonNull::slice_from_raw_parts(payload, self.payload_len).as_ref()

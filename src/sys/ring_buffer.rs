@@ -136,8 +136,8 @@ impl EventFile<'_> {
         let Some(entry) = NonNull::new(entry.cast::<u8>()) else {
             return false;
         };
-        // SAFETY: `size` bytes were reserved at `entry`, of which the first `HEADER_SIZE` are filled in
-        // already. Nothing else knows the record yet.
+        // SAFETY: `size` bytes were reserved at `entry`, of which the first `HEADER_SIZE` are
+        // filled in already. Nothing else knows the record yet.
         let payload = unsafe {
             let payload = entry.add(HEADER_SIZE).cast::<MaybeUninit<u8>>();
             NonNull::slice_from_raw_parts(payload, payload_len).as_mut()
@@ -174,7 +174,8 @@ impl EventFile<'_> {
     }
 
     /// Is the record not to be stored? Triggers that do not look at it are run. C:
-    /// `trace_trigger_soft_disabled()`, which is inline, for a file with flags of [`SOFT_DISABLE_FLAGS`].
+    /// `trace_trigger_soft_disabled()`, which is inline, for a file with flags of
+    /// [`SOFT_DISABLE_FLAGS`].
     #[cold]
     fn trigger_soft_disabled(&self, flags: usize) -> bool {
         if flags & TRIGGER_COND != 0 {

@@ -207,9 +207,9 @@ pub(crate) struct CheckedSymbols(());
 ///
 /// # Invariants
 ///
-/// Exists only after [`CheckedSymbols::resolve`] has found all that are not optional: the addresses of `Data`
-/// are those of the kernel's variables of these names, and the calls of `Function` are linked to
-/// the kernel's functions.
+/// Exists only after [`CheckedSymbols::resolve`] has found all that are not optional: the addresses
+/// of `Data` are those of the kernel's variables of these names, and the calls of `Function` are
+/// linked to the kernel's functions.
 pub(crate) struct ResolvedSymbols(());
 
 /// Set once the symbols have been looked for: from then on what was found may be in use.
@@ -259,9 +259,9 @@ unsafe fn lookup_name(name: &CStr) -> *mut c_void {
     unsafe { bindings::user_events_kallsyms_lookup_name(name.as_char_ptr()) as *mut c_void }
 }
 
-/// The address of a function. A kprobe, once registered, knows the address of the symbol it sits on.
-/// This one is never armed: disarming takes memory, and the kernel keeps a kprobe that it cannot disarm,
-/// without telling what takes it away. C: `register_kprobe()` (linux/kprobes.h).
+/// The address of a function. A kprobe, once registered, knows the address of the symbol it sits
+/// on. This one is never armed: disarming takes memory, and the kernel keeps a kprobe that it
+/// cannot disarm, without telling what takes it away. C: `register_kprobe()` (linux/kprobes.h).
 fn kprobe_address(name: &CStr) -> Option<NonNull<c_void>> {
     let mut probe = kprobe {
         symbol_name: name.as_char_ptr(),
@@ -274,8 +274,8 @@ fn kprobe_address(name: &CStr) -> Option<NonNull<c_void>> {
     if unsafe { bindings::register_kprobe(probe) } != 0 {
         return None;
     }
-    // SAFETY: The probe is registered, and the kernel does not write to it meanwhile. After the call
-    // that takes it away the kernel knows it no more.
+    // SAFETY: The probe is registered, and the kernel does not write to it meanwhile. After the
+    // call that takes it away the kernel knows it no more.
     let address = unsafe {
         let address = (*probe).addr;
         bindings::unregister_kprobe(probe);
@@ -302,8 +302,8 @@ impl ResolvedSymbols {
     }
 }
 
-// The variables of these names. They live for ever; where there is a `ResolvedSymbols` or `CheckedSymbols`, they
-// were found.
+// The variables of these names. They live for ever; where there is a `ResolvedSymbols` or
+// `CheckedSymbols`, they were found.
 
 pub(super) fn event_mutex() -> *mut mutex {
     EVENT_MUTEX.get()
@@ -349,15 +349,15 @@ pub(super) fn trace_arrays() -> *const list_head {
     FTRACE_TRACE_ARRAYS.get()
 }
 
-/// The top instance, which is there always, the last of the list `ftrace_trace_arrays`; it begins with its place there.
-/// C: `global_trace`.
+/// The top instance, which is there always, the last of the list `ftrace_trace_arrays`; it begins
+/// with its place there. C: `global_trace`.
 ///
 /// # Safety
 ///
 /// There must be a [`ResolvedSymbols`] or [`CheckedSymbols`].
 pub(super) unsafe fn top_trace_array() -> *mut trace_array {
-    // SAFETY: The list's head was found, says the caller. It changes only when instances are made or
-    // go, and its last entry never does.
+    // SAFETY: The list's head was found, says the caller. It changes only when instances are made
+    // or go, and its last entry never does.
     unsafe { (&raw const (*FTRACE_TRACE_ARRAYS.get::<list_head>()).prev).read_volatile() }.cast()
 }
 
@@ -376,7 +376,8 @@ impl KernelMutexGuard {
     ///
     /// # Safety
     ///
-    /// It must be [`event_mutex`] or [`dyn_event_ops_mutex`], and there be a [`ResolvedSymbols`] or [`CheckedSymbols`].
+    /// It must be [`event_mutex`] or [`dyn_event_ops_mutex`], and there be a [`ResolvedSymbols`] or
+    /// [`CheckedSymbols`].
     pub(super) unsafe fn lock(mutex: *mut mutex) -> Self {
         // SAFETY: A mutex of the kernel's that was found, says the caller.
         unsafe { kernel::bindings::mutex_lock(mutex) };

@@ -2,8 +2,8 @@
 
 //! Work that a task does itself: before it next returns to user space, or when it exits.
 //!
-//! C: `task_work_add()` (linux/task_work.h) with `TWA_RESUME`, which neither wakes a task that sleeps
-//! nor interrupts a system call.
+//! C: `task_work_add()` (linux/task_work.h) with `TWA_RESUME`, which neither wakes a task that
+//! sleeps nor interrupts a system call.
 
 use super::bindings::{
     self,
@@ -27,8 +27,8 @@ use kernel::prelude::*;
 
 /// What a task is to do.
 pub(crate) trait TaskWork: Send + Sized + 'static {
-    /// Runs once, in the task that it was added to. `mm` is that task's address space; `None` when the
-    /// task exits, and has left it. May sleep.
+    /// Runs once, in the task that it was added to. `mm` is that task's address space; `None` when
+    /// the task exits, and has left it. May sleep.
     fn run(self, mm: Option<&MmWithUser>);
 }
 
@@ -77,8 +77,8 @@ impl<W: TaskWork> Reservation<W> {
         if node.is_null() {
             return Err(AllocError);
         }
-        // SAFETY: That is the allocator of `KBox`, which was asked for that size and alignment. The memory
-        // is ours alone and need not be initialized.
+        // SAFETY: That is the allocator of `KBox`, which was asked for that size and alignment. The
+        // memory is ours alone and need not be initialized.
         Ok(Self(unsafe { KBox::from_raw(node.cast()) }))
     }
 
@@ -122,7 +122,8 @@ impl<W: TaskWork> Reservation<W> {
     ///
     /// For the task: `head` is one that `add` gave it, and is taken out of its list for good.
     unsafe extern "C" fn run(head: *mut callback_head) {
-        // SAFETY: The first field of a node that was made a raw pointer from a box, and is run once.
+        // SAFETY: The first field of a node that was made a raw pointer from a box, and is run
+        // once.
         let node = unsafe { KBox::from_raw(head.cast::<Node<W>>()) };
         let Node { work, module, .. } = KBox::into_inner(node);
         let task = kernel::current!();
@@ -134,8 +135,8 @@ impl<W: TaskWork> Reservation<W> {
 /// Waits until no task is in the last instructions of a work that has ended. For the module's exit:
 /// works that have not ended keep the module loaded. May sleep.
 ///
-/// A task that has given back its reference to the module at the end of a work neither sleeps there nor
-/// returns to user space, which is what `synchronize_rcu_tasks()` waits for.
+/// A task that has given back its reference to the module at the end of a work neither sleeps there
+/// nor returns to user space, which is what `synchronize_rcu_tasks()` waits for.
 pub(super) fn barrier() {
     // SAFETY: Process context.
     unsafe { bindings::user_events_synchronize_rcu_tasks() };

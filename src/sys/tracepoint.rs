@@ -19,8 +19,8 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// `probe` is registered with `tracepoint`, once, for `data`. The tracepoint is one of the kernel's own,
-/// which never go.
+/// `probe` is registered with `tracepoint`, once, for `data`. The tracepoint is one of the kernel's
+/// own, which never go.
 struct Registration {
     tracepoint: NonNull<bindings::tracepoint>,
     probe: *mut c_void,

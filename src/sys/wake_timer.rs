@@ -2,8 +2,8 @@
 
 //! Waking a task that sleeps, again and again.
 //!
-//! C: `struct timer_list` (linux/timer.h). The kernel crate has timers whose callbacks return an enum,
-//! for which a Rust function does not get the type hash that kCFI compares.
+//! C: `struct timer_list` (linux/timer.h). The kernel crate has timers whose callbacks return an
+//! enum, for which a Rust function does not get the type hash that kCFI compares.
 
 use core::mem::offset_of;
 use kernel::alloc::AllocError;
@@ -48,8 +48,8 @@ impl WakeTimer {
         };
         let waker = KBox::new(waker, GFP_KERNEL)?;
         let (name, key) = (c"user_events_wake", static_lock_class!());
-        // SAFETY: The timer lies in a box, is used by nothing yet, and stays there until the drop has
-        // stopped it. Name and key live as long as the module.
+        // SAFETY: The timer lies in a box, is used by nothing yet, and stays there until the drop
+        // has stopped it. Name and key live as long as the module.
         unsafe {
             bindings::timer_init_key(
                 waker.timer.get(),

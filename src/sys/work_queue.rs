@@ -103,8 +103,8 @@ impl OwnedQueue {
         unsafe { Delayed(item.clone()).__enqueue(enqueue) };
     }
 
-    /// Waits for what is queued or runs now. Work that is queued after this call is not waited for. May
-    /// sleep; work of this queue would wait for itself.
+    /// Waits for what is queued or runs now. Work that is queued after this call is not waited for.
+    /// May sleep; work of this queue would wait for itself.
     pub(crate) fn flush(&self) {
         // SAFETY: By the invariant the queue is valid.
         unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
@@ -124,8 +124,8 @@ impl OwnedQueue {
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
         wait_for_none(&PENDING);
-        // SAFETY: By the invariant the queue is ours. It is not lent any more, so nothing but its own
-        // work can queue on it, and that is waited for. No timer is left to do so.
+        // SAFETY: By the invariant the queue is ours. It is not lent any more, so nothing but its
+        // own work can queue on it, and that is waited for. No timer is left to do so.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
         QUEUES.fetch_sub(1, Release);
     }

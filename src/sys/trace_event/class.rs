@@ -37,9 +37,9 @@ pub(crate) struct EventClass<O> {
 
 // SAFETY: The text that the class points to goes with it.
 unsafe impl<O> Send for EventClass<O> {}
-// SAFETY: The trace core reads the class of an event that is registered, and changes nothing in it but the
-// list of fields, which it does not use where there is a `get_fields`. We change `fields_array` with the mutex with
-// which that is read.
+// SAFETY: The trace core reads the class of an event that is registered, and changes nothing in it
+// but the list of fields, which it does not use where there is a `get_fields`. We change
+// `fields_array` with the mutex with which that is read.
 unsafe impl<O> Sync for EventClass<O> {}
 
 impl<O: TraceEventOwner> EventClass<O> {

@@ -29,8 +29,8 @@ impl Consumers {
     const FTRACE: i8 = 1;
     const PERF: i8 = 2;
     const ANY: i8 = Self::FTRACE | Self::PERF;
-    /// There is a consumer, and a limit to what is recorded: the sign, so that a write learns with one comparison whether
-    /// there is anything to be asked.
+    /// There is a consumer, and a limit to what is recorded: the sign, so that a write learns with
+    /// one comparison whether there is anything to be asked.
     const LIMITED: i8 = i8::MIN;
 
     /// Is there none?
@@ -70,8 +70,9 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     /// The delivery of a record looks again.
     #[inline]
     pub(crate) fn consumers_relaxed(&self) -> Consumers {
-        // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is read
-        // here orders nothing: that needs no more than one access, which is what a volatile read is.
+        // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is
+        // read here orders nothing: that needs no more than one access, which is what a volatile
+        // read is.
         Consumers(unsafe { self.consumers.as_ptr().read_volatile() })
     }
 
@@ -105,8 +106,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         type_: kernel::ffi::c_int,
         data: *mut c_void,
     ) -> kernel::ffi::c_int {
-        // SAFETY: What `register` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives it, and
-        // to its first field. The trace core's own reference keeps it alive.
+        // SAFETY: What `register` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives
+        // it, and to its first field. The trace core's own reference keeps it alive.
         let event = unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) };
         // That reference is lent, not given.
         let event = mem::ManuallyDrop::new(event);
@@ -116,8 +117,9 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {
             // SAFETY: For this type `data` is the event's file in an instance. The trace core
-            // unregisters it and waits for tracepoint_srcu before it frees it; or does not wait where
-            // the event is removed, for which there is no reference to it, so no record on its way.
+            // unregisters it and waits for tracepoint_srcu before it frees it; or does not wait
+            // where the event is removed, for which there is no reference to it, so no record on
+            // its way.
             bindings::trace_reg_TRACE_REG_REGISTER => unsafe {
                 event.attach_file(data.cast(), &mut held())
             },

@@ -2,8 +2,8 @@
 
 //! References to a trace event by its users. C: `user_event_get()`, `user_event_put()`.
 //!
-//! There can be very many, one for each entry of each open file's table, so a reference is a pointer
-//! and no more, and making and dropping one touches a single number.
+//! There can be very many, one for each entry of each open file's table, so a reference is a
+//! pointer and no more, and making and dropping one touches a single number.
 
 use super::super::event_mutex::EventMutexHeld;
 use super::{
@@ -23,13 +23,15 @@ use kernel::sync::Arc;
 
 /// A reference to an event. While it exists, the event is not retired.
 ///
-/// It does not keep the module loaded: its holder does, or is waited for when the module is unloaded.
+/// It does not keep the module loaded: its holder does, or is waited for when the module is
+/// unloaded.
 ///
 /// # Invariants
 ///
 /// It is one of those that the event's `refs` counts, and the pointer is what `Arc::into_raw` gives
-/// for the event. Each time `refs` rises from 0, [`EventRef::get_locked`] gives up one count of the `Arc` that
-/// way, which belongs to all references together. The one that takes `refs` to 0 again gives it back.
+/// for the event. Each time `refs` rises from 0, [`EventRef::get_locked`] gives up one count of the
+/// `Arc` that way, which belongs to all references together. The one that takes `refs` to 0 again
+/// gives it back.
 pub(crate) struct EventRef<O: TraceEventOwner>(NonNull<TraceEvent<O>>);
 
 // SAFETY: An event can be used and dropped on any thread.
@@ -45,14 +47,15 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 }
 
 impl<O: TraceEventOwner> EventRef<O> {
-    /// A reference for a caller that has none yet. `event_mutex` is what keeps the event from being retired
-    /// at the same time.
+    /// A reference for a caller that has none yet. `event_mutex` is what keeps the event from being
+    /// retired at the same time.
     pub(crate) fn get_locked(event: &Arc<TraceEvent<O>>, _held: &EventMutexHeld) -> Self {
         const { assert!(size_of::<Self>() == size_of::<*const ()>()) };
         let pointer = if event.refs.fetch_add(1, Full) == 0 {
-            // INVARIANT: What belongs to the references from now on. The last one before may just be giving
-            // back what belonged to them then; it is another count. No other first reference is made
-            // meanwhile, since `event_mutex` is held, and until here `event` is borrowed.
+            // INVARIANT: What belongs to the references from now on. The last one before may just
+            // be giving back what belonged to them then; it is another count. No other first
+            // reference is made meanwhile, since `event_mutex` is held, and until here `event` is
+            // borrowed.
             Arc::into_raw(event.clone())
         } else {
             Arc::as_ptr(event)
@@ -71,8 +74,8 @@ impl<O: TraceEventOwner> EventRef<O> {
 
     /// The event, for work on it. Does not keep it from being retired.
     pub(crate) fn to_arc(&self) -> Arc<TraceEvent<O>> {
-        // SAFETY: By the invariant the pointer is what `Arc::into_raw` gave, and the count that was given up then is
-        // there as long as `self` is. It is lent here, and not given back.
+        // SAFETY: By the invariant the pointer is what `Arc::into_raw` gave, and the count that was
+        // given up then is there as long as `self` is. It is lent here, and not given back.
         let event = ManuallyDrop::new(unsafe { Arc::from_raw(self.0.as_ptr()) });
         Arc::clone(&event)
     }

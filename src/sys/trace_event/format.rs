@@ -29,7 +29,8 @@ use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// About as much as the trace core takes for a field, in bytes. C: `struct ftrace_event_field` (kernel/trace/trace.h).
+/// About as much as the trace core takes for a field, in bytes. C: `struct ftrace_event_field`
+/// (kernel/trace/trace.h).
 const FIELD_SIZE: usize = 72;
 
 /// The list of an event's fields, the one defined last first.
@@ -87,9 +88,10 @@ impl PinnedDrop for FieldList {
 ///
 /// # Invariants
 ///
-/// `texts` is that of a [`KVec`] of `texts_len` bytes with [`capacity`] for them and `count` fields. It
-/// begins with the name and the owner's text, of the lengths given. Each text has a NUL behind it. At the
-/// next multiple of [`ALIGNMENT`] behind them are the fields, and the end of these. Nothing changes.
+/// `texts` is that of a [`KVec`] of `texts_len` bytes with [`capacity`] for them and `count`
+/// fields. It begins with the name and the owner's text, of the lengths given. Each text has a NUL
+/// behind it. At the next multiple of [`ALIGNMENT`] behind them are the fields, and the end of
+/// these. Nothing changes.
 pub(super) struct Format {
     texts: NonNull<u64>,
     texts_len: u16,
@@ -106,7 +108,8 @@ unsafe impl Send for Format {}
 // SAFETY: Nothing changes through a shared reference.
 unsafe impl Sync for Format {}
 
-/// The texts of fields as they are kept: the type, unless it is that of the field before, and the name.
+/// The texts of fields as they are kept: the type, unless it is that of the field before, and the
+/// name.
 fn texts_of<'a>(
     fields: &'a [Field<'a>],
 ) -> impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])> + Clone {
@@ -121,8 +124,8 @@ fn texts_of<'a>(
 const ALIGNMENT: usize = align_of::<trace_event_fields>();
 const _: () = assert!(ALIGNMENT <= align_of::<u64>());
 
-/// The room, in words, for texts of this length, and for what the trace core takes for so many fields: in
-/// which lies what it makes them of, until it has.
+/// The room, in words, for texts of this length, and for what the trace core takes for so many
+/// fields: in which lies what it makes them of, until it has.
 fn capacity(texts_len: u16, count: u16) -> usize {
     let (texts, count) = (usize::from(texts_len), usize::from(count));
     let fields = (count * FIELD_SIZE).max((count + 1) * size_of::<trace_event_fields>());

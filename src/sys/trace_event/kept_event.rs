@@ -40,8 +40,8 @@ impl<O: TraceEventOwner> KeptEvent<O> {
     ///
     /// `ENODEV` when none is.
     pub(super) fn with_new_number(event: Arc<TraceEvent<O>>) -> Result<Self> {
-        // SAFETY: The call has all that it takes to print records, and stays, as the result holds it.
-        // It has no number, as it is not registered yet.
+        // SAFETY: The call has all that it takes to print records, and stays, as the result holds
+        // it. It has no number, as it is not registered yet.
         match unsafe { bindings::register_trace_event(&raw mut (*event.call.get()).event) } {
             0 => Err(ENODEV),
             // INVARIANT: Just made so.
@@ -62,8 +62,8 @@ impl<O: TraceEventOwner> KeptEvent<O> {
         &self.0
     }
 
-    /// Gives its number to an event that has none, and is not known to the trace core. Returns this one,
-    /// too, which has none any more. Sleeps.
+    /// Gives its number to an event that has none, and is not known to the trace core. Returns this
+    /// one, too, which has none any more. Sleeps.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl<O: TraceEventOwner> KeptEvent<O> {
             Err(error) => return Err((error, self)),
         };
         state.recorded_in.get_mut(held).add_all(recorded_in);
-        // SAFETY: By the invariant this one has a number, and the other has none, says the caller. It
-        // is complete, and stays, as the result holds it.
+        // SAFETY: By the invariant this one has a number, and the other has none, says the caller.
+        // It is complete, and stays, as the result holds it.
         unsafe { move_number(self.0.call.get(), event.call.get()) };
         // INVARIANT: It has the number now.
         Ok((Self(event), self.into_event()))

@@ -95,7 +95,8 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// on the event: it cannot be unregistered from here, which is why that takes a [`Removal`].
     fn last_detached(event: &TraceEvent<Self>, held: &mut EventMutexHeld);
 
-    /// The last reference to the event was dropped; there may be a new one since. `event_mutex` may be held.
+    /// The last reference to the event was dropped; there may be a new one since. `event_mutex` may
+    /// be held.
     fn last_put(event: Arc<TraceEvent<Self>>);
 }
 
@@ -103,12 +104,14 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// - `call`, `tracepoint`, `fields` and `format` point to each other, and stay in place and unchanged
-///   from `new_unregistered` on.
-/// - The class of `call` is NULL, or what [`Arc::into_raw`] gave for an [`EventClass`], and is given back at the end.
+/// - `call`, `tracepoint`, `fields` and `format` point to each other, and stay in place and
+///   unchanged from `new_unregistered` on.
+/// - The class of `call` is NULL, or what [`Arc::into_raw`] gave for an [`EventClass`], and is
+///   given back at the end.
 /// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
 /// - While `registered`, the trace core has the pointer to `call`, and a reference count of the
-///   `Arc` that holds `self` is its. The event has a number then, and while a [`KeptEvent`] holds it.
+///   `Arc` that holds `self` is its. The event has a number then, and while a [`KeptEvent`] holds
+///   it.
 /// - `files` has exactly the event's files for which the trace core has registered us and not
 ///   unregistered us again.
 #[repr(C)]
@@ -125,7 +128,8 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     #[pin]
     dyn_event: Opaque<bindings::dyn_event>,
     format: Format,
-    /// None where there are none: a vector takes 16 bytes more, and with these most events twice the memory.
+    /// None where there are none: a vector takes 16 bytes more, and with these most events twice
+    /// the memory.
     locations: Option<KBox<KVec<Location>>>,
     fixed_size: u32,
     /// Is a field an array of characters?
@@ -280,7 +284,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         )?;
 
         // SAFETY: Nothing else knows the event yet, and an `Arc` does not move its content: we may
-        // write the C structures and make them point to each other. The fields are freed with their head.
+        // write the C structures and make them point to each other. The fields are freed with their
+        // head.
         unsafe {
             (*event.tracepoint.get()).name = name_at;
 
@@ -299,8 +304,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 
     /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.
     ///
-    /// The trace core frees what it finds here when it removes an event, and looks for nothing else then: for the task that
-    /// has it do so there are no fields.
+    /// The trace core frees what it finds here when it removes an event, and looks for nothing else
+    /// then: for the task that has it do so there are no fields.
     ///
     /// # Safety
     ///
@@ -314,7 +319,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         event.fields.head()
     }
 
-    /// Has [`TraceEventOwner::run`] called once more from now on, by a task of `queue`. Any context.
+    /// Has [`TraceEventOwner::run`] called once more from now on, by a task of `queue`. Any
+    /// context.
     pub(crate) fn run_later(self: &Arc<Self>, queue: &OwnedQueue) {
         // Queued already is as good.
         let _ = queue.enqueue::<_, 0>(self.clone());

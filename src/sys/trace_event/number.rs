@@ -2,10 +2,11 @@
 
 //! The numbers of trace events, by which the records in the trace buffers are told apart.
 //!
-//! The trace core gives the lowest number that is free to the next event of any kind, and prints the
-//! records that are still in the buffers as that one's. So an event whose records may be there keeps
-//! its number, and what prints records with it, when it is taken away from the trace core; and before
-//! the number is given back, the buffers are reset, as the trace core does for its own events.
+//! The trace core gives the lowest number that is free to the next event of any kind, and prints
+//! the records that are still in the buffers as that one's. So an event whose records may be there
+//! keeps its number, and what prints records with it, when it is taken away from the trace core;
+//! and before the number is given back, the buffers are reset, as the trace core does for its own
+//! events.
 //!
 //! C: `struct trace_event` (linux/trace_events.h), `register_trace_event()`,
 //! `tracing_reset_all_online_cpus()`. `user_events` has no such care.
@@ -45,8 +46,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-/// The trace instances whose buffers may have records of an event, by their addresses: some that are
-/// gone among them.
+/// The trace instances whose buffers may have records of an event, by their addresses: some that
+/// are gone among them.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Instances([usize; 4]);
 
@@ -147,8 +148,8 @@ pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_eve
         if let Some(next) = (*to).node.next.as_mut() {
             next.pprev = &raw mut (*to).node.next;
         }
-        // Without functions the trace core takes no number away with the call. What prints in a panic,
-        // without the semaphore, may come upon that.
+        // Without functions the trace core takes no number away with the call. What prints in a
+        // panic, without the semaphore, may come upon that.
         (*from).funcs = ptr::null_mut();
         (*from).node.pprev = ptr::null_mut();
         kernel::bindings::up_write(symbols::trace_event_sem());
@@ -172,9 +173,9 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         act: impl FnOnce(*mut trace_event_call) -> T,
     ) -> T {
         let (call, stand_in) = (self.call.get(), STAND_IN.call());
-        // SAFETY: The mutex is held, so no other task uses the stand-in, which stays for ever, and has
-        // what the call has to print with. `call` has a number, says the caller, and no longer in
-        // between.
+        // SAFETY: The mutex is held, so no other task uses the stand-in, which stays for ever, and
+        // has what the call has to print with. `call` has a number, says the caller, and no longer
+        // in between.
         unsafe {
             (*stand_in).class = (*call).class;
             (*stand_in).__bindgen_anon_1.tp = (*call).__bindgen_anon_1.tp;
@@ -197,8 +198,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// The call must be known to the trace core, which must not be at work on it.
     pub(super) unsafe fn remove_call(&self, held: &mut EventMutexHeld) -> Result {
-        // SAFETY: What the trace core knows has a number; the event stays, being borrowed. The rest is
-        // promised by the caller.
+        // SAFETY: What the trace core knows has a number; the event stays, being borrowed. The rest
+        // is promised by the caller.
         unsafe { self.with_stand_in(held, |call| trace_remove(call)) }
     }
 }
@@ -225,14 +226,15 @@ unsafe fn trace_remove(call: *mut trace_event_call) -> Result {
 ///
 /// # Safety
 ///
-/// `event_mutex` must be held, `call` be one of ours that the trace core knows, and `instance` one of
-/// its own. The file is not to be used when the mutex is free.
+/// `event_mutex` must be held, `call` be one of ours that the trace core knows, and `instance` one
+/// of its own. The file is not to be used when the mutex is free.
 pub(super) unsafe fn find_file(
     call: *mut trace_event_call,
     instance: *mut trace_array,
 ) -> Option<NonNull<trace_event_file>> {
-    // SAFETY: The symbols were found, as there are events. System and name are strings that stay with
-    // the call, which has a tracepoint for its name. A file that is found stays while the lock is held.
+    // SAFETY: The symbols were found, as there are events. System and name are strings that stay
+    // with the call, which has a tracepoint for its name. A file that is found stays while the lock
+    // is held.
     unsafe {
         let (system, tracepoint) = ((*(*call).class).system, (*call).__bindgen_anon_1.tp);
         let file = bindings::user_events_find_event_file(instance, system, (*tracepoint).name);
@@ -281,8 +283,8 @@ impl Instances {
         held: &mut EventMutexHeld,
     ) -> Result {
         // SAFETY: By the invariant it has a number. It is not known to the trace core, nor, as the
-        // mutex is held, to anyone else by its new name when that knows it no more. Its class is put
-        // back.
+        // mutex is held, to anyone else by its new name when that knows it no more. Its class is
+        // put back.
         unsafe {
             kept.event().with_stand_in(held, |call| {
                 let own = (*call).class;
@@ -316,9 +318,9 @@ impl Instances {
     ///
     /// The trace core must know the call, and `event_mutex` be held.
     unsafe fn set_flags(&self, call: *mut trace_event_call, mark: usize) -> Result {
-        // SAFETY: The symbols were found, as there are events. The list of instances is changed with the
-        // mutex held only. An instance begins with its place in the list. The rest is promised by the
-        // caller.
+        // SAFETY: The symbols were found, as there are events. The list of instances is changed
+        // with the mutex held only. An instance begins with its place in the list. The rest is
+        // promised by the caller.
         unsafe {
             for instance in Entries::of(symbols::trace_arrays()) {
                 if !self.contains(instance.addr()) {

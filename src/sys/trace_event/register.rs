@@ -64,10 +64,11 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
         };
         let event = numbered.event();
         let call = event.call.get();
-        // SAFETY: The call is complete since `new_unregistered`, stays in place, and is not registered yet: a
-        // value of this type is registered once. `numbered` keeps it alive until it is removed again.
-        // `event_mutex`, with which the trace core looks for the event's file, and for the fields of events
-        // that have none yet, is held: of that class only this one, and others without any fields.
+        // SAFETY: The call is complete since `new_unregistered`, stays in place, and is not
+        // registered yet: a value of this type is registered once. `numbered` keeps it alive until
+        // it is removed again. `event_mutex`, with which the trace core looks for the event's file,
+        // and for the fields of events that have none yet, is held: of that class only this one,
+        // and others without any fields.
         let added = unsafe {
             let class = (*call).class;
             (*class).fields_array = event.format.fields_array();
@@ -77,7 +78,8 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
             let is_complete =
                 || event.fields.len() == event.format.count() && Self::has_directory(call);
             match added {
-                // It fails if a consumer is attached already; then the event is there, incomplete as it is.
+                // It fails if a consumer is attached already; then the event is there, incomplete
+                // as it is.
                 Ok(()) if !is_complete() => match event.remove_call(held) {
                     Ok(()) => Err(ENOMEM),
                     Err(_) => Ok(()),
@@ -86,13 +88,14 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
             }
         };
         if let Err(error) = added {
-            // This one may lack fields to print records with. It had a consumer, or it would not have been kept.
+            // This one may lack fields to print records with. It had a consumer, or it would not
+            // have been kept.
             let kept =
                 had_number.and_then(|kept| Some(numbered.give_number_to(kept, held).ok()?.0));
             return Err((error, kept));
         }
-        // INVARIANT: The reference is the trace core's, from which the pointers to parts of the event lead
-        // it back to that.
+        // INVARIANT: The reference is the trace core's, from which the pointers to parts of the
+        // event lead it back to that.
         let event = Arc::into_raw(numbered.into_event());
         // SAFETY: The event is alive.
         let event = unsafe { &*event };
@@ -108,8 +111,9 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
         Ok(())
     }
 
-    /// Has the top instance made the event's directory? Not so when it ran out of memory there, of which it
-    /// returns no error. Cheap for an event that is new: it is the first that the trace core comes upon.
+    /// Has the top instance made the event's directory? Not so when it ran out of memory there, of
+    /// which it returns no error. Cheap for an event that is new: it is the first that the trace
+    /// core comes upon.
     ///
     /// # Safety
     ///
@@ -125,8 +129,9 @@ impl<O: DynEventOwner> UnregisteredEvent<O> {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    /// Can it not be deleted, as there is a reference to it, or something in the trace core refers to it? The trace core asks
-    /// this of all events before it deletes the first. C: `user_event_is_busy()`.
+    /// Can it not be deleted, as there is a reference to it, or something in the trace core refers
+    /// to it? The trace core asks this of all events before it deletes the first. C:
+    /// `user_event_is_busy()`.
     pub(crate) fn is_busy(&self, held: &EventMutexHeld) -> bool {
         self.is_used() || self.is_referenced(held)
     }
@@ -151,8 +156,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         self: &'a Arc<Self>,
         guard: &'a mut EventMutexGuard,
     ) -> Removal<'a, O> {
-        // INVARIANT: The task with the guard has locked the mutex, so the trace core is not in the middle
-        // of anything that it locks it for.
+        // INVARIANT: The task with the guard has locked the mutex, so the trace core is not in the
+        // middle of anything that it locks it for.
         Removal {
             event: self,
             held: guard,
@@ -176,13 +181,13 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     }
 }
 
-/// The right to take an event away from the trace core, for which it does not do to hold `event_mutex`:
-/// the trace core holds that, too, while it calls us about a consumer of the event.
+/// The right to take an event away from the trace core, for which it does not do to hold
+/// `event_mutex`: the trace core holds that, too, while it calls us about a consumer of the event.
 ///
 /// # Invariants
 ///
-/// The trace core is not at work on the event, nor with the lists that lead to it, but for the one of
-/// dynamic events: there it does not come back to the event's entry.
+/// The trace core is not at work on the event, nor with the lists that lead to it, but for the one
+/// of dynamic events: there it does not come back to the event's entry.
 pub(crate) struct Removal<'a, O: TraceEventOwner> {
     event: &'a Arc<TraceEvent<O>>,
     held: &'a mut EventMutexHeld,
@@ -214,16 +219,17 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
         self.event
     }
 
-    /// Takes the event away from the trace core. Does nothing if it was not registered. May sleep. The event
-    /// keeps its number if there may be records of it in the buffers.
+    /// Takes the event away from the trace core. Does nothing if it was not registered. May sleep.
+    /// The event keeps its number if there may be records of it in the buffers.
     ///
     /// # Errors
     ///
-    /// `EBUSY` while there is a reference to the event, or the trace core refers to it; nothing has changed then.
+    /// `EBUSY` while there is a reference to the event, or the trace core refers to it; nothing has
+    /// changed then.
     pub(crate) fn unregister(self) -> Result<Removed<'a, O>> {
         let Self { event, held } = self;
-        // Then no record is on its way to its files, as that takes a reference: the first of which is made under
-        // `event_mutex`.
+        // Then no record is on its way to its files, as that takes a reference: the first of which
+        // is made under `event_mutex`.
         if event.is_used() {
             return Err(EBUSY);
         }
@@ -233,10 +239,10 @@ impl<'a, O: TraceEventOwner> Removal<'a, O> {
         if event.is_referenced(held) {
             return Err(EBUSY);
         }
-        // SAFETY: The call is registered, hence alive, and by the invariant the trace core is not at work
-        // on it. On success the trace core has forgotten it: its functions run no more but to print, for which
-        // the number and a reference stay; without, since what prints holds `trace_event_sem`, which the
-        // removal takes for writing. Consumers are detached.
+        // SAFETY: The call is registered, hence alive, and by the invariant the trace core is not
+        // at work on it. On success the trace core has forgotten it: its functions run no more but
+        // to print, for which the number and a reference stay; without, since what prints holds
+        // `trace_event_sem`, which the removal takes for writing. Consumers are detached.
         unsafe { event.remove_call(held) }?;
         *event.registered.get_mut(held) = false;
         // SAFETY: `register` put the entry into the list; `event_mutex` is held. By the invariant

@@ -41,9 +41,9 @@ pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
     /// Takes all of `source` as one record, and says how many bytes that was.
     fn write(&self, source: impl WriteSource) -> Result<usize>;
 
-    /// Is there something that a program which polls the file for that has not been told of (`EPOLLPRI`)? If not, it
-    /// is to be woken when there is, by what [`Poll::wait`] is given. May sleep. Of whatever else is asked, the file is
-    /// ready for it.
+    /// Is there something that a program which polls the file for that has not been told of
+    /// (`EPOLLPRI`)? If not, it is to be woken when there is, by what [`Poll::wait`] is given. May
+    /// sleep. Of whatever else is asked, the file is ready for it.
     fn poll_pri<'a>(&'a self, poll: &Poll<'a>) -> bool;
 
     /// An ioctl. `argument` is not checked in any way. In a 32-bit program the size of a pointer,
@@ -67,8 +67,9 @@ unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
     const MODE: u16 = T::MODE;
     const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
         owner: this_module(),
-        // A write waits for nothing but user memory. Without this, io_uring asks whether a file that can be polled is ready
-        // to be written 128 times, which it always is, before it leaves the write to a worker.
+        // A write waits for nothing but user memory. Without this, io_uring asks whether a file
+        // that can be polled is ready to be written 128 times, which it always is, before it leaves
+        // the write to a worker.
         fop_flags: bindings::USER_EVENTS_FOP_BUFFER_WASYNC,
         open: Some(Self::open),
         write: Some(Self::write),
@@ -94,8 +95,8 @@ impl<T: ControlFile> Control<T> {
             // SAFETY: The file is being opened: nothing else uses it yet.
             unsafe {
                 (*file).private_data = KBox::into_raw(open).cast();
-                // The position of the file is always 0. With the lock for it, a write that waits for user memory would
-                // hold up all others of the file.
+                // The position of the file is always 0. With the lock for it, a write that waits
+                // for user memory would hold up all others of the file.
                 (*file).f_mode &= !bindings::USER_EVENTS_FMODE_ATOMIC_POS;
             }
             Ok(())
@@ -147,8 +148,8 @@ impl<T: ControlFile> Control<T> {
         kiocb: *mut bindings::kiocb,
         iter: *mut bindings::iov_iter,
     ) -> isize {
-        // SAFETY: The VFS passes a valid control block of an open file, and a source of data. It does not look how far
-        // that was advanced when all of it was written.
+        // SAFETY: The VFS passes a valid control block of an open file, and a source of data. It
+        // does not look how far that was advanced when all of it was written.
         let (open, source) = unsafe {
             (
                 Self::from_file((*kiocb).ki_filp),
@@ -171,8 +172,8 @@ impl<T: ControlFile> Control<T> {
         file: *mut bindings::file,
         table: *mut kernel::bindings::poll_table_struct,
     ) -> c_uint {
-        // SAFETY: The VFS keeps the file open for the call. What is borrowed of the open file, as the trait's function
-        // does for whatever lifetime that has, is there until `release`.
+        // SAFETY: The VFS keeps the file open for the call. What is borrowed of the open file, as
+        // the trait's function does for whatever lifetime that has, is there until `release`.
         let (open, poll) = unsafe { (Self::from_file(file), Poll::new(file, table.cast())) };
         let poll_pri = poll.is_some_and(|poll| open.poll_pri(&poll));
         poll::POLL_DEFAULT | if poll_pri { poll::POLL_CHANGED } else { 0 }

@@ -33,9 +33,9 @@ pub(crate) type Write<C> = fn(&Arc<C>, UserSlice, &LoadComplete) -> Result<usize
 /// The operations of a file that lists something, record by record. May sleep.
 ///
 /// A reader's place in the listing is a cursor, which lies in the open file between two reads: it
-/// should hold keys of what is listed and nothing that it would keep alive. seq_file has the text of
-/// about a page at a time, copies it when no function of this trait runs, and takes what a record
-/// wrote as a whole or, when it has no room left, asks for that record again.
+/// should hold keys of what is listed and nothing that it would keep alive. seq_file has the text
+/// of about a page at a time, copies it when no function of this trait runs, and takes what a
+/// record wrote as a whole or, when it has no room left, asks for that record again.
 pub(crate) trait ListingFile: 'static {
     /// What is listed.
     type Context: Send + Sync + 'static;
@@ -178,8 +178,8 @@ impl<T: ListingFile> SeqListing<T> {
 
     /// # Safety
     ///
-    /// For seq_file, as all functions from here on: `seq` was opened by [`Self::open`], and its lock
-    /// is held for `'a`.
+    /// For seq_file, as all functions from here on: `seq` was opened by [`Self::open`], and its
+    /// lock is held for `'a`.
     unsafe fn reader<'a>(
         seq: *mut bindings::seq_file,
     ) -> (&'a T::Context, &'a mut Places<T::Cursor>) {
@@ -235,8 +235,8 @@ impl<T: ListingFile> SeqListing<T> {
         };
         places.next = places.after.take();
         // Not in `start`, so that a reader which is interrupted all the time comes to the end, too.
-        // SAFETY: In between two records nothing is held but seq_file's mutex, under which a task may
-        // sleep. Where that is not allowed, the kernel says so.
+        // SAFETY: In between two records nothing is held but seq_file's mutex, under which a task
+        // may sleep. Where that is not allowed, the kernel says so.
         unsafe { bindings::user_events_cond_resched() };
         if current!().signal_pending() {
             return ERESTARTSYS.to_ptr();

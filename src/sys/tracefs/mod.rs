@@ -6,13 +6,13 @@
 //! [`ControlFile`] takes writes and ioctls, a [`ListingFile`] is text to be read.
 //!
 //! tracefs is built in, as is all that makes files there, so it has no such files. A regular file's
-//! operations are called without a lock: a task that is about to open it when the module goes would be
-//! told by a kernel warning that the module cannot be held, or find the operations freed. With a path
-//! to the file (`O_PATH`) a task can even open it long after it was removed.
+//! operations are called without a lock: a task that is about to open it when the module goes would
+//! be told by a kernel warning that the module cannot be held, or find the operations freed. With a
+//! path to the file (`O_PATH`) a task can even open it long after it was removed.
 //!
-//! For character devices that is solved: the operations of their inodes are a part of the kernel, look
-//! under a lock for the device, hold its module and only then call what the device has. So that is what
-//! our inodes are given, too. In all else they stay regular files.
+//! For character devices that is solved: the operations of their inodes are a part of the kernel,
+//! look under a lock for the device, hold its module and only then call what the device has. So
+//! that is what our inodes are given, too. In all else they stay regular files.
 
 mod control;
 mod listing;
@@ -64,17 +64,20 @@ const OPENERS_PAUSE: Delta = Delta::from_millis(1);
 
 /// A file of tracefs; dropping it removes it. May sleep.
 ///
-/// A file that is open when it is removed stays what it is for the tasks that have it, and keeps the module loaded. A path
-/// to it that a task has leads to `EIO` from then on. The drop waits for tasks that are about to open it.
+/// A file that is open when it is removed stays what it is for the tasks that have it, and keeps
+/// the module loaded. A path to it that a task has leads to `EIO` from then on. The drop waits for
+/// tasks that are about to open it.
 ///
-/// Until it is published, opening it fails with `ENXIO`. So none is open when a load that fails drops it, which frees the
-/// module, whatever holds it: the drop also waits until tasks that tried to open it do not hold the module any more.
+/// Until it is published, opening it fails with `ENXIO`. So none is open when a load that fails
+/// drops it, which frees the module, whatever holds it: the drop also waits until tasks that tried
+/// to open it do not hold the module any more.
 ///
 /// # Invariants
 ///
-/// `dentry` is a file of tracefs, with a reference to it that is ours. Its inode's operations are those of a
-/// character device, which is `data.device`; its private data is the address of what `data` points to.
-/// `operations` are of the kind of file that takes the private data for a `FileData<C>`.
+/// `dentry` is a file of tracefs, with a reference to it that is ours. Its inode's operations are
+/// those of a character device, which is `data.device`; its private data is the address of what
+/// `data` points to. `operations` are of the kind of file that takes the private data for a
+/// `FileData<C>`.
 pub(crate) struct TracefsFile<C> {
     dentry: NonNull<dentry>,
     operations: &'static file_operations,
@@ -100,8 +103,8 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENODEV` when tracefs refuses, which does not say why: a file of that name exists, the kernel
-    /// is locked down, or there is no memory.
+    /// `ENOMEM`; `ENODEV` when tracefs refuses, which does not say why: a file of that name exists,
+    /// the kernel is locked down, or there is no memory.
     pub(crate) fn create<K: FileKind<C>>(
         symbols: CheckedSymbols,
         context: &Arc<C>,
@@ -109,8 +112,8 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         Self::create_named::<K>(symbols, K::NAME, context)
     }
 
-    /// Creates a further file of kind `K`, in whose name a `.` and `suffix` come behind [`FileKind::NAME`], and lets it be
-    /// opened. May sleep.
+    /// Creates a further file of kind `K`, in whose name a `.` and `suffix` come behind
+    /// [`FileKind::NAME`], and lets it be opened. May sleep.
     ///
     /// # Errors
     ///
@@ -141,8 +144,9 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
             device: Device::new()?,
         };
         let data = KBox::new(data, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: The symbols were found. The name is a string, of which tracefs makes a copy. What the private data
-        // points to stays in place in its box, and is freed after the file is removed and no task is about to open it.
+        // SAFETY: The symbols were found. The name is a string, of which tracefs makes a copy. What
+        // the private data points to stays in place in its box, and is freed after the file is
+        // removed and no task is about to open it.
         let dentry = unsafe {
             bindings::user_events_tracefs_create_file(
                 name.as_char_ptr(),
@@ -153,8 +157,8 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
             )
         };
         let dentry = NonNull::new(dentry).ok_or(ENODEV)?;
-        // SAFETY: The dentry has an inode for as long as we hold it. The place is read by tasks that open
-        // the file, under a lock or after it was found not to be NULL.
+        // SAFETY: The dentry has an inode for as long as we hold it. The place is read by tasks
+        // that open the file, under a lock or after it was found not to be NULL.
         let place =
             unsafe { Atomic::from_ptr(bindings::user_events_i_cdev((*dentry.as_ptr()).d_inode)) };
         place.store(data.device.0.as_ptr(), Release);
@@ -185,9 +189,9 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
 impl<C> Drop for TracefsFile<C> {
     fn drop(&mut self) {
         let _: CheckedSymbols = self.symbols;
-        // SAFETY: By the invariant the dentry is ours, and has an inode, which is held here beyond the
-        // removal. A task that still has a path to it gets EIO, and finds no device. The symbols were
-        // found.
+        // SAFETY: By the invariant the dentry is ours, and has an inode, which is held here beyond
+        // the removal. A task that still has a path to it gets EIO, and finds no device. The
+        // symbols were found.
         let inode = unsafe {
             let inode = (*self.dentry.as_ptr()).d_inode;
             kernel::bindings::ihold(inode);
@@ -235,11 +239,13 @@ impl Device {
         Ok(Self(device))
     }
 
-    /// Has anything a reference to it but `self`? Where no inode leads to it, that does not become true again.
+    /// Has anything a reference to it but `self`? Where no inode leads to it, that does not become
+    /// true again.
     fn is_shared(&self) -> bool {
         const { assert!(offset_of!(cdev, kobj) == 0) };
         let object = self.0.as_ptr().cast::<kernel::bindings::kobject>();
-        // SAFETY: The device is alive, and begins with its object, whose count is changed by single accesses.
+        // SAFETY: The device is alive, and begins with its object, whose count is changed by single
+        // accesses.
         let count = unsafe {
             let count = &raw mut (*object).kref.refcount.refs.counter;
             Atomic::<i32>::from_ptr(count)
@@ -292,8 +298,8 @@ impl<C> FileData<C> {
 ///
 /// # Safety
 ///
-/// `OPERATIONS` must take the inode's private data for a `*const FileData<C>`, as [`FileData::open`]
-/// does, and rely on nothing else.
+/// `OPERATIONS` must take the inode's private data for a `*const FileData<C>`, as
+/// [`FileData::open`] does, and rely on nothing else.
 pub(crate) unsafe trait FileKind<C> {
     /// The file's name in the root of tracefs.
     const NAME: &'static CStr;

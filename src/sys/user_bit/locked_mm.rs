@@ -155,8 +155,8 @@ impl<'a> LockedMm<'a> {
         write: impl FnOnce(&BitPage<'_>),
     ) -> Result<Written, BitWriteError> {
         let mut page = ptr::null_mut();
-        // SAFETY: The address space is alive and its mmap lock is held for reading, by `self`. One page
-        // is asked for, and `page` has room for one. None of the flags lets the lock go.
+        // SAFETY: The address space is alive and its mmap lock is held for reading, by `self`. One
+        // page is asked for, and `page` has room for one. None of the flags lets the lock go.
         let pinned = unsafe {
             bindings::pin_user_pages_remote(
                 self.mm.as_raw(),
@@ -220,8 +220,8 @@ impl<'a> LockedMm<'a> {
         Ok(result)
     }
 
-    /// What backs the page at `address`, if it is to be brought in and written to. `None` if it cannot
-    /// be, as things are.
+    /// What backs the page at `address`, if it is to be brought in and written to. `None` if it
+    /// cannot be, as things are.
     pub(crate) fn backing_of(&self, address: usize) -> Option<Backing> {
         let vma = self.guard.vma_lookup(address)?;
         if vma.flags() & kernel::mm::virt::flags::WRITE == 0 {
@@ -241,9 +241,9 @@ impl<'a> LockedMm<'a> {
         })
     }
 
-    /// Has a handler of userfaultfd asked for the page at `address`, to be written, and waits for `ms`
-    /// milliseconds or a little longer for it. Whether it came is to be looked at. Does nothing if no
-    /// handler is asked there.
+    /// Has a handler of userfaultfd asked for the page at `address`, to be written, and waits for
+    /// `ms` milliseconds or a little longer for it. Whether it came is to be looked at. Does
+    /// nothing if no handler is asked there.
     pub(crate) fn fault_userfaultfd(self, address: usize, ms: u32) {
         if self.backing_of(address) != Some(Backing::Userfaultfd) {
             return;
@@ -255,13 +255,14 @@ impl<'a> LockedMm<'a> {
             | bindings::fault_flag_FAULT_FLAG_REMOTE
             | bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY
             | bindings::fault_flag_FAULT_FLAG_INTERRUPTIBLE;
-        // `handle_mm_fault()` sleeps for the handler's answer once, and returns VM_FAULT_RETRY whatever
-        // woke it. It may be woken before it sleeps, hence again and again.
+        // `handle_mm_fault()` sleeps for the handler's answer once, and returns VM_FAULT_RETRY
+        // whatever woke it. It may be woken before it sleeps, hence again and again.
         let Ok(timer) = WakeTimer::start(ms) else {
             return;
         };
-        // SAFETY: The mmap lock is held, so the mapping is there, and may be written to, as was just
-        // asked. What is left of the lock afterwards is told by the result, and dealt with below.
+        // SAFETY: The mmap lock is held, so the mapping is there, and may be written to, as was
+        // just asked. What is left of the lock afterwards is told by the result, and dealt with
+        // below.
         let result = unsafe {
             bindings::handle_mm_fault(
                 vma.as_ptr(),
@@ -293,9 +294,9 @@ fn check_pinned(pages: c_long) -> Result<(), BitWriteError> {
     }
 }
 
-/// Is it a mapping of memory: anonymous, also if it was had by way of a file (/dev/zero), or of a file
-/// that is in memory only? All that is not of a regular file is served by a driver or a device, wherever
-/// its node lies.
+/// Is it a mapping of memory: anonymous, also if it was had by way of a file (/dev/zero), or of a
+/// file that is in memory only? All that is not of a regular file is served by a driver or a
+/// device, wherever its node lies.
 fn is_memory(vma: &VmaRef) -> bool {
     let vma = vma.as_ptr();
     // SAFETY: The mapping stays as it is while it is borrowed, and keeps its file, which keeps its

@@ -2,9 +2,9 @@
 
 //! Bits in the memory of a process, the caller's or another's.
 //!
-//! C: `fixup_user_fault()` (linux/mm.h), `arch_futex_atomic_op_inuser()` (asm/futex.h). How the page
-//! that a bit lies in is found, in the memory of any process, is in [`locked_mm`], and how it is
-//! read and written to in [`page`].
+//! C: `fixup_user_fault()` (linux/mm.h), `arch_futex_atomic_op_inuser()` (asm/futex.h). How the
+//! page that a bit lies in is found, in the memory of any process, is in [`locked_mm`], and how it
+//! is read and written to in [`page`].
 
 mod locked_mm;
 mod page;
@@ -44,8 +44,8 @@ pub(crate) struct BitAddr(u64);
 #[derive(Clone, Copy)]
 pub(crate) struct UserBit(u64);
 
-/// How far up the address begins, and so how many of its upper bits have to be clear. No architecture has
-/// that large a half for its users.
+/// How far up the address begins, and so how many of its upper bits have to be clear. No
+/// architecture has that large a half for its users.
 const ADDRESS_SHIFT: u32 = 5;
 
 /// The bit's number.
@@ -162,9 +162,9 @@ impl UserBit {
         self.address() & !(PAGE_SIZE - 1)
     }
 
-    /// Clears the bit, atomically, in `mm`, if that is the memory of the current task, by its own page
-    /// tables: less work than [`LockedMm::write_page`]. Returns whether that was
-    /// possible; a page that is not there, or that the task may not write now, is left alone. Does not sleep.
+    /// Clears the bit, atomically, in `mm`, if that is the memory of the current task, by its own
+    /// page tables: less work than [`LockedMm::write_page`]. Returns whether that was possible; a
+    /// page that is not there, or that the task may not write now, is left alone. Does not sleep.
     pub(crate) fn clear_current(&self, mm: &MmWithUser) -> bool {
         let current = current!();
         // A kernel thread has none, or the one that it has taken on.
@@ -172,14 +172,14 @@ impl UserBit {
             return false;
         }
         let (address, mask) = self.half();
-        // SAFETY: The word is in the user's half of the address space, by the invariant. The current task
-        // has an address space, as just asked, so the page tables are that one's, and the word is changed as
-        // the task itself could change it. Faults are refused, not taken.
+        // SAFETY: The word is in the user's half of the address space, by the invariant. The
+        // current task has an address space, as just asked, so the page tables are that one's, and
+        // the word is changed as the task itself could change it. Faults are refused, not taken.
         unsafe { bindings::user_events_clear_current(address as *mut u32, mask) == 0 }
     }
 
-    /// Brings the word's page in, writable. Waits for the mmap lock and for the page, for the latter
-    /// until the current task is killed. For the memory of the current task.
+    /// Brings the word's page in, writable. Waits for the mmap lock and for the page, for the
+    /// latter until the current task is killed. For the memory of the current task.
     ///
     /// # Errors
     ///

@@ -2,7 +2,8 @@
 
 //! A page of user memory, mapped into the kernel.
 //!
-//! C: `kmap_local_page()` (linux/highmem.h), `unpin_user_page()`, `folio_mark_dirty()` (linux/mm.h).
+//! C: `kmap_local_page()` (linux/highmem.h), `unpin_user_page()`, `folio_mark_dirty()`
+//! (linux/mm.h).
 
 use super::super::bindings;
 use super::{
@@ -23,12 +24,13 @@ use kernel::types::NotThreadSafe;
 /// A page of user memory, while it is held.
 ///
 /// The words are user memory, changed concurrently by user programs with the atomics of their own
-/// languages, hence Rust's own here, whose model is the same, or the kernel's. No reference to plain data is made.
+/// languages, hence Rust's own here, whose model is the same, or the kernel's. No reference to
+/// plain data is made.
 ///
 /// # Invariants
 ///
-/// `base` is where the page at the user address `address`, a multiple of its size, is mapped for `'a`
-/// in the current context.
+/// `base` is where the page at the user address `address`, a multiple of its size, is mapped for
+/// `'a` in the current context.
 pub(super) struct Page<'a> {
     base: *mut u8,
     address: usize,
@@ -47,8 +49,8 @@ impl Page<'_> {
         address: usize,
         call: impl FnOnce(&Page<'_>) -> T,
     ) -> T {
-        // SAFETY: The page is held, says the caller. What is mapped last is unmapped first, as calls
-        // nest.
+        // SAFETY: The page is held, says the caller. What is mapped last is unmapped first, as
+        // calls nest.
         let base = unsafe { kernel::bindings::kmap_local_page(page).cast::<u8>() };
         // INVARIANT: Mapped until the call has returned.
         let result = call(&Page {
@@ -108,8 +110,8 @@ impl BitPage<'_> {
     ///
     /// # Safety
     ///
-    /// `page`, in which the user address `address` lies, must have been pinned for writing; the pin is
-    /// this function's to end.
+    /// `page`, in which the user address `address` lies, must have been pinned for writing; the pin
+    /// is this function's to end.
     pub(super) unsafe fn write(
         page: *mut bindings::page,
         address: usize,
@@ -178,8 +180,9 @@ impl BitPage<'_> {
 ///
 /// On arm64 by the kernel's own operations, which are single instructions where the processor has
 /// them (LSE). Those that the compiler makes are loops there, which a program that changes the word
-/// all the time could keep from coming to an end, with the trace core's locks held. On x86 it is the
-/// other way round: the compiler's are single instructions, as it is not asked for the old value.
+/// all the time could keep from coming to an end, with the trace core's locks held. On x86 it is
+/// the other way round: the compiler's are single instructions, as it is not asked for the old
+/// value.
 #[inline]
 fn store(word: &AtomicU32, mask: u32, on: bool) {
     match (cfg!(CONFIG_ARM64), on) {
@@ -205,9 +208,9 @@ fn store(word: &AtomicU32, mask: u32, on: bool) {
 ///
 /// See [`BitPage::write`].
 ///
-/// A page that is dirty now is written back after now, with what was written: writeback clears the mark,
-/// with a full barrier, before it reads the page. The atomic operations of arm64 do not order what they
-/// have written before a later read by themselves.
+/// A page that is dirty now is written back after now, with what was written: writeback clears the
+/// mark, with a full barrier, before it reads the page. The atomic operations of arm64 do not order
+/// what they have written before a later read by themselves.
 ///
 /// # Safety
 ///
