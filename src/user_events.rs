@@ -49,7 +49,7 @@ use sys::loading::{
     LoadComplete, //
     Loaded,
 };
-use sys::symbols::CheckedSymbols;
+use sys::symbols::ResolvedSymbols;
 use sys::tracefs::{
     Control,
     SeqListing,
@@ -124,7 +124,7 @@ fn step<T>(what: &str, result: Result<T>) -> Result<T> {
 impl Load for UserEvents {
     /// Makes everything. What was made before a step that fails is dropped in reverse.
     fn load() -> Result<Self> {
-        let found = step("find kernel symbols", CheckedSymbols::resolve())?;
+        let found = step("find kernel symbols", ResolvedSymbols::resolve())?;
         let is_alone = match found.has_symbol(c"user_event_mm_dup") {
             true => Err(EBUSY),
             false => Ok(()),

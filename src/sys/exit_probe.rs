@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Learning that a thread group is about to leave its address space for good.
+//! Probes of tasks that are about to leave their address space for good.
 //!
 //! C: the tracepoints `sched_process_exit` and `sched_prepare_exec` (trace/events/sched.h). Both
-//! fire in the task that leaves, before it gives back its reference to the address space, and when
-//! it cannot return to user space there any more: whatever fails in an exec after the second kills
-//! the task.
+//! fire in the task that leaves, before it drops its reference to the address space, and when it
+//! cannot return to user space there: any error in an exec after the second one kills the task.
 
 #[cfg(USER_EVENTS_KERNEL_6_12)]
 mod of_6_12;
@@ -24,23 +23,22 @@ use kernel::sync::Arc;
 /// How a process leaves its address space.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leaving {
-    /// The current task, the last one of the process, exits: none of its threads lives any more.
+    /// The current task exits as the last live thread of its process.
     Exit,
-    /// The current task exits, and leaves one thread that lives, and may be in an exec.
+    /// The current task exits, and one live thread is left, which may be in an exec.
     LastButOne,
-    /// The current task execs. Other threads of the process run until it ends them.
+    /// The current task execs. The other threads of its process run until the exec kills them.
     Exec,
 }
 
-/// What is told of tasks that leave.
+/// Gets the tasks that leave an address space.
 pub(crate) trait ExitListener: Send + Sync + 'static {
-    /// The current task leaves `mm`, and runs no user code there any more. Others may. To sleep is
-    /// allowed if the context says so, and not for long.
+    /// Called in a task that leaves `mm`, and runs no user code there any more. Other tasks may.
+    /// May sleep, for a short time, if the context allows it.
     fn leaving(&self, mm: &MmWithUser, how: Leaving);
 }
 
-/// Tells a listener of leaving tasks until dropped, and waits then for the calls that are under
-/// way.
+/// Calls a listener for each leaving task until dropped. The drop waits for running calls.
 pub(crate) struct ExitProbe<L: ExitListener> {
     #[cfg(USER_EVENTS_KERNEL_6_12)]
     _hook: of_6_12::ExitHook,
@@ -48,11 +46,11 @@ pub(crate) struct ExitProbe<L: ExitListener> {
 }
 
 impl<L: ExitListener> ExitProbe<L> {
-    /// Begins to tell `listener` of leaving tasks. May sleep.
+    /// Starts to call `listener`. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOENT` when the kernel has no such tracepoints; `ENOMEM`.
+    /// `ENOENT` when the kernel lacks a tracepoint; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
         let probe = user_events_exit_probe {
             exit: Some(Self::exit),
@@ -67,12 +65,12 @@ impl<L: ExitListener> ExitProbe<L> {
                 bindings::user_events_on_exit as *const (),
             ),
         ];
-        // SAFETY: The compiler compares the types where the probes are. That is what both take
-        // their data for.
+        // SAFETY: The C probes compile only with the tracepoints' types, and take their data for a
+        // `user_events_exit_probe`.
         let probes = unsafe { Probes::new(&tracepoints, probe, listener) }?;
         Ok(Self {
-            // SAFETY: The data is as long there as the probes, which are dropped after the hook.
-            // One module has one `ExitProbe` at a time.
+            // SAFETY: The data lives as long as the probes, which are dropped after the hook. The
+            // module has one `ExitProbe` at a time.
             #[cfg(USER_EVENTS_KERNEL_6_12)]
             _hook: unsafe { of_6_12::ExitHook::new(probes.data()) }?,
             _probes: probes,
@@ -81,14 +79,14 @@ impl<L: ExitListener> ExitProbe<L> {
 
     /// # Safety
     ///
-    /// For the probe: `probe` is what it was called with.
+    /// For the C probe: `probe` is its data.
     unsafe extern "C" fn exit(probe: *mut user_events_exit_probe, group_dead: bool) {
         let how = match group_dead {
             true => Leaving::Exit,
             false if process_list::one_live_thread_left() => Leaving::LastButOne,
             false => return,
         };
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         unsafe { Self::leaving(probe, how) };
     }
 
@@ -96,7 +94,7 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// As for `exit`.
     unsafe extern "C" fn exec(probe: *mut user_events_exit_probe) {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         unsafe { Self::leaving(probe, Leaving::Exec) };
     }
 
@@ -104,7 +102,7 @@ impl<L: ExitListener> ExitProbe<L> {
     ///
     /// As for `exit`.
     unsafe fn leaving(probe: *mut user_events_exit_probe, how: Leaving) {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         let listener = unsafe { Probes::<_, Arc<L>>::listener(probe) };
         if let Some(mm) = current!().mm() {
             listener.leaving(mm, how);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Learning of forks, and doing something in the child before it runs.
+//! Probes of forks, and work in the child before it runs.
 //!
 //! C: the tracepoint `sched_process_fork` (trace/events/sched.h), which fires in the parent when
-//! the child is complete and does not run yet, and `task_work_add()` (linux/task_work.h): work that
-//! a task does before it next returns to user space. For a new task that is before its first
-//! instruction there.
+//! the child is complete and does not run yet, and `task_work_add()` (linux/task_work.h), whose
+//! work a task does before its next return to user space, a new task before its first instruction
+//! there.
 
 use super::bindings::{
     self,
@@ -26,36 +26,35 @@ use kernel::str::{
 };
 use kernel::sync::Arc;
 
-/// What is told of forks.
+/// Gets the forks of all tasks.
 pub(crate) trait ForkListener: Send + Sync + Sized + 'static {
-    /// What a child gets of its parent. Dropped, in a context that may sleep, if the child never
-    /// runs.
+    /// What a child inherits. Dropped in a context that may sleep if the child never runs.
     type Inheritance: Send + 'static;
 
     /// Inheritances in the log line about a child that is killed for lack of memory.
     const INHERITANCES: &'static str;
 
-    /// Does a child of the task with this address space get anything? Must not sleep.
+    /// Whether a child of a task with this address space may inherit anything. Must not sleep.
     fn may_inherit(&self, parent: &MmWithUser) -> bool;
 
-    /// The current task, whose address space is `parent`, has forked a child with an address space
-    /// of its own. `None`: the child gets nothing. Must not sleep.
+    /// Called in a task with the address space `parent` that has forked a child with its own
+    /// address space. The child inherits nothing if this returns `None`. Must not sleep.
     fn forked(&self, parent: &MmWithUser) -> Option<Self::Inheritance>;
 
-    /// The current task is the child, which has not run in user space yet. May sleep.
+    /// Called in the child, before it runs in user space. May sleep.
     fn inherit(self: &Arc<Self>, child: &MmWithUser, inheritance: Self::Inheritance);
 }
 
-/// Tells a listener of forks until dropped, and waits then for the calls that are under way.
+/// Calls a listener for each fork until dropped. The drop waits for running calls.
 pub(crate) struct ForkProbe<L: ForkListener> {
     _probes: Probes<user_events_fork_probe, Arc<L>>,
 }
 
-/// What a child does before it runs.
+/// The work of a child before it runs.
 struct ChildWork<L: ForkListener> {
     listener: Arc<L>,
     inheritance: L::Inheritance,
-    /// Only compared.
+    /// Address of the child's `mm_struct`; compared only.
     mm: usize,
 }
 
@@ -65,40 +64,40 @@ impl<L: ForkListener> TaskWork for ChildWork<L> {
             Some(mm) if mm.as_raw() as usize == self.mm => {
                 self.listener.inherit(mm, self.inheritance);
             }
-            // It was killed, and its address space is gone.
+            // The child was killed, and has left its address space.
             _ => drop(self.inheritance),
         }
     }
 }
 
 impl<L: ForkListener> ForkProbe<L> {
-    /// Begins to tell `listener` of forks. May sleep.
+    /// Starts to call `listener`. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOENT` when the kernel has no such tracepoint; `ENOMEM`.
+    /// `ENOENT` when the kernel lacks the tracepoint; `ENOMEM`.
     pub(crate) fn new(listener: Arc<L>) -> Result<Self> {
         let probe = user_events_fork_probe {
             forked: Some(Self::forked),
         };
         let fork = bindings::user_events_on_fork as *const ();
         let tracepoints = [(&symbols::SCHED_PROCESS_FORK, fork)];
-        // SAFETY: The compiler compares the types of both where the probe is. That is what the
-        // probe takes its data for.
+        // SAFETY: The C probe compiles only with the tracepoint's type, and takes its data for a
+        // `user_events_fork_probe`.
         let probes = unsafe { Probes::new(&tracepoints, probe, listener) }?;
         Ok(Self { _probes: probes })
     }
 
     /// # Safety
     ///
-    /// For the probe: `probe` is what it was called with, and `child` a task that does not run
-    /// yet, which the current task has forked.
+    /// For the C probe: `probe` is its data, and `child` a task that the current task has forked
+    /// and that does not run yet.
     unsafe extern "C" fn forked(
         probe: *mut user_events_fork_probe,
         _parent: *mut task_struct,
         child: *mut task_struct,
     ) {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         let listener = unsafe { Probes::<_, Arc<L>>::listener(probe) };
         // SAFETY: The child is alive: it does not run before this returns.
         let child_mm = unsafe { (*child).mm };
@@ -106,11 +105,11 @@ impl<L: ForkListener> ForkProbe<L> {
         let Some(parent) = parent.mm() else {
             return;
         };
-        // Not a thread, nor a child that shares the memory.
+        // Neither a thread nor a child that shares the address space.
         if child_mm.is_null() || child_mm == parent.as_raw() || !listener.may_inherit(parent) {
             return;
         }
-        // Allocated first: dropping an inheritance may sleep, which is not allowed here.
+        // Allocated before the inheritance exists, whose drop may sleep.
         let Ok(reservation) = Reservation::<ChildWork<L>>::new_nofail() else {
             // The child never runs without its inheritance, and its parent gets to know.
             // SAFETY: As above.
@@ -125,8 +124,8 @@ impl<L: ForkListener> ForkProbe<L> {
             inheritance,
             mm: child_mm as usize,
         };
-        // It fails for a task that is exiting, which one that has not run cannot be, and when the
-        // module is being unloaded: then nothing is registered.
+        // Fails for a task that exits, which the child does not before it runs, and while the
+        // module is unloaded, when nothing is registered.
         // SAFETY: As above.
         drop(unsafe { reservation.add(child, work) });
     }

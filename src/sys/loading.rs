@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loading the module in two parts: what can fail, and then what lets it be used.
+//! Loading the module in two steps: one that can fail, and one that publishes.
 //!
-//! The kernel frees a module whose init fails, whatever holds a reference to it. So nothing may be
-//! used before nothing can fail any more: that takes a [`LoadComplete`].
+//! The kernel frees a module whose init fails, whatever references to it exist. So nothing may be
+//! usable while loading can still fail: publishing takes a [`LoadComplete`].
 //!
 //! # Calls into the module
 //!
-//! Apart from init and exit the module's code runs in calls that a value of `sys` has the kernel
-//! make. The value waits for them before it is gone, or the caller holds the module. So code of the
-//! module need not care what keeps it there while it runs, not even when it gives back a reference
-//! to the module.
+//! Except for init and exit, the module's code runs in calls that the kernel makes because of a
+//! value of `sys`. The drop of that value waits for the calls, or the caller holds the module. So
+//! the code need not care what keeps the module loaded while it runs, not even when it gives up a
+//! reference to the module.
 //!
-//! | the call | is waited for by |
-//! |---|---|
-//! | of a file in tracefs | the VFS holds the module until the call has returned |
-//! | of a sysctl file's handler | the kernel's own function; the drop of `SysctlU32` waits for it |
-//! | of a trace event, by the trace core | `event_mutex` or the lock over the printing functions, which are taken to unregister the event |
-//! | of our kind of dynamic event | the lock over the kinds, or `event_mutex`; the drop of `DynEvents` takes the one, unregistering the events the other |
-//! | of work | the drop of `OwnedQueue`, which [`Calls`] waits for |
-//! | of a tracepoint, or, for exits on 6.12, of ftrace | the drops of `ForkProbe` and `ExitProbe` |
-//! | of the timer that wakes a worker | the drop of `WakeTimer` |
-//! | of the work of a task | it holds the module; [`Calls`] waits for the instructions behind that |
-//! | of the end of a grace period | [`Calls`] |
+//! - Files in tracefs: the VFS holds the module during the call.
+//! - Handlers of sysctl files: functions of the kernel; the drop of `SysctlU32` waits for them.
+//! - Callbacks of a trace event: the trace core holds `event_mutex` or `trace_event_sem`, which
+//!   unregistering the event takes.
+//! - Callbacks of the kind of dynamic event: the trace core holds `dyn_event_ops_mutex`, which the
+//!   drop of `DynEvents` takes, or `event_mutex`, as for a trace event.
+//! - Work: the drop of `OwnedQueue`, for which [`CallBarrier`] waits.
+//! - Probes, and on 6.12 the hook of ftrace: the drops of `ForkProbe` and `ExitProbe`.
+//! - The timer that wakes a worker: the drop of `WakeTimer`.
+//! - The work of a task holds the module; [`CallBarrier`] waits for the instructions after that.
+//! - Callbacks after a grace period: [`CallBarrier`].
 
 use super::{
     event_files,
@@ -31,52 +31,51 @@ use super::{
 };
 use kernel::prelude::*;
 
-/// What is made when the module is loaded, and undone when it is dropped.
+/// The state of the loaded module. Dropping it unloads.
 pub(crate) trait Load: Send + Sync + Sized {
-    /// Makes everything. May sleep.
+    /// Creates everything. May sleep.
     ///
     /// # Errors
     ///
-    /// Why the module cannot be loaded.
+    /// The module is not loaded then.
     fn load() -> Result<Self>;
 
-    /// Lets it be used. Nothing of loading fails after this.
+    /// Lets the module be used. Loading cannot fail any more.
     fn publish(&self, load_complete: &LoadComplete);
 }
 
-/// Shows that loading the module does not fail any more, or that it is loaded.
+/// Proof that loading cannot fail any more, or that the module is loaded.
 ///
 /// # Invariants
 ///
-/// Exists only while [`Loaded::init`] runs, which returns no error from then on, or while a file is
-/// open that was published, so that the module is not unloaded either.
+/// Exists only in the part of [`Loaded::init`] that returns no error, or while a published file is
+/// open, so that the module is not unloaded either.
 pub(crate) struct LoadComplete(());
 
 impl LoadComplete {
-    /// For a call to a file of ours.
+    /// For a call to a published file.
     ///
     /// # Safety
     ///
-    /// A file that was published must be open for as long as the result lives.
+    /// A published file must be open while the result exists.
     pub(super) unsafe fn by_open_file() -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: By the safety requirement.
         Self(())
     }
 }
 
-/// Which step of loading is to fail; 0 for none. The parameter of that name of the module for the
-/// tests, in `bindings/helpers.c`.
+/// The step of loading that is to fail; 0 for none. Set by the parameter `fail_load_at` of the
+/// module for tests, see `bindings/helpers.c`.
 #[cfg(USER_EVENTS_FAIL_LOAD)]
 pub(crate) fn fail_load_at() -> i32 {
-    // SAFETY: Set before the module's code runs, and not changed.
+    // SAFETY: Written before the module's code runs, and not after.
     unsafe { super::bindings::user_events_fail_load_at }
 }
 
-/// A module that has been loaded: the type for `module!`. What it is made of is dropped from first
-/// to last.
+/// The loaded module, for `module!`. Its fields are dropped in order.
 pub(crate) struct Loaded<M>(M, CallBarrier);
 
-/// The calls into the module that no other value waits for. Its drop does.
+/// Waits in its drop for the calls into the module for which no other value waits.
 struct CallBarrier;
 
 impl Drop for CallBarrier {
@@ -89,10 +88,11 @@ impl Drop for CallBarrier {
 
 impl<M: Load> kernel::Module for Loaded<M> {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // First made and last dropped, also when the rest fails.
+        // Created first and dropped last, also if loading fails.
         let call_barrier = CallBarrier;
         let loaded = Self(M::load()?, call_barrier);
-        // INVARIANT: What follows returns no error, and a reference does not outlive it.
+        // INVARIANT: No error is returned from here on, and the reference does not outlive the
+        // call.
         loaded.0.publish(&LoadComplete(()));
         Ok(loaded)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The process that an address space belongs to.
+//! The process that owns an address space.
 //!
-//! C: `mm->owner` (linux/mm_types.h), where the kernel has it.
+//! C: `mm->owner` (linux/mm_types.h), with `CONFIG_MEMCG`.
 
 use super::bindings;
 use kernel::mm::Mm;
@@ -10,18 +10,17 @@ use kernel::prelude::*;
 use kernel::sync::rcu;
 use kernel::task::Task;
 
-/// Bytes of a command name, its NUL included.
+/// Bytes of a command name, with its NUL.
 const TASK_COMM_LEN: usize = bindings::TASK_COMM_LEN as usize;
 
-/// A process, as it was when it was looked for.
+/// A snapshot of the process.
 #[derive(Clone, Copy)]
 pub(crate) struct MmOwner {
     pid: i32,
     name: [u8; TASK_COMM_LEN],
 }
 
-/// The leader of the process that an address space belongs to. It is not freed while `_reader`
-/// lives.
+/// The leader of the process that owns an address space. `_reader` keeps the task.
 #[cfg(CONFIG_MEMCG)]
 fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<core::ptr::NonNull<bindings::task_struct>> {
     use core::ptr::NonNull;
@@ -30,9 +29,9 @@ fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<core::ptr::NonNull<bindings::ta
         Atomic, //
     };
 
-    // SAFETY: The address space is not freed, by its type. Tasks are freed after a grace period of
-    // RCU, which is read-locked. The kernel writes both pointers with single accesses where others
-    // may read them.
+    // SAFETY: The reference keeps the structure. Tasks are freed after a grace period of RCU, which
+    // is read-locked. The kernel writes both pointers with single accesses where others may read
+    // them.
     unsafe {
         let owner = &raw mut (*mm.as_raw()).__bindgen_anon_1.owner;
         let owner = NonNull::new(Atomic::from_ptr(owner).load(Acquire))?.as_ptr();
@@ -45,18 +44,18 @@ fn find(mm: &Mm, _reader: &rcu::Guard) -> Option<core::ptr::NonNull<bindings::ta
 use super::process_list::find;
 
 impl MmOwner {
-    /// The process that an address space belongs to: of several that share it, the one for which it
-    /// was made, or another one of them when that has ended. Process context.
+    /// The owner of an address space. Of several processes that share it, the one for which it was
+    /// made, or another one after that has ended. Process context.
     pub(crate) fn of(mm: &Mm) -> Option<Self> {
         let reader = rcu::read_lock();
         let leader = find(mm, &reader)?;
-        // SAFETY: A task that is not freed while `reader` lives.
+        // SAFETY: `reader` keeps the task.
         let task = unsafe { &*leader.as_ptr().cast::<Task>() };
         let pid = task.tgid_nr_ns(current!().active_pid_ns());
         let mut name = [0; TASK_COMM_LEN];
         for (at, byte) in name.iter_mut().enumerate() {
-            // SAFETY: The name has as many bytes. The task may change it just now, hence the
-            // volatile reads: each byte is one of the old name or of the new one.
+            // SAFETY: The name has `TASK_COMM_LEN` bytes. The task may change them meanwhile, hence
+            // the volatile reads: each byte is one of the old name or of the new one.
             *byte = unsafe {
                 let comm = (&raw const (*leader.as_ptr()).comm).cast::<u8>();
                 comm.add(at).read_volatile()
@@ -66,12 +65,13 @@ impl MmOwner {
         Some(Self { pid, name })
     }
 
-    /// Its id in the pid namespace of the task that looked; 0 if it is not in there.
+    /// The process id in the pid namespace of the task that called `of`; 0 if the process is not in
+    /// there.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Its command name, up to the first NUL. Any bytes.
+    /// The command name without the NUL. Any bytes.
     pub(crate) fn name(&self) -> &[u8] {
         (self.name.split(|byte| *byte == 0))
             .next()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The users of an address space, and the control group that its memory is charged to.
+//! The number of users of an address space, and the memory cgroup that it is charged to.
 //!
 //! C: `mm_users` of `struct mm_struct` (linux/mm_types.h), `get_mem_cgroup_from_mm()`
 //! (linux/memcontrol.h), `set_active_memcg()` (linux/sched/mm.h).
@@ -16,11 +16,10 @@ use kernel::sync::atomic::{
     Atomic, //
 };
 
-/// How many users an address space has: tasks, and contexts that look into it. With an acquire:
-/// what is read later is no older. Any context.
+/// The number of users of an address space: tasks, and contexts that access it. An acquire: later
+/// reads see no older state. Any context.
 pub(super) fn count(mm: &Mm) -> i32 {
-    // SAFETY: The structure is not freed, as the reference shows. The number is one that the kernel
-    // takes for an atomic everywhere.
+    // SAFETY: The reference keeps the structure. The kernel accesses the number as an atomic only.
     let users = unsafe {
         let users = &raw mut (*mm.as_raw()).__bindgen_anon_1.mm_users;
         Atomic::from_ptr(&raw mut (*users).counter)
@@ -28,26 +27,25 @@ pub(super) fn count(mm: &Mm) -> i32 {
     users.load(Acquire)
 }
 
-/// Is there another user of the address space than the caller: a task, or a context that looks into
-/// it? Any context.
+/// Whether the address space has another user than the caller: a task, or a context that accesses
+/// it. Any context.
 pub(crate) fn is_shared(mm: &MmWithUser) -> bool {
     count(mm) != 1
 }
 
-/// Has the address space ended: its last user left it, and none can come any more? Any context.
+/// Whether the address space has ended: the last user has left, and no other can come. Any context.
 pub(crate) fn has_ended(mm: &Mm) -> bool {
     count(mm) == 0
 }
 
-/// Calls `allocate` with what it allocates for the account of the current task charged to the
-/// control group of an address space instead. Process context.
+/// Calls `allocate`, with the memory cgroup of an address space charged for its accounted
+/// allocations in place of the current task's. Process context.
 #[cfg(CONFIG_MEMCG)]
 pub(crate) fn with_active_memcg<T>(mm: &Mm, allocate: impl FnOnce() -> T) -> T {
-    // SAFETY: The structure of the address space is not freed, as the reference shows. What this
-    // returns is a reference to a group, or NULL.
+    // SAFETY: The reference keeps the structure. The result is a reference to a cgroup, or NULL.
     let group = unsafe { bindings::get_mem_cgroup_from_mm(mm.as_raw()) };
-    // SAFETY: The group is held until after the one from before is set again, below. Calls nest, so
-    // the one from before is held, too, by the caller that set it.
+    // SAFETY: The cgroup is held until after the previous one is restored below. Calls nest, so the
+    // caller that set the previous one still holds it.
     let before = unsafe { bindings::user_events_set_active_memcg(group) };
     let result = allocate();
     // SAFETY: As above.
@@ -58,7 +56,7 @@ pub(crate) fn with_active_memcg<T>(mm: &Mm, allocate: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Calls `allocate`. This kernel has no control groups for memory.
+/// Calls `allocate`. The kernel has no memory cgroups.
 #[cfg(not(CONFIG_MEMCG))]
 pub(crate) fn with_active_memcg<T>(_mm: &Mm, allocate: impl FnOnce() -> T) -> T {
     allocate()

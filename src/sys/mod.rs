@@ -2,14 +2,14 @@
 
 //! One safe type per kernel facility that the `kernel` crate lacks.
 //!
-//! This is the only place with `unsafe` code. Nothing here knows what a user event is, but for the
-//! line that [`fork`] logs and the question of [`symbols`] whether the kernel has them built in.
-//! From [`schema`](crate::schema) come the fields that the trace core is told of, and the check of
-//! a record by them, which keeps the kernel from reading beyond it.
+//! This is the only directory with `unsafe` code. Nothing here knows user events, except [`uapi`],
+//! the ABI's header in Rust. From [`schema`](crate::schema) come the fields that the trace core
+//! gets, and the check of a record against them, which keeps the kernel from reading beyond the
+//! record.
 //!
-//! Every file can be replaced by an abstraction of the `kernel` crate the day there is one, but for
-//! [`append_vec`], which is a container of our own, and for what a module outside of the tree
-//! needs: [`symbols`], [`layouts`], [`loading`] and [`kernel_crate`].
+//! An abstraction of the `kernel` crate can replace each file, with two exceptions: [`append_vec`]
+//! is a container of the module's own, and an out-of-tree module needs [`symbols`], [`layouts`],
+//! [`loading`] and [`kernel_crate`].
 
 mod bindings;
 mod c_list;

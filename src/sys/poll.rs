@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tasks that wait for an open file: `poll()`, `select()`, epoll.
+//! Waiters for an open file: `poll()`, `select()`, epoll, io_uring.
 //!
 //! C: `poll_wait()` (linux/poll.h), `struct wait_queue_head` (linux/wait.h). The kernel crate's
-//! `PollCondVar` may end before the file does, for which its drop pays with a grace period of RCU.
-//! A [`PollQueue`] belongs to its file.
+//! `PollCondVar` may end before the file, for which its drop waits for a grace period of RCU. A
+//! [`PollQueue`] lives longer than the files that use it.
 
 use super::bindings::{
     self,
@@ -27,51 +27,49 @@ use kernel::sync::LockClassKey;
 use kernel::task::TASK_NORMAL;
 use kernel::types::Opaque;
 
-/// What a file without a `poll` of its own reports: it can be read and written. C:
-/// `DEFAULT_POLLMASK`.
+/// The events of a file without a `poll` operation. C: `DEFAULT_POLLMASK`.
 pub(super) const POLL_DEFAULT: u32 = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
-/// What is reported besides when there is news. C: `EPOLLPRI`.
+/// The event that is added when a state has changed. C: `EPOLLPRI`.
 pub(super) const POLL_CHANGED: u32 = POLLPRI;
 
-/// Those who wait for news of open files.
+/// The waiters of open files.
 ///
 /// # Invariants
 ///
-/// The head is initialized. An entry in its list is one that [`Poll::wait`] added.
+/// The head is initialised, and [`Poll::wait`] added each entry of its list.
 #[pin_data]
 pub(crate) struct PollQueue {
     #[pin]
     head: Opaque<wait_queue_head>,
 }
 
-// SAFETY: The list of those who wait is protected by a lock of its own.
+// SAFETY: A lock in the head protects the list.
 unsafe impl Send for PollQueue {}
 // SAFETY: As above.
 unsafe impl Sync for PollQueue {}
 
 impl PollQueue {
-    /// No waiters. `name` and `class` are the lock's.
+    /// An empty queue. `name` and `class` are those of its lock.
     pub(crate) fn new(
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
     ) -> impl PinInit<Self> {
-        // INVARIANT: Just initialized, and the list is empty.
+        // INVARIANT: Just initialised, with an empty list.
         pin_init!(Self {
-            // SAFETY: The memory is there, and stays in place, as it is pinned. Name and class live
-            // as long as the module.
+            // SAFETY: The memory is valid and pinned. Name and class live as long as the module.
             head <- Opaque::ffi_init(|head| unsafe {
                 kernel::bindings::__init_waitqueue_head(head, name.as_char_ptr(), class.as_ptr());
             }),
         })
     }
 
-    /// Is there a waiter? One that is not seen here sees what has been done before this. Any
-    /// context. C: `wq_has_sleeper()`.
+    /// Whether there is a waiter. A waiter that is missed here sees all that was done before this
+    /// call. Any context. C: `wq_has_sleeper()`.
     pub(crate) fn is_waited_on(&self) -> bool {
         // Pairs with the barrier of `poll_wait()`.
-        // SAFETY: A barrier; and by the invariant the head is initialized. The pointer changes
-        // while it is read, hence the volatile read. It is compared only.
+        // SAFETY: The head is initialised by the invariant. The pointer is compared only, and
+        // changes meanwhile, hence the volatile read.
         unsafe {
             kernel::bindings::smp_mb();
             let list = &raw mut (*self.head.get()).head;
@@ -79,34 +77,34 @@ impl PollQueue {
         }
     }
 
-    /// Has all waiters poll their files again. Any context but interrupts; takes spinlocks only.
+    /// Wakes all waiters, which poll their files again. Takes spinlocks only. Any context but
+    /// interrupts.
     pub(crate) fn wake(&self) {
-        // Without a key, as not each file has news: io_uring takes a key for what a poll would have
-        // reported. (And one that says EPOLLPRI alone wakes no poll of io_uring's.)
-        // SAFETY: By the invariant the head is initialized, and each entry is there until it is
-        // taken out under the list's lock.
+        // No key, as only some of the files have changed: io_uring takes the key for the result of
+        // a poll, and ignores a wake-up with EPOLLPRI alone.
+        // SAFETY: The head is initialised by the invariant. An entry is valid until it is removed
+        // under the list's lock.
         unsafe { kernel::bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, ptr::null_mut()) };
     }
 }
 
-/// How a file is polled.
+/// The kinds of callers of `poll`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PollKind {
-    /// What is reported goes to the program that polls, or is dropped with all else that this call
-    /// has found.
+    /// The result goes to the polling program, or is dropped with all other results of the call.
     Consume,
-    /// The caller becomes a waiter that stays beyond the call, and polls once more when it is
-    /// woken: an epoll set to which the file is added, io_uring.
+    /// The caller becomes a waiter beyond the call, and polls again when it is woken: an epoll set
+    /// to which the file is added, or io_uring.
     Subscribe,
 }
 
-/// A poll of an open file that asks for news, or is by a set that may come to do so. `'a` is for
-/// how long the file is open.
+/// A call of `poll` that wants [`POLL_CHANGED`], or whose caller may want it later. The file is
+/// open for `'a`.
 ///
 /// # Invariants
 ///
-/// `file` is a file that stays open for `'a`, for which the VFS has called `poll` with `table`, in
-/// the current context.
+/// The VFS has called `poll` of `file`, which stays open for `'a`, with `table`, in the current
+/// context.
 pub(crate) struct Poll<'a> {
     file: *mut file,
     table: *mut poll_table_struct,
@@ -114,16 +112,16 @@ pub(crate) struct Poll<'a> {
 }
 
 impl<'a> Poll<'a> {
-    /// The poll, if it asks for news, or has a waiter for the file: an epoll set waits from when
-    /// the file is added to it, and may be modified to ask for them later.
+    /// The poll, if it wants [`POLL_CHANGED`] or adds a waiter: an epoll set waits from when the
+    /// file is added, and may be modified later.
     ///
     /// # Safety
     ///
-    /// The VFS must have called `poll` of `file` with these arguments, and that call outlives the
-    /// result. The file is open for `'a`: whatever is borrowed for so long exists until `release`
-    /// is called for it.
+    /// The VFS must have called `poll` of `file` with these arguments, in a call that outlives the
+    /// result, and the file must be open for `'a`: whatever is borrowed for `'a` exists until
+    /// `release` is called for the file.
     pub(super) unsafe fn new(file: *mut file, table: *mut poll_table_struct) -> Option<Self> {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: By the safety requirement.
         let poll = Self {
             file,
             table,
@@ -134,21 +132,21 @@ impl<'a> Poll<'a> {
     }
 
     fn table(&self) -> Option<&poll_table_struct> {
-        // SAFETY: By the invariant the table is valid, or NULL.
+        // SAFETY: The table is valid or NULL by the invariant.
         unsafe { self.table.as_ref() }
     }
 
-    /// What adds a waiter.
+    /// The function that adds a waiter.
     fn queue_proc(&self) -> poll_queue_proc {
         self.table().and_then(|table| table._qproc)
     }
 
-    /// Are news to be reported? C: `poll_requested_events()`.
+    /// Whether the caller wants [`POLL_CHANGED`]. C: `poll_requested_events()`.
     pub(crate) fn wants_pri(&self) -> bool {
         self.table().map_or(POLL_CHANGED, |table| table._key) & POLL_CHANGED != 0
     }
 
-    /// What becomes of the answer.
+    /// The kind of the caller.
     pub(crate) fn kind(&self) -> PollKind {
         let Some(queue_proc) = self.queue_proc() else {
             return PollKind::Consume;
@@ -159,24 +157,23 @@ impl<'a> Poll<'a> {
         }
     }
 
-    /// Has the caller woken by `queue`, if it has a waiter for the file. News that come after this
-    /// are not missed by it. Sleeps for memory.
+    /// Adds the caller to `queue`, if it adds a waiter. It is woken by all that happens after this.
+    /// May sleep for memory.
     pub(crate) fn wait(&self, queue: &'a PollQueue) {
-        // SAFETY: By the invariant file and table are valid, and the queue is there for as long as
-        // the file is open. All who wait for a file hold it, as poll() and io_uring do, or leave
-        // the queue before the file is released, as epoll does. So none waits by way of this file
-        // when the queue goes.
+        // SAFETY: File and table are valid by the invariant, and the queue exists as long as the
+        // file is open. A waiter holds the file (poll(), io_uring), or leaves the queue before the
+        // file is released (epoll), so none is left when the queue is freed.
         unsafe { bindings::user_events_poll_wait(self.file, queue.head.get(), self.table) };
     }
 }
 
-/// The address of what `poll()` and `select()` add their waiters with. It is not exported, but what
-/// they begin with is. Apart, since the waiters of a whole call lie on the stack.
+/// The function with which `poll()` and `select()` add waiters. Not exported, but `poll_initwait()`
+/// is, which shows it. Not inlined: the stack would hold the waiters of a whole call.
 #[inline(never)]
 fn sync_poll_qproc() -> usize {
     let mut of_poll = MaybeUninit::<bindings::poll_wqueues>::uninit();
     let of_poll = of_poll.as_mut_ptr();
-    // SAFETY: The first initializes it, and the second finds no waiter in it.
+    // SAFETY: The first function initialises the structure, and the second finds no waiter in it.
     let queue_proc = unsafe {
         bindings::poll_initwait(of_poll);
         let queue_proc = (*of_poll).pt._qproc;

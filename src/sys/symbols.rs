@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel has and does not export.
+//! Symbols that the kernel does not export.
 //!
-//! `event_mutex`, `find_event_file` (kernel/trace/trace_events.c), `ftrace_trace_arrays`
-//! (kernel/trace/trace.c), the lists of dynamic events (kernel/trace/trace_dynevent.c),
-//! `tracefs_create_file`, `tracefs_remove` (fs/tracefs/inode.c), `def_chr_fops`, `cd_forget`
-//! (fs/char_dev.c), `print_event_fields` (kernel/trace/trace_output.c) and three tracepoints are
-//! looked up by name once, at load, by the table below. A kprobe gives the address of
-//! `kallsyms_lookup_name`, which gives the others. See `bindings/symbols.c` for why functions are
-//! called through static calls.
+//! The table below names them. They are looked up once, when the module is loaded: a kprobe has the
+//! address of `kallsyms_lookup_name()`, which has the others. Functions are called through static
+//! calls: see `bindings/symbols.c` for the reason.
 
 use super::bindings::{
     self,
@@ -33,7 +29,7 @@ use kernel::sync::atomic::{
 };
 use kernel::types::NotThreadSafe;
 
-/// Where something of the kernel's lies: NULL if the kernel lacks it, and until it was looked for.
+/// The address of a symbol; NULL before the lookup, and if the kernel lacks the symbol.
 pub(super) struct Address(Atomic<*mut c_void>);
 
 impl Address {
@@ -42,7 +38,7 @@ impl Address {
     }
 
     pub(super) fn get<T>(&self) -> *mut T {
-        // It is set before the `ResolvedSymbols` exists that lets the module use what lies there.
+        // Set before the `ResolvedSymbols` exists with which the module uses the address.
         self.0.load(Relaxed).cast()
     }
 }
@@ -55,10 +51,9 @@ static FTRACE_TRACE_ARRAYS: Address = Address::new();
 static TRACE_EVENT_SEM: Address = Address::new();
 static DEF_CHR_FOPS: Address = Address::new();
 
-/// Those whose [`Probes`](super::tracepoint::Probes) there are.
+/// Tracepoints of [`Probes`](super::tracepoint::Probes).
 pub(super) static SCHED_PROCESS_FORK: Address = Address::new();
-/// Of a tracepoint, or of the function that tells of exits in its place: see
-/// [`exit_probe`](super::exit_probe).
+/// A tracepoint, or on 6.12 a function: see [`exit_probe`](super::exit_probe).
 pub(super) static TASK_EXIT: Address = Address::new();
 pub(super) static SCHED_PREPARE_EXEC: Address = Address::new();
 
@@ -73,20 +68,20 @@ pub(super) static EPROBE_MATCH: Address = Address::new();
 static START_BTF: Address = Address::new();
 static STOP_BTF: Address = Address::new();
 
-/// What is done with the address of a symbol.
+/// The use of a symbol's address.
 enum Target {
-    /// Data: the address is noted.
+    /// Data: the address is stored.
     Data(&'static Address),
-    /// A function: the call in `bindings/symbols.c` is linked to it.
+    /// A function: the static call in `bindings/symbols.c` is updated.
     Function(unsafe extern "C" fn(*mut c_void)),
-    /// A symbol that the kernel may lack.
+    /// As `Data`, but the kernel may lack the symbol.
     Optional(&'static Address),
 }
 
-/// Bytes for a name and its NUL.
+/// Bytes of a name, with its NUL.
 const NAME_SIZE: usize = 32;
 
-/// A name to look for, which lies in the table itself, and what for.
+/// A symbol to look up. The table itself holds the name.
 #[repr(C)]
 struct Symbol {
     target: Target,
@@ -105,7 +100,7 @@ impl Symbol {
         CStr::from_bytes_until_nul(&self.name).unwrap_or_default()
     }
 
-    /// Says in the log that it is missing.
+    /// Logs that the symbol is missing.
     fn missing(&self) -> Error {
         let name = self.name().to_str().unwrap_or("?");
         pr_err!("the kernel has no symbol '{name}'\n");
@@ -113,7 +108,7 @@ impl Symbol {
     }
 }
 
-/// A name with NULs behind it, one at least.
+/// A name padded with NULs, at least one.
 const fn padded<const SIZE: usize>(name: &str) -> [u8; SIZE] {
     let (from, mut to) = (name.as_bytes(), [0; SIZE]);
     assert!(from.len() < SIZE);
@@ -131,7 +126,7 @@ use Target::{
     Optional, //
 };
 
-/// The one that finds the others.
+/// The function that looks up the others.
 static LOOKUP: Symbol = Symbol::new(
     Function(bindings::user_events_link_kallsyms_lookup_name),
     "kallsyms_lookup_name",
@@ -193,44 +188,43 @@ static SYMBOLS: [Symbol; 25] = [
     ),
 ];
 
-/// Proof that every symbol was found, and that private structures are as this module knows them:
-/// what needs one asks for this value.
+/// Proof that all symbols were found, and that the trace core's private structures have the layout
+/// that the module expects.
 ///
 /// # Invariants
 ///
-/// Exists only after [`CheckedSymbols::resolve`] has found all that are not optional, and
-/// [`ResolvedSymbols::check_layouts`] nothing that is otherwise.
+/// Exists only after [`ResolvedSymbols::resolve`] and [`ResolvedSymbols::check_layouts`] have
+/// succeeded.
 #[derive(Clone, Copy)]
 pub(crate) struct CheckedSymbols(());
 
-/// CheckedSymbols that were looked for and found. What they lead to has not been looked at.
+/// Proof that all symbols were found. Layouts are not checked yet.
 ///
 /// # Invariants
 ///
-/// Exists only after [`CheckedSymbols::resolve`] has found all that are not optional: the addresses
-/// of `Data` are those of the kernel's variables of these names, and the calls of `Function` are
-/// linked to the kernel's functions.
+/// Exists only after [`ResolvedSymbols::resolve`] has found all that are not optional: the
+/// addresses of `Data` are those of the kernel's variables, and the calls of `Function` lead to the
+/// kernel's functions.
 pub(crate) struct ResolvedSymbols(());
 
-/// Set once the symbols have been looked for: from then on what was found may be in use.
+/// Set by the first lookup, whose results may be in use from then on.
 static IS_RESOLVED: Atomic<bool> = Atomic::new(false);
 
-impl CheckedSymbols {
-    /// Finds the symbols. To be called once, when the module is loaded; may sleep.
+impl ResolvedSymbols {
+    /// Looks up the symbols, once, while the module is loaded. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOENT` after a line in the log that names the symbol that is missing; `EBUSY` when it was
-    /// called before.
+    /// `ENOENT` when a symbol is missing, whose name is logged; `EBUSY` in a second call.
     pub(crate) fn resolve() -> Result<ResolvedSymbols> {
         if IS_RESOLVED.xchg(true, Full) {
             return Err(EBUSY);
         }
         let lookup = kprobe_address(LOOKUP.name()).ok_or_else(|| LOOKUP.missing())?;
-        // SAFETY: This is the first call, and nothing else uses the calls of symbols.c before it
-        // has returned, as all of that takes a value that is made here. It is a function of the
-        // type that the call was compiled for: that of its declaration in linux/kallsyms.h. Where
-        // sleeping is not allowed, the kernel says so.
+        // SAFETY: In the first call of this function nothing else uses the static calls, which
+        // takes the value that is returned below. The function has the type of its declaration in
+        // linux/kallsyms.h, for which the call was compiled. Process context; the kernel warns if
+        // sleeping is not allowed.
         unsafe { bindings::user_events_link_kallsyms_lookup_name(lookup.as_ptr()) };
         for symbol in &SYMBOLS {
             // SAFETY: The call was just linked.
@@ -239,12 +233,13 @@ impl CheckedSymbols {
                 Optional(place) => place.0.store(address, Relaxed),
                 _ if address.is_null() => return Err(symbol.missing()),
                 Data(place) => place.0.store(address, Relaxed),
-                // SAFETY: As above: of the type that its header declares, or, if that is private,
-                // layouts.h, which is compared with the header where there is one.
+                // SAFETY: As above; the type is that of the kernel's header, or, for private
+                // functions, of layouts.h, which is compared with the private header where there is
+                // one.
                 Function(link) => unsafe { link(address) },
             }
         }
-        // INVARIANT: All was found, noted and linked.
+        // INVARIANT: All were found, stored and linked.
         Ok(ResolvedSymbols(()))
     }
 }
@@ -259,9 +254,9 @@ unsafe fn lookup_name(name: &CStr) -> *mut c_void {
     unsafe { bindings::user_events_kallsyms_lookup_name(name.as_char_ptr()) as *mut c_void }
 }
 
-/// The address of a function. A kprobe, once registered, knows the address of the symbol it sits
-/// on. This one is never armed: disarming takes memory, and the kernel keeps a kprobe that it
-/// cannot disarm, without telling what takes it away. C: `register_kprobe()` (linux/kprobes.h).
+/// The address of a function, which a registered kprobe has. The kprobe is never armed: to disarm
+/// one takes memory, and the kernel keeps a kprobe that it fails to disarm, while its
+/// unregistration returns no error. C: `register_kprobe()` (linux/kprobes.h).
 fn kprobe_address(name: &CStr) -> Option<NonNull<c_void>> {
     let mut probe = kprobe {
         symbol_name: name.as_char_ptr(),
@@ -269,13 +264,13 @@ fn kprobe_address(name: &CStr) -> Option<NonNull<c_void>> {
         ..Default::default()
     };
     let probe = &raw mut probe;
-    // SAFETY: The probe stays in place until it is unregistered, below, and its name is a string.
-    // It has no handlers, and is not armed.
+    // SAFETY: The probe stays in place until it is unregistered below, its name is a string, and it
+    // has no handlers.
     if unsafe { bindings::register_kprobe(probe) } != 0 {
         return None;
     }
-    // SAFETY: The probe is registered, and the kernel does not write to it meanwhile. After the
-    // call that takes it away the kernel knows it no more.
+    // SAFETY: The probe is registered, and the kernel does not write to it meanwhile. Unregistering
+    // an unarmed probe removes it.
     let address = unsafe {
         let address = (*probe).addr;
         bindings::unregister_kprobe(probe);
@@ -291,19 +286,19 @@ impl ResolvedSymbols {
         !unsafe { lookup_name(name) }.is_null()
     }
 
-    /// The proof that the structures are as this module knows them, too.
+    /// The proof of the layouts, too.
     ///
     /// # Safety
     ///
-    /// They must be: see [`layouts`](super::layouts).
+    /// The layouts must be those of [`layouts`](super::layouts).
     pub(super) unsafe fn with_known_layouts(self) -> CheckedSymbols {
-        // INVARIANT: All was found, as `self` shows; the rest the caller promises.
+        // INVARIANT: `self` proves that all was found. The rest is the safety requirement.
         CheckedSymbols(())
     }
 }
 
-// The variables of these names. They live for ever; where there is a `ResolvedSymbols` or
-// `CheckedSymbols`, they were found.
+// The variables of these names, which exist as long as the kernel. Valid if a `ResolvedSymbols` or
+// `CheckedSymbols` exists.
 
 pub(super) fn event_mutex() -> *mut mutex {
     EVENT_MUTEX.get()
@@ -323,24 +318,24 @@ pub(super) fn dyn_event_ops_list() -> *mut list_head {
     DYN_EVENT_OPS_LIST.get()
 }
 
-/// The semaphore with which the trace core finds events by their numbers, and prints their records.
+/// The trace core's lock over the numbers of events and the printing of records.
 pub(super) fn trace_event_sem() -> *mut rw_semaphore {
     TRACE_EVENT_SEM.get()
 }
 
-/// What the inodes of character devices have for operations.
+/// The operations of the inodes of character devices.
 pub(super) fn def_chr_fops() -> *const file_operations {
     DEF_CHR_FOPS.get()
 }
 
-/// What the kernel says of its own types (BTF); nothing if it was built without.
+/// The kernel's own types (BTF); empty if the kernel was built without.
 pub(super) fn btf(_found: &ResolvedSymbols) -> &'static [u8] {
     let (start, stop) = (START_BTF.get::<u8>(), STOP_BTF.get::<u8>());
     if start.is_null() || stop < start {
         return &[];
     }
-    // SAFETY: The kernel has the symbols only where the linker has put BTF between them: read-only
-    // data, which stays for ever.
+    // SAFETY: The kernel has the symbols only if the linker has put BTF between them: read-only
+    // data that is never freed.
     unsafe { core::slice::from_raw_parts(start, stop.addr() - start.addr()) }
 }
 
@@ -349,23 +344,23 @@ pub(super) fn trace_arrays() -> *const list_head {
     FTRACE_TRACE_ARRAYS.get()
 }
 
-/// The top instance, which is there always, the last of the list `ftrace_trace_arrays`; it begins
-/// with its place there. C: `global_trace`.
+/// The top instance, the last entry of `ftrace_trace_arrays`, which is never removed. The instance
+/// begins with its list entry. C: `global_trace`.
 ///
 /// # Safety
 ///
-/// There must be a [`ResolvedSymbols`] or [`CheckedSymbols`].
+/// A [`ResolvedSymbols`] or [`CheckedSymbols`] must exist.
 pub(super) unsafe fn top_trace_array() -> *mut trace_array {
-    // SAFETY: The list's head was found, says the caller. It changes only when instances are made
-    // or go, and its last entry never does.
+    // SAFETY: The list's head was found, by the safety requirement. The list changes while
+    // instances are added or removed, but for its last entry.
     unsafe { (&raw const (*FTRACE_TRACE_ARRAYS.get::<list_head>()).prev).read_volatile() }.cast()
 }
 
-/// A mutex of the kernel's, locked until this is dropped.
+/// A mutex of the kernel, locked until dropped.
 ///
 /// # Invariants
 ///
-/// The current context has locked the mutex, which lives for ever.
+/// The current context has locked the mutex, which is never freed.
 pub(super) struct KernelMutexGuard {
     mutex: *mut mutex,
     _same_context: NotThreadSafe,
@@ -376,10 +371,10 @@ impl KernelMutexGuard {
     ///
     /// # Safety
     ///
-    /// It must be [`event_mutex`] or [`dyn_event_ops_mutex`], and there be a [`ResolvedSymbols`] or
-    /// [`CheckedSymbols`].
+    /// `mutex` must be [`event_mutex`] or [`dyn_event_ops_mutex`], and a [`ResolvedSymbols`] or
+    /// [`CheckedSymbols`] must exist.
     pub(super) unsafe fn lock(mutex: *mut mutex) -> Self {
-        // SAFETY: A mutex of the kernel's that was found, says the caller.
+        // SAFETY: A mutex of the kernel that was found, by the safety requirement.
         unsafe { kernel::bindings::mutex_lock(mutex) };
         // INVARIANT: Just locked.
         Self {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work that a task does itself: before it next returns to user space, or when it exits.
+//! Work that a task does itself, before its next return to user space or when it exits.
 //!
-//! C: `task_work_add()` (linux/task_work.h) with `TWA_RESUME`, which neither wakes a task that
-//! sleeps nor interrupts a system call.
+//! C: `task_work_add()` (linux/task_work.h) with `TWA_RESUME`, which neither wakes a sleeping task
+//! nor interrupts a system call.
 
 use super::bindings::{
     self,
@@ -25,14 +25,14 @@ use kernel::alloc::{
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 
-/// What a task is to do.
+/// The work.
 pub(crate) trait TaskWork: Send + Sized + 'static {
-    /// Runs once, in the task that it was added to. `mm` is that task's address space; `None` when
-    /// the task exits, and has left it. May sleep.
+    /// Runs once, in the task that the work was added to. `mm` is the task's address space; `None`
+    /// if the task exits, and has left it. May sleep.
     fn run(self, mm: Option<&MmWithUser>);
 }
 
-/// Work in the list of a task. The list's entry comes first, so that its address is the whole's.
+/// Work in the list of a task. `head` comes first, so that its address is that of the node.
 #[repr(C)]
 struct Node<W> {
     head: callback_head,
@@ -40,31 +40,31 @@ struct Node<W> {
     module: ModuleRef,
 }
 
-/// Memory for one work of a task.
+/// Memory for a task's work.
 pub(crate) struct Reservation<W: TaskWork>(KBox<MaybeUninit<Node<W>>>);
 
 impl<W: TaskWork> Reservation<W> {
-    /// Gets the memory. May sleep as `flags` say.
+    /// Allocates the memory. May sleep if `flags` allow it.
     ///
     /// # Errors
     ///
-    /// There is no memory.
+    /// No memory.
     pub(crate) fn new(flags: Flags) -> Result<Self, AllocError> {
         Ok(Self(KBox::new_uninit(flags)?))
     }
 
-    /// As [`Self::new`], and never fails where the current context may sleep. C: `__GFP_NOFAIL`. No
-    /// control group is charged, as that may wait for the group.
+    /// As [`Self::new`], but cannot fail if the current context may sleep. Charges no memory
+    /// cgroup, as that may wait for the cgroup. C: `__GFP_NOFAIL`.
     ///
     /// # Errors
     ///
-    /// There is no memory, and no sleeping.
+    /// No memory, in a context that may not sleep.
     pub(crate) fn new_nofail() -> Result<Self, AllocError> {
         if !may_sleep() {
             return Self::new(GFP_ATOMIC);
         }
         let flags = kernel::bindings::GFP_KERNEL | bindings::USER_EVENTS_GFP_NOFAIL;
-        // SAFETY: No memory is to be resized, and sleeping is allowed, as just asked.
+        // SAFETY: Nothing is resized, and `may_sleep()` was just checked.
         let node = unsafe {
             kernel::bindings::krealloc_node_align(
                 ptr::null(),
@@ -77,16 +77,16 @@ impl<W: TaskWork> Reservation<W> {
         if node.is_null() {
             return Err(AllocError);
         }
-        // SAFETY: That is the allocator of `KBox`, which was asked for that size and alignment. The
-        // memory is ours alone and need not be initialized.
+        // SAFETY: The memory is from the allocator of `KBox`, with the size and alignment of a
+        // `Node<W>`, belongs to this function, and need not be initialised.
         Ok(Self(unsafe { KBox::from_raw(node.cast()) }))
     }
 
-    /// Has a task do `work`. Does not sleep.
+    /// Adds `work` to a task. Does not sleep.
     ///
     /// # Errors
     ///
-    /// The work, if the task does none any more, or the module is being unloaded.
+    /// The work, if the task has exited too far to do any, or the module is being unloaded.
     ///
     /// # Safety
     ///
@@ -108,22 +108,21 @@ impl<W: TaskWork> Reservation<W> {
         );
         let node = KBox::into_raw(node);
         let mode = bindings::task_work_notify_mode_TWA_RESUME;
-        // SAFETY: The task is alive, says the caller, and `head`, the first field, stays in place
-        // until `run` takes the box back.
+        // SAFETY: The task is alive by the safety requirement, and `head`, the first field, stays
+        // in place until `run` takes the box back.
         if unsafe { bindings::task_work_add(task, node.cast(), mode) } == 0 {
             return Ok(());
         }
-        // SAFETY: The task is exiting and did not take it, so the box is still ours.
+        // SAFETY: The task exits and did not take the node, which still belongs to this function.
         let node = unsafe { KBox::from_raw(node) };
         Err(KBox::into_inner(node).work)
     }
 
     /// # Safety
     ///
-    /// For the task: `head` is one that `add` gave it, and is taken out of its list for good.
+    /// For the task: `add` gave it `head`, which has left the task's list for good.
     unsafe extern "C" fn run(head: *mut callback_head) {
-        // SAFETY: The first field of a node that was made a raw pointer from a box, and is run
-        // once.
+        // SAFETY: The first field of a node that `add` made of a box, and that runs once.
         let node = unsafe { KBox::from_raw(head.cast::<Node<W>>()) };
         let Node { work, module, .. } = KBox::into_inner(node);
         let task = kernel::current!();
@@ -132,11 +131,11 @@ impl<W: TaskWork> Reservation<W> {
     }
 }
 
-/// Waits until no task is in the last instructions of a work that has ended. For the module's exit:
-/// works that have not ended keep the module loaded. May sleep.
+/// Waits until no task is in the last instructions of a finished work. For the module's exit;
+/// unfinished works hold the module. May sleep.
 ///
-/// A task that has given back its reference to the module at the end of a work neither sleeps there
-/// nor returns to user space, which is what `synchronize_rcu_tasks()` waits for.
+/// Between the release of the module at the end of a work and these instructions a task neither
+/// sleeps nor returns to user space, which is what `synchronize_rcu_tasks()` waits for.
 pub(super) fn barrier() {
     // SAFETY: Process context.
     unsafe { bindings::user_events_synchronize_rcu_tasks() };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The exit of a task on 6.12, where `sched_process_exit` fires when the task has left its address
-//! space: ftrace calls us where `exit_mm_release()` (kernel/fork.c) begins.
+//! The exit of a task on 6.12, where `sched_process_exit` fires after the task has left its address
+//! space: an ftrace hook at the start of `exit_mm_release()` (kernel/fork.c).
 
 use super::super::bindings::{
     self,
@@ -11,11 +11,11 @@ use super::super::symbols;
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-/// The one hook there is, until this is dropped, which waits for the calls that are under way.
+/// The ftrace hook. The drop removes it, and waits for running calls.
 ///
 /// # Invariants
 ///
-/// The hook is there.
+/// The hook is registered.
 pub(super) struct ExitHook(());
 
 impl ExitHook {
@@ -23,28 +23,27 @@ impl ExitHook {
     ///
     /// # Errors
     ///
-    /// `ENOENT` when the kernel has no such function; `ENOMEM`; `EBUSY` when
-    /// `kernel.ftrace_enabled` is 0; `ENODEV` when ftrace has failed before; `EINVAL` when it does
-    /// not know the function.
+    /// `ENOENT` when the kernel lacks the function; `ENOMEM`; `EBUSY` when `kernel.ftrace_enabled`
+    /// is 0; `ENODEV` after ftrace has failed; `EINVAL` when ftrace does not know the function.
     ///
     /// # Safety
     ///
-    /// `probe` must be valid until the result is dropped. There must be no other hook.
+    /// `probe` must be valid until the result is dropped. No other hook may exist.
     pub(super) unsafe fn new(probe: *mut user_events_exit_probe) -> Result<Self> {
         let function = symbols::TASK_EXIT.get::<c_void>();
         if function.is_null() {
             return Err(ENOENT);
         }
-        // SAFETY: A function of the kernel's. The rest the caller promises.
+        // SAFETY: A kernel function. The rest is the safety requirement.
         to_result(unsafe { bindings::user_events_add_exit_hook(function, probe) })?;
-        // INVARIANT: Just added.
+        // INVARIANT: Just registered.
         Ok(Self(()))
     }
 }
 
 impl Drop for ExitHook {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is there.
+        // SAFETY: The hook is registered by the invariant.
         unsafe { bindings::user_events_remove_exit_hook() };
     }
 }
