@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Our kind of event in `dynamic_events`.
+//! The module's kind of event in `dynamic_events`.
 //!
-//! C: kernel/trace/trace_dynevent.h, whose two structures `bindings/trace_private.h` has copies of.
-//! Each registered [`TraceEvent`] is an entry of that file's list.
+//! C: kernel/trace/trace_dynevent.h; `bindings/trace_private.h` has copies of its two structures.
+//! Each registered [`TraceEvent`] is an entry in the list of that file.
 
 use super::bindings::{
     self,
@@ -39,27 +39,26 @@ use kernel::sync::atomic::{
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-/// What `dynamic_events` does with events of one owner. `event_mutex` is held where a reference
-/// says so.
+/// The operations of `dynamic_events` on the events of one owner. `event_mutex` is held if a
+/// parameter proves that.
 pub(crate) trait DynEventOwner: TraceEventOwner {
-    /// What makes events.
+    /// Data for the creation of events.
     type CreateData: Send + Sync + 'static;
 
-    /// A task wrote this line, and it is not about deleting. `event_mutex` is not held.
+    /// A task has written a line that does not delete. `event_mutex` is not held.
     ///
     /// # Errors
     ///
-    /// `ECANCELED` when the line is for another kind of event; anything else is for the task that
-    /// wrote it.
+    /// `ECANCELED` if the line is for another kind of event. The task gets any other error.
     fn create(create_data: &Arc<Self::CreateData>, line: &CStr) -> Result;
 
-    /// Writes the line that would make the event.
+    /// Writes the line that creates the event.
     fn show(event: &TraceEvent<Self>, out: &SeqWriter<'_>);
 
     /// Deletes the event.
     fn delete(removal: Removal<'_, Self>) -> Result;
 
-    /// Is it the event that is meant by a name, the system where it is given, and the words behind?
+    /// Whether a line with these parts, of which the system may be missing, deletes the event.
     fn matches(
         event: &TraceEvent<Self>,
         system: Option<&CStr>,
@@ -68,7 +67,7 @@ pub(crate) trait DynEventOwner: TraceEventOwner {
     ) -> bool;
 }
 
-/// The words behind the name in a line that deletes.
+/// The words after the name in a line that deletes.
 #[derive(Clone)]
 pub(crate) struct Args<'a>(slice::Iter<'a, *const kernel::ffi::c_char>);
 
@@ -76,22 +75,21 @@ impl<'a> Iterator for Args<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        // SAFETY: The trace core passes an array of strings, all of which live for the call, which
-        // `'a` is bound to.
+        // SAFETY: The trace core passes an array of strings that live for the call, to which `'a`
+        // is bound.
         Some(unsafe { CStr::from_char_ptr(*self.0.next()?) }.to_bytes())
     }
 }
 
-/// The one value that `create`, which is given nothing but the line, finds here. Set while a
-/// [`DynEvents`] exists.
+/// The data for `create`, which gets the line only. Set while a [`DynEvents`] exists.
 static CREATE_DATA: Atomic<*mut core::ffi::c_void> = Atomic::new(ptr::null_mut());
 
-/// Our kind of event, known to `dynamic_events` from when it is published until this is dropped.
-/// There can be one only.
+/// The module's kind of event, which `dynamic_events` knows from `publish` until the drop. There
+/// can be one only.
 ///
 /// # Invariants
 ///
-/// `CREATE_DATA` points to what `create_data` does. `operations` is in the trace core's list of
+/// `CREATE_DATA` is the pointer of `_create_data`. `operations` is in the trace core's list of
 /// kinds if `is_listed`.
 pub(crate) struct DynEvents<O: DynEventOwner> {
     operations: KBox<Opaque<dyn_event_operations>>,
@@ -102,12 +100,12 @@ pub(crate) struct DynEvents<O: DynEventOwner> {
 
 // SAFETY: The kind can be removed from any thread.
 unsafe impl<O: DynEventOwner> Send for DynEvents<O> {}
-// SAFETY: Nothing can be done with a shared reference but publish it, which happens once.
+// SAFETY: A shared reference allows only publishing, which happens once.
 unsafe impl<O: DynEventOwner> Sync for DynEvents<O> {}
 
 impl<O: DynEventOwner> DynEvents<O> {
-    /// The operations. An event's entry leads here; the trace core's list of kinds has a copy,
-    /// since it links its entries.
+    /// The operations. An event's entry points here. The trace core's list of kinds, which links
+    /// its entries, has a copy.
     pub(super) const OPERATIONS: &'static dyn_event_operations = &dyn_event_operations {
         list: bindings::list_head {
             next: ptr::null_mut(),
@@ -120,18 +118,18 @@ impl<O: DynEventOwner> DynEvents<O> {
         match_: Some(Self::matches),
     };
 
-    /// Our kind, which is not known yet. May sleep.
+    /// The kind, not published yet. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EBUSY` when there is one already.
+    /// `ENOMEM`; `EBUSY` when another one exists.
     pub(crate) fn new(symbols: CheckedSymbols, create_data: Arc<O::CreateData>) -> Result<Self> {
         let operations = KBox::new(Opaque::new(*Self::OPERATIONS), GFP_KERNEL)?;
         let raw = Arc::as_ptr(&create_data).cast_mut().cast();
         if CREATE_DATA.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
             return Err(EBUSY);
         }
-        // INVARIANT: Just done; and not listed.
+        // INVARIANT: Just stored. Not listed yet.
         Ok(Self {
             operations,
             is_listed: Atomic::new(false),
@@ -140,13 +138,13 @@ impl<O: DynEventOwner> DynEvents<O> {
         })
     }
 
-    /// Makes our kind known. From now on lines are offered to `O::create`. May sleep.
+    /// Publishes the kind: the trace core offers lines to `O::create` from now on. May sleep.
     pub(crate) fn publish(&self, _: &LoadComplete) {
-        // INVARIANT: The one call that changes it adds the operations.
+        // INVARIANT: The call that changes `is_listed` adds the operations.
         if !self.is_listed.xchg(true, Full) {
             let lock = self.lock_ops();
-            // SAFETY: The symbols were found, and the list's lock is held. The operations stay in
-            // place in their box until they are removed again, and are in no list yet.
+            // SAFETY: The symbols were found, and the list's lock is held. The operations are in no
+            // list yet, and stay in place in their box until they are removed.
             unsafe {
                 let link = &raw mut (*self.operations.get()).list;
                 c_list::add_tail(link, symbols::dyn_event_ops_list());
@@ -158,22 +156,22 @@ impl<O: DynEventOwner> DynEvents<O> {
     /// Locks the list of kinds. May sleep.
     fn lock_ops(&self) -> KernelMutexGuard {
         let _: CheckedSymbols = self.symbols;
-        // SAFETY: The symbols were found, as that shows.
+        // SAFETY: The symbols were found, as `symbols` proves.
         unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) }
     }
 
     /// # Safety
     ///
-    /// For the trace core: `line` is a string, and the lock over the kinds is held.
+    /// For the trace core: `line` is a string, and the lock of the kinds is held.
     unsafe extern "C" fn create(line: *const kernel::ffi::c_char) -> c_int {
         from_result(|| {
-            // SAFETY: Our kind is in the list, or this would not be called, and cannot leave it
-            // while the lock over the kinds is held: so `CREATE_DATA` is set and stays. What it
-            // points to is in an `Arc`, a count of which `_create_data` owns; it is lent here.
+            // SAFETY: The kind is in the list, since this is called, and stays there while the lock
+            // of the kinds is held, so `CREATE_DATA` is set. It is the pointer of an `Arc`, of
+            // which `_create_data` owns a count that is lent here.
             let create_data =
                 unsafe { Arc::from_raw(CREATE_DATA.load(Acquire).cast_const().cast()) };
             let create_data = ManuallyDrop::<Arc<O::CreateData>>::new(create_data);
-            // SAFETY: A string, says the caller.
+            // SAFETY: A string by the safety requirement.
             let line = unsafe { CStr::from_char_ptr(line) };
             O::create(&create_data, line).map(|()| 0)
         })
@@ -181,9 +179,10 @@ impl<O: DynEventOwner> DynEvents<O> {
 
     /// # Safety
     ///
-    /// For the trace core, as are the following: `entry` is in the list and `event_mutex` is held.
+    /// For the trace core, as all functions below: `entry` is in the list, and `event_mutex` is
+    /// held.
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, entry: *mut dyn_event) -> c_int {
-        // SAFETY: Promised by the caller, which also passes a seq file that nothing else uses now.
+        // SAFETY: By the safety requirement. Nothing else uses the seq_file during the call.
         unsafe { O::show(&TraceEvent::<O>::of_entry(entry), &SeqWriter::from_raw(seq)) };
         0
     }
@@ -192,9 +191,9 @@ impl<O: DynEventOwner> DynEvents<O> {
     ///
     /// See [`Self::show`].
     unsafe extern "C" fn is_busy(entry: *mut dyn_event) -> bool {
-        // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
+        // SAFETY: The trace core holds `event_mutex`, and was not called by the module.
         let held = unsafe { EventMutexHeld::assume() };
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         unsafe { TraceEvent::<O>::of_entry(entry) }.is_busy(&held)
     }
 
@@ -202,12 +201,11 @@ impl<O: DynEventOwner> DynEvents<O> {
     ///
     /// See [`Self::show`].
     unsafe extern "C" fn free(entry: *mut dyn_event) -> c_int {
-        // SAFETY: Promised by the caller. The reference taken here outlives the deletion.
+        // SAFETY: By the safety requirement. The clone outlives the deletion.
         let event = unsafe { Arc::clone(&TraceEvent::<O>::of_entry(entry)) };
-        // SAFETY: `event_mutex` is held by the trace core, which was not called through us.
+        // SAFETY: The trace core holds `event_mutex`, and was not called by the module.
         let mut held = unsafe { EventMutexHeld::assume() };
-        // SAFETY: The trace core is not at work on the event but to delete it: it has the next
-        // entry of the list already.
+        // SAFETY: The trace core only deletes the event, and has the list's next entry already.
         let removal = unsafe { Removal::new(&event, &mut held) };
         from_result(|| O::delete(removal).map(|()| 0))
     }
@@ -223,13 +221,13 @@ impl<O: DynEventOwner> DynEvents<O> {
         args: *mut *const kernel::ffi::c_char,
         entry: *mut dyn_event,
     ) -> bool {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         let (event, name) =
             unsafe { (TraceEvent::<O>::of_entry(entry), CStr::from_char_ptr(name)) };
-        // SAFETY: Not NULL, hence a string.
+        // SAFETY: Not NULL, so a string.
         let system = (!system.is_null()).then(|| unsafe { CStr::from_char_ptr(system) });
         let args = match usize::try_from(count) {
-            // SAFETY: An array of that many strings, says the caller.
+            // SAFETY: An array of `count` strings by the safety requirement.
             Ok(count) if count > 0 => unsafe { slice::from_raw_parts(args.cast_const(), count) },
             _ => &[],
         };
@@ -240,9 +238,9 @@ impl<O: DynEventOwner> DynEvents<O> {
 impl<O: DynEventOwner> Drop for DynEvents<O> {
     fn drop(&mut self) {
         if self.is_listed.load(Acquire) {
-            // Waits for calls of `create`.
+            // Waits for running calls of `create`.
             let _lock = self.lock_ops();
-            // SAFETY: By the invariant the operations are in the list, whose lock is held.
+            // SAFETY: The operations are in the list by the invariant, and its lock is held.
             unsafe { c_list::del(&raw mut (*self.operations.get()).list) };
         }
         CREATE_DATA.store(ptr::null_mut(), Release);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The trace event files that take an event's records.
+//! The trace event files in which an event is enabled.
 //!
-//! A list of our own instead of a `struct tracepoint`'s: writers walk it as readers of
-//! `tracepoint_srcu`, with preemption off. That is what the trace core waits for
+//! A list of the module's own instead of that of a `struct tracepoint`. Writers walk it as readers
+//! of `tracepoint_srcu` with preemption off. The trace core waits for these
 //! (`tracepoint_synchronize_unregister()`) before it frees an event file or perf's per-CPU lists,
-//! and what a removed entry waits for before it is freed. On 6.12 such a reader is one by having
-//! preemption off, for which RCU waits in the place of that SRCU: see `bindings/of_6_12.h`.
+//! and the list before it frees a removed entry. On 6.12 preemption off is enough to be such a
+//! reader, for which RCU waits in place of that SRCU: see `bindings/of_6_12.h`.
 
 use super::bindings::{
     self,
@@ -32,8 +32,8 @@ use kernel::types::{
     Opaque, //
 };
 
-/// An entry of the list. The part that the kernel's grace periods take comes first, so that its
-/// address is the whole's.
+/// An entry of the list. The member for grace periods comes first, so that its address is the
+/// entry's.
 #[repr(C)]
 struct Entry {
     rcu: Opaque<callback_head>,
@@ -45,8 +45,8 @@ struct Entry {
 ///
 /// # Invariants
 ///
-/// The list is singly linked and ends in NULL. Every entry was allocated with [`KBox`], and its
-/// file is alive until a grace period of `tracepoint_srcu` after its removal.
+/// The list is singly linked and ends with NULL. Each entry is a [`KBox`], whose file is alive
+/// until a grace period of `tracepoint_srcu` after its removal.
 pub(super) struct EventFiles {
     head: Atomic<*mut Entry>,
 }
@@ -59,7 +59,7 @@ impl EventFiles {
         }
     }
 
-    /// Has the list no entry?
+    /// Whether the list is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.head.load(Acquire).is_null()
     }
@@ -72,7 +72,7 @@ impl EventFiles {
     ///
     /// # Safety
     ///
-    /// The file must stay alive until a grace period of `tracepoint_srcu` after its `remove`.
+    /// The file must be alive until a grace period of `tracepoint_srcu` after `remove`.
     pub(super) unsafe fn insert(
         &self,
         file: *mut bindings::trace_event_file,
@@ -83,32 +83,33 @@ impl EventFiles {
             next: Atomic::new(self.head.load(Acquire)),
             file,
         };
-        // Charged to no memory cgroup, which might delay all who wait for the mutex.
+        // Not charged: a memory cgroup at its limit may delay that, while others wait for the
+        // mutex.
         let entry = KBox::new(entry, GFP_KERNEL)?;
-        // INVARIANT: The entry leads to the old list; the caller answers for the file.
-        // `event_mutex` is held, so the head has not changed since it was read.
+        // INVARIANT: The entry points to the old list, whose head has not changed, as `event_mutex`
+        // is held. The file is alive by the safety requirement.
         self.head.store(KBox::into_raw(entry), Release);
         Ok(())
     }
 
-    /// Removes a file. Does nothing if the file is not in the list.
+    /// Removes a file, if it is in the list.
     pub(super) fn remove(&self, file: *mut bindings::trace_event_file, _held: &mut EventMutexHeld) {
         let mut link = &self.head;
         while let Some(entry) = NonNull::new(link.load(Acquire)) {
-            // SAFETY: By the invariant an entry in the list is valid, and only the holder of
-            // `event_mutex`, which is us, frees entries.
+            // SAFETY: By the invariant an entry in the list is valid. Entries are freed with
+            // `event_mutex` held only, which this context holds.
             let Entry {
                 next,
                 file: its_file,
                 ..
             } = unsafe { &*entry.as_ptr() };
             if *its_file == file {
-                // INVARIANT: The list goes on behind the removed entry.
+                // INVARIANT: The list continues with the next entry.
                 link.store(next.load(Acquire), Release);
                 const { assert!(offset_of!(Entry, rcu) == 0) };
-                // SAFETY: No new reader can find the entry, which comes from `KBox::into_raw`: it
-                // is freed, once, after those that did, as they are readers of this SRCU. `barrier`
-                // keeps the module loaded until then.
+                // SAFETY: The entry is from `KBox::into_raw`, and no new reader finds it. It is
+                // freed once, after the readers of this SRCU that have found it. `barrier` keeps
+                // the module loaded until then.
                 unsafe {
                     bindings::user_events_call_after_readers(
                         entry.as_ptr().cast(),
@@ -121,11 +122,11 @@ impl EventFiles {
         }
     }
 
-    /// Enters the read side. Until the returned value is dropped, preemption is off: no sleeping.
+    /// Begins a read-side critical section. Preemption is off until the result is dropped.
     #[inline]
     pub(super) fn read_lock(&self) -> ReadGuard<'_> {
         ReadGuard {
-            // SAFETY: No requirements; `ReadGuard` leaves what is entered here.
+            // SAFETY: The drop of `ReadGuard` ends the section.
             ctr: unsafe { bindings::user_events_tracepoint_read_lock() },
             list: self,
             _same_thread: NotThreadSafe,
@@ -137,35 +138,34 @@ impl Drop for EventFiles {
     fn drop(&mut self) {
         let mut next = *self.head.get_mut();
         while let Some(entry) = NonNull::new(next) {
-            // SAFETY: We own the list, and a reader would have borrowed it: there is none.
+            // SAFETY: A reader would borrow the list, of which this is the only reference.
             let mut entry = unsafe { KBox::from_raw(entry.as_ptr()) };
             next = *entry.next.get_mut();
         }
     }
 }
 
-// SAFETY: The list is a shared pointer structure: entries are owned by it, and files are only used
-// through functions that are callable from any thread.
+// SAFETY: The list owns its entries, and files are used only by functions that any thread may call.
 unsafe impl Send for EventFiles {}
-// SAFETY: Changes are serialised by `event_mutex`, and readers follow atomics.
+// SAFETY: `event_mutex` serialises changes, and readers follow atomics.
 unsafe impl Sync for EventFiles {}
 
 /// # Safety
 ///
-/// For SRCU: `rcu` is the first member of an entry that came from `KBox::into_raw`, and is used by
-/// nothing else any more.
+/// For SRCU: `rcu` is the first member of an entry from `KBox::into_raw`, which nothing else uses
+/// any more.
 unsafe extern "C" fn free_entry(rcu: *mut callback_head) {
-    // SAFETY: Promised by the caller.
+    // SAFETY: By the safety requirement.
     drop(unsafe { KBox::from_raw(rcu.cast::<Entry>()) });
 }
 
-/// Waits until every removed entry is freed, so that module text is no longer needed for it.
+/// Waits until all removed entries are freed, which takes the module's code.
 pub(crate) fn barrier() {
-    // SAFETY: Process context; no reader of the list is open in it, readers cannot sleep.
+    // SAFETY: Process context, outside of read-side critical sections, which cannot sleep.
     unsafe { bindings::user_events_barrier_of_readers() };
 }
 
-/// The read side of a [`EventFiles`].
+/// A read-side critical section of an [`EventFiles`].
 ///
 /// # Invariants
 ///
@@ -177,7 +177,7 @@ pub(super) struct ReadGuard<'a> {
 }
 
 impl ReadGuard<'_> {
-    /// The files, in no particular order.
+    /// Iterates over the files, in no particular order.
     #[inline]
     pub(super) fn files(&self) -> Files<'_> {
         Files {
@@ -190,12 +190,12 @@ impl ReadGuard<'_> {
 impl Drop for ReadGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `ctr` is what entering returned, on this thread.
+        // SAFETY: `ctr` is from the start of the section, on this thread.
         unsafe { bindings::user_events_tracepoint_read_unlock(self.ctr) };
     }
 }
 
-/// Iterates over the files of a list while it is being read.
+/// An iterator over the files of a list.
 pub(super) struct Files<'a> {
     next: *mut Entry,
     _reader: PhantomData<&'a ReadGuard<'a>>,
@@ -207,12 +207,12 @@ impl<'a> Iterator for Files<'a> {
     #[inline]
     fn next(&mut self) -> Option<EventFile<'a>> {
         let entry = NonNull::new(self.next)?;
-        // SAFETY: The entry was in the list after the reader entered, so it is not freed before the
-        // reader, which `'a` borrows, leaves.
+        // SAFETY: The entry was in the list after the section began, so it is not freed before the
+        // end of the section, which `'a` borrows.
         let Entry { next, file, .. } = unsafe { &*entry.as_ptr() };
         self.next = next.load_acquire();
-        // SAFETY: The file is alive until a grace period after its entry was removed, so as long as
-        // the reader; it is not NULL, as the trace core registered it.
+        // SAFETY: The file is alive until a grace period after the removal of its entry, so until
+        // the end of the section. The trace core registered it, so it is not NULL.
         Some(unsafe { EventFile::from_raw(*file) })
     }
 }

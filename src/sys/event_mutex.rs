@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `event_mutex`, the lock of the trace core over all trace events, and data it protects.
+//! `event_mutex`, the trace core's lock over all trace events, and data that it protects.
 //!
-//! C: kernel/trace/trace.h. It is the outermost lock of this module: the trace core holds it when
-//! it calls us.
+//! C: kernel/trace/trace.h. The outermost lock of the module: the trace core holds it when it calls
+//! the module.
 
 use super::symbols::{
     self,
@@ -19,35 +19,35 @@ use kernel::types::NotThreadSafe;
 
 /// Proof that the current context holds `event_mutex`.
 ///
-/// Exclusive access to it (`&mut`) is what stands for the lock: data that [`EventMutexLocked`]
-/// lends borrows from it, and every function that can make the trace core call back into us takes
-/// it `&mut`, so that no such loan is alive during the call.
+/// Exclusive access (`&mut`) stands for the lock: data that [`EventMutexLocked`] lends borrows from
+/// the proof, and every function from which the trace core may call back takes the proof `&mut`, so
+/// that no such loan exists during the call.
 ///
-/// A call of the trace core gets it, too. What must not be done in the middle of one takes an
-/// [`EventMutexGuard`].
+/// Callbacks from the trace core get a proof, too. An operation that is not allowed in a callback
+/// takes an [`EventMutexGuard`].
 ///
 /// # Invariants
 ///
-/// While a value of this type exists, the current context holds `event_mutex`. Where two exist in
-/// one context, the older one is mutably borrowed for as long as the younger one lives.
+/// While a value exists, the current context holds `event_mutex`. Of two values in one context, the
+/// older one is mutably borrowed while the younger one lives.
 pub(crate) struct EventMutexHeld(NotThreadSafe);
 
 impl EventMutexHeld {
-    /// For callbacks that the trace core makes with `event_mutex` held.
+    /// For callbacks from the trace core with `event_mutex` held.
     ///
     /// # Safety
     ///
-    /// `event_mutex` must be held by the current context while the returned value lives. If the
-    /// current context has another value of this type, that one must be mutably borrowed for as
-    /// long (that is: the trace core was called through a function of `sys` that takes it `&mut`).
+    /// The current context must hold `event_mutex` while the returned value lives. If the context
+    /// has another value of this type, that must be mutably borrowed as long: the trace core was
+    /// called through a function of `sys` that takes it `&mut`.
     pub(super) unsafe fn assume() -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: By the safety requirement.
         Self(NotThreadSafe)
     }
 }
 
-/// Holds `event_mutex` until dropped. The trace core, which locks it itself, is not in the middle
-/// of anything in the current context.
+/// Holds `event_mutex` until dropped. The current context is not in a callback of the trace core,
+/// which locks the mutex itself.
 ///
 /// # Invariants
 ///
@@ -62,9 +62,9 @@ impl EventMutexGuard {
     pub(crate) fn lock(_: CheckedSymbols) -> Self {
         // SAFETY: `CheckedSymbols` proves that the mutex was found.
         let lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
-        // INVARIANT: Just locked. The context has no other value of either type, as each shows that
-        // the mutex was locked already: then this would not have returned, since it is not
-        // recursive.
+        // INVARIANT: Just locked. The context has no other value of either type, which would prove
+        // that the mutex was locked before: it is not recursive, and would not have been locked
+        // again.
         Self {
             held: EventMutexHeld(NotThreadSafe),
             _lock: lock,
@@ -86,32 +86,32 @@ impl DerefMut for EventMutexGuard {
     }
 }
 
-/// Data that only the holder of `event_mutex` reaches.
+/// Data that only the holder of `event_mutex` can access.
 pub(crate) struct EventMutexLocked<T>(UnsafeCell<T>);
 
 // SAFETY: Sending the cell sends the `T`.
 unsafe impl<T: Send> Send for EventMutexLocked<T> {}
-// SAFETY: All access goes through `event_mutex`, so a shared cell hands its `T` from one context
-// to another, never to two at once.
+// SAFETY: All access needs `event_mutex`, so a shared cell passes its `T` from one context to
+// another, and never lends it to two at once.
 unsafe impl<T: Send> Sync for EventMutexLocked<T> {}
 
 impl<T> EventMutexLocked<T> {
-    /// Puts a value under the protection of `event_mutex`.
+    /// Protects a value by `event_mutex`.
     pub(crate) const fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))
     }
 
-    /// Reads.
+    /// Borrows the value.
     pub(crate) fn get<'a>(&'a self, _held: &'a EventMutexHeld) -> &'a T {
-        // SAFETY: `_held` shows that this context holds the lock, and, being borrowed for `'a`,
-        // that no `get_mut` is in progress: that one would borrow it mutably.
+        // SAFETY: `_held` proves that this context holds the lock. It is borrowed for `'a`, so no
+        // result of `get_mut` exists, which borrows it mutably.
         unsafe { &*self.0.get() }
     }
 
-    /// Changes.
+    /// Borrows the value mutably.
     pub(crate) fn get_mut<'a>(&'a self, _held: &'a mut EventMutexHeld) -> &'a mut T {
-        // SAFETY: `_held` shows that this context holds the lock, and, being mutably borrowed for
-        // `'a`, that this context has no other reference to anything the lock protects.
+        // SAFETY: `_held` proves that this context holds the lock. It is mutably borrowed for `'a`,
+        // so this context has no other reference to data that the lock protects.
         unsafe { &mut *self.0.get() }
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Looking whether private structures of the trace core are as this module knows them.
+//! Checks of the layouts of the trace core's private structures.
 //!
-//! `bindings/trace_private.h` has copies of them, which the compiler compares with the kernel's own
-//! where the tree that is built against has its private headers. What is looked at here, when the
-//! module is loaded, is the same on a kernel of any other tree, and what no header tells. Only a
-//! kernel that tells of its types (BTF) has the sizes, so memory is looked at on each kernel, too.
+//! `bindings/trace_private.h` has copies of the structures. If the tree that the module is built
+//! against has the private headers, the compiler compares both. This file checks the same when the
+//! module is loaded, for kernels of other trees, and facts that no header shows. Only kernels with
+//! BTF have sizes and offsets, so memory is checked on all kernels, too.
 
 use super::bindings::{
     self,
@@ -32,31 +32,30 @@ use kernel::prelude::*;
 use kernel::str::CStr;
 
 impl ResolvedSymbols {
-    /// Looks whether the structures that no header of the kernel declares are as this module knows
-    /// them. May sleep.
+    /// Checks the layouts of private structures. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV` after a line in the log that names the structure that is not.
+    /// `ENODEV` if a layout differs; the log names the structure.
     pub(crate) fn check_layouts(self) -> Result<CheckedSymbols> {
         if let Err(other) = check(&self) {
             pr_err!("this kernel has another layout of {other}\n");
             return Err(ENODEV);
         }
-        // SAFETY: Just looked at.
+        // SAFETY: Just checked.
         Ok(unsafe { self.with_known_layouts() })
     }
 }
 
-/// Is everything as it is known? May sleep.
+/// Checks all layouts. May sleep.
 ///
-/// What is relied on besides cannot be seen from here: that the kernel gives back a character
-/// device only when the file's inode is one (see [`tracefs`](super::tracefs)). Opening and closing
-/// a file, and unloading, shows that.
+/// One more dependency cannot be checked here: the kernel drops a character device at the last
+/// close only if the file's inode is one (see [`tracefs`](super::tracefs)). Tests that open and
+/// close files, and unload the module, show that.
 ///
 /// # Errors
 ///
-/// What is not.
+/// The name of the structure that differs.
 fn check(found: &ResolvedSymbols) -> Result<(), &'static str> {
     let operations = c"list create show is_busy free match";
     if btf_differs(found, c"dyn_event_operations", operations) || !knows_dyn_event_operations(found)
@@ -72,19 +71,19 @@ fn check(found: &ResolvedSymbols) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The kind of a structure. C: uapi/linux/btf.h.
+/// C: uapi/linux/btf.h.
 const BTF_KIND_STRUCT: usize = 4;
 
-/// The number of four bytes that begins so many bytes from the start.
+/// The `u32` at an offset.
 fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
-/// Of BTF's types the kind of the first, its bytes, and the types behind it.
+/// Splits off the first type: its kind, its bytes, and the bytes of the types after it.
 ///
-/// C: uapi/linux/btf.h. In the order of their sizes: pointers, typedefs, qualifiers, functions,
-/// floats and type tags; integers, variables and declaration tags; arrays; enums and prototypes;
-/// structures, unions, sections and enums of 64 bits. There are no others.
+/// C: uapi/linux/btf.h. By size: pointers, typedefs, qualifiers, functions, floats and type tags;
+/// integers, variables and declaration tags; arrays; enums and prototypes; structures, unions,
+/// sections and 64-bit enums. There are no other kinds.
 fn split_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     let info = u32_at(types, 4)?;
     let (kind, count) = (info >> 24 & 0x7f, info & 0xff_ffff);
@@ -100,9 +99,9 @@ fn split_type(types: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     Some((kind, this, behind))
 }
 
-/// Does the kernel tell (BTF) of structures of this name, and all have other members than a list's
-/// entry and one word each behind it, as `layouts.h` says? Read here, as `bpf_find_btf_id()` finds
-/// types of modules, too, and takes a reference that none can give back.
+/// Whether BTF has structures of this name, but none with exactly these members: a `list_head`, and
+/// one word each. Parsed here, since `bpf_find_btf_id()` also finds types of modules, and takes a
+/// reference that a module cannot drop.
 fn btf_differs(found: &ResolvedSymbols, name: &CStr, members: &CStr) -> bool {
     let (data, name) = (symbols::btf(found), name.to_bytes());
     let members = members.to_bytes().split(|byte| *byte == b' ');
@@ -111,7 +110,7 @@ fn btf_differs(found: &ResolvedSymbols, name: &CStr, members: &CStr) -> bool {
         data.get(start..)?.get(..u32_at(data, at + 4)?)
     };
     let (mut types, names) = (part(8).unwrap_or_default(), part(16).unwrap_or_default());
-    // A name; the size of the structure in bytes, or the place of a member in bits.
+    // A name, and the size of a structure in bytes or the offset of a member in bits.
     let entry = |bytes| {
         let name = names
             .get(u32_at(bytes, 0)?..)?
@@ -135,8 +134,7 @@ fn btf_differs(found: &ResolvedSymbols, name: &CStr, members: &CStr) -> bool {
     btf_differs
 }
 
-/// The functions of a kind of dynamic events, as addresses: what lies where we look for them may be
-/// something else.
+/// The functions of a kind of dynamic events, as plain numbers: the memory may hold something else.
 struct Functions {
     create: usize,
     show: usize,
@@ -148,10 +146,10 @@ struct Functions {
 impl Functions {
     /// # Safety
     ///
-    /// `ops` must be an entry of the list of kinds, whose lock is held.
+    /// `ops` must be an entry of the list of kinds, whose lock must be held.
     unsafe fn of(ops: *const dyn_event_operations) -> Self {
-        // SAFETY: As many bytes can be read there: a kind lies among other data of the kernel's.
-        // Any value is one of a `usize`.
+        // SAFETY: The entry lies in the kernel's data, in which all these bytes can be read. All
+        // values are valid for `usize`.
         unsafe {
             Self {
                 create: (&raw const (*ops).create).cast::<usize>().read(),
@@ -163,21 +161,20 @@ impl Functions {
         }
     }
 
-    /// Is the first the address of a function of the kernel's? Those of another module's kind are
-    /// not.
+    /// Whether `create` is in the kernel, not in a module with a kind of its own.
     fn is_built_in(&self) -> bool {
         is_function(self.create)
     }
 
-    /// Is each the address of a function of the kernel's?
+    /// Whether all members are addresses of kernel functions.
     fn are_functions(&self) -> bool {
         [self.create, self.show, self.is_busy, self.free, self.match_]
             .into_iter()
             .all(is_function)
     }
 
-    /// If these are the functions of event probes, as the names of the kernel's own tell: are they
-    /// where ours would be?
+    /// Whether the members are in place, which the symbols of the kind for event probes show.
+    /// `true` for other kinds.
     fn match_eprobe(&self) -> bool {
         let create = address(&symbols::EPROBE_CREATE);
         create == 0
@@ -189,26 +186,26 @@ impl Functions {
     }
 }
 
-/// Is this the address of a function of the kernel's, not of a module's?
+/// Whether this is the address of a function of the kernel, not of a module.
 fn is_function(function: usize) -> bool {
     let (start, end) = (address(&symbols::STEXT), address(&symbols::ETEXT));
     start != 0 && (start..end).contains(&function)
 }
 
-/// An address as a number; 0 if there is none.
+/// An address as a number; 0 if it is unknown.
 fn address(symbol: &Address) -> usize {
     symbol.get::<c_void>() as usize
 }
 
-/// Calls `look` with the kinds of dynamic events, whose lock is held for the call.
+/// Calls `look` with the kinds of dynamic events, and their lock held.
 fn with_ops_list<T>(_found: &ResolvedSymbols, look: impl FnOnce(Entries) -> T) -> T {
-    // SAFETY: It was found.
+    // SAFETY: The mutex was found.
     let _lock = unsafe { KernelMutexGuard::lock(symbols::dyn_event_ops_mutex()) };
-    // SAFETY: It was found, and its lock is held.
+    // SAFETY: The list was found, and its lock is held.
     look(unsafe { Entries::of(symbols::dyn_event_ops_list()) })
 }
 
-/// Are the kinds of dynamic events laid out as `dyn_event_operations`?
+/// Whether the kinds of dynamic events have the layout of `dyn_event_operations`.
 fn knows_dyn_event_operations(found: &ResolvedSymbols) -> bool {
     const { assert!(offset_of!(dyn_event_operations, list) == 0) };
     with_ops_list(found, |kinds| {
@@ -228,20 +225,20 @@ fn knows_dyn_event_operations(found: &ResolvedSymbols) -> bool {
     })
 }
 
-/// Are the dynamic events, if there are any, laid out as `dyn_event`: does the first lead to a
-/// kind?
+/// Whether the dynamic events, if there are any, have the layout of `dyn_event`: the first one
+/// points to a kind.
 fn knows_dyn_events(found: &ResolvedSymbols) -> bool {
     const { assert!(offset_of!(dyn_event, list) == 0) };
     let first = {
-        // SAFETY: It was found.
+        // SAFETY: The mutex was found.
         let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
-        // SAFETY: It was found, and its lock is held.
+        // SAFETY: The list was found, and its lock is held.
         unsafe { Entries::of(symbols::dyn_event_list()) }
             .next()
-            // SAFETY: The event is in the list, whose lock is held.
+            // SAFETY: An entry of the list, whose lock is held.
             .map(|event| unsafe { (*event.cast::<dyn_event>()).ops })
     };
-    // The kernel's own kinds never go.
+    // The kernel's own kinds are never removed.
     first.is_none_or(|ops| {
         with_ops_list(found, |mut kinds| {
             kinds.any(|kind| kind.cast() == ops.cast_const())
@@ -262,7 +259,7 @@ impl SchedSwitch {
     const NAME: &'static CStr = c"sched_switch";
 
     fn get() -> Option<Self> {
-        // SAFETY: Both are strings; no name of an instance means the top instance.
+        // SAFETY: Both are strings; NULL is the top instance.
         let file = unsafe {
             bindings::trace_get_event_file(
                 ptr::null(),
@@ -271,34 +268,34 @@ impl SchedSwitch {
             )
         };
         let file = kernel::error::from_err_ptr(file).ok()?;
-        // INVARIANT: The function gives a reference, if it gives a file.
+        // INVARIANT: The function returns a file with a reference.
         NonNull::new(file).map(Self)
     }
 }
 
 impl Drop for SchedSwitch {
     fn drop(&mut self) {
-        // SAFETY: By the invariant the reference is ours.
+        // SAFETY: The reference belongs to `self` by the invariant.
         unsafe { bindings::trace_put_event_file(self.0.as_ptr()) };
     }
 }
 
-/// Is the last of `ftrace_trace_arrays` the top instance (C: `global_trace`)? The trace core says
-/// of an event's file which instance it is of.
+/// Whether the last entry of `ftrace_trace_arrays` is the top instance (C: `global_trace`), by the
+/// trace core's own file of an event.
 fn knows_trace_arrays(_found: &ResolvedSymbols) -> bool {
     let Some(file) = SchedSwitch::get() else {
         return false;
     };
     let file = file.0.as_ptr();
-    // SAFETY: The symbols were found, as `_found` shows. The file is held.
+    // SAFETY: The symbols were found, as `_found` proves, and the file is held.
     let (top, tr) = unsafe { (symbols::top_trace_array(), (*file).tr) };
     if tr != top {
         return false;
     }
-    // SAFETY: It was found.
+    // SAFETY: The mutex was found.
     let _lock = unsafe { KernelMutexGuard::lock(symbols::event_mutex()) };
-    // SAFETY: The function was found, and is of the type that its call was compiled for; its lock
-    // is held. `tr` is an instance, as the trace core says.
+    // SAFETY: The function was found, has the type for which its call was compiled, and its lock is
+    // held. `tr` is an instance: a live file points to it.
     let same = unsafe {
         bindings::user_events_find_event_file(
             tr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loads on the path of a write. The kernel crate calls a function of the kernel's for each.
+//! Inlined acquire loads for the path of a write: the kernel crate calls a function for each.
 
 use core::arch::asm;
 use kernel::sync::atomic::{
@@ -8,13 +8,12 @@ use kernel::sync::atomic::{
     Atomic, //
 };
 
-/// What can be loaded so that no later access comes first.
+/// Values with an inlined acquire load.
 pub(super) trait LoadAcquire {
-    /// What is loaded.
+    /// The type of the value.
     type Value;
 
-    /// What [`Atomic::load`] with [`Acquire`] does. Any context. C: `smp_load_acquire()`
-    /// (asm/barrier.h).
+    /// [`Atomic::load`] with [`Acquire`]. Any context. C: `smp_load_acquire()` (asm/barrier.h).
     fn load_acquire(&self) -> Self::Value;
 }
 
@@ -28,12 +27,12 @@ macro_rules! impl_load_acquire {
                 if !cfg!(target_arch = "x86_64") {
                     return self.load(Acquire);
                 }
-                // SAFETY: The value lives as long as `self`, and is only stored to as a whole.
+                // SAFETY: The value lives as long as `self`, and is stored by single accesses only.
                 let value = unsafe { self.as_ptr().read_volatile() };
-                // The processor makes no later access before a load: it is the compiler that must
-                // not either. C: `barrier()`.
-                // SAFETY: No instruction, which may have read or written any memory for all that
-                // the compiler knows.
+                // The processor does not reorder later accesses before a load, and this keeps the
+                // compiler from it. C: `barrier()`.
+                // SAFETY: No instructions. The compiler assumes that all memory may have been
+                // accessed.
                 unsafe { asm!("", options(nostack, preserves_flags)) };
                 value
             }

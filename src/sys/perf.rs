@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handing a record to perf, and to eBPF programs on perf events.
+//! Submitting a record to perf, and to eBPF programs on perf events.
 //!
-//! A perf event copies a record into its ring buffer from where it was read to: C has it copied to
-//! a buffer of the trace core's first, which ends at 8 KB (`perf_trace_buf_alloc()`). What bounds a
-//! record is perf's format, a sample of which has 16 bits for its size. The kernel does not look
-//! whether a sample is larger, and its ring buffer would be garbage from there on. So what else can
-//! be in the samples of a perf event is counted when it is opened.
+//! A perf event copies a record to its ring buffer from the buffer of the write. C copies it to a
+//! buffer of the trace core first, which ends at 8 KB (`perf_trace_buf_alloc()`). Here perf's
+//! format is the bound: a sample has 16 bits for its size, which the kernel does not check, and a
+//! larger sample spoils the ring buffer from there on. So [`PerfEvents::open`] computes what else
+//! the samples of a perf event can contain.
 //!
 //! C: `perf_tp_event()`, `perf_trace_run_bpf_submit()` (linux/trace_events.h).
 
@@ -43,32 +43,32 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The largest record that the trace core's buffer holds, common fields included; asking for more
-/// would WARN.
+/// The largest record in the trace core's buffer, with the common fields. A request for more would
+/// WARN.
 const MAX_BUFFERED: usize = bindings::PERF_MAX_TRACE_SIZE as usize;
 const _: () = assert!(MAX_BUFFERED % 8 == 0);
 
-/// The largest sample: the last multiple of 8 that its header can tell of.
+/// The largest sample: the last multiple of 8 that fits the header.
 const MAX_SAMPLE: u64 = u16::MAX as u64 & !7;
 
-/// The largest record that a sample holds that has nothing else, common fields included.
+/// The largest record in a sample of nothing else, with the common fields.
 const MAX_RECORD_SIZE: usize =
     MAX_SAMPLE as usize - size_of::<perf_event_header>() - size_of::<u32>();
 
-/// What the counts of a group take in a sample at most. C: `perf_event_validate_size()`.
+/// The largest part of a sample for the counts of a group. C: `perf_event_validate_size()`.
 const MAX_GROUP_READ: u64 = 16 * 1024;
 
-/// The perf events that are open for a trace event. More than [`MAX_BUFFERED`] bytes are given to
-/// all of them, or to none.
+/// The open perf events of a trace event. All of them get a record of more than [`MAX_BUFFERED`]
+/// bytes, or none.
 pub(super) struct PerfEvents {
-    /// By the largest record that a sample holds whatever else is in it, common fields included.
+    /// By the largest record, with the common fields, that always fits a sample of the perf event.
     by_max_record: EventMutexLocked<RBTree<(u32, usize), ()>>,
-    /// The least of those.
+    /// The smallest of these.
     max_record: Atomic<u32>,
 }
 
 impl PerfEvents {
-    /// None.
+    /// No perf events.
     pub(super) fn new() -> Self {
         Self {
             by_max_record: EventMutexLocked::new(RBTree::new()),
@@ -76,8 +76,8 @@ impl PerfEvents {
         }
     }
 
-    /// A perf event is opened, and in no list of a processor yet. When this returns, no record is
-    /// on its way that would be too large for it. Sleeps.
+    /// Adds a perf event that is being opened, and in no per-CPU list yet. No record that is too
+    /// large for it is on its way when this returns. Sleeps.
     ///
     /// # Errors
     ///
@@ -91,21 +91,22 @@ impl PerfEvents {
         event: *const perf_event,
         held: &mut EventMutexHeld,
     ) -> Result {
-        // SAFETY: The event is alive, and its attributes stay as they are.
+        // SAFETY: The event is alive, and its attributes do not change.
         let max_record = max_record(unsafe { &(*event).attr });
-        // Not charged: a memory cgroup at its limit may delay that, and others wait for the mutex.
+        // Not charged: a memory cgroup at its limit may delay that, while others wait for the
+        // mutex.
         let node = RBTreeNode::new((max_record, event.addr()), (), GFP_KERNEL)?;
         self.by_max_record.get_mut(held).insert(node);
         if max_record < self.max_record.load(Relaxed) {
             self.max_record.store(max_record, Relaxed);
-            // Writers before this are readers of `tracepoint_srcu`.
+            // Earlier writers are readers of `tracepoint_srcu`.
             // SAFETY: Waits only.
             unsafe { bindings::user_events_tracepoint_synchronize_unregister() };
         }
         Ok(())
     }
 
-    /// A perf event is closed, and in no list any more.
+    /// Removes a perf event that is in no per-CPU list any more.
     ///
     /// # Safety
     ///
@@ -123,14 +124,14 @@ impl PerfEvents {
     }
 }
 
-/// Submits the common fields and the payload to perf events on this CPU and to eBPF.
+/// Submits a record to the perf events of this CPU, and to eBPF.
 ///
 /// # Safety
 ///
-/// `call` must be alive, `perf_events` give those of it, and perf be attached to it: since before
-/// the current context became a reader of `tracepoint_srcu`, with preemption off, which it must be.
+/// `call` must be alive, and `perf_events` return those of it. The current context must be a reader
+/// of `tracepoint_srcu` with preemption off, and perf have been attached to `call` since before.
 /// The payload must be a valid record of the event: filters follow its locations, and programs read
-/// its fields, without a look at the bounds.
+/// its fields, without checks of bounds.
 #[inline(always)]
 pub(super) unsafe fn record<'a>(
     call: *mut trace_event_call,
@@ -138,16 +139,16 @@ pub(super) unsafe fn record<'a>(
     mut record: RecordBuf<'_>,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
-    // SAFETY: The call is alive. The pointer is looked at only: `bpf_prog_array_valid()` reads it
-    // so as well.
+    // SAFETY: The call is alive. The pointer is compared only; `bpf_prog_array_valid()` reads it in
+    // the same way.
     let programs = unsafe { (&raw const (*call).prog_array).read_volatile() };
     if !programs.is_null() || size > MAX_BUFFERED {
-        // SAFETY: As the caller promises.
+        // SAFETY: The safety requirements are the same.
         return unsafe { record_slow(call, perf_events(), record) };
     }
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
-    // like us are gone. Preemption is off. The record has `size` bytes, of which the common fields
-    // are written there. It is valid for the event, says the caller.
+    // like this one. Preemption is off. The record has `size` bytes, and room for the common
+    // fields, which are written there, and is valid for the event.
     let error = unsafe {
         bindings::user_events_perf_tp_event(call, record.as_mut_ptr().cast(), size as i32)
     };
@@ -158,7 +159,7 @@ pub(super) unsafe fn record<'a>(
     }
 }
 
-/// Why perf has not taken a record.
+/// The reason for which perf has not taken a record.
 #[cold]
 fn failure_reason(error: c_int) -> NotRecorded {
     if error == ENOENT.to_errno() {
@@ -168,7 +169,7 @@ fn failure_reason(error: c_int) -> NotRecorded {
     }
 }
 
-/// [`record`], where a program is attached, or the record is larger than the trace core's buffer.
+/// [`record`] with a program attached, or of a record that is larger than the trace core's buffer.
 ///
 /// # Safety
 ///
@@ -181,11 +182,11 @@ unsafe fn record_slow(
     record: RecordBuf<'_>,
 ) -> Result<(), NotRecorded> {
     // SAFETY: Perf is attached, so the call has per-CPU lists, which perf frees only after readers
-    // like us are gone. Preemption is off.
+    // like this one. Preemption is off.
     let head = unsafe { bindings::user_events_perf_events(call) };
-    // A program that was attached through another CPU's perf event runs on this CPU, too.
-    // SAFETY: The list is there, as just said, and the call is alive. Both pointers are looked at
-    // only: `hlist_empty()` and `bpf_prog_array_valid()` read them so as well.
+    // A program that is attached through a perf event of another CPU runs on this CPU, too.
+    // SAFETY: The list exists, see above, and the call is alive. Both pointers are compared only;
+    // `hlist_empty()` and `bpf_prog_array_valid()` read them in the same way.
     let wanted = unsafe {
         let (first, programs) = (&raw const (*head).first, &raw const (*call).prog_array);
         !first.read_volatile().is_null() || !programs.read_volatile().is_null()
@@ -197,44 +198,43 @@ unsafe fn record_slow(
         return Err(NotRecorded::Unwanted);
     }
     if record.size() <= MAX_BUFFERED {
-        // SAFETY: As the caller promises.
+        // SAFETY: As for this function.
         unsafe { record_buffered(call, head, &record) }
     } else {
         let max_record = perf_events.map(|events| events.max_record.load(Relaxed) as usize);
         let fits = max_record.is_some_and(|max| record.size() <= max);
-        // SAFETY: As the caller promises, the record is larger than that buffer, and each perf
-        // event can take it if `fits`: one that cannot is put into the list after this, as the
-        // current context is a reader.
+        // SAFETY: As for this function; the record is larger than the buffer, and fits each perf
+        // event if `fits`: one that it does not fit enters the list only after this reader.
         unsafe { record_large(call, head, record, fits) }
     }
 }
 
-/// Submits a record from the trace core's own buffer. A program may read all of that, behind the
-/// record, too.
+/// Submits a record from the trace core's buffer. A program may read all of the buffer, also beyond
+/// the record.
 ///
 /// # Safety
 ///
-/// As for [`record`]; `head` must be this CPU's list of the call, and the record must not be larger
-/// than [`MAX_BUFFERED`].
+/// As for [`record`]. `head` must be this CPU's list of the call, and the record at most
+/// [`MAX_BUFFERED`] bytes.
 unsafe fn record_buffered(
     call: *mut trace_event_call,
     head: *mut hlist_head,
     record: &RecordBuf<'_>,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
-    // The buffer is handed out in whole u64s, and the limit is one of these.
+    // The buffer has whole u64s, and [`MAX_BUFFERED`] is a multiple.
     let alloc_size = size.next_multiple_of(8);
     let (mut regs, mut context) = (ptr::null_mut(), 0);
-    // SAFETY: Preemption is off, `alloc_size` is within the limit, and perf is attached: the
+    // SAFETY: Preemption is off, `alloc_size` is within the limit, and perf is attached, so the
     // per-CPU buffers exist.
     let entry =
         unsafe { bindings::perf_trace_buf_alloc(alloc_size as i32, &mut regs, &mut context) };
     let Some(entry) = NonNull::new(entry) else {
         return Err(NotRecorded::Missed);
     };
-    // SAFETY: The allocation gave us this CPU's registers and `alloc_size` bytes for the record at
-    // this recursion level, until they are submitted. `size <= alloc_size`. The submission fills in
-    // the common fields.
+    // SAFETY: Until the submission the registers and the `alloc_size` bytes, of which the record
+    // takes `size`, belong to this recursion level of this CPU. The submission writes the common
+    // fields.
     unsafe {
         copy_payload(
             record.payload(),
@@ -245,13 +245,13 @@ unsafe fn record_buffered(
     Ok(())
 }
 
-/// Submits a record from where it lies, to perf events if it `fits`. A program may read
-/// [`MAX_BUFFERED`] bytes, which are all of the record's.
+/// Submits a record from its own memory, to perf events only if it `fits`. A program may read
+/// [`MAX_BUFFERED`] bytes, which all belong to the record.
 ///
 /// # Safety
 ///
-/// As for [`record`]; `head` must be this CPU's list of the call, whose perf events can take the
-/// record if it `fits`, and the record must be larger than [`MAX_BUFFERED`].
+/// As for [`record`]. `head` must be this CPU's list of the call, the record must fit its perf
+/// events if `fits`, and be larger than [`MAX_BUFFERED`].
 unsafe fn record_large(
     call: *mut trace_event_call,
     head: *mut hlist_head,
@@ -259,12 +259,12 @@ unsafe fn record_large(
     fits: bool,
 ) -> Result<(), NotRecorded> {
     let size = record.size();
-    // SAFETY: The call is alive. The pointer is looked at only.
+    // SAFETY: The call is alive. The pointer is compared only.
     let programs = unsafe { (&raw const (*call).prog_array).read_volatile() };
     if !fits && programs.is_null() {
         return Err(NotRecorded::TooLarge { wanted: true });
     }
-    // A program takes what the samples have no room for.
+    // A program gets the record also if no sample has room.
     let mut none = hlist_head::default();
     let head = if fits { head } else { &raw mut none };
     // SAFETY: Preemption is off.
@@ -272,8 +272,7 @@ unsafe fn record_large(
     if context < 0 {
         return Err(NotRecorded::Missed);
     }
-    // SAFETY: As in `record`. The registers are this CPU's, which only a task uses, with preemption
-    // off.
+    // SAFETY: As in `record`. Only a task with preemption off uses this CPU's registers.
     unsafe {
         let regs = bindings::user_events_perf_regs();
         let entry = record.as_mut_ptr().cast();
@@ -286,12 +285,12 @@ unsafe fn record_large(
     }
 }
 
-/// The largest record that a sample of an event with such attributes holds, whatever else is in it,
-/// common fields included.
+/// The largest record, with the common fields, that always fits a sample of a perf event with these
+/// attributes.
 ///
-/// C: `perf_prepare_sample()` (kernel/events/core.c). It makes what comes from the stack
-/// (`PERF_SAMPLE_STACK_USER`) and from an AUX buffer fit, but looks no more at the former after it
-/// has added registers or the latter.
+/// C: `perf_prepare_sample()` (kernel/events/core.c). It shrinks the user stack
+/// (`PERF_SAMPLE_STACK_USER`) and the data of an AUX buffer to what fits, but does not check the
+/// former again after it has added registers or the latter.
 fn max_record(attr: &perf_event_attr) -> u32 {
     const WORD: u64 = size_of::<u64>() as u64;
     let mut kinds = attr.sample_type;
@@ -303,7 +302,7 @@ fn max_record(attr: &perf_event_attr) -> u32 {
     };
     let has_record = has(bindings::perf_event_sample_format_PERF_SAMPLE_RAW);
     if attr.exclude_kernel() != 0 || !has_record {
-        // It has no sample of what the kernel does for a program, or no record in it.
+        // No samples of the kernel, or none with a record.
         return MAX_RECORD_SIZE as u32;
     }
 
@@ -312,12 +311,12 @@ fn max_record(attr: &perf_event_attr) -> u32 {
         let group = u64::from(bindings::perf_event_read_format_PERF_FORMAT_GROUP);
         words += match attr.read_format & group {
             0 => 1 + u64::from(attr.read_format.count_ones()),
-            // It can get siblings.
+            // A group can get siblings.
             _ => MAX_GROUP_READ / WORD,
         };
     }
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_CALLCHAIN) {
-        // How many there are, the entries, and marks between them.
+        // The number of entries, the entries, and marks between them.
         let marks = u64::from(bindings::PERF_MAX_CONTEXTS_PER_STACK);
         words += 1 + u64::from(attr.sample_max_stack) + marks;
     }
@@ -330,14 +329,14 @@ fn max_record(attr: &perf_event_attr) -> u32 {
     }
     let aux = attr.sample_type & u64::from(bindings::perf_event_sample_format_PERF_SAMPLE_AUX) != 0;
     if has(bindings::perf_event_sample_format_PERF_SAMPLE_STACK_USER) {
-        // Two sizes. The kernel rounds what it makes fit, and wants room for that, too.
+        // Two sizes, and a word for the kernel's rounding.
         words += 3;
         if regs_intr || aux {
             words += u64::from(attr.sample_stack_user).div_ceil(WORD);
         }
     }
-    // One for each of the rest: of the branches, of which there are none as this is no event of the
-    // hardware, and from an AUX buffer, the number.
+    // One word for each of the other kinds. Of branches, which an event of software has none of,
+    // and of AUX data, only the number.
     words += u64::from(kinds.count_ones());
     let others = size_of::<u32>() as u64 + size_of::<perf_event_header>() as u64 + words * WORD;
     MAX_SAMPLE.saturating_sub(others) as u32

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bytes of a record: room for the common fields, and behind it a payload.
+//! The memory of a record: room for the common fields, and the payload.
 //!
-//! ftrace fills in the common fields in its own buffer, perf where the record lies. C:
-//! `struct trace_entry` (linux/trace_events.h).
+//! ftrace writes the common fields in its own buffer, and perf in this memory. C: `struct
+//! trace_entry` (linux/trace_events.h).
 
 use super::ring_buffer::HEADER_SIZE;
 use core::marker::PhantomData;
@@ -15,22 +15,22 @@ use core::mem::{
 use core::ptr::NonNull;
 use kernel::prelude::*;
 
-/// Memory for a record: perf wants it to begin where a word does.
+/// Memory for records, which perf needs aligned to a word.
 pub(crate) type Word = MaybeUninit<u64>;
 
 const _: () = assert!(HEADER_SIZE % size_of::<Word>() == 0);
 
-/// How many words the record of a payload of so many bytes takes, with a NUL behind it.
+/// The words of a record with a payload of `payload_len` bytes, and a NUL.
 pub(crate) const fn words_for(payload_len: usize) -> usize {
     HEADER_SIZE / size_of::<Word>() + payload_len / size_of::<Word>() + 1
 }
 
-/// Room for the common fields, a payload, and behind that a NUL that may become a part of it.
+/// Room for the common fields, a payload, and a NUL that may become part of it.
 ///
 /// # Invariants
 ///
-/// At `start`, which is aligned as a word is, lie [`HEADER_SIZE`] bytes and `payload_len` more, for
-/// `'a` used by nothing else. The latter are initialised.
+/// At `start`, which is aligned to a word, are [`HEADER_SIZE`] bytes, and `payload_len` initialised
+/// ones, that nothing else uses for `'a`.
 pub(crate) struct RecordBuf<'a> {
     start: NonNull<u64>,
     payload_len: usize,
@@ -38,15 +38,15 @@ pub(crate) struct RecordBuf<'a> {
 }
 
 impl<'a> RecordBuf<'a> {
-    /// Has `fill` write a payload of so many bytes behind the room, and puts a NUL behind it.
+    /// Calls `fill` to write a payload of `payload_len` bytes, and adds a NUL.
     ///
     /// # Errors
     ///
-    /// `E2BIG` when the memory is less than [`words_for`] says; what `fill` returns.
+    /// `E2BIG` when `memory` is smaller than [`words_for`]; the errors of `fill`.
     ///
     /// # Safety
     ///
-    /// `fill` must have written all that it is given if it succeeds.
+    /// `fill` must have initialised its whole argument if it succeeds.
     #[inline(always)]
     pub(super) unsafe fn read(
         memory: &'a mut [Word],
@@ -57,9 +57,8 @@ impl<'a> RecordBuf<'a> {
             return Err(E2BIG);
         }
         let start = NonNull::from(memory).cast::<u64>();
-        // SAFETY: The memory is ours for `'a`, and holds more than `HEADER_SIZE` and `payload_len`
-        // bytes. What is behind the room for the common fields is borrowed by nothing else
-        // meanwhile.
+        // SAFETY: The memory is borrowed for `'a`, and has more than `HEADER_SIZE + payload_len`
+        // bytes. Nothing else borrows the part behind the common fields meanwhile.
         let payload_and_nul = unsafe {
             let payload = start.cast::<MaybeUninit<u8>>().add(HEADER_SIZE);
             NonNull::slice_from_raw_parts(payload, payload_len + 1).as_mut()
@@ -68,7 +67,8 @@ impl<'a> RecordBuf<'a> {
             fill(payload)?;
             nul.write(0);
         }
-        // INVARIANT: By the promise about `fill` the payload is written, and the NUL has just been.
+        // INVARIANT: `fill` has written the payload by the safety requirement, and the NUL was just
+        // written.
         Ok(Self {
             start,
             payload_len: payload_len + 1,
@@ -76,21 +76,21 @@ impl<'a> RecordBuf<'a> {
         })
     }
 
-    /// The payload, and what is behind it if that belongs to it.
+    /// The payload, with the NUL if that is part of it.
     #[inline]
     pub(crate) fn payload(&self) -> &[u8] {
-        // SAFETY: By the invariant they are there, initialised, and what is done with the common
-        // fields is done elsewhere.
+        // SAFETY: The bytes are initialised by the invariant. Only the common fields are written,
+        // elsewhere.
         unsafe {
             let payload = self.start.cast::<u8>().add(HEADER_SIZE);
             NonNull::slice_from_raw_parts(payload, self.payload_len).as_ref()
         }
     }
 
-    /// The same for a shorter time.
+    /// Reborrows the memory.
     #[inline]
     pub(super) fn reborrow(&mut self) -> RecordBuf<'_> {
-        // INVARIANT: `self` is borrowed for as long, so nothing else uses the memory.
+        // INVARIANT: `self` is borrowed as long, so nothing else uses the memory.
         RecordBuf {
             start: self.start,
             payload_len: self.payload_len,
@@ -98,7 +98,7 @@ impl<'a> RecordBuf<'a> {
         }
     }
 
-    /// The payload is one byte less.
+    /// Removes the last byte of the payload.
     #[inline]
     pub(super) fn without_last(mut self) -> Self {
         // INVARIANT: Fewer bytes than there are.
@@ -109,11 +109,11 @@ impl<'a> RecordBuf<'a> {
     /// Bytes of the record, the common fields included.
     #[inline]
     pub(super) fn size(&self) -> usize {
-        // By the invariant there are so many in memory.
+        // Does not overflow: by the invariant these bytes are in memory.
         HEADER_SIZE.wrapping_add(self.payload_len)
     }
 
-    /// Where the record lies. The common fields there may be written, and what is behind them read.
+    /// The start of the record. The common fields may be written, and all other bytes read.
     #[inline]
     pub(super) fn as_mut_ptr(&mut self) -> *mut u64 {
         self.start.as_ptr()

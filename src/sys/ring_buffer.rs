@@ -16,30 +16,31 @@ use core::ptr::{
     NonNull, //
 };
 
-/// Bytes of the common fields in front of every record.
+/// Bytes of the common fields at the start of a record.
 pub(super) const HEADER_SIZE: usize = size_of::<bindings::trace_entry>();
-// Offsets of fields and locations were checked as counted from there.
+// The schema counts the offsets of fields from there.
 const _: () = assert!(HEADER_SIZE == COMMON_SIZE as usize);
 
-/// Flags of a file that ask for more than to store the record.
+/// Flags of a file that need `trigger_soft_disabled()`.
 const SOFT_DISABLE_FLAGS: usize = (1 << bindings::EVENT_FILE_FL_TRIGGER_MODE_BIT)
     | SOFT_DISABLED
     | (1 << bindings::EVENT_FILE_FL_PID_FILTER_BIT);
 
-/// Of a file of which nothing is stored.
+/// Nothing is stored in the file.
 const SOFT_DISABLED: usize = 1 << bindings::EVENT_FILE_FL_SOFT_DISABLED_BIT;
 
-/// Of a file with triggers that look at the record: they are asked when it is stored.
+/// The file has triggers with a condition, which see the record when it is committed.
 const TRIGGER_COND: usize = 1 << bindings::EVENT_FILE_FL_TRIGGER_COND_BIT;
 
-/// Why a consumer has not stored a record.
+/// The reason for which a consumer has not stored a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotRecorded {
-    /// The consumer did not ask for it: filtered by process, or no perf event is on this CPU.
+    /// The record is filtered by process, or this CPU has no perf event.
     Unwanted,
-    /// The consumer could not take it now: buffer off or full, or recursion.
+    /// The buffer is off or full, or this is a recursion.
     Missed,
-    /// The consumer can never take a record of this size. Did it ask for this one?
+    /// The consumer can never take a record of this size. It is `wanted` if it would not be
+    /// filtered.
     TooLarge { wanted: bool },
 }
 
@@ -47,8 +48,8 @@ pub(crate) enum NotRecorded {
 ///
 /// # Invariants
 ///
-/// The file is alive for `'a`, and for `'a` the current context has preemption off and is a reader
-/// of what the trace core waits for before it frees files and buffers.
+/// For `'a` the file is alive, the current context has preemption off, and is a reader for which
+/// the trace core waits before it frees files and buffers.
 pub(super) struct EventFile<'a> {
     file: NonNull<bindings::trace_event_file>,
     _reader: PhantomData<&'a ()>,
@@ -57,31 +58,30 @@ pub(super) struct EventFile<'a> {
 impl EventFile<'_> {
     /// # Safety
     ///
-    /// The caller promises the type invariants, and that `file` is not NULL.
+    /// The type invariants must hold, and `file` not be NULL.
     #[inline]
     pub(super) unsafe fn from_raw(file: *mut bindings::trace_event_file) -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: By the safety requirement.
         Self {
-            // SAFETY: Not NULL, says the caller.
+            // SAFETY: Not NULL by the safety requirement.
             file: unsafe { NonNull::new_unchecked(file) },
             _reader: PhantomData,
         }
     }
 
-    /// Stores the common fields and `payload` as one record, after filters and triggers.
+    /// Stores the common fields and `payload` as a record, after filters and triggers.
     ///
-    /// Where the kernel has to see the record before it knows whether to store it, for a filter or
-    /// the condition of a trigger, it sets it aside, and does not tell whether it then found room:
-    /// that counts as stored.
+    /// With a filter, or a trigger that has a condition, the kernel sets the record aside first,
+    /// and does not report whether it has found room then: the record counts as stored.
     ///
     /// # Safety
     ///
     /// `payload` must be a valid record of the file's event: filters, triggers, histograms and
-    /// event probes follow its locations without a look at the bounds.
+    /// event probes follow its locations without checks of bounds.
     #[inline(always)]
     pub(super) unsafe fn record(&self, payload: &[u8]) -> Result<(), NotRecorded> {
         let file = self.file.as_ptr();
-        // SAFETY: The file is alive by the invariant. Its flags may change meanwhile, hence the
+        // SAFETY: The file is alive by the invariant. Its flags change meanwhile, hence the
         // volatile read.
         let flags = unsafe { ptr::addr_of!((*file).flags).read_volatile() };
         if flags & SOFT_DISABLE_FLAGS != 0 && self.trigger_soft_disabled(flags) {
@@ -91,32 +91,32 @@ impl EventFile<'_> {
         let size = HEADER_SIZE.wrapping_add(payload.len());
         let mut buffer = MaybeUninit::<bindings::trace_event_buffer>::uninit();
         let buffer = buffer.as_mut_ptr();
-        // SAFETY: The room is ours. What the kernel has not set is not read but this: see
+        // SAFETY: A local variable. If the reservation fails, only this member is read, see
         // `failure_reason`.
         unsafe { ptr::addr_of_mut!((*buffer).buffer).write(ptr::null_mut()) };
-        // SAFETY: The file is alive, and preemption is off as the function expects.
+        // SAFETY: The file is alive, and preemption is off.
         let entry = unsafe { bindings::trace_event_buffer_reserve(buffer, file, size) };
         let Some(entry) = NonNull::new(entry) else {
-            // SAFETY: Written above, and by the kernel if it got that far.
+            // SAFETY: Written above, and by the kernel if the reservation got that far.
             let ring_buffer = unsafe { (*buffer).buffer };
             return Err(Self::failure_reason(ring_buffer, flags, size));
         };
-        // SAFETY: `size` bytes were reserved at `entry`: the common fields, which are filled in
-        // already, and room for the payload behind them. Nothing else knows the record yet.
+        // SAFETY: `size` bytes are reserved at `entry`: the common fields, which are written
+        // already, and the payload. Nothing else uses the record yet.
         unsafe { copy_payload(payload, entry.as_ptr().cast::<u8>().add(HEADER_SIZE)) };
-        // SAFETY: `buffer` is what the reservation made of it.
+        // SAFETY: The reservation has initialised `buffer`.
         unsafe { bindings::trace_event_buffer_commit(buffer) };
         Ok(())
     }
 
-    /// Has `fill` write the payload of a record to where it is stored. The record is thrown away if
-    /// `fill` returns `false`. Returns whether the record was stored, or a filter has dropped it:
-    /// [`Self::record`] finds out why it was not.
+    /// Calls `fill` to write the payload of a record to the ring buffer. The record is discarded if
+    /// `fill` returns `false`. Returns whether the record was stored, or dropped by a filter. If
+    /// not, [`Self::record`] finds the reason.
     ///
     /// # Safety
     ///
-    /// If `fill` returns `true`, it must have written all that it is given, and that must be a
-    /// valid record of the file's event.
+    /// If `fill` returns `true`, it must have initialised its whole argument with a valid record of
+    /// the file's event.
     pub(super) unsafe fn record_in_place(
         &self,
         payload_len: usize,
@@ -136,8 +136,8 @@ impl EventFile<'_> {
         let Some(entry) = NonNull::new(entry.cast::<u8>()) else {
             return false;
         };
-        // SAFETY: `size` bytes were reserved at `entry`, of which the first `HEADER_SIZE` are
-        // filled in already. Nothing else knows the record yet.
+        // SAFETY: `size` bytes are reserved at `entry`, of which the first `HEADER_SIZE` are
+        // written already. Nothing else uses the record yet.
         let payload = unsafe {
             let payload = entry.add(HEADER_SIZE).cast::<MaybeUninit<u8>>();
             NonNull::slice_from_raw_parts(payload, payload_len).as_mut()
@@ -145,23 +145,22 @@ impl EventFile<'_> {
         let is_right = fill(payload);
         let mut soft_disabled = MaybeUninit::<bindings::trace_event_file>::zeroed();
         if !is_right {
-            // The trace core discards each record of a softly disabled file, wherever the record
-            // lies, and reads nothing of such a file but the flags.
+            // The trace core discards each record of a soft-disabled file, and reads only the flags
+            // of such a file.
             let soft_disabled = soft_disabled.as_mut_ptr();
-            // SAFETY: Both are ours.
+            // SAFETY: Local variables.
             unsafe {
                 (&raw mut (*soft_disabled).flags).write(SOFT_DISABLED);
                 (&raw mut (*buffer).trace_file).write(soft_disabled);
             }
         }
-        // SAFETY: `buffer` is what the reservation made of it, but for the file, which lives until
-        // here.
+        // SAFETY: The reservation has initialised `buffer`, with a file that lives until here.
         unsafe { bindings::trace_event_buffer_commit(buffer) };
         is_right
     }
 
-    /// [`Self::record`], for the instances behind the first one: an event is enabled in one most
-    /// often, and what is inlined for that should not prepare for a loop.
+    /// [`Self::record`] for further instances. Not inlined: an event is mostly enabled in one
+    /// instance, whose code should not prepare for a loop.
     ///
     /// # Safety
     ///
@@ -173,9 +172,8 @@ impl EventFile<'_> {
         unsafe { self.record(payload) }
     }
 
-    /// Is the record not to be stored? Triggers that do not look at it are run. C:
-    /// `trace_trigger_soft_disabled()`, which is inline, for a file with flags of
-    /// [`SOFT_DISABLE_FLAGS`].
+    /// Whether the record is not to be stored. Runs triggers without a condition. C:
+    /// `trace_trigger_soft_disabled()`, which is inline, for a file with [`SOFT_DISABLE_FLAGS`].
     #[cold]
     fn trigger_soft_disabled(&self, flags: usize) -> bool {
         if flags & TRIGGER_COND != 0 {
@@ -185,8 +183,8 @@ impl EventFile<'_> {
         unsafe { bindings::__trace_trigger_soft_disabled(self.file.as_ptr()) }
     }
 
-    /// Tells why a reservation failed. The kernel does not say; but it notes the ring buffer as
-    /// soon as it has got to the point of trying.
+    /// The reason of a failed reservation, which the kernel does not return. It stores the ring
+    /// buffer as soon as it tries one.
     #[cold]
     fn failure_reason(
         ring_buffer: *mut bindings::trace_buffer,
@@ -197,8 +195,8 @@ impl EventFile<'_> {
             return NotRecorded::Unwanted;
         }
         if flags & TRIGGER_COND != 0 {
-            // Not the instance's, but the trace core's temporary one, which takes less: only
-            // triggers would have looked at that.
+            // The trace core's temporary buffer, which takes less, and which only triggers would
+            // have seen.
             return NotRecorded::Missed;
         }
         // SAFETY: The ring buffer belongs to the instance of a live file.
@@ -210,18 +208,18 @@ impl EventFile<'_> {
     }
 }
 
-/// Copies a payload into a record. What is short takes a few words from its front and a few from
-/// its end, which overlap, instead of the call of a function that counts.
+/// Copies a payload to a record. A short one takes a few words from its start and a few from its
+/// end, which overlap, instead of a call of a function that counts.
 ///
 /// # Safety
 ///
-/// `to` must have room for the payload, and nothing else know that room.
+/// `to` must have room for the payload that nothing else uses.
 #[inline]
 pub(super) unsafe fn copy_payload(payload: &[u8], to: *mut u8) {
     let (from, len) = (payload.as_ptr(), payload.len());
     let copy = |at: usize, count: usize| {
-        // SAFETY: Below, `at + count` is at most `len`, which is what there is, and room for, says
-        // the caller.
+        // SAFETY: `at + count` is at most `len` in all calls below, and `to` has room for `len`
+        // bytes by the safety requirement.
         unsafe { ptr::copy_nonoverlapping(from.add(at), to.add(at), count) };
     };
     let both_ends = |count: usize| {

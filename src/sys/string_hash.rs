@@ -4,12 +4,12 @@
 
 use kernel::bindings;
 
-/// A hash of a name, the same while the system runs. Any context. C: `full_name_hash()`.
+/// A hash of a name, which is constant until the next boot. Any context. C: `full_name_hash()`.
 pub(crate) fn name_hash(name: &[u8]) -> u32 {
-    // Longer names, of which there are none, may share one.
+    // There are no longer names.
     let len = u32::try_from(name.len()).unwrap_or(u32::MAX);
-    // SAFETY: There are `len` bytes. Where it reads by words, it may read the rest of the last one,
-    // by `load_unaligned_zeropad()`, for which there need be no memory, and ignores that. The salt
-    // is a number only.
+    // SAFETY: The name has `len` bytes. The function may read beyond them, to the end of the last
+    // word, by `load_unaligned_zeropad()`, which needs no memory there, and ignores these bytes.
+    // The salt is only a number.
     unsafe { bindings::full_name_hash(core::ptr::null(), name.as_ptr(), len) }
 }

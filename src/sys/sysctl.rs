@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A number under /proc/sys/kernel.
+//! Numbers in /proc/sys/kernel.
 //!
 //! C: `register_sysctl_sz()`, `proc_douintvec()` (linux/sysctl.h).
 
@@ -17,21 +17,21 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// An unsigned 32-bit number that an administrator can change; anything else that is written is
-/// refused with `EINVAL`. Dropping it removes the file.
+/// An unsigned 32-bit number that an administrator may write; other text fails with `EINVAL`.
+/// Dropping it removes the file.
 ///
 /// # Invariants
 ///
-/// `header` is the registration of `_table`, which has one entry that leads to `value`.
+/// `header` is the registration of `_table`, whose only entry points to `value`.
 pub(crate) struct SysctlU32 {
     header: NonNull<bindings::ctl_table_header>,
     _table: KBox<bindings::ctl_table>,
     value: KBox<Atomic<u32>>,
 }
 
-// SAFETY: A registration can be ended from any thread.
+// SAFETY: Any thread may unregister.
 unsafe impl Send for SysctlU32 {}
-// SAFETY: The value is atomic, and nothing else can be done with a shared reference.
+// SAFETY: A shared reference only reads the value, which is atomic.
 unsafe impl Sync for SysctlU32 {}
 
 impl SysctlU32 {
@@ -39,7 +39,7 @@ impl SysctlU32 {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also when a file of that name exists.
+    /// `ENOMEM`, also if the file exists.
     pub(crate) fn new(name: &'static CStr, value: u32) -> Result<Self> {
         let value = KBox::new(Atomic::new(value), GFP_KERNEL)?;
         let mut table = KBox::new(bindings::ctl_table::default(), GFP_KERNEL)?;
@@ -48,8 +48,8 @@ impl SysctlU32 {
         table.maxlen = size_of::<u32>() as i32;
         table.mode = 0o644;
         table.proc_handler = Some(bindings::proc_douintvec);
-        // SAFETY: The table and the number stay in place in their boxes until the table is
-        // unregistered. The kernel reads and writes the number with single accesses.
+        // SAFETY: Table and number stay in their boxes until the table is unregistered. The kernel
+        // accesses the number by single accesses.
         let header =
             unsafe { bindings::register_sysctl_sz(c"kernel".as_char_ptr(), &raw mut *table, 1) };
         // INVARIANT: Just registered.
@@ -60,7 +60,7 @@ impl SysctlU32 {
         })
     }
 
-    /// The number now.
+    /// The current number.
     pub(crate) fn get(&self) -> u32 {
         self.value.load(Relaxed)
     }
@@ -68,7 +68,7 @@ impl SysctlU32 {
 
 impl Drop for SysctlU32 {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is registered. This waits for tasks that are in the file.
+        // SAFETY: Registered by the invariant. Waits for tasks that use the file.
         unsafe { bindings::unregister_sysctl_table(self.header.as_ptr()) };
     }
 }

@@ -2,8 +2,8 @@
 
 //! Probes of the kernel's tracepoints.
 //!
-//! C: `tracepoint_probe_register()` (linux/tracepoint.h). The probes themselves are in
-//! `bindings/tasks.c`, where the compiler compares their types with the tracepoints'.
+//! C: `tracepoint_probe_register()` (linux/tracepoint.h). The C probes are in `bindings/tasks.c`,
+//! where the compiler checks their types against the tracepoints.
 
 use super::bindings;
 use super::symbols::Address;
@@ -15,44 +15,43 @@ use core::ptr::{
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-/// A probe that is called until this is dropped.
+/// A registered probe. The drop unregisters it, and waits for running calls.
 ///
 /// # Invariants
 ///
-/// `probe` is registered with `tracepoint`, once, for `data`. The tracepoint is one of the kernel's
-/// own, which never go.
+/// `probe` is registered once with `tracepoint`, for `data`. The tracepoint is one of the kernel's
+/// own, which are never freed.
 struct Registration {
     tracepoint: NonNull<bindings::tracepoint>,
     probe: *mut c_void,
     data: *mut c_void,
 }
 
-// SAFETY: A probe can be taken away from any thread.
+// SAFETY: Any thread may unregister a probe.
 unsafe impl Send for Registration {}
-// SAFETY: Nothing can be done with a shared reference.
+// SAFETY: A shared reference allows nothing.
 unsafe impl Sync for Registration {}
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is registered.
+        // SAFETY: Registered by the invariant.
         unsafe {
             bindings::tracepoint_probe_unregister(self.tracepoint.as_ptr(), self.probe, self.data);
         }
-        // The probe may be running, and after this it is not.
-        // SAFETY: Waits only; where sleeping is not allowed, the kernel says so.
+        // Waits for running calls of the probe.
+        // SAFETY: Waits only. The kernel warns if sleeping is not allowed.
         unsafe { bindings::user_events_tracepoint_synchronize_unregister() };
     }
 }
 
-/// Data of a probe in C, with what it leads to behind it.
+/// Data of a C probe, and the listener behind it.
 #[repr(C)]
 struct ProbeData<P, L> {
     probe: P,
     listener: L,
 }
 
-/// Probes in C that tell a listener until this is dropped, which waits for the calls that are under
-/// way.
+/// C probes that call a listener until dropped. The drop waits for running calls.
 pub(super) struct Probes<P, L> {
     registrations: KVec<Registration>,
     // Dropped last: the probes have it.
@@ -60,16 +59,15 @@ pub(super) struct Probes<P, L> {
 }
 
 impl<P, L> Probes<P, L> {
-    /// Begins to have the probes called: tracepoints by their addresses, and a function for each.
-    /// May sleep.
+    /// Registers the probes: a function for each tracepoint. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOENT` when the kernel has no such tracepoint; `ENOMEM`.
+    /// `ENOENT` when the kernel lacks a tracepoint; `ENOMEM`.
     ///
     /// # Safety
     ///
-    /// The functions must have the types of the tracepoints' probes, and take their data for a `P`.
+    /// The functions must be probes of the tracepoints' types whose data is a `P`.
     pub(super) unsafe fn new(
         tracepoints: &[(&Address, *const ())],
         probe: P,
@@ -83,9 +81,9 @@ impl<P, L> Probes<P, L> {
         for (address, probe) in tracepoints {
             let tracepoint = NonNull::new(address.get()).ok_or(ENOENT)?;
             let probe = probe.cast_mut().cast();
-            // SAFETY: A tracepoint of the kernel's, and a probe of its type, which takes its data
-            // for a `P`, says the caller. The data begins with that, and stays in place in its box,
-            // and nothing changes it, until the probes were taken away.
+            // SAFETY: A tracepoint of the kernel, and a probe of its type whose data is a `P`, by
+            // the safety requirement. The data begins with that, stays in place in its box, and
+            // does not change until the probes are unregistered.
             to_result(unsafe {
                 bindings::tracepoint_probe_register(tracepoint.as_ptr(), probe, data)
             })?;
@@ -100,7 +98,7 @@ impl<P, L> Probes<P, L> {
         Ok(probes)
     }
 
-    /// What the probes are called with.
+    /// The data of the probes.
     pub(super) fn data(&self) -> *mut P {
         ptr::from_ref(&*self.data).cast_mut().cast()
     }
@@ -109,11 +107,11 @@ impl<P, L> Probes<P, L> {
     ///
     /// # Safety
     ///
-    /// `probe` must be what a probe of a `Probes<P, L>` was called with, and the result must not be
-    /// used when that has returned.
+    /// `probe` must be the data of a running probe of a `Probes<P, L>`, and the result must not
+    /// outlive the call.
     pub(super) unsafe fn listener<'a>(probe: *mut P) -> &'a L {
-        // SAFETY: The first member of the data, which is not freed before the tracepoints' readers,
-        // one of which the probe is, are gone.
+        // SAFETY: The first member of the data, which is freed after the tracepoints' readers, one
+        // of which the probe is.
         unsafe { &(*probe.cast_const().cast::<ProbeData<P, L>>()).listener }
     }
 }

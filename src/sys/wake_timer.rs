@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waking a task that sleeps, again and again.
+//! Periodic wake-ups of a task.
 //!
-//! C: `struct timer_list` (linux/timer.h). The kernel crate has timers whose callbacks return an
-//! enum, for which a Rust function does not get the type hash that kCFI compares.
+//! C: `struct timer_list` (linux/timer.h). The callbacks of the kernel crate's timers return an
+//! enum, and kCFI's type hash of such a Rust function differs from that of C.
 
 use core::mem::offset_of;
 use kernel::alloc::AllocError;
@@ -21,12 +21,12 @@ use kernel::time::{
 };
 use kernel::types::Opaque;
 
-/// Wakes the task that made it each time a period is over, until it is dropped.
+/// Wakes its creator periodically until dropped.
 pub(super) struct WakeTimer(KBox<Waker>);
 
 /// # Invariants
 ///
-/// The timer is initialized, and stays in place until it was stopped.
+/// The timer is initialised, and stays in place until it is stopped.
 #[repr(C)]
 struct Waker {
     timer: Opaque<timer_list>,
@@ -35,11 +35,11 @@ struct Waker {
 }
 
 impl WakeTimer {
-    /// Begins to wake the current task every `ms` milliseconds, or a little later. May sleep.
+    /// Starts to wake the current task every `ms` milliseconds, or a little later. May sleep.
     ///
     /// # Errors
     ///
-    /// There is no memory.
+    /// No memory.
     pub(super) fn start(ms: u32) -> Result<Self, AllocError> {
         let waker = Waker {
             timer: Opaque::uninit(),
@@ -48,8 +48,8 @@ impl WakeTimer {
         };
         let waker = KBox::new(waker, GFP_KERNEL)?;
         let (name, key) = (c"user_events_wake", static_lock_class!());
-        // SAFETY: The timer lies in a box, is used by nothing yet, and stays there until the drop
-        // has stopped it. Name and key live as long as the module.
+        // SAFETY: Nothing uses the timer yet, and it stays in its box until the drop stops it. Name
+        // and key live as long as the module.
         unsafe {
             bindings::timer_init_key(
                 waker.timer.get(),
@@ -59,17 +59,17 @@ impl WakeTimer {
                 key.as_ptr(),
             );
         }
-        // INVARIANT: Just initialized, in its box.
+        // INVARIANT: Just initialised, in its box.
         waker.arm();
         Ok(Self(waker))
     }
 
     /// # Safety
     ///
-    /// For the kernel: `timer` is the one of a `Waker` that `start` made.
+    /// For the kernel: `timer` is that of a `Waker` from `start`.
     unsafe extern "C" fn wake(timer: *mut timer_list) {
         const { assert!(offset_of!(Waker, timer) == 0) };
-        // SAFETY: The first member of a waker, which is not freed before the timer was stopped.
+        // SAFETY: The first member of a waker, which is freed after the timer is stopped.
         let waker = unsafe { &*timer.cast_const().cast::<Waker>() };
         waker.task.wake_up();
         waker.arm();
@@ -77,19 +77,19 @@ impl WakeTimer {
 }
 
 impl Waker {
-    /// Has the timer expire when a period is over.
+    /// Starts a period.
     fn arm(&self) {
-        // SAFETY: The kernel's clock, which it changes while it is read, hence the volatile read.
+        // SAFETY: The kernel changes its clock meanwhile, hence the volatile read.
         let now = unsafe { (&raw const bindings::jiffies).read_volatile() };
-        // SAFETY: By the invariant the timer is initialized and stays in place.
+        // SAFETY: By the invariant the timer is initialised, and stays in place.
         unsafe { bindings::mod_timer(self.timer.get(), now.wrapping_add(self.period)) };
     }
 }
 
 impl Drop for WakeTimer {
     fn drop(&mut self) {
-        // Also when it is being armed again just now; waits for `wake`.
-        // SAFETY: By the invariant the timer is initialized.
+        // Also if `wake` is just rearming the timer. Waits for `wake`.
+        // SAFETY: The timer is initialised by the invariant.
         unsafe { bindings::timer_delete_sync(self.0.timer.get()) };
     }
 }
