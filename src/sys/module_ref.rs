@@ -20,7 +20,7 @@ pub(super) const fn this_module() -> *mut module {
     crate::THIS_MODULE.as_ptr()
 }
 
-/// Keeps the module from being unloaded until dropped. C: `try_module_get()`, `module_put()`.
+/// Keeps the module loaded until dropped. C: `try_module_get()`, `module_put()`.
 ///
 /// # Invariants
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the events of one system have in common, and those without fields.
+//! Classes of trace events, one for each system.
 //!
 //! C: `struct trace_event_class`, `struct trace_event_fields` (linux/trace_events.h).
 
@@ -23,11 +23,11 @@ use core::mem::{
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// What the events of one system have in common. C: `struct trace_event_class`.
+/// The class of a system's events. C: `struct trace_event_class`.
 ///
 /// # Invariants
 ///
-/// `class.system` is `system`, which does not change and ends in the only NUL that it holds.
+/// `class.system` points to `system`, which does not change, and whose only NUL is its last byte.
 #[repr(C)]
 pub(crate) struct EventClass<O> {
     pub(super) class: UnsafeCell<trace_event_class>,
@@ -35,15 +35,15 @@ pub(crate) struct EventClass<O> {
     _owner: PhantomData<fn() -> O>,
 }
 
-// SAFETY: The text that the class points to goes with it.
+// SAFETY: The class owns the text that it points to.
 unsafe impl<O> Send for EventClass<O> {}
-// SAFETY: The trace core reads the class of an event that is registered, and changes nothing in it
-// but the list of fields, which it does not use where there is a `get_fields`. We change
-// `fields_array` with the mutex with which that is read.
+// SAFETY: The trace core reads the class of a registered event, and changes only the list of
+// fields, which it does not use if there is a `get_fields`. The module changes `fields_array` under
+// the mutex under which the trace core reads that.
 unsafe impl<O> Sync for EventClass<O> {}
 
 impl<O: TraceEventOwner> EventClass<O> {
-    /// The class of the events of a system, whose name is these parts together. May sleep.
+    /// The class of the system whose name is the concatenated `parts`. May sleep.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl<O: TraceEventOwner> EventClass<O> {
         class.reg = Some(bindings::user_events_reg);
         class.get_fields = Some(TraceEvent::<O>::get_fields);
         class.fields_array = EMPTY_LIST.array();
-        // INVARIANT: Just made so. The bytes stay in place when the vector moves.
+        // INVARIANT: Set above. The bytes stay in place when the vector moves.
         let class = Self {
             class: UnsafeCell::new(class),
             system,
@@ -78,16 +78,16 @@ impl<O: TraceEventOwner> EventClass<O> {
     }
 }
 
-/// The list of the fields of an event without any. `trace_event_get_offsets()` takes the head of an
-/// empty list for a field, and reads an offset and a size behind it: zeros, in more words than a
-/// field has. The same zeros are the end of an array of fields, and nothing before it.
+/// The list of fields of an event without fields. `trace_event_get_offsets()` takes the head of an
+/// empty list for a field, and reads its offset and size from the bytes behind the head: zeros,
+/// more than a field has. The same zeros are the end of an array of fields.
 #[repr(C)]
 pub(super) struct EmptyList {
     head: UnsafeCell<list_head>,
     behind: [usize; 16],
 }
 
-// SAFETY: The trace core reads it only: no fields are added to the list, and it takes none out.
+// SAFETY: The trace core only reads the list, as no field is added or removed.
 unsafe impl Sync for EmptyList {}
 
 impl EmptyList {
@@ -96,7 +96,7 @@ impl EmptyList {
         self.head.get()
     }
 
-    /// The array of no fields, to be read only.
+    /// An empty array of fields, to be read only.
     pub(super) const fn array(&self) -> *mut trace_event_fields {
         const { assert!(size_of::<trace_event_fields>() <= size_of::<[usize; 16]>()) };
         (&raw const self.behind).cast_mut().cast()

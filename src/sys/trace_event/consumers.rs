@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The consumers of a trace event, and how they come and go.
+//! The consumers of a trace event, and the callback that adds and removes them.
 
 use super::super::bindings::{
     self,
@@ -21,7 +21,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 
-/// The kinds of consumers that take the records of an event.
+/// The kinds of consumers that are attached to an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Consumers(i8);
 
@@ -29,29 +29,29 @@ impl Consumers {
     const FTRACE: i8 = 1;
     const PERF: i8 = 2;
     const ANY: i8 = Self::FTRACE | Self::PERF;
-    /// There is a consumer, and a limit to what is recorded: the sign, so that a write learns with
-    /// one comparison whether there is anything to be asked.
+    /// Consumers are attached, and the event has a limit. The sign, so that one comparison of a
+    /// write covers both.
     const LIMITED: i8 = i8::MIN;
 
-    /// Is there none?
+    /// Whether no consumer is attached.
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Does the ring buffer of any trace instance?
+    /// Whether a trace instance is attached.
     #[inline]
     pub(crate) fn has_ftrace(self) -> bool {
         self.0 & Self::FTRACE != 0
     }
 
-    /// Does perf?
+    /// Whether perf is attached.
     #[inline]
     pub(crate) fn has_perf(self) -> bool {
         self.0 & Self::PERF != 0
     }
 
-    /// Does a limit have to be asked, see [`TraceEventOwner::has_limit`]?
+    /// Whether the event has a limit, see [`TraceEventOwner::has_limit`].
     #[inline]
     pub(crate) fn has_limit(self) -> bool {
         self.0 < 0
@@ -59,24 +59,25 @@ impl Consumers {
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    /// The consumers now. One load: a consumer may come or go meanwhile.
+    /// The current consumers, which may change at once.
     #[inline]
     pub(crate) fn consumers(&self) -> Consumers {
-        // A task that sees a consumer here also sees what the trace core prepared for it before.
+        // The acquire pairs with the release in `set_consumers`: a task that sees a consumer also
+        // sees what the trace core has prepared for it.
         Consumers(self.consumers.load_acquire())
     }
 
-    /// The consumers now, by a load that orders nothing: enough to see whether a record is wanted.
-    /// The delivery of a record looks again.
+    /// As [`Self::consumers`], without ordering: enough to see whether a record is wanted. The
+    /// delivery of a record checks again.
     #[inline]
     pub(crate) fn consumers_relaxed(&self) -> Consumers {
-        // SAFETY: The field lives as long as `self`. It is only stored to as a whole, and what is
-        // read here orders nothing: that needs no more than one access, which is what a volatile
-        // read is.
+        // SAFETY: The field lives as long as `self`, and is stored by single accesses, of which a
+        // volatile read is one. No ordering is needed.
         Consumers(unsafe { self.consumers.as_ptr().read_volatile() })
     }
 
-    /// Notes the consumers, and tells the owner if records begin or cease to be wanted by that.
+    /// Stores the consumers, and calls [`TraceEventOwner::toggled`] if records start or cease to be
+    /// wanted.
     fn set_consumers(self: &Arc<Self>, consumers: i8, held: &EventMutexHeld) {
         let before = self.consumers();
         let consumers = match consumers & Consumers::ANY {
@@ -90,36 +91,36 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         }
     }
 
-    /// What [`TraceEventOwner::has_limit`] returns may be another thing now.
+    /// To be called when the result of [`TraceEventOwner::has_limit`] changes.
     pub(crate) fn limit_changed(self: &Arc<Self>, held: &EventMutexHeld) {
         self.set_consumers(self.consumers().0, held);
     }
 
-    /// What the trace core calls when a consumer comes or goes.
+    /// The trace core's callback for consumers. C: `reg` of `struct trace_event_class`.
     ///
     /// # Safety
     ///
-    /// For the trace core: `call` is one that `register` gave it, `event_mutex` is held where
-    /// `type_` is about registering and opening, and `data` is what belongs to `type_`.
+    /// For the trace core: `call` is from `register`, `event_mutex` is held if `type_` is about
+    /// registering or opening, and `data` is that of `type_`.
     pub(super) unsafe extern "C" fn reg(
         call: *mut trace_event_call,
         type_: kernel::ffi::c_int,
         data: *mut c_void,
     ) -> kernel::ffi::c_int {
-        // SAFETY: What `register` gave is a pointer to a `TraceEvent<O>`, as `Arc::into_raw` gives
-        // it, and to its first field. The trace core's own reference keeps it alive.
+        // SAFETY: `call` is the first member of a `TraceEvent<O>`, so the pointer that
+        // `Arc::into_raw` gave `register`. The trace core's reference keeps the event alive.
         let event = unsafe { Arc::from_raw(call.cast_const().cast::<Self>()) };
-        // That reference is lent, not given.
+        // The trace core keeps its reference.
         let event = mem::ManuallyDrop::new(event);
-        // SAFETY: The trace core holds `event_mutex` where a consumer comes or goes. Either it was
-        // called from outside of this module, or by `register` or `Removal::unregister`, which
+        // SAFETY: The trace core holds `event_mutex` when a consumer comes or goes. The trace core
+        // was called from outside of the module, or by `register` or `Removal::unregister`, which
         // borrow the proof mutably.
         let held = || unsafe { EventMutexHeld::assume() };
         let result = match type_ as u32 {
-            // SAFETY: For this type `data` is the event's file in an instance. The trace core
-            // unregisters it and waits for tracepoint_srcu before it frees it; or does not wait
-            // where the event is removed, for which there is no reference to it, so no record on
-            // its way.
+            // SAFETY: For this type `data` is the event's file in an instance. The trace core frees
+            // the file after it has unregistered it and waited for tracepoint_srcu. It does not
+            // wait if it removes the event, but then there is no reference to the event, and so no
+            // record on its way.
             bindings::trace_reg_TRACE_REG_REGISTER => unsafe {
                 event.attach_file(data.cast(), &mut held())
             },
@@ -134,7 +135,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             }
             bindings::trace_reg_TRACE_REG_PERF_OPEN => {
                 let state = event.consumer_state.get_or_new(ConsumerState::new, &held());
-                // SAFETY: For this type and the next `data` is a perf event, which is alive.
+                // SAFETY: For this type and the next one `data` is a perf event, which is alive.
                 state.and_then(|it| unsafe { it.perf_events.open(data.cast(), &mut held()) })
             }
             bindings::trace_reg_TRACE_REG_PERF_CLOSE => {
@@ -144,7 +145,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
                 }
                 Ok(())
             }
-            // Scheduling a perf event, without the mutex: nothing to do.
+            // A perf event is scheduled, without the mutex: nothing to do.
             _ => Ok(()),
         };
         from_result(|| result.map(|()| 0))
@@ -163,7 +164,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             O::first_attaches(self, held)?;
         }
         let state = self.consumer_state.get_or_new(ConsumerState::new, held);
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         let inserted = state.and_then(|state| unsafe {
             state.recorded_in.get_mut(held).add((*file).tr.addr());
             self.files.insert(file, held)
@@ -184,7 +185,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         held: &mut EventMutexHeld,
     ) {
         self.files.remove(file, held);
-        // SAFETY: The trace core has not freed it yet.
+        // SAFETY: The trace core has not freed the file yet.
         unsafe { number::clear_was_enabled(file) };
         if self.files.is_empty() {
             self.detach(self.consumers().0 & !Consumers::FTRACE, held);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the trace core shows of an event: its name, its fields and its print format.
+//! The name, fields and print format of an event, as the trace core needs them.
 //!
 //! C: `struct trace_event_fields`, and `get_fields` of `struct trace_event_class`
-//! (linux/trace_events.h). The trace core allocates the fields, and does not charge them to the
-//! memory cgroup of the caller: the texts are in memory that is as much larger.
+//! (linux/trace_events.h). The trace core allocates the fields without charging them to the
+//! caller's memory cgroup, so the memory of the texts is larger by that much.
 
 use super::super::bindings::{
     self,
@@ -29,16 +29,16 @@ use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// About as much as the trace core takes for a field, in bytes. C: `struct ftrace_event_field`
+/// About the bytes that the trace core allocates for a field. C: `struct ftrace_event_field`
 /// (kernel/trace/trace.h).
 const FIELD_SIZE: usize = 72;
 
-/// The list of an event's fields, the one defined last first.
+/// The list of an event's fields, the last one first.
 ///
 /// # Invariants
 ///
-/// The list is empty, or of fields that the trace core made and that nothing else frees. A field
-/// begins with the link.
+/// All entries are fields that the trace core has allocated, and that nothing else frees. A field
+/// begins with its list entry.
 #[pin_data(PinnedDrop)]
 pub(super) struct FieldList {
     #[pin]
@@ -51,23 +51,23 @@ impl FieldList {
         // INVARIANT: Empty.
         pin_init!(Self {
             head <- Opaque::ffi_init(|head: *mut list_head| {
-                // SAFETY: There is room for it, and it does not move.
+                // SAFETY: The memory is valid and pinned.
                 unsafe { head.write(list_head { next: head, prev: head }) }
             }),
         })
     }
 
-    /// How many there are.
+    /// The number of fields.
     ///
     /// # Safety
     ///
-    /// `event_mutex` must be held, and the event be known to the trace core.
+    /// `event_mutex` must be held, and the trace core know the event.
     pub(super) unsafe fn len(&self) -> usize {
-        // SAFETY: Promised by the caller: the list is changed under the mutex.
+        // SAFETY: The list changes only under the mutex, which is held by the safety requirement.
         unsafe { Entries::of(self.head()) }.count()
     }
 
-    /// The head, as the trace core uses it.
+    /// The head, for the trace core.
     pub(super) fn head(&self) -> *mut list_head {
         self.head.get()
     }
@@ -76,22 +76,24 @@ impl FieldList {
 #[pinned_drop]
 impl PinnedDrop for FieldList {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Nothing uses the list any more. The next link is read before one is given out.
+        // SAFETY: Nothing else uses the list any more, and the iterator reads the next entry before
+        // it returns one.
         for link in unsafe { Entries::of(self.head()) } {
-            // SAFETY: By the invariant. `kfree()` also frees objects of a cache.
+            // SAFETY: An object of the trace core by the invariant. `kfree()` also frees objects of
+            // a cache.
             unsafe { bindings::kfree(link.cast()) };
         }
     }
 }
 
-/// The texts of an event, and what the trace core is to make its fields of.
+/// The texts of an event, and the array from which the trace core allocates its fields.
 ///
 /// # Invariants
 ///
-/// `texts` is that of a [`KVec`] of `texts_len` bytes with [`capacity`] for them and `count`
-/// fields. It begins with the name and the owner's text, of the lengths given. Each text has a NUL
-/// behind it. At the next multiple of [`ALIGNMENT`] behind them are the fields, and the end of
-/// these. Nothing changes.
+/// `texts` is the pointer of a [`KVec`] with [`capacity`] for `texts_len` bytes and `count` fields.
+/// At its start are the name and the owner's text, of the given lengths; a NUL is behind each text.
+/// The array of the fields, with its end, is at the next multiple of [`ALIGNMENT`] behind the
+/// texts. Nothing changes.
 pub(super) struct Format {
     texts: NonNull<u64>,
     texts_len: u16,
@@ -100,16 +102,15 @@ pub(super) struct Format {
     count: u16,
 }
 
-/// Where the name and the print format lie, which stay there.
+/// The addresses of the name and the print format, which do not move.
 pub(super) type Places = (*const c_char, *const c_char);
 
-// SAFETY: It owns what it points to.
+// SAFETY: The value owns the memory that it points to.
 unsafe impl Send for Format {}
 // SAFETY: Nothing changes through a shared reference.
 unsafe impl Sync for Format {}
 
-/// The texts of fields as they are kept: the type, unless it is that of the field before, and the
-/// name.
+/// The texts of the fields: the type, unless the previous field has the same, and the name.
 fn texts_of<'a>(
     fields: &'a [Field<'a>],
 ) -> impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])> + Clone {
@@ -120,12 +121,12 @@ fn texts_of<'a>(
     })
 }
 
-/// What the fields lie at a multiple of, as the memory does.
+/// The alignment of the fields, which the memory has.
 const ALIGNMENT: usize = align_of::<trace_event_fields>();
 const _: () = assert!(ALIGNMENT <= align_of::<u64>());
 
-/// The room, in words, for texts of this length, and for what the trace core takes for so many
-/// fields: in which lies what it makes them of, until it has.
+/// The words for texts of this length, and for the trace core's own allocations for `count` fields,
+/// which are not smaller than the array of the fields that is put there.
 fn capacity(texts_len: u16, count: u16) -> usize {
     let (texts, count) = (usize::from(texts_len), usize::from(count));
     let fields = (count * FIELD_SIZE).max((count + 1) * size_of::<trace_event_fields>());
@@ -133,11 +134,11 @@ fn capacity(texts_len: u16, count: u16) -> usize {
 }
 
 impl Format {
-    /// Keeps the texts of an event, none of which may hold a NUL.
+    /// Copies the texts of an event, none of which may contain a NUL.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` when there is too much of anything.
+    /// `ENOMEM`; `EINVAL` when there are too many fields, or bytes of text.
     pub(super) fn new(
         name: &[u8],
         owner_text: &[u8],
@@ -153,7 +154,7 @@ impl Format {
 
         let memory = KVec::with_capacity(capacity(texts_len, count), GFP_KERNEL_ACCOUNT)?;
         let (texts, _, _) = memory.into_raw_parts();
-        // INVARIANT: The texts and fields are put there below.
+        // INVARIANT: The texts and fields are written below.
         let this = Self {
             // SAFETY: The pointer of a vector is not NULL.
             texts: unsafe { NonNull::new_unchecked(texts) },
@@ -178,19 +179,19 @@ impl Format {
         Ok((this, places))
     }
 
-    /// What the trace core is to make the fields of, with the end behind them. It only reads that.
+    /// The array from which the trace core allocates the fields, with its end. To be read only.
     pub(super) fn fields_array(&self) -> *mut trace_event_fields {
         let behind_texts = usize::from(self.texts_len).next_multiple_of(ALIGNMENT);
         let memory = self.texts.as_ptr().cast::<u8>();
         memory.wrapping_add(behind_texts).cast()
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     pub(super) fn count(&self) -> usize {
         self.count.into()
     }
 
-    /// Puts [`Self::fields_array`] there. `at` is where the texts of the fields are.
+    /// Writes [`Self::fields_array`]. `at` is the offset of the fields' texts.
     fn put_fields(&self, mut at: usize, fields: &[Field<'_>]) {
         let mut type_ = ptr::null();
         let (mut to, end) = (self.fields_array(), trace_event_fields::default());
@@ -199,7 +200,8 @@ impl Format {
                 type_ = self.at(at);
                 at += text.len() + 1;
             }
-            // What the trace core finds in the text of the type: see schema/field.rs.
+            // The filter type that the trace core derives from the type's text: see
+            // schema/field.rs.
             let (filter_type, len) = match field.kind() {
                 Kind::Chars { len } => (bindings::FILTER_STATIC_STRING, len),
                 Kind::DataLoc { string: true } => (bindings::FILTER_DYN_STRING, 0),
@@ -219,7 +221,7 @@ impl Format {
             member.filter_type = filter_type as i32;
             member.len = len as i32;
             at += name.len() + 1;
-            // SAFETY: There is room for all, and for the end.
+            // SAFETY: There is room for all fields, and for the end.
             unsafe { to.write(entry) };
             to = to.wrapping_add(1);
         }
@@ -227,14 +229,14 @@ impl Format {
         unsafe { to.write(end) };
     }
 
-    /// Where a text lies.
+    /// The address of a text.
     fn at(&self, at: usize) -> *const c_char {
         self.texts.as_ptr().cast::<c_char>().wrapping_add(at)
     }
 
-    /// The texts.
+    /// All texts.
     fn texts(&self) -> &[u8] {
-        // SAFETY: By the invariants there are as many bytes, which do not change.
+        // SAFETY: By the invariants there are `texts_len` bytes, which do not change.
         unsafe { slice::from_raw_parts(self.at(0).cast(), self.texts_len.into()) }
     }
 
@@ -244,7 +246,7 @@ impl Format {
         name.unwrap_or_default()
     }
 
-    /// The text that is kept for the owner.
+    /// The owner's text.
     pub(super) fn owner_text(&self) -> &[u8] {
         let start = usize::from(self.name_len) + 1;
         let text = (self.texts()).get(start..start + usize::from(self.owner_text_len));

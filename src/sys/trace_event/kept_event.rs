@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events that have a number, and that the trace core does not know.
+//! Events that keep their number while the trace core does not know them.
 //!
 //! C: `unregister_trace_event()` (linux/trace_events.h).
 
@@ -23,28 +23,28 @@ use core::{
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// An event that has got the number of another one, and that one.
+/// An event that has got another one's number, and the other event.
 pub(super) type NumberMoved<O> = (KeptEvent<O>, Arc<TraceEvent<O>>);
 
-/// An event that the trace core does not know any more, and that has its number.
+/// An event that has its number, and that the trace core does not know.
 ///
 /// # Invariants
 ///
-/// As just said.
+/// The event has a number. The trace core does not know its call.
 pub(crate) struct KeptEvent<O: TraceEventOwner>(Arc<TraceEvent<O>>);
 
 impl<O: TraceEventOwner> KeptEvent<O> {
-    /// An event that gets a number that is free. Sleeps.
+    /// Gives a free number to an event. Sleeps.
     ///
     /// # Errors
     ///
-    /// `ENODEV` when none is.
+    /// `ENODEV` when no number is free.
     pub(super) fn with_new_number(event: Arc<TraceEvent<O>>) -> Result<Self> {
-        // SAFETY: The call has all that it takes to print records, and stays, as the result holds
-        // it. It has no number, as it is not registered yet.
+        // SAFETY: The call has all members for the printing of records, has no number, as it is not
+        // registered yet, and is kept by the result.
         match unsafe { bindings::register_trace_event(&raw mut (*event.call.get()).event) } {
             0 => Err(ENODEV),
-            // INVARIANT: Just made so.
+            // INVARIANT: The event has a number now.
             _ => Ok(Self(event)),
         }
     }
@@ -53,7 +53,7 @@ impl<O: TraceEventOwner> KeptEvent<O> {
     ///
     /// The invariants must hold.
     pub(super) unsafe fn new(event: Arc<TraceEvent<O>>) -> Self {
-        // INVARIANT: Promised by the caller.
+        // INVARIANT: By the safety requirement.
         Self(event)
     }
 
@@ -62,8 +62,8 @@ impl<O: TraceEventOwner> KeptEvent<O> {
         &self.0
     }
 
-    /// Gives its number to an event that has none, and is not known to the trace core. Returns this
-    /// one, too, which has none any more. Sleeps.
+    /// Gives the number to an event without one that the trace core does not know. Also returns
+    /// this event, which has no number any more. Sleeps.
     ///
     /// # Errors
     ///
@@ -79,42 +79,42 @@ impl<O: TraceEventOwner> KeptEvent<O> {
             Err(error) => return Err((error, self)),
         };
         state.recorded_in.get_mut(held).add_all(recorded_in);
-        // SAFETY: By the invariant this one has a number, and the other has none, says the caller.
-        // It is complete, and stays, as the result holds it.
+        // SAFETY: By the invariant this event has a number, and the other one has none, is
+        // complete, and is kept by the result.
         unsafe { move_number(self.0.call.get(), event.call.get()) };
-        // INVARIANT: It has the number now.
+        // INVARIANT: The other event has the number now.
         Ok((Self(event), self.into_event()))
     }
 
-    /// The event, whose number is given to another one, or with the event to the trace core.
+    /// The event, when another event or the trace core gets its number.
     pub(super) fn into_event(self) -> Arc<TraceEvent<O>> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: It is not dropped.
+        // SAFETY: `this` is not dropped.
         unsafe { ptr::read(&this.0) }
     }
 }
 
 impl<O: TraceEventOwner> Drop for KeptEvent<O> {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it has a number, which is known no more after that.
+        // SAFETY: By the invariant the event has a number, which is free afterwards.
         unsafe { bindings::unregister_trace_event(&raw mut (*self.0.call.get()).event) };
     }
 }
 
-/// A list of such events, the one that was added last first. Takes no memory.
+/// A list of such events, the last one first, that needs no memory.
 ///
 /// # Invariants
 ///
-/// The next of each is in [`ConsumerState::next`].
+/// The next event is in [`ConsumerState::next`].
 pub(crate) struct KeptList<O: TraceEventOwner>(EventMutexLocked<Option<KeptEvent<O>>>);
 
 impl<O: TraceEventOwner> KeptList<O> {
-    /// None.
+    /// An empty list.
     pub(crate) const fn new() -> Self {
         Self(EventMutexLocked::new(None))
     }
 
-    /// Adds one, of which there may be records.
+    /// Adds an event that may have records.
     pub(crate) fn push(&self, kept: KeptEvent<O>, held: &mut EventMutexHeld) {
         if let Some(state) = kept.0.consumer_state.get() {
             let first = self.0.get_mut(held).take();
@@ -123,7 +123,7 @@ impl<O: TraceEventOwner> KeptList<O> {
         }
     }
 
-    /// Takes the first out.
+    /// Removes the first event.
     pub(crate) fn pop(&self, held: &mut EventMutexHeld) -> Option<KeptEvent<O>> {
         let first = self.0.get_mut(held).take()?;
         let next = first.0.consumer_state.get()?.next.get_mut(held).take();
@@ -131,7 +131,7 @@ impl<O: TraceEventOwner> KeptList<O> {
         Some(first)
     }
 
-    /// Takes out those for which `is_wanted`, which are in the other order then.
+    /// Removes the events for which `is_wanted` returns `true`, in reverse order.
     pub(crate) fn extract(
         &self,
         is_wanted: impl Fn(&KeptEvent<O>, &EventMutexHeld) -> bool,
@@ -149,7 +149,7 @@ impl<O: TraceEventOwner> KeptList<O> {
         wanted
     }
 
-    /// The events.
+    /// Iterates over the events.
     pub(crate) fn iter<'a>(
         &'a self,
         held: &'a EventMutexHeld,

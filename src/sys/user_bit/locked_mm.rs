@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An address space with its mmap lock held: its pages, and what is behind them.
+//! An address space with its mmap lock held: its pages and mappings.
 //!
 //! C: `pin_user_pages_remote()`, `get_user_pages_remote()`, `handle_mm_fault()` (linux/mm.h),
 //! `userfaultfd_armed()` (linux/userfaultfd_k.h).
@@ -23,51 +23,50 @@ use kernel::mm::{
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-/// File systems whose files are in memory only. C: linux/magic.h.
+/// File systems in memory. C: linux/magic.h.
 const TMPFS_MAGIC: usize = bindings::TMPFS_MAGIC as usize;
 const HUGETLBFS_MAGIC: usize = bindings::HUGETLBFS_MAGIC as usize;
 
-/// What became of bits that were to be written.
+/// The result of a write of bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// All were right.
+    /// All bits had the right value.
     Unchanged,
-    /// One was not, and all are.
+    /// Bits have changed, and all have the right value.
     Changed,
 }
 
-/// Why bits could not be written right now.
+/// The reason for which bits could not be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BitWriteError {
     /// The page is not present, or not writable.
     NotPresent,
-    /// The page may come: what it takes was begun, or is locked.
+    /// The page may come: its fault was started, or a lock is busy.
     NotYet,
-    /// Another task has locked the page, or dropped it. The bits have been written, but may get
-    /// lost with the page, or are lost.
+    /// Another task has locked or dropped the page. The bits were written, but are lost with the
+    /// page, now or later.
     Busy,
-    /// There was no memory for what belongs to it.
+    /// No memory for the page or its page tables.
     NoMemory,
 }
 
-/// What is done about a page that is not there.
+/// The handling of a page that is not present.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultIn {
-    /// It is not faulted in: it has to be there. C: `FOLL_NOFAULT`.
+    /// No fault. C: `FOLL_NOFAULT`.
     Never,
-    /// It is faulted in where that takes no waiting. For pages of memory: see [`Backing`]. C:
-    /// `FOLL_NOWAIT`.
+    /// A fault that does not wait. For [`Backing::Memory`] only. C: `FOLL_NOWAIT`.
     NoWait,
 }
 
-/// What backs a mapping: what has to be asked when a page of it is brought in.
+/// The source of a mapping's pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
-    /// Memory: anonymous, and files that are in memory only. The kernel asks nothing.
+    /// Anonymous memory, and files in memory. The kernel alone provides the pages.
     Memory,
-    /// Memory, with a handler of userfaultfd, in user space, that the kernel asks.
+    /// Memory with a userfaultfd, whose handler in user space provides the pages.
     Userfaultfd,
-    /// A file system, which may be served by a program, a network or a device; or a driver.
+    /// A file system, which may depend on a program, a network or a device; or a driver.
     FileSystem,
 }
 
@@ -77,14 +76,14 @@ impl From<AllocError> for BitWriteError {
     }
 }
 
-/// An address space, its mmap lock held for reading until this is dropped.
+/// An address space with its mmap lock held for reading until dropped.
 pub(crate) struct LockedMm<'a> {
     mm: &'a MmWithUser,
     guard: MmapReadGuard<'a>,
 }
 
 impl<'a> LockedMm<'a> {
-    /// Takes the lock. Sleeps until it is free, which other tasks decide.
+    /// Takes the lock. Sleeps until other tasks release it.
     pub(crate) fn lock(mm: &'a MmWithUser) -> Self {
         Self {
             mm,
@@ -92,19 +91,19 @@ impl<'a> LockedMm<'a> {
         }
     }
 
-    /// Takes the lock, if that takes no waiting.
+    /// Takes the lock if that needs no waiting.
     pub(crate) fn try_lock(mm: &'a MmWithUser) -> Option<Self> {
         let guard = mm.mmap_read_trylock()?;
         Some(Self { mm, guard })
     }
 
-    /// Calls `write` with the page at `address`, which has to be present and writable, and is
-    /// pinned for it. With `force` bits are written though they are right, as after
-    /// [`BitWriteError::Busy`]. Waits for nothing that a task does, but `write` may.
+    /// Calls `write` with the page at `address`, pinned, which must be present and writable. With
+    /// `force`, as after [`BitWriteError::Busy`], bits are also written if they have the right
+    /// value. Waits for no task, unless `write` does.
     ///
     /// # Errors
     ///
-    /// What the page lacks; `write` was not called then, or the error is [`BitWriteError::Busy`].
+    /// `write` was not called, unless the error is [`BitWriteError::Busy`].
     pub(crate) fn write_page(
         &self,
         address: usize,
@@ -114,9 +113,9 @@ impl<'a> LockedMm<'a> {
         self.pin_page(address, bindings::FOLL_NOFAULT, force, write)
     }
 
-    /// As [`Self::write_page`], unless the bits are right: then nothing is done to the page, which
-    /// need not be writable. With `force` they are written all the same. `write` may be called
-    /// several times, and the last one counts.
+    /// As [`Self::write_page`], but a page whose bits have the right value need not be writable,
+    /// and is not changed, unless `force` is set. `write` may be called several times, the last of
+    /// which counts.
     ///
     /// # Errors
     ///
@@ -136,7 +135,7 @@ impl<'a> LockedMm<'a> {
             FaultIn::Never => bindings::FOLL_NOFAULT,
             FaultIn::NoWait => bindings::FOLL_NOWAIT,
         };
-        // A page may be one to be written only.
+        // The page may be write-only.
         let bits_match = |page: &Page<'_>| BitPage::bits_match(page, &write);
         if !force && self.get_page(address, how, bits_match) == Ok(true) {
             return Ok(Written::Unchanged);
@@ -155,8 +154,8 @@ impl<'a> LockedMm<'a> {
         write: impl FnOnce(&BitPage<'_>),
     ) -> Result<Written, BitWriteError> {
         let mut page = ptr::null_mut();
-        // SAFETY: The address space is alive and its mmap lock is held for reading, by `self`. One
-        // page is asked for, and `page` has room for one. None of the flags lets the lock go.
+        // SAFETY: The address space is alive, and `self` holds its mmap lock for reading. The call
+        // is for one page, for which `page` has room. No flag lets it drop the lock.
         let pinned = unsafe {
             bindings::pin_user_pages_remote(
                 self.mm.as_raw(),
@@ -172,11 +171,11 @@ impl<'a> LockedMm<'a> {
             let how = bindings::FOLL_WRITE | bindings::FOLL_NOFAULT;
             self.get_raw_page(address, how, |found| found == page) == Ok(true)
         };
-        // SAFETY: The page is pinned for writing, and not used by this context after that.
+        // SAFETY: The page is pinned for writing. Its pin is passed on.
         unsafe { BitPage::write(page, address, force, write, is_there) }
     }
 
-    /// Is a bit set? `None` if its page is not present. Waits for nothing that a task does.
+    /// Whether a bit is set; `None` if its page is not present. Waits for no task.
     pub(crate) fn load(&self, bit: &UserBit) -> Option<bool> {
         self.get_page(bit.address(), bindings::FOLL_NOFAULT, |page| page.load(bit))
             .ok()?
@@ -194,7 +193,7 @@ impl<'a> LockedMm<'a> {
         })
     }
 
-    /// Calls `use_page` with the page at `address`, which is held for it.
+    /// Calls `use_page` with the page at `address`, which is held for the call.
     fn get_raw_page<T>(
         &self,
         address: usize,
@@ -215,24 +214,23 @@ impl<'a> LockedMm<'a> {
         };
         check_pinned(found)?;
         let result = use_page(page);
-        // SAFETY: Got above, and not used any more.
+        // SAFETY: The reference is from above, and the page is not used any more.
         unsafe { bindings::user_events_put_page(page) };
         Ok(result)
     }
 
-    /// What backs the page at `address`, if it is to be brought in and written to. `None` if it
-    /// cannot be, as things are.
+    /// The backing of the page at `address`; `None` if the mapping does not allow writes.
     pub(crate) fn backing_of(&self, address: usize) -> Option<Backing> {
         let vma = self.guard.vma_lookup(address)?;
         if vma.flags() & kernel::mm::virt::flags::WRITE == 0 {
             return None;
         }
         if !is_memory(vma) {
-            // Also where userfaultfd guards it: it can guard writes to the pages of any file system
-            // (WP_ASYNC), and what they take is no less for that.
+            // Also with a userfaultfd: one that only write-protects (WP_ASYNC) works on any file
+            // system, and the page still depends on that.
             return Some(Backing::FileSystem);
         }
-        // SAFETY: The mapping stays as it is while the mmap lock is held.
+        // SAFETY: The mapping does not change while the mmap lock is held.
         let is_guarded = unsafe { bindings::user_events_userfaultfd_armed(vma.as_ptr()) };
         Some(if is_guarded {
             Backing::Userfaultfd
@@ -241,9 +239,9 @@ impl<'a> LockedMm<'a> {
         })
     }
 
-    /// Has a handler of userfaultfd asked for the page at `address`, to be written, and waits for
-    /// `ms` milliseconds or a little longer for it. Whether it came is to be looked at. Does
-    /// nothing if no handler is asked there.
+    /// Requests the page at `address` from the handler of a userfaultfd, for writing, and waits for
+    /// `ms` milliseconds or a little longer. The caller has to check whether the page has come.
+    /// Does nothing if the mapping has no userfaultfd.
     pub(crate) fn fault_userfaultfd(self, address: usize, ms: u32) {
         if self.backing_of(address) != Some(Backing::Userfaultfd) {
             return;
@@ -255,14 +253,13 @@ impl<'a> LockedMm<'a> {
             | bindings::fault_flag_FAULT_FLAG_REMOTE
             | bindings::fault_flag_FAULT_FLAG_ALLOW_RETRY
             | bindings::fault_flag_FAULT_FLAG_INTERRUPTIBLE;
-        // `handle_mm_fault()` sleeps for the handler's answer once, and returns VM_FAULT_RETRY
-        // whatever woke it. It may be woken before it sleeps, hence again and again.
+        // `handle_mm_fault()` sleeps once for the handler's answer, and returns VM_FAULT_RETRY
+        // after any wake-up. A wake-up may come before it sleeps, so the timer is periodic.
         let Ok(timer) = WakeTimer::start(ms) else {
             return;
         };
-        // SAFETY: The mmap lock is held, so the mapping is there, and may be written to, as was
-        // just asked. What is left of the lock afterwards is told by the result, and dealt with
-        // below.
+        // SAFETY: The mmap lock is held, so the mapping exists, and allows writes, as `backing_of`
+        // has checked. The result shows whether the lock was dropped, see below.
         let result = unsafe {
             bindings::handle_mm_fault(
                 vma.as_ptr(),
@@ -275,13 +272,13 @@ impl<'a> LockedMm<'a> {
         const MMAP_LOCK_RELEASED: u32 =
             bindings::vm_fault_reason_VM_FAULT_RETRY | bindings::vm_fault_reason_VM_FAULT_COMPLETED;
         if result & MMAP_LOCK_RELEASED != 0 {
-            // The fault has let the mmap lock go.
+            // The fault has dropped the mmap lock.
             mem::forget(self);
         }
     }
 }
 
-/// What `pin_user_pages_remote()` and `get_user_pages_remote()` return where one page is asked for.
+/// Converts the result of `pin_user_pages_remote()` or `get_user_pages_remote()` for one page.
 fn check_pinned(pages: c_long) -> Result<(), BitWriteError> {
     const NO_MEMORY: c_long = -(kernel::bindings::ENOMEM as c_long);
     // The current task is killed.
@@ -294,13 +291,12 @@ fn check_pinned(pages: c_long) -> Result<(), BitWriteError> {
     }
 }
 
-/// Is it a mapping of memory: anonymous, also if it was had by way of a file (/dev/zero), or of a
-/// file that is in memory only? All that is not of a regular file is served by a driver or a
-/// device, wherever its node lies.
+/// Whether a mapping is of memory: anonymous, also by way of a file (/dev/zero), or of a file in
+/// memory. A file that is not regular belongs to a driver or a device, on any file system.
 fn is_memory(vma: &VmaRef) -> bool {
     let vma = vma.as_ptr();
-    // SAFETY: The mapping stays as it is while it is borrowed, and keeps its file, which keeps its
-    // inode, which keeps its file system.
+    // SAFETY: The mapping does not change while it is borrowed. It holds its file, the file its
+    // inode, and the inode its file system.
     unsafe {
         // C: `vma_is_anonymous()`.
         if (*vma).vm_ops.is_null() {

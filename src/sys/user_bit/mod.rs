@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bits in the memory of a process, the caller's or another's.
+//! Bits in the memory of a process, the current one or another.
 //!
-//! C: `fixup_user_fault()` (linux/mm.h), `arch_futex_atomic_op_inuser()` (asm/futex.h). How the
-//! page that a bit lies in is found, in the memory of any process, is in [`locked_mm`], and how it
-//! is read and written to in [`page`].
+//! C: `fixup_user_fault()` (linux/mm.h), `arch_futex_atomic_op_inuser()` (asm/futex.h).
+//! [`locked_mm`] finds the page of a bit in any process, and [`page`] reads and writes the page.
 
 mod locked_mm;
 mod page;
@@ -24,37 +23,37 @@ use kernel::mm::MmWithUser;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-/// Where a bit is: the address of its word, a multiple of four without a tag, and its number in
-/// that, below 64. In the order of both.
+/// The address of a bit's word, a multiple of four without a tag, and the bit's number in the word,
+/// below 64. Ordered by address, then by number.
 ///
-/// One number: the lower six bits are the bit's, the next is 0, and the others are the address, the
-/// lowest two bits of which are none.
+/// Packed: the lower six bits are the bit's number, the next one is 0, and the others are the
+/// address, of which the lowest two bits are left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BitAddr(u64);
 
-/// A naturally aligned 32- or 64-bit word at a user address, and a bit in it.
+/// A bit of a naturally aligned 32- or 64-bit word at a user address.
 ///
-/// There may be very many, so it is one number: a [`BitAddr`], the seventh bit of which says
-/// whether the word is wide.
+/// Packed, as there may be very many: a [`BitAddr`], of which the seventh bit is set for a 64-bit
+/// word.
 ///
 /// # Invariants
 ///
-/// The address is a multiple of the word's size, the word lies in the user's half of the address
-/// space, and the bit is less than the word has bits.
+/// The address is a multiple of the word's size, the word is in the user's half of the address
+/// space, and the bit is below the word's width.
 #[derive(Clone, Copy)]
 pub(crate) struct UserBit(u64);
 
-/// How far up the address begins, and so how many of its upper bits have to be clear. No
-/// architecture has that large a half for its users.
+/// The number of bits by which an address is shifted, and of its upper bits that must be clear. No
+/// architecture has a larger half for users.
 const ADDRESS_SHIFT: u32 = 5;
 
-/// The bit's number.
+/// Mask of the bit's number.
 const BIT: u64 = (1 << 6) - 1;
 
-/// What says that the word is wide.
+/// Set for a 64-bit word.
 const IS_WIDE: u64 = 1 << 6;
 
-/// An address without the tag that the current task may give it (arm64's top byte, x86's LAM). C:
+/// Removes the tag that the current task may put into an address (arm64's top byte, x86's LAM). C:
 /// `untagged_addr()`.
 pub(crate) fn untagged_addr(address: usize) -> usize {
     // SAFETY: Computes with numbers only.
@@ -62,40 +61,40 @@ pub(crate) fn untagged_addr(address: usize) -> usize {
 }
 
 impl BitAddr {
-    /// Before all others.
+    /// Before all other places.
     pub(crate) const FIRST: Self = Self(0);
 
-    /// The place of a bit. `None` if no bit can be there.
+    /// The place of a bit; `None` if the address is not aligned or too large, or the number is.
     pub(crate) fn new(address: usize, bit: u8) -> Option<Self> {
-        // Upper bits that are not clear come in below.
+        // The rotation moves upper bits that are not clear into the lower ones.
         let place = (address as u64).rotate_left(ADDRESS_SHIFT);
         let is_place = place & (IS_WIDE | BIT) == 0 && u64::from(bit) <= BIT;
         is_place.then_some(Self(place | u64::from(bit)))
     }
 
-    /// The address of the word.
+    /// Address of the word.
     pub(crate) fn address(self) -> usize {
         ((self.0 & !(IS_WIDE | BIT)) >> ADDRESS_SHIFT) as usize
     }
 
-    /// The number of the bit in the word.
+    /// Number of the bit in the word.
     pub(crate) fn bit(self) -> u8 {
         (self.0 & BIT) as u8
     }
 
-    /// A place from which on those behind this one are found.
+    /// A lower bound for all places after this one.
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
 impl UserBit {
-    /// A bit in the word of `size` bytes at `address`, which may have a tag: it is kept without.
+    /// A bit of the word of `size` bytes at `address`, without the tag that `address` may have.
     ///
     /// # Errors
     ///
     /// `EINVAL` when the size is neither 4 nor 8, the address is not a multiple of it, or the word
-    /// has no such bit; then `EFAULT` when the word is not in user space.
+    /// has no such bit; otherwise `EFAULT` when the word is not in user space.
     pub(crate) fn new(address: u64, bit: u8, size: u8) -> Result<Self> {
         let is_wide = match size {
             4 => false,
@@ -116,12 +115,12 @@ impl UserBit {
         Ok(Self(place | is_wide))
     }
 
-    /// Where it is.
+    /// The place of the bit.
     pub(crate) fn addr(&self) -> BitAddr {
         BitAddr(self.0 & !IS_WIDE)
     }
 
-    /// How many bits the word has.
+    /// Width of the word in bits.
     pub(crate) fn width(&self) -> u32 {
         if self.is_wide() {
             u64::BITS
@@ -130,7 +129,7 @@ impl UserBit {
         }
     }
 
-    /// Where the word is.
+    /// Address of the word.
     pub(crate) fn address(&self) -> usize {
         self.addr().address()
     }
@@ -139,13 +138,13 @@ impl UserBit {
         self.0 & IS_WIDE != 0
     }
 
-    /// Which bit of the word it is.
+    /// Number of the bit in the word.
     pub(crate) fn bit(&self) -> u8 {
         self.addr().bit()
     }
 
-    /// The 32 bits that are changed to change it, the half of a wide word: their address, and the
-    /// bit among them.
+    /// The aligned 32 bits with the bit, a half of a 64-bit word: their address, and the mask of
+    /// the bit.
     #[inline]
     fn half(&self) -> (usize, u32) {
         let bit = u32::from(self.bit());
@@ -157,40 +156,39 @@ impl UserBit {
         (self.address() + 4 * half as usize, 1 << (bit % 32))
     }
 
-    /// The page that the word lies in, by its address.
+    /// Address of the word's page.
     pub(crate) fn page(&self) -> usize {
         self.address() & !(PAGE_SIZE - 1)
     }
 
-    /// Clears the bit, atomically, in `mm`, if that is the memory of the current task, by its own
-    /// page tables: less work than [`LockedMm::write_page`]. Returns whether that was possible; a
-    /// page that is not there, or that the task may not write now, is left alone. Does not sleep.
+    /// Clears the bit in `mm` by an atomic operation on user memory, if `mm` is that of the current
+    /// task; faster than [`LockedMm::write_page`]. Returns `false` for another `mm`, and for a page
+    /// that is not present or not writable, which is left alone. Does not sleep.
     pub(crate) fn clear_current(&self, mm: &MmWithUser) -> bool {
         let current = current!();
-        // A kernel thread has none, or the one that it has taken on.
+        // A kernel thread has no mm, or a borrowed one.
         if !current.mm().is_some_and(|own| ptr::eq(own, mm)) {
             return false;
         }
         let (address, mask) = self.half();
-        // SAFETY: The word is in the user's half of the address space, by the invariant. The
-        // current task has an address space, as just asked, so the page tables are that one's, and
-        // the word is changed as the task itself could change it. Faults are refused, not taken.
+        // SAFETY: By the invariant the word is in the user's half of the address space, which is
+        // that of the current task, as just checked, and which the task itself may change. Page
+        // faults are disabled.
         unsafe { bindings::user_events_clear_current(address as *mut u32, mask) == 0 }
     }
 
-    /// Brings the word's page in, writable. Waits for the mmap lock and for the page, for the
-    /// latter until the current task is killed. For the memory of the current task.
+    /// Faults in the word's page for writing, in the address space of the current task. Waits for
+    /// the mmap lock, and for the page, until the task is killed.
     ///
     /// # Errors
     ///
-    /// `EFAULT` when the page can never be written as things are; `EINTR` when the current task is
-    /// being killed; `ENOMEM`.
+    /// `EFAULT` when the mapping does not allow writes; `EINTR` when the task is killed; `ENOMEM`.
     pub(crate) fn fault_in(&self, mm: &MmWithUser) -> Result {
         let _locked = mm.mmap_read_lock();
         let mut unlocked = false;
         let flags = bindings::fault_flag_FAULT_FLAG_WRITE | bindings::fault_flag_FAULT_FLAG_REMOTE;
-        // SAFETY: The address space is alive and its mmap lock is held. The function may drop the
-        // lock meanwhile, which nothing here minds, and holds it again on return.
+        // SAFETY: The address space is alive, and its mmap lock is held. The function may drop the
+        // lock meanwhile, and holds it again on return; nothing here depends on it.
         kernel::error::to_result(unsafe {
             bindings::fixup_user_fault(mm.as_raw(), self.address(), flags, &mut unlocked)
         })

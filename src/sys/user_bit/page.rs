@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A page of user memory, mapped into the kernel.
+//! Pages of user memory, mapped into the kernel.
 //!
 //! C: `kmap_local_page()` (linux/highmem.h), `unpin_user_page()`, `folio_mark_dirty()`
 //! (linux/mm.h).
@@ -21,16 +21,16 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::types::NotThreadSafe;
 
-/// A page of user memory, while it is held.
+/// A mapped page of user memory.
 ///
-/// The words are user memory, changed concurrently by user programs with the atomics of their own
-/// languages, hence Rust's own here, whose model is the same, or the kernel's. No reference to
-/// plain data is made.
+/// User programs change the words concurrently, with the atomics of their own languages, so Rust's
+/// own are used here, whose memory model is the same, or the kernel's. There are no references to
+/// plain data.
 ///
 /// # Invariants
 ///
-/// `base` is where the page at the user address `address`, a multiple of its size, is mapped for
-/// `'a` in the current context.
+/// For `'a` the page at the user address `address`, a multiple of the page size, is mapped at
+/// `base` in the current context.
 pub(super) struct Page<'a> {
     base: *mut u8,
     address: usize,
@@ -43,16 +43,16 @@ impl Page<'_> {
     ///
     /// # Safety
     ///
-    /// `page`, in which the user address `address` lies, must be held for the call.
+    /// `page`, which contains the user address `address`, must be held for the call.
     pub(super) unsafe fn with<T>(
         page: *mut bindings::page,
         address: usize,
         call: impl FnOnce(&Page<'_>) -> T,
     ) -> T {
-        // SAFETY: The page is held, says the caller. What is mapped last is unmapped first, as
-        // calls nest.
+        // SAFETY: The page is held by the safety requirement. Calls nest, so the last mapping is
+        // unmapped first.
         let base = unsafe { kernel::bindings::kmap_local_page(page).cast::<u8>() };
-        // INVARIANT: Mapped until the call has returned.
+        // INVARIANT: Mapped until the call returns.
         let result = call(&Page {
             base,
             address: address & !(PAGE_SIZE - 1),
@@ -64,54 +64,54 @@ impl Page<'_> {
         result
     }
 
-    /// Where the 32 bits that `bit` is one of are mapped, if it lies in this page, and which it is.
+    /// The mapped 32 bits with `bit`, and its mask; `None` if it is in another page.
     #[inline]
     fn word(&self, bit: &UserBit) -> Option<(&AtomicU32, u32)> {
         if bit.page() != self.address {
             return None;
         }
         let (address, mask) = bit.half();
-        // SAFETY: The bits are aligned, so they lie in one page, this one, which is mapped by the
-        // invariants while `self` is borrowed.
+        // SAFETY: The 32 bits are aligned, so they are all in this page, which is mapped while
+        // `self` is borrowed.
         let word = unsafe { AtomicU32::from_ptr(self.base.add(address % PAGE_SIZE).cast()) };
         Some((word, mask))
     }
 
-    /// Is a bit set? `None` for one that does not lie in this page.
+    /// Whether a bit is set; `None` if it is in another page.
     pub(super) fn load(&self, bit: &UserBit) -> Option<bool> {
         let (word, mask) = self.word(bit)?;
         Some(word.load(Ordering::Relaxed) & mask != 0)
     }
 }
 
-/// What is done to bits of a page of user memory.
+/// Access to bits of a mapped page, or a dry run.
 ///
 /// # Invariants
 ///
-/// If `is_writable`, the page is pinned for writing while this exists.
+/// If `is_writable`, the page is pinned for writing.
 pub(crate) struct BitPage<'a> {
     page: &'a Page<'a>,
     is_writable: bool,
-    /// Are bits written also if they are right?
+    /// Bits are also written if they have the right value.
     force: bool,
-    /// Has a bit been written, or, if the page may not be written to, would one have to be?
+    /// A bit was written, or, in a dry run, would have been.
     is_changed: Cell<bool>,
 }
 
 impl BitPage<'_> {
-    /// Maps a page that is pinned for writing for a call, and ends its pinning. With `force` bits
-    /// are written also if they are right.
+    /// Maps a page that is pinned for writing for a call, and unpins it. With `force` bits are also
+    /// written if they have the right value.
     ///
     /// # Errors
     ///
-    /// [`BitWriteError::Busy`] when the page was written to, and could not be marked as such:
-    /// another task has locked it; or no file has it, and `is_there`, which is asked then, says
-    /// that it is not behind the address any more. A driver's page is.
+    /// [`BitWriteError::Busy`] when the page was written, but not marked dirty: another task has
+    /// locked it, or it has no mapping and `is_there` returns `false`, so it was dropped from the
+    /// address. A driver's page without mapping is still there.
     ///
     /// # Safety
     ///
-    /// `page`, in which the user address `address` lies, must have been pinned for writing; the pin
-    /// is this function's to end.
+    /// `page`, which contains the user address `address`, must be pinned for writing. This function
+    /// takes over the pin.
     pub(super) unsafe fn write(
         page: *mut bindings::page,
         address: usize,
@@ -119,10 +119,10 @@ impl BitPage<'_> {
         call: impl FnOnce(&BitPage<'_>),
         is_there: impl FnOnce() -> bool,
     ) -> Result<Written, BitWriteError> {
-        // SAFETY: The page is pinned until the unpin below.
+        // SAFETY: The page is pinned until it is unpinned below.
         let is_changed = unsafe {
             Page::with(page, address, |page| {
-                // INVARIANT: As just said.
+                // INVARIANT: Pinned for writing by the safety requirement.
                 let bits = BitPage {
                     page,
                     is_writable: true,
@@ -133,7 +133,7 @@ impl BitPage<'_> {
                 bits.is_changed.get()
             })
         };
-        // SAFETY: The pin is ours, and the page is not mapped any more.
+        // SAFETY: This function owns the pin, and the page is not mapped any more.
         unsafe {
             if is_changed {
                 unpin_written(page, is_there)?;
@@ -144,9 +144,9 @@ impl BitPage<'_> {
         Ok(Written::Unchanged)
     }
 
-    /// Would `call` change no bit of this page, to which nothing is written?
+    /// Whether all bits that `call` sets have the right value already. Writes nothing.
     pub(super) fn bits_match(page: &Page<'_>, call: impl FnOnce(&BitPage<'_>)) -> bool {
-        // INVARIANT: It is not writable.
+        // INVARIANT: Not writable.
         let bits = BitPage {
             page,
             is_writable: false,
@@ -157,8 +157,8 @@ impl BitPage<'_> {
         !bits.is_changed.get()
     }
 
-    /// Sets or clears a bit, unless it is right. Returns whether it was not, and is now. Does
-    /// nothing for one that does not lie in this page.
+    /// Sets or clears a bit, unless it has the right value. Returns whether its value has changed.
+    /// Ignores bits of other pages.
     #[inline]
     pub(crate) fn set(&self, bit: &UserBit, on: bool) -> bool {
         let Some((word, mask)) = self.page.word(bit) else {
@@ -175,14 +175,13 @@ impl BitPage<'_> {
     }
 }
 
-/// Sets or clears a bit of user memory that may be written to, atomically, and after all that was
-/// read and written before: a task that finds it set finds the consumer.
+/// Sets or clears a bit of writable user memory atomically, ordered after all previous accesses: a
+/// task that sees the bit set also sees the consumer.
 ///
-/// On arm64 by the kernel's own operations, which are single instructions where the processor has
-/// them (LSE). Those that the compiler makes are loops there, which a program that changes the word
-/// all the time could keep from coming to an end, with the trace core's locks held. On x86 it is
-/// the other way round: the compiler's are single instructions, as it is not asked for the old
-/// value.
+/// On arm64 by the kernel's operations, which are single instructions if the processor has them
+/// (LSE). The compiler's are loops, which a program that changes the word all the time could keep
+/// running, with the trace core's locks held. On x86 the compiler's are single instructions, as the
+/// old value is not used, and the kernel's are loops.
 #[inline]
 fn store(word: &AtomicU32, mask: u32, on: bool) {
     match (cfg!(CONFIG_ARM64), on) {
@@ -190,7 +189,7 @@ fn store(word: &AtomicU32, mask: u32, on: bool) {
         (false, false) => _ = word.fetch_and(!mask, Ordering::SeqCst),
         (true, _) => {
             let (word, mask) = (word.as_ptr().cast(), mask as i32);
-            // SAFETY: An `atomic_t` is a number and no more.
+            // SAFETY: An `atomic_t` is only a number.
             unsafe {
                 if on {
                     kernel::bindings::atomic_fetch_or_release(mask, word);
@@ -202,32 +201,32 @@ fn store(word: &AtomicU32, mask: u32, on: bool) {
     }
 }
 
-/// Ends the pinning of a page that was just written to.
+/// Unpins a page that was just written.
 ///
 /// # Errors
 ///
 /// See [`BitPage::write`].
 ///
-/// A page that is dirty now is written back after now, with what was written: writeback clears the
-/// mark, with a full barrier, before it reads the page. The atomic operations of arm64 do not order
-/// what they have written before a later read by themselves.
+/// A page that is dirty now is written back with the new bits: writeback clears the mark, with a
+/// full barrier, before it reads the page. The atomic operations of arm64 do not order their writes
+/// before a later read.
 ///
 /// # Safety
 ///
-/// The page must be pinned, and the pin the caller's to end.
+/// The page must be pinned. This function takes over the pin.
 unsafe fn unpin_written(
     page: *mut bindings::page,
     is_there: impl FnOnce() -> bool,
 ) -> Result<(), BitWriteError> {
-    // SAFETY: The page is pinned, says the caller, so it belongs to its folio, which stays. The pin
-    // is ended last.
+    // SAFETY: The page is pinned by the safety requirement until it is unpinned last, so it belongs
+    // to its folio, which exists.
     unsafe {
         let folio = bindings::user_events_page_folio(page);
         // Pairs with the exchange in `folio_clear_dirty_for_io()`.
         kernel::bindings::smp_mb();
         let mut marked = Ok(());
         if !bindings::user_events_folio_test_dirty(folio) {
-            // While it is pinned: no other page is this one.
+            // While pinned, so that the page is not reused elsewhere.
             marked = mark_dirty(folio, is_there);
         }
         bindings::unpin_user_page(page);
@@ -235,7 +234,7 @@ unsafe fn unpin_written(
     }
 }
 
-/// Marks a folio as written to, if that takes no waiting.
+/// Marks a folio dirty, without waiting.
 ///
 /// # Errors
 ///
@@ -248,7 +247,7 @@ unsafe fn mark_dirty(
     folio: *mut bindings::folio,
     is_there: impl FnOnce() -> bool,
 ) -> Result<(), BitWriteError> {
-    // SAFETY: The folio is held, says the caller. It is locked where that is asked for.
+    // SAFETY: The folio is held by the safety requirement, and locked for its mapping and its mark.
     unsafe {
         if !bindings::user_events_folio_trylock(folio) {
             return Err(BitWriteError::Busy);
