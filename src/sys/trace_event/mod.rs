@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Trace events made at run time.
+//! Trace events that are created at run time.
 //!
 //! C: `struct trace_event_call`, `trace_add_event_call()`, `trace_remove_event_call()`
-//! (linux/trace_events.h). A [`TraceEvent`] owns all that the trace core knows of an event: the
-//! call, its class, its fields and the strings they point to. The trace core tells it when a
-//! consumer (ftrace in some instance, or perf) attaches or detaches.
+//! (linux/trace_events.h). A [`TraceEvent`] owns all parts of an event: the call, its class, its
+//! fields, and their strings. The trace core calls it when a consumer (ftrace in an instance, or
+//! perf) attaches or detaches.
 
 mod class;
 mod consumers;
@@ -72,31 +72,31 @@ use kernel::workqueue::{
     WorkItem, //
 };
 
-/// What the owner of a trace event wants to know of it.
+/// Callbacks to the owner of a trace event.
 pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
     /// The first consumer is about to attach. `event_mutex` is held.
     ///
     /// # Errors
     ///
-    /// An error keeps the consumer away and is what the consumer gets.
+    /// The consumer gets the error, and does not attach.
     fn first_attaches(event: &Arc<TraceEvent<Self>>, held: &mut EventMutexHeld) -> Result;
 
-    /// Records are wanted now and were not, or the other way round.
+    /// Records start or cease to be wanted.
     fn toggled(event: &Arc<TraceEvent<Self>>, held: &EventMutexHeld);
 
-    /// What [`TraceEvent::run_later`] asked for. Runs on the work queue.
+    /// Called on the work queue after [`TraceEvent::run_later`].
     fn run(event: &Arc<TraceEvent<Self>>);
 
-    /// Is a limit to be asked for each record of the event? [`TraceEvent::limit_changed`] is called
-    /// when that changes.
+    /// Whether a limit is to be checked for each record of the event. [`TraceEvent::limit_changed`]
+    /// is called when the result changes.
     fn has_limit(event: &TraceEvent<Self>) -> bool;
 
-    /// The last consumer has detached. `event_mutex` is held, and the trace core is still at work
-    /// on the event: it cannot be unregistered from here, which is why that takes a [`Removal`].
+    /// The last consumer has detached. `event_mutex` is held. The trace core still uses the event,
+    /// which cannot be unregistered from here: that takes a [`Removal`].
     fn last_detached(event: &TraceEvent<Self>, held: &mut EventMutexHeld);
 
-    /// The last reference to the event was dropped; there may be a new one since. `event_mutex` may
-    /// be held.
+    /// The last reference to the event was dropped. There may be a new one already. `event_mutex`
+    /// may be held.
     fn last_put(event: Arc<TraceEvent<Self>>);
 }
 
@@ -104,16 +104,14 @@ pub(crate) trait TraceEventOwner: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// - `call`, `tracepoint`, `fields` and `format` point to each other, and stay in place and
-///   unchanged from `new_unregistered` on.
-/// - The class of `call` is NULL, or what [`Arc::into_raw`] gave for an [`EventClass`], and is
-///   given back at the end.
-/// - `fixed_size` and `locations` are those of the fields that the trace core is told of.
-/// - While `registered`, the trace core has the pointer to `call`, and a reference count of the
-///   `Arc` that holds `self` is its. The event has a number then, and while a [`KeptEvent`] holds
-///   it.
-/// - `files` has exactly the event's files for which the trace core has registered us and not
-///   unregistered us again.
+/// - `call`, `tracepoint`, `fields` and `format` point to each other, stay in place, and do not
+///   change after `new_unregistered`.
+/// - The class of `call` is NULL, or a pointer from [`Arc::into_raw`] of an [`EventClass`], which
+///   the drop takes back.
+/// - `fixed_size` and `locations` are those of the fields that the trace core knows.
+/// - While `registered`, the trace core has the pointer to `call`, and owns a count of the `Arc` of
+///   `self`. The event has a number then, and while a [`KeptEvent`] holds it.
+/// - `files` has exactly the event's files that the trace core has registered and not unregistered.
 #[repr(C)]
 #[pin_data(PinnedDrop)]
 pub(crate) struct TraceEvent<O: TraceEventOwner> {
@@ -121,18 +119,18 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     call: Opaque<trace_event_call>,
     #[pin]
     fields: FieldList,
-    /// Gives the call its name, and eBPF something to call a tracepoint. It has no probes.
+    /// The name of the call, and the tracepoint for eBPF. Has no probes.
     #[pin]
     tracepoint: Opaque<bindings::tracepoint>,
-    /// The event's entry in `dynamic_events`; in the list while `registered`.
+    /// The entry in `dynamic_events`; in the list while `registered`.
     #[pin]
     dyn_event: Opaque<bindings::dyn_event>,
     format: Format,
-    /// None where there are none: a vector takes 16 bytes more, and with these most events twice
-    /// the memory.
+    /// `None` if there are none, as for most events: a vector takes 16 bytes more, with which the
+    /// allocation would be twice as large.
     locations: Option<KBox<KVec<Location>>>,
     fixed_size: u32,
-    /// Is a field an array of characters?
+    /// A field is an array of characters.
     has_chars: bool,
     consumers: Atomic<i8>,
     registered: EventMutexLocked<bool>,
@@ -141,7 +139,7 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     files: EventFiles,
     consumer_state: LazyBox<ConsumerState<O>>,
     refs: Atomic<usize>,
-    /// For one list of the owner's.
+    /// For one list of the owner.
     #[pin]
     links: ListLinks,
     #[pin]
@@ -150,11 +148,11 @@ pub(crate) struct TraceEvent<O: TraceEventOwner> {
     owner: O,
 }
 
-/// What an event has from its first consumer on.
+/// State that an event has from its first consumer on.
 struct ConsumerState<O: TraceEventOwner> {
     perf_events: PerfEvents,
     recorded_in: EventMutexLocked<Instances>,
-    /// The next in the list of events that are kept.
+    /// The next event in a [`KeptList`].
     next: EventMutexLocked<Option<KeptEvent<O>>>,
 }
 
@@ -168,7 +166,7 @@ impl<O: TraceEventOwner> ConsumerState<O> {
     }
 }
 
-/// The task that has the trace core remove an event, as `current_key` has it, or 0. Written under
+/// The key of the task in which the trace core is removing an event, or 0. Written under
 /// `event_mutex`.
 static REMOVING_TASK: Atomic<usize> = Atomic::new(0);
 
@@ -177,16 +175,18 @@ pub(crate) struct UnregisteredEvent<O: TraceEventOwner> {
     event: Arc<TraceEvent<O>>,
 }
 
-// SAFETY: The raw pointers inside lead into the structure itself; the trace core may use a call
-// from any thread.
+// SAFETY: The raw pointers point into the structure itself. The trace core may use a call from any
+// thread.
 unsafe impl<O: TraceEventOwner> Send for TraceEvent<O> {}
-// SAFETY: What changes after `new` is atomic or protected by `event_mutex`.
+// SAFETY: All members that change after `new_unregistered` are atomic, or protected by
+// `event_mutex`.
 unsafe impl<O: TraceEventOwner> Sync for TraceEvent<O> {}
 
 #[pinned_drop]
 impl<O: TraceEventOwner> PinnedDrop for TraceEvent<O> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: The call is not used any more, so neither is its class by it. By the invariant.
+        // SAFETY: The call does not use its class any more, which by the invariant is NULL or from
+        // `Arc::into_raw`.
         unsafe {
             let class = (*self.call.get()).class.cast::<EventClass<O>>();
             if !class.is_null() {
@@ -234,12 +234,12 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         reg: Some(Self::reg),
     };
 
-    /// Makes an event that the trace core does not know yet. None of the texts may hold a NUL;
-    /// `owner_text` is kept with the others, for the owner.
+    /// Creates an event that the trace core does not know yet. None of the texts may contain a NUL.
+    /// `owner_text` is stored with the others, for the owner.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` when a text is too long, or what `owner` fails with.
+    /// `ENOMEM`; `EINVAL` when a text is too long; the errors of `owner`.
     pub(crate) fn new_unregistered(
         class: &Arc<EventClass<O>>,
         name: &[u8],
@@ -283,9 +283,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
             GFP_KERNEL_ACCOUNT,
         )?;
 
-        // SAFETY: Nothing else knows the event yet, and an `Arc` does not move its content: we may
-        // write the C structures and make them point to each other. The fields are freed with their
-        // head.
+        // SAFETY: Nothing else uses the event yet, and an `Arc` does not move its content, so the C
+        // structures may be written, and point to each other.
         unsafe {
             (*event.tracepoint.get()).name = name_at;
 
@@ -304,14 +303,14 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 
     /// The list of the event's fields. C: `get_fields` of `struct trace_event_class`.
     ///
-    /// The trace core frees what it finds here when it removes an event, and looks for nothing else
-    /// then: for the task that has it do so there are no fields.
+    /// When the trace core removes an event, it frees these fields, and needs them for nothing
+    /// else. So the list is empty for the removing task.
     ///
     /// # Safety
     ///
-    /// `call` must be the call of a `TraceEvent<O>` that is alive, or stand in for one.
+    /// `call` must be that of a live `TraceEvent<O>`, or its stand-in.
     unsafe extern "C" fn get_fields(call: *mut trace_event_call) -> *mut bindings::list_head {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         let event = unsafe { number::event_of::<O>(call) };
         if event.format.count() == 0 || REMOVING_TASK.load(Relaxed) == current_key() {
             return EMPTY_LIST.head();
@@ -319,33 +318,32 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         event.fields.head()
     }
 
-    /// Has [`TraceEventOwner::run`] called once more from now on, by a task of `queue`. Any
-    /// context.
+    /// Queues a call of [`TraceEventOwner::run`] on `queue`. Any context.
     pub(crate) fn run_later(self: &Arc<Self>, queue: &OwnedQueue) {
-        // Queued already is as good.
+        // Fine if it is queued already.
         let _ = queue.enqueue::<_, 0>(self.clone());
     }
 
-    /// Bytes of payload that every record has at least.
+    /// Minimum size of a record's payload, in bytes.
     #[inline]
     pub(crate) fn fixed_size(&self) -> usize {
         self.fixed_size as usize
     }
 
-    /// The system in which tracefs shows the event.
+    /// The system of the event in tracefs.
     pub(crate) fn system(&self) -> &[u8] {
         const { assert!(offset_of!(EventClass<O>, class) == 0) };
-        // SAFETY: By the invariant; the pointer does not change once the event is made.
+        // SAFETY: NULL or a class by the invariant; the pointer does not change after the creation.
         let class = unsafe { (*self.call.get()).class.cast::<EventClass<O>>().as_ref() };
         class.map_or(&[], EventClass::system)
     }
 
-    /// The name under which tracefs shows the event.
+    /// The name of the event in tracefs.
     pub(crate) fn name(&self) -> &[u8] {
         self.format.name()
     }
 
-    /// The text that is kept for the owner.
+    /// The owner's text.
     pub(crate) fn owner_text(&self) -> &[u8] {
         self.format.owner_text()
     }

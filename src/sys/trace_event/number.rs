@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The numbers of trace events, by which the records in the trace buffers are told apart.
+//! The numbers of trace events (`type` of `struct trace_event`), which identify the records in the
+//! trace buffers.
 //!
-//! The trace core gives the lowest number that is free to the next event of any kind, and prints
-//! the records that are still in the buffers as that one's. So an event whose records may be there
-//! keeps its number, and what prints records with it, when it is taken away from the trace core;
-//! and before the number is given back, the buffers are reset, as the trace core does for its own
-//! events.
+//! The trace core gives the lowest free number to a new event of any kind, and prints the records
+//! that are still in the buffers as records of that event. So an event that may have records keeps
+//! its number, and the functions that print them, when it is removed from the trace core. Before
+//! the number is freed, the buffers are reset, as the trace core does for its own events.
 //!
-//! C: `struct trace_event` (linux/trace_events.h), `register_trace_event()`,
-//! `tracing_reset_all_online_cpus()`. `user_events` has no such care.
+//! C: `register_trace_event()` (linux/trace_events.h), `tracing_reset_all_online_cpus()`.
 
 use super::super::bindings::{
     self,
@@ -46,18 +45,18 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-/// The trace instances whose buffers may have records of an event, by their addresses: some that
-/// are gone among them.
+/// The trace instances whose buffers may have records of an event, by address. Some may have been
+/// removed.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Instances([usize; 4]);
 
-/// More than can be listed: all of them.
+/// All instances, as there are more than can be listed.
 const ALL: usize = usize::MAX;
 
 impl Instances {
     pub(crate) const NONE: Self = Self([0; 4]);
 
-    /// Adds one, which may have records of the event from now on.
+    /// Adds an instance.
     pub(super) fn add(&mut self, instance: usize) {
         if self.contains(instance) {
             return;
@@ -68,14 +67,14 @@ impl Instances {
         }
     }
 
-    /// Adds others.
+    /// Adds all `others`.
     pub(crate) fn add_all(&mut self, others: Self) {
         (others.0.into_iter())
             .filter(|instance| *instance != 0)
             .for_each(|instance| self.add(instance));
     }
 
-    /// Is it one of those that are listed?
+    /// Whether an instance is listed by its address.
     fn lists(&self, instance: usize) -> bool {
         self.0.contains(&instance)
     }
@@ -84,7 +83,7 @@ impl Instances {
         self.lists(instance) || self.lists(ALL)
     }
 
-    /// Are all of these among them?
+    /// Whether `others` add nothing.
     pub(crate) fn contains_all(&self, others: Self) -> bool {
         let mut all = *self;
         all.add_all(others);
@@ -92,11 +91,11 @@ impl Instances {
     }
 }
 
-/// Stands in for a call in the trace core's table of numbers, while the trace core adds or removes
-/// the call itself, and must not find it there. Used by the holder of `event_mutex`.
+/// Stands in for a call in the trace core's table of numbers while the trace core adds or removes
+/// that call, and must not find it there. Used under `event_mutex`.
 struct StandIn(UnsafeCell<MaybeUninit<trace_event_call>>);
 
-// SAFETY: Used under `event_mutex`, and by the trace core, which reads.
+// SAFETY: Used under `event_mutex`, and read by the trace core.
 unsafe impl Sync for StandIn {}
 
 static STAND_IN: StandIn = StandIn(UnsafeCell::new(MaybeUninit::zeroed()));
@@ -107,17 +106,17 @@ impl StandIn {
     }
 }
 
-/// The event of a call: the one for which [`STAND_IN`] stands in, if this is that.
+/// The event of a call, also if the call is [`STAND_IN`].
 ///
 /// # Safety
 ///
-/// `call` must be that of a `TraceEvent<O>` that is alive, or stand in for one.
+/// `call` must be that of a live `TraceEvent<O>`, or its stand-in.
 pub(super) unsafe fn event_of<'a, O: TraceEventOwner>(
     call: *mut trace_event_call,
 ) -> &'a TraceEvent<O> {
     const { assert!(offset_of!(TraceEvent<O>, call) == 0) };
-    // SAFETY: Promised by the caller; the call is the first member of the event. What stands in has
-    // the event for its data, which does not change while the trace core finds it.
+    // SAFETY: By the safety requirement. The call is the first member of its event. The data of the
+    // stand-in is the event, and does not change while the trace core can find it.
     unsafe {
         match call == STAND_IN.call() {
             true => &*(*call).data.cast(),
@@ -126,18 +125,16 @@ pub(super) unsafe fn event_of<'a, O: TraceEventOwner>(
     }
 }
 
-/// Gives the number of one call to another, and has the trace core print records with it by that.
-/// Sleeps.
+/// Moves the number of one call to another, and with it the printing of records. Sleeps.
 ///
 /// # Safety
 ///
-/// `from` must have a number, and `to` none. `to` must have all that it takes to print records, and
-/// stay as long as it has the number. `event_mutex` must be held.
+/// `from` must have a number, and `to` none. `to` must have all members for the printing of
+/// records, and stay in place while it has the number. `event_mutex` must be held.
 pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_event_call) {
-    // SAFETY: The semaphore was found, as there are events. Both calls are alive, says the caller.
-    // Who looks for a number, prints records with it, or changes the table holds the semaphore. A
-    // node of a list has its neighbours, of which the first is the head's pointer, and the last
-    // none.
+    // SAFETY: The semaphore was found, as there are events, and both calls are alive. Lookups, the
+    // printing of records, and changes of the table hold the semaphore. In a hash list the
+    // predecessor's pointer exists, and the successor may be NULL.
     unsafe {
         kernel::bindings::down_write(symbols::trace_event_sem());
         let (from, to) = (&raw mut (*from).event, &raw mut (*to).event);
@@ -148,8 +145,8 @@ pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_eve
         if let Some(next) = (*to).node.next.as_mut() {
             next.pprev = &raw mut (*to).node.next;
         }
-        // Without functions the trace core takes no number away with the call. What prints in a
-        // panic, without the semaphore, may come upon that.
+        // With `funcs` NULL the trace core frees no number with the call. Printing in a panic,
+        // which takes no semaphore, may see that.
         (*from).funcs = ptr::null_mut();
         (*from).node.pprev = ptr::null_mut();
         kernel::bindings::up_write(symbols::trace_event_sem());
@@ -157,25 +154,25 @@ pub(super) unsafe fn move_number(from: *mut trace_event_call, to: *mut trace_eve
 }
 
 impl<O: TraceEventOwner> TraceEvent<O> {
-    /// Where there may be records of it.
+    /// The instances that may have records of the event.
     pub(crate) fn recorded_in(&self, held: &EventMutexHeld) -> Instances {
         (self.consumer_state.get()).map_or(Instances::NONE, |state| *state.recorded_in.get(held))
     }
 
-    /// Calls `act` while the trace core finds another call by the number.
+    /// Calls `act` while the stand-in has the number.
     ///
     /// # Safety
     ///
-    /// The event must have a number, and stay.
+    /// The event must have a number, and stay alive.
     pub(super) unsafe fn with_stand_in<T>(
         &self,
         _held: &mut EventMutexHeld,
         act: impl FnOnce(*mut trace_event_call) -> T,
     ) -> T {
         let (call, stand_in) = (self.call.get(), STAND_IN.call());
-        // SAFETY: The mutex is held, so no other task uses the stand-in, which stays for ever, and
-        // has what the call has to print with. `call` has a number, says the caller, and no longer
-        // in between.
+        // SAFETY: The mutex is held, so no other task uses the stand-in, which is never freed, and
+        // gets the call's members for printing. `call` has the number before and after, by the
+        // safety requirement.
         unsafe {
             (*stand_in).class = (*call).class;
             (*stand_in).__bindgen_anon_1.tp = (*call).__bindgen_anon_1.tp;
@@ -188,7 +185,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
         }
     }
 
-    /// Has the trace core remove the call. The event keeps its number.
+    /// Removes the call from the trace core. The event keeps its number.
     ///
     /// # Errors
     ///
@@ -196,15 +193,15 @@ impl<O: TraceEventOwner> TraceEvent<O> {
     ///
     /// # Safety
     ///
-    /// The call must be known to the trace core, which must not be at work on it.
+    /// The trace core must know the call, and not be using it.
     pub(super) unsafe fn remove_call(&self, held: &mut EventMutexHeld) -> Result {
-        // SAFETY: What the trace core knows has a number; the event stays, being borrowed. The rest
-        // is promised by the caller.
+        // SAFETY: A call that the trace core knows has a number, and the event is borrowed. The
+        // rest is the safety requirement.
         unsafe { self.with_stand_in(held, |call| trace_remove(call)) }
     }
 }
 
-/// Has the trace core remove a call, and leave us its fields.
+/// Removes a call from the trace core, which does not free the event's fields.
 ///
 /// # Errors
 ///
@@ -212,8 +209,8 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 ///
 /// # Safety
 ///
-/// The call must be known to the trace core, which must not be at work on it, and have a stand-in.
-/// `event_mutex` must be held.
+/// The trace core must know the call, and not be using it. The call must have a stand-in, and
+/// `event_mutex` be held.
 unsafe fn trace_remove(call: *mut trace_event_call) -> Result {
     REMOVING_TASK.store(current_key(), Relaxed);
     // SAFETY: Promised by the caller.
@@ -226,15 +223,15 @@ unsafe fn trace_remove(call: *mut trace_event_call) -> Result {
 ///
 /// # Safety
 ///
-/// `event_mutex` must be held, `call` be one of ours that the trace core knows, and `instance` one
-/// of its own. The file is not to be used when the mutex is free.
+/// `event_mutex` must be held, also while the file is used. The trace core must know `call`, which
+/// belongs to the module, and `instance`.
 pub(super) unsafe fn find_file(
     call: *mut trace_event_call,
     instance: *mut trace_array,
 ) -> Option<NonNull<trace_event_file>> {
-    // SAFETY: The symbols were found, as there are events. System and name are strings that stay
-    // with the call, which has a tracepoint for its name. A file that is found stays while the lock
-    // is held.
+    // SAFETY: The symbols were found, as there are events. System and name are strings that live as
+    // long as the call, whose name is that of its tracepoint. The file lives while the lock is
+    // held.
     unsafe {
         let (system, tracepoint) = ((*(*call).class).system, (*call).__bindgen_anon_1.tp);
         let file = bindings::user_events_find_event_file(instance, system, (*tracepoint).name);
@@ -246,20 +243,20 @@ pub(super) unsafe fn find_file(
 ///
 /// # Safety
 ///
-/// The file must stay for `'a`.
+/// The file must be alive for `'a`.
 unsafe fn flags<'a>(file: *mut trace_event_file) -> &'a AtomicUsize {
-    // SAFETY: Promised by the caller. The kernel changes single bits, atomically.
+    // SAFETY: By the safety requirement. The kernel changes single bits, atomically.
     unsafe { AtomicUsize::from_ptr((&raw mut (*file).flags).cast()) }
 }
 
-/// Keeps the trace core from a reset of an instance's buffers when it removes the event with this
-/// file: the event keeps its number.
+/// Keeps the trace core from resetting the instance's buffers when it removes the event, which
+/// keeps its number.
 ///
 /// # Safety
 ///
 /// The file must be alive.
 pub(super) unsafe fn clear_was_enabled(file: *mut trace_event_file) {
-    // SAFETY: As the caller promises.
+    // SAFETY: By the safety requirement.
     let flags = unsafe { flags(file) };
     flags.fetch_and(
         !(bindings::EVENT_FILE_FL_WAS_ENABLED as usize),
@@ -268,10 +265,10 @@ pub(super) unsafe fn clear_was_enabled(file: *mut trace_event_file) {
 }
 
 impl Instances {
-    /// Resets the buffers of these instances, after which the events that were recorded nowhere but
-    /// there can be dropped. `kept` is any one; it is known to the trace core in between, in the
-    /// system of `class`, in which nothing else may be: the trace core resets buffers after it has
-    /// removed an event. Sleeps.
+    /// Resets the buffers of these instances, after which events without records elsewhere can be
+    /// dropped. `kept` is any event that is kept. The trace core resets buffers after the removal
+    /// of an event, so `kept` is added to it and removed, in the system of `class`, in which no
+    /// other event may be. Sleeps.
     ///
     /// # Errors
     ///
@@ -282,21 +279,21 @@ impl Instances {
         class: &Arc<EventClass<O>>,
         held: &mut EventMutexHeld,
     ) -> Result {
-        // SAFETY: By the invariant it has a number. It is not known to the trace core, nor, as the
-        // mutex is held, to anyone else by its new name when that knows it no more. Its class is
-        // put back.
+        // SAFETY: By the invariant the event has a number, and the trace core does not know it. The
+        // mutex is held, so nothing else finds the event by its temporary system. Its own class is
+        // restored.
         unsafe {
             kept.event().with_stand_in(held, |call| {
                 let own = (*call).class;
                 (*call).class = class.class.get();
                 let mut added = to_result(bindings::trace_add_event_call(call));
                 if added.is_ok() {
-                    // Some are not to be marked, if the others cannot be.
+                    // No file is marked if another one cannot be.
                     added = self.set_flags(call, 0);
                     if added.is_ok() {
                         added = self.set_flags(call, bindings::EVENT_FILE_FL_WAS_ENABLED as usize);
                     }
-                    // No consumer can be attached, so it does not fail.
+                    // Does not fail, as no consumer can be attached.
                     let _ = trace_remove(call);
                 }
                 (*call).class = own;
@@ -307,20 +304,20 @@ impl Instances {
         Ok(())
     }
 
-    /// Sets flags of the call's file in each instance. An instance may have no events but of some
-    /// systems, and then has not had this one either, unless its memory was that of one which had.
+    /// Sets flags of the call's file in each instance. An instance may be limited to some systems,
+    /// and then has no file, nor ever had one, unless its memory was that of an earlier instance.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when one lacks the file that must have it.
+    /// `ENOMEM` when an instance that is listed has no file.
     ///
     /// # Safety
     ///
     /// The trace core must know the call, and `event_mutex` be held.
     unsafe fn set_flags(&self, call: *mut trace_event_call, mark: usize) -> Result {
-        // SAFETY: The symbols were found, as there are events. The list of instances is changed
-        // with the mutex held only. An instance begins with its place in the list. The rest is
-        // promised by the caller.
+        // SAFETY: The symbols were found, as there are events. The list of instances changes under
+        // the mutex only. An instance begins with its list entry. The rest is the safety
+        // requirement.
         unsafe {
             for instance in Entries::of(symbols::trace_arrays()) {
                 if !self.contains(instance.addr()) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A record of a trace event: checked, and handed to the consumers.
+//! Records of a trace event: the check, and the delivery to consumers.
 //!
-//! Filters, triggers, histograms, event probes and eBPF follow the locations in a record without a
-//! look at the bounds. So no consumer takes bytes: each takes a [`Record`], which only the check
-//! makes, and which goes to no other event than the one that it was checked for. A long payload is
-//! checked where a trace instance stores it, before anything can see it there.
+//! Filters, triggers, histograms, event probes and eBPF follow the locations in a record without
+//! checks of bounds. So consumers take no bytes, but a [`Record`], which exists only after the
+//! check, and only for the event of the check. A long payload is checked where a trace instance
+//! stores it, before anything can read it there.
 
 use super::super::event_files::ReadGuard;
 use super::super::perf;
@@ -24,20 +24,20 @@ use crate::schema::{
 use core::mem::MaybeUninit;
 use core::slice;
 
-/// A payload that is a valid record of an event, and that event, which is used while this is: so it
-/// is not taken away from the trace core.
+/// A payload that is a valid record of an event, and the event, which is referenced, and so stays
+/// registered.
 ///
 /// # Invariants
 ///
 /// [`schema::check_payload`] has found the payload of `bytes` valid for the fields of `event`, or
-/// all of it but the last byte, a NUL.
+/// the payload without its last byte, a NUL.
 pub(crate) struct Record<'a, O: TraceEventOwner> {
     event: &'a TraceEvent<O>,
     bytes: RecordBuf<'a>,
 }
 
 impl<O: TraceEventOwner> EventRef<O> {
-    /// Checks a payload. A NUL that is not part of it comes last.
+    /// Checks a payload, which is followed by a NUL.
     ///
     /// # Errors
     ///
@@ -58,11 +58,11 @@ impl<O: TraceEventOwner> EventRef<O> {
             Ending::NeedsNul if *nul == 0 => payload_and_nul,
             Ending::NeedsNul => return Err(schema::Error::MissingNul),
         };
-        // INVARIANT: Just checked. `fixed_size` and `locations` are those of the event's fields.
+        // INVARIANT: Just checked, with the `fixed_size` and `locations` of the event's fields.
         Ok(Record { event: self, bytes })
     }
 
-    /// Checks a payload, and tells how it ends.
+    /// Checks a payload, and returns how it ends.
     #[inline]
     fn ending(&self, payload: &[u8]) -> Result<Ending, schema::Error> {
         match &self.locations {
@@ -74,10 +74,10 @@ impl<O: TraceEventOwner> EventRef<O> {
         }
     }
 
-    /// Reads a payload to where a trace instance stores it, and hands it on to the other instances
-    /// from there, as [`Delivery::ftrace`] does. `None`, and nothing is recorded, if the payload
-    /// cannot be read without sleeping, or that instance has triggers or no room. Perf does not get
-    /// the record.
+    /// Reads a payload directly to the buffer of a trace instance, and copies it from there to the
+    /// other instances, as [`Delivery::ftrace`]. Perf does not get the record. Returns `None`
+    /// without a record if the payload cannot be read without sleeping, or the instance has
+    /// triggers or no room.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl<O: TraceEventOwner> EventRef<O> {
         let reader = self.files.read_lock();
         let mut files = reader.files();
         let first = files.next()?;
-        // As in `check`, a NUL is put behind arrays of characters.
+        // A NUL follows arrays of characters, as in `check`.
         let len = payload_len.checked_add(self.has_chars.into())?;
         let mut error = None;
         let fill = |room: &mut [MaybeUninit<u8>]| {
@@ -114,13 +114,12 @@ impl<O: TraceEventOwner> EventRef<O> {
                 }
             }
             for file in files {
-                // SAFETY: The file is one of this event's, for which the record was just found
-                // valid.
+                // SAFETY: A file of this event, for which the record was just found valid.
                 then(unsafe { file.record_next_instance(record) });
             }
             true
         };
-        // SAFETY: As above. If `fill` returns `true`, all is written.
+        // SAFETY: As above. `fill` returns `true` only after it has written its whole argument.
         if unsafe { first.record_in_place(len, fill) } {
             then(Ok(()));
             return Some(Ok(()));
@@ -130,8 +129,7 @@ impl<O: TraceEventOwner> EventRef<O> {
 }
 
 impl<'a, O: TraceEventOwner> Record<'a, O> {
-    /// Begins to hand the record to the event's consumers. Until the returned value is dropped,
-    /// preemption is off.
+    /// Starts the delivery of the record. Preemption is off until the result is dropped.
     #[inline]
     pub(crate) fn deliver(self) -> Delivery<'a, O> {
         Delivery {
@@ -141,15 +139,15 @@ impl<'a, O: TraceEventOwner> Record<'a, O> {
     }
 }
 
-/// A record on its way to the consumers of its event. Preemption is off while it exists.
+/// The delivery of a record to the consumers of its event, with preemption off.
 pub(crate) struct Delivery<'a, O: TraceEventOwner> {
     record: Record<'a, O>,
     reader: ReadGuard<'a>,
 }
 
 impl<O: TraceEventOwner> Delivery<'_, O> {
-    /// Hands the record to each trace instance in which the event is enabled, and tells `then` what
-    /// became of it there.
+    /// Stores the record in each trace instance in which the event is enabled, and passes each
+    /// result to `then`.
     #[inline(always)]
     pub(crate) fn ftrace(&self, mut then: impl FnMut(Result<(), NotRecorded>)) {
         let payload = self.record.bytes.payload();
@@ -157,8 +155,7 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
         let Some(first) = files.next() else {
             return;
         };
-        // SAFETY: The files in the event's list are files of that event, for which the record is
-        // valid.
+        // SAFETY: The event's list has files of that event, for which the record is valid.
         then(unsafe { first.record(payload) });
         for file in files {
             // SAFETY: As above.
@@ -166,16 +163,16 @@ impl<O: TraceEventOwner> Delivery<'_, O> {
         }
     }
 
-    /// Hands the record to perf and eBPF, if they are attached.
+    /// Submits the record to perf and eBPF, if they are attached.
     #[inline(always)]
     pub(crate) fn perf(&mut self) -> Option<Result<(), NotRecorded>> {
         let record = &mut self.record;
         if !record.event.consumers().has_perf() {
             return None;
         }
-        // SAFETY: Perf is attached, and the flag was seen after the reader was entered: perf clears
-        // it and then waits for readers like ours before it frees anything. The record is valid for
-        // the event.
+        // SAFETY: Perf is attached: the flag was read in the read-side critical section, and perf
+        // clears it, and waits for readers, before it frees anything. The record is valid for the
+        // event.
         Some(unsafe {
             let call = record.event.call.get();
             let perf_events = || {
