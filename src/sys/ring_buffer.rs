@@ -168,7 +168,7 @@ impl EventFile<'_> {
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn record_next_instance(&self, payload: &[u8]) -> Result<(), NotRecorded> {
-        // SAFETY: Promised by the caller.
+        // SAFETY: The safety requirements are the same.
         unsafe { self.record(payload) }
     }
 

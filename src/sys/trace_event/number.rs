@@ -213,7 +213,7 @@ impl<O: TraceEventOwner> TraceEvent<O> {
 /// `event_mutex` be held.
 unsafe fn trace_remove(call: *mut trace_event_call) -> Result {
     REMOVING_TASK.store(current_key(), Relaxed);
-    // SAFETY: Promised by the caller.
+    // SAFETY: By the safety requirement.
     let removed = to_result(unsafe { bindings::trace_remove_event_call(call) });
     REMOVING_TASK.store(0, Relaxed);
     removed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of tracefs that take writes and ioctls.
+//! Files in tracefs that take writes and ioctls.
 //!
 //! C: `struct file_operations` (linux/fs.h).
 
@@ -26,50 +26,48 @@ use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 
-/// The operations of a file that takes writes and ioctls. `Self` is one open file.
+/// The operations of a file that takes writes and ioctls. `Self` is an open file.
 pub(crate) trait ControlFile: Send + Sync + Sized + 'static {
-    /// What all open files share.
+    /// The data that all open files share.
     type Context: Send + Sync + 'static;
-    /// The file's name in the root of tracefs.
+    /// Name in the root of tracefs.
     const NAME: &'static CStr;
-    /// Its permissions.
+    /// Permissions.
     const MODE: u16;
 
-    /// A task opens the file.
+    /// Opens the file.
     fn open(context: &Self::Context) -> Result<Self>;
 
-    /// Takes all of `source` as one record, and says how many bytes that was.
+    /// Takes all of `source` as one record, and returns its length.
     fn write(&self, source: impl WriteSource) -> Result<usize>;
 
-    /// Is there something that a program which polls the file for that has not been told of
-    /// (`EPOLLPRI`)? If not, it is to be woken when there is, by what [`Poll::wait`] is given. May
-    /// sleep. Of whatever else is asked, the file is ready for it.
+    /// Whether a poll reports `EPOLLPRI`. If not, [`Poll::wait`] is called with the queue that is
+    /// woken when that may change. May sleep. The file is always ready for reading and writing.
     fn poll_pri<'a>(&'a self, poll: &Poll<'a>) -> bool;
 
-    /// An ioctl. `argument` is not checked in any way. In a 32-bit program the size of a pointer,
-    /// which is part of some commands, is 4: `pointer_size` tells.
+    /// An ioctl. `argument` is not checked. The size of a pointer, which is part of some commands,
+    /// is 4 in a 32-bit program: see `pointer_size`.
     fn ioctl(&self, command: u32, argument: usize, pointer_size: usize) -> Result;
 }
 
-/// A write from memory of the kernel.
+/// A write from kernel memory, or of many segments.
 #[cold]
 #[inline(never)]
 fn write_other<T: ControlFile>(open: &T, source: impl WriteSource) -> Result<usize> {
     open.write(source)
 }
 
-/// Makes a [`FileKind`] of a [`ControlFile`].
+/// The [`FileKind`] of a [`ControlFile`].
 pub(crate) struct Control<T>(PhantomData<T>);
 
-// SAFETY: `open` is all that looks at the inode, and takes its private data for a `FileData`.
+// SAFETY: Only `open` uses the inode, and takes its private data for a `FileData`.
 unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
     const OPERATIONS: &'static bindings::file_operations = &bindings::file_operations {
         owner: this_module(),
-        // A write waits for nothing but user memory. Without this, io_uring asks whether a file
-        // that can be polled is ready to be written 128 times, which it always is, before it leaves
-        // the write to a worker.
+        // A write waits only for user memory. Without this flag io_uring asks 128 times whether a
+        // pollable file is ready for writing, which it always is, before a worker gets the write.
         fop_flags: bindings::USER_EVENTS_FOP_BUFFER_WASYNC,
         open: Some(Self::open),
         write: Some(Self::write),
@@ -79,7 +77,7 @@ unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
         #[cfg(CONFIG_COMPAT)]
         compat_ioctl: Some(Self::compat_ioctl),
         release: Some(Self::release),
-        // SAFETY: A structure of pointers and integers, for which zero means "none".
+        // SAFETY: Pointers and integers, for which zero means "none".
         ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
     };
 }
@@ -87,16 +85,16 @@ unsafe impl<T: ControlFile> FileKind<T::Context> for Control<T> {
 impl<T: ControlFile> Control<T> {
     /// # Safety
     ///
-    /// For the VFS, as all functions here: `inode` and `file` are of a file that
-    /// [`TracefsFile::create`](super::TracefsFile::create) made of this kind.
+    /// For the VFS, as all functions here: `inode` and `file` are of a file of this kind by
+    /// [`TracefsFile::create`](super::TracefsFile::create).
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         let open = |context: &Arc<T::Context>| {
             let open = KBox::new(T::open(context)?, GFP_KERNEL_ACCOUNT)?;
-            // SAFETY: The file is being opened: nothing else uses it yet.
+            // SAFETY: The file is being opened, and nothing else uses it yet.
             unsafe {
                 (*file).private_data = KBox::into_raw(open).cast();
-                // The position of the file is always 0. With the lock for it, a write that waits
-                // for user memory would hold up all others of the file.
+                // The position is always 0. With its lock, a write that waits for user memory would
+                // delay all other writes of the file.
                 (*file).f_mode &= !bindings::USER_EVENTS_FMODE_ATOMIC_POS;
             }
             Ok(())
@@ -109,7 +107,7 @@ impl<T: ControlFile> Control<T> {
     ///
     /// See [`Self::open`]; nothing uses the file any more.
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: `open` made it, and this is the end of the file.
+        // SAFETY: `open` has allocated the data, and this is the end of the file.
         drop(unsafe { KBox::from_raw((*file).private_data.cast::<T>()) });
         0
     }
@@ -119,7 +117,7 @@ impl<T: ControlFile> Control<T> {
     /// See [`Self::open`]; `file` stays open for `'a`.
     #[inline]
     unsafe fn from_file<'a>(file: *mut bindings::file) -> &'a T {
-        // SAFETY: `open` put it there, and `release` has not been called.
+        // SAFETY: `open` has stored the pointer, and `release` has not been called.
         unsafe { &*(*file).private_data.cast_const().cast::<T>() }
     }
 
@@ -148,8 +146,8 @@ impl<T: ControlFile> Control<T> {
         kiocb: *mut bindings::kiocb,
         iter: *mut bindings::iov_iter,
     ) -> isize {
-        // SAFETY: The VFS passes a valid control block of an open file, and a source of data. It
-        // does not look how far that was advanced when all of it was written.
+        // SAFETY: The VFS passes a valid control block of an open file, and an iterator to read
+        // from. When all was written, it does not check how far the iterator has advanced.
         let (open, source) = unsafe {
             (
                 Self::from_file((*kiocb).ki_filp),
@@ -172,8 +170,8 @@ impl<T: ControlFile> Control<T> {
         file: *mut bindings::file,
         table: *mut kernel::bindings::poll_table_struct,
     ) -> c_uint {
-        // SAFETY: The VFS keeps the file open for the call. What is borrowed of the open file, as
-        // the trait's function does for whatever lifetime that has, is there until `release`.
+        // SAFETY: The VFS keeps the file open for the call. A borrow from the open file, as
+        // `poll_pri` makes for any lifetime, is valid until `release`.
         let (open, poll) = unsafe { (Self::from_file(file), Poll::new(file, table.cast())) };
         let poll_pri = poll.is_some_and(|poll| open.poll_pri(&poll));
         poll::POLL_DEFAULT | if poll_pri { poll::POLL_CHANGED } else { 0 }
@@ -208,7 +206,7 @@ impl<T: ControlFile> Control<T> {
     ) -> c_long {
         // SAFETY: The VFS keeps the file open for the call.
         let open = unsafe { Self::from_file(file) };
-        // All arguments are pointers, of which such a program has the lower half.
+        // All arguments are pointers, whose upper half is undefined.
         let argument = argument as u32 as usize;
         from_result(|| open.ioctl(command, argument, size_of::<u32>()).map(|()| 0))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of tracefs that are text to be read, record by record.
+//! Files in tracefs that are text, read record by record.
 //!
 //! C: `struct seq_operations` (linux/seq_file.h).
 
@@ -27,38 +27,38 @@ use kernel::uaccess::{
     UserSlice, //
 };
 
-/// What is done with a write, see [`ListingFile::WRITE`].
+/// Handles a write, see [`ListingFile::WRITE`].
 pub(crate) type Write<C> = fn(&Arc<C>, UserSlice, &LoadComplete) -> Result<usize>;
 
-/// The operations of a file that lists something, record by record. May sleep.
+/// The operations of a file that is a list of records. May sleep.
 ///
-/// A reader's place in the listing is a cursor, which lies in the open file between two reads: it
-/// should hold keys of what is listed and nothing that it would keep alive. seq_file has the text
-/// of about a page at a time, copies it when no function of this trait runs, and takes what a
-/// record wrote as a whole or, when it has no room left, asks for that record again.
+/// A reader's place in the listing is a cursor, which the open file has between two reads. It
+/// should contain keys of the listed objects, and no references. seq_file buffers about a page of
+/// text, and copies it to user space outside of these functions. It takes the text of a record as a
+/// whole, or asks for the record again if its buffer was too small.
 pub(crate) trait ListingFile: 'static {
-    /// What is listed.
+    /// The listed objects.
     type Context: Send + Sync + 'static;
-    /// A place in the listing, in front of a record.
+    /// A place in front of a record.
     type Cursor: Send + 'static;
-    /// The file's name in the root of tracefs.
+    /// Name in the root of tracefs.
     const NAME: &'static CStr;
-    /// Its permissions.
+    /// Permissions.
     const MODE: u16;
-    /// What is done with a write to the file: says how many bytes were taken. `None` if nothing can
-    /// be written.
+    /// Handles a write to the file, and returns how many bytes it has taken. `None` for a file that
+    /// cannot be written.
     const WRITE: Option<Write<Self::Context>> = None;
 
-    /// The place in front of the first record. Asked for each time the file is read from its start.
+    /// The place in front of the first record. Called each time the file is read from its start.
     fn begin(context: &Self::Context) -> Self::Cursor;
 
-    /// Writes the record behind a place, and returns the place behind that; `None` if it was the
-    /// last. May write nothing. Between two records the reader may be interrupted, so this should
-    /// take a short time only.
+    /// Writes the record behind `cursor`, which may be empty, and returns the next place, or `None`
+    /// after the last record. Readers are interrupted only between two records, so this should take
+    /// a short time.
     ///
     /// # Errors
     ///
-    /// The reader's. It can read on then, from the same place.
+    /// The reader gets the error, and may continue at the same place.
     fn show(
         context: &Self::Context,
         cursor: &Self::Cursor,
@@ -66,10 +66,10 @@ pub(crate) trait ListingFile: 'static {
     ) -> Result<Option<Self::Cursor>>;
 }
 
-/// Makes a [`FileKind`] of a [`ListingFile`].
+/// The [`FileKind`] of a [`ListingFile`].
 pub(crate) struct SeqListing<T>(PhantomData<T>);
 
-// SAFETY: `open` is all that looks at the inode, and takes its private data for a `FileData`.
+// SAFETY: Only `open` uses the inode, and takes its private data for a `FileData`.
 unsafe impl<T: ListingFile> FileKind<T::Context> for SeqListing<T> {
     const NAME: &'static CStr = T::NAME;
     const MODE: u16 = T::MODE;
@@ -81,27 +81,26 @@ unsafe impl<T: ListingFile> FileKind<T::Context> for SeqListing<T> {
             Some(_) => Some(Self::write),
             None => None,
         },
-        // A place is looked for when it is read from: seq_lseek() forgets where it was when it is
-        // interrupted.
+        // A read looks up its place. seq_lseek() would lose it in an interruption.
         llseek: Some(bindings::no_seek_end_llseek),
         release: Some(Self::release),
-        // SAFETY: A structure of pointers and integers, for which zero means "none".
+        // SAFETY: Pointers and integers, for which zero means "none".
         ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
     };
 }
 
-/// A listing that is open.
+/// An open listing.
 struct Reader<T: ListingFile> {
     context: Arc<T::Context>,
-    /// Of the task that holds seq_file's lock.
+    /// Used by the task that holds the lock of the seq_file.
     places: UnsafeCell<Places<T::Cursor>>,
 }
 
-/// How far a listing has been read.
+/// The place of a reader.
 struct Places<C> {
     /// In front of the next record; `None` at the end.
     next: Option<C>,
-    /// FileData the record that was shown last, until seq_file has taken it.
+    /// Behind the record that was shown last, until seq_file has taken that.
     after: Option<C>,
 }
 
@@ -115,8 +114,8 @@ impl<T: ListingFile> SeqListing<T> {
 
     /// # Safety
     ///
-    /// For the VFS: `inode` and `file` are of a file that
-    /// [`TracefsFile::create`](super::TracefsFile::create) made of this kind.
+    /// For the VFS: `inode` and `file` are of a file of this kind by
+    /// [`TracefsFile::create`](super::TracefsFile::create).
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         let open = |context: &Arc<T::Context>| {
             let reader = Reader::<T> {
@@ -127,10 +126,10 @@ impl<T: ListingFile> SeqListing<T> {
                 }),
             };
             let reader = KBox::new(reader, GFP_KERNEL_ACCOUNT)?;
-            // SAFETY: The file is being opened, and has no private data: it is the VFS's, or the
-            // character device's, which has given it none. The operations are a constant.
+            // SAFETY: The file is being opened, and has no private data yet: neither the VFS nor
+            // the character device has set any. The operations are a constant.
             to_result(unsafe { bindings::seq_open(file, Self::RECORDS) })?;
-            // SAFETY: `seq_open` has put a `seq_file` there, which nothing else uses yet.
+            // SAFETY: `seq_open` has stored a `seq_file`, which nothing else uses yet.
             unsafe {
                 let seq = (*file).private_data.cast::<bindings::seq_file>();
                 (*seq).private = KBox::into_raw(reader).cast();
@@ -145,7 +144,7 @@ impl<T: ListingFile> SeqListing<T> {
     ///
     /// See [`Self::open`]; nothing uses the file any more.
     unsafe extern "C" fn release(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: `open` made both, and this is the end of the file.
+        // SAFETY: `open` has allocated both, and this is the end of the file.
         unsafe {
             let seq = (*file).private_data.cast::<bindings::seq_file>();
             drop(KBox::from_raw((*seq).private.cast::<Reader<T>>()));
@@ -162,12 +161,12 @@ impl<T: ListingFile> SeqListing<T> {
         count: usize,
         _: *mut kernel::bindings::loff_t,
     ) -> isize {
-        // SAFETY: `open` put it there, and `release` has not been called.
+        // SAFETY: `open` has stored the pointer, and `release` has not been called.
         let reader = unsafe {
             let seq = (*file).private_data.cast::<bindings::seq_file>();
             &*(*seq).private.cast_const().cast::<Reader<T>>()
         };
-        // SAFETY: The file was published, or it would not be open.
+        // SAFETY: An open file was published.
         let load_complete = unsafe { LoadComplete::by_open_file() };
         let from = UserSlice::new(UserPtr::from_ptr(buffer.cast_mut().cast()), count);
         from_result(|| {
@@ -178,20 +177,20 @@ impl<T: ListingFile> SeqListing<T> {
 
     /// # Safety
     ///
-    /// For seq_file, as all functions from here on: `seq` was opened by [`Self::open`], and its
-    /// lock is held for `'a`.
+    /// For seq_file, as all functions below: [`Self::open`] has opened `seq`, whose lock is held
+    /// for `'a`.
     unsafe fn reader<'a>(
         seq: *mut bindings::seq_file,
     ) -> (&'a T::Context, &'a mut Places<T::Cursor>) {
-        // SAFETY: `open` put it there, and `release` has not been called. Nothing but these
-        // functions uses the places, and the lock keeps them from running at once.
+        // SAFETY: `open` has stored the pointer, and `release` has not been called. Only these
+        // functions use the places, with the lock held.
         unsafe {
             let reader = &*(*seq).private.cast_const().cast::<Reader<T>>();
             (&reader.context, &mut *reader.places.get())
         }
     }
 
-    /// What seq_file takes for a record: not NULL, unless there is none.
+    /// The value for seq_file: not NULL, unless there is no record.
     fn record(seq: *mut bindings::seq_file, places: &Places<T::Cursor>) -> *mut c_void {
         match places.next {
             Some(_) => seq.cast(),
@@ -206,12 +205,12 @@ impl<T: ListingFile> SeqListing<T> {
         seq: *mut bindings::seq_file,
         position: *mut kernel::bindings::loff_t,
     ) -> *mut c_void {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         let ((context, places), position) = unsafe { (Self::reader(seq), *position) };
         if position == 0 {
             places.next = Some(T::begin(context));
         }
-        // Any other position is the one to which `next` went last: seq_file counts from 0.
+        // Any other position is the last one of `next`: seq_file counts from 0.
         Self::record(seq, places)
     }
 
@@ -228,15 +227,15 @@ impl<T: ListingFile> SeqListing<T> {
         _: *mut c_void,
         position: *mut kernel::bindings::loff_t,
     ) -> *mut c_void {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         let (_, places) = unsafe {
             *position += 1;
             Self::reader(seq)
         };
         places.next = places.after.take();
-        // Not in `start`, so that a reader which is interrupted all the time comes to the end, too.
-        // SAFETY: In between two records nothing is held but seq_file's mutex, under which a task
-        // may sleep. Where that is not allowed, the kernel says so.
+        // Not in `start`, so that a reader that is interrupted all the time comes to the end.
+        // SAFETY: Between two records only the mutex of the seq_file is held, with which a task may
+        // sleep. The kernel warns if sleeping is not allowed.
         unsafe { bindings::user_events_cond_resched() };
         if current!().signal_pending() {
             return ERESTARTSYS.to_ptr();
@@ -249,9 +248,9 @@ impl<T: ListingFile> SeqListing<T> {
     /// See [`Self::reader`].
     unsafe extern "C" fn show(seq: *mut bindings::seq_file, _: *mut c_void) -> c_int {
         from_result(|| {
-            // SAFETY: Promised by the caller.
+            // SAFETY: By the safety requirement.
             let (context, places) = unsafe { Self::reader(seq) };
-            // SAFETY: seq_file calls this from one task, which has the file for the call.
+            // SAFETY: seq_file calls this from one task, which owns the file for the call.
             let out = unsafe { SeqWriter::from_raw(seq) };
             places.after = match &places.next {
                 Some(cursor) => T::show(context, cursor, &out)?,
@@ -262,21 +261,22 @@ impl<T: ListingFile> SeqListing<T> {
     }
 }
 
-/// Where a listing goes. Text that finds no room is dropped, and the record asked for again.
+/// Writes text to a seq_file. Text without room in the buffer is dropped, and seq_file asks for the
+/// record again.
 pub(crate) struct SeqWriter<'a>(&'a SeqFile, *mut bindings::seq_file);
 
 impl SeqWriter<'_> {
     /// # Safety
     ///
-    /// For the lifetime of the result `seq` must be valid and not used by another thread.
+    /// `seq` must be valid, and not used by another thread, for the lifetime of the result.
     pub(in super::super) unsafe fn from_raw(seq: *mut bindings::seq_file) -> Self {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         Self(unsafe { SeqFile::from_raw(seq) }, seq)
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
-        // SAFETY: The pointer is the one that `self.0` was made of, and valid for as long.
+        // SAFETY: The pointer is that of `self.0`, and valid as long.
         unsafe { bindings::seq_write(self.1, bytes.as_ptr().cast(), bytes.len()) };
     }
 

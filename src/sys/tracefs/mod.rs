@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files in the root of tracefs, whose operations can be unloaded.
+//! Files in the root of tracefs, of a module that can be unloaded.
 //!
-//! C: `tracefs_create_file()` (linux/tracefs.h), `struct cdev` (linux/cdev.h). Two kinds: a
-//! [`ControlFile`] takes writes and ioctls, a [`ListingFile`] is text to be read.
+//! C: `tracefs_create_file()` (linux/tracefs.h), `struct cdev` (linux/cdev.h). There are two kinds:
+//! a [`ControlFile`] takes writes and ioctls, a [`ListingFile`] is text.
 //!
-//! tracefs is built in, as is all that makes files there, so it has no such files. A regular file's
-//! operations are called without a lock: a task that is about to open it when the module goes would
-//! be told by a kernel warning that the module cannot be held, or find the operations freed. With a
-//! path to the file (`O_PATH`) a task can even open it long after it was removed.
+//! Other code that creates files in tracefs is built in. The operations of a regular file are
+//! called without a lock: a task that is about to open the file while the module is unloaded would
+//! cause a warning, since the module cannot be held, or use freed operations. With a path to the
+//! file (`O_PATH`) a task can open the file long after its removal.
 //!
-//! For character devices that is solved: the operations of their inodes are a part of the kernel,
-//! look under a lock for the device, hold its module and only then call what the device has. So
-//! that is what our inodes are given, too. In all else they stay regular files.
+//! Character devices solve that: the operations of their inodes are part of the kernel, look up the
+//! device under a lock, hold its module, and only then call the device's operations. So the inodes
+//! of these files have the same operations. In all else they are regular files.
 
 mod control;
 mod listing;
@@ -59,52 +59,50 @@ use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-/// How long is waited before the tasks that hold a device, or the module, are counted again.
+/// The time until the openers of a device, or the users of the module, are counted again.
 const OPENERS_PAUSE: Delta = Delta::from_millis(1);
 
-/// A file of tracefs; dropping it removes it. May sleep.
+/// A file in tracefs. The drop removes it, and may sleep.
 ///
-/// A file that is open when it is removed stays what it is for the tasks that have it, and keeps
-/// the module loaded. A path to it that a task has leads to `EIO` from then on. The drop waits for
-/// tasks that are about to open it.
+/// A removed file that is open stays usable for its tasks, and keeps the module loaded. A path to
+/// it yields `EIO`. The drop waits for tasks that are about to open it.
 ///
-/// Until it is published, opening it fails with `ENXIO`. So none is open when a load that fails
-/// drops it, which frees the module, whatever holds it: the drop also waits until tasks that tried
-/// to open it do not hold the module any more.
+/// Until the file is published, opening it fails with `ENXIO`. So no file is open when a failing
+/// load drops it, after which the module is freed, whatever holds it. Then the drop also waits
+/// until tasks that have tried to open the file do not hold the module any more.
 ///
 /// # Invariants
 ///
-/// `dentry` is a file of tracefs, with a reference to it that is ours. Its inode's operations are
-/// those of a character device, which is `data.device`; its private data is the address of what
-/// `data` points to. `operations` are of the kind of file that takes the private data for a
-/// `FileData<C>`.
+/// `dentry` is a file in tracefs, with a reference that `self` owns. Its inode has the operations
+/// of a character device, `data.device`, and the address of `data` as private data. `operations`
+/// are of a kind of file whose private data is a `FileData<C>`.
 pub(crate) struct TracefsFile<C> {
     dentry: NonNull<dentry>,
     operations: &'static file_operations,
     data: KBox<FileData<C>>,
     symbols: CheckedSymbols,
-    /// May a load that fails drop it? Not once it is published.
+    /// The file is not published, so a failing load may drop it.
     load_may_fail: Atomic<bool>,
 }
 
-/// What a file of tracefs leads to: the private data of its inode.
+/// The private data of a file's inode.
 pub(super) struct FileData<C> {
     context: Arc<C>,
     device: Device,
 }
 
-// SAFETY: The file can be published and removed from any thread.
+// SAFETY: Any thread may publish and remove the file.
 unsafe impl<C: Send + Sync> Send for TracefsFile<C> {}
-// SAFETY: Nothing can be done with a shared reference but publish it, which is two stores.
+// SAFETY: A shared reference allows only publishing, which is two atomic stores.
 unsafe impl<C: Send + Sync> Sync for TracefsFile<C> {}
 
 impl<C: Send + Sync + 'static> TracefsFile<C> {
-    /// Creates the file of kind `K` while the module is loaded. May sleep.
+    /// Creates a file of kind `K` while the module is loaded. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENODEV` when tracefs refuses, which does not say why: a file of that name exists,
-    /// the kernel is locked down, or there is no memory.
+    /// `ENOMEM`; `ENODEV` when tracefs fails, for a reason that it does not return: the file
+    /// exists, the kernel is locked down, or there is no memory.
     pub(crate) fn create<K: FileKind<C>>(
         symbols: CheckedSymbols,
         context: &Arc<C>,
@@ -112,12 +110,12 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         Self::create_named::<K>(symbols, K::NAME, context)
     }
 
-    /// Creates a further file of kind `K`, in whose name a `.` and `suffix` come behind
-    /// [`FileKind::NAME`], and lets it be opened. May sleep.
+    /// Creates a further file of kind `K`, with a `.` and `suffix` behind [`FileKind::NAME`], and
+    /// publishes it. May sleep.
     ///
     /// # Errors
     ///
-    /// As of [`Self::create`]; `EINVAL` when the suffix holds a NUL.
+    /// As [`Self::create`]; `EINVAL` when the suffix contains a NUL.
     pub(crate) fn create_published<K: FileKind<C>>(
         symbols: CheckedSymbols,
         suffix: &[u8],
@@ -144,9 +142,9 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
             device: Device::new()?,
         };
         let data = KBox::new(data, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: The symbols were found. The name is a string, of which tracefs makes a copy. What
-        // the private data points to stays in place in its box, and is freed after the file is
-        // removed and no task is about to open it.
+        // SAFETY: The symbols were found. The name is a string, which tracefs copies. The private
+        // data stays in its box, and is freed after the file is removed and no task is about to
+        // open it.
         let dentry = unsafe {
             bindings::user_events_tracefs_create_file(
                 name.as_char_ptr(),
@@ -157,12 +155,12 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
             )
         };
         let dentry = NonNull::new(dentry).ok_or(ENODEV)?;
-        // SAFETY: The dentry has an inode for as long as we hold it. The place is read by tasks
-        // that open the file, under a lock or after it was found not to be NULL.
+        // SAFETY: The dentry has an inode while it is held. Tasks that open the file read `i_cdev`
+        // under a lock, or after it was found not to be NULL.
         let place =
             unsafe { Atomic::from_ptr(bindings::user_events_i_cdev((*dentry.as_ptr()).d_inode)) };
         place.store(data.device.0.as_ptr(), Release);
-        // INVARIANT: Just made.
+        // INVARIANT: Just created.
         Ok(Self {
             dentry,
             operations: K::OPERATIONS,
@@ -172,16 +170,15 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         })
     }
 
-    /// Lets it be opened from now on. Cannot be taken back but by removing it.
+    /// Publishes the file, which can be opened until it is removed.
     pub(crate) fn publish(&self, _: &LoadComplete) {
         self.load_may_fail.store(false, Relaxed);
-        // SAFETY: The device is alive. A task that opens it reads the place once, and sees what was
-        // made before.
+        // SAFETY: The device is alive. A task that opens the file reads `ops` once.
         let place = unsafe {
             let place = &raw mut (*self.data.device.0.as_ptr()).ops;
             Atomic::from_ptr(place.cast::<*mut file_operations>())
         };
-        // By the invariant these are the operations for the inode's data. They are a constant.
+        // By the invariant the operations, a constant, are those for the inode's data.
         place.store(ptr::from_ref(self.operations).cast_mut(), Release);
     }
 }
@@ -189,8 +186,8 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
 impl<C> Drop for TracefsFile<C> {
     fn drop(&mut self) {
         let _: CheckedSymbols = self.symbols;
-        // SAFETY: By the invariant the dentry is ours, and has an inode, which is held here beyond
-        // the removal. A task that still has a path to it gets EIO, and finds no device. The
+        // SAFETY: By the invariant the dentry is referenced, and has an inode, which is held beyond
+        // the removal here. A task with a path to the file gets EIO, or finds no device. The
         // symbols were found.
         let inode = unsafe {
             let inode = (*self.dentry.as_ptr()).d_inode;
@@ -200,7 +197,7 @@ impl<C> Drop for TracefsFile<C> {
             bindings::user_events_cd_forget(inode);
             inode
         };
-        // Tasks that have found the device look at what is behind it until they let it go.
+        // Tasks that have found the device use the data until they drop the device.
         while self.data.device.is_shared() {
             fsleep(OPENERS_PAUSE);
         }
@@ -216,15 +213,15 @@ impl<C> Drop for TracefsFile<C> {
     }
 }
 
-/// A character device without a number, which no node leads to but our inodes.
+/// A character device without a number, to which only the inodes of these files point.
 ///
 /// # Invariants
 ///
-/// Owns a reference to the device.
+/// `self` owns a reference to the device.
 struct Device(NonNull<cdev>);
 
 impl Device {
-    /// A device of this module that has no operations yet.
+    /// A device of the module, without operations yet.
     ///
     /// # Errors
     ///
@@ -233,58 +230,58 @@ impl Device {
         // SAFETY: Allocates only.
         let device = unsafe { bindings::cdev_alloc() };
         let device = NonNull::new(device).ok_or(ENODEV)?;
-        // SAFETY: Just made, and known to nothing else.
+        // SAFETY: Just allocated, and nothing else knows it.
         unsafe { (*device.as_ptr()).owner = this_module() };
-        // INVARIANT: It was made with a reference.
+        // INVARIANT: Allocated with a reference.
         Ok(Self(device))
     }
 
-    /// Has anything a reference to it but `self`? Where no inode leads to it, that does not become
-    /// true again.
+    /// Whether there are other references than that of `self`. Stays `false` once no inode points
+    /// to the device.
     fn is_shared(&self) -> bool {
         const { assert!(offset_of!(cdev, kobj) == 0) };
         let object = self.0.as_ptr().cast::<kernel::bindings::kobject>();
-        // SAFETY: The device is alive, and begins with its object, whose count is changed by single
-        // accesses.
+        // SAFETY: The device is alive, and begins with its kobject, whose count is changed by
+        // single accesses.
         let count = unsafe {
             let count = &raw mut (*object).kref.refcount.refs.counter;
             Atomic::<i32>::from_ptr(count)
         };
-        // What a task did before it gave its reference back comes before what is done after this.
+        // The acquire: what a task did before it dropped its reference comes before what follows
+        // here.
         count.load(Acquire) > 1
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours by the invariant.
+        // SAFETY: The reference belongs to `self` by the invariant.
         unsafe { bindings::kobject_put(&raw mut (*self.0.as_ptr()).kobj) };
     }
 }
 
 impl<C> FileData<C> {
-    /// Opens a file: calls `open` with what all its open files share.
+    /// Opens a file: calls `open` with the data that all open files share.
     ///
-    /// An open that succeeds holds the module twice, for the device and for the operations. With
-    /// the last close of a real device the kernel gives back both; with that of a regular file, the
-    /// latter: it looks at the inode's mode (`S_ISCHR()` in `__fput()`). So this gives back the
-    /// former. That cannot be asked of a kernel without a file system to open a file in, so nothing
-    /// at load does. Where it was otherwise, the first close would make the module's count of
-    /// references wrong, which the tests of loading look at.
+    /// A successful open holds the module twice, for the device and for the operations. At the last
+    /// close the kernel drops both for an inode of a device, but only the latter for a regular file
+    /// (`S_ISCHR()` in `__fput()`). So this function drops the former. Nothing checks that when the
+    /// module is loaded, as there is no file system to open a file in. On a kernel that differs,
+    /// the first close would make the module's count wrong, which the tests of loading notice.
     ///
     /// # Safety
     ///
-    /// `inode` must be of a file whose kind is one for a `C`, and in the course of being opened by
-    /// way of its device. To be called once for that, as its end.
+    /// `inode` must be of a file whose kind is for a `C`, and being opened by way of its device. To
+    /// be called once for that, at its end.
     unsafe fn open(inode: *mut inode, open: impl FnOnce(&Arc<C>) -> Result) -> c_int {
         from_result(|| {
-            // SAFETY: The private data was set when the inode was made. The task holds the device,
-            // which the file waits for before it frees what is behind it.
+            // SAFETY: The private data was set when the inode was created. The task holds the
+            // device, for which the drop of the file waits before it frees the data.
             let data = unsafe { &*(*inode).i_private.cast_const().cast::<Self>() };
             open(&data.context)?;
-            // SAFETY: The kernel has just found the device in the inode, and holds it and the
-            // module for this open, which nothing gives back otherwise. The module is held for the
-            // operations as well. What is behind the file is not used any more.
+            // SAFETY: The kernel has just found the device in the inode, and holds device and
+            // module for this open, which nothing else drops. The module is held for the operations
+            // as well. The data is not used any more.
             unsafe {
                 bindings::kobject_put(&raw mut (*data.device.0.as_ptr()).kobj);
                 kernel::bindings::module_put(this_module());
@@ -294,17 +291,17 @@ impl<C> FileData<C> {
     }
 }
 
-/// What a file in tracefs does, on data of type `C` that all its open files share.
+/// A kind of file in tracefs, with data of type `C` that all open files share.
 ///
 /// # Safety
 ///
 /// `OPERATIONS` must take the inode's private data for a `*const FileData<C>`, as
 /// [`FileData::open`] does, and rely on nothing else.
 pub(crate) unsafe trait FileKind<C> {
-    /// The file's name in the root of tracefs.
+    /// Name in the root of tracefs.
     const NAME: &'static CStr;
-    /// Its permissions.
+    /// Permissions.
     const MODE: u16;
-    /// Its operations.
+    /// Operations.
     const OPERATIONS: &'static file_operations;
 }
