@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory. 7.x: `kernel::alloc`, whose vectors do more.
+//! Memory. 7.x: `kernel::alloc`, whose vectors have more methods.
 
 use core::mem;
 use core::ptr;
 
 pub use tree::alloc::*;
 
-/// What vectors of a newer crate do.
+/// Methods of a newer crate's vectors.
 pub trait VecExt<T> {
-    /// Takes the last value.
+    /// Removes the last value.
     fn pop(&mut self) -> Option<T>;
 
-    /// Takes the value at a place; those behind move up. An error if there is none.
+    /// Removes the value at `at`, and moves those behind it.
     fn remove(&mut self, at: usize) -> Result<T, NoSuchValue>;
 
-    /// Adds a value behind the others. Without room for it the value is the error.
+    /// Appends a value, which is the error without capacity for it.
     fn push_within_capacity(&mut self, value: T) -> Result<(), T>;
 
-    /// Adds a value at a place; those from there on move. Without such a place, or room, the value
-    /// is the error.
+    /// Inserts a value at `at`, and moves those from there on. The value is the error without
+    /// capacity, or if `at` is beyond the end.
     fn insert_within_capacity(&mut self, at: usize, value: T) -> Result<(), T>;
 
-    /// Keeps those values only for which `keep` returns `true`, in their order.
+    /// Removes the values for which `keep` returns `false`.
     fn retain(&mut self, keep: impl FnMut(&mut T) -> bool);
 
-    /// Takes all values, the first one first.
+    /// Removes all values.
     fn drain_all(&mut self) -> impl Iterator<Item = T>;
 }
 
-/// There is no value at that place.
+/// The vector is not that long.
 #[derive(Debug)]
 pub struct NoSuchValue;
 
@@ -40,8 +40,8 @@ impl<T, A: Allocator> VecExt<T> for Vec<T, A> {
 
     fn remove(&mut self, at: usize) -> Result<T, NoSuchValue> {
         let behind = self.len().checked_sub(at + 1).ok_or(NoSuchValue)?;
-        // SAFETY: There is a value at that place, which is taken, and so many behind, which take
-        // its place; so the vector has one value less.
+        // SAFETY: The value at `at` is moved out, and the `behind` values after it move up, so the
+        // vector has one value less.
         unsafe {
             let place = self.as_mut_ptr().add(at);
             let value = place.read();
@@ -60,7 +60,7 @@ impl<T, A: Allocator> VecExt<T> for Vec<T, A> {
         if at > len || len >= self.capacity() {
             return Err(value);
         }
-        // SAFETY: There is room for one more. The values from that place on move by one.
+        // SAFETY: There is capacity for one more value. Those from `at` on move by one.
         unsafe {
             let place = self.as_mut_ptr().add(at);
             ptr::copy(place, place.add(1), len - at);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the C side has: the crate's own, and what its headers leave out, by way of the wrappers in
-//! `bindings/of_6_12.c`.
+//! Bindings of C: the crate's, and wrappers in `bindings/of_6_12.c` for what its headers lack.
 
 #![allow(
     clippy::all,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory in parts. 7.x: `kernel::iov`. C: linux/uio.h.
+//! Iterators over memory. 7.x: `kernel::iov`. C: linux/uio.h.
 
 use crate::bindings;
 use core::marker::PhantomData;
@@ -12,7 +12,7 @@ use tree::types::Opaque;
 ///
 /// # Invariants
 ///
-/// It is valid.
+/// The iterator is valid.
 #[repr(transparent)]
 pub struct IovIterSource<'data> {
     iov: Opaque<bindings::iov_iter>,
@@ -25,13 +25,13 @@ impl<'data> IovIterSource<'data> {
     /// `ptr` must be a valid iterator to read from, used by nothing else for `'iov`, and its memory
     /// live for `'data`.
     pub unsafe fn from_raw<'iov>(ptr: *mut bindings::iov_iter) -> &'iov mut Self {
-        // SAFETY: Promised by the caller. This type is laid out as that.
+        // SAFETY: By the safety requirement. The layouts are the same.
         unsafe { &mut *ptr.cast() }
     }
 
-    /// How many bytes are left.
+    /// The number of remaining bytes.
     pub fn len(&self) -> usize {
-        // SAFETY: By the invariant it is valid. All of the union's members have the number there.
+        // SAFETY: Valid by the invariant. All members of the union have the number there.
         unsafe {
             (*self.iov.get())
                 .__bindgen_anon_1
@@ -41,21 +41,21 @@ impl<'data> IovIterSource<'data> {
         }
     }
 
-    /// Is no byte left?
+    /// Whether no bytes remain.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reads bytes, and returns how many: fewer than `out` has room for at a fault, or at the end.
+    /// Reads bytes, and returns how many: fewer than `out` has at a fault or at the end.
     pub fn copy_from_iter(&mut self, out: &mut [u8]) -> usize {
-        // SAFETY: By the invariant the iterator is valid, and `out` has that much room.
+        // SAFETY: The iterator is valid by the invariant, and `out` has that many bytes.
         unsafe { bindings::_copy_from_iter(out.as_mut_ptr().cast(), out.len(), self.iov.get()) }
     }
 
-    /// As [`Self::copy_from_iter`], and returns what was read.
+    /// As [`Self::copy_from_iter`], and returns the bytes.
     pub fn copy_from_iter_raw(&mut self, out: &mut [MaybeUninit<u8>]) -> &mut [u8] {
         let (to, room) = (out.as_mut_ptr().cast::<u8>(), out.len());
-        // SAFETY: As above. So many bytes have been written, and `out` is borrowed with the result.
+        // SAFETY: As above. `len` bytes are initialised, and `out` is borrowed with the result.
         unsafe {
             let len = bindings::_copy_from_iter(to.cast(), room, self.iov.get());
             slice::from_raw_parts_mut(to, len)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The `kernel` crate of 6.12, with what the module takes of a newer one: the same paths, names and
-//! types. The module is built against this crate in its place, so no other file knows of 6.12.
+//! The `kernel` crate of 6.12, with the items of a newer crate that the module uses, under the same
+//! paths, names and types. The module is built against this crate instead, so no other file depends
+//! on 6.12.
 //!
-//! What the crate has is handed on; what it lacks has a file here, named as in the newer crate.
+//! Items of the crate are re-exported. The others are in files with the names of the newer crate.
 
 #[doc(hidden)]
 pub extern crate kernel as tree;

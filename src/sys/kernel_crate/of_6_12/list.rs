@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Linked lists. 7.x: `kernel::list`, whose macro also says in which field the links are.
+//! Linked lists. 7.x: `kernel::list`, whose macro also takes the field of the links.
 
 pub use crate::impl_list_item;
 pub use tree::list::*;
@@ -13,7 +13,7 @@ macro_rules! impl_list_item {
             using ListLinks { self.$field:ident };
         }
     )*) => {$(
-        // SAFETY: It only compiles if the field has the right type, which is at that offset.
+        // SAFETY: Compiles only if the field, which is at that offset, has the right type.
         unsafe impl$(<$($generics)*>)? $crate::list::HasListLinks<$id> for $type {
             const OFFSET: usize = ::core::mem::offset_of!(Self, $field);
 
@@ -22,7 +22,7 @@ macro_rules! impl_list_item {
             /// See the trait.
             #[inline]
             unsafe fn raw_get_list_links(ptr: *mut Self) -> *mut $crate::list::ListLinks<$id> {
-                // SAFETY: The caller promises that the pointer does not dangle.
+                // SAFETY: The pointer is valid by the safety requirement.
                 unsafe { &raw mut (*ptr).$field }
             }
         }

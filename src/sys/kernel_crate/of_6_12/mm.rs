@@ -14,21 +14,21 @@ use tree::types::{
 
 pub mod virt;
 
-/// An address space, which may have ended. Only its structure is kept. C: `mmgrab()`.
+/// An `mm_struct`, whose address space may have ended. C: `mmgrab()`.
 #[repr(transparent)]
 pub struct Mm {
     mm: Opaque<bindings::mm_struct>,
 }
 
-// SAFETY: The structure may be given back from any thread.
+// SAFETY: Any thread may drop the structure.
 unsafe impl Send for Mm {}
-// SAFETY: What can be done with a shared reference can be done by several threads at once.
+// SAFETY: All methods may be called by several threads at once.
 unsafe impl Sync for Mm {}
 
-// SAFETY: The structure is not freed before the count that is changed here is 0.
+// SAFETY: The structure is freed when the count is 0.
 unsafe impl AlwaysRefCounted for Mm {
     fn inc_ref(&self) {
-        // SAFETY: The structure is valid, as the reference shows.
+        // SAFETY: The reference keeps the structure valid.
         unsafe { bindings::mmgrab(self.as_raw()) };
     }
 
@@ -36,13 +36,13 @@ unsafe impl AlwaysRefCounted for Mm {
     ///
     /// See the trait.
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a count.
+        // SAFETY: By the safety requirement the caller owns a count.
         unsafe { bindings::mmdrop(obj.cast().as_ptr()) };
     }
 }
 
 impl Mm {
-    /// The structure.
+    /// C's structure.
     pub fn as_raw(&self) -> *mut bindings::mm_struct {
         self.mm.get()
     }
@@ -51,31 +51,31 @@ impl Mm {
     ///
     /// The structure must not be freed for `'a`.
     pub unsafe fn from_raw<'a>(ptr: *const bindings::mm_struct) -> &'a Self {
-        // SAFETY: Promised by the caller. This type is laid out as that.
+        // SAFETY: By the safety requirement. The layouts are the same.
         unsafe { &*ptr.cast() }
     }
 
-    /// Keeps the address space, if it has not ended. C: `mmget_not_zero()`.
+    /// Takes a reference to the address space, if it has not ended. C: `mmget_not_zero()`.
     pub fn mmget_not_zero(&self) -> Option<ARef<MmWithUser>> {
-        // SAFETY: The structure is valid, as the reference shows.
+        // SAFETY: The reference keeps the structure valid.
         if !unsafe { bindings::mmget_not_zero(self.as_raw()) } {
             return None;
         }
-        // SAFETY: A count was just taken, which the result owns.
+        // SAFETY: The result owns the count that was just taken.
         Some(unsafe { ARef::from_raw(NonNull::from(self).cast()) })
     }
 }
 
-/// An address space that does not end meanwhile. C: `mmget()`.
+/// An address space that cannot end. C: `mmget()`.
 #[repr(transparent)]
 pub struct MmWithUser {
     mm: Mm,
 }
 
-// SAFETY: The address space does not end before the count that is changed here is 0.
+// SAFETY: The address space ends when the count is 0.
 unsafe impl AlwaysRefCounted for MmWithUser {
     fn inc_ref(&self) {
-        // SAFETY: The address space has not ended, as the reference shows: so this succeeds.
+        // SAFETY: The reference keeps the address space, so this succeeds.
         unsafe { bindings::mmget_not_zero(self.as_raw()) };
     }
 
@@ -83,7 +83,7 @@ unsafe impl AlwaysRefCounted for MmWithUser {
     ///
     /// See the trait.
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a count.
+        // SAFETY: By the safety requirement the caller owns a count.
         unsafe { bindings::mmput(obj.cast().as_ptr()) };
     }
 }
@@ -101,11 +101,11 @@ impl MmWithUser {
     ///
     /// The address space must not end for `'a`.
     pub unsafe fn from_raw<'a>(ptr: *const bindings::mm_struct) -> &'a Self {
-        // SAFETY: Promised by the caller. This type is laid out as that.
+        // SAFETY: By the safety requirement. The layouts are the same.
         unsafe { &*ptr.cast() }
     }
 
-    /// Has the last reference dropped by a work queue, where the address space is taken apart. C:
+    /// Lets a work queue drop the last reference, and take the address space apart. C:
     /// `mmput_async()`.
     pub fn into_mmput_async(me: ARef<Self>) -> ARef<MmWithUserAsync> {
         // SAFETY: The count is passed on.
@@ -114,7 +114,7 @@ impl MmWithUser {
 
     /// Takes the mmap lock for reading. Sleeps until it is free.
     pub fn mmap_read_lock(&self) -> MmapReadGuard<'_> {
-        // SAFETY: The address space has not ended, as the reference shows.
+        // SAFETY: The reference keeps the address space.
         unsafe { bindings::mmap_read_lock(self.as_raw()) };
         MmapReadGuard {
             mm: self,
@@ -122,7 +122,7 @@ impl MmWithUser {
         }
     }
 
-    /// Takes the mmap lock for reading, if that takes no waiting.
+    /// Takes the mmap lock for reading, unless that needs waiting.
     pub fn mmap_read_trylock(&self) -> Option<MmapReadGuard<'_>> {
         // SAFETY: As above.
         let taken = unsafe { bindings::mmap_read_trylock(self.as_raw()) };
@@ -133,7 +133,7 @@ impl MmWithUser {
     }
 }
 
-/// As [`MmWithUser`], but the last reference may be dropped in any context.
+/// As [`MmWithUser`], but any context may drop the last reference.
 #[repr(transparent)]
 pub struct MmWithUserAsync {
     mm: MmWithUser,
@@ -149,7 +149,7 @@ unsafe impl AlwaysRefCounted for MmWithUserAsync {
     ///
     /// See the trait.
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a count.
+        // SAFETY: By the safety requirement the caller owns a count.
         unsafe { bindings::mmput_async(obj.cast().as_ptr()) };
     }
 }
@@ -162,7 +162,7 @@ impl Deref for MmWithUserAsync {
     }
 }
 
-/// The mmap lock, held for reading until this is dropped.
+/// The mmap lock, held for reading until dropped.
 #[must_use]
 pub struct MmapReadGuard<'a> {
     mm: &'a MmWithUser,
@@ -170,9 +170,9 @@ pub struct MmapReadGuard<'a> {
 }
 
 impl MmapReadGuard<'_> {
-    /// The mapping in which an address lies. C: `vma_lookup()`.
+    /// The mapping of an address. C: `vma_lookup()`.
     pub fn vma_lookup(&self, vma_addr: usize) -> Option<&virt::VmaRef> {
-        // SAFETY: The lock is held, and the mapping stays for as long.
+        // SAFETY: The lock is held, and keeps the mapping.
         unsafe {
             let vma = bindings::vma_lookup(self.mm.as_raw(), vma_addr);
             NonNull::new(vma).map(|vma| virt::VmaRef::from_raw(vma.as_ptr()))

@@ -4,13 +4,13 @@
 
 use tree::ThisModule;
 
-/// What is known of a module. 7.x: `kernel::ModuleMetadata`, which the macro implements.
+/// Metadata of a module. 7.x: `kernel::ModuleMetadata`, which the macro implements.
 pub trait ModuleMetadata {
-    /// Its structure.
+    /// C: `THIS_MODULE`.
     const THIS_MODULE: &'static ThisModule;
 }
 
-/// A module's structure. 7.x: `kernel::module::this_module`.
+/// 7.x: `kernel::module::this_module`.
 pub const fn this_module<M: ModuleMetadata>() -> &'static ThisModule {
     M::THIS_MODULE
 }
@@ -25,10 +25,10 @@ macro_rules! module {
         description: $description:tt,
         license: $license:tt,
     ) => {
-        /// The module, for the macro of the crate, which takes a name.
+        /// The macro of the crate takes a name.
         type DeclaredModule = $type;
 
-        /// What the macro of a newer crate makes.
+        /// The type that the macro of a newer crate makes.
         struct LocalModule;
 
         impl $crate::ModuleMetadata for LocalModule {

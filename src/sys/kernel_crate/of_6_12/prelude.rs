@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the module's files begin with. 7.x: `kernel::prelude`.
+//! The prelude. 7.x: `kernel::prelude`.
 
 pub use crate::alloc::VecExt as _;
 pub use crate::error::code::*;

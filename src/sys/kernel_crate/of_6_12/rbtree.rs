@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Trees. 7.x: `kernel::rbtree`, which tells cursors that change a tree from others.
+//! Red-black trees. 7.x: `kernel::rbtree`, which has a cursor of its own for changes.
 
 pub use tree::rbtree::*;
 
-/// What an [`RBTree`] of a newer crate does.
+/// Methods of a newer crate's trees.
 pub trait RBTreeExt<K, V> {
-    /// A cursor at this key, or the next higher one; `None` if there is none.
+    /// A cursor at this key or the next higher one, if there is any.
     fn cursor_lower_bound_mut(&mut self, key: &K) -> Option<Cursor<'_, K, V>>;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that are text to be read. 7.x: `kernel::seq_file`. C: linux/seq_file.h.
+//! Text files. 7.x: `kernel::seq_file`. C: linux/seq_file.h.
 
 use crate::bindings;
 use core::ffi::c_void;
@@ -15,13 +15,13 @@ pub struct SeqFile(Opaque<bindings::seq_file>);
 impl SeqFile {
     /// # Safety
     ///
-    /// The file must be valid for `'a`, and not be used by another thread.
+    /// The file must be valid for `'a`, and not used by another thread.
     pub unsafe fn from_raw<'a>(ptr: *mut bindings::seq_file) -> &'a Self {
-        // SAFETY: Promised by the caller. This type is laid out as that.
+        // SAFETY: By the safety requirement. The layouts are the same.
         unsafe { &*ptr.cast() }
     }
 
-    /// Writes formatted text. What finds no room is dropped, and the file asked again.
+    /// Writes formatted text. Text without room is dropped, and the file asked again.
     pub fn call_printf(&self, args: fmt::Arguments<'_>) {
         // SAFETY: The file is valid, as the reference shows, and "%pA" takes a pointer to arguments.
         unsafe {

@@ -7,14 +7,14 @@ use tree::ffi::c_char;
 pub use core::ffi::CStr;
 pub use tree::str::BStr;
 
-/// What the kernel's strings have beside those of `core`.
+/// Methods of the kernel's strings beside those of `core`.
 pub trait CStrExt {
     /// # Safety
     ///
-    /// `ptr` must lead to a string that ends in a NUL, and does not change for `'a`.
+    /// `ptr` must point to a string with a NUL at its end that does not change for `'a`.
     unsafe fn from_char_ptr<'a>(ptr: *const c_char) -> &'a Self;
 
-    /// Where it lies.
+    /// The address of the string.
     fn as_char_ptr(&self) -> *const c_char;
 }
 
@@ -23,7 +23,7 @@ impl CStrExt for CStr {
     ///
     /// See the trait.
     unsafe fn from_char_ptr<'a>(ptr: *const c_char) -> &'a Self {
-        // SAFETY: Promised by the caller.
+        // SAFETY: By the safety requirement.
         unsafe { Self::from_ptr(ptr.cast()) }
     }
 
@@ -32,7 +32,7 @@ impl CStrExt for CStr {
     }
 }
 
-/// A name as a string of the kernel's.
+/// Converts a name with a NUL.
 #[doc(hidden)]
 pub const fn name(name: &'static str) -> &'static CStr {
     match CStr::from_bytes_until_nul(name.as_bytes()) {

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 
 pub use tree::task::*;
 
-/// All tasks that sleep, whether signals wake them or not. C: `TASK_NORMAL`.
+/// The states of sleeping tasks. C: `TASK_NORMAL`.
 pub const TASK_NORMAL: crate::ffi::c_uint =
     bindings::TASK_INTERRUPTIBLE | bindings::TASK_UNINTERRUPTIBLE;
 
@@ -26,17 +26,17 @@ impl Deref for CurrentTask {
     }
 }
 
-/// Leads to the current task, in it.
+/// A pointer to the current task.
 #[doc(hidden)]
 pub struct CurrentRef(NonNull<CurrentTask>);
 
 impl CurrentRef {
     /// # Safety
     ///
-    /// It must not outlive the task.
+    /// The value must not outlive the task.
     #[inline]
     pub unsafe fn new() -> Self {
-        // SAFETY: Asks only; there is a current task.
+        // SAFETY: Any context has a current task.
         Self(unsafe { NonNull::new_unchecked(bindings::get_current().cast()) })
     }
 }
@@ -45,25 +45,25 @@ impl Deref for CurrentRef {
     type Target = CurrentTask;
 
     fn deref(&self) -> &CurrentTask {
-        // SAFETY: The current task is alive while it runs, as it does here: this is not `Send`.
+        // SAFETY: The current task is alive while it runs, as it does here: the type is not `Send`.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl CurrentTask {
-    /// Its address space, which it has until it exits or execs.
+    /// The address space, until the task exits or execs.
     #[inline]
     pub fn mm(&self) -> Option<&MmWithUser> {
-        // SAFETY: A task's own pointer is changed by itself only, and keeps the address space.
+        // SAFETY: Only the task itself changes the pointer, which keeps the address space.
         unsafe {
             let mm = (*self.as_ptr()).mm;
             NonNull::new(mm).map(|mm| MmWithUser::from_raw(mm.as_ptr()))
         }
     }
 
-    /// Its pid namespace; `None` for a task that has exited.
+    /// The pid namespace; `None` for a task that has exited.
     pub fn active_pid_ns(&self) -> Option<&PidNamespace> {
-        // SAFETY: The namespace of the current task, which keeps it until it is released.
+        // SAFETY: The current task keeps its namespace until it is released.
         unsafe {
             bindings::task_active_pid_ns(self.as_ptr())
                 .cast::<PidNamespace>()
@@ -76,12 +76,12 @@ impl CurrentTask {
 #[repr(transparent)]
 pub struct PidNamespace(tree::types::Opaque<bindings::pid_namespace>);
 
-/// What tasks of a newer crate have beside this one's.
+/// Methods of a newer crate's tasks.
 pub trait TaskExt {
-    /// The structure.
+    /// C's structure.
     fn as_ptr(&self) -> *mut bindings::task_struct;
 
-    /// The id of its thread group in a pid namespace; 0 if it is not in there.
+    /// The thread group id in a pid namespace; 0 if the task is not in there.
     fn tgid_nr_ns(&self, ns: Option<&PidNamespace>) -> bindings::pid_t;
 }
 
@@ -93,8 +93,8 @@ impl TaskExt for Task {
 
     fn tgid_nr_ns(&self, ns: Option<&PidNamespace>) -> bindings::pid_t {
         let ns = ns.map_or(core::ptr::null_mut(), |ns| ns.0.get());
-        // SAFETY: The task is valid, as the reference shows; so is the namespace, or it is NULL,
-        // for which the current task's is taken.
+        // SAFETY: The reference keeps the task valid. The namespace is valid, or NULL for that of
+        // the current task.
         unsafe { bindings::task_tgid_nr_ns(self.as_ptr(), ns) }
     }
 }
@@ -103,8 +103,7 @@ impl TaskExt for Task {
 #[macro_export]
 macro_rules! current {
     () => {
-        // SAFETY: It is dropped in the expression or the function that this stands in, which the
-        // task runs.
+        // SAFETY: Dropped in the expression or function of the macro, which the task runs.
         &*unsafe { $crate::task::CurrentRef::new() }
     };
 }

@@ -13,15 +13,15 @@ const NSEC_PER_USEC: i64 = 1000;
 pub struct Delta(i64);
 
 impl Delta {
-    /// None.
+    /// No time.
     pub const ZERO: Self = Self(0);
 
-    /// So many microseconds.
+    /// From microseconds.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros.saturating_mul(NSEC_PER_USEC))
     }
 
-    /// So many milliseconds.
+    /// From milliseconds.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis.saturating_mul(NSEC_PER_MSEC))
     }
@@ -53,7 +53,7 @@ pub mod delay {
     /// Sleeps for a time, or up to a quarter longer. C: `fsleep()`.
     pub fn fsleep(delta: Delta) {
         let micros = delta.as_micros_ceil().max(0) as usize;
-        // SAFETY: Sleeps only; where that is not allowed, the kernel says so.
+        // SAFETY: Sleeps only. The kernel warns if that is not allowed.
         unsafe {
             bindings::usleep_range_state(
                 micros,

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Types for all. 7.x: `kernel::types`.
+//! Basic types. 7.x: `kernel::types`.
 
 use core::marker::PhantomData;
 
 pub use tree::types::*;
 
-/// Stays on the thread where it was made.
+/// Makes a type stay on its thread.
 pub type NotThreadSafe = PhantomData<*mut ()>;
 
 /// See the type.
 #[allow(non_upper_case_globals)]
 pub const NotThreadSafe: NotThreadSafe = PhantomData;
 
-/// What an [`Opaque`] of a newer crate does.
+/// Methods of a newer crate's [`Opaque`].
 pub trait OpaqueExt<T> {
-    /// Bytes that are 0.
+    /// All bytes are 0.
     fn zeroed() -> Self;
 
-    /// Takes what C has for one.
+    /// Casts a pointer from C.
     fn cast_from(ptr: *const T) -> *const Self;
 }
 
 impl<T> OpaqueExt<T> for Opaque<T> {
     fn zeroed() -> Self {
-        // SAFETY: It may have any bytes, and none.
+        // SAFETY: Any bytes are valid.
         unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
     }
 
@@ -33,7 +33,7 @@ impl<T> OpaqueExt<T> for Opaque<T> {
     }
 }
 
-/// What a field belongs to. 7.x: `kernel::container_of`, which keeps the pointer one to change by.
+/// The structure that contains a field. 7.x: `kernel::container_of`, which preserves mutability.
 #[macro_export]
 macro_rules! container_of {
     ($field_ptr:expr, $container:ty, $($fields:tt)*) => {

@@ -21,7 +21,7 @@ pub use crate::{
 };
 pub use tree::workqueue::*;
 
-/// Work that waits for its time. C: `struct delayed_work`.
+/// Delayed work. C: `struct delayed_work`.
 #[pin_data]
 #[repr(transparent)]
 pub struct DelayedWork<T: ?Sized, const ID: u64 = 0> {
@@ -30,13 +30,13 @@ pub struct DelayedWork<T: ?Sized, const ID: u64 = 0> {
     _inner: PhantomData<T>,
 }
 
-// SAFETY: The kernel uses it from any thread, and there is no `T` in it.
+// SAFETY: The kernel uses the work from any thread, and there is no `T` in it.
 unsafe impl<T: ?Sized, const ID: u64> Send for DelayedWork<T, ID> {}
 // SAFETY: As above.
 unsafe impl<T: ?Sized, const ID: u64> Sync for DelayedWork<T, ID> {}
 
 impl<T: ?Sized, const ID: u64> DelayedWork<T, ID> {
-    /// Work that is not pending. The names and classes are for lockdep.
+    /// Work that is not pending. Names and classes are for lockdep.
     pub fn new(
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
@@ -47,9 +47,8 @@ impl<T: ?Sized, const ID: u64> DelayedWork<T, ID> {
         T: WorkItem<ID>,
     {
         pin_init!(Self {
-            // SAFETY: The memory is there, and stays in place, as it is pinned. The function is
-            // that of the item's pointer, by which the work is queued; the timer is that of delayed
-            // work.
+            // SAFETY: The memory is valid and pinned. The function is that of the item's pointer,
+            // by which the work is queued, and the timer that of delayed work.
             work <- Opaque::ffi_init(|work: *mut bindings::delayed_work| unsafe {
                 bindings::init_work_with_key(
                     &raw mut (*work).work,
@@ -70,15 +69,15 @@ impl<T: ?Sized, const ID: u64> DelayedWork<T, ID> {
         })
     }
 
-    /// Its [`Work`].
+    /// The [`Work`] in it.
     ///
     /// # Safety
     ///
-    /// `ptr` must lead to delayed work.
+    /// `ptr` must point to delayed work.
     #[inline]
     pub unsafe fn raw_as_work(ptr: *const Self) -> *mut Work<T, ID> {
         let work = ptr.cast_mut().cast::<bindings::delayed_work>();
-        // SAFETY: The caller promises that it is there. `Work` is laid out as the structure.
+        // SAFETY: By the safety requirement. `Work` has the layout of C's structure.
         unsafe { (&raw mut (*work).work).cast() }
     }
 }
@@ -87,10 +86,10 @@ impl<T: ?Sized, const ID: u64> DelayedWork<T, ID> {
 ///
 /// # Safety
 ///
-/// The work that [`HasWork`] tells of must be that of delayed work.
+/// The work of [`HasWork`] must be that of a [`DelayedWork`].
 pub unsafe trait HasDelayedWork<T, const ID: u64 = 0>: HasWork<T, ID> {}
 
-/// Implements [`HasDelayedWork`], and [`HasWork`], for a type with delayed work in a field.
+/// Implements [`HasDelayedWork`] and [`HasWork`] for a type with a [`DelayedWork`] field.
 #[macro_export]
 macro_rules! impl_has_delayed_work {
     ($(
@@ -117,7 +116,7 @@ macro_rules! impl_has_delayed_work {
             unsafe fn raw_get_work(
                 ptr: *mut Self,
             ) -> *mut $crate::workqueue::Work<$work_type $(, $id)?> {
-                // SAFETY: The caller promises that the pointer does not dangle.
+                // SAFETY: The pointer is valid by the safety requirement.
                 unsafe {
                     let work: *mut $crate::workqueue::DelayedWork<$work_type $(, $id)?> =
                         &raw mut (*ptr).$field;

@@ -14,27 +14,27 @@ pub struct VmaRef {
 impl VmaRef {
     /// # Safety
     ///
-    /// The mapping must stay for `'a`, and the mmap lock be held.
+    /// The mapping must exist for `'a`, with the mmap lock held.
     pub unsafe fn from_raw<'a>(vma: *const bindings::vm_area_struct) -> &'a Self {
-        // SAFETY: Promised by the caller. This type is laid out as that.
+        // SAFETY: By the safety requirement. The layouts are the same.
         unsafe { &*vma.cast() }
     }
 
-    /// The structure.
+    /// C's structure.
     pub fn as_ptr(&self) -> *mut bindings::vm_area_struct {
         self.vma.get()
     }
 
-    /// The mapping's flags, see [`flags`].
+    /// See [`flags`].
     pub fn flags(&self) -> usize {
-        // SAFETY: The mapping does not change while the mmap lock is held. All of the union's
-        // members are the flags.
+        // SAFETY: The mapping does not change while the mmap lock is held. All members of the union
+        // are the flags.
         unsafe { (*self.as_ptr()).__bindgen_anon_2.vm_flags as usize }
     }
 }
 
-/// What a mapping can be. C: `VM_WRITE` and the like (linux/mm.h).
+/// Flags of mappings. C: `VM_WRITE` and others (linux/mm.h).
 pub mod flags {
-    /// It may be written to.
+    /// Writes are allowed.
     pub const WRITE: usize = crate::bindings::VM_WRITE as usize;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomics. 7.x: `kernel::sync::atomic`, by the kernel's own operations. These are the compiler's.
+//! Atomics. 7.x: `kernel::sync::atomic`, with the kernel's own operations. These are the
+//! compiler's.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{
@@ -9,8 +10,8 @@ use core::sync::atomic::{
     Ordering, //
 };
 
-/// What is ordered with an operation, as in the kernel's memory model: [`Relaxed`], [`Acquire`],
-/// [`Release`], or [`Full`], which is a barrier before and one behind.
+/// The ordering of an operation in the kernel's memory model: [`Relaxed`], [`Acquire`],
+/// [`Release`], or [`Full`], a full barrier before and after.
 pub trait AnyOrdering {
     #[doc(hidden)]
     const ORDERING: Ordering;
@@ -18,9 +19,9 @@ pub trait AnyOrdering {
     const IS_FULL: bool = false;
 }
 
-/// What a load can have.
+/// Orderings of a load.
 pub trait AcquireOrRelaxed: AnyOrdering {}
-/// What a store can have.
+/// Orderings of a store.
 pub trait ReleaseOrRelaxed: AnyOrdering {}
 
 /// See [`AnyOrdering`].
@@ -50,7 +51,7 @@ impl AcquireOrRelaxed for Acquire {}
 impl ReleaseOrRelaxed for Relaxed {}
 impl ReleaseOrRelaxed for Release {}
 
-/// Does an operation that reads and writes. On x86 each is a full barrier by itself.
+/// Runs an operation that reads and writes. On x86 each one is a full barrier.
 #[inline(always)]
 fn ordered<O: AnyOrdering, R>(operation: impl FnOnce(Ordering) -> R) -> R {
     let has_fences = O::IS_FULL && !cfg!(target_arch = "x86_64");
@@ -64,39 +65,39 @@ fn ordered<O: AnyOrdering, R>(operation: impl FnOnce(Ordering) -> R) -> R {
     result
 }
 
-/// What an [`Atomic`] can be of.
+/// The types of an [`Atomic`].
 #[doc(hidden)]
 pub trait AtomicType {}
 
-/// A value that tasks read and write at once.
+/// A value that tasks access concurrently.
 #[repr(transparent)]
 pub struct Atomic<T>(UnsafeCell<T>);
 
-// SAFETY: A number or an address goes anywhere. What is at the address is not used here.
+// SAFETY: A number or an address, which is not followed here.
 unsafe impl<T: AtomicType> Send for Atomic<T> {}
-// SAFETY: It is read and written as a whole.
+// SAFETY: All accesses are atomic.
 unsafe impl<T: AtomicType> Sync for Atomic<T> {}
 
 impl<T> Atomic<T> {
-    /// A value.
+    /// Wraps a value.
     pub const fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))
     }
 
     /// # Safety
     ///
-    /// For `'a` the value must be there, be aligned, and be accessed by atomic operations only.
+    /// For `'a` the value must be valid, aligned, and accessed by atomic operations only.
     pub const unsafe fn from_ptr<'a>(ptr: *mut T) -> &'a Self {
-        // SAFETY: Promised by the caller. This type is laid out as that.
+        // SAFETY: By the safety requirement. The layouts are the same.
         unsafe { &*ptr.cast() }
     }
 
-    /// Where it lies.
+    /// The address of the value.
     pub const fn as_ptr(&self) -> *mut T {
         self.0.get()
     }
 
-    /// The value, which only the caller has.
+    /// Borrows the value, to which the caller has exclusive access.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -109,31 +110,31 @@ macro_rules! impl_atomic {
         impl<$($generics)*> Atomic<$type> {
             #[inline(always)]
             fn of_core(&self) -> &$of_core {
-                // SAFETY: It lives as long as `self`, is aligned, and is accessed by atomic
+                // SAFETY: The value lives as long as `self`, is aligned, and accessed by atomic
                 // operations only.
                 unsafe { <$of_core>::from_ptr(self.as_ptr()) }
             }
 
-            /// The value.
+            /// Loads the value.
             #[inline(always)]
             pub fn load<O: AcquireOrRelaxed>(&self, _: O) -> $type {
                 self.of_core().load(O::ORDERING)
             }
 
-            /// Changes the value.
+            /// Stores a value.
             #[inline(always)]
             pub fn store<O: ReleaseOrRelaxed>(&self, value: $type, _: O) {
                 self.of_core().store(value, O::ORDERING);
             }
 
-            /// Changes the value, and returns the one before.
+            /// Stores a value, and returns the previous one.
             #[inline(always)]
             pub fn xchg<O: AnyOrdering>(&self, new: $type, _: O) -> $type {
                 ordered::<O, _>(|ordering| self.of_core().swap(new, ordering))
             }
 
-            /// Changes the value if it is `old`. Returns the one before: as an error if it was
-            /// another.
+            /// Stores `new` if the value is `old`. Returns the previous value, as an error if it
+            /// was another.
             #[inline(always)]
             pub fn cmpxchg<O: AnyOrdering>(
                 &self,
@@ -156,13 +157,13 @@ macro_rules! impl_atomic {
 macro_rules! impl_atomic_add {
     ($($type:ty,)*) => {$(
         impl Atomic<$type> {
-            /// Adds to the value, and returns the one before.
+            /// Adds, and returns the previous value.
             #[inline(always)]
             pub fn fetch_add<O: AnyOrdering>(&self, value: $type, _: O) -> $type {
                 ordered::<O, _>(|ordering| self.of_core().fetch_add(value, ordering))
             }
 
-            /// Subtracts from the value, and returns the one before.
+            /// Subtracts, and returns the previous value.
             #[inline(always)]
             pub fn fetch_sub<O: AnyOrdering>(&self, value: $type, _: O) -> $type {
                 ordered::<O, _>(|ordering| self.of_core().fetch_sub(value, ordering))

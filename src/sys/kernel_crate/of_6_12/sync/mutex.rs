@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A lock that is waited for asleep. 7.x: `kernel::sync::Mutex`, which can also be tried. C:
-//! `struct mutex` (linux/mutex.h).
+//! Mutexes. 7.x: `kernel::sync::Mutex`, which also has `try_lock()`. C: `struct mutex`
+//! (linux/mutex.h).
 
 use super::LockClassKey;
 use crate::bindings;
@@ -21,11 +21,11 @@ use tree::prelude::{
 };
 use tree::types::Opaque;
 
-/// A value for one task at a time.
+/// A value that one task at a time can use.
 ///
 /// # Invariants
 ///
-/// The mutex is initialized. Only a task that holds it uses the value.
+/// The mutex is initialised. Only the task that holds it uses the value.
 #[pin_data]
 pub struct Mutex<T> {
     #[pin]
@@ -33,21 +33,21 @@ pub struct Mutex<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: The value goes where this goes.
+// SAFETY: The mutex owns the value.
 unsafe impl<T: Send> Send for Mutex<T> {}
-// SAFETY: One task at a time uses the value, and may take it away.
+// SAFETY: One task at a time uses the value, and may move it.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// A value that no task holds. Name and class are for lockdep.
+    /// An unlocked mutex. Name and class are for lockdep.
     pub fn new(
         value: T,
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
     ) -> impl PinInit<Self> {
-        // INVARIANT: Just initialized, and held by no task.
+        // INVARIANT: Just initialised, and unlocked.
         pin_init!(Self {
-            // SAFETY: The memory is there, and stays in place, as it is pinned.
+            // SAFETY: The memory is valid and pinned.
             mutex <- Opaque::ffi_init(|mutex| unsafe {
                 bindings::__mutex_init(mutex, name.as_char_ptr(), class.as_ptr());
             }),
@@ -55,9 +55,9 @@ impl<T> Mutex<T> {
         })
     }
 
-    /// Waits until no other task holds it, and takes it. May sleep.
+    /// Locks the mutex. May sleep.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        // SAFETY: By the invariant it is initialized.
+        // SAFETY: Initialised by the invariant.
         unsafe { bindings::mutex_lock(self.mutex.get()) };
         MutexGuard {
             mutex: self,
@@ -65,9 +65,9 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Takes it, unless another task holds it.
+    /// Locks the mutex, unless it is locked.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        // SAFETY: By the invariant it is initialized.
+        // SAFETY: Initialised by the invariant.
         let is_taken = unsafe { bindings::mutex_trylock(self.mutex.get()) } != 0;
         is_taken.then(|| MutexGuard {
             mutex: self,
@@ -76,7 +76,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// The right to use the value of a mutex, until this is dropped.
+/// Holds a mutex until dropped.
 ///
 /// # Invariants
 ///
@@ -87,7 +87,7 @@ pub struct MutexGuard<'a, T> {
     _same_thread: NotThreadSafe,
 }
 
-// SAFETY: A shared reference to this is one to the value.
+// SAFETY: A shared guard lends a shared reference to the value.
 unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
 
 impl<T> Deref for MutexGuard<'_, T> {
@@ -101,7 +101,7 @@ impl<T> Deref for MutexGuard<'_, T> {
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: The mutex is held, and the guard borrowed.
+        // SAFETY: The mutex is held, and the guard mutably borrowed.
         unsafe { &mut *self.mutex.value.get() }
     }
 }

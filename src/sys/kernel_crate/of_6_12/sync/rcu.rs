@@ -5,20 +5,20 @@
 use crate::bindings;
 use crate::types::NotThreadSafe;
 
-/// RCU, read-locked until this is dropped.
+/// An RCU read-side critical section until dropped.
 #[must_use]
 pub struct Guard(NotThreadSafe);
 
 /// Read-locks RCU.
 pub fn read_lock() -> Guard {
-    // SAFETY: The guard ends what begins here, on this thread.
+    // SAFETY: The guard ends the section, on this thread.
     unsafe { bindings::rcu_read_lock() };
     Guard(NotThreadSafe)
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // SAFETY: Read-locked when the guard was made.
+        // SAFETY: The section began with the guard.
         unsafe { bindings::rcu_read_unlock() };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A value that is set once. 7.x: `kernel::sync::SetOnce`.
+//! Values that are set once. 7.x: `kernel::sync::SetOnce`.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use core::sync::atomic::{
     Ordering, //
 };
 
-/// There is no value, it is being written, or it is there.
+/// No value; a value is being written; a value exists.
 const EMPTY: u32 = 0;
 const BEING_SET: u32 = 1;
 const SET: u32 = 2;
@@ -24,16 +24,16 @@ pub struct SetOnce<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: The value goes where this goes.
+// SAFETY: The value is owned.
 unsafe impl<T: Send> Send for SetOnce<T> {}
-// SAFETY: One task writes the value, before any reads it; it may be dropped by another.
+// SAFETY: One task writes the value before others read it. Another task may drop it.
 unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
 
 impl<T> SetOnce<T> {
     /// No value.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        // INVARIANT: There is none.
+        // INVARIANT: No value.
         Self {
             state: AtomicU32::new(EMPTY),
             value: UnsafeCell::new(MaybeUninit::uninit()),
@@ -45,17 +45,17 @@ impl<T> SetOnce<T> {
         if self.state.load(Ordering::Acquire) != SET {
             return None;
         }
-        // SAFETY: By the invariant it exists, and was written before.
+        // SAFETY: The value exists by the invariant, and was written before.
         Some(unsafe { (*self.value.get()).assume_init_ref() })
     }
 
-    /// Sets the value, and returns whether there was none.
+    /// Sets the value, unless there is one. Returns whether it was set.
     pub fn populate(&self, value: T) -> bool {
         let order = Ordering::Relaxed;
         if (self.state.compare_exchange(EMPTY, BEING_SET, order, order)).is_err() {
             return false;
         }
-        // SAFETY: Only this call has come here, and nothing reads before the store below.
+        // SAFETY: Only one call comes here, and the value is not read before the store below.
         unsafe { (*self.value.get()).write(value) };
         // INVARIANT: Just written.
         self.state.store(SET, Ordering::Release);
@@ -66,7 +66,7 @@ impl<T> SetOnce<T> {
 impl<T> Drop for SetOnce<T> {
     fn drop(&mut self) {
         if *self.state.get_mut() == SET {
-            // SAFETY: By the invariant it exists, and is not used after this.
+            // SAFETY: The value exists by the invariant, and is not used any more.
             unsafe { self.value.get_mut().assume_init_drop() };
         }
     }
