@@ -189,12 +189,12 @@ impl Load for UserEvents {
         })
     }
 
-    fn publish(&self, load_complete: &LoadComplete) {
+    fn publish(&self, complete: &LoadComplete) {
         for file in [&self.status, &self.profile, &self.registrations, &self.data] {
-            file.publish(load_complete);
+            file.publish(complete);
         }
-        self.groups.publish(load_complete);
-        self.dynamic_events.publish(load_complete);
+        self.groups.publish(complete);
+        self.dynamic_events.publish(complete);
         pr_info!("loaded, version {}\n", env!("USER_EVENTS_VERSION"));
     }
 }

@@ -41,7 +41,7 @@ pub(crate) trait Load: Send + Sync + Sized {
     fn load() -> Result<Self>;
 
     /// Lets the module be used. Loading cannot fail any more.
-    fn publish(&self, load_complete: &LoadComplete);
+    fn publish(&self, complete: &LoadComplete);
 }
 
 /// Proof that loading cannot fail any more, or that the module is loaded.

@@ -198,7 +198,7 @@ impl Groups {
         &self,
         name: GroupName<'_>,
         options: GroupOptions,
-        load_complete: &LoadComplete,
+        complete: &LoadComplete,
     ) -> Result {
         let mut named = self.named.lock();
         let found = named.get(name).cloned();
@@ -216,7 +216,7 @@ impl Groups {
         }
         match found {
             Some(group) => group.group.set_limits(limits)?,
-            None => self.make(&mut named.groups, name, limits, load_complete)?,
+            None => self.make(&mut named.groups, name, limits, complete)?,
         }
         named.events = events;
         Ok(())
@@ -232,7 +232,7 @@ impl Groups {
         groups: &mut SortedArcs<NamedGroup, ByName>,
         name: GroupName<'_>,
         limits: GroupLimits,
-        load_complete: &LoadComplete,
+        complete: &LoadComplete,
     ) -> Result {
         let group = Group::new(self.symbols, &self.idle, Some((name, limits)))?;
         let context = Context {
@@ -243,16 +243,10 @@ impl Groups {
         let (symbols, suffix) = (self.symbols, name.bytes());
         let listings = [
             TracefsFile::create_published::<SeqListing<StatusFile>>(
-                symbols,
-                suffix,
-                &context,
-                load_complete,
+                symbols, suffix, &context, complete,
             )?,
             TracefsFile::create_published::<SeqListing<ProfileFile>>(
-                symbols,
-                suffix,
-                &context,
-                load_complete,
+                symbols, suffix, &context, complete,
             )?,
         ];
         let group = NamedGroup {
@@ -263,12 +257,8 @@ impl Groups {
         let group = Arc::new(group, GFP_KERNEL_ACCOUNT)?;
         groups.insert(&group)?;
         // At last: from then on the group can have events, which only a group in the table loses.
-        let data = TracefsFile::create_published::<Control<DataFile>>(
-            symbols,
-            suffix,
-            &context,
-            load_complete,
-        );
+        let data =
+            TracefsFile::create_published::<Control<DataFile>>(symbols, suffix, &context, complete);
         let failed = data.map(|data| group.data.populate(data)).err();
         if failed.is_some() {
             groups.remove(ByName::beside(&group));

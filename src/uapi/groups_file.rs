@@ -60,7 +60,7 @@ impl ListingFile for GroupsFile {
 ///
 /// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what [`write_line`] fails
 /// with.
-fn write(groups: &Arc<Groups>, from: UserSlice, load_complete: &LoadComplete) -> Result<usize> {
+fn write(groups: &Arc<Groups>, from: UserSlice, complete: &LoadComplete) -> Result<usize> {
     let mut left = from.reader();
     let count = left.len();
     while !(left.is_empty() || left.len() < count && current!().signal_pending()) {
@@ -69,10 +69,10 @@ fn write(groups: &Arc<Groups>, from: UserSlice, load_complete: &LoadComplete) ->
         let buf = buf.ok_or(EINVAL)?;
         let result = (left.clone_reader().read_slice(buf))
             .and_then(|()| match buf.iter().position(|byte| *byte == b'\n') {
-                Some(end) => write_line(groups, buf.get(..end).unwrap_or_default(), load_complete)
+                Some(end) => write_line(groups, buf.get(..end).unwrap_or_default(), complete)
                     .map(|()| end + 1),
                 None if buf.len() > MAX_LINE => Err(EINVAL),
-                None => write_line(groups, buf, load_complete).map(|()| buf.len()),
+                None => write_line(groups, buf, complete).map(|()| buf.len()),
             })
             .and_then(|len| left.skip(len));
         match result {
@@ -85,10 +85,10 @@ fn write(groups: &Arc<Groups>, from: UserSlice, load_complete: &LoadComplete) ->
 }
 
 /// What a line asks for.
-fn write_line(groups: &Arc<Groups>, line: &[u8], load_complete: &LoadComplete) -> Result {
+fn write_line(groups: &Arc<Groups>, line: &[u8], complete: &LoadComplete) -> Result {
     match GroupLine::parse(line)? {
         GroupLine::Nothing => Ok(()),
-        GroupLine::Set(name, options) => groups.set(name, options, load_complete),
+        GroupLine::Set(name, options) => groups.set(name, options, complete),
         GroupLine::Remove(name, when) => groups.remove(name, when),
     }
 }

@@ -167,11 +167,11 @@ impl<T: ListingFile> SeqListing<T> {
             &*(*seq).private.cast_const().cast::<Reader<T>>()
         };
         // SAFETY: An open file was published.
-        let load_complete = unsafe { LoadComplete::by_open_file() };
+        let complete = unsafe { LoadComplete::by_open_file() };
         let from = UserSlice::new(UserPtr::from_ptr(buffer.cast_mut().cast()), count);
         from_result(|| {
             let write = T::WRITE.ok_or(EINVAL)?;
-            write(&reader.context, from, &load_complete).map(|taken| taken as isize)
+            write(&reader.context, from, &complete).map(|taken| taken as isize)
         })
     }
 

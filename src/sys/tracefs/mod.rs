@@ -120,7 +120,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         symbols: CheckedSymbols,
         suffix: &[u8],
         context: &Arc<C>,
-        load_complete: &LoadComplete,
+        complete: &LoadComplete,
     ) -> Result<Self> {
         let mut name = KVec::new();
         for part in [K::NAME.to_bytes(), b".", suffix, b"\0"] {
@@ -128,7 +128,7 @@ impl<C: Send + Sync + 'static> TracefsFile<C> {
         }
         let name = CStr::from_bytes_with_nul(&name).map_err(|_| EINVAL)?;
         let file = Self::create_named::<K>(symbols, name, context)?;
-        file.publish(load_complete);
+        file.publish(complete);
         Ok(file)
     }
 
