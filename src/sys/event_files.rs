@@ -66,10 +66,6 @@ impl EventFiles {
 
     /// Adds a file.
     ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    ///
     /// # Safety
     ///
     /// The file must be alive until a grace period of `tracepoint_srcu` after `remove`.

@@ -39,10 +39,6 @@ impl<T> LazyBox<T> {
 
     /// The content, which is created by `new` on first use. Not charged: a memory cgroup at its
     /// limit may delay that, while others wait for the mutex.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn get_or_new(&self, new: fn() -> T, _held: &EventMutexHeld) -> Result<&T> {
         if self.get().is_none() {
             // INVARIANT: The pointer is NULL, and no other task sets it, as `event_mutex` is held.

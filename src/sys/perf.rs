@@ -79,10 +79,6 @@ impl PerfEvents {
     /// Adds a perf event that is being opened, and in no per-CPU list yet. No record that is too
     /// large for it is on its way when this returns. Sleeps.
     ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    ///
     /// # Safety
     ///
     /// `event` must be alive.

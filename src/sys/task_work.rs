@@ -45,10 +45,6 @@ pub(crate) struct Reservation<W: TaskWork>(KBox<MaybeUninit<Node<W>>>);
 
 impl<W: TaskWork> Reservation<W> {
     /// Allocates the memory. May sleep if `flags` allow it.
-    ///
-    /// # Errors
-    ///
-    /// No memory.
     pub(crate) fn new(flags: Flags) -> Result<Self, AllocError> {
         Ok(Self(KBox::new_uninit(flags)?))
     }

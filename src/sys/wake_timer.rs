@@ -36,10 +36,6 @@ struct Waker {
 
 impl WakeTimer {
     /// Starts to wake the current task every `ms` milliseconds, or a little later. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// No memory.
     pub(super) fn start(ms: u32) -> Result<Self, AllocError> {
         let waker = Waker {
             timer: Opaque::uninit(),

@@ -49,10 +49,6 @@ unsafe impl Sync for OwnedQueue {}
 
 impl OwnedQueue {
     /// Allocates the queue. Its workers show its name. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(crate) fn new(name: &CStr) -> Result<Self> {
         // SAFETY: Allocates only. The kernel warns if sleeping is not allowed.
         let queue = unsafe { bindings::user_events_alloc_workqueue(name.as_char_ptr()) };
