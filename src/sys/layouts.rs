@@ -134,14 +134,9 @@ fn btf_differs(found: &ResolvedSymbols, name: &CStr, members: &CStr) -> bool {
     btf_differs
 }
 
-/// The functions of a kind of dynamic events, as plain numbers: the memory may hold something else.
-struct Functions {
-    create: usize,
-    show: usize,
-    is_busy: usize,
-    free: usize,
-    match_: usize,
-}
+/// The functions of a kind of dynamic events, in the order of `dyn_event_operations` and as plain
+/// numbers: the memory may hold something else.
+struct Functions([usize; 5]);
 
 impl Functions {
     /// # Safety
@@ -150,39 +145,30 @@ impl Functions {
     unsafe fn of(ops: *const dyn_event_operations) -> Self {
         // SAFETY: The entry lies in the kernel's data, in which all these bytes can be read. All
         // values are valid for `usize`.
-        unsafe {
-            Self {
-                create: (&raw const (*ops).create).cast::<usize>().read(),
-                show: (&raw const (*ops).show).cast::<usize>().read(),
-                is_busy: (&raw const (*ops).is_busy).cast::<usize>().read(),
-                free: (&raw const (*ops).free).cast::<usize>().read(),
-                match_: (&raw const (*ops).match_).cast::<usize>().read(),
-            }
-        }
+        Self(unsafe { (&raw const (*ops).create).cast::<[usize; 5]>().read() })
     }
 
     /// Whether `create` is in the kernel, not in a module with a kind of its own.
     fn is_built_in(&self) -> bool {
-        is_function(self.create)
+        is_function(self.0[0])
     }
 
     /// Whether all members are addresses of kernel functions.
     fn are_functions(&self) -> bool {
-        [self.create, self.show, self.is_busy, self.free, self.match_]
-            .into_iter()
-            .all(is_function)
+        self.0.into_iter().all(is_function)
     }
 
     /// Whether the members are in place, which the symbols of the kind for event probes show.
     /// `true` for other kinds.
     fn match_eprobe(&self) -> bool {
-        let create = address(&symbols::EPROBE_CREATE);
-        create == 0
-            || self.create != create
-            || self.show == address(&symbols::EPROBE_SHOW)
-                && self.is_busy == address(&symbols::EPROBE_IS_BUSY)
-                && self.free == address(&symbols::EPROBE_RELEASE)
-                && self.match_ == address(&symbols::EPROBE_MATCH)
+        let eprobe = [
+            address(&symbols::EPROBE_CREATE),
+            address(&symbols::EPROBE_SHOW),
+            address(&symbols::EPROBE_IS_BUSY),
+            address(&symbols::EPROBE_RELEASE),
+            address(&symbols::EPROBE_MATCH),
+        ];
+        eprobe[0] == 0 || self.0[0] != eprobe[0] || self.0 == eprobe
     }
 }
 
