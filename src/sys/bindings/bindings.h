@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads besides the wrappers in helpers.c: the kernel headers that src/sys/ uses and
- * the kernel crate does not bind, and what Rust and the wrappers share.
+ * For bindgen, besides the wrappers in helpers.c: the kernel headers that src/sys/ uses and the
+ * kernel crate does not bind, and declarations that Rust and the wrappers share.
  */
 #ifndef USER_EVENTS_BINDINGS_H
 #define USER_EVENTS_BINDINGS_H
@@ -39,19 +39,19 @@ static const fop_flags_t USER_EVENTS_FOP_BUFFER_WASYNC = FOP_BUFFER_WASYNC;
 static const fmode_t USER_EVENTS_FMODE_ATOMIC_POS = FMODE_ATOMIC_POS;
 
 /**
- * struct user_events_call_ops - what a trace event call of ours does
- * @reg: a consumer comes or goes; @type is an enum trace_reg, passed as the plain number because
- *       an enum in the type of a Rust function does not get the type hash that kCFI compares
+ * struct user_events_call_ops - operations of a trace event call of the module
+ * @reg: adds or removes a consumer; @type is an enum trace_reg, as a plain number because kCFI's
+ *       type hash of a Rust function with an enum differs from that of C
  *
- * The call's data pointer leads here.
+ * The data pointer of the call.
  */
 struct user_events_call_ops {
 	int	(*reg)(struct trace_event_call *call, int type, void *data);
 };
 
 /**
- * struct user_events_fork_probe - the data of user_events_on_fork()
- * @forked: @parent, the current task, has forked @child, which does not run yet
+ * struct user_events_fork_probe - data of user_events_on_fork()
+ * @forked: called when @parent, the current task, has forked @child, which does not run yet
  */
 struct user_events_fork_probe {
 	void	(*forked)(struct user_events_fork_probe *probe, struct task_struct *parent,
@@ -59,9 +59,9 @@ struct user_events_fork_probe {
 };
 
 /**
- * struct user_events_exit_probe - the data of user_events_on_exit() and user_events_on_exec()
- * @exit: the current task exits; @group_dead: it is the last one of its thread group
- * @exec: the current task leaves its address space for the one of another program
+ * struct user_events_exit_probe - data of user_events_on_exit() and user_events_on_exec()
+ * @exit: called when the current task exits, with @group_dead if as the last of its thread group
+ * @exec: called when the current task leaves its address space in an exec
  */
 struct user_events_exit_probe {
 	void	(*exit)(struct user_events_exit_probe *probe, bool group_dead);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Wrappers for what Rust cannot call itself: macros, inline functions, per-CPU variables, static
- * calls, and functions whose type the compiler compares. As in rust/helpers/, there are no
- * prototypes: bindgen reads this file. Each wraps one thing, but for pairs that belong together,
- * the step of a list, the state of a rate limit, submitting to perf, and the two that read user
- * memory: these fail as a copy may, and no function may be called within user access. What each
- * write calls is notrace, as it would be were it inline.
+ * Wrappers of macros, inline functions, per-CPU variables and static calls, which Rust cannot
+ * call, and functions whose type the compiler has to check. As in rust/helpers/ there are no
+ * prototypes: bindgen reads this file. Each function wraps one call, except for pairs that belong
+ * together, a step in a list, a rate limit, submitting to perf, and the reads of user memory, which
+ * need fault injection, and call nothing within user access. The functions that each write calls
+ * are notrace, as inline functions are.
  */
 
 #include "bindings.h"

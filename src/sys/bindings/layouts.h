@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the module relies on of the trace core's private headers. The copies in trace_private.h
- * and the kernel's own have the same tags, so no file can see both: helpers.c compares the one
- * with what stands here, and layouts.c the other. Prototypes are compared by standing beside the
- * kernel's there.
+ * The layouts in the trace core's private headers on which the module relies. The copies in
+ * trace_private.h have the same tags as the kernel's own, so no file can include both: helpers.c
+ * checks the copies, and layouts.c the kernel's, with the prototypes below.
  */
 #ifndef USER_EVENTS_LAYOUTS_H
 #define USER_EVENTS_LAYOUTS_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pages, mappings, memory control groups; and inline functions of two other headers. */
+/* Pages, mappings, memory cgroups; inodes and work queues. */
 
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
@@ -22,7 +22,7 @@ bool user_events_folio_trylock(struct folio *folio)
 	return folio_trylock(folio);
 }
 
-/* Is it a page of a file, or memory of a program's own? The folio is locked. */
+/* Whether the folio, which is locked, has a mapping, as anonymous memory has, too. */
 bool user_events_folio_has_mapping(struct folio *folio)
 {
 	return folio->mapping;
@@ -48,7 +48,7 @@ void user_events_mem_cgroup_put(struct mem_cgroup *memcg)
 	mem_cgroup_put(memcg);
 }
 
-/* Where an inode has its character device: one member of a union without a name. */
+/* The address of an inode's character device, which is in an unnamed union. */
 struct cdev **user_events_i_cdev(struct inode *inode)
 {
 	return &inode->i_cdev;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Wrappers for what the kernel crate of 6.12 lacks, by the names that newer ones give it behind
- * user_events_of_6_12_. See src/sys/kernel_crate/of_6_12/bindings.rs.
+ * Wrappers that the kernel crate of 6.12 lacks. The prefix is user_events_of_6_12_, and the rest
+ * the name in a newer crate. See src/sys/kernel_crate/of_6_12/bindings.rs.
  */
 
 #include <linux/atomic.h>
@@ -15,9 +15,9 @@
 #include <linux/slab.h>
 
 /*
- * In 6.12 sched_process_exit fires when the task has left its address space. do_exit() calls
- * exit_mm_release() before. Nothing that is called from here leads there again. Sleeping is not
- * allowed: taking the hook away waits for RCU tasks, and not for a task that sleeps.
+ * In 6.12 sched_process_exit fires after the task has left its address space. do_exit() calls
+ * exit_mm_release() before. The hook does not recurse. It must not sleep: its removal waits for RCU
+ * tasks, and not for a sleeping task.
  */
 static void user_events_exit_hook(unsigned long ip, unsigned long parent_ip,
 				  struct ftrace_ops *ops, struct ftrace_regs *fregs)
@@ -48,8 +48,8 @@ int user_events_add_exit_hook(void *exit_mm_release, struct user_events_exit_pro
 }
 
 /*
- * Waits for the calls that are under way. Where ftrace has failed, which disables it for good, the
- * hook stays, and must not lead to a module that is gone: so its end does not come.
+ * Waits for running calls. After a failure ftrace is disabled for good, and keeps the hook, whose
+ * module must not be freed then: so this never returns.
  */
 void user_events_remove_exit_hook(void)
 {
@@ -71,7 +71,7 @@ int user_events_of_6_12_atomic_fetch_andnot_release(int mask, atomic_t *word)
 	return atomic_fetch_andnot_release(mask, word);
 }
 
-/* What is aligned more than the allocator does it by itself is no concern of the module. */
+/* The module needs no alignment beyond that of the allocator. */
 void *user_events_of_6_12_krealloc_node_align(const void *memory, size_t size, unsigned long align,
 					      gfp_t flags, int node)
 {
@@ -130,7 +130,7 @@ void user_events_of_6_12_rcu_read_unlock(void)
 
 void user_events_of_6_12_smp_mb(void)
 {
-	/* What it pairs with is for the caller to say. */
+	/* The callers name the barrier that this pairs with. */
 	smp_mb();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the headers of 6.12 lack or have otherwise, by the names that newer ones give it, told
- * apart by what the headers have. This file goes with the support of 6.12.
+ * Definitions that the headers of 6.12 lack, or that differ there, with the names of newer headers.
+ * This file goes with the support of 6.12.
  */
 #ifndef USER_EVENTS_OF_6_12_H
 #define USER_EVENTS_OF_6_12_H
@@ -12,8 +12,8 @@
 #include <linux/tracepoint.h>
 
 /*
- * 7.x: readers of tracepoints are readers of tracepoint_srcu. Those of 6.12 have preemption off,
- * which is what RCU waits for.
+ * In 7.x readers of tracepoints are readers of tracepoint_srcu. In 6.12 they have preemption off,
+ * for which RCU waits.
  */
 #ifdef SRCU_READ_FLAVOR_FAST
 #define call_after_tracepoint_readers(head, func) call_srcu(&tracepoint_srcu, head, func)
@@ -28,10 +28,10 @@ struct srcu_ctr;
 #define barrier_of_tracepoint_readers() rcu_barrier()
 
 /*
- * A probe takes spinlocks. With PREEMPT_RT they sleep, and a reader of RCU may wait for them,
- * which code with preemption off may not. So a probe is such a reader, for which those who take
- * probes away wait just as well; ftrace waits for RCU tasks, and a task that waits for a spinlock
- * counts as one that was preempted. Callers have preemption off for the probe alone, if at all.
+ * A probe takes spinlocks. With PREEMPT_RT these sleep, which an RCU reader may do, but not code
+ * with preemption off. So the probe is an RCU reader, for which the removal of probes waits as
+ * well; ftrace waits for RCU tasks, and a task that waits for a spinlock counts as preempted. If
+ * callers have preemption off, then only for the probe.
  */
 static inline bool enter_probe(void)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions that the kernel does not export, called through static calls: those compile to direct
- * jumps, which kernels with IBT or kCFI accept even where nothing in the kernel takes the target's
- * address. A call through a function pointer would be killed there.
+ * Static calls of functions that the kernel does not export. They compile to direct jumps, which
+ * kernels with IBT or kCFI allow also to functions whose address the kernel never takes. A call
+ * through a function pointer would be fatal there.
  *
- * Each call has the type of the kernel's prototype, and leads nowhere before it was linked.
+ * Each call has the type of the kernel's prototype, and does nothing before it is linked.
  */
 
 #include <linux/kallsyms.h>
@@ -67,7 +67,7 @@ static enum print_line_t user_events_print(struct trace_iterator *iter, int flag
 	return static_call(user_events_print_event_fields)(iter, event);
 }
 
-/* The trace core fills in what is left out. */
+/* The trace core sets the other members. */
 struct trace_event_functions user_events_print_functions = {
 	.trace = user_events_print,
 };

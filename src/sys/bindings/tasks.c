@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tasks: probes of tracepoints, the lists of processes and threads, and the current task. */
+/* Probes of tracepoints, the lists of processes and threads, and the current task. */
 
 #include <linux/preempt.h>
 #include <linux/ratelimit.h>
@@ -49,16 +49,15 @@ void user_events_synchronize_rcu_tasks(void)
 	synchronize_rcu_tasks();
 }
 
-/* The process after this one; a process is the leader of its threads. RCU is read-locked. */
+/* The leader of the next process. RCU is read-locked. */
 struct task_struct *user_events_next_task(struct task_struct *process)
 {
 	return next_task(process);
 }
 
 /*
- * The thread of a process after this one, or the first one after NULL; NULL after the last. RCU
- * is read-locked; for_each_thread() would on kernels with PROVE_RCU also ask for tasklist_lock,
- * which modules do not see.
+ * The next thread of a process, the first one for NULL; NULL after the last. RCU is read-locked.
+ * With PROVE_RCU for_each_thread() would also need tasklist_lock, which is not exported.
  */
 struct task_struct *user_events_next_thread(struct task_struct *process,
 					    struct task_struct *thread)
@@ -71,7 +70,7 @@ struct task_struct *user_events_next_thread(struct task_struct *process,
 
 bool user_events_is_kthread(const struct task_struct *task)
 {
-	/* A task changes flags beside this one while it runs, this one never. */
+	/* A running task changes other flags, but never this one. */
 	return data_race(task->flags & PF_KTHREAD);
 }
 
@@ -95,7 +94,7 @@ void user_events_cond_resched(void)
 	cond_resched();
 }
 
-/* May a line be put into the log, where each is about what a user did? */
+/* The rate limit of log lines that users can cause. */
 bool user_events_ratelimit(void)
 {
 	static DEFINE_RATELIMIT_STATE(lines, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);

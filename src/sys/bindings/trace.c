@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The trace core: readers of an event's files, perf, and the type of a callback. */
+/* Readers of an event's files, perf, and a callback of the trace core. */
 
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
@@ -16,10 +16,10 @@ int user_events_reg(struct trace_event_call *call, enum trace_reg type, void *da
 }
 
 /*
- * The trace core frees event files and perf's lists after tracepoint_synchronize_unregister(), so a
- * reader of either must be one that this waits for: a reader of tracepoint_srcu. Preemption is off
- * besides, since the ring buffer and perf work on this CPU's data; around all of it, as who waits
- * would wait for a reader that is preempted at the end.
+ * The trace core frees event files and perf's lists after tracepoint_synchronize_unregister(), so
+ * their readers must be readers of tracepoint_srcu. The ring buffer and perf use this CPU's data,
+ * so preemption is off, too; around the whole section, as otherwise a reader that is preempted at
+ * the end would delay the waiter.
  */
 notrace struct srcu_ctr __percpu *user_events_tracepoint_read_lock(void)
 {
@@ -33,13 +33,13 @@ notrace void user_events_tracepoint_read_unlock(struct srcu_ctr __percpu *ctr)
 	preempt_enable_notrace();
 }
 
-/* Has @func called when all that are readers now have ended. */
+/* Calls @func after all current readers. */
 void user_events_call_after_readers(struct rcu_head *head, rcu_callback_t func)
 {
 	call_after_tracepoint_readers(head, func);
 }
 
-/* Waits for all those calls. */
+/* Waits for all calls of user_events_call_after_readers(). */
 void user_events_barrier_of_readers(void)
 {
 	barrier_of_tracepoint_readers();
@@ -51,7 +51,7 @@ struct hlist_head *user_events_perf_events(struct trace_event_call *call)
 	return this_cpu_ptr(call->perf_events);
 }
 
-/* Only tasks submit records, with preemption off: so there is one at a time on a CPU. */
+/* Only tasks with preemption off submit records, so one at a time on each CPU. */
 static DEFINE_PER_CPU(struct pt_regs, perf_regs);
 
 struct pt_regs *user_events_perf_regs(void)
@@ -60,9 +60,9 @@ struct pt_regs *user_events_perf_regs(void)
 }
 
 /*
- * Submits a record to this CPU's perf events of a call, with registers that are made to tell of the
- * caller: 0, -ENOENT if there are none, or -EBUSY in a submission. On arm64 the registers say where
- * the frame of this very function is, and the stack is followed from there: so all is within it.
+ * Submits a record to this CPU's perf events of a call, with registers of the caller. Returns 0,
+ * -ENOENT without perf events, or -EBUSY in a recursion. On arm64 the registers contain the frame
+ * of this function, from which the stack is unwound, so the submission must be in here.
  */
 notrace int user_events_perf_tp_event(struct trace_event_call *call, void *record, int size)
 {
@@ -81,7 +81,7 @@ notrace int user_events_perf_tp_event(struct trace_event_call *call, void *recor
 	return 0;
 }
 
-/* The same where a program is attached, or may be. */
+/* As user_events_perf_tp_event(), also to eBPF programs. */
 void user_events_perf_submit(void *record, int size, int context, struct trace_event_call *call,
 			     struct pt_regs *regs, struct hlist_head *head)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Copies of what the module uses of the trace core's private headers, which only a full source
- * tree has. The tags are the kernel's, because kCFI compares them. See layouts.h.
+ * Copies of structures of the trace core's private headers, which only a full source tree has. The
+ * tags are the kernel's, as they are part of kCFI's type hashes. See layouts.h.
  */
 #ifndef USER_EVENTS_TRACE_PRIVATE_H
 #define USER_EVENTS_TRACE_PRIVATE_H
@@ -12,14 +12,14 @@
 struct dyn_event;
 
 /**
- * struct dyn_event_operations - one kind of event in dynamic_events (trace_dynevent.h)
+ * struct dyn_event_operations - a kind of event in dynamic_events (trace_dynevent.h)
  * @list: entry in the list of kinds
- * @create: makes an event of a command, or answers -ECANCELED if the command is not of this
- *          kind; the lock over the kinds is held
- * @show: writes the command that would make the event
- * @is_busy: is the event in use?
+ * @create: creates an event from a command, or returns -ECANCELED if the command is for another
+ *          kind; dyn_event_ops_mutex is held
+ * @show: writes the command that creates the event
+ * @is_busy: whether the event is in use
  * @free: deletes the event
- * @match: is it the event that a command to delete names?
+ * @match: whether a command to delete names the event
  *
  * All but @create are called with event_mutex held.
  */
@@ -36,7 +36,7 @@ struct dyn_event_operations {
 /**
  * struct dyn_event - an event as an entry of dynamic_events (trace_dynevent.h)
  * @list: entry in the list of events
- * @ops: what kind of event it is
+ * @ops: the kind of the event
  */
 struct dyn_event {
 	struct list_head		list;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* User memory. What is short is read by words, which takes less than to begin with a copy. */
+/* User memory. Short reads are by words, which is faster than the setup of a copy. */
 
 #include <linux/fault-inject-usercopy.h>
 #include <linux/unaligned.h>
@@ -8,11 +8,11 @@
 
 #include "bindings.h"
 
-/* Begins to read @size bytes of user memory at *@from, front to back: may that be done? */
+/* Begins a read of @size bytes of user memory at *@from, in order, if that is allowed. */
 static __always_inline bool begin_read(const void __user **from, size_t size)
 {
 	if (can_do_masked_user_access()) {
-		/* An address of the kernel's becomes one that faults. */
+		/* A kernel address becomes one that faults. */
 		*from = masked_user_access_begin(*from);
 		return true;
 	}
@@ -20,7 +20,7 @@ static __always_inline bool begin_read(const void __user **from, size_t size)
 }
 
 /*
- * The 32 bits at @from, which may be any address, or -EFAULT. Fails as a copy may. May sleep.
+ * The u32 at @from, any address, or -EFAULT. With fault injection, as a copy. May sleep.
  */
 notrace s64 user_events_read_u32(const void __user *from)
 {
@@ -37,7 +37,7 @@ fault:
 	return -EFAULT;
 }
 
-/* Reads a value of a type from @at bytes behind @from to @at bytes behind @to. */
+/* Copies a value of a type at the offset @at. */
 #define read_one(type, to, from, at, fault)						\
 	do {										\
 		const size_t __at = (at);						\
@@ -47,7 +47,7 @@ fault:
 		put_unaligned(__one, (type *)((to) + __at));				\
 	} while (0)
 
-/* The same of so many words. */
+/* Copies @count words at the offset @at. */
 #define read_words(count, to, from, at, fault)						\
 	do {										\
 		const size_t __first = (at);						\
@@ -59,9 +59,9 @@ fault:
 	} while (0)
 
 /*
- * Copies @size bytes, 128 at most, from @from, which may be any address: were all copied? Front to
- * back, as an address that was masked wants it. The last words may overlap those before them: what
- * is read last counts. Fails as a copy may. May sleep.
+ * Copies @size bytes, at most 128, from @from, any address, and returns whether all were copied. In
+ * order, which a masked address needs. The last words may overlap the previous ones, and win. With
+ * fault injection, as a copy. May sleep.
  */
 notrace bool user_events_read_words(void *to, const void __user *from, size_t size)
 {
@@ -99,8 +99,8 @@ fault:
 }
 
 /*
- * Clears bits of a word of the current task's memory, atomically, if that takes no fault that
- * sleeps. Any context.
+ * Clears bits of a word of the current task's memory atomically, unless the page has to be faulted
+ * in. Any context.
  */
 int user_events_clear_current(u32 __user *word, u32 mask)
 {
@@ -112,7 +112,7 @@ int user_events_clear_current(u32 __user *word, u32 mask)
 	return ret;
 }
 
-/* The address without the tag that the current task's address space allows it. */
+/* The address without the tag that the current task's address space allows. */
 unsigned long user_events_untagged_addr(unsigned long addr)
 {
 	return untagged_addr(addr);
