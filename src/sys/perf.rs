@@ -28,7 +28,6 @@ use super::ring_buffer::{
     NotRecorded,
     HEADER_SIZE, //
 };
-use core::mem::size_of;
 use core::ptr::{
     self,
     NonNull, //

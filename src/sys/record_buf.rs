@@ -7,11 +7,7 @@
 
 use super::ring_buffer::HEADER_SIZE;
 use core::marker::PhantomData;
-use core::mem::{
-    size_of,
-    size_of_val,
-    MaybeUninit, //
-};
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 

@@ -7,10 +7,7 @@
 use super::bindings;
 use crate::schema::COMMON_SIZE;
 use core::marker::PhantomData;
-use core::mem::{
-    size_of,
-    MaybeUninit, //
-};
+use core::mem::MaybeUninit;
 use core::ptr::{
     self,
     NonNull, //

@@ -5,7 +5,6 @@
 //! C: `register_sysctl_sz()`, `proc_douintvec()` (linux/sysctl.h).
 
 use super::bindings;
-use core::mem::size_of;
 use core::ptr::{
     self,
     NonNull, //

@@ -12,11 +12,7 @@ use super::bindings::{
 };
 use super::module_ref::ModuleRef;
 use super::task::may_sleep;
-use core::mem::{
-    align_of,
-    size_of,
-    MaybeUninit, //
-};
+use core::mem::MaybeUninit;
 use core::ptr;
 use kernel::alloc::{
     AllocError,

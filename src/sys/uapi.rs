@@ -12,10 +12,7 @@ pub(crate) use super::bindings::{
     USER_EVENTS_IOCSUNREG as DIAG_IOCSUNREG, //
 };
 
-use core::mem::{
-    offset_of,
-    size_of, //
-};
+use core::mem::offset_of;
 use kernel::transmute::FromBytes;
 
 const _: () = {

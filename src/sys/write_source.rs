@@ -7,10 +7,7 @@ use super::record_buf::{
     RecordBuf,
     Word, //
 };
-use core::mem::{
-    size_of,
-    MaybeUninit, //
-};
+use core::mem::MaybeUninit;
 use kernel::bindings::{
     iov_iter,
     iovec, //

@@ -31,7 +31,6 @@ use crate::write::{
     self,
     EventTable, //
 };
-use core::mem::size_of;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 use kernel::uapi::_IOC_SIZESHIFT;

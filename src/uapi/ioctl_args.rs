@@ -14,10 +14,7 @@ use crate::sys::uapi::{
     USER_EVENT_REG_PERSIST, //
 };
 use crate::sys::user_bit::UserBit;
-use core::mem::{
-    offset_of,
-    size_of, //
-};
+use core::mem::offset_of;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::transmute::FromBytes;

@@ -27,7 +27,6 @@ use crate::sys::record_buf::{
     Word, //
 };
 use crate::sys::write_source::WriteSource;
-use core::mem::size_of;
 use kernel::prelude::*;
 
 /// Bytes of the write index.

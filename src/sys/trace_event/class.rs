@@ -16,10 +16,7 @@ use super::{
 };
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::mem::{
-    size_of,
-    MaybeUninit, //
-};
+use core::mem::MaybeUninit;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 

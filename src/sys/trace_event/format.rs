@@ -16,10 +16,6 @@ use crate::schema::{
     Field,
     Kind, //
 };
-use core::mem::{
-    align_of,
-    size_of, //
-};
 use core::ptr::{
     self,
     NonNull, //

@@ -20,7 +20,6 @@ use super::{
     FileKind, //
 };
 use core::marker::PhantomData;
-use core::mem::size_of;
 use kernel::error::from_result;
 use kernel::prelude::*;
 use kernel::str::CStr;

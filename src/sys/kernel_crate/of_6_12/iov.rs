@@ -41,11 +41,6 @@ impl<'data> IovIterSource<'data> {
         }
     }
 
-    /// Whether no bytes remain.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Reads bytes, and returns how many: fewer than `out` has at a fault or at the end.
     pub fn copy_from_iter(&mut self, out: &mut [u8]) -> usize {
         // SAFETY: The iterator is valid by the invariant, and `out` has that many bytes.

@@ -39,8 +39,5 @@ pub mod fmt {
 
 /// Values that are bytes. 7.x: `kernel::transmute`.
 pub mod transmute {
-    pub use tree::types::{
-        AsBytes,
-        FromBytes, //
-    };
+    pub use tree::types::FromBytes;
 }

@@ -18,24 +18,12 @@ pub use crate::{
     pr_warn, //
 };
 pub use core::ffi::CStr;
-pub use core::mem::{
-    align_of,
-    align_of_val,
-    size_of,
-    size_of_val, //
-};
 pub use tree::ffi::{
     c_char,
     c_int,
     c_long,
-    c_longlong,
-    c_schar,
-    c_short,
-    c_uchar,
     c_uint,
     c_ulong,
-    c_ulonglong,
-    c_ushort,
     c_void, //
 };
 pub use tree::prelude::*;

@@ -7,10 +7,7 @@ use core::ffi::{
     c_void,
     CStr, //
 };
-use core::mem::{
-    size_of,
-    MaybeUninit, //
-};
+use core::mem::MaybeUninit;
 use tree::error::code::*;
 use tree::error::Result;
 use tree::types::{
