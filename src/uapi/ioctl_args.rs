@@ -61,14 +61,14 @@ fn check_zeroed(mut reader: UserSliceReader) -> Result {
     Ok(())
 }
 
-/// `struct user_reg`: what to register.
+/// `struct user_reg`: a registration.
 pub(crate) struct UserReg {
     address: usize,
-    /// Where the event's state is to be shown.
+    /// The bit that shows the event's state.
     pub(crate) bit: UserBit,
-    /// How the event is to be registered.
+    /// Options of the registration.
     pub(crate) flags: RegFlags,
-    /// Where the description is.
+    /// User address of the description.
     pub(crate) description: usize,
 }
 
@@ -77,8 +77,8 @@ impl UserReg {
     ///
     /// # Errors
     ///
-    /// `EFAULT` when it cannot be read or the bit is not in user space; `E2BIG` when it asks for
-    /// something we do not know; `EINVAL` when it makes no sense.
+    /// `EFAULT` when it cannot be read, or the bit is not in user space; `E2BIG` and `EINVAL` as
+    /// [`copy_struct_from_user`]; `EINVAL` also for unknown flags, and as [`UserBit::new`].
     pub(crate) fn read(address: usize) -> Result<Self> {
         let reg: user_reg = copy_struct_from_user(address)?;
         let has = |flag| u32::from(reg.flags) & flag != 0;
@@ -96,7 +96,7 @@ impl UserReg {
         })
     }
 
-    /// Tells user space the write index.
+    /// Writes the write index to the structure in user space.
     ///
     /// # Errors
     ///
@@ -108,11 +108,11 @@ impl UserReg {
     }
 }
 
-/// `struct user_unreg`: which bit is not to be written any more.
+/// `struct user_unreg`: the end of a registration.
 pub(crate) struct UserUnreg {
-    /// The number of the bit.
+    /// Number of the bit in its word.
     pub(crate) bit: u8,
-    /// The address of its word.
+    /// Address of the word.
     pub(crate) address: u64,
 }
 
@@ -121,7 +121,7 @@ impl UserUnreg {
     ///
     /// # Errors
     ///
-    /// As [`UserReg::read`].
+    /// As [`copy_struct_from_user`]; `EINVAL` when a reserved member is not 0.
     pub(crate) fn read(address: usize) -> Result<Self> {
         let unreg: user_unreg = copy_struct_from_user(address)?;
         if unreg.__reserved != 0 || unreg.__reserved2 != 0 {
@@ -134,7 +134,7 @@ impl UserUnreg {
     }
 }
 
-/// A buffer for a description and the NUL that ends it.
+/// A buffer for a description with its NUL.
 pub(crate) struct DescriptionBuffer([u8; MAX_DESCRIPTION + 1]);
 
 impl DescriptionBuffer {
@@ -143,11 +143,11 @@ impl DescriptionBuffer {
         Self([0; MAX_DESCRIPTION + 1])
     }
 
-    /// Reads the NUL-terminated text at a user address; returns it without the NUL.
+    /// Reads the NUL-terminated text at a user address, and returns it without the NUL.
     ///
     /// # Errors
     ///
-    /// `EFAULT`; `EINVAL` when it is longer than a description can be.
+    /// `EFAULT`; `EINVAL` when the text is longer than a description can be.
     pub(crate) fn read(&mut self, address: usize) -> Result<&[u8]> {
         let at = UserPtr::from_addr(address);
         let text = UserSlice::new(at, self.0.len())
@@ -155,7 +155,7 @@ impl DescriptionBuffer {
             .strcpy_into_buf(&mut self.0)?
             .to_bytes();
         if text.len() == MAX_DESCRIPTION {
-            // A text that is too long was cut off here. Is there a NUL?
+            // The text is complete if a NUL follows.
             let mut end = [0];
             UserSlice::new(at.wrapping_byte_add(MAX_DESCRIPTION), 1)
                 .reader()
