@@ -43,8 +43,8 @@ pub(crate) enum BitWriteError {
     NotPresent,
     /// The page may come: its fault was started, or a lock is busy.
     NotYet,
-    /// Another task has locked or dropped the page. The bits were written, but are lost with the
-    /// page, now or later.
+    /// Another task has locked or dropped the page. The bits were written, but may be lost with the
+    /// page.
     Busy,
     /// No memory for the page or its page tables.
     NoMemory,
