@@ -232,7 +232,6 @@ fn what_is_not_needed_may_miss() {
     let module = Module::new();
     for name in [
         "eprobe_dyn_event_create",
-        "user_event_mm_dup",
         "__start_BTF",
         "__stop_BTF",
     ] {
