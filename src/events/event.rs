@@ -7,13 +7,13 @@
 //! the module loaded.
 
 use super::changes::Changed;
-use super::enablers::Enablers;
 use super::group::Group;
 use super::misses::Misses;
 use super::naming::{
     name_of_format,
     Naming, //
 };
+use super::toggle::Enablers;
 use crate::schema::{
     self,
     Description,

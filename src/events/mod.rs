@@ -19,11 +19,10 @@
 //!   events and bytes it may have.
 //! - [`idle`]: the work that removes idle events, of all groups; [`kept`]: those of which there may be records.
 //! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
-//! - [`enablers`]: the bits that show its state; [`changes`]: what open files report of it.
+//! - [`toggle`]: the bits that show its state; [`changes`]: what open files report of it.
 
 mod changes;
 mod closing;
-mod enablers;
 mod event;
 mod group;
 mod idle;
@@ -34,6 +33,7 @@ mod naming;
 mod open_files;
 mod removal;
 mod table;
+mod toggle;
 
 pub(crate) use changes::Changes;
 pub(crate) use event::{

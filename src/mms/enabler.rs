@@ -3,7 +3,7 @@
 //! An enabler: one bit in user memory that shows whether an event has consumers. C: `struct
 //! user_event_enabler`.
 
-use super::enablers::{
+use super::enabler_set::{
     EnablerSet,
     OwningSet, //
 };

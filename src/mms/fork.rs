@@ -11,7 +11,7 @@
 //! A bit that another thread unregisters meanwhile is not looked at: the child's copy of it may
 //! have either value.
 
-use super::enablers::EnablerSetRef;
+use super::enabler_set::EnablerSetRef;
 use super::mm::{
     key,
     UserMm,

@@ -14,7 +14,7 @@ use super::budget::{
     WAIT_COST, //
 };
 use super::enabler::Enabler;
-use super::enablers::EnablerSet;
+use super::enabler_set::EnablerSet;
 use super::mm::UserMm;
 use crate::sys::user_bit::Written;
 use kernel::new_mutex;

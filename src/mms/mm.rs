@@ -20,7 +20,7 @@
 //! written at once in [`repair`](super::repair), what a child gets of its parent in [`fork`](super::fork).
 
 use super::enabler::Enabler;
-use super::enablers::{
+use super::enabler_set::{
     EnablerSet,
     EnablerSetRef, //
 };

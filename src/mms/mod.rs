@@ -4,7 +4,7 @@
 //! `user_event_mm_dup()` and `user_event_mm_remove()`.
 //!
 //! - [`mm`]: one of them, and its set of enablers; [`register`]: adding and removing enablers.
-//! - [`enabler`]: one enabler; [`enablers`]: sets of them; [`members`]: the mms of a set; [`budget`]: how much
+//! - [`enabler`]: one enabler; [`enabler_set`]: sets of them; [`members`]: the mms of a set; [`budget`]: how much
 //!   is written at once.
 //! - [`repair`], [`writers`]: bits that could not be written at once; [`userfaultfd`] and [`task_repair`]: those that are
 //!   not the work queue's; [`addrs`]: which ones; [`fault_in`]: those of the current task.
@@ -13,7 +13,7 @@
 mod addrs;
 mod budget;
 mod enabler;
-mod enablers;
+mod enabler_set;
 mod fault_in;
 mod fork;
 mod key_filter;
@@ -47,7 +47,7 @@ use crate::sys::{
     process_list, //
 };
 use core::ptr;
-use enablers::EnablerSetRef;
+use enabler_set::EnablerSetRef;
 use kernel::mm::{
     Mm,
     MmWithUser, //

@@ -6,7 +6,7 @@
 //! mmap lock, the set, the event. Memory is got with none of the last three held.
 
 use super::enabler::Enabler;
-use super::enablers::{
+use super::enabler_set::{
     ListMemory,
     ListShortfall, //
 };

@@ -20,7 +20,7 @@
 
 use super::addrs::BitAddrs;
 use super::enabler::Enabler;
-use super::enablers::MAX_BITS_AT_ONCE;
+use super::enabler_set::MAX_BITS_AT_ONCE;
 use super::fault_in::WriteTries;
 use super::mm::UserMm;
 use super::userfaultfd;

@@ -25,7 +25,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("mms", &["events", "sys", "sorted_arcs"]),
     ("events", &["schema", "sys", "sorted_arcs"]),
     // The one import that goes back: an event lists its enablers.
-    ("events::enablers", &["mms"]),
+    ("events::toggle", &["mms"]),
     // Of a record: what its fields are, and whether it is valid.
     ("sys", &["schema"]),
     ("schema", &[]),
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn one_import_goes_back() {
-        shows("src/events/enablers.rs", "use crate::mms::Enabler;", &[]);
+        shows("src/events/toggle.rs", "use crate::mms::Enabler;", &[]);
         shows(
             "src/events/event.rs",
             "use crate::mms::Enabler;",
