@@ -14,7 +14,6 @@ use super::enabler::{
     Enabler, //
 };
 use super::members::Members;
-use super::mm::UserMm;
 use crate::sorted_arcs::{
     Insertion,
     Reservation,
@@ -23,18 +22,9 @@ use crate::sorted_arcs::{
 };
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
-use crate::sys::task;
-use crate::sys::user_bit::{
-    BitAddr,
-    Written, //
-};
+use crate::sys::user_bit::BitAddr;
 use core::ops::Deref;
-use core::{
-    array,
-    slice, //
-};
 use kernel::alloc::AllocError;
-use kernel::rbtree::RBTreeNode;
 use kernel::sync::atomic::{
     Acquire,
     Atomic,
@@ -190,68 +180,6 @@ impl EnablerSet {
     /// done it.
     pub(super) fn wait_for_changes(&self) {
         drop(self.by_addr.lock());
-    }
-
-    /// A set of its own for one of several members, which is in both after this. The caller leaves this one.
-    /// May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; `EINTR` when the current task is killed; `ENODEV` when the module is being
-    /// unloaded.
-    pub(super) fn copy_for(&self, user_mm: &Arc<UserMm>) -> Result<EnablerSetRef> {
-        let copy = EnablerSetRef::new()?;
-        let member = RBTreeNode::new(user_mm.key(), user_mm.clone(), GFP_KERNEL_ACCOUNT)?;
-        copy.members.join(member);
-        let mut from = BitAddr::FIRST;
-        loop {
-            let mut originals: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
-            self.get_page(from, &mut originals);
-            let mut originals = originals.iter().flatten().peekable();
-            if originals.peek().is_none() {
-                return Ok(copy);
-            }
-            // As many as the program has registered.
-            if task::fatal_signal_pending() {
-                return Err(EINTR);
-            }
-            for original in originals {
-                let enabler = Enabler::new(&copy, *original.bit(), original.event().get())?;
-                let mut memory = ListMemory::new();
-                while let Err(shortfall) = copy.try_add_copy(user_mm, &enabler, &mut memory) {
-                    memory.fill(shortfall)?;
-                }
-                from = enabler.addr().next();
-            }
-        }
-    }
-
-    /// Adds the copy of an enabler. The bit is right in the memory of the one member, or on its way
-    /// to be, by the original, unless a change of the event's state is just being written: that may
-    /// have passed the place of the copy, and not have come to the one of the original yet.
-    fn try_add_copy(
-        &self,
-        user_mm: &Arc<UserMm>,
-        enabler: &Arc<Enabler>,
-        memory: &mut ListMemory,
-    ) -> Result<(), ListShortfall> {
-        let mut of_set = self.lock();
-        let mut of_event = enabler.event().lock_enablers();
-        let value = of_event.value();
-        let is_being_written = of_event.is_being_written();
-        let in_set = of_set
-            .try_insert(enabler, &mut memory.set)
-            .map_err(ListShortfall::Set)?;
-        let in_event = of_event
-            .try_insert(enabler, &mut memory.event)
-            .map_err(ListShortfall::Event)?;
-        if is_being_written {
-            let mut change = self.members.change();
-            change.is_made = user_mm.write(slice::from_ref(enabler), value) == Written::Changed;
-        }
-        in_event.keep();
-        in_set.keep();
-        Ok(())
     }
 
     /// Forgets everything, and frees the memory of each leaf before it goes on to the next.

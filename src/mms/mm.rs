@@ -24,7 +24,6 @@ use super::enabler_set::{
     EnablerSet,
     EnablerSetRef, //
 };
-use super::members::PartlyWritten;
 use super::writers::Repairs;
 use super::UserMms;
 use crate::sys::process_list::ProcessId;
@@ -32,7 +31,6 @@ use crate::sys::user_bit::{
     BitAddr,
     LockedMm, //
 };
-use core::mem;
 use kernel::mm::{
     Mm,
     MmWithUser, //
@@ -197,38 +195,6 @@ impl UserMm {
     pub(crate) fn enabler_from(&self, addr: BitAddr) -> Option<Arc<Enabler>> {
         let (set, _) = self.set()?;
         set.get_from(addr)
-    }
-
-    /// An exclusive set: a copy, if the mm's is shared. `changes` is held. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ESRCH` when the mm has ended, and those of [`EnablerSet::copy_for`].
-    pub(super) fn exclusive_set(self: &Arc<Self>) -> Result<Arc<EnablerSet>> {
-        let (shared, is_exclusive) = self.set().ok_or(ESRCH)?;
-        if is_exclusive {
-            return Ok(shared);
-        }
-        let partly = PartlyWritten::new(&shared);
-        let copied = shared.copy_for(self);
-        let copy = copied.inspect_err(|_| shared.members.change().is_made = true)?;
-        let own = (*copy).clone();
-        shared.members.leave(self);
-        // A task that forks from here on may have a copy of the memory that is older than what was
-        // written by way of the set that was shared.
-        copy.members.follow(&shared.members);
-        let mut state = self.state.lock();
-        // An exec of another thread has perhaps ended the mm.
-        let replaced = match &mut state.set {
-            Some(set) => Ok(mem::replace(set, copy)),
-            None => Err(copy),
-        };
-        drop(state);
-        // One that has forked before joins the set that was shared, and may have an older copy than
-        // what was written by way of this one.
-        shared.members.follow(&own.members);
-        drop(partly);
-        replaced.map(|_| own).map_err(|_| ESRCH)
     }
 
     /// Calls `with` with the mm, unless it has ended. Any context.

@@ -23,6 +23,7 @@ mod mm_end;
 mod register;
 mod repair;
 mod task_repair;
+mod unshare;
 mod userfaultfd;
 mod writers;
 

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A set of its own for an mm that shares one, before a task of the mm registers or unregisters.
+
+use super::enabler::Enabler;
+use super::enabler_set::{
+    EnablerSet,
+    EnablerSetRef,
+    ListMemory,
+    ListShortfall,
+    MAX_BITS_AT_ONCE, //
+};
+use super::members::PartlyWritten;
+use super::mm::UserMm;
+use crate::sys::kernel_crate::prelude::*;
+use crate::sys::task;
+use crate::sys::user_bit::{
+    BitAddr,
+    Written, //
+};
+use core::{
+    array,
+    mem,
+    slice, //
+};
+use kernel::rbtree::RBTreeNode;
+use kernel::sync::Arc;
+
+impl UserMm {
+    /// An exclusive set: a copy, if the mm's is shared. `changes` is held. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` when the mm has ended, and those of [`EnablerSet::copy_for`].
+    pub(super) fn exclusive_set(self: &Arc<Self>) -> Result<Arc<EnablerSet>> {
+        let (shared, is_exclusive) = self.set().ok_or(ESRCH)?;
+        if is_exclusive {
+            return Ok(shared);
+        }
+        let partly = PartlyWritten::new(&shared);
+        let copied = shared.copy_for(self);
+        let copy = copied.inspect_err(|_| shared.members.change().is_made = true)?;
+        let own = (*copy).clone();
+        shared.members.leave(self);
+        // A task that forks from here on may have a copy of the memory that is older than what was
+        // written by way of the set that was shared.
+        copy.members.follow(&shared.members);
+        let mut state = self.state.lock();
+        // An exec of another thread has perhaps ended the mm.
+        let replaced = match &mut state.set {
+            Some(set) => Ok(mem::replace(set, copy)),
+            None => Err(copy),
+        };
+        drop(state);
+        // One that has forked before joins the set that was shared, and may have an older copy than
+        // what was written by way of this one.
+        shared.members.follow(&own.members);
+        drop(partly);
+        replaced.map(|_| own).map_err(|_| ESRCH)
+    }
+}
+
+impl EnablerSet {
+    /// A set of its own for one of several members, which is in both after this. The caller leaves this one.
+    /// May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINTR` when the current task is killed; `ENODEV` when the module is being
+    /// unloaded.
+    fn copy_for(&self, user_mm: &Arc<UserMm>) -> Result<EnablerSetRef> {
+        let copy = EnablerSetRef::new()?;
+        let member = RBTreeNode::new(user_mm.key(), user_mm.clone(), GFP_KERNEL_ACCOUNT)?;
+        copy.members.join(member);
+        let mut from = BitAddr::FIRST;
+        loop {
+            let mut originals: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
+            self.get_page(from, &mut originals);
+            let mut originals = originals.iter().flatten().peekable();
+            if originals.peek().is_none() {
+                return Ok(copy);
+            }
+            // As many as the program has registered.
+            if task::fatal_signal_pending() {
+                return Err(EINTR);
+            }
+            for original in originals {
+                let enabler = Enabler::new(&copy, *original.bit(), original.event().get())?;
+                let mut memory = ListMemory::new();
+                while let Err(shortfall) = copy.try_add_copy(user_mm, &enabler, &mut memory) {
+                    memory.fill(shortfall)?;
+                }
+                from = enabler.addr().next();
+            }
+        }
+    }
+
+    /// Adds the copy of an enabler. The bit is right in the memory of the one member, or on its way
+    /// to be, by the original, unless a change of the event's state is just being written: that may
+    /// have passed the place of the copy, and not have come to the one of the original yet.
+    fn try_add_copy(
+        &self,
+        user_mm: &Arc<UserMm>,
+        enabler: &Arc<Enabler>,
+        memory: &mut ListMemory,
+    ) -> Result<(), ListShortfall> {
+        let mut of_set = self.lock();
+        let mut of_event = enabler.event().lock_enablers();
+        let value = of_event.value();
+        let is_being_written = of_event.is_being_written();
+        let in_set = of_set
+            .try_insert(enabler, &mut memory.set)
+            .map_err(ListShortfall::Set)?;
+        let in_event = of_event
+            .try_insert(enabler, &mut memory.event)
+            .map_err(ListShortfall::Event)?;
+        if is_being_written {
+            let mut change = self.members.change();
+            change.is_made = user_mm.write(slice::from_ref(enabler), value) == Written::Changed;
+        }
+        in_event.keep();
+        in_set.keep();
+        Ok(())
+    }
+}
