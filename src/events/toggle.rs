@@ -13,9 +13,9 @@ use crate::mms::{
     Budget,
     ByPosition,
     Enabler,
-    PartlyWritten,
+    PartialWrite,
     Position,
-    Stopped, //
+    WriteStopped, //
 };
 use crate::sorted_arcs::{
     Insertion,
@@ -49,7 +49,7 @@ struct Deferred {
     position: Position,
     mm_key: usize,
     /// Held until the writing has gone on.
-    _partly: Option<PartlyWritten>,
+    _partly: Option<PartialWrite>,
 }
 
 /// The enablers of an event, locked: `UserEvent::enablers`. The state that they show does not change unnoticed
@@ -87,7 +87,7 @@ impl Enablers {
                 let goes_on = position == deferred.position;
                 let mm_key = if goes_on { deferred.mm_key } else { 0 };
                 let written = first.set().write(enablers, value, mm_key, &mut budget);
-                if let Err(Stopped { mm_key, partly }) = written {
+                if let Err(WriteStopped { mm_key, partly }) = written {
                     self.deferred = Some(Deferred {
                         position,
                         mm_key,

@@ -14,6 +14,7 @@ use super::enabler::{
     Enabler, //
 };
 use super::members::Members;
+use super::mm::UserMm;
 use crate::sorted_arcs::{
     Insertion,
     Reservation,
@@ -53,9 +54,35 @@ pub(crate) struct EnablerSet {
     #[pin]
     by_addr: Mutex<SortedArcs<Enabler, ByAddr>>,
     #[pin]
-    pub(super) members: Members,
+    pub(super) members: Members<UserMm>,
     #[pin]
     module: SpinLock<ModuleHold>,
+}
+
+/// Where writing the bits of enablers of one page in the memory of the members of a set has stopped.
+pub(crate) struct WriteStopped {
+    /// The key of the first mm that is still to be written to.
+    pub(crate) mm_key: usize,
+    /// If others have been written to before: an mm that joins the set before the writing goes on may be
+    /// passed over.
+    pub(crate) partly: Option<PartialWrite>,
+}
+
+/// A set in which bits have been written in the memory of some mms and not of all. Mms that join look at all
+/// of their bits while this exists.
+pub(crate) struct PartialWrite(Arc<EnablerSet>);
+
+impl PartialWrite {
+    pub(super) fn new(set: &Arc<EnablerSet>) -> Self {
+        set.members.partly_written.fetch_add(1, Full);
+        Self(set.clone())
+    }
+}
+
+impl Drop for PartialWrite {
+    fn drop(&mut self) {
+        self.0.members.partly_written.fetch_sub(1, Full);
+    }
 }
 
 /// How many bits of a page are looked at with its set locked once, at most.

@@ -48,7 +48,7 @@ impl UserMm {
             (last, change) if last == task => change,
             _ => 0,
         };
-        state.last_fork = (task, members::last_change());
+        state.last_fork = (task, members::bit_write_seq());
         drop(state);
         Some(Inheritance {
             set,

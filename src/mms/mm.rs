@@ -154,7 +154,7 @@ impl UserMm {
     pub(super) fn leave_set(self: &Arc<Self>) {
         let set = self.state.lock().set.take();
         if let Some(set) = &set {
-            set.members.leave(self);
+            set.members.leave(self.key());
         }
         self.end_repairs();
         drop(set);

@@ -25,6 +25,7 @@ mod repair;
 mod task_repair;
 mod unshare;
 mod userfaultfd;
+mod write;
 mod writers;
 
 pub(crate) use budget::Budget;
@@ -33,9 +34,9 @@ pub(crate) use enabler::{
     Enabler,
     Position, //
 };
-pub(crate) use members::{
-    PartlyWritten,
-    Stopped, //
+pub(crate) use enabler_set::{
+    PartialWrite,
+    WriteStopped, //
 };
 pub(crate) use mm::UserMm;
 

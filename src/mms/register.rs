@@ -127,7 +127,7 @@ impl UserMm {
         drop(of_event);
         // Another thread may be forking, and its child's memory have been copied before the bit was written.
         if may_be_forking {
-            enabler.set().members.change().is_made = true;
+            enabler.set().members.begin_write().changed = true;
         }
         Ok(may_be_lost)
     }

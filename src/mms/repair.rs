@@ -29,8 +29,7 @@ use crate::sys::user_bit::{
     BitAddr,
     BitWriteError,
     FaultIn,
-    LockedMm,
-    Written, //
+    LockedMm, //
 };
 use crate::sys::work_queue::Delayed;
 use crate::sys::{
@@ -69,35 +68,6 @@ pub(super) enum Outcome {
 }
 
 impl UserMm {
-    /// Writes the bits of enablers, all of one page, if that can be done without waiting for a task
-    /// of the mm in any way. Else has them written later, which is `Changed`, too. The caller holds
-    /// the lock of the event.
-    pub(super) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], value: bool) -> Written {
-        let Some(first) = enablers.first() else {
-            return Written::Unchanged;
-        };
-        let written = self.with_mm(|mm| {
-            let locked_mm = LockedMm::try_lock(mm).ok_or(BitWriteError::NotYet)?;
-            locked_mm.fix_page(first.bit().address(), FaultIn::Never, false, |page| {
-                for enabler in enablers {
-                    page.set(enabler.bit(), value);
-                }
-            })
-        });
-        match written {
-            Some(Ok(written)) => written,
-            Some(Err(error)) => {
-                self.repair_later(enablers.iter(), error == BitWriteError::Busy);
-                Written::Changed
-            }
-            // A child may have joined no set yet.
-            None => {
-                self.enqueue();
-                Written::Changed
-            }
-        }
-    }
-
     /// Has bits written by the work queue; with `force` also those that are right, as they may get
     /// lost. Any context.
     pub(super) fn repair_later<'a>(
@@ -270,13 +240,13 @@ impl UserMm {
                 let Some(value) = of_event.value_for(enabler) else {
                     continue;
                 };
-                let mut change = enabler.set().members.change();
+                let mut write = enabler.set().members.begin_write();
                 // It stays connected for others when this mm gets a copy, from which it may have been removed
                 // since. The task that does that waits for the lock held here before it clears the bit.
                 if !self.has_set(enabler.set()) {
                     are_its_own.set(false);
                 } else if page.set(enabler.bit(), value) {
-                    change.is_made = true;
+                    write.changed = true;
                     // The program may have been told of the change, and have looked at the bit in
                     // vain.
                     of_event.wrote_late(enabler.event());

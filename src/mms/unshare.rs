@@ -8,9 +8,9 @@ use super::enabler_set::{
     EnablerSetRef,
     ListMemory,
     ListShortfall,
+    PartialWrite,
     MAX_BITS_AT_ONCE, //
 };
-use super::members::PartlyWritten;
 use super::mm::UserMm;
 use crate::sys::kernel_crate::prelude::*;
 use crate::sys::task;
@@ -37,11 +37,11 @@ impl UserMm {
         if is_exclusive {
             return Ok(shared);
         }
-        let partly = PartlyWritten::new(&shared);
+        let partly = PartialWrite::new(&shared);
         let copied = shared.copy_for(self);
-        let copy = copied.inspect_err(|_| shared.members.change().is_made = true)?;
+        let copy = copied.inspect_err(|_| shared.members.begin_write().changed = true)?;
         let own = (*copy).clone();
-        shared.members.leave(self);
+        shared.members.leave(self.key());
         // A task that forks from here on may have a copy of the memory that is older than what was
         // written by way of the set that was shared.
         copy.members.follow(&shared.members);
@@ -115,8 +115,8 @@ impl EnablerSet {
             .try_insert(enabler, &mut memory.event)
             .map_err(ListShortfall::Event)?;
         if is_being_written {
-            let mut change = self.members.change();
-            change.is_made = user_mm.write(slice::from_ref(enabler), value) == Written::Changed;
+            let mut write = self.members.begin_write();
+            write.changed = user_mm.write(slice::from_ref(enabler), value) == Written::Changed;
         }
         in_event.keep();
         in_set.keep();
