@@ -77,7 +77,7 @@ impl ForkListener for UserMms {
                 // As a member: what changes from here on is written here, too.
                 let members = &inheritance.set.members;
                 if (inheritance.known).is_none_or(|known| members.may_have_changed_since(known)) {
-                    user_mm.check_current(child);
+                    user_mm.fix_child_bits(child);
                 }
                 return;
             }

@@ -24,7 +24,7 @@ use super::enabler_set::{
     EnablerSet,
     EnablerSetRef, //
 };
-use super::writers::Repairs;
+use super::repair::Repairs;
 use super::UserMms;
 use crate::sys::process_list::ProcessId;
 use crate::sys::user_bit::{

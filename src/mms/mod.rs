@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! All mms with enablers: how they begin, fork and end. C: `struct user_event_mm`, and what is done at
-//! `user_event_mm_dup()` and `user_event_mm_remove()`.
+//! All mms with enablers: how they begin, fork and end. C: `struct user_event_mm`,
+//! `user_event_mm_dup()`, `user_event_mm_remove()`.
 //!
 //! - [`mm`]: one of them, and its set of enablers; [`register`]: adding and removing enablers.
-//! - [`enabler`]: one enabler; [`enabler_set`]: sets of them; [`members`]: the mms of a set; [`budget`]: how much
-//!   is written at once.
-//! - [`repair`], [`writers`]: bits that could not be written at once; [`userfaultfd`] and [`task_repair`]: those that are
-//!   not the work queue's; [`addrs`]: which ones; [`fault_in`]: those of the current task.
-//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`key_filter`]: most have no enablers.
+//! - [`enabler`]: one enabler; [`enabler_set`]: sets of them; [`members`]: the mms of a set;
+//!   [`unshare`]: the copy of a set.
+//! - [`write`]: writing the bits of an event; [`budget`]: how much is written at once; [`repair`]:
+//!   bits that could not be written at once; [`fault_in`]: bits of the current task.
+//! - [`fork`]: what a child gets; [`mm_end`]: the end of an mm; [`key_filter`]: most have no
+//!   enablers.
 
-mod addrs;
 mod budget;
 mod enabler;
 mod enabler_set;
@@ -22,11 +22,8 @@ mod mm;
 mod mm_end;
 mod register;
 mod repair;
-mod task_repair;
 mod unshare;
-mod userfaultfd;
 mod write;
-mod writers;
 
 pub(crate) use budget::Budget;
 pub(crate) use enabler::{
@@ -219,7 +216,7 @@ impl WorkItem for UserMms {
         let mut is_complete = true;
         process_list::for_each_process(|listed| {
             let user_mm = this.find_key(listed.mm());
-            if let Some(user_mm) = user_mm.filter(|user_mm| user_mm.repairs.lock().needs_task()) {
+            if let Some(user_mm) = user_mm.filter(|user_mm| user_mm.repairs.lock().need_task()) {
                 for thread in listed.threads() {
                     is_complete &= user_mm.notify_thread(&thread).is_ok();
                 }

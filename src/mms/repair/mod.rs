@@ -11,20 +11,23 @@
 //! |---|---|---|
 //! | [`Queue`](Writer::Queue) | the work queue, to a page that is there: it waits for nothing | itself, after a pause; the one that can have the page brought in |
 //! | [`Faults`](Writer::Faults) | a queue of its own: anonymous memory, files in memory. It asks for no wait (`FOLL_NOWAIT`), but there are waits in the kernel for all that | itself, after a pause |
-//! | [`Handlers`](Writer::Handlers) | another queue of its own, where handlers of userfaultfd are asked ([`userfaultfd`](super::userfaultfd)) | itself, after a longer pause |
-//! | [`Tasks`](Writer::Tasks) | the tasks of the mm before they return to user space ([`task_repair`](super::task_repair)): file systems, so what that takes, and whether it ever comes, is the mm's own matter | `Queue`, if it takes too long, or the task is killed |
+//! | [`Handlers`](Writer::Handlers) | another queue of its own, where handlers of userfaultfd are asked ([`userfaultfd`]) | itself, after a longer pause |
+//! | [`Tasks`](Writer::Tasks) | the tasks of the mm before they return to user space ([`by_task`]): file systems, so what that takes, and whether it ever comes, is the mm's own matter | `Queue`, if it takes too long, or the task is killed |
 //!
 //! While it is tried, it is in no list, and `in_progress` counts that. A bit that is right is left
 //! alone. One is given up that cannot be written as things are: no mapping, or one that is
 //! read-only. The next change of the event's state begins anew.
 
-use super::addrs::BitAddrs;
+mod by_task;
+mod list;
+mod userfaultfd;
+
+pub(crate) use list::Repairs;
+
 use super::enabler::Enabler;
 use super::enabler_set::MAX_BITS_AT_ONCE;
 use super::fault_in::WriteTries;
 use super::mm::UserMm;
-use super::userfaultfd;
-use super::writers::Writer;
 use crate::sys::user_bit::{
     BitAddr,
     BitWriteError,
@@ -36,27 +39,31 @@ use crate::sys::{
     mm_users,
     task, //
 };
+use core::array;
 use core::cell::Cell;
-use core::{
-    array,
-    mem, //
-};
 use kernel::mm::MmWithUser;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 use kernel::workqueue::WorkItem;
+use list::{
+    RepairList,
+    Writer, //
+};
 
 /// The first pause before something is tried again, in milliseconds. Each is twice as long as the
 /// one before.
 const FIRST_PAUSE: i64 = 10;
 
-/// The longest pause is so many doublings longer: 1.28 s.
-const MAX_DOUBLINGS: u32 = 7;
+/// How many doublings longer the longest pause is: 1.28 s.
+const BACKOFF_MAX_SHIFT: u32 = 7;
+
+/// The same where a handler of userfaultfd is asked: 10.24 s.
+const HANDLER_BACKOFF_MAX_SHIFT: u32 = 10;
 
 /// What became of bits that a writer was to write.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+enum Outcome {
     /// There is nothing left to be done: written, right, given up, or the mm has ended.
     Done,
     /// To be tried again after a pause.
@@ -64,7 +71,7 @@ pub(super) enum Outcome {
     /// As `Again`, and to be written also if they are right.
     MayBeLost,
     /// To be tried by another writer.
-    Other(Writer),
+    LeftTo(Writer),
 }
 
 impl UserMm {
@@ -76,23 +83,15 @@ impl UserMm {
         force: bool,
     ) {
         let mut repairs = self.repairs.lock();
-        for due in repairs.all() {
-            due.tries = 0;
-        }
-        let due = repairs.due(Writer::Queue);
-        due.addrs.force |= force;
-        for enabler in enablers {
-            due.addrs.add(enabler.addr());
-        }
+        repairs.reset_tries();
+        repairs.add(Writer::Queue, enablers.map(|enabler| enabler.addr()), force);
         drop(repairs);
         self.enqueue();
     }
 
     /// Are bits waiting to be repaired? Any context.
     pub(super) fn has_repairs(&self) -> bool {
-        let mut repairs = self.repairs.lock();
-        let mut all = repairs.all().into_iter();
-        all.any(|due| due.in_progress != 0 || !due.addrs.is_empty())
+        self.repairs.lock().are_pending()
     }
 
     /// Has the work queue look at the mm. Any context.
@@ -102,14 +101,14 @@ impl UserMm {
 
     /// Has a writer run: at once, or after a pause that grows with the number of tries. What is to
     /// be done has been listed. Any context.
-    pub(super) fn run_later(self: &Arc<Self>, writer: Writer, tries: u32) {
-        let max_doublings = match writer {
-            Writer::Handlers => userfaultfd::MAX_DOUBLINGS,
-            _ => MAX_DOUBLINGS,
+    fn run_later(self: &Arc<Self>, writer: Writer, tries: u32) {
+        let max_shift = match writer {
+            Writer::Handlers => HANDLER_BACKOFF_MAX_SHIFT,
+            _ => BACKOFF_MAX_SHIFT,
         };
         let pause = match tries {
             0 => Delta::ZERO,
-            tries => Delta::from_millis(FIRST_PAUSE << (tries - 1).min(max_doublings)),
+            tries => Delta::from_millis(FIRST_PAUSE << (tries - 1).min(max_shift)),
         };
         let mms = &self.mms;
         match writer {
@@ -123,7 +122,7 @@ impl UserMm {
 
     /// The mm has ended: nothing is tried again. Does not wait for what is being tried.
     pub(super) fn end_repairs(self: &Arc<Self>) {
-        self.repairs.lock().has_ended = true;
+        self.repairs.lock().end();
         Delayed::<_, 0>::cancel(self);
         Delayed::<_, 1>::cancel(self);
         Delayed::<_, 2>::cancel(self);
@@ -132,23 +131,17 @@ impl UserMm {
     /// The turn of a writer: calls `write` with the bits that are listed for it, those of one page
     /// at once, and whether they are to be written also if they are right. Has done what `write`
     /// says. May sleep.
-    pub(super) fn take_turn(
+    fn write_listed(
         self: &Arc<Self>,
         writer: Writer,
         mut write: impl FnMut(&[Option<Arc<Enabler>>], bool) -> Outcome,
     ) {
-        let mut repairs = self.repairs.lock();
-        let due = repairs.due(writer);
         // Out of the list before they are written: a task that changes the event from here on
         // either is seen by the writer, or lists the bit again.
-        let addrs = mem::replace(&mut due.addrs, BitAddrs::NONE);
-        if addrs.is_empty() {
+        let begun = self.repairs.lock().begin_turn(writer);
+        let Some((list, tries)) = begun else {
             return;
-        }
-        due.in_progress += 1;
-        due.tries = due.tries.saturating_add(1);
-        let tries = due.tries;
-        drop(repairs);
+        };
         // A task that could not write its bits leaves them to another one, which the queue
         // notifies.
         let again = match writer {
@@ -156,29 +149,25 @@ impl UserMm {
             writer => writer,
         };
         let mut is_left = false;
-        self.for_each_page(&addrs, |enablers| {
-            let outcome = write(enablers, addrs.force);
+        self.for_each_listed_page(&list, |enablers| {
+            let outcome = write(enablers, list.force);
             let next = match outcome {
                 Outcome::Done => return,
                 Outcome::Again | Outcome::MayBeLost => again,
-                Outcome::Other(writer) => writer,
+                Outcome::LeftTo(writer) => writer,
             };
-            let mut repairs = self.repairs.lock();
-            let left = &mut repairs.due(next).addrs;
-            left.force |= addrs.force || outcome == Outcome::MayBeLost;
-            for enabler in enablers.iter().flatten() {
-                left.add(enabler.addr());
-            }
-            drop(repairs);
+            let force = list.force || outcome == Outcome::MayBeLost;
+            let addrs = enablers.iter().flatten().map(|enabler| enabler.addr());
+            self.repairs.lock().add(next, addrs, force);
             match outcome {
-                Outcome::Other(next) => self.run_later(next, 0),
+                Outcome::LeftTo(next) => self.run_later(next, 0),
                 _ => is_left = true,
             }
         });
         let mut repairs = self.repairs.lock();
-        repairs.due(writer).in_progress -= 1;
+        repairs.end_turn(writer);
         // With the lock held: what has ended is cancelled once, and not begun after that.
-        if is_left && !repairs.has_ended {
+        if is_left && !repairs.have_ended() {
             self.run_later(again, tries);
         }
     }
@@ -186,8 +175,8 @@ impl UserMm {
     /// Looks at all bits of the mm, and writes those that are wrong: it is the current task's,
     /// which is a child that has not run yet, and an event may have changed since its memory was
     /// copied. Waits for its pages, until the task is killed.
-    pub(super) fn check_current(self: &Arc<Self>, mm: &MmWithUser) {
-        self.for_every_page(|enablers| {
+    pub(super) fn fix_child_bits(self: &Arc<Self>, mm: &MmWithUser) {
+        self.for_each_page(|enablers| {
             // They are as many as the program has registered.
             if !task::fatal_signal_pending() {
                 self.write_current(mm, enablers);
@@ -196,11 +185,15 @@ impl UserMm {
     }
 
     /// Calls `each` with the enablers of these bits, those of one page at once.
-    fn for_each_page(&self, addrs: &BitAddrs, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
-        if addrs.all {
-            return self.for_every_page(each);
+    fn for_each_listed_page(
+        &self,
+        list: &RepairList,
+        mut each: impl FnMut(&[Option<Arc<Enabler>>]),
+    ) {
+        if list.overflowed {
+            return self.for_each_page(each);
         }
-        for addr in addrs.listed() {
+        for addr in list.addrs() {
             if let Some((set, _)) = self.set() {
                 each(&[set.get(addr)]);
             }
@@ -208,7 +201,7 @@ impl UserMm {
     }
 
     /// Calls `each` with all enablers of the mm, those of one page at once.
-    fn for_every_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
+    fn for_each_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         let mut from = BitAddr::FIRST;
         while let Some((set, _)) = self.set() {
             let mut buf: [_; MAX_BITS_AT_ONCE] = array::from_fn(|_| None);
@@ -230,7 +223,7 @@ impl UserMm {
         fault_in: FaultIn,
         force: bool,
     ) -> Result<bool, BitWriteError> {
-        let are_its_own = Cell::new(true);
+        let set_unchanged = Cell::new(true);
         let Some(first) = enablers.iter().flatten().next() else {
             return Ok(true);
         };
@@ -244,7 +237,7 @@ impl UserMm {
                 // It stays connected for others when this mm gets a copy, from which it may have been removed
                 // since. The task that does that waits for the lock held here before it clears the bit.
                 if !self.has_set(enabler.set()) {
-                    are_its_own.set(false);
+                    set_unchanged.set(false);
                 } else if page.set(enabler.bit(), value) {
                     write.changed = true;
                     // The program may have been told of the change, and have looked at the bit in
@@ -253,17 +246,12 @@ impl UserMm {
                 }
             }
         })?;
-        Ok(are_its_own.get())
+        Ok(set_unchanged.get())
     }
 
     /// Writes bits of one page, without waiting for a task of the mm or for what serves its memory,
     /// but as far as `writer` may.
-    pub(super) fn try_write(
-        &self,
-        enablers: &[Option<Arc<Enabler>>],
-        writer: Writer,
-        force: bool,
-    ) -> Outcome {
+    fn try_write(&self, enablers: &[Option<Arc<Enabler>>], writer: Writer, force: bool) -> Outcome {
         let Some(first) = enablers.iter().flatten().next() else {
             return Outcome::Done;
         };
@@ -281,10 +269,10 @@ impl UserMm {
             };
             match self.correct_page(&locked_mm, enablers, fault_in, force) {
                 Err(BitWriteError::NotPresent) if fault_in == FaultIn::Never => {
-                    Outcome::Other(Writer::of(backing))
+                    Outcome::LeftTo(Writer::of(backing))
                 }
                 Ok(true) | Err(BitWriteError::NotPresent) => Outcome::Done,
-                Ok(false) => Outcome::Other(Writer::Queue),
+                Ok(false) => Outcome::LeftTo(Writer::Queue),
                 Err(BitWriteError::Busy) => Outcome::MayBeLost,
                 Err(BitWriteError::NotYet | BitWriteError::NoMemory) => Outcome::Again,
             }
@@ -329,11 +317,11 @@ impl WorkItem for UserMm {
     type Pointer = Delayed<Self>;
 
     fn run(this: Delayed<Self>) {
-        if this.repairs.lock().has_ended || mm_users::has_ended(&this.mm) {
+        if this.repairs.lock().have_ended() || mm_users::has_ended(&this.mm) {
             this.mms.forget(&this);
             this.leave_set();
         } else {
-            this.take_turn(Writer::Queue, |enablers, force| {
+            this.write_listed(Writer::Queue, |enablers, force| {
                 this.try_write(enablers, Writer::Queue, force)
             });
         }
@@ -344,7 +332,7 @@ impl WorkItem<1> for UserMm {
     type Pointer = Delayed<Self, 1>;
 
     fn run(this: Delayed<Self, 1>) {
-        this.take_turn(Writer::Faults, |enablers, force| {
+        this.write_listed(Writer::Faults, |enablers, force| {
             this.try_write(enablers, Writer::Faults, force)
         });
     }

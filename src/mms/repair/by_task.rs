@@ -8,12 +8,12 @@
 //! the page is perhaps there. A file system that is frozen, or writes the page back, and a mapping
 //! without read-ahead make it wait longer, as `FOLL_NOWAIT` does not reach there.
 
-use super::mm::{
+use super::super::mm::{
     key,
     UserMm, //
 };
-use super::repair::Outcome;
-use super::writers::Writer;
+use super::list::Writer;
+use super::Outcome;
 use crate::sys::process_list::ListedThread;
 use crate::sys::task_work::{
     Reservation,
@@ -43,7 +43,7 @@ impl UserMm {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn notify_thread(self: &Arc<Self>, thread: &ListedThread<'_>) -> Result {
+    pub(crate) fn notify_thread(self: &Arc<Self>, thread: &ListedThread<'_>) -> Result {
         // One walk at a time notifies threads: what is asked here does not change until below.
         if self.repairs.lock().is_notified(thread.key()) {
             return Ok(());
@@ -73,7 +73,7 @@ impl UserMm {
     /// them together one each pause, until all is written or the mm has ended.
     fn repair_current(self: &Arc<Self>, is_own: bool) {
         let mut waits_left = MAX_WAITS;
-        self.take_turn(Writer::Tasks, |enablers, force| loop {
+        self.write_listed(Writer::Tasks, |enablers, force| loop {
             if !is_own || task::fatal_signal_pending() {
                 return Outcome::Again;
             }
