@@ -1,16 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of a group: of one that is not used, and of all with the module.
+//! The use of a group, and its end: of one that is not used, and of all with the module.
 
-use super::group::Group;
+use super::group::{
+    Group,
+    LOOK_COST, //
+};
 use super::idle::REFERENCE_POLL;
-use super::removal::LOOK;
 use crate::sys::event_mutex::EventMutexGuard;
+use core::ops::Deref;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 
 /// How often buffers are tried to be reset before the module goes without that.
 const FORGET_TRIES: usize = 100;
+
+/// A group that is used, by an open file or for one call, and not removed meanwhile.
+///
+/// # Invariants
+///
+/// It is one of those that the group's `open_files` counts.
+pub(crate) struct OpenGroup(Arc<Group>);
+
+impl OpenGroup {
+    /// Uses a group.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` when the group is being removed.
+    pub(crate) fn new(group: &Arc<Group>) -> Result<Self> {
+        group.open_files.open()?;
+        // INVARIANT: Just counted.
+        Ok(Self(group.clone()))
+    }
+}
+
+impl Deref for OpenGroup {
+    type Target = Arc<Group>;
+
+    fn deref(&self) -> &Arc<Group> {
+        &self.0
+    }
+}
+
+impl Drop for OpenGroup {
+    fn drop(&mut self) {
+        self.0.open_files.release();
+    }
+}
 
 impl Group {
     /// Lets no further file of the group be opened. Returns whether one could be.
@@ -56,7 +94,7 @@ impl Group {
         let mut warned = false;
         loop {
             let _ = self.walk(None, |event, held| {
-                Ok(self.remove(event.removal(held)).unwrap_or(LOOK))
+                Ok(self.remove(event.removal(held)).unwrap_or(LOOK_COST))
             });
             if self.usage().events == 0 {
                 return;

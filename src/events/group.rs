@@ -23,7 +23,6 @@ use super::naming::{
     Systems, //
 };
 use super::open_files::OpenFiles;
-use super::removal::LOOK;
 use super::table::Events;
 use crate::schema::{
     self,
@@ -45,9 +44,22 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 use kernel::sync::Arc;
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
+};
 
 /// How many events the first group may have, unless the administrator sets another number. C: `max_user_events`.
 const MAX_EVENTS: u32 = 32768;
+
+/// What may be done to events in one hold of `event_mutex`, for which others wait, and what it takes
+/// of that to look at one, or to remove one, for which the trace core has to search.
+pub(super) const MAX_COST: usize = 256;
+pub(super) const LOOK_COST: usize = 1;
+pub(super) const REMOVAL_COST: usize = MAX_COST / 16;
+
+/// The time between two holds.
+const PAUSE: Delta = Delta::from_micros(20);
 
 /// A group of events, whose names are its own.
 ///
@@ -57,7 +69,7 @@ const MAX_EVENTS: u32 = 32768;
 pub(crate) struct Group {
     pub(super) symbols: CheckedSymbols,
     idle: Arc<IdleEvents>,
-    systems: Systems,
+    systems: Systems<UserEvent>,
     max_events: MaxEvents,
     byte_rate: ByteRate,
     any_names: Atomic<bool>,
@@ -121,7 +133,7 @@ impl Group {
     }
 
     /// Where tracefs shows the events.
-    pub(crate) fn systems(&self) -> &Systems {
+    pub(crate) fn systems(&self) -> &Systems<UserEvent> {
         &self.systems
     }
 
@@ -163,7 +175,7 @@ impl Group {
         // Each has noted whether its records are limited.
         self.walk(None, |event, held| {
             event.limit_changed(held);
-            Ok(LOOK)
+            Ok(LOOK_COST)
         })
     }
 
@@ -284,6 +296,32 @@ impl Group {
         }
     }
 
+    /// Calls `visit` for all events, the newest first, or for those registered as `name`, until it
+    /// fails. It returns what that cost, and the mutex is
+    /// dropped after [`MAX_COST`]. May sleep.
+    pub(super) fn walk(
+        &self,
+        name: Option<&[u8]>,
+        mut visit: impl FnMut(&Arc<Event>, &mut EventMutexGuard) -> Result<usize>,
+    ) -> Result {
+        let mut last: Option<Arc<Event>> = None;
+        loop {
+            let mut held = EventMutexGuard::lock(self.symbols);
+            let mut left = MAX_COST;
+            while left > 0 {
+                let events = self.events.get(&held);
+                let Some(event) = events.before(name, last.as_deref()).cloned() else {
+                    return Ok(());
+                };
+                left = left.saturating_sub(visit(&event, &mut held)?);
+                last = Some(event);
+            }
+            drop(held);
+            // Who spins for the mutex on another processor would not come before this task.
+            fsleep(PAUSE);
+        }
+    }
+
     /// Calls `show` for the first event with this number or a higher one, with `event_mutex` held,
     /// and returns what it returns; `None` if there is no such event. May sleep.
     pub(crate) fn with_event_from<T>(&self, id: u64, show: impl FnOnce(&Event) -> T) -> Option<T> {
@@ -310,7 +348,7 @@ impl Group {
         let _ = self.walk(None, |event, held| {
             usage.events += 1;
             usage.used_events += usize::from(event.is_busy(held));
-            Ok(LOOK)
+            Ok(LOOK_COST)
         });
         usage
     }

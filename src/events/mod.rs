@@ -14,8 +14,8 @@
 //! The trace core can refer to an event that is unused (an event probe, a histogram, a trigger), and does not tell
 //! when it stops. Such an event cannot be removed: the work queue looks at it again, and so does unloading.
 //!
-//! - [`group`]: the events of a group by name; [`removal`]: taking some away; [`closing`]: its end;
-//!   [`table`]: the tables of them; [`open_files`]: through which it is used; [`limits`]: how many
+//! - [`group`]: the events of a group by name; [`removal`]: taking some away; [`closing`]: its use and its end;
+//!   [`table`]: the tables of them; [`open_files`]: how many there are; [`limits`]: how many
 //!   events and bytes it may have.
 //! - [`idle`]: the work that removes idle events, of all groups; [`kept`]: those of which there may be records.
 //! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
@@ -36,6 +36,7 @@ mod table;
 mod toggle;
 
 pub(crate) use changes::Changes;
+pub(crate) use closing::OpenGroup;
 pub(crate) use event::{
     Event,
     EventRef,
@@ -53,4 +54,3 @@ pub(crate) use idle::{
 };
 pub(crate) use limits::ByteRate;
 pub(crate) use misses::Tally;
-pub(crate) use open_files::OpenGroup;

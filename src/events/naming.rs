@@ -2,12 +2,14 @@
 
 //! The names of events in tracefs: the system of a group, and in it one event a name, or several formats of it.
 
-use super::event::UserEvent;
 use crate::schema::{
     self,
     GroupName, //
 };
-use crate::sys::trace_event::EventClass;
+use crate::sys::trace_event::{
+    EventClass,
+    TraceEventOwner, //
+};
 use core::num::NonZero;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -27,12 +29,12 @@ pub(crate) enum Naming {
 const FIRST: &[u8] = b"user_events";
 
 /// The systems that the events of a group are in: those that are alone with their name, and formats.
-pub(crate) struct Systems {
-    single: Arc<EventClass<UserEvent>>,
-    multi: Arc<EventClass<UserEvent>>,
+pub(crate) struct Systems<O> {
+    single: Arc<EventClass<O>>,
+    multi: Arc<EventClass<O>>,
 }
 
-impl Systems {
+impl<O: TraceEventOwner> Systems<O> {
     /// Those of the first group.
     ///
     /// # Errors
@@ -58,7 +60,7 @@ impl Systems {
     }
 
     /// The class of the trace core's that an event is of.
-    pub(super) fn class(&self, naming: Naming) -> &Arc<EventClass<UserEvent>> {
+    pub(super) fn class(&self, naming: Naming) -> &Arc<EventClass<O>> {
         match naming {
             Naming::Single => &self.single,
             Naming::Multi(_) => &self.multi,

@@ -2,8 +2,6 @@
 
 //! The open data files of a group, which keep it from being removed.
 
-use super::group::Group;
-use core::ops::Deref;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
@@ -12,7 +10,6 @@ use kernel::sync::atomic::{
     Relaxed,
     Release, //
 };
-use kernel::sync::Arc;
 
 /// What the number of open files is when none can be opened any more.
 const CLOSED: usize = usize::MAX;
@@ -31,6 +28,28 @@ impl OpenFiles {
             count: Atomic::new(0),
             is_ending: Atomic::new(false),
         }
+    }
+
+    /// Counts one that is opened.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` when none can be opened any more.
+    pub(super) fn open(&self) -> Result {
+        let mut before = self.count.load(Acquire);
+        while before != CLOSED && !self.are_ending() {
+            // There is memory for fewer open files than would reach `CLOSED`.
+            match (self.count).cmpxchg(before, before.wrapping_add(1), Full) {
+                Ok(_) => return Ok(()),
+                Err(now) => before = now,
+            }
+        }
+        Err(EIO)
+    }
+
+    /// One that was counted is released.
+    pub(super) fn release(&self) {
+        self.count.fetch_sub(1, Full);
     }
 
     /// Lets no further one be opened. Returns whether one could be.
@@ -69,47 +88,5 @@ impl OpenFiles {
     /// Lets them be opened again. They were closed.
     pub(super) fn reopen(&self) {
         self.count.store(0, Release);
-    }
-}
-
-/// A group that is used, by an open file or for one call, and not removed meanwhile.
-///
-/// # Invariants
-///
-/// It is one of those that the group's `open_files` counts.
-pub(crate) struct OpenGroup(Arc<Group>);
-
-impl OpenGroup {
-    /// Uses a group.
-    ///
-    /// # Errors
-    ///
-    /// `EIO` when the group is being removed.
-    pub(crate) fn new(group: &Arc<Group>) -> Result<Self> {
-        let OpenFiles { count, is_ending } = &group.open_files;
-        let mut before = count.load(Acquire);
-        while before != CLOSED && !is_ending.load(Relaxed) {
-            // There is memory for fewer open files than would reach `CLOSED`.
-            match count.cmpxchg(before, before.wrapping_add(1), Full) {
-                // INVARIANT: Just counted.
-                Ok(_) => return Ok(Self(group.clone())),
-                Err(now) => before = now,
-            }
-        }
-        Err(EIO)
-    }
-}
-
-impl Deref for OpenGroup {
-    type Target = Arc<Group>;
-
-    fn deref(&self) -> &Arc<Group> {
-        &self.0
-    }
-}
-
-impl Drop for OpenGroup {
-    fn drop(&mut self) {
-        self.0.open_files.count.fetch_sub(1, Full);
     }
 }

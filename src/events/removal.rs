@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Going through the events of a group, a few at a time, and removing them.
+//! Removing events of a group.
 //!
 //! C: `destroy_user_event()` (kernel/trace/trace_events_user.c).
 
@@ -8,7 +8,12 @@ use super::event::{
     Event,
     UserEvent, //
 };
-use super::group::Group;
+use super::group::{
+    Group,
+    LOOK_COST,
+    MAX_COST,
+    REMOVAL_COST, //
+};
 use crate::sys::event_mutex::EventMutexGuard;
 use crate::sys::task;
 use crate::sys::trace_event::Removal;
@@ -20,15 +25,6 @@ use kernel::time::{
     Delta, //
 };
 
-/// What is done to events in one hold of `event_mutex`, for which others wait, and what of that it
-/// takes to look at one, or to remove one, for which the trace core has to search.
-const HOLD: usize = 256;
-pub(super) const LOOK: usize = 1;
-const REMOVAL: usize = HOLD / 16;
-
-/// The time between two holds.
-const PAUSE: Delta = Delta::from_micros(20);
-
 /// The time between two looks whether the work has removed some.
 const WORK_POLL: Delta = Delta::from_millis(1);
 
@@ -37,31 +33,6 @@ const WORK_POLL: Delta = Delta::from_millis(1);
 const FEW: usize = 64;
 
 impl Group {
-    /// Calls `visit` for all events, the newest first, or for those registered as `name`, until it
-    /// fails. It returns its part of a [`HOLD`], after which the mutex is dropped. May sleep.
-    pub(super) fn walk(
-        &self,
-        name: Option<&[u8]>,
-        mut visit: impl FnMut(&Arc<Event>, &mut EventMutexGuard) -> Result<usize>,
-    ) -> Result {
-        let mut last: Option<Arc<Event>> = None;
-        loop {
-            let mut held = EventMutexGuard::lock(self.symbols);
-            let mut left = HOLD;
-            while left > 0 {
-                let events = self.events.get(&held);
-                let Some(event) = events.before(name, last.as_deref()).cloned() else {
-                    return Ok(());
-                };
-                left = left.saturating_sub(visit(&event, &mut held)?);
-                last = Some(event);
-            }
-            drop(held);
-            // Who spins for the mutex on another processor would not come before this task.
-            fsleep(PAUSE);
-        }
-    }
-
     /// Deletes the event registered as `name`, in all its formats. May sleep.
     ///
     /// # Errors
@@ -81,7 +52,7 @@ impl Group {
             persistent |= event.is_persistent();
             match event.is_busy(held) {
                 true => Err(EBUSY),
-                false => Ok(LOOK),
+                false => Ok(LOOK_COST),
             }
         })?;
         if found == 0 {
@@ -92,7 +63,7 @@ impl Group {
         }
         self.walk((found <= FEW).then_some(name), |event, held| {
             if event.registered_name() != name {
-                return Ok(LOOK);
+                return Ok(LOOK_COST);
             }
             if event.is_busy(held) {
                 return Err(EBUSY);
@@ -104,7 +75,7 @@ impl Group {
         })
     }
 
-    /// Takes an unused event away from the trace core and forgets it. Returns its part of a hold.
+    /// Takes an unused event away from the trace core and forgets it. Returns what that cost.
     ///
     /// # Errors
     ///
@@ -113,8 +84,8 @@ impl Group {
         let (event, kept, held) = removal.unregister()?;
         self.events.get_mut(held).remove(event);
         match kept.is_some_and(|kept| self.idle().kept.add(kept, held)) {
-            true => Ok(HOLD),
-            false => Ok(REMOVAL),
+            true => Ok(MAX_COST),
+            false => Ok(REMOVAL_COST),
         }
     }
 
@@ -131,22 +102,22 @@ impl Group {
         }
         let listed = self.listed_idle.load(Relaxed);
         // Those that are not removed may stay on the list as long as the trace core refers to them.
-        if listed > count as usize + HOLD {
+        if listed > count as usize + MAX_COST {
             fsleep(WORK_POLL);
             return Ok(());
         }
         let mut removed = 0;
         if listed != 0 {
             let _ = self.walk(None, |event, held| {
-                if removed >= HOLD {
+                if removed >= MAX_COST {
                     return Err(EMFILE);
                 }
                 if event.is_used() || event.is_persistent() {
-                    return Ok(LOOK);
+                    return Ok(LOOK_COST);
                 }
                 let part = self.remove(event.removal(held)).unwrap_or(0);
                 removed += part;
-                Ok(part.max(LOOK))
+                Ok(part.max(LOOK_COST))
             });
         }
         // The work may have been first.
