@@ -2,6 +2,7 @@
 
 //! `user_events_data`: registering and writing.
 
+use super::event_table::EventTable;
 use super::ioctl_args::{
     DescriptionBuffer,
     UserReg,
@@ -27,13 +28,13 @@ use crate::sys::user_bit::{
     BitAddr, //
 };
 use crate::sys::write_source::WriteSource;
-use crate::write::{
-    self,
-    EventTable, //
-};
+use crate::write;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 use kernel::uapi::_IOC_SIZESHIFT;
+
+/// Bytes of the write index.
+const INDEX_SIZE: usize = size_of::<u32>();
 
 /// What the files of one group share.
 pub(crate) struct Context {
@@ -64,8 +65,16 @@ impl ControlFile for DataFile {
     }
 
     #[inline(always)]
-    fn write(&self, source: impl WriteSource) -> Result<usize> {
-        write::write(&self.events, source)
+    fn write(&self, mut source: impl WriteSource) -> Result<usize> {
+        let len = source.len();
+        let index = source.read_u32()?;
+        if index > i32::MAX as u32 {
+            return Err(EINVAL);
+        }
+        let event = self.events.get(index).ok_or(ENOENT)?;
+        let payload_len = len.saturating_sub(INDEX_SIZE);
+        write::write(event, self.events.record_bufs(), payload_len, source)?;
+        Ok(len)
     }
 
     fn poll_pri<'a>(&'a self, poll: &Poll<'a>) -> bool {

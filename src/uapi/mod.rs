@@ -4,7 +4,9 @@
 
 mod data;
 mod dynamic_events;
+mod event_index;
 mod event_range;
+mod event_table;
 mod groups;
 mod groups_file;
 mod ioctl_args;

@@ -6,11 +6,9 @@
 //! long one is read to where a trace instance stores it. There is no lock, and no allocation, for a
 //! payload of up to [`MAX_ON_STACK`] bytes.
 
-mod event_index;
-mod event_table;
-mod spare_memory;
+mod buf_cache;
 
-pub(crate) use event_table::EventTable;
+pub(crate) use buf_cache::RecordBufCache;
 
 use crate::events::{
     ByteRate,
@@ -29,9 +27,6 @@ use crate::sys::record_buf::{
 use crate::sys::write_source::WriteSource;
 use kernel::prelude::*;
 
-/// Bytes of the write index.
-const INDEX_SIZE: usize = size_of::<u32>();
-
 /// The longest payload that is copied also for trace instances. To read a longer one to where an
 /// instance stores it takes less.
 const MAX_COPIED: usize = 512;
@@ -49,47 +44,36 @@ const RECORD_OVERHEAD: usize = 16;
 /// The longest payload that any buffer can hold.
 const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 
-/// Records what `source` holds: a write index of `events`, and a payload. May sleep for user
-/// memory. Returns how long `source` was.
+/// Records a payload of `event`: `source`, the index of which was read, holds so many bytes. May
+/// sleep for user memory.
 ///
 /// # Errors
 ///
-/// `EFAULT` when it is shorter than an index, cannot be read, or a location in the payload is not
-/// right; `EINVAL` when the index is negative, or the payload is shorter than the event's fields;
-/// `ENOENT` when the file has no such index; `EBADF` when the event has no consumers; `E2BIG` when
-/// none of them can ever take a payload of that size; `EDQUOT` when the event's group may record no
-/// more in this second; `ENOMEM`. Nothing is recorded then.
+/// `EFAULT` when the payload cannot be read, or a location in it is not right; `EINVAL` when it is
+/// shorter than the event's fields; `EBADF` when the event has no consumers; `E2BIG` when none of
+/// them can ever take a payload of that size; `EDQUOT` when the event's group may record no more in
+/// this second; `ENOMEM`. Nothing is recorded then.
 #[inline(always)]
-pub(crate) fn write(events: &EventTable, mut source: impl WriteSource) -> Result<usize> {
-    let len = source.len();
-    let index = source.read_u32()?;
-    let payload_len = len.saturating_sub(INDEX_SIZE);
-    let event = find(events, index, payload_len)?;
+pub(crate) fn write(
+    event: &EventRef,
+    cache: &RecordBufCache,
+    payload_len: usize,
+    source: impl WriteSource,
+) -> Result {
+    schema::check_len(payload_len, event.fixed_size())?;
     let wanted = event.consumers_relaxed();
     if wanted.is_none() {
         return Err(EBADF);
     }
     let result = if wanted.has_limit() {
-        write_within_limit(event, events, payload_len, source)
+        write_rate_limited(event, cache, payload_len, source)
     } else {
-        write_short(event, events, payload_len, source)
+        write_short(event, cache, payload_len, source)
     };
-    if let Err(error) = result {
+    if result.is_err() {
         event.refuse();
-        return Err(error);
     }
-    Ok(len)
-}
-
-/// The event with this index, if that can have a payload of so many bytes.
-#[inline]
-fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef> {
-    if index > i32::MAX as u32 {
-        return Err(EINVAL);
-    }
-    let event = events.get(index).ok_or(ENOENT)?;
-    schema::check_len(payload_len, event.fixed_size())?;
-    Ok(event)
+    result
 }
 
 /// Records what is within no limit. Apart, so that a write that ends sooner does not pay for the
@@ -97,7 +81,7 @@ fn find(events: &EventTable, index: u32, payload_len: usize) -> Result<&EventRef
 #[inline(never)]
 fn write_short(
     event: &EventRef,
-    events: &EventTable,
+    cache: &RecordBufCache,
     payload_len: usize,
     mut source: impl WriteSource,
 ) -> Result {
@@ -110,7 +94,7 @@ fn write_short(
         }
     }
     if payload_len > MAX_ON_STACK {
-        return write_long(event, events, payload_len, source);
+        return write_long(event, cache, payload_len, source);
     }
     let mut memory = [Word::uninit(); ON_STACK];
     record(event, source.read_record(&mut memory, payload_len)?, None)
@@ -126,7 +110,7 @@ const WORDS_APART: usize = 8;
 #[inline(never)]
 fn write_long(
     event: &EventRef,
-    events: &EventTable,
+    cache: &RecordBufCache,
     payload_len: usize,
     mut source: impl WriteSource,
 ) -> Result {
@@ -134,35 +118,35 @@ fn write_long(
         return Err(E2BIG);
     }
     let words = WORDS_APART + record_buf::words_for(payload_len);
-    let mut memory = events.spare().take(words)?;
+    let mut memory = cache.take(words)?;
     let room = memory.spare_capacity_mut().get_mut(WORDS_APART..);
     let result = source
         .read_record(room.unwrap_or_default(), payload_len)
-        .and_then(|bytes| record_apart(event, bytes));
-    events.spare().keep(memory);
+        .and_then(|bytes| record_cold(event, bytes));
+    cache.keep(memory);
     result
 }
 
-/// Records what is within the limit of the event's group, if that fits on the stack. What does not
-/// asks for the limit by itself.
+/// Records a payload, within the limit of the event's group. A longer one than fits on the stack
+/// goes to [`write_long`], which checks the limit itself.
 #[cold]
 #[inline(never)]
-fn write_within_limit(
+fn write_rate_limited(
     event: &EventRef,
-    events: &EventTable,
+    cache: &RecordBufCache,
     payload_len: usize,
     mut source: impl WriteSource,
 ) -> Result {
     if payload_len > MAX_ON_STACK {
-        return write_long(event, events, payload_len, source);
+        return write_long(event, cache, payload_len, source);
     }
     let mut memory = [Word::uninit(); ON_STACK];
-    record_apart(event, source.read_record(&mut memory, payload_len)?)
+    record_cold(event, source.read_record(&mut memory, payload_len)?)
 }
 
-/// [`record`], not many times in the module for what takes its time anyway.
+/// Out-of-line copy of [`record`] for the slow paths.
 #[inline(never)]
-fn record_apart(event: &EventRef, bytes: RecordBuf<'_>) -> Result {
+fn record_cold(event: &EventRef, bytes: RecordBuf<'_>) -> Result {
     record(event, bytes, event.group().byte_rate())
 }
 

@@ -12,16 +12,16 @@ const MAX_KEPT: usize = 1024;
 
 /// Memory of an open file that no write is using.
 #[pin_data]
-pub(super) struct SpareMemory {
+pub(crate) struct RecordBufCache {
     #[pin]
     kept: SpinLock<Option<KVVec<u64>>>,
 }
 
-impl SpareMemory {
+impl RecordBufCache {
     /// There is none.
-    pub(super) fn new() -> impl PinInit<Self> {
+    pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            kept <- new_spinlock!(None, "SpareMemory::kept"),
+            kept <- new_spinlock!(None, "RecordBufCache::kept"),
         })
     }
 

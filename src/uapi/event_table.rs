@@ -3,7 +3,6 @@
 //! The events of one open file, by write index, and what is kept for writes to them.
 
 use super::event_index::EventIndex;
-use super::spare_memory::SpareMemory;
 use crate::events::{
     Changes,
     EventRef, //
@@ -13,6 +12,7 @@ use crate::sys::poll::{
     Poll, //
     PollKind,
 };
+use crate::write::RecordBufCache;
 use core::mem;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
@@ -29,7 +29,7 @@ pub(crate) struct EventTable {
     #[pin]
     events: AppendVec<EventRef, EventIndex>,
     #[pin]
-    spare: SpareMemory,
+    record_bufs: RecordBufCache,
     #[pin]
     news: Mutex<News>,
 }
@@ -61,15 +61,15 @@ impl EventTable {
         };
         pin_init!(Self {
             events <- AppendVec::new(EventIndex::new(), c"EventTable::events", static_lock_class!()),
-            spare <- SpareMemory::new(),
+            record_bufs <- RecordBufCache::new(),
             news <- new_mutex!(news, "EventTable::news"),
         })
     }
 
     /// Memory for long records.
     #[inline]
-    pub(super) fn spare(&self) -> &SpareMemory {
-        &self.spare
+    pub(super) fn record_bufs(&self) -> &RecordBufCache {
+        &self.record_bufs
     }
 
     /// The event with this index. Takes no lock.
