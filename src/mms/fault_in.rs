@@ -5,7 +5,6 @@
 use crate::sys::task;
 use crate::sys::user_bit::{
     BitWriteError,
-    LockedMm,
     UserBit, //
 };
 use kernel::mm::MmWithUser;
@@ -75,34 +74,5 @@ impl<'a> WriteTries<'a> {
             return Err(EFAULT);
         }
         Ok(())
-    }
-}
-
-/// Clears a bit of the current task's mm. Sleeps; takes the mmap lock.
-///
-/// # Errors
-///
-/// Those of [`WriteTries::prepare_next`].
-pub(super) fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
-    if bit.clear_current(mm) {
-        return Ok(());
-    }
-    let mut tries = WriteTries::new(mm, bit);
-    let mut force = false;
-    loop {
-        let locked = LockedMm::lock(mm);
-        let written = locked.write_page(bit.address(), force, |page| {
-            page.set(bit, false);
-        });
-        force |= written == Err(BitWriteError::Busy);
-        drop(locked);
-        match written {
-            Ok(_) => return Ok(()),
-            Err(error) => match tries.prepare_next(error) {
-                // A page that cannot be pinned is there now.
-                Err(_) if bit.clear_current(mm) => return Ok(()),
-                tried => tried?,
-            },
-        }
     }
 }

@@ -13,7 +13,7 @@
 //! | ended | no | none | is freed with its last reference: of queued work, or of a task work |
 //!
 //! The last process that leaves the mm makes it *ended* ([`mm_end`](super::mm_end)).
-//! A copy is made with [`UserMm::changes`] held only, but a fork makes a set shared at any time: so a task that
+//! A copy is made with [`UserMm::reg_mutex`] held only, but a fork makes a set shared at any time: so a task that
 //! adds or removes an enabler checks with the set locked that it is exclusive.
 //!
 //! Registering and unregistering is in [`register`](super::register), how bits are written that could not be
@@ -62,9 +62,10 @@ pub(crate) const ALLOC_RETRY: Delta = Delta::from_millis(10);
 pub(crate) struct UserMm {
     pub(super) mm: ARef<Mm>,
     pub(super) mms: Arc<UserMms>,
-    /// Held while a task of the mm registers or unregisters.
+    /// Held while a task of the mm registers or unregisters. C: `reg_mutex` of `struct
+    /// user_event_group`.
     #[pin]
-    pub(super) changes: Mutex<()>,
+    pub(super) reg_mutex: Mutex<()>,
     #[pin]
     pub(super) state: SpinLock<State>,
     #[pin]
@@ -125,7 +126,7 @@ impl UserMm {
             pin_init!(Self {
                 mm: ARef::from(mm),
                 mms: mms.clone(),
-                changes <- new_mutex!((), "UserMm::changes"),
+                reg_mutex <- new_mutex!((), "UserMm::reg_mutex"),
                 state <- new_spinlock!(state, "UserMm::state"),
                 repairs <- new_spinlock!(Repairs::new(), "UserMm::repairs"),
                 work <- new_delayed_work!("UserMm::work"),

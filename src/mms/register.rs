@@ -2,7 +2,7 @@
 
 //! Registering and unregistering enablers, by a task of their mm.
 //!
-//! Both change a set that is exclusive, and hold the locks in the documented order: [`UserMm`]'s `changes`, the
+//! Both change a set that is exclusive, and hold the locks in the documented order: [`UserMm`]'s `reg_mutex`, the
 //! mmap lock, the set, the event. Memory is got with none of the last three held.
 
 use super::enabler::Enabler;
@@ -10,10 +10,7 @@ use super::enabler_set::{
     ListMemory,
     ListShortfall, //
 };
-use super::fault_in::{
-    clear_bit,
-    WriteTries, //
-};
+use super::fault_in::WriteTries;
 use super::mm::{
     UserMm,
     ALLOC_RETRY, //
@@ -60,7 +57,7 @@ impl UserMm {
         mut event: EventRef,
     ) -> Result {
         // Held while the page is waited for: that holds up the tasks of this mm alone.
-        let _changes = self.changes.lock();
+        let _registering = self.reg_mutex.lock();
         // The caller has asked before, with no lock held: a second task may have registered it since.
         if self.has_enabler(bit.addr()) {
             return Err(EADDRINUSE);
@@ -89,7 +86,7 @@ impl UserMm {
     }
 
     /// Adds an enabler to its set and to its event, and writes its bit, if its page is there.
-    /// Returns whether the bit may get lost with the page. `changes` is held. Sleeps for the locks,
+    /// Returns whether the bit may get lost with the page. `reg_mutex` is held. Sleeps for the locks,
     /// and does not allocate.
     fn try_connect(
         &self,
@@ -142,7 +139,7 @@ impl UserMm {
     /// not be cleared; `EINTR`.
     pub(crate) fn unregister(self: &Arc<Self>, mm: &MmWithUser, addr: BitAddr) -> Result {
         // Held until the bit is clear, so that a new registration of it comes after.
-        let _changes = self.changes.lock();
+        let _registering = self.reg_mutex.lock();
         let enabler = loop {
             let set = match self.set().ok_or(ENOENT)? {
                 (own, true) => Ok(own),
@@ -169,5 +166,34 @@ impl UserMm {
         };
         // `ENOMEM` would say that it is still registered.
         clear_bit(mm, enabler.bit()).map_err(|error| if error == ENOMEM { EFAULT } else { error })
+    }
+}
+
+/// Clears a bit of the current task's mm. Sleeps; takes the mmap lock.
+///
+/// # Errors
+///
+/// Those of [`WriteTries::prepare_next`].
+fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
+    if bit.clear_current(mm) {
+        return Ok(());
+    }
+    let mut tries = WriteTries::new(mm, bit);
+    let mut force = false;
+    loop {
+        let locked = LockedMm::lock(mm);
+        let written = locked.write_page(bit.address(), force, |page| {
+            page.set(bit, false);
+        });
+        force |= written == Err(BitWriteError::Busy);
+        drop(locked);
+        match written {
+            Ok(_) => return Ok(()),
+            Err(error) => match tries.prepare_next(error) {
+                // A page that cannot be pinned is there now.
+                Err(_) if bit.clear_current(mm) => return Ok(()),
+                tried => tried?,
+            },
+        }
     }
 }

@@ -27,7 +27,7 @@ use kernel::rbtree::RBTreeNode;
 use kernel::sync::Arc;
 
 impl UserMm {
-    /// An exclusive set: a copy, if the mm's is shared. `changes` is held. May sleep.
+    /// An exclusive set: a copy, if the mm's is shared. `reg_mutex` is held. May sleep.
     ///
     /// # Errors
     ///
