@@ -37,6 +37,7 @@ mod uapi;
 mod write;
 
 use events::{
+    Group,
     IdleEvents,
     UserEvent, //
 };
@@ -49,7 +50,10 @@ use sys::loading::{
     LoadComplete, //
     Loaded,
 };
-use sys::symbols::ResolvedSymbols;
+use sys::symbols::{
+    CheckedSymbols,
+    ResolvedSymbols, //
+};
 use sys::tracefs::{
     Control,
     SeqListing,
@@ -57,8 +61,8 @@ use sys::tracefs::{
 };
 use sys::work_queue::OwnedQueue;
 use uapi::{
-    Context,
     DataFile,
+    FileContext,
     Groups,
     GroupsFile,
     ProfileFile,
@@ -79,27 +83,47 @@ module! {
 struct UserEvents {
     dynamic_events: DynEvents<UserEvent>,
     groups: TracefsFile<Groups>,
-    data: TracefsFile<Context>,
+    data: TracefsFile<FileContext>,
     _forks: ForkProbe<UserMms>,
     _exits: ExitProbe<UserMms>,
-    registrations: TracefsFile<Context>,
-    profile: TracefsFile<Context>,
-    status: TracefsFile<Context>,
-    _state: ClosedOnDrop,
+    registrations: TracefsFile<FileContext>,
+    profile: TracefsFile<FileContext>,
+    status: TracefsFile<FileContext>,
+    _state: State,
     _unload_message: UnloadMessage,
 }
 
 /// What is behind the files; ended after them.
-struct ClosedOnDrop(Arc<Groups>);
+struct State {
+    groups: Arc<Groups>,
+    first: Arc<FileContext>,
+    idle: Arc<IdleEvents>,
+}
 
-impl Drop for ClosedOnDrop {
+impl State {
+    fn new(symbols: CheckedSymbols, idle: Arc<IdleEvents>, mms: Arc<UserMms>) -> Result<Self> {
+        let group = Group::new(symbols, &idle, None)?;
+        let first = Arc::new(FileContext { group, mms }, GFP_KERNEL)?;
+        Ok(Self {
+            groups: Groups::new(symbols, idle.clone(), first.clone())?,
+            first,
+            idle,
+        })
+    }
+}
+
+impl Drop for State {
     fn drop(&mut self) {
-        // No file is open, there is no reference to any event, and nothing is registered: each would have kept the
-        // module loaded. What is left is groups, persistent events, mms that registered something once, and work that
-        // is about to end.
-        self.0.begin_close();
-        self.0.first().mms.close();
-        self.0.close();
+        // No file is open, there is no reference to any event, and nothing is registered: each would
+        // have kept the module loaded. What is left is groups, persistent events, mms that registered
+        // something once, and work that is about to end.
+        self.groups.begin_close();
+        self.idle.begin_close();
+        self.first.mms.close();
+        self.first.group.close();
+        self.groups.close();
+        self.idle.close();
+        self.first.group.forget_kept();
     }
 }
 
@@ -139,10 +163,8 @@ impl Load for UserEvents {
             IdleEvents::new(queue.clone()),
         )?;
         let mms = step("make the table of mms", UserMms::new(queue))?;
-        let groups = Groups::new(symbols, idle, mms).map(ClosedOnDrop);
-        let state = step("make the first group", groups)?;
-        let groups = &state.0;
-        let context = groups.first();
+        let state = step("make the first group", State::new(symbols, idle, mms))?;
+        let (groups, context) = (&state.groups, &state.first);
         let status = step(
             "create user_events_status in tracefs",
             TracefsFile::create::<SeqListing<StatusFile>>(symbols, context),

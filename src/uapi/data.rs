@@ -37,7 +37,7 @@ use kernel::uapi::_IOC_SIZESHIFT;
 const INDEX_SIZE: usize = size_of::<u32>();
 
 /// What the files of one group share.
-pub(crate) struct Context {
+pub(crate) struct FileContext {
     /// The group.
     pub(crate) group: Arc<Group>,
     /// All mms with enablers.
@@ -52,11 +52,11 @@ pub(crate) struct DataFile {
 }
 
 impl ControlFile for DataFile {
-    type Context = Context;
+    type Context = FileContext;
     const NAME: &'static CStr = c"user_events_data";
     const MODE: u16 = 0o640;
 
-    fn open(context: &Context) -> Result<Self> {
+    fn open(context: &FileContext) -> Result<Self> {
         Ok(Self {
             group: OpenGroup::new(&context.group)?,
             mms: context.mms.clone(),

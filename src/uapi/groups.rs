@@ -3,8 +3,8 @@
 //! The groups: making, changing and removing them, and the files of each.
 
 use super::data::{
-    Context,
     DataFile, //
+    FileContext,
 };
 use super::profile::ProfileFile;
 use super::status::StatusFile;
@@ -15,7 +15,6 @@ use crate::events::{
     MAX_REFERENCE_POLL,
     REFERENCE_POLL, //
 };
-use crate::mms::UserMms;
 use crate::schema::{
     GroupLimits,
     GroupName,
@@ -63,8 +62,8 @@ const MAX_EVENTS: u32 = 24576;
 pub(crate) struct Groups {
     symbols: CheckedSymbols,
     idle: Arc<IdleEvents>,
-    /// The first group, and the mms of all.
-    first: Arc<Context>,
+    /// The first group, which has no name, and the mms of all.
+    first: Arc<FileContext>,
     max_events: SysctlU32,
     /// Outside of `event_mutex`.
     #[pin]
@@ -88,8 +87,8 @@ pub(super) struct Named {
 /// A group with a name, and its files, which go with it.
 pub(super) struct NamedGroup {
     pub(super) group: Arc<Group>,
-    _listings: [TracefsFile<Context>; 2],
-    data: SetOnce<TracefsFile<Context>>,
+    _listings: [TracefsFile<FileContext>; 2],
+    data: SetOnce<TracefsFile<FileContext>>,
 }
 
 impl NamedGroup {
@@ -138,7 +137,7 @@ impl Named {
 }
 
 impl Groups {
-    /// The first group alone. May sleep.
+    /// No groups but the first. May sleep.
     ///
     /// # Errors
     ///
@@ -146,10 +145,8 @@ impl Groups {
     pub(crate) fn new(
         symbols: CheckedSymbols,
         idle: Arc<IdleEvents>,
-        mms: Arc<UserMms>,
+        first: Arc<FileContext>,
     ) -> Result<Arc<Self>> {
-        let group = Group::new(symbols, &idle, None)?;
-        let first = Arc::new(Context { group, mms }, GFP_KERNEL)?;
         let max_events = SysctlU32::new(c"user_events_groups_max", MAX_EVENTS)?;
         let named = Named {
             groups: SortedArcs::new(),
@@ -168,11 +165,6 @@ impl Groups {
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// What the files of the first group share.
-    pub(crate) fn first(&self) -> &Arc<Context> {
-        &self.first
     }
 
     /// Uses the group of this name; `None` is the first. May sleep.
@@ -235,7 +227,7 @@ impl Groups {
         complete: &LoadComplete,
     ) -> Result {
         let group = Group::new(self.symbols, &self.idle, Some((name, limits)))?;
-        let context = Context {
+        let context = FileContext {
             group: group.clone(),
             mms: self.first.mms.clone(),
         };
@@ -293,29 +285,23 @@ impl Groups {
         removed
     }
 
-    /// Removes all events and all groups but the first. For the module's exit: as [`Group::close`], and no file is
+    /// Removes all groups but the first. For the module's exit: as [`Group::close`], and no file is
     /// open.
     pub(crate) fn close(&self) {
-        self.first.group.close();
         let mut named = self.named.lock();
         while let Some(groups) = named.groups.take_leaf() {
             for group in groups.values() {
                 group.group.close();
             }
         }
-        drop(named);
-        self.idle.close();
-        self.first.group.forget_kept();
     }
 
-    /// Has no removal of an event or a group waited for any more.
+    /// Cancels the work that removes groups. For the module's exit.
     pub(crate) fn begin_close(self: &Arc<Self>) {
         // With the lock held: what has ended is cancelled once, and not begun after that.
         let mut named = self.named.lock();
         named.ending = 0;
         Delayed::<_, 0>::cancel(self);
-        drop(named);
-        self.idle.begin_close();
     }
 }
 

@@ -15,8 +15,8 @@ mod registrations;
 mod status;
 
 pub(crate) use data::{
-    Context,
     DataFile, //
+    FileContext,
 };
 pub(crate) use groups::Groups;
 pub(crate) use groups_file::GroupsFile;

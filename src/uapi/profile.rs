@@ -2,7 +2,7 @@
 
 //! `user_events_profile`: how many records were written that a consumer could not take, and how many writes failed.
 
-use super::data::Context;
+use super::data::FileContext;
 use super::event_range::EventRange;
 use crate::events::Event;
 use crate::sys::tracefs::{
@@ -20,17 +20,17 @@ const NAME_WIDTH: usize = 44;
 pub(crate) struct ProfileFile;
 
 impl ListingFile for ProfileFile {
-    type Context = Context;
+    type Context = FileContext;
     type Cursor = EventRange;
     const NAME: &'static CStr = c"user_events_profile";
     const MODE: u16 = 0o440;
 
-    fn begin(context: &Context) -> EventRange {
+    fn begin(context: &FileContext) -> EventRange {
         EventRange::all(&context.group)
     }
 
     fn show(
-        context: &Context,
+        context: &FileContext,
         rest: &EventRange,
         out: &SeqWriter<'_>,
     ) -> Result<Option<EventRange>> {

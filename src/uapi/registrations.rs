@@ -2,7 +2,7 @@
 
 //! `user_events_registrations`: which mms have registered what, and how their bits are.
 
-use super::data::Context;
+use super::data::FileContext;
 use crate::mms::{
     Enabler,
     UserMm, //
@@ -40,16 +40,16 @@ pub(crate) struct Place {
 }
 
 impl ListingFile for RegistrationsFile {
-    type Context = Context;
+    type Context = FileContext;
     type Cursor = Cursor;
     const NAME: &'static CStr = c"user_events_registrations";
     const MODE: u16 = 0o400;
 
-    fn begin(_: &Context) -> Cursor {
+    fn begin(_: &FileContext) -> Cursor {
         Cursor::Head
     }
 
-    fn show(context: &Context, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
+    fn show(context: &FileContext, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
         let place = match cursor {
             Cursor::Head => {
                 out.bytes(b"# EVENT PID COMMAND ADDRESS BIT/WIDTH STATE\n");
@@ -67,7 +67,7 @@ impl ListingFile for RegistrationsFile {
 
 /// Shows the enabler behind a place, unless its mm has none any more. Returns the place
 /// behind that; `None` at the end of the listing.
-fn show_from(context: &Context, place: Place, out: &SeqWriter<'_>) -> Option<Place> {
+fn show_from(context: &FileContext, place: Place, out: &SeqWriter<'_>) -> Option<Place> {
     let user_mm = context.mms.find_from(place.mm_key)?;
     let mm_key = user_mm.key();
     let (addr, owner) = match place.addr {

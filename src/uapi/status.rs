@@ -2,7 +2,7 @@
 
 //! `user_events_status`: which events there are, and which consumers they have.
 
-use super::data::Context;
+use super::data::FileContext;
 use super::event_range::EventRange;
 use crate::events::Event;
 use crate::sys::tracefs::{
@@ -23,12 +23,12 @@ pub(crate) struct Cursor {
 }
 
 impl ListingFile for StatusFile {
-    type Context = Context;
+    type Context = FileContext;
     type Cursor = Cursor;
     const NAME: &'static CStr = c"user_events_status";
     const MODE: u16 = 0o440;
 
-    fn begin(context: &Context) -> Cursor {
+    fn begin(context: &FileContext) -> Cursor {
         Cursor {
             rest: EventRange::all(&context.group),
             active: 0,
@@ -36,7 +36,7 @@ impl ListingFile for StatusFile {
         }
     }
 
-    fn show(context: &Context, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
+    fn show(context: &FileContext, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
         let &Cursor { rest, active, busy } = cursor;
         let shown = rest.with_first(&context.group, |event| show_event(event, out));
         let Some((rest, is_busy)) = shown else {
