@@ -30,7 +30,8 @@ and so has one that it does not name, and one that is skipped, unless the progra
 may skip some: then it does not count. A status other than 0 is a failure.
 
 imports: does each of these files import only what Documentation/design.rst draws?
-Shows each other import as file:line.
+Shows each other import as file:line, and the largest circle of files that import
+one another, which has a bound.
 
 faults: see selftests/machine/mutants.";
 

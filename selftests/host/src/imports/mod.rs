@@ -2,7 +2,9 @@
 
 //! Which directory of `src/` imports which, as `Documentation/design.rst` draws it. A file of
 //! `src/` counts as a directory. Within `src/schema/` each file imports only those that
-//! `src/schema/mod.rs` lists above it.
+//! `src/schema/mod.rs` lists above it. How many files import one another is bounded.
+
+mod circle;
 
 use crate::{
     is_word,
@@ -49,28 +51,53 @@ const LAYERS: &[&str] = &[
 /// What the macro makes that declares the module, which is in no directory.
 const OF_MACRO: &[&str] = &["LocalModule", "THIS_MODULE", "module_parameters"];
 
-/// Shows each import that is not drawn.
+/// The most files that may import one another.
+const MAX_CIRCLE: usize = 10;
+
+/// Shows each import that is not drawn, and the largest circle of files that import one another.
 pub fn check(files: &[&str]) -> Outcome {
     let mut status = ExitCode::SUCCESS;
+    let mut sources = Vec::new();
     for file in files
         .iter()
         .filter(|file| file.starts_with("src/") && file.ends_with(".rs"))
     {
-        for (line, what) in undrawn(file, &read(file)?) {
+        sources.push((*file, read(file)?));
+    }
+    for (file, text) in &sources {
+        for (line, what) in undrawn(file, text) {
             println!("{file}:{line}: {what}");
             status = ExitCode::FAILURE;
         }
     }
+    let circle = circle::largest(&sources);
+    let (len, names) = (circle.len(), circle.join(" "));
+    println!("{len} files import one another, which may be {MAX_CIRCLE}: {names}");
+    if len > MAX_CIRCLE {
+        status = ExitCode::FAILURE;
+    }
     Ok(status)
+}
+
+/// The module of a file, by its names from the crate's root on.
+fn module_of(file: &str) -> Vec<&str> {
+    let module = file.trim_start_matches("src/").trim_end_matches(".rs");
+    module.trim_end_matches("/mod").split('/').collect()
 }
 
 /// The imports of a file that are not drawn, each with its line.
 fn undrawn(file: &str, text: &str) -> Vec<(usize, String)> {
-    let module = file.trim_start_matches("src/").trim_end_matches(".rs");
-    let module: Vec<&str> = module.trim_end_matches("/mod").split('/').collect();
+    let module = module_of(file);
     let text = without_comments(text);
     let mut found = Vec::new();
-    for path in imports(&text, &module) {
+    // By its name alone only the root has a directory.
+    let is_module =
+        |name: &str| module[0] == "user_events" && MAY.iter().any(|(of, _)| *of == name);
+    let above: Vec<String> = match module[0] {
+        "user_events" => Vec::new(),
+        _ => module.iter().map(|name| name.to_string()).collect(),
+    };
+    for path in imports(&text, &above, is_module) {
         let [to, rest @ ..] = &path.names[..] else {
             continue;
         };
@@ -123,9 +150,9 @@ struct Path {
     names: Vec<String>,
 }
 
-/// All paths of a text that begin with `crate::`, with `super::`, or, in the root, with the name of
-/// a directory.
-fn imports(text: &str, module: &[&str]) -> Vec<Path> {
+/// All paths of a module's text that begin with `crate::`, with `super::`, or with the name of one
+/// of its own modules.
+fn imports(text: &str, module: &[String], is_module: impl Fn(&str) -> bool) -> Vec<Path> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some((start, word)) = next_word(text, at) {
@@ -144,15 +171,11 @@ fn imports(text: &str, module: &[&str]) -> Vec<Path> {
                     at += "super::".len();
                     up += 1;
                 }
-                base.extend(
-                    module[..module.len().saturating_sub(up)]
-                        .iter()
-                        .map(|name| name.to_string()),
-                );
+                base.extend_from_slice(&module[..module.len().saturating_sub(up)]);
             }
-            // By its name alone only the root has a directory.
-            name if module[0] == "user_events" && MAY.iter().any(|(of, _)| *of == name) => {
-                at = start
+            name if is_module(name) => {
+                at = start;
+                base.extend_from_slice(module);
             }
             _ => continue,
         }
