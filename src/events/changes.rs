@@ -22,9 +22,9 @@ use kernel::{
 };
 
 /// The number of the last change of an event. 0: there was none.
-pub(super) struct Changed(Atomic<u64>);
+pub(super) struct ChangeSeq(Atomic<u64>);
 
-impl Changed {
+impl ChangeSeq {
     /// The event has not changed.
     pub(super) const fn new() -> Self {
         Self(Atomic::new(0))
@@ -68,10 +68,10 @@ impl Changes {
 
     /// An event has changed. Returns whether there are waiters, which are to be woken. Any
     /// context but interrupts.
-    pub(super) fn note(&self, changed: &Changed) -> bool {
+    pub(super) fn record(&self, change_seq: &ChangeSeq) -> bool {
         let mut last = self.last.lock();
         *last += 1;
-        changed.0.store(*last, Relaxed);
+        change_seq.0.store(*last, Relaxed);
         drop(last);
         self.queue.is_waited_on()
     }

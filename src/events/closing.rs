@@ -6,7 +6,7 @@ use super::group::{
     Group,
     LOOK_COST, //
 };
-use super::idle::REFERENCE_POLL;
+use super::idle::RECHECK_DELAY;
 use crate::sys::event_mutex::EventMutexGuard;
 use core::ops::Deref;
 use kernel::prelude::*;
@@ -76,7 +76,7 @@ impl Group {
         self.open_files.close()?;
         // What is not used now is not from here on: no file is open, and consumers are kept away.
         let removed = match self.usage().used_events {
-            0 => self.walk(None, |event, held| self.remove(event.removal(held))),
+            0 => self.for_each_event(None, |event, held| self.remove(event.removal(held))),
             _ => Err(EBUSY),
         };
         if removed.is_err() {
@@ -93,7 +93,7 @@ impl Group {
     pub(crate) fn close(&self) {
         let mut warned = false;
         loop {
-            let _ = self.walk(None, |event, held| {
+            let _ = self.for_each_event(None, |event, held| {
                 Ok(self.remove(event.removal(held)).unwrap_or(LOOK_COST))
             });
             if self.usage().events == 0 {
@@ -105,7 +105,7 @@ impl Group {
                     "unloading waits for event probes and triggers that refer to its events\n"
                 );
             }
-            fsleep(REFERENCE_POLL);
+            fsleep(RECHECK_DELAY);
         }
     }
 
@@ -119,7 +119,7 @@ impl Group {
             }
             drop(held);
             // There will be memory again.
-            fsleep(REFERENCE_POLL);
+            fsleep(RECHECK_DELAY);
         }
         pr_warn!("records of its events are left in trace buffers, which could not be reset\n");
         self.idle()

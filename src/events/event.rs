@@ -6,11 +6,11 @@
 //! consumer is attached. The event is retired when the last is dropped, unless it is persistent. The holders keep
 //! the module loaded.
 
-use super::changes::Changed;
+use super::changes::ChangeSeq;
 use super::group::Group;
 use super::misses::Misses;
 use super::naming::{
-    name_of_format,
+    format_name,
     Naming, //
 };
 use super::toggle::Enablers;
@@ -64,15 +64,15 @@ pub(crate) struct UserEvent {
     misses: Misses,
     group: Arc<Group>,
     /// What the consumers hold, while any is attached.
-    held_by_consumers: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
+    consumer_refs: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
     /// The bits that show the event's state, in the memory of all mms.
     #[pin]
     pub(super) enablers: Mutex<Enablers>,
     /// Not 0: the state has changed, and the holder of `enablers` has not seen it.
-    pub(super) has_toggled: Atomic<i32>,
+    pub(super) toggle_pending: Atomic<i32>,
     /// See [`Self::refused`].
     refused: Atomic<u32>,
-    pub(super) changed: Changed,
+    pub(super) change_seq: ChangeSeq,
 }
 
 /// How an event is registered. C: `reg_flags` of `struct user_event`.
@@ -94,11 +94,11 @@ pub(crate) struct EventDesc<'a> {
 
 /// What no other event of a group has: a hash of its name, which is compared quickly, the name, and
 /// for a format the listing.
-pub(super) type Key<'a> = (u32, &'a [u8], &'a [u8]);
+pub(super) type EventKey<'a> = (u32, &'a [u8], &'a [u8]);
 
 impl<'a> EventDesc<'a> {
     /// The key of the event.
-    pub(super) fn key(&self, is_format: bool) -> Key<'a> {
+    pub(super) fn key(&self, is_format: bool) -> EventKey<'a> {
         let (name, listing) = (self.description.name(), self.listing);
         (name_hash(name), name, if is_format { listing } else { &[] })
     }
@@ -137,12 +137,12 @@ impl UserEvent {
             listing,
         } = desc;
         let registered_name = description.name();
-        let format_name;
+        let numbered;
         let name = match naming {
             Naming::Single => registered_name,
             Naming::Multi(number) => {
-                format_name = name_of_format(registered_name, number)?;
-                format_name.as_slice()
+                numbered = format_name(registered_name, number)?;
+                numbered.as_slice()
             }
         };
         // The conversions and `REC->` are longer than the types that they stand for.
@@ -159,11 +159,11 @@ impl UserEvent {
             persistent,
             misses: Misses::new(),
             group: group.clone(),
-            held_by_consumers: EventMutexLocked::new(None),
+            consumer_refs: EventMutexLocked::new(None),
             enablers <- new_mutex!(Enablers::new(), "UserEvent::enablers"),
-            has_toggled: Atomic::new(0),
+            toggle_pending: Atomic::new(0),
             refused: Atomic::new(0),
-            changed: Changed::new(),
+            change_seq: ChangeSeq::new(),
         }? Error);
         let class = group.systems().class(naming);
         TraceEvent::new_unregistered(class, name, listing, &print_fmt.0, fields, event)
@@ -225,7 +225,7 @@ impl Event {
     }
 
     /// As [`EventDesc::key`].
-    pub(super) fn key(&self) -> Key<'_> {
+    pub(super) fn key(&self) -> EventKey<'_> {
         let format = match self.naming {
             Naming::Single => &[],
             Naming::Multi(_) => self.listing(),
@@ -235,7 +235,7 @@ impl Event {
 
     /// How its key compares to this one.
     #[inline]
-    pub(super) fn cmp_key(&self, key: &Key<'_>) -> Ordering {
+    pub(super) fn cmp_key(&self, key: &EventKey<'_>) -> Ordering {
         (self.name_hash.cmp(&key.0)).then_with(|| self.key().cmp(key))
     }
 }
@@ -248,7 +248,7 @@ impl TraceEventOwner for UserEvent {
         }
         let module = ModuleRef::get()?;
         let first = EventRef::get_locked(event, held);
-        *event.held_by_consumers.get_mut(held) = Some((first, module));
+        *event.consumer_refs.get_mut(held) = Some((first, module));
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl TraceEventOwner for UserEvent {
     }
 
     fn run(event: &Arc<Event>) {
-        event.go_on();
+        event.write_remaining();
     }
 
     fn has_limit(event: &Event) -> bool {
@@ -265,7 +265,7 @@ impl TraceEventOwner for UserEvent {
     }
 
     fn last_detached(event: &Event, held: &mut EventMutexHeld) {
-        let references = event.held_by_consumers.get_mut(held).take();
+        let references = event.consumer_refs.get_mut(held).take();
         drop(references);
     }
 
@@ -275,7 +275,7 @@ impl TraceEventOwner for UserEvent {
             // Retiring takes `event_mutex`, which may be held right here, and must not happen in
             // the middle of a detach.
             let idle = event.group.idle().clone();
-            idle.retire_later(event);
+            idle.queue_retire(event);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::event::{
     UserEvent, //
 };
 use super::idle::IdleEvents;
-use super::kept::Was;
+use super::kept::KeptKey;
 use super::limits::{
     ByteRate,
     MaxEvents, //
@@ -75,7 +75,7 @@ pub(crate) struct Group {
     any_names: Atomic<bool>,
     pub(super) open_files: OpenFiles,
     /// How many of its events wait for their removal by the work of [`IdleEvents`].
-    pub(super) listed_idle: Atomic<usize>,
+    pub(super) idle_count: Atomic<usize>,
     pub(super) events: EventMutexLocked<Events>,
     kept: EventMutexLocked<usize>,
     #[pin]
@@ -124,7 +124,7 @@ impl Group {
             byte_rate: ByteRate::new(byte_rate),
             any_names: Atomic::new(any_names),
             open_files: OpenFiles::new(),
-            listed_idle: Atomic::new(0),
+            idle_count: Atomic::new(0),
             events: EventMutexLocked::new(Events::new()),
             kept: EventMutexLocked::new(0),
             changes <- Changes::new(),
@@ -165,7 +165,7 @@ impl Group {
             if count <= limits.events {
                 break;
             }
-            if self.retire_some(count).is_err() {
+            if self.make_room(count).is_err() {
                 self.max_events.set(before);
                 return Err(EBUSY);
             }
@@ -173,7 +173,7 @@ impl Group {
         self.any_names.store(limits.any_names, Relaxed);
         self.byte_rate.set(limits.bytes_per_second);
         // Each has noted whether its records are limited.
-        self.walk(None, |event, held| {
+        self.for_each_event(None, |event, held| {
             event.limit_changed(held);
             Ok(LOOK_COST)
         })
@@ -184,7 +184,7 @@ impl Group {
         &self.changes
     }
 
-    /// How many of its events are [`Kept`](super::kept::Kept).
+    /// How many of its events are [`KeptEvents`](super::kept::Kept).
     pub(super) fn kept(&self) -> &EventMutexLocked<usize> {
         &self.kept
     }
@@ -229,7 +229,7 @@ impl Group {
             listing: &listing.0,
         };
         let key = desc.key(flags.multi_format);
-        let was = Was {
+        let kept_key = KeptKey {
             group: self,
             listing: desc.listing,
             hash: key.0,
@@ -265,7 +265,7 @@ impl Group {
             let count = events.count;
             if count >= self.max_events.get() {
                 drop(held);
-                self.retire_some(count)?;
+                self.make_room(count)?;
                 continue;
             }
             // Made anew where another task has taken the number of its format: that one got on.
@@ -283,7 +283,7 @@ impl Group {
                 continue;
             }
             let first = EventRef::get_locked(&event, &held);
-            let kept = self.idle.kept.take(was, &mut held);
+            let kept = self.idle.kept.take(kept_key, &mut held);
             if let Err((error, kept)) = unregistered.register(kept, &mut held) {
                 self.events.get_mut(&mut held).remove(&event);
                 if let Some(kept) = kept {
@@ -299,7 +299,7 @@ impl Group {
     /// Calls `visit` for all events, the newest first, or for those registered as `name`, until it
     /// fails. It returns what that cost, and the mutex is
     /// dropped after [`MAX_COST`]. May sleep.
-    pub(super) fn walk(
+    pub(super) fn for_each_event(
         &self,
         name: Option<&[u8]>,
         mut visit: impl FnMut(&Arc<Event>, &mut EventMutexGuard) -> Result<usize>,
@@ -345,7 +345,7 @@ impl Group {
             open_files: self.open_files.count(),
         };
         // Only a visit fails.
-        let _ = self.walk(None, |event, held| {
+        let _ = self.for_each_event(None, |event, held| {
             usage.events += 1;
             usage.used_events += usize::from(event.is_busy(held));
             Ok(LOOK_COST)

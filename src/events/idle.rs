@@ -3,7 +3,7 @@
 //! Events that have lost their last reference, and the work that removes them. C: `put_work` of `struct user_event`.
 
 use super::event::Event;
-use super::kept::Kept;
+use super::kept::KeptEvents;
 use crate::sys::work_queue::{
     Delayed,
     OwnedQueue, //
@@ -28,22 +28,22 @@ use kernel::workqueue::{
 
 /// How long to wait before looking again whether the trace core still refers to an unused event:
 /// first, and at most. It does not tell when it stops.
-pub(crate) const REFERENCE_POLL: Delta = Delta::from_millis(100);
-pub(crate) const MAX_REFERENCE_POLL: Delta = Delta::from_millis(6400);
+pub(crate) const RECHECK_DELAY: Delta = Delta::from_millis(100);
+pub(crate) const MAX_RECHECK_DELAY: Delta = Delta::from_millis(6400);
 
 /// The idle events of all groups. One work removes them, however many groups there are.
 #[pin_data]
 pub(crate) struct IdleEvents {
     queue: Arc<OwnedQueue>,
     /// What becomes of those of which there may be records.
-    pub(super) kept: Kept,
+    pub(super) kept: KeptEvents,
     #[pin]
-    idle: SpinLock<Idle>,
+    idle: SpinLock<IdleLists>,
     #[pin]
     work: DelayedWork<IdleEvents>,
 }
 
-struct Idle {
+struct IdleLists {
     /// Events that have lost their last reference. The work is queued, or runs, while there are
     /// any.
     events: List<Event>,
@@ -63,13 +63,13 @@ impl IdleEvents {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
-        let idle = Idle {
+        let idle = IdleLists {
             events: List::new(),
             referenced: List::new(),
-            pause: REFERENCE_POLL,
+            pause: RECHECK_DELAY,
             is_closing: false,
         };
-        let kept = Kept::new()?;
+        let kept = KeptEvents::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 queue,
@@ -88,16 +88,16 @@ impl IdleEvents {
 
     /// Has an event that has lost its last reference removed by the work queue, unless it gets a new one
     /// first. Any context but interrupts.
-    pub(super) fn retire_later(self: &Arc<Self>, event: Arc<Event>) {
+    pub(super) fn queue_retire(self: &Arc<Self>, event: Arc<Event>) {
         let mut idle = self.idle.lock();
-        idle.pause = REFERENCE_POLL;
+        idle.pause = RECHECK_DELAY;
         if idle.events.is_empty() {
             self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
         }
         // Listed already is as good. A reference is not dropped with the lock held, as it may be
         // the last.
         let _listed = ListArc::try_from_arc(event).map(|event| {
-            event.group().listed_idle.fetch_add(1, Relaxed);
+            event.group().idle_count.fetch_add(1, Relaxed);
             idle.events.push_back(event);
         });
         drop(idle);
@@ -147,7 +147,7 @@ impl WorkItem for IdleEvents {
                 if !referenced.is_empty() {
                     idle.referenced.push_all_back(&mut referenced);
                     this.queue.enqueue_after::<_, 0>(&this, idle.pause);
-                    idle.pause = MAX_REFERENCE_POLL.min(idle.pause + idle.pause);
+                    idle.pause = MAX_RECHECK_DELAY.min(idle.pause + idle.pause);
                 }
                 break;
             };
@@ -160,7 +160,7 @@ impl WorkItem for IdleEvents {
                     .is_ok(),
             };
             if !is_listed {
-                group.listed_idle.fetch_sub(1, Relaxed);
+                group.idle_count.fetch_sub(1, Relaxed);
             }
         }
     }

@@ -30,25 +30,25 @@ const MAX_KEPT: usize = 4096;
 const LISTS: usize = 64;
 
 /// The events that are kept.
-pub(super) struct Kept {
+pub(super) struct KeptEvents {
     lists: [KeptList<UserEvent>; LISTS],
     count: EventMutexLocked<usize>,
     /// The class of one that is known to the trace core again for a moment.
     class: Arc<EventClass<UserEvent>>,
 }
 
-/// What an event was, to be found again: of a group, with this description, and one of several
-/// formats or not.
+/// How an event that is kept is found again: by its group, its description, and whether it is one of
+/// several formats.
 #[derive(Clone, Copy)]
-pub(super) struct Was<'a> {
+pub(super) struct KeptKey<'a> {
     pub(super) group: &'a Arc<Group>,
     pub(super) listing: &'a [u8],
     pub(super) hash: u32,
     pub(super) is_format: bool,
 }
 
-impl Was<'_> {
-    fn is(&self, event: &Event) -> bool {
+impl KeptKey<'_> {
+    fn matches(&self, event: &Event) -> bool {
         event.name_hash() == self.hash
             && event.listing() == self.listing
             && Arc::ptr_eq(event.group(), self.group)
@@ -56,7 +56,7 @@ impl Was<'_> {
     }
 }
 
-impl Kept {
+impl KeptEvents {
     /// None yet. May sleep.
     ///
     /// # Errors
@@ -78,18 +78,18 @@ impl Kept {
     /// Takes an event out, if it is kept.
     pub(super) fn take(
         &self,
-        was: Was<'_>,
+        key: KeptKey<'_>,
         held: &mut EventMutexHeld,
     ) -> Option<KeptEvent<UserEvent>> {
-        let list = self.list(was.hash, held)?;
+        let list = self.list(key.hash, held)?;
         let taken = list
-            .extract(|kept, _| was.is(kept.event()), held)
+            .extract(|kept, _| key.matches(kept.event()), held)
             .pop(held)?;
-        self.counted(&taken, held, |count| count.saturating_sub(1));
+        self.adjust_counts(&taken, held, |count| count.saturating_sub(1));
         Some(taken)
     }
 
-    fn counted(
+    fn adjust_counts(
         &self,
         kept: &KeptEvent<UserEvent>,
         held: &mut EventMutexHeld,
@@ -106,7 +106,7 @@ impl Kept {
     pub(super) fn add(&self, kept: KeptEvent<UserEvent>, held: &mut EventMutexHeld) -> bool {
         let hash = kept.event().name_hash();
         if let Some(list) = self.lists.get(hash as usize % LISTS) {
-            self.counted(&kept, held, |count| count + 1);
+            self.adjust_counts(&kept, held, |count| count + 1);
             list.push(kept, held);
         }
         // If memory lacks for that, with the next.
@@ -167,7 +167,7 @@ impl Kept {
                 held,
             );
             while let Some(kept) = gone.pop(held) {
-                self.counted(&kept, held, |count| count.saturating_sub(1));
+                self.adjust_counts(&kept, held, |count| count.saturating_sub(1));
             }
         }
         Ok(())

@@ -36,7 +36,7 @@ impl MaxEvents {
 }
 
 /// Of what is recorded: the second. The rest are bytes.
-const SECOND: u64 = !(u32::MAX as u64);
+const SECOND_MASK: u64 = !(u32::MAX as u64);
 
 /// The most bytes that are recorded in a second, if that is limited.
 ///
@@ -81,7 +81,7 @@ impl ByteRate {
         self.refused.load(Relaxed)
     }
 
-    /// Counts a record that takes so many bytes in a buffer. Returns what [`Self::give_back`] takes if the record is not made. Any context
+    /// Counts a record that takes so many bytes in a buffer. Returns what [`Self::uncharge`] takes if the record is not made. Any context
     /// but NMI.
     ///
     /// # Errors
@@ -96,8 +96,8 @@ impl ByteRate {
         let mut before = self.recorded.load(Relaxed);
         loop {
             // A second that another processor has seen a little earlier does not begin anew.
-            let (second, used) = if before & SECOND >= second {
-                (before & SECOND, before & !SECOND)
+            let (second, used) = if before & SECOND_MASK >= second {
+                (before & SECOND_MASK, before & !SECOND_MASK)
             } else {
                 (second, 0)
             };
@@ -121,9 +121,9 @@ impl ByteRate {
     /// Counts a record no more that no consumer has taken. In a later second it does not count anyway.
     #[cold]
     #[inline(never)]
-    pub(crate) fn give_back(&self, charged: Charged) {
+    pub(crate) fn uncharge(&self, charged: Charged) {
         let mut before = self.recorded.load(Relaxed);
-        while before & SECOND == charged.second {
+        while before & SECOND_MASK == charged.second {
             // It was added in this second, so there is as much.
             let left = before.saturating_sub(charged.len);
             match self.recorded.cmpxchg(before, left, Relaxed) {

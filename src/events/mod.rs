@@ -49,8 +49,8 @@ pub(crate) use group::{
 };
 pub(crate) use idle::{
     IdleEvents,
-    MAX_REFERENCE_POLL,
-    REFERENCE_POLL, //
+    MAX_RECHECK_DELAY,
+    RECHECK_DELAY, //
 };
 pub(crate) use limits::ByteRate;
 pub(crate) use misses::Tally;

@@ -68,7 +68,7 @@ impl<O: TraceEventOwner> Systems<O> {
     }
 
     /// Is this one of them?
-    pub(crate) fn contain(&self, system: &[u8]) -> bool {
+    pub(crate) fn contains(&self, system: &[u8]) -> bool {
         [&self.single, &self.multi]
             .iter()
             .any(|class| class.system() == system)
@@ -112,7 +112,7 @@ fn hex(mut number: u64, buf: &mut [u8; HEX_DIGITS]) -> &[u8] {
 /// # Errors
 ///
 /// `ENOMEM`; `EINVAL` when it would be too long.
-pub(super) fn name_of_format(name: &[u8], number: NonZero<u64>) -> Result<KVec<u8>> {
+pub(super) fn format_name(name: &[u8], number: NonZero<u64>) -> Result<KVec<u8>> {
     let mut digits = [0; HEX_DIGITS];
     let suffix = hex(number.get() - 1, &mut digits);
     let length = name.len() + 1 + suffix.len();

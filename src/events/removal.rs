@@ -47,7 +47,7 @@ impl Group {
         may_delete_persistent: impl FnOnce() -> bool,
     ) -> Result {
         let (mut found, mut persistent) = (0, false);
-        self.walk(Some(name), |event, held| {
+        self.for_each_event(Some(name), |event, held| {
             found += 1;
             persistent |= event.is_persistent();
             match event.is_busy(held) {
@@ -61,7 +61,7 @@ impl Group {
         if persistent && !may_delete_persistent() {
             return Err(EPERM);
         }
-        self.walk((found <= FEW).then_some(name), |event, held| {
+        self.for_each_event((found <= FEW).then_some(name), |event, held| {
             if event.registered_name() != name {
                 return Ok(LOOK_COST);
             }
@@ -96,11 +96,11 @@ impl Group {
     /// # Errors
     ///
     /// `EMFILE` when none wait; `EINTR` when the current task is killed.
-    pub(super) fn retire_some(&self, count: u32) -> Result {
+    pub(super) fn make_room(&self, count: u32) -> Result {
         if task::fatal_signal_pending() {
             return Err(EINTR);
         }
-        let listed = self.listed_idle.load(Relaxed);
+        let listed = self.idle_count.load(Relaxed);
         // Those that are not removed may stay on the list as long as the trace core refers to them.
         if listed > count as usize + MAX_COST {
             fsleep(WORK_POLL);
@@ -108,7 +108,7 @@ impl Group {
         }
         let mut removed = 0;
         if listed != 0 {
-            let _ = self.walk(None, |event, held| {
+            let _ = self.for_each_event(None, |event, held| {
                 if removed >= MAX_COST {
                     return Err(EMFILE);
                 }

@@ -40,12 +40,12 @@ use kernel::sync::{
 pub(super) struct Enablers {
     by_position: SortedArcs<Enabler, ByPosition>,
     /// From where on the bits have not been written since the state changed last.
-    deferred: Option<Deferred>,
+    cursor: Option<WriteCursor>,
 }
 
 /// Bits that are still to be written: those of the enabler at a position in the memory of the mms from one
 /// on, and those of all enablers behind it.
-struct Deferred {
+struct WriteCursor {
     position: Position,
     mm_key: usize,
     /// Held until the writing has gone on.
@@ -64,17 +64,16 @@ impl Enablers {
     pub(super) const fn new() -> Self {
         Self {
             by_position: SortedArcs::new(),
-            deferred: None,
+            cursor: None,
         }
     }
 
     /// Writes `value` to bits that are deferred, as many as the budget allows.
-    fn write_deferred(&mut self, value: bool, mut budget: Budget) {
-        let Some(deferred) = self.deferred.take() else {
+    fn write_from_cursor(&mut self, value: bool, mut budget: Budget) {
+        let Some(cursor) = self.cursor.take() else {
             return;
         };
-        let leaves =
-            (self.by_position).slices_from(|other| other.position().cmp(&deferred.position));
+        let leaves = (self.by_position).slices_from(|other| other.position().cmp(&cursor.position));
         for mut leaf in leaves {
             while let Some(first) = leaf.first() {
                 // Those of one page lie side by side, but for the end of a leaf. Most are alone.
@@ -84,11 +83,11 @@ impl Enablers {
                 let (enablers, rest) = leaf.split_at_checked(in_page).unwrap_or((leaf, &[]));
                 leaf = rest;
                 let position = first.position();
-                let goes_on = position == deferred.position;
-                let mm_key = if goes_on { deferred.mm_key } else { 0 };
+                let goes_on = position == cursor.position;
+                let mm_key = if goes_on { cursor.mm_key } else { 0 };
                 let written = first.set().write(enablers, value, mm_key, &mut budget);
                 if let Err(WriteStopped { mm_key, partly }) = written {
-                    self.deferred = Some(Deferred {
+                    self.cursor = Some(WriteCursor {
                         position,
                         mm_key,
                         _partly: partly,
@@ -134,28 +133,27 @@ impl EventEnablersGuard<'_> {
 
     /// A bit was written later than the state has changed: that is one more change, unless the
     /// other one has not got its number yet. `event` is this one.
-    pub(crate) fn wrote_late(&self, event: &EventRef) {
-        if !self.is_being_written() && event.note_change() {
-            event.to_arc().go_on_later();
+    pub(crate) fn record_late_write(&self, event: &EventRef) {
+        if !self.is_being_written() && event.record_change() {
+            event.to_arc().queue_remaining();
         }
     }
 
     /// Is a change of the state being written, or about to be?
     pub(crate) fn is_being_written(&self) -> bool {
-        self.enablers.deferred.is_some() || self.event.has_toggled.load(Relaxed) != 0
+        self.enablers.cursor.is_some() || self.event.toggle_pending.load(Relaxed) != 0
     }
 
     /// Is the bit of an enabler in the memory of the mm with this key still to be written, since the state
     /// changed?
-    pub(crate) fn is_deferred(&self, enabler: &Enabler, mm_key: usize) -> bool {
-        if self.event.has_toggled.load(Relaxed) != 0 {
+    pub(crate) fn is_pending(&self, enabler: &Enabler, mm_key: usize) -> bool {
+        if self.event.toggle_pending.load(Relaxed) != 0 {
             return true;
         }
         // Those of one page are written together: what stands behind the first may be done.
-        self.enablers.deferred.as_ref().is_some_and(|deferred| {
+        self.enablers.cursor.as_ref().is_some_and(|cursor| {
             let position = enabler.position();
-            position > deferred.position
-                || position == deferred.position && mm_key >= deferred.mm_key
+            position > cursor.position || position == cursor.position && mm_key >= cursor.mm_key
         })
     }
 }
@@ -176,58 +174,58 @@ impl Event {
     pub(super) fn write_enablers(self: &Arc<Self>, held: &EventMutexHeld) {
         // Before the lock is tried: its holder, which sees this, leaves the writing to
         // the work queue.
-        self.has_toggled.store(1, Release);
+        self.toggle_pending.store(1, Release);
         let is_left = match self.enablers.try_lock() {
-            Some(enablers) => self.begin_change(enablers, Budget::at_once(held)),
+            Some(enablers) => self.write_pending(enablers, Budget::under_event_mutex(held)),
             None => true,
         };
         if is_left {
-            self.go_on_later();
+            self.queue_remaining();
         }
     }
 
     /// Begins to write bits, if the state has changed, and goes on with those that are deferred, as
     /// many as the budget allows; notes the change when all are written. Returns whether there is
     /// something left to do: bits, or tasks that wait for the change.
-    fn begin_change(&self, mut enablers: MutexGuard<'_, Enablers>, budget: Budget) -> bool {
-        if self.has_toggled.xchg(0, Full) != 0 {
+    fn write_pending(&self, mut enablers: MutexGuard<'_, Enablers>, budget: Budget) -> bool {
+        if self.toggle_pending.xchg(0, Full) != 0 {
             // All anew: what an earlier change has left is written with them.
-            enablers.deferred = Some(Deferred {
+            enablers.cursor = Some(WriteCursor {
                 position: Position::FIRST,
                 mm_key: 0,
                 _partly: None,
             });
         }
-        let was_deferred = enablers.deferred.is_some();
-        enablers.write_deferred(!self.consumers().is_none(), budget);
-        enablers.deferred.is_some() || was_deferred && self.note_change()
+        let was_left = enablers.cursor.is_some();
+        enablers.write_from_cursor(!self.consumers().is_none(), budget);
+        enablers.cursor.is_some() || was_left && self.record_change()
     }
 
-    /// Has [`Self::go_on`] called by the work queue. Any context.
-    fn go_on_later(self: &Arc<Self>) {
+    /// Has [`Self::write_remaining`] called by the work queue. Any context.
+    fn queue_remaining(self: &Arc<Self>) {
         self.run_later(self.group().idle().queue());
     }
 
     /// Goes on with bits that are deferred, for a while: other work may be waiting, and a change of
     /// the state. Then those who wait for the change are woken, with no lock held, as they may be
     /// many.
-    pub(super) fn go_on(self: &Arc<Self>) {
-        self.begin_change(self.enablers.lock(), Budget::later());
+    pub(super) fn write_remaining(self: &Arc<Self>) {
+        self.write_pending(self.enablers.lock(), Budget::on_workqueue());
         if self.lock_enablers().is_being_written() {
-            self.go_on_later();
+            self.queue_remaining();
         } else {
             self.group().changes().queue().wake();
         }
     }
 
-    /// The number of the last change of the state, as [`Changed::get`].
-    pub(crate) fn changed(&self) -> u64 {
-        self.changed.get()
+    /// The number of the last change of the state, as [`ChangeSeq::get`].
+    pub(crate) fn change_seq(&self) -> u64 {
+        self.change_seq.get()
     }
 
     /// The state has changed, and the bits show it. Returns whether there are waiters to be
     /// woken for that.
-    fn note_change(&self) -> bool {
-        self.group().changes().note(&self.changed)
+    fn record_change(&self) -> bool {
+        self.group().changes().record(&self.change_seq)
     }
 }

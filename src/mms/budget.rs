@@ -29,20 +29,24 @@ pub(super) const WAIT_COST: u32 = 2 * MAX_IN_SET;
 const _: () = assert!(PIN_COST as usize + MAX_LEAF_LEN <= MAX_IN_SET as usize);
 
 /// Units that may be spent at once with the trace core's locks held: some 15 mms, or 400 bits of one page.
-const MAX_AT_ONCE: u32 = 512;
+const MAX_UNDER_EVENT_MUTEX: u32 = 512;
 
 /// Units that may be spent at once where only the event's lock is held.
-const MAX_LATER: u32 = 16 * MAX_AT_ONCE;
+const MAX_ON_WORKQUEUE: u32 = 16 * MAX_UNDER_EVENT_MUTEX;
 
 impl Budget {
     /// What may be spent while the trace core's locks are held once.
-    pub(crate) fn at_once(_held: &EventMutexHeld) -> Self {
-        Self { units: MAX_AT_ONCE }
+    pub(crate) fn under_event_mutex(_held: &EventMutexHeld) -> Self {
+        Self {
+            units: MAX_UNDER_EVENT_MUTEX,
+        }
     }
 
     /// What may be spent while no lock but the event's is held once.
-    pub(crate) fn later() -> Self {
-        Self { units: MAX_LATER }
+    pub(crate) fn on_workqueue() -> Self {
+        Self {
+            units: MAX_ON_WORKQUEUE,
+        }
     }
 
     /// Is nothing left?

@@ -215,7 +215,7 @@ impl UserMm {
             let wanted = of_event.value_for(enabler)?;
             let bit = enabler.bit();
             let value = (locked_mm.as_ref()).and_then(|locked_mm| locked_mm.load(bit));
-            let is_pending = || of_event.is_deferred(enabler, self.key()) || self.has_repairs();
+            let is_pending = || of_event.is_pending(enabler, self.key()) || self.has_repairs();
             Some(BitState {
                 value,
                 repair_pending: value != Some(wanted) && is_pending(),

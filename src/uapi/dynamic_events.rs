@@ -70,7 +70,7 @@ impl DynEventOwner for UserEvent {
     fn matches(event: &Event, system: Option<&CStr>, name: &CStr, args: Args<'_>) -> bool {
         let systems = event.group().systems();
         let is_meant = match system {
-            Some(system) => systems.contain(system.to_bytes()),
+            Some(system) => systems.contains(system.to_bytes()),
             // Names of other groups are theirs.
             None => systems.group_name().is_none(),
         };

@@ -97,7 +97,7 @@ impl EventTable {
         append.reserve()?;
         // No poll comes between the look at the number and the place in the table.
         let mut news = self.news.lock();
-        let changed = event.changed();
+        let changed = event.change_seq();
         let index = append.push(event)?;
         append.state().insert(id, index);
         let since = news.reported.max(news.base);
@@ -123,7 +123,7 @@ impl EventTable {
     /// Has one of the first `count` events changed after one change, and up to another?
     fn has_changed(&self, count: u32, since: u64, last: u64) -> bool {
         let mut events = (0..count).map_while(|index| self.get(index));
-        events.any(|event| (since + 1..=last).contains(&event.changed()))
+        events.any(|event| (since + 1..=last).contains(&event.change_seq()))
     }
 
     /// Has the state of an event changed since the last poll, which was asked for that? If not, the poll is woken when

@@ -12,8 +12,8 @@ use crate::events::{
     Group,
     IdleEvents,
     OpenGroup,
-    MAX_REFERENCE_POLL,
-    REFERENCE_POLL, //
+    MAX_RECHECK_DELAY,
+    RECHECK_DELAY, //
 };
 use crate::schema::{
     GroupLimits,
@@ -152,7 +152,7 @@ impl Groups {
             groups: SortedArcs::new(),
             events: 0,
             ending: 0,
-            pause: REFERENCE_POLL,
+            pause: RECHECK_DELAY,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -273,10 +273,8 @@ impl Groups {
         let mut removed = named.remove(&group);
         if when == When::Unused && removed.is_err() {
             // What keeps it may be a reference of the trace core's.
-            named.pause = REFERENCE_POLL;
-            self.idle
-                .queue()
-                .enqueue_after::<_, 0>(self, REFERENCE_POLL);
+            named.pause = RECHECK_DELAY;
+            self.idle.queue().enqueue_after::<_, 0>(self, RECHECK_DELAY);
             removed = Ok(());
         }
         // The files go before the lock does: another group of that name has the same.
@@ -320,7 +318,7 @@ impl WorkItem for Groups {
         while named.ending > 0 {
             let Some(group) = named.behind(last.as_ref().map(|last| last.name())).cloned() else {
                 let pause = named.pause;
-                named.pause = MAX_REFERENCE_POLL.min(pause + pause);
+                named.pause = MAX_RECHECK_DELAY.min(pause + pause);
                 this.idle.queue().enqueue_after::<_, 0>(&this, pause);
                 break;
             };

@@ -169,7 +169,7 @@ fn record(event: &EventRef, bytes: RecordBuf<'_>, byte_rate: Option<&ByteRate>) 
     drop(delivery);
     let result = tally.add_to(event.misses());
     if let (Err(_), Some((byte_rate, charged))) = (result, charged) {
-        byte_rate.give_back(charged);
+        byte_rate.uncharge(charged);
     }
     result
 }

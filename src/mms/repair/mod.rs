@@ -242,7 +242,7 @@ impl UserMm {
                     write.changed = true;
                     // The program may have been told of the change, and have looked at the bit in
                     // vain.
-                    of_event.wrote_late(enabler.event());
+                    of_event.record_late_write(enabler.event());
                 }
             }
         })?;
