@@ -4,7 +4,7 @@
 //!
 //! Each change has a number, which the event keeps until it changes again. An open file keeps the
 //! number of the last change when it was polled, and compares that with its events'
-//! (`EventTable::poll` of `uapi`). A change gets its number when the bits
+//! (`FileEvents::poll` of `uapi`). A change gets its number when the bits
 //! that show it have been written, as far as that can be done without waiting: so whichever number
 //! a program has been told of last, all that came before can be seen in its bits. A bit that has to
 //! be written later than that is a change of its own.

@@ -52,8 +52,8 @@ impl Drop for OpenGroup {
 
 impl Group {
     /// Lets no further file of the group be opened. Returns whether one could be.
-    pub(crate) fn end(&self) -> bool {
-        self.open_files.end()
+    pub(crate) fn set_ending(&self) -> bool {
+        self.open_files.set_ending()
     }
 
     /// Is the group to be removed with its last use?
@@ -68,7 +68,7 @@ impl Group {
     /// `EBUSY` when an event is used, or the trace core refers to it, or a data file is open.
     /// Nothing has changed then, unless an event probe or a trigger has come to refer to an event
     /// while others were removed.
-    pub(crate) fn close_unused(&self) -> Result {
+    pub(crate) fn close_if_unused(&self) -> Result {
         // For a group that is used, no task is kept from opening it or attaching to its events.
         if self.usage().used_events != 0 {
             return Err(EBUSY);

@@ -70,8 +70,8 @@ pub(crate) struct UserEvent {
     pub(super) enablers: Mutex<Enablers>,
     /// Not 0: the state has changed, and the holder of `enablers` has not seen it.
     pub(super) toggle_pending: Atomic<i32>,
-    /// See [`Self::refused`].
-    refused: Atomic<u32>,
+    /// See [`Self::failed_writes`].
+    failed_writes: Atomic<u32>,
     pub(super) change_seq: ChangeSeq,
 }
 
@@ -162,7 +162,7 @@ impl UserEvent {
             consumer_refs: EventMutexLocked::new(None),
             enablers <- new_mutex!(Enablers::new(), "UserEvent::enablers"),
             toggle_pending: Atomic::new(0),
-            refused: Atomic::new(0),
+            failed_writes: Atomic::new(0),
             change_seq: ChangeSeq::new(),
         }? Error);
         let class = group.systems().class(naming);
@@ -196,13 +196,13 @@ impl UserEvent {
 
     /// Counts a write that failed though there was a consumer. Any context.
     #[cold]
-    pub(crate) fn refuse(&self) {
-        self.refused.fetch_add(1, Relaxed);
+    pub(crate) fn count_failed_write(&self) {
+        self.failed_writes.fetch_add(1, Relaxed);
     }
 
     /// Writes that failed though there was a consumer, modulo 2³²: programs seldom look.
-    pub(crate) fn refused(&self) -> u32 {
-        self.refused.load(Relaxed)
+    pub(crate) fn failed_writes(&self) -> u32 {
+        self.failed_writes.load(Relaxed)
     }
 
     /// The records that consumers could not take.

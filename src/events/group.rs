@@ -12,6 +12,7 @@ use super::event::{
     RegFlags,
     UserEvent, //
 };
+use super::group_events::GroupEvents;
 use super::idle::IdleEvents;
 use super::kept::KeptKey;
 use super::limits::{
@@ -23,14 +24,13 @@ use super::naming::{
     Systems, //
 };
 use super::open_files::OpenFiles;
-use super::table::Events;
 use crate::schema::{
     self,
     Description,
     GroupLimits,
     GroupName, //
 };
-use crate::sorted_arcs::Reservation;
+use crate::sorted_arcs::NodeMemory;
 use crate::sys::event_mutex::{
     EventMutexGuard,
     EventMutexLocked, //
@@ -50,7 +50,7 @@ use kernel::time::{
 };
 
 /// How many events the first group may have, unless the administrator sets another number. C: `max_user_events`.
-const MAX_EVENTS: u32 = 32768;
+const DEFAULT_MAX_EVENTS: u32 = 32768;
 
 /// What may be done to events in one hold of `event_mutex`, for which others wait, and what it takes
 /// of that to look at one, or to remove one, for which the trace core has to search.
@@ -76,7 +76,7 @@ pub(crate) struct Group {
     pub(super) open_files: OpenFiles,
     /// How many of its events wait for their removal by the work of [`IdleEvents`].
     pub(super) idle_count: Atomic<usize>,
-    pub(super) events: EventMutexLocked<Events>,
+    pub(super) events: EventMutexLocked<GroupEvents>,
     kept: EventMutexLocked<usize>,
     #[pin]
     changes: Changes,
@@ -106,7 +106,7 @@ impl Group {
     ) -> Result<Arc<Self>> {
         let (systems, max_events, byte_rate, any_names) = match named {
             None => {
-                let max_events = SysctlU32::new(c"user_events_max", MAX_EVENTS)?;
+                let max_events = SysctlU32::new(c"user_events_max", DEFAULT_MAX_EVENTS)?;
                 (Systems::first()?, MaxEvents::Sysctl(max_events), 0, true)
             }
             Some((name, limits)) => (
@@ -125,7 +125,7 @@ impl Group {
             any_names: Atomic::new(any_names),
             open_files: OpenFiles::new(),
             idle_count: Atomic::new(0),
-            events: EventMutexLocked::new(Events::new()),
+            events: EventMutexLocked::new(GroupEvents::new()),
             kept: EventMutexLocked::new(0),
             changes <- Changes::new(),
         });
@@ -236,7 +236,7 @@ impl Group {
             is_format: flags.multi_format,
         };
         // Got without the mutex, as a memory cgroup may delay that, and dropped without it.
-        let mut memory = [Reservation::new(), Reservation::new()];
+        let mut memory = [NodeMemory::new(), NodeMemory::new()];
         let (mut made, mut looked_at): (Option<UnregisteredEvent<UserEvent>>, _) = (None, None);
         loop {
             let mut held = EventMutexGuard::lock(self.symbols);
@@ -310,7 +310,7 @@ impl Group {
             let mut left = MAX_COST;
             while left > 0 {
                 let events = self.events.get(&held);
-                let Some(event) = events.before(name, last.as_deref()).cloned() else {
+                let Some(event) = events.prev_event(name, last.as_deref()).cloned() else {
                     return Ok(());
                 };
                 left = left.saturating_sub(visit(&event, &mut held)?);

@@ -15,7 +15,7 @@
 //! when it stops. Such an event cannot be removed: the work queue looks at it again, and so does unloading.
 //!
 //! - [`group`]: the events of a group by name; [`removal`]: taking some away; [`closing`]: its use and its end;
-//!   [`table`]: the tables of them; [`open_files`]: how many there are; [`limits`]: how many
+//!   [`group_events`]: the tables of them; [`open_files`]: how many there are; [`limits`]: how many
 //!   events and bytes it may have.
 //! - [`idle`]: the work that removes idle events, of all groups; [`kept`]: those of which there may be records.
 //! - [`event`]: one event; [`naming`]: its name in tracefs; [`misses`]: records that consumers could not take.
@@ -25,6 +25,7 @@ mod changes;
 mod closing;
 mod event;
 mod group;
+mod group_events;
 mod idle;
 mod kept;
 mod limits;
@@ -32,7 +33,6 @@ mod misses;
 mod naming;
 mod open_files;
 mod removal;
-mod table;
 mod toggle;
 
 pub(crate) use changes::Changes;

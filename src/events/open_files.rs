@@ -53,7 +53,7 @@ impl OpenFiles {
     }
 
     /// Lets no further one be opened. Returns whether one could be.
-    pub(super) fn end(&self) -> bool {
+    pub(super) fn set_ending(&self) -> bool {
         !self.is_ending.xchg(true, Full)
     }
 

@@ -19,8 +19,8 @@ use crate::mms::{
 };
 use crate::sorted_arcs::{
     Insertion,
+    NodeMemory,
     Order,
-    Reservation,
     Shortfall,
     SortedArcs, //
 };
@@ -77,9 +77,9 @@ impl Enablers {
         for mut leaf in leaves {
             while let Some(first) = leaf.first() {
                 // Those of one page lie side by side, but for the end of a leaf. Most are alone.
-                let is_beside = |other: &Arc<Enabler>| other.is_beside(first);
-                let second = leaf.get(1).filter(|other| is_beside(other));
-                let in_page = second.map_or(1, |_| leaf.partition_point(is_beside));
+                let is_in_same_page = |other: &Arc<Enabler>| other.is_in_same_page(first);
+                let second = leaf.get(1).filter(|other| is_in_same_page(other));
+                let in_page = second.map_or(1, |_| leaf.partition_point(is_in_same_page));
                 let (enablers, rest) = leaf.split_at_checked(in_page).unwrap_or((leaf, &[]));
                 leaf = rest;
                 let position = first.position();
@@ -107,7 +107,7 @@ impl EventEnablersGuard<'_> {
 
     /// What the bit of an enabler is to be; `None` if it is not the event's any more.
     pub(crate) fn value_for(&self, enabler: &Arc<Enabler>) -> Option<bool> {
-        let listed = (self.enablers.by_position).get(ByPosition::beside(enabler));
+        let listed = (self.enablers.by_position).get(ByPosition::cmp_to(enabler));
         listed.is_some().then(|| self.value())
     }
 
@@ -116,19 +116,19 @@ impl EventEnablersGuard<'_> {
     ///
     /// # Errors
     ///
-    /// The memory that `reservation` is short of.
+    /// The memory that `memory` is short of.
     pub(crate) fn try_insert<'a>(
         &'a mut self,
         enabler: &'a Arc<Enabler>,
-        reservation: &mut Reservation<Enabler>,
+        memory: &mut NodeMemory<Enabler>,
     ) -> Result<Insertion<'a, Enabler, ByPosition>, Shortfall> {
-        self.enablers.by_position.try_insert(enabler, reservation)
+        self.enablers.by_position.try_insert(enabler, memory)
     }
 
     /// Takes out an enabler. Its bit is not written any more once this returns.
     pub(crate) fn remove(&mut self, enabler: &Arc<Enabler>) {
         // The caller has it, too, so nothing is freed under the lock.
-        let _ = (self.enablers.by_position).remove(ByPosition::beside(enabler));
+        let _ = (self.enablers.by_position).remove(ByPosition::cmp_to(enabler));
     }
 
     /// A bit was written later than the state has changed: that is one more change, unless the

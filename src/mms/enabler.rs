@@ -5,7 +5,7 @@
 
 use super::enabler_set::{
     EnablerSet,
-    OwningSet, //
+    SetBackRef, //
 };
 use crate::events::EventRef;
 use crate::sorted_arcs::Order;
@@ -26,7 +26,7 @@ pub(crate) struct Enabler {
     bit: UserBit,
     event: EventRef,
     /// Last, so that it is dropped last: it keeps the module loaded.
-    set: OwningSet,
+    set: SetBackRef,
 }
 
 /// Where an enabler stands among those of its event: by set, and in that by address, so that the bits of
@@ -56,7 +56,7 @@ impl Enabler {
             Self {
                 bit,
                 event,
-                set: OwningSet::new(set)?,
+                set: SetBackRef::new(set)?,
             },
             GFP_KERNEL_ACCOUNT,
         )?)
@@ -86,7 +86,7 @@ impl Enabler {
     }
 
     /// Is the other one in the same set, with its bit in the same page?
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+    pub(crate) fn is_in_same_page(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.set(), other.set()) && self.bit.page() == other.bit.page()
     }
 
@@ -102,7 +102,7 @@ const _: () = assert!(size_of::<Enabler>() <= 24);
 pub(crate) struct ByAddr;
 
 impl Order<Enabler> for ByAddr {
-    fn beside(enabler: &Arc<Enabler>) -> impl Fn(&Arc<Enabler>) -> Ordering {
+    fn cmp_to(enabler: &Arc<Enabler>) -> impl Fn(&Arc<Enabler>) -> Ordering {
         let addr = enabler.addr();
         move |other| other.addr().cmp(&addr)
     }
@@ -112,7 +112,7 @@ impl Order<Enabler> for ByAddr {
 pub(crate) struct ByPosition;
 
 impl Order<Enabler> for ByPosition {
-    fn beside(enabler: &Arc<Enabler>) -> impl Fn(&Arc<Enabler>) -> Ordering {
+    fn cmp_to(enabler: &Arc<Enabler>) -> impl Fn(&Arc<Enabler>) -> Ordering {
         let position = enabler.position();
         move |other| other.position().cmp(&position)
     }

@@ -17,7 +17,7 @@ use super::members::Members;
 use super::mm::UserMm;
 use crate::sorted_arcs::{
     Insertion,
-    Reservation,
+    NodeMemory,
     Shortfall,
     SortedArcs, //
 };
@@ -56,7 +56,7 @@ pub(crate) struct EnablerSet {
     #[pin]
     pub(super) members: Members<UserMm>,
     #[pin]
-    module: SpinLock<ModuleHold>,
+    module: SpinLock<ModulePin>,
 }
 
 /// Where writing the bits of enablers of one page in the memory of the members of a set has stopped.
@@ -93,7 +93,7 @@ const MAX_ENABLERS: usize = 1 << 30;
 
 /// What keeps the module loaded while there are enablers of a set: one reference for all of them, as the
 /// kernel counts those in 32 bits and there may be more enablers.
-struct ModuleHold {
+struct ModulePin {
     enablers: usize,
     module: Option<ModuleRef>,
 }
@@ -108,13 +108,13 @@ impl EnablerSetGuard<'_> {
     ///
     /// # Errors
     ///
-    /// The memory that `reservation` is short of.
+    /// The memory that `memory` is short of.
     pub(super) fn try_insert<'a>(
         &'a mut self,
         enabler: &'a Arc<Enabler>,
-        reservation: &mut Reservation<Enabler>,
+        memory: &mut NodeMemory<Enabler>,
     ) -> Result<Insertion<'a, Enabler, ByAddr>, Shortfall> {
-        self.0.try_insert(enabler, reservation)
+        self.0.try_insert(enabler, memory)
     }
 
     /// Takes out the enabler of a bit.
@@ -126,8 +126,8 @@ impl EnablerSetGuard<'_> {
 /// Memory for one enabler in the list of its set and in that of its event. Got with no lock held: the work
 /// queue, readers of the listing and holders of `event_mutex` may wait for the locks of both lists.
 pub(super) struct ListMemory {
-    pub(super) set: Reservation<Enabler>,
-    pub(super) event: Reservation<Enabler>,
+    pub(super) set: NodeMemory<Enabler>,
+    pub(super) event: NodeMemory<Enabler>,
 }
 
 /// The list that has no room for an enabler, and what it needs.
@@ -140,8 +140,8 @@ impl ListMemory {
     /// No memory: most lists have room.
     pub(super) const fn new() -> Self {
         Self {
-            set: Reservation::new(),
-            event: Reservation::new(),
+            set: NodeMemory::new(),
+            event: NodeMemory::new(),
         }
     }
 
@@ -167,7 +167,7 @@ impl EnablerSet {
     /// Are there so few enablers, with none being added or removed, that all can be given up in a short time?
     pub(super) fn is_cheap_to_drop(&self) -> bool {
         let by_addr = self.by_addr.try_lock();
-        by_addr.is_some_and(|by_addr| by_addr.is_short())
+        by_addr.is_some_and(|by_addr| by_addr.fits_one_leaf())
     }
 
     /// The enabler of a bit. May sleep.
@@ -196,7 +196,7 @@ impl EnablerSet {
             let Some(enabler) = enablers.next() else {
                 break;
             };
-            if !first.get_or_insert(enabler).is_beside(enabler) {
+            if !first.get_or_insert(enabler).is_in_same_page(enabler) {
                 break;
             }
             *place = Some(enabler.clone());
@@ -205,7 +205,7 @@ impl EnablerSet {
 
     /// Waits until the task that was adding or removing an enabler when the current process was forked has
     /// done it.
-    pub(super) fn wait_for_changes(&self) {
+    pub(super) fn wait_for_registration(&self) {
         drop(self.by_addr.lock());
     }
 
@@ -223,9 +223,9 @@ impl EnablerSet {
 }
 
 /// An enabler's reference to its set. The module stays loaded while there is one.
-pub(super) struct OwningSet(Arc<EnablerSet>);
+pub(super) struct SetBackRef(Arc<EnablerSet>);
 
-impl OwningSet {
+impl SetBackRef {
     /// A reference for a new enabler. Does not sleep.
     ///
     /// # Errors
@@ -245,7 +245,7 @@ impl OwningSet {
     }
 }
 
-impl Deref for OwningSet {
+impl Deref for SetBackRef {
     type Target = Arc<EnablerSet>;
 
     fn deref(&self) -> &Arc<EnablerSet> {
@@ -253,7 +253,7 @@ impl Deref for OwningSet {
     }
 }
 
-impl Drop for OwningSet {
+impl Drop for SetBackRef {
     fn drop(&mut self) {
         let mut hold = self.0.module.lock();
         hold.enablers -= 1;
@@ -280,7 +280,7 @@ impl EnablerSetRef {
                 by_addr <- new_mutex!(SortedArcs::new(), "EnablerSet::by_addr"),
                 members <- Members::new(),
                 module <- new_spinlock!(
-                    ModuleHold {
+                    ModulePin {
                         enablers: 0,
                         module: None,
                     },

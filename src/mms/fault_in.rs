@@ -20,25 +20,25 @@ const MAX_FAULTS: usize = 10;
 
 /// How often a page is waited for that is locked, and how long each time: ten seconds in all, longer than
 /// anything that is done with a locked page.
-const MAX_WAITS: usize = 10_000;
-const WAIT: Delta = Delta::from_millis(1);
+const MAX_PAGE_WAITS: usize = 10_000;
+const PAGE_WAIT: Delta = Delta::from_millis(1);
 
 /// Tries of one write to a bit of the current task's mm.
-pub(super) struct WriteTries<'a> {
+pub(super) struct WriteRetries<'a> {
     mm: &'a MmWithUser,
     bit: &'a UserBit,
     faults_left: usize,
     waits_left: usize,
 }
 
-impl<'a> WriteTries<'a> {
+impl<'a> WriteRetries<'a> {
     /// No try yet. `mm` is the current task's.
     pub(super) fn new(mm: &'a MmWithUser, bit: &'a UserBit) -> Self {
         Self {
             mm,
             bit,
             faults_left: MAX_FAULTS,
-            waits_left: MAX_WAITS,
+            waits_left: MAX_PAGE_WAITS,
         }
     }
 
@@ -48,7 +48,7 @@ impl<'a> WriteTries<'a> {
     ///
     /// `ENOMEM`; `EFAULT` when the page cannot be faulted in, or does not stay; `EINTR` when the current task
     /// is killed.
-    pub(super) fn prepare_next(&mut self, error: BitWriteError) -> Result {
+    pub(super) fn prepare_retry(&mut self, error: BitWriteError) -> Result {
         match error {
             BitWriteError::NotPresent => {
                 self.faults_left = self.faults_left.saturating_sub(1);
@@ -67,7 +67,7 @@ impl<'a> WriteTries<'a> {
                     return Err(EINTR);
                 }
                 self.waits_left = self.waits_left.saturating_sub(1);
-                fsleep(WAIT);
+                fsleep(PAGE_WAIT);
             }
         }
         if self.faults_left == 0 || self.waits_left == 0 {

@@ -32,7 +32,7 @@ pub(crate) struct Inheritance {
     set: EnablerSetRef,
     /// The number of a change that was made before the child's memory was copied; `None` if the copy may
     /// be wrong in any case.
-    known: Option<u64>,
+    copied_seq: Option<u64>,
 }
 
 impl UserMm {
@@ -44,15 +44,15 @@ impl UserMm {
         let mut state = self.state.lock();
         let set = state.set.as_ref()?.clone_for_child();
         // What had changed when this task forked the last time is in the memory that it has just copied.
-        let known = match state.last_fork {
-            (last, change) if last == task => change,
+        let copied_seq = match state.last_fork {
+            (last, seq) if last == task => seq,
             _ => 0,
         };
         state.last_fork = (task, members::bit_write_seq());
         drop(state);
         Some(Inheritance {
             set,
-            known: (!has_repairs).then_some(known),
+            copied_seq: (!has_repairs).then_some(copied_seq),
         })
     }
 }
@@ -73,10 +73,10 @@ impl ForkListener for UserMms {
         // The child has not run yet, and it must not run without its enablers.
         while !task::fatal_signal_pending() {
             if let Ok(user_mm) = self.add(child, inheritance.set.clone_for_child()) {
-                inheritance.set.wait_for_changes();
+                inheritance.set.wait_for_registration();
                 // As a member: what changes from here on is written here, too.
                 let members = &inheritance.set.members;
-                if (inheritance.known).is_none_or(|known| members.may_have_changed_since(known)) {
+                if (inheritance.copied_seq).is_none_or(|seq| members.may_have_changed_since(seq)) {
                     user_mm.fix_child_bits(child);
                 }
                 return;

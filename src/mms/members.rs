@@ -115,7 +115,7 @@ impl<M> Members<M> {
     }
 
     /// May a bit have changed since the write with this number? For a member, after
-    /// [`EnablerSet::wait_for_changes`](super::enabler_set::EnablerSet::wait_for_changes). Any
+    /// [`EnablerSet::wait_for_registration`](super::enabler_set::EnablerSet::wait_for_registration). Any
     /// context.
     pub(super) fn may_have_changed_since(&self, seq: u64) -> bool {
         // In this order: the write that ended a partial write has a number.

@@ -67,7 +67,7 @@ pub(crate) struct UserMm {
     #[pin]
     pub(super) reg_mutex: Mutex<()>,
     #[pin]
-    pub(super) state: SpinLock<State>,
+    pub(super) state: SpinLock<MmState>,
     #[pin]
     pub(super) repairs: SpinLock<Repairs>,
     /// Writes bits to pages that are there, and gives up the set of an mm that has ended.
@@ -82,7 +82,7 @@ pub(crate) struct UserMm {
 }
 
 /// What belongs to an mm, or to the forks of its tasks.
-pub(super) struct State {
+pub(super) struct MmState {
     /// `None` when the mm has ended.
     pub(super) set: Option<EnablerSetRef>,
     /// The task that forked last, and the number of the last change of a bit then.
@@ -117,7 +117,7 @@ impl UserMm {
         set: EnablerSetRef,
     ) -> Result<Arc<Self>> {
         let mm: &Mm = mm;
-        let state = State {
+        let state = MmState {
             set: None,
             last_fork: (0, 0),
             in_exec: KVec::new(),

@@ -32,7 +32,7 @@ impl ExitListener for UserMms {
         let Some(user_mm) = self.find(mm) else {
             return;
         };
-        let is_left = mm_users::is_shared(mm) && user_mm.is_left_to_others(mm, how);
+        let is_left = mm_users::is_shared(mm) && user_mm.has_later_user(mm, how);
         if !is_left && self.forget(&user_mm) {
             user_mm.end();
         }
@@ -41,7 +41,7 @@ impl ExitListener for UserMms {
 
 impl UserMm {
     /// Will another task leave the mm later than the current one? Does not sleep.
-    fn is_left_to_others(&self, mm: &MmWithUser, how: Leaving) -> bool {
+    fn has_later_user(&self, mm: &MmWithUser, how: Leaving) -> bool {
         let in_exec = |process| self.state.lock().in_exec.contains(&process);
         // The threads of a process that execs run until they are ended, and the last of them exits.
         let leaves = match how {

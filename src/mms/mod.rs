@@ -145,7 +145,7 @@ impl UserMms {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn find_or_make(self: &Arc<Self>, mm: &MmWithUser) -> Result<Arc<UserMm>> {
+    pub(crate) fn find_or_create(self: &Arc<Self>, mm: &MmWithUser) -> Result<Arc<UserMm>> {
         match self.find(mm) {
             Some(user_mm) => Ok(user_mm),
             None => self.add(mm, EnablerSetRef::new()?),

@@ -10,7 +10,7 @@ use super::enabler_set::{
     ListMemory,
     ListShortfall, //
 };
-use super::fault_in::WriteTries;
+use super::fault_in::WriteRetries;
 use super::mm::{
     UserMm,
     ALLOC_RETRY, //
@@ -67,7 +67,7 @@ impl UserMm {
             let enabler = Enabler::new(&set, bit, event)?;
             let mut memory = ListMemory::new();
             // Bounded anew after each fork: no number of them lets this fail.
-            let mut tries = WriteTries::new(mm, &bit);
+            let mut retries = WriteRetries::new(mm, &bit);
             loop {
                 match self.try_connect(mm, &enabler, &mut memory) {
                     Ok(may_be_lost) => {
@@ -78,7 +78,7 @@ impl UserMm {
                     }
                     Err(NotConnected::SetShared) => break,
                     Err(NotConnected::NoRoom(shortfall)) => memory.fill(shortfall)?,
-                    Err(NotConnected::BitNotWritten(error)) => tries.prepare_next(error)?,
+                    Err(NotConnected::BitNotWritten(error)) => retries.prepare_retry(error)?,
                 }
             }
             event = enabler.event().get();
@@ -173,12 +173,12 @@ impl UserMm {
 ///
 /// # Errors
 ///
-/// Those of [`WriteTries::prepare_next`].
+/// Those of [`WriteRetries::prepare_retry`].
 fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
     if bit.clear_current(mm) {
         return Ok(());
     }
-    let mut tries = WriteTries::new(mm, bit);
+    let mut retries = WriteRetries::new(mm, bit);
     let mut force = false;
     loop {
         let locked = LockedMm::lock(mm);
@@ -189,7 +189,7 @@ fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
         drop(locked);
         match written {
             Ok(_) => return Ok(()),
-            Err(error) => match tries.prepare_next(error) {
+            Err(error) => match retries.prepare_retry(error) {
                 // A page that cannot be pinned is there now.
                 Err(_) if bit.clear_current(mm) => return Ok(()),
                 tried => tried?,

@@ -34,12 +34,12 @@ impl<T, O: Order<T>> Insertion<'_, T, O> {
 
 impl<T, O: Order<T>> Drop for Insertion<'_, T, O> {
     fn drop(&mut self) {
-        let _ = self.arcs.remove(O::beside(self.value));
+        let _ = self.arcs.remove(O::cmp_to(self.value));
     }
 }
 
 /// Memory for one insertion, got without the lock under which it is made.
-pub(crate) struct Reservation<T> {
+pub(crate) struct NodeMemory<T> {
     pub(super) leaf: Spare<Arc<T>>,
     pub(super) inner: Spare<Node<T>>,
 }
@@ -51,7 +51,7 @@ pub(crate) enum Shortfall {
     Inner(usize),
 }
 
-impl<T> Reservation<T> {
+impl<T> NodeMemory<T> {
     /// No memory.
     pub(crate) const fn new() -> Self {
         Self {

@@ -20,7 +20,7 @@ mod insertion;
 
 pub(crate) use insertion::{
     Insertion,
-    Reservation,
+    NodeMemory,
     Shortfall, //
 };
 
@@ -44,7 +44,7 @@ const MAX_CHILDREN: usize = 64;
 pub(crate) trait Order<T> {
     /// Where others stand, beside this value. Never changes for those that are in a
     /// [`SortedArcs`].
-    fn beside(value: &Arc<T>) -> impl Fn(&Arc<T>) -> Ordering;
+    fn cmp_to(value: &Arc<T>) -> impl Fn(&Arc<T>) -> Ordering;
 }
 
 /// Values in an order, no two of them equal in it.
@@ -120,15 +120,15 @@ impl<T> Node<T> {
         value: &Arc<T>,
         compare: &impl Fn(&Arc<T>) -> Ordering,
         is_last: bool,
-        reservation: &mut Reservation<T>,
+        memory: &mut NodeMemory<T>,
     ) -> Result<Option<usize>, Shortfall> {
         let is_before = |other: &Arc<T>| is_last || compare(other).is_lt();
         match self {
             Self::One(Some(other)) => {
-                let mut values = reservation.leaf.take(2)?;
+                let mut values = memory.leaf.take(2)?;
                 let _ = values.push_within_capacity(other.clone());
                 *self = Self::Leaf(values);
-                return self.add(value, compare, is_last, reservation);
+                return self.add(value, compare, is_last, memory);
             }
             Self::One(one) => *one = Some(value.clone()),
             Self::Leaf(values) => {
@@ -138,7 +138,7 @@ impl<T> Node<T> {
                     let is_behind = at >= MAX_LEAF_LEN;
                     return Ok(Some(if is_behind { 1 } else { MAX_LEAF_LEN / 2 }));
                 }
-                reservation.leaf.make_room(values)?;
+                memory.leaf.make_room(values)?;
                 let _ = values.insert_within_capacity(at, value.clone());
             }
             Self::Inner(children) => loop {
@@ -151,16 +151,16 @@ impl<T> Node<T> {
                 let Some(child) = children.get_mut(at) else {
                     return Ok(None);
                 };
-                let Some(count) = child.add(value, compare, is_last, reservation)? else {
+                let Some(count) = child.add(value, compare, is_last, memory)? else {
                     return Ok(None);
                 };
                 if children.len() >= MAX_CHILDREN {
                     // Only at the end of the tree: elsewhere every second leaf could make a node.
                     return Ok(Some(if is_last { 1 } else { MAX_CHILDREN / 2 }));
                 }
-                reservation.inner.make_room(children)?;
+                memory.inner.make_room(children)?;
                 if let Some(child) = children.get_mut(at) {
-                    let behind = child.split(count, reservation)?;
+                    let behind = child.split(count, memory)?;
                     let _ = children.insert_within_capacity(at + 1, behind);
                 }
             },
@@ -169,11 +169,11 @@ impl<T> Node<T> {
     }
 
     /// Splits off the last values or children, so many.
-    fn split(&mut self, count: usize, reservation: &mut Reservation<T>) -> Result<Self, Shortfall> {
+    fn split(&mut self, count: usize, memory: &mut NodeMemory<T>) -> Result<Self, Shortfall> {
         Ok(match self {
             Self::One(value) => Self::One(value.take()),
-            Self::Leaf(values) => Self::Leaf(reservation.leaf.take_last(count, values)?),
-            Self::Inner(children) => Self::Inner(reservation.inner.take_last(count, children)?),
+            Self::Leaf(values) => Self::Leaf(memory.leaf.take_last(count, values)?),
+            Self::Inner(children) => Self::Inner(memory.inner.take_last(count, children)?),
         })
     }
 
@@ -214,7 +214,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
     }
 
     /// Are there no more values than go into one leaf?
-    pub(crate) fn is_short(&self) -> bool {
+    pub(crate) fn fits_one_leaf(&self) -> bool {
         !matches!(self.root, Node::Inner(_))
     }
 
@@ -284,7 +284,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
                 Some((leaf, behind)) => (leaf.values(), behind),
                 // From the root on: no more than that is needed for one in some tens of leaves.
                 None => {
-                    let compare = O::beside(last);
+                    let compare = O::cmp_to(last);
                     self.run_from(&|other| compare(other).then(Ordering::Less))
                 }
             };
@@ -303,30 +303,30 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
     ///
     /// Nothing has been added then.
     pub(crate) fn insert(&mut self, value: &Arc<T>) -> Result<(), AllocError> {
-        let mut reservation = Reservation::new();
-        while let Err(shortfall) = self.insert_with(value, &mut reservation) {
-            reservation.fill(shortfall)?;
+        let mut memory = NodeMemory::new();
+        while let Err(shortfall) = self.insert_with(value, &mut memory) {
+            memory.fill(shortfall)?;
         }
         Ok(())
     }
 
-    /// Adds a value, to which none is equal, in the room there is and that of `reservation`, which
+    /// Adds a value, to which none is equal, in the room there is and that of `memory`, which
     /// gets the memory that is not needed any more. Allocates and frees nothing.
     ///
     /// # Errors
     ///
-    /// The memory that `reservation` is short of. Nothing has been added then, but a node may have
+    /// The memory that `memory` is short of. Nothing has been added then, but a node may have
     /// been split: each piece of memory is asked for when the one before has been used.
     pub(crate) fn insert_with(
         &mut self,
         value: &Arc<T>,
-        reservation: &mut Reservation<T>,
+        memory: &mut NodeMemory<T>,
     ) -> Result<(), Shortfall> {
-        let compare = &O::beside(value);
+        let compare = &O::cmp_to(value);
         let is_last = self.last().is_some_and(|last| compare(last).is_lt());
-        while (self.root.add(value, compare, is_last, reservation)?).is_some() {
+        while (self.root.add(value, compare, is_last, memory)?).is_some() {
             // It is split as the only child of a new root.
-            let mut children = reservation.inner.take(2)?;
+            let mut children = memory.inner.take(2)?;
             let root = mem::replace(&mut self.root, Node::One(None));
             let _ = children.push_within_capacity(root);
             self.root = Node::Inner(children);
@@ -343,9 +343,9 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
     pub(crate) fn try_insert<'a>(
         &'a mut self,
         value: &'a Arc<T>,
-        reservation: &mut Reservation<T>,
+        memory: &mut NodeMemory<T>,
     ) -> Result<Insertion<'a, T, O>, Shortfall> {
-        self.insert_with(value, reservation)?;
+        self.insert_with(value, memory)?;
         Ok(Insertion { arcs: self, value })
     }
 

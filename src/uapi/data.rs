@@ -2,7 +2,7 @@
 
 //! `user_events_data`: registering and writing.
 
-use super::event_table::EventTable;
+use super::file_events::FileEvents;
 use super::ioctl_args::{
     DescriptionBuffer,
     UserReg,
@@ -48,7 +48,7 @@ pub(crate) struct FileContext {
 pub(crate) struct DataFile {
     group: OpenGroup,
     mms: Arc<UserMms>,
-    events: Pin<KBox<EventTable>>,
+    events: Pin<KBox<FileEvents>>,
 }
 
 impl ControlFile for DataFile {
@@ -60,7 +60,7 @@ impl ControlFile for DataFile {
         Ok(Self {
             group: OpenGroup::new(&context.group)?,
             mms: context.mms.clone(),
-            events: KBox::pin_init(EventTable::new(), GFP_KERNEL_ACCOUNT)?,
+            events: KBox::pin_init(FileEvents::new(), GFP_KERNEL_ACCOUNT)?,
         })
     }
 
@@ -100,7 +100,7 @@ impl DataFile {
         let bit = reg.bit;
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
-        let user_mm = self.mms.find_or_make(mm)?;
+        let user_mm = self.mms.find_or_create(mm)?;
         // Before the event is made that would not be needed. `UserMm::register` looks again, with its lock held.
         if user_mm.has_enabler(bit.addr()) {
             return Err(EADDRINUSE);

@@ -55,7 +55,7 @@ const MAX_GROUPS: usize = 4096;
 /// How many events all of them may have together, unless the administrator sets another number.
 /// The kernel has some 63,000 numbers for events: with the first group's 32,768 and those that are
 /// kept, some thousands are left to the host's probes.
-const MAX_EVENTS: u32 = 24576;
+const DEFAULT_GROUPS_MAX_EVENTS: u32 = 24576;
 
 /// All groups.
 #[pin_data]
@@ -67,14 +67,14 @@ pub(crate) struct Groups {
     max_events: SysctlU32,
     /// Outside of `event_mutex`.
     #[pin]
-    pub(super) named: Mutex<Named>,
+    pub(super) named: Mutex<NamedGroups>,
     #[pin]
-    removals: DelayedWork<Groups>,
+    removal_work: DelayedWork<Groups>,
 }
 
 /// The groups that have a name.
-pub(super) struct Named {
-    groups: SortedArcs<NamedGroup, ByName>,
+pub(super) struct NamedGroups {
+    groups: SortedArcs<NamedGroup, ByGroupName>,
     /// How many events they may have together: the sum of their limits.
     events: u32,
     /// How many are to be removed with their last use; the work is pending, or runs, while there
@@ -98,23 +98,23 @@ impl NamedGroup {
     }
 }
 
-struct ByName;
+struct ByGroupName;
 
-impl Order<NamedGroup> for ByName {
-    fn beside(group: &Arc<NamedGroup>) -> impl Fn(&Arc<NamedGroup>) -> Ordering {
+impl Order<NamedGroup> for ByGroupName {
+    fn cmp_to(group: &Arc<NamedGroup>) -> impl Fn(&Arc<NamedGroup>) -> Ordering {
         let name = group.name();
         move |other| other.name().cmp(name)
     }
 }
 
-impl Named {
+impl NamedGroups {
     /// The group of this name.
     fn get(&self, name: GroupName<'_>) -> Option<&Arc<NamedGroup>> {
         self.groups.get(|group| group.name().cmp(name.bytes()))
     }
 
     /// The first group behind that of this name, whether that is there or not.
-    pub(super) fn behind(&self, name: Option<&[u8]>) -> Option<&Arc<NamedGroup>> {
+    pub(super) fn next_after(&self, name: Option<&[u8]>) -> Option<&Arc<NamedGroup>> {
         self.groups.get_from(|group| match name {
             // No group compares equal, so the first one behind is found.
             Some(name) => group.name().cmp(name).then(Ordering::Less),
@@ -128,8 +128,8 @@ impl Named {
     ///
     /// `EBUSY` when it is used.
     fn remove(&mut self, group: &Arc<NamedGroup>) -> Result {
-        group.group.close_unused()?;
-        self.groups.remove(ByName::beside(group));
+        group.group.close_if_unused()?;
+        self.groups.remove(ByGroupName::cmp_to(group));
         self.events = self.events.saturating_sub(group.group.limits().events);
         self.ending -= usize::from(group.group.is_ending());
         Ok(())
@@ -147,8 +147,8 @@ impl Groups {
         idle: Arc<IdleEvents>,
         first: Arc<FileContext>,
     ) -> Result<Arc<Self>> {
-        let max_events = SysctlU32::new(c"user_events_groups_max", MAX_EVENTS)?;
-        let named = Named {
+        let max_events = SysctlU32::new(c"user_events_groups_max", DEFAULT_GROUPS_MAX_EVENTS)?;
+        let named = NamedGroups {
             groups: SortedArcs::new(),
             events: 0,
             ending: 0,
@@ -161,7 +161,7 @@ impl Groups {
                 first,
                 max_events,
                 named <- new_mutex!(named, "Groups::named"),
-                removals <- workqueue::new_delayed_work!("Groups::removals"),
+                removal_work <- workqueue::new_delayed_work!("Groups::removal_work"),
             }),
             GFP_KERNEL,
         )
@@ -185,8 +185,8 @@ impl Groups {
     ///
     /// `EEXIST` when there is one of this name, and nothing to be set; `EBUSY` when that has more
     /// events; `EMFILE` when there are too many groups, or all of them could have too many events;
-    /// what [`Self::make`] fails with. Nothing has changed then.
-    pub(super) fn set(
+    /// what [`Self::create`] fails with. Nothing has changed then.
+    pub(super) fn create_or_change(
         &self,
         name: GroupName<'_>,
         options: GroupOptions,
@@ -208,7 +208,7 @@ impl Groups {
         }
         match found {
             Some(group) => group.group.set_limits(limits)?,
-            None => self.make(&mut named.groups, name, limits, complete)?,
+            None => self.create(&mut named.groups, name, limits, complete)?,
         }
         named.events = events;
         Ok(())
@@ -219,9 +219,9 @@ impl Groups {
     /// # Errors
     ///
     /// `ENOMEM`; `ENODEV` when tracefs refuses. Nothing is left of the group then.
-    fn make(
+    fn create(
         &self,
-        groups: &mut SortedArcs<NamedGroup, ByName>,
+        groups: &mut SortedArcs<NamedGroup, ByGroupName>,
         name: GroupName<'_>,
         limits: GroupLimits,
         complete: &LoadComplete,
@@ -253,7 +253,7 @@ impl Groups {
             TracefsFile::create_published::<Control<DataFile>>(symbols, suffix, &context, complete);
         let failed = data.map(|data| group.data.populate(data)).err();
         if failed.is_some() {
-            groups.remove(ByName::beside(&group));
+            groups.remove(ByGroupName::cmp_to(&group));
         }
         failed.map_or(Ok(()), Err)
     }
@@ -267,7 +267,7 @@ impl Groups {
     pub(super) fn remove(self: &Arc<Self>, name: GroupName<'_>, when: When) -> Result {
         let mut named = self.named.lock();
         let group = named.get(name).ok_or(ENOENT)?.clone();
-        if when == When::Unused && group.group.end() {
+        if when == When::Unused && group.group.set_ending() {
             named.ending += 1;
         }
         let mut removed = named.remove(&group);
@@ -304,7 +304,7 @@ impl Groups {
 }
 
 workqueue::impl_has_delayed_work! {
-    impl HasDelayedWork<Self> for Groups { self.removals }
+    impl HasDelayedWork<Self> for Groups { self.removal_work }
 }
 
 impl WorkItem for Groups {
@@ -316,7 +316,8 @@ impl WorkItem for Groups {
         let mut named = this.named.lock();
         let mut last: Option<Arc<NamedGroup>> = None;
         while named.ending > 0 {
-            let Some(group) = named.behind(last.as_ref().map(|last| last.name())).cloned() else {
+            let last_name = last.as_ref().map(|last| last.name());
+            let Some(group) = named.next_after(last_name).cloned() else {
                 let pause = named.pause;
                 named.pause = MAX_RECHECK_DELAY.min(pause + pause);
                 this.idle.queue().enqueue_after::<_, 0>(&this, pause);

@@ -42,7 +42,7 @@ impl ListingFile for GroupsFile {
 
     fn show(groups: &Groups, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
         let named = groups.named.lock();
-        let group = named.behind(cursor.0.as_deref());
+        let group = named.next_after(cursor.0.as_deref());
         let Some(group) = group else {
             return Ok(None);
         };
@@ -88,7 +88,7 @@ fn write(groups: &Arc<Groups>, from: UserSlice, complete: &LoadComplete) -> Resu
 fn write_line(groups: &Arc<Groups>, line: &[u8], complete: &LoadComplete) -> Result {
     match GroupLine::parse(line)? {
         GroupLine::Nothing => Ok(()),
-        GroupLine::Set(name, options) => groups.set(name, options, complete),
+        GroupLine::Set(name, options) => groups.create_or_change(name, options, complete),
         GroupLine::Remove(name, when) => groups.remove(name, when),
     }
 }

@@ -6,7 +6,7 @@ mod data;
 mod dynamic_events;
 mod event_index;
 mod event_range;
-mod event_table;
+mod file_events;
 mod groups;
 mod groups_file;
 mod ioctl_args;

@@ -42,11 +42,11 @@ impl ListingFile for ProfileFile {
 fn show_event(event: &Event, out: &SeqWriter<'_>) {
     let (name, misses) = (event.name(), event.misses());
     let padding = NAME_WIDTH.saturating_sub(name.len());
-    let (ftrace, perf, refused) = (misses.ftrace(), misses.perf(), event.refused());
+    let (ftrace, perf, failed) = (misses.ftrace(), misses.perf(), event.failed_writes());
     out.bytes(b"  ");
     out.bytes(name);
     out.text(fmt!(
-        "{:padding$} {ftrace:>15} {perf:>15} {refused:>15}\n",
+        "{:padding$} {ftrace:>15} {perf:>15} {failed:>15}\n",
         ""
     ));
 }

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::SpinLock;
 
 /// The most words that are kept, 8 KB: a longer record takes its time with being copied anyway.
-const MAX_KEPT: usize = 1024;
+const MAX_CACHED_WORDS: usize = 1024;
 
 /// Memory of an open file that no write is using.
 #[pin_data]
@@ -45,7 +45,7 @@ impl RecordBufCache {
 
     /// Keeps what a write does not need any more, if that is not too much.
     pub(super) fn keep(&self, memory: KVVec<u64>) {
-        if memory.capacity() > MAX_KEPT {
+        if memory.capacity() > MAX_CACHED_WORDS {
             return;
         }
         // What another write has left here meanwhile is freed without the lock.

@@ -71,7 +71,7 @@ pub(crate) fn write(
         write_short(event, cache, payload_len, source)
     };
     if result.is_err() {
-        event.refuse();
+        event.count_failed_write();
     }
     result
 }

@@ -34,8 +34,8 @@ use kernel::time::{
 };
 
 /// How often a thread tries again, in all, and how long it waits before that: a tenth of a second.
-const MAX_WAITS: usize = 20;
-const WAIT: Delta = Delta::from_millis(5);
+const MAX_FS_WAITS: usize = 20;
+const FS_WAIT: Delta = Delta::from_millis(5);
 
 impl UserMm {
     /// Notifies a thread of the mm that it has bits to write, unless it was notified. Does not sleep.
@@ -72,17 +72,17 @@ impl UserMm {
     /// A task that is killed, or ends, costs no more than one turn of the work queue, and all of
     /// them together one each pause, until all is written or the mm has ended.
     fn repair_current(self: &Arc<Self>, is_own: bool) {
-        let mut waits_left = MAX_WAITS;
+        let mut waits_left = MAX_FS_WAITS;
         self.write_listed(Writer::Tasks, |enablers, force| loop {
             if !is_own || task::fatal_signal_pending() {
                 return Outcome::Again;
             }
-            let outcome = self.try_write(enablers, Writer::Tasks, force);
+            let outcome = self.try_fix_page(enablers, Writer::Tasks, force);
             if outcome != Outcome::Again || waits_left == 0 {
                 return outcome;
             }
             waits_left -= 1;
-            fsleep(WAIT);
+            fsleep(FS_WAIT);
         });
     }
 }

@@ -26,7 +26,7 @@ pub(crate) use list::Repairs;
 
 use super::enabler::Enabler;
 use super::enabler_set::MAX_BITS_AT_ONCE;
-use super::fault_in::WriteTries;
+use super::fault_in::WriteRetries;
 use super::mm::UserMm;
 use crate::sys::user_bit::{
     BitAddr,
@@ -96,12 +96,12 @@ impl UserMm {
 
     /// Has the work queue look at the mm. Any context.
     pub(super) fn enqueue(self: &Arc<Self>) {
-        self.run_later(Writer::Queue, 0);
+        self.queue_writer(Writer::Queue, 0);
     }
 
     /// Has a writer run: at once, or after a pause that grows with the number of tries. What is to
     /// be done has been listed. Any context.
-    fn run_later(self: &Arc<Self>, writer: Writer, tries: u32) {
+    fn queue_writer(self: &Arc<Self>, writer: Writer, tries: u32) {
         let max_shift = match writer {
             Writer::Handlers => HANDLER_BACKOFF_MAX_SHIFT,
             _ => BACKOFF_MAX_SHIFT,
@@ -160,7 +160,7 @@ impl UserMm {
             let addrs = enablers.iter().flatten().map(|enabler| enabler.addr());
             self.repairs.lock().add(next, addrs, force);
             match outcome {
-                Outcome::LeftTo(next) => self.run_later(next, 0),
+                Outcome::LeftTo(next) => self.queue_writer(next, 0),
                 _ => is_left = true,
             }
         });
@@ -168,7 +168,7 @@ impl UserMm {
         repairs.end_turn(writer);
         // With the lock held: what has ended is cancelled once, and not begun after that.
         if is_left && !repairs.have_ended() {
-            self.run_later(again, tries);
+            self.queue_writer(again, tries);
         }
     }
 
@@ -179,7 +179,7 @@ impl UserMm {
         self.for_each_page(|enablers| {
             // They are as many as the program has registered.
             if !task::fatal_signal_pending() {
-                self.write_current(mm, enablers);
+                self.fix_current_page(mm, enablers);
             }
         });
     }
@@ -216,7 +216,7 @@ impl UserMm {
 
     /// Writes bits of one page, with the mmap lock held. Returns whether they are still the mm's: its set may
     /// have been replaced meanwhile, and what is to be written is to be looked for in the new one.
-    fn correct_page(
+    fn fix_bits_of_page(
         &self,
         locked_mm: &LockedMm<'_>,
         enablers: &[Option<Arc<Enabler>>],
@@ -251,7 +251,12 @@ impl UserMm {
 
     /// Writes bits of one page, without waiting for a task of the mm or for what serves its memory,
     /// but as far as `writer` may.
-    fn try_write(&self, enablers: &[Option<Arc<Enabler>>], writer: Writer, force: bool) -> Outcome {
+    fn try_fix_page(
+        &self,
+        enablers: &[Option<Arc<Enabler>>],
+        writer: Writer,
+        force: bool,
+    ) -> Outcome {
         let Some(first) = enablers.iter().flatten().next() else {
             return Outcome::Done;
         };
@@ -267,7 +272,7 @@ impl UserMm {
                 true => FaultIn::NoWait,
                 false => FaultIn::Never,
             };
-            match self.correct_page(&locked_mm, enablers, fault_in, force) {
+            match self.fix_bits_of_page(&locked_mm, enablers, fault_in, force) {
                 Err(BitWriteError::NotPresent) if fault_in == FaultIn::Never => {
                     Outcome::LeftTo(Writer::of(backing))
                 }
@@ -282,20 +287,20 @@ impl UserMm {
 
     /// Writes bits of one page of the current task's mm, which this is. Waits for what that takes,
     /// until the task is killed.
-    fn write_current(self: &Arc<Self>, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
+    fn fix_current_page(self: &Arc<Self>, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
         let Some(first) = enablers.iter().flatten().next() else {
             return;
         };
-        let mut tries = WriteTries::new(mm, first.bit());
+        let mut tries = WriteRetries::new(mm, first.bit());
         loop {
             let locked_mm = LockedMm::lock(mm);
-            let written = self.correct_page(&locked_mm, enablers, FaultIn::Never, false);
+            let written = self.fix_bits_of_page(&locked_mm, enablers, FaultIn::Never, false);
             drop(locked_mm);
             let is_left = match written {
                 Ok(true) => return,
                 // The mm has another set by now, to be looked into; or the bit may get lost.
                 Ok(false) | Err(BitWriteError::Busy) => true,
-                Err(error) => match tries.prepare_next(error) {
+                Err(error) => match tries.prepare_retry(error) {
                     Ok(()) => false,
                     // Others may share the memory of a task that is killed, or there may be more
                     // memory later.
@@ -322,7 +327,7 @@ impl WorkItem for UserMm {
             this.leave_set();
         } else {
             this.write_listed(Writer::Queue, |enablers, force| {
-                this.try_write(enablers, Writer::Queue, force)
+                this.try_fix_page(enablers, Writer::Queue, force)
             });
         }
     }
@@ -333,7 +338,7 @@ impl WorkItem<1> for UserMm {
 
     fn run(this: Delayed<Self, 1>) {
         this.write_listed(Writer::Faults, |enablers, force| {
-            this.try_write(enablers, Writer::Faults, force)
+            this.try_fix_page(enablers, Writer::Faults, force)
         });
     }
 }

@@ -27,7 +27,7 @@ impl UserMm {
         // and no page keeps others from being asked for.
         let mut now_asked = None;
         self.write_listed(Writer::Handlers, |enablers, force| {
-            let outcome = self.try_write(enablers, Writer::Handlers, force);
+            let outcome = self.try_fix_page(enablers, Writer::Handlers, force);
             let Some(first) = enablers.iter().flatten().next() else {
                 return outcome;
             };
@@ -44,7 +44,7 @@ impl UserMm {
                     locked_mm.fault_userfaultfd(page, wait);
                 }
             });
-            match self.try_write(enablers, Writer::Handlers, force) {
+            match self.try_fix_page(enablers, Writer::Handlers, force) {
                 Outcome::LeftTo(Writer::Handlers) => Outcome::Again,
                 outcome => outcome,
             }
@@ -52,7 +52,7 @@ impl UserMm {
         self.repairs.lock().set_asked(now_asked.unwrap_or(0));
         if now_asked.is_none() && last_asked > 0 {
             // All have had their turn: from the first one on again.
-            self.run_later(Writer::Handlers, 0);
+            self.queue_writer(Writer::Handlers, 0);
         }
     }
 }

@@ -5,8 +5,8 @@
 use super::event::Event;
 use super::naming::Naming;
 use crate::sorted_arcs::{
+    NodeMemory,
     Order,
-    Reservation,
     Shortfall,
     SortedArcs, //
 };
@@ -17,7 +17,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// The events, by name and by age.
-pub(super) struct Events {
+pub(super) struct GroupEvents {
     /// By name: the one that is alone with it, then the formats, by listing.
     pub(super) by_name: SortedArcs<Event, ByName>,
     /// By age.
@@ -32,7 +32,7 @@ pub(super) struct Events {
     pub(super) next_format: NonZero<u64>,
 }
 
-impl Events {
+impl GroupEvents {
     /// No events.
     pub(super) const fn new() -> Self {
         Self {
@@ -53,13 +53,13 @@ impl Events {
     pub(super) fn add<'a>(
         &mut self,
         event: &Arc<Event>,
-        [by_name, by_id]: &'a mut [Reservation<Event>; 2],
-    ) -> Result<(), (&'a mut Reservation<Event>, Shortfall)> {
+        [by_name, by_id]: &'a mut [NodeMemory<Event>; 2],
+    ) -> Result<(), (&'a mut NodeMemory<Event>, Shortfall)> {
         if let Err(shortfall) = self.by_id.insert_with(event, by_id) {
             return Err((by_id, shortfall));
         }
         if let Err(shortfall) = self.by_name.insert_with(event, by_name) {
-            let _ = self.by_id.remove(ById::beside(event));
+            let _ = self.by_id.remove(ById::cmp_to(event));
             return Err((by_name, shortfall));
         }
         self.count += 1;
@@ -69,7 +69,11 @@ impl Events {
 
     /// The event before `last`, or the last one: of all, by age; or of those that are registered as
     /// `name`.
-    pub(super) fn before(&self, name: Option<&[u8]>, last: Option<&Event>) -> Option<&Arc<Event>> {
+    pub(super) fn prev_event(
+        &self,
+        name: Option<&[u8]>,
+        last: Option<&Event>,
+    ) -> Option<&Arc<Event>> {
         let Some(name) = name else {
             return (self.by_id).get_before(|event| match last {
                 Some(last) => event.id().cmp(&last.id()),
@@ -101,9 +105,9 @@ impl Events {
 
     /// Forgets an event.
     pub(super) fn remove(&mut self, event: &Arc<Event>) {
-        let removed = self.by_id.remove(ById::beside(event));
+        let removed = self.by_id.remove(ById::cmp_to(event));
         if removed.is_some() {
-            let _ = self.by_name.remove(ByName::beside(event));
+            let _ = self.by_name.remove(ByName::cmp_to(event));
             self.count -= 1;
         }
     }
@@ -113,7 +117,7 @@ impl Events {
 pub(super) struct ByName;
 
 impl Order<Event> for ByName {
-    fn beside(event: &Arc<Event>) -> impl Fn(&Arc<Event>) -> Ordering {
+    fn cmp_to(event: &Arc<Event>) -> impl Fn(&Arc<Event>) -> Ordering {
         let key = event.key();
         move |other| other.cmp_key(&key)
     }
@@ -123,7 +127,7 @@ impl Order<Event> for ByName {
 pub(super) struct ById;
 
 impl Order<Event> for ById {
-    fn beside(event: &Arc<Event>) -> impl Fn(&Arc<Event>) -> Ordering {
+    fn cmp_to(event: &Arc<Event>) -> impl Fn(&Arc<Event>) -> Ordering {
         let id = event.id();
         move |other| other.id().cmp(&id)
     }

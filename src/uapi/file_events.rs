@@ -25,17 +25,17 @@ use kernel::{
 ///
 /// Indices count from 0. An entry stays until the file is closed, so entries are read without a lock.
 #[pin_data]
-pub(crate) struct EventTable {
+pub(crate) struct FileEvents {
     #[pin]
     events: AppendVec<EventRef, EventIndex>,
     #[pin]
     record_bufs: RecordBufCache,
     #[pin]
-    news: Mutex<News>,
+    poll_state: Mutex<PollState>,
 }
 
 /// What polls have reported of the events, by numbers of [`Changes`].
-struct News {
+struct PollState {
     /// The last change when a poll reported.
     reported: u64,
     /// The last change when a new waiter polled, which polls again before it reports.
@@ -49,10 +49,10 @@ struct News {
     is_offer_owed: bool,
 }
 
-impl EventTable {
+impl FileEvents {
     /// A table without events.
     pub(crate) fn new() -> impl PinInit<Self> {
-        let news = News {
+        let poll_state = PollState {
             reported: 0,
             offered: 0,
             base: 0,
@@ -60,9 +60,9 @@ impl EventTable {
             is_offer_owed: false,
         };
         pin_init!(Self {
-            events <- AppendVec::new(EventIndex::new(), c"EventTable::events", static_lock_class!()),
+            events <- AppendVec::new(EventIndex::new(), c"FileEvents::events", static_lock_class!()),
             record_bufs <- RecordBufCache::new(),
-            news <- new_mutex!(news, "EventTable::news"),
+            poll_state <- new_mutex!(poll_state, "FileEvents::poll_state"),
         })
     }
 
@@ -96,23 +96,23 @@ impl EventTable {
         append.state().reserve(id_at)?;
         append.reserve()?;
         // No poll comes between the look at the number and the place in the table.
-        let mut news = self.news.lock();
+        let mut poll_state = self.poll_state.lock();
         let changed = event.change_seq();
         let index = append.push(event)?;
         append.state().insert(id, index);
-        let since = news.reported.max(news.base);
+        let since = poll_state.reported.max(poll_state.base);
         if changed > seen {
             // A poll meanwhile has not found the event here.
-            (news.is_owed, news.is_offer_owed) = (true, true);
+            (poll_state.is_owed, poll_state.is_offer_owed) = (true, true);
         } else if since < changed {
             // Not to be reported, as that was before. What the other events have to be reported is
             // noted.
             let is_owed = self.has_changed(index, since, seen);
-            news.is_owed |= is_owed;
-            news.is_offer_owed |= is_owed && news.offered < seen;
-            news.base = seen;
+            poll_state.is_owed |= is_owed;
+            poll_state.is_offer_owed |= is_owed && poll_state.offered < seen;
+            poll_state.base = seen;
         }
-        drop(news);
+        drop(poll_state);
         drop(append);
         if changed > seen {
             changes.queue().wake();
@@ -133,29 +133,29 @@ impl EventTable {
         if !poll.wants_pri() {
             return false;
         }
-        let mut news = self.news.lock();
+        let mut poll_state = self.poll_state.lock();
         let last = changes.last();
         let kind = poll.kind();
         let before = match kind {
-            PollKind::Consume => news.reported,
-            PollKind::Subscribe => news.reported.max(news.offered),
+            PollKind::Consume => poll_state.reported,
+            PollKind::Subscribe => poll_state.reported.max(poll_state.offered),
         };
-        let since = before.max(news.base);
-        let mut is_owed = mem::take(&mut news.is_offer_owed);
+        let since = before.max(poll_state.base);
+        let mut is_owed = mem::take(&mut poll_state.is_offer_owed);
         match kind {
             PollKind::Consume => {
-                is_owed = mem::take(&mut news.is_owed);
-                news.reported = last;
+                is_owed = mem::take(&mut poll_state.is_owed);
+                poll_state.reported = last;
             }
-            PollKind::Subscribe => news.offered = last,
+            PollKind::Subscribe => poll_state.offered = last,
         }
-        let has_news = is_owed || last > since && self.has_changed(u32::MAX, since, last);
-        drop(news);
-        if has_news && kind == PollKind::Subscribe {
+        let is_pri = is_owed || last > since && self.has_changed(u32::MAX, since, last);
+        drop(poll_state);
+        if is_pri && kind == PollKind::Subscribe {
             // A new waiter drops the answer, or takes it for its own report: the wake-up has either
             // poll once more.
             changes.queue().wake();
         }
-        has_news && kind == PollKind::Consume
+        is_pri && kind == PollKind::Consume
     }
 }
