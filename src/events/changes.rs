@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The changes of the states of a group's events, of which open files report each once.
+//! The numbers of state changes of a group's events: an open file reports each change once.
 //!
-//! Each change has a number, which the event keeps until it changes again. An open file keeps the
-//! number of the last change when it was polled, and compares that with its events'
-//! (`FileEvents::poll` of `uapi`). A change gets its number when the bits
-//! that show it have been written, as far as that can be done without waiting: so whichever number
-//! a program has been told of last, all that came before can be seen in its bits. A bit that has to
-//! be written later than that is a change of its own.
+//! An event keeps the number of its last change. An open file keeps the number of the group's last
+//! change at its last poll, and compares that with the numbers of its events (`FileEvents::poll` in
+//! `uapi`). A change gets its number when its bits have been written, as far as that takes no
+//! waiting. So when a poll reports a change, the bits show it and all changes before it. A bit that
+//! is written later than that is a change of its own.
 
 use crate::sys::poll::PollQueue;
 use kernel::prelude::*;
@@ -21,16 +20,15 @@ use kernel::{
     static_lock_class, //
 };
 
-/// The number of the last change of an event. 0: there was none.
+/// The number of the last change of an event; 0: none.
 pub(super) struct ChangeSeq(Atomic<u64>);
 
 impl ChangeSeq {
-    /// The event has not changed.
     pub(super) const fn new() -> Self {
         Self(Atomic::new(0))
     }
 
-    /// The number. It is of use if it is no higher than [`Changes::last`] was before. Any context.
+    /// The number. Meaningful only up to a [`Changes::last`] that was read before. Any context.
     pub(super) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -39,8 +37,7 @@ impl ChangeSeq {
 /// The changes of a group's events.
 #[pin_data]
 pub(crate) struct Changes {
-    /// The number of the last one. What has a number up to this one is in the events, which are
-    /// changed with the lock held.
+    /// The number of the last change. Numbers are stored in the events with the lock held.
     #[pin]
     last: SpinLock<u64>,
     #[pin]
@@ -48,7 +45,6 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// None yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             last <- new_spinlock!(0, "Changes::last"),
@@ -56,18 +52,16 @@ impl Changes {
         })
     }
 
-    /// The number of the last change. Any context but interrupts.
     pub(crate) fn last(&self) -> u64 {
         *self.last.lock()
     }
 
-    /// Those who wait for changes.
     pub(crate) fn queue(&self) -> &PollQueue {
         &self.queue
     }
 
-    /// An event has changed. Returns whether there are waiters, which are to be woken. Any
-    /// context but interrupts.
+    /// Gives a change of an event the next number. Returns whether there are waiters to be woken.
+    /// Any context but interrupts.
     pub(super) fn record(&self, change_seq: &ChangeSeq) -> bool {
         let mut last = self.last.lock();
         *last += 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The use of a group, and its end: of one that is not used, and of all with the module.
+//! The use of a group, and its end: of one that is not used, and of all groups on unload.
 
 use super::group::{
     Group,
@@ -13,14 +13,14 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 
-/// How often buffers are tried to be reset before the module goes without that.
+/// How many times a reset of the trace buffers is tried on unload.
 const FORGET_TRIES: usize = 100;
 
-/// A group that is used, by an open file or for one call, and not removed meanwhile.
+/// A group in use by an open file or for one call, which is not removed meanwhile.
 ///
 /// # Invariants
 ///
-/// It is one of those that the group's `open_files` counts.
+/// The group's `open_files` counts it.
 pub(crate) struct OpenGroup(Arc<Group>);
 
 impl OpenGroup {
@@ -51,30 +51,29 @@ impl Drop for OpenGroup {
 }
 
 impl Group {
-    /// Lets no further file of the group be opened. Returns whether one could be.
+    /// Lets no further file of the group be opened. Returns whether files could be opened before.
     pub(crate) fn set_ending(&self) -> bool {
         self.open_files.set_ending()
     }
 
-    /// Is the group to be removed with its last use?
     pub(crate) fn is_ending(&self) -> bool {
         self.open_files.are_ending()
     }
 
-    /// Removes all events, and lets the group be used no more. May sleep.
+    /// Removes all events, and lets no file of the group be opened. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` when an event is used, or the trace core refers to it, or a data file is open.
-    /// Nothing has changed then, unless an event probe or a trigger has come to refer to an event
-    /// while others were removed.
+    /// `EBUSY` when an event is used, or the trace core refers to one, or a data file is open.
+    /// Nothing has changed then, unless an event probe or a trigger came to refer to an event while
+    /// others were removed.
     pub(crate) fn close_if_unused(&self) -> Result {
-        // For a group that is used, no task is kept from opening it or attaching to its events.
+        // A group in use stays open to programs and consumers.
         if self.usage().used_events != 0 {
             return Err(EBUSY);
         }
         self.open_files.close()?;
-        // What is not used now is not from here on: no file is open, and consumers are kept away.
+        // An event that is unused now stays unused: no file is open, and consumers are refused.
         let removed = match self.usage().used_events {
             0 => self.for_each_event(None, |event, held| self.remove(event.removal(held))),
             _ => Err(EBUSY),
@@ -85,11 +84,10 @@ impl Group {
         removed
     }
 
-    /// Removes all events. For the module's exit: there is no reference to any event, and none can be taken any
-    /// more. May sleep.
+    /// Removes all events. For the module's exit, when there can be no reference to an event. May
+    /// sleep.
     ///
-    /// An event that the trace core still refers to has to be waited for; the administrator is told
-    /// how to end that.
+    /// Waits for events that the trace core still refers to; the log names the cause.
     pub(crate) fn close(&self) {
         let mut warned = false;
         loop {
@@ -109,7 +107,7 @@ impl Group {
         }
     }
 
-    /// Gives back the numbers of all events of all groups that are gone. For the module's exit: there
+    /// Gives back the numbers of all kept events of all groups. For the module's exit, when there
     /// are no other events. May sleep.
     pub(crate) fn forget_kept(&self) {
         for _ in 0..FORGET_TRIES {
@@ -118,7 +116,7 @@ impl Group {
                 return;
             }
             drop(held);
-            // There will be memory again.
+            // A reset lacks memory, which may be there later.
             fsleep(RECHECK_DELAY);
         }
         pr_warn!("records of its events are left in trace buffers, which could not be reset\n");

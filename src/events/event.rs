@@ -2,9 +2,9 @@
 
 //! One event: its texts, its trace event, and the references to it. C: `struct user_event`.
 //!
-//! An [`EventRef`] is held by an entry of an open file's table, by an enabler, and by the event itself while a
-//! consumer is attached. The event is retired when the last is dropped, unless it is persistent. The holders keep
-//! the module loaded.
+//! An [`EventRef`] is held by an entry of an open file's table, by an enabler, and by the event
+//! itself while a consumer is attached. Unless the event is persistent, it is retired when the last
+//! reference is dropped. Each holder keeps the module loaded.
 
 use super::changes::ChangeSeq;
 use super::group::Group;
@@ -44,33 +44,30 @@ use kernel::sync::{
     Mutex, //
 };
 
-/// A user event that the trace core can know.
+/// A user event, which may be registered with the trace core.
 pub(crate) type Event = TraceEvent<UserEvent>;
 
-/// A reference to a user event. C: what `user_event_get()` takes and `user_event_put()` drops.
+/// A reference to a user event. C: `user_event_get()`, `user_event_put()`.
 pub(crate) type EventRef = trace_event::EventRef<UserEvent>;
 
-/// What makes a trace event a user event.
+/// The part of a trace event that is of user events.
 #[pin_data]
 pub(crate) struct UserEvent {
     /// Unique while the module is loaded, and rising: the order of listings.
     id: u64,
     naming: Naming,
     name_hash: u32,
-    /// Bytes of the listing that are the name it was registered under.
+    /// The length of the name that the event was registered with, which the listing begins with.
     name_len: u16,
-    /// Does the event stay when there is no reference to it?
     persistent: bool,
     misses: Misses,
     group: Arc<Group>,
-    /// What the consumers hold, while any is attached.
+    /// References that are held while a consumer is attached.
     consumer_refs: EventMutexLocked<Option<(EventRef, ModuleRef)>>,
-    /// The bits that show the event's state, in the memory of all mms.
     #[pin]
     pub(super) enablers: Mutex<Enablers>,
-    /// Not 0: the state has changed, and the holder of `enablers` has not seen it.
+    /// Not 0: the state has changed, and no holder of `enablers` has seen that yet.
     pub(super) toggle_pending: Atomic<i32>,
-    /// See [`Self::failed_writes`].
     failed_writes: Atomic<u32>,
     pub(super) change_seq: ChangeSeq,
 }
@@ -78,13 +75,13 @@ pub(crate) struct UserEvent {
 /// How an event is registered. C: `reg_flags` of `struct user_event`.
 #[derive(Clone, Copy)]
 pub(crate) struct RegFlags {
-    /// Is it to stay when there is no reference to it? C: `USER_EVENT_REG_PERSIST`.
+    /// The event stays when there is no reference to it. C: `USER_EVENT_REG_PERSIST`.
     pub(crate) persistent: bool,
-    /// May other events have the same name, with other fields? C: `USER_EVENT_REG_MULTI_FORMAT`.
+    /// Other events may have the same name, with other fields. C: `USER_EVENT_REG_MULTI_FORMAT`.
     pub(crate) multi_format: bool,
 }
 
-/// What an event is to be: a description, its fields, and what it lists as.
+/// The texts of an event that is to be made: its description, its fields, and its listing.
 #[derive(Clone, Copy)]
 pub(crate) struct EventDesc<'a> {
     pub(crate) description: &'a Description<'a>,
@@ -92,12 +89,11 @@ pub(crate) struct EventDesc<'a> {
     pub(crate) listing: &'a [u8],
 }
 
-/// What no other event of a group has: a hash of its name, which is compared quickly, the name, and
-/// for a format the listing.
+/// The key of an event in its group: a hash of the name, for a quick comparison, the name, and the
+/// listing if the event is one of several formats.
 pub(super) type EventKey<'a> = (u32, &'a [u8], &'a [u8]);
 
 impl<'a> EventDesc<'a> {
-    /// The key of the event.
     pub(super) fn key(&self, is_format: bool) -> EventKey<'a> {
         let (name, listing) = (self.description.name(), self.listing);
         (name_hash(name), name, if is_format { listing } else { &[] })
@@ -119,7 +115,7 @@ impl Sink for KVecSink {
 }
 
 impl UserEvent {
-    /// Makes an event that nothing knows or refers to yet. May sleep.
+    /// Makes an event that no table lists yet. May sleep.
     ///
     /// # Errors
     ///
@@ -145,7 +141,7 @@ impl UserEvent {
                 numbered.as_slice()
             }
         };
-        // The conversions and `REC->` are longer than the types that they stand for.
+        // Enough for most: conversions and `REC->` are longer than the types for which they stand.
         let mut print_fmt = KVecSink(KVec::with_capacity(
             2 * description.text_len() + 64,
             GFP_KERNEL_ACCOUNT,
@@ -169,43 +165,37 @@ impl UserEvent {
         TraceEvent::new_unregistered(class, name, listing, &print_fmt.0, fields, event)
     }
 
-    /// Unique, and higher for events made later.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// A hash of the name it was registered under.
     pub(super) fn name_hash(&self) -> u32 {
         self.name_hash
     }
 
-    /// Where the trace core shows it.
     pub(super) fn naming(&self) -> Naming {
         self.naming
     }
 
-    /// The group that it is in.
     pub(crate) fn group(&self) -> &Arc<Group> {
         &self.group
     }
 
-    /// Does the event stay when there is no reference to it?
     pub(crate) fn is_persistent(&self) -> bool {
         self.persistent
     }
 
-    /// Counts a write that failed though there was a consumer. Any context.
+    /// Counts a write that failed although a consumer was attached. Any context.
     #[cold]
     pub(crate) fn count_failed_write(&self) {
         self.failed_writes.fetch_add(1, Relaxed);
     }
 
-    /// Writes that failed though there was a consumer, modulo 2³²: programs seldom look.
+    /// Writes that failed although a consumer was attached, modulo 2³².
     pub(crate) fn failed_writes(&self) -> u32 {
         self.failed_writes.load(Relaxed)
     }
 
-    /// The records that consumers could not take.
     #[inline]
     pub(crate) fn misses(&self) -> &Misses {
         &self.misses
@@ -213,18 +203,17 @@ impl UserEvent {
 }
 
 impl Event {
-    /// The description as it is listed, which tells events with the same name apart.
+    /// The description in its listed form, in which events of one name differ.
     pub(crate) fn listing(&self) -> &[u8] {
         self.owner_text()
     }
 
-    /// The name it was registered under. Not always the one in tracefs, see [`TraceEvent::name`].
+    /// The name that the event was registered with. The one in tracefs is [`TraceEvent::name`].
     pub(crate) fn registered_name(&self) -> &[u8] {
         let name = self.listing().get(..usize::from(self.name_len));
         name.unwrap_or_default()
     }
 
-    /// As [`EventDesc::key`].
     pub(super) fn key(&self) -> EventKey<'_> {
         let format = match self.naming {
             Naming::Single => &[],
@@ -233,7 +222,6 @@ impl Event {
         (self.name_hash, self.registered_name(), format)
     }
 
-    /// How its key compares to this one.
     #[inline]
     pub(super) fn cmp_key(&self, key: &EventKey<'_>) -> Ordering {
         (self.name_hash.cmp(&key.0)).then_with(|| self.key().cmp(key))
@@ -242,7 +230,7 @@ impl Event {
 
 impl TraceEventOwner for UserEvent {
     fn first_attaches(event: &Arc<Event>, held: &mut EventMutexHeld) -> Result {
-        // While the events of a group are removed, in several holds of the mutex.
+        // The events of the group are being removed, in several holds of the mutex.
         if event.group.open_files.are_closed() {
             return Err(EBUSY);
         }
@@ -272,8 +260,8 @@ impl TraceEventOwner for UserEvent {
     #[cold]
     fn last_put(event: Arc<Event>) {
         if !event.persistent {
-            // Retiring takes `event_mutex`, which may be held right here, and must not happen in
-            // the middle of a detach.
+            // Retiring takes `event_mutex`, which may be held here, and must not happen within a
+            // detach.
             let idle = event.group.idle().clone();
             idle.queue_retire(event);
         }

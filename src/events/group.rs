@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The events of one group, by name: making, finding and removing them. C: `struct user_event_group`, of which there is
-//! one there.
+//! The events of one group, by name: making, finding and visiting them. C: `struct
+//! user_event_group`, of which C has only one.
 
 use super::changes::Changes;
 use super::event::{
@@ -49,11 +49,12 @@ use kernel::time::{
     Delta, //
 };
 
-/// How many events the first group may have, unless the administrator sets another number. C: `max_user_events`.
+/// The most events of the first group, unless `kernel.user_events_max` is set. C:
+/// `max_user_events`.
 const DEFAULT_MAX_EVENTS: u32 = 32768;
 
-/// What may be done to events in one hold of `event_mutex`, for which others wait, and what it takes
-/// of that to look at one, or to remove one, for which the trace core has to search.
+/// The cost of the work that may be done in one hold of `event_mutex`, and what it costs to look at
+/// an event, and to remove one, for which the trace core searches its lists.
 pub(super) const MAX_COST: usize = 256;
 pub(super) const LOOK_COST: usize = 1;
 pub(super) const REMOVAL_COST: usize = MAX_COST / 16;
@@ -61,10 +62,10 @@ pub(super) const REMOVAL_COST: usize = MAX_COST / 16;
 /// The time between two holds.
 const PAUSE: Delta = Delta::from_micros(20);
 
-/// A group of events, whose names are its own.
+/// A group of events, with names of its own.
 ///
-/// The events are protected by `event_mutex`, which the trace core holds anyway whenever it shows,
-/// enables or deletes one.
+/// The events are protected by `event_mutex`, which the trace core holds whenever it shows, enables
+/// or deletes an event.
 #[pin_data]
 pub(crate) struct Group {
     pub(super) symbols: CheckedSymbols,
@@ -74,7 +75,7 @@ pub(crate) struct Group {
     byte_rate: ByteRate,
     any_names: Atomic<bool>,
     pub(super) open_files: OpenFiles,
-    /// How many of its events wait for their removal by the work of [`IdleEvents`].
+    /// How many events are on the list of [`IdleEvents`].
     pub(super) idle_count: Atomic<usize>,
     pub(super) events: EventMutexLocked<GroupEvents>,
     kept: EventMutexLocked<usize>,
@@ -82,19 +83,17 @@ pub(crate) struct Group {
     changes: Changes,
 }
 
-/// What a group has, and how much of it is used.
+/// How much of a group exists and is used.
 pub(crate) struct Usage {
-    /// Its events.
     pub(crate) events: usize,
-    /// Those of them that there is a reference to, or that the trace core refers to.
+    /// Events to which there is a reference, or to which the trace core refers.
     pub(crate) used_events: usize,
-    /// Its data files that are open.
+    /// Data files.
     pub(crate) open_files: usize,
 }
 
 impl Group {
-    /// The first group, whose most events are `kernel.user_events_max`, or one with a name. May
-    /// sleep.
+    /// The first group, limited by `kernel.user_events_max`, or one with a name. May sleep.
     ///
     /// # Errors
     ///
@@ -132,17 +131,15 @@ impl Group {
         Arc::pin_init(group, GFP_KERNEL_ACCOUNT)
     }
 
-    /// Where tracefs shows the events.
     pub(crate) fn systems(&self) -> &Systems<UserEvent> {
         &self.systems
     }
 
-    /// How many bytes may be recorded in a second, if that is limited.
+    /// The limit of bytes in a second, if there is one.
     pub(crate) fn byte_rate(&self) -> Option<&ByteRate> {
         (self.byte_rate.per_second() != 0).then_some(&self.byte_rate)
     }
 
-    /// The limits of a group with a name.
     pub(crate) fn limits(&self) -> GroupLimits {
         GroupLimits {
             events: self.max_events.get(),
@@ -151,13 +148,13 @@ impl Group {
         }
     }
 
-    /// Sets them. May sleep.
+    /// Sets the limits. May sleep.
     ///
     /// # Errors
     ///
     /// `EBUSY` when the group has more events; nothing has changed then.
     pub(crate) fn set_limits(&self, limits: GroupLimits) -> Result {
-        // First, as it has no more from then on, whatever its programs do meanwhile.
+        // First, so that no event is added meanwhile beyond the new limit.
         let before = self.max_events.get();
         self.max_events.set(limits.events);
         loop {
@@ -172,36 +169,34 @@ impl Group {
         }
         self.any_names.store(limits.any_names, Relaxed);
         self.byte_rate.set(limits.bytes_per_second);
-        // Each has noted whether its records are limited.
+        // Each event caches whether its records are limited.
         self.for_each_event(None, |event, held| {
             event.limit_changed(held);
             Ok(LOOK_COST)
         })
     }
 
-    /// The changes of its events.
     pub(crate) fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// How many of its events are [`KeptEvents`](super::kept::Kept).
+    /// How many of its events are kept.
     pub(super) fn kept(&self) -> &EventMutexLocked<usize> {
         &self.kept
     }
 
-    /// The events that wait for their removal, of all groups.
     pub(super) fn idle(&self) -> &Arc<IdleEvents> {
         &self.idle
     }
 
-    /// A reference to the event that `description` describes, which is made if there is none. May sleep. The
-    /// caller keeps the module loaded for as long as the reference exists.
+    /// A reference to the event with this description, which is made if it does not exist. May
+    /// sleep. The caller keeps the module loaded while the reference exists.
     ///
     /// # Errors
     ///
     /// `EADDRINUSE` when the event exists with other fields, and is not to be one of several
-    /// formats; `EINTR` to a task that is killed; `EMFILE` when the group has too many events;
-    /// `EINVAL` when the group takes plain names only, which formats do not have, or when a
+    /// formats; `EINTR` when the current task is killed; `EMFILE` when the group has too many
+    /// events; `EINVAL` when the group takes plain names only, which formats do not have, or when a
     /// format's name would be too long; `ENODEV` when the module is being unloaded, or no number is
     /// left; `ENOMEM`, and what the trace core fails with.
     pub(crate) fn register(
@@ -213,7 +208,7 @@ impl Group {
         if !(is_plain || self.any_names.load(Relaxed)) {
             return Err(EINVAL);
         }
-        // Each walk over the description's own fields reads the text again.
+        // Kept, as each iteration over `description.fields()` parses the text.
         let mut fields = KVec::with_capacity(8, GFP_KERNEL_ACCOUNT)?;
         for field in description.fields() {
             fields.push(field, GFP_KERNEL_ACCOUNT)?;
@@ -235,7 +230,7 @@ impl Group {
             hash: key.0,
             is_format: flags.multi_format,
         };
-        // Got without the mutex, as a memory cgroup may delay that, and dropped without it.
+        // Filled and freed without the mutex: the memory cgroup may delay an allocation.
         let mut memory = [NodeMemory::new(), NodeMemory::new()];
         let (mut made, mut looked_at): (Option<UnregisteredEvent<UserEvent>>, _) = (None, None);
         loop {
@@ -245,7 +240,7 @@ impl Group {
                 true => Naming::Multi(events.next_format),
                 false => Naming::Single,
             };
-            // Not again, if nothing was added meanwhile.
+            // Searched again only if an event was added meanwhile.
             let mut found = None;
             if looked_at.replace(events.additions) != Some(events.additions) {
                 found = (events.by_name.get(|event| event.cmp_key(&key))).cloned();
@@ -254,7 +249,7 @@ impl Group {
                 if event.listing() == desc.listing {
                     return Ok(EventRef::get_locked(&event, &held));
                 }
-                // One that is idle is about to be removed: it is not in the way.
+                // An idle event is about to be removed, and is removed now.
                 if event.is_used() || event.is_persistent() {
                     return Err(EADDRINUSE);
                 }
@@ -268,7 +263,7 @@ impl Group {
                 self.make_room(count)?;
                 continue;
             }
-            // Made anew where another task has taken the number of its format: that one got on.
+            // Made anew if another task has taken the number of the format.
             let Some(unregistered) = made.take_if(|made| made.event().naming() == naming) else {
                 let id = events.take_id();
                 drop(held);
@@ -296,9 +291,9 @@ impl Group {
         }
     }
 
-    /// Calls `visit` for all events, the newest first, or for those registered as `name`, until it
-    /// fails. It returns what that cost, and the mutex is
-    /// dropped after [`MAX_COST`]. May sleep.
+    /// Calls `visit` for each event, the newest first, or for each that was registered as `name`,
+    /// until it fails. `visit` returns the cost of its work; after [`MAX_COST`] the mutex is
+    /// dropped for a moment. May sleep.
     pub(super) fn for_each_event(
         &self,
         name: Option<&[u8]>,
@@ -317,13 +312,14 @@ impl Group {
                 last = Some(event);
             }
             drop(held);
-            // Who spins for the mutex on another processor would not come before this task.
+            // Without a pause this task would take the mutex before those that spin for it.
             fsleep(PAUSE);
         }
     }
 
-    /// Calls `show` for the first event with this number or a higher one, with `event_mutex` held,
-    /// and returns what it returns; `None` if there is no such event. May sleep.
+    /// Calls `show` for the event with this number, or with the next one that exists. `event_mutex`
+    /// is held meanwhile. Returns the result of `show`; `None` if there is no such event. May
+    /// sleep.
     pub(crate) fn with_event_from<T>(&self, id: u64, show: impl FnOnce(&Event) -> T) -> Option<T> {
         let held = EventMutexGuard::lock(self.symbols);
         let by_id = &self.events.get(&held).by_id;
@@ -331,20 +327,18 @@ impl Group {
         Some(show(event))
     }
 
-    /// The number that the next event gets. May sleep.
     pub(crate) fn next_id(&self) -> u64 {
         let held = EventMutexGuard::lock(self.symbols);
         self.events.get(&held).next_id
     }
 
-    /// What the group has now, and how much of it is used. May sleep.
     pub(crate) fn usage(&self) -> Usage {
         let mut usage = Usage {
             events: 0,
             used_events: 0,
             open_files: self.open_files.count(),
         };
-        // Only a visit fails.
+        // The visit cannot fail.
         let _ = self.for_each_event(None, |event, held| {
             usage.events += 1;
             usage.used_events += usize::from(event.is_busy(held));

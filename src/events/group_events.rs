@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tables of all events.
+//! The events of a group, by name and by age.
 
 use super::event::Event;
 use super::naming::Naming;
@@ -16,24 +16,19 @@ use core::num::NonZero;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// The events, by name and by age.
 pub(super) struct GroupEvents {
-    /// By name: the one that is alone with it, then the formats, by listing.
+    /// By name and, among the formats of a name, by listing.
     pub(super) by_name: SortedArcs<Event, ByName>,
-    /// By age.
     pub(super) by_id: SortedArcs<Event, ById>,
-    /// How many there are.
     pub(super) count: u32,
-    /// How many have been added.
+    /// How many events have ever been added.
     pub(super) additions: u64,
-    /// The number that the next event gets.
     pub(super) next_id: u64,
-    /// The number of the next format. Counts from 1.
+    /// The number of the next format, from 1 on.
     pub(super) next_format: NonZero<u64>,
 }
 
 impl GroupEvents {
-    /// No events.
     pub(super) const fn new() -> Self {
         Self {
             by_name: SortedArcs::new(),
@@ -45,11 +40,11 @@ impl GroupEvents {
         }
     }
 
-    /// Adds an event, in the room there is and that of `memory`. Allocates nothing.
+    /// Adds an event. Takes memory from `memory`, and allocates none.
     ///
     /// # Errors
     ///
-    /// The memory that lacks something, and what; nothing has changed then.
+    /// The `memory` that is short of something, and of what; nothing has changed then.
     pub(super) fn add<'a>(
         &mut self,
         event: &Arc<Event>,
@@ -67,8 +62,8 @@ impl GroupEvents {
         Ok(())
     }
 
-    /// The event before `last`, or the last one: of all, by age; or of those that are registered as
-    /// `name`.
+    /// The event before `last`, or the last one if that is `None`: of all, by age, or of those that
+    /// were registered as `name`.
     pub(super) fn prev_event(
         &self,
         name: Option<&[u8]>,
@@ -88,22 +83,21 @@ impl GroupEvents {
         event.filter(|event| event.registered_name() == name)
     }
 
-    /// A number that no event has had, not even one that could not be registered: that one may still
-    /// be on its way to the work queue.
+    /// A number that no event had before. The number of an event whose registration failed is not
+    /// used again: the event may be on its way to the work queue.
     pub(super) fn take_id(&mut self) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         id
     }
 
-    /// The next format gets another number than this event, if that is one.
+    /// Takes the number of a format that was registered, if the event is one.
     pub(super) fn count_format(&mut self, event: &Event) {
         if let Naming::Multi(number) = event.naming() {
             self.next_format = number.saturating_add(1);
         }
     }
 
-    /// Forgets an event.
     pub(super) fn remove(&mut self, event: &Arc<Event>) {
         let removed = self.by_id.remove(ById::cmp_to(event));
         if removed.is_some() {
@@ -113,7 +107,7 @@ impl GroupEvents {
     }
 }
 
-/// By name, and formats of one by listing.
+/// By name, and formats of one name by listing.
 pub(super) struct ByName;
 
 impl Order<Event> for ByName {
@@ -123,7 +117,6 @@ impl Order<Event> for ByName {
     }
 }
 
-/// By age.
 pub(super) struct ById;
 
 impl Order<Event> for ById {

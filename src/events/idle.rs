@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events that have lost their last reference, and the work that removes them. C: `put_work` of `struct user_event`.
+//! Events without a reference, and the work that removes them. C: `put_work` of `struct
+//! user_event`.
 
 use super::event::Event;
 use super::kept::KeptEvents;
@@ -26,16 +27,16 @@ use kernel::workqueue::{
     WorkItem, //
 };
 
-/// How long to wait before looking again whether the trace core still refers to an unused event:
-/// first, and at most. It does not tell when it stops.
+/// The first and the longest pause before an unused event to which the trace core refers is checked
+/// again. The trace core gives no notice when it drops its reference.
 pub(crate) const RECHECK_DELAY: Delta = Delta::from_millis(100);
 pub(crate) const MAX_RECHECK_DELAY: Delta = Delta::from_millis(6400);
 
-/// The idle events of all groups. One work removes them, however many groups there are.
+/// The idle events of all groups. One work removes them all.
 #[pin_data]
 pub(crate) struct IdleEvents {
     queue: Arc<OwnedQueue>,
-    /// What becomes of those of which there may be records.
+    /// The removed events of which there may be records.
     pub(super) kept: KeptEvents,
     #[pin]
     idle: SpinLock<IdleLists>,
@@ -44,20 +45,19 @@ pub(crate) struct IdleEvents {
 }
 
 struct IdleLists {
-    /// Events that have lost their last reference. The work is queued, or runs, while there are
-    /// any.
+    /// Events that lost their last reference. While there are any, the work is queued or runs.
     events: List<Event>,
-    /// Those that the trace core referred to when they were looked at. The work waits for its time,
-    /// at least.
+    /// Events to which the trace core referred when they were checked. The work is at least
+    /// scheduled.
     referenced: List<Event>,
     /// The next pause, twice as long as the one before.
     pause: Delta,
-    /// Set once, when the module is unloaded: the work forgets all from then on.
+    /// Set once, when the module is unloaded: the work forgets all events from then on.
     is_closing: bool,
 }
 
 impl IdleEvents {
-    /// None yet. `queue` is where work is done that cannot be done where it is noticed. May sleep.
+    /// No events. `queue` runs the work. May sleep.
     ///
     /// # Errors
     ///
@@ -81,12 +81,11 @@ impl IdleEvents {
         )
     }
 
-    /// The work queue.
     pub(crate) fn queue(&self) -> &OwnedQueue {
         &self.queue
     }
 
-    /// Has an event that has lost its last reference removed by the work queue, unless it gets a new one
+    /// Queues an event that lost its last reference for its removal, unless it gets a new one
     /// first. Any context but interrupts.
     pub(super) fn queue_retire(self: &Arc<Self>, event: Arc<Event>) {
         let mut idle = self.idle.lock();
@@ -94,8 +93,8 @@ impl IdleEvents {
         if idle.events.is_empty() {
             self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
         }
-        // Listed already is as good. A reference is not dropped with the lock held, as it may be
-        // the last.
+        // Fine if it is listed already. A reference that may be the last is not dropped under the
+        // lock.
         let _listed = ListArc::try_from_arc(event).map(|event| {
             event.group().idle_count.fetch_add(1, Relaxed);
             idle.events.push_back(event);
@@ -103,8 +102,8 @@ impl IdleEvents {
         drop(idle);
     }
 
-    /// Has the work forget all, and look at nothing again. For the module's exit: the work queue
-    /// can be waited for then.
+    /// Lets the work forget all events and not queue itself again. For the module's exit: the work
+    /// queue can be drained then.
     pub(crate) fn begin_close(self: &Arc<Self>) {
         self.idle.lock().is_closing = true;
         self.queue.enqueue_after::<_, 0>(self, Delta::ZERO);
@@ -124,18 +123,18 @@ workqueue::impl_has_delayed_work! {
 impl WorkItem for IdleEvents {
     type Pointer = Delayed<Self>;
 
-    /// Removes the events that have lost their last reference. Runs on the work queue; may sleep.
+    /// Removes the events without a reference. Runs on the work queue; may sleep.
     ///
-    /// The trace core can still refer to an event without being attached to it (an event probe, a
-    /// histogram); then the work looks again after a pause, or with the next event that becomes
-    /// idle.
+    /// The trace core can refer to an event without being attached to it (an event probe, a
+    /// histogram). Such an event is checked again after a pause, or with the next event that
+    /// becomes idle.
     fn run(this: Delayed<Self>) {
         let mut batch = List::new();
         let mut referenced = List::new();
         batch.push_all_back(&mut this.idle.lock().referenced);
         loop {
-            // Off the list before it is looked at, and while the lock is held: a task that drops a
-            // last reference from here on lists it again.
+            // Off the list before its check, under the lock: a task that drops a last reference
+            // after this lists the event again.
             let mut idle = this.idle.lock();
             if batch.is_empty() || idle.is_closing {
                 batch.push_all_back(&mut idle.events);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events that are gone, and whose records may still be in the trace buffers: they are there to print
-//! these, and for the same event to get its number again. No listing shows them.
+//! Removed events, the records of which may still be in the trace buffers. They print these
+//! records, and give their number back to the same event if it is registered again. No listing
+//! shows them.
 
 use super::event::{
     Event,
@@ -22,23 +23,22 @@ use crate::sys::trace_event::{
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How many are kept, of all groups. Each takes the memory that it took when it was there, some 1000
-/// bytes, which stays charged to the memory cgroup of the program that registered it.
+/// The most events that are kept, of all groups. Each takes some 1000 bytes, which stay charged to
+/// the memory cgroup of the program that registered it.
 const MAX_KEPT: usize = 4096;
 
 /// Lists, by the hash of the name.
 const LISTS: usize = 64;
 
-/// The events that are kept.
 pub(super) struct KeptEvents {
     lists: [KeptList<UserEvent>; LISTS],
     count: EventMutexLocked<usize>,
-    /// The class of one that is known to the trace core again for a moment.
+    /// The class of a kept event while the trace core knows it again for a moment.
     class: Arc<EventClass<UserEvent>>,
 }
 
-/// How an event that is kept is found again: by its group, its description, and whether it is one of
-/// several formats.
+/// How an event that is kept is found again: by its group, its description, and whether it is one
+/// of several formats.
 #[derive(Clone, Copy)]
 pub(super) struct KeptKey<'a> {
     pub(super) group: &'a Arc<Group>,
@@ -57,7 +57,7 @@ impl KeptKey<'_> {
 }
 
 impl KeptEvents {
-    /// None yet. May sleep.
+    /// No events. May sleep.
     ///
     /// # Errors
     ///
@@ -101,15 +101,15 @@ impl KeptEvents {
         }
     }
 
-    /// Keeps one. If these are too many then, the older half of those of the group that has most, by
-    /// lists, is forgotten. Returns whether any was. May sleep.
+    /// Keeps an event. If there are too many then, forgets the older half of each list of the group
+    /// that has most. Returns whether events were forgotten. May sleep.
     pub(super) fn add(&self, kept: KeptEvent<UserEvent>, held: &mut EventMutexHeld) -> bool {
         let hash = kept.event().name_hash();
         if let Some(list) = self.lists.get(hash as usize % LISTS) {
             self.adjust_counts(&kept, held, |count| count + 1);
             list.push(kept, held);
         }
-        // If memory lacks for that, with the next.
+        // If there is no memory for that, the next event tries again.
         *self.count.get(held) > MAX_KEPT && self.forget_half(held).is_ok()
     }
 
@@ -122,7 +122,7 @@ impl KeptEvents {
         let mut forgotten = Instances::NONE;
         for list in &self.lists {
             let its = || (list.iter(held)).filter(|kept| Arc::ptr_eq(kept.event().group(), group));
-            // The newer come first.
+            // The newer ones come first.
             for older in its().skip(its().count() / 2) {
                 forgotten.add_all(older.event().recorded_in(held));
             }
@@ -130,7 +130,7 @@ impl KeptEvents {
         self.forget(&forgotten, held)
     }
 
-    /// Forgets all. May sleep.
+    /// Forgets all events. May sleep.
     ///
     /// # Errors
     ///
@@ -143,17 +143,18 @@ impl KeptEvents {
         self.forget(&forgotten, held)
     }
 
-    /// Gives back the numbers of all, whatever is in the buffers.
+    /// Gives back the numbers of all events, without a reset of the buffers.
     pub(super) fn drop_all(&self, held: &mut EventMutexHeld) {
         for list in &self.lists {
             while list.pop(held).is_some() {}
         }
     }
 
-    /// Forgets those that were recorded nowhere but there.
+    /// Resets the buffers of these instances, and forgets the events that were recorded in no
+    /// others.
     fn forget(&self, forgotten: &Instances, held: &mut EventMutexHeld) -> Result {
         for list in &self.lists {
-            // Any one does.
+            // Any event will do.
             if let Some(kept) = list.pop(held) {
                 let reset = forgotten.reset_buffers(&kept, &self.class, held);
                 list.push(kept, held);

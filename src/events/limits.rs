@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many events a group may have, and how many bytes its programs may record.
+//! The limits of a group: the events that it may have, and the bytes that its programs may record.
 
 use crate::sys::clock;
 use crate::sys::kernel_crate::prelude::*;
@@ -12,14 +12,13 @@ use kernel::sync::atomic::{
 
 /// The most events of a group.
 pub(super) enum MaxEvents {
-    /// What the administrator sets. C: `max_user_events`.
+    /// `kernel.user_events_max`. C: `max_user_events`.
     Sysctl(SysctlU32),
-    /// What the group's line says.
+    /// Set by the group's line.
     Line(Atomic<u32>),
 }
 
 impl MaxEvents {
-    /// The number now.
     pub(super) fn get(&self) -> u32 {
         match self {
             MaxEvents::Sysctl(max) => max.get(),
@@ -27,7 +26,7 @@ impl MaxEvents {
         }
     }
 
-    /// Sets what a line says.
+    /// Sets the limit of a group that has a line.
     pub(super) fn set(&self, events: u32) {
         if let MaxEvents::Line(max) = self {
             max.store(events, Relaxed);
@@ -35,29 +34,28 @@ impl MaxEvents {
     }
 }
 
-/// Of what is recorded: the second. The rest are bytes.
+/// The bits of `ByteRate::recorded` that are the second; the others count bytes.
 const SECOND_MASK: u64 = !(u32::MAX as u64);
 
 /// The most bytes that are recorded in a second, if that is limited.
 ///
-/// Seconds are those of the clock since boot, one after the other: in a second that begins within one of them, twice as
-/// many may be recorded.
+/// Seconds are those of the clock since boot. So twice as many bytes may be recorded in a second
+/// that spans two of them.
 pub(crate) struct ByteRate {
     /// 0 is no limit.
     per_second: Atomic<u32>,
-    /// The second of the last record, in the upper half, and the bytes that were recorded in it.
+    /// The second of the last record, in the upper half, and the bytes recorded in that second.
     recorded: Atomic<u64>,
     refused: Atomic<u64>,
 }
 
-/// A record that was counted: the second, in the upper half, and the bytes.
+/// A record that was counted: its second, in the upper half, and its bytes.
 pub(crate) struct Charged {
     second: u64,
     len: u64,
 }
 
 impl ByteRate {
-    /// None are recorded yet.
     pub(super) fn new(per_second: u32) -> Self {
         Self {
             per_second: Atomic::new(per_second),
@@ -66,12 +64,11 @@ impl ByteRate {
         }
     }
 
-    /// How many they are; 0 is no limit.
+    /// The limit; 0 is none.
     pub(super) fn per_second(&self) -> u32 {
         self.per_second.load(Relaxed)
     }
 
-    /// Sets that, from the next record on.
     pub(super) fn set(&self, per_second: u32) {
         self.per_second.store(per_second, Relaxed);
     }
@@ -81,21 +78,21 @@ impl ByteRate {
         self.refused.load(Relaxed)
     }
 
-    /// Counts a record that takes so many bytes in a buffer. Returns what [`Self::uncharge`] takes if the record is not made. Any context
-    /// but NMI.
+    /// Counts a record of so many bytes. The result is for [`Self::uncharge`], if the record is not
+    /// made. Any context but NMI.
     ///
     /// # Errors
     ///
-    /// `EDQUOT` when it is one too many in this second.
+    /// `EDQUOT` when the limit of this second is exceeded.
     #[cold]
     #[inline(never)]
     pub(crate) fn charge(&self, len: usize) -> Result<Charged> {
         let second = clock::seconds() << 32;
-        // No limit, which may be set meanwhile, wraps to the largest.
+        // The limit 0, none, wraps to the largest number.
         let most_less_one = u64::from(self.per_second().wrapping_sub(1));
         let mut before = self.recorded.load(Relaxed);
         loop {
-            // A second that another processor has seen a little earlier does not begin anew.
+            // Another processor may have begun the next second already: that one goes on.
             let (second, used) = if before & SECOND_MASK >= second {
                 (before & SECOND_MASK, before & !SECOND_MASK)
             } else {
@@ -118,13 +115,13 @@ impl ByteRate {
         }
     }
 
-    /// Counts a record no more that no consumer has taken. In a later second it does not count anyway.
+    /// Takes back the count of a record that no consumer has taken, if the second has not ended.
     #[cold]
     #[inline(never)]
     pub(crate) fn uncharge(&self, charged: Charged) {
         let mut before = self.recorded.load(Relaxed);
         while before & SECOND_MASK == charged.second {
-            // It was added in this second, so there is as much.
+            // The record was added in this second, so the count is at least as large.
             let left = before.saturating_sub(charged.len);
             match self.recorded.cmpxchg(before, left, Relaxed) {
                 Ok(_) => return,

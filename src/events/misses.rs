@@ -11,15 +11,15 @@ use kernel::sync::atomic::{
 
 /// How many records of an event were missed since it was made, by kind of consumer.
 ///
-/// A consumer that did not ask for a record has not missed it, and no consumer has missed a record that could
-/// not be written: what a consumer has and what it missed are together the writes that succeeded.
+/// A record is not missed by a consumer that did not ask for it, and a write that fails is missed
+/// by none: the records that a consumer has, and those that it missed, are together the writes that
+/// succeeded.
 pub(crate) struct Misses {
     ftrace: Atomic<u64>,
     perf: Atomic<u64>,
 }
 
 impl Misses {
-    /// None yet.
     pub(crate) const fn new() -> Self {
         Self {
             ftrace: Atomic::new(0),
@@ -38,30 +38,30 @@ impl Misses {
         }
     }
 
-    /// Missed by the ring buffers of trace instances: by each that did, if there are several.
+    /// Missed by ring buffers of trace instances; a record counts once for each instance.
     pub(crate) fn ftrace(&self) -> u64 {
         self.ftrace.load(Relaxed)
     }
 
-    /// Missed by perf, and by eBPF programs.
+    /// Missed by perf and by eBPF programs.
     pub(crate) fn perf(&self) -> u64 {
         self.perf.load(Relaxed)
     }
 }
 
-/// What became of one record at all consumers.
+/// The outcome of one record at all of its consumers.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// A consumer has taken it, does not want it, or can take another of that size.
+    /// A consumer has taken the record, does not want it, or can take another of that size.
     any_can: bool,
-    /// A consumer has missed it, or can never take it.
+    /// A consumer has missed the record, or can never take it.
     any_missed: bool,
     ftrace: u32,
     perf: u32,
 }
 
 impl Tally {
-    /// Notes what became of it at a trace instance.
+    /// Notes the outcome at a trace instance.
     #[inline]
     pub(crate) fn ftrace(&mut self, result: Result<(), NotRecorded>) {
         match result {
@@ -70,7 +70,7 @@ impl Tally {
         }
     }
 
-    /// Notes what became of it at perf.
+    /// Notes the outcome at perf.
     #[inline]
     pub(crate) fn perf(&mut self, result: Result<(), NotRecorded>) {
         match result {
@@ -98,7 +98,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was missed to `misses`.
+    /// Adds the misses to `misses`.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The names of events in tracefs: the system of a group, and in it one event a name, or several formats of it.
+//! The names of events in tracefs: the systems of a group, and the names in them.
 
 use crate::schema::{
     self,
@@ -17,25 +17,25 @@ use kernel::sync::Arc;
 /// Where the trace core shows an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// Under the name it was registered with.
+    /// Under the name that it was registered with.
     Single,
-    /// As one of several formats of that name, with a number that no other format has. They count
-    /// from 1, and are shown less one. C: `EVENT_MULTI_FORMAT`.
+    /// As one of several formats of that name, with a number that no other format has: from 1 on,
+    /// shown less one. C: `EVENT_MULTI_FORMAT`.
     Multi(NonZero<u64>),
 }
 
-/// The system of the first group's events, and what those of the others begin with.
-/// C: `USER_EVENTS_SYSTEM`; `USER_EVENTS_MULTI_SYSTEM` is the one of its formats.
+/// The system of the first group's events, and the beginning of those of other groups. C:
+/// `USER_EVENTS_SYSTEM`; `USER_EVENTS_MULTI_SYSTEM` is that of formats.
 const FIRST: &[u8] = b"user_events";
 
-/// The systems that the events of a group are in: those that are alone with their name, and formats.
+/// The two systems of a group: of events that are alone with their name, and of formats.
 pub(crate) struct Systems<O> {
     single: Arc<EventClass<O>>,
     multi: Arc<EventClass<O>>,
 }
 
 impl<O: TraceEventOwner> Systems<O> {
-    /// Those of the first group.
+    /// The systems of the first group.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl<O: TraceEventOwner> Systems<O> {
         })
     }
 
-    /// Those of the group of this name.
+    /// The systems of the group with this name.
     ///
     /// # Errors
     ///
@@ -59,7 +59,6 @@ impl<O: TraceEventOwner> Systems<O> {
         })
     }
 
-    /// The class of the trace core's that an event is of.
     pub(super) fn class(&self, naming: Naming) -> &Arc<EventClass<O>> {
         match naming {
             Naming::Single => &self.single,
@@ -67,14 +66,13 @@ impl<O: TraceEventOwner> Systems<O> {
         }
     }
 
-    /// Is this one of them?
     pub(crate) fn contains(&self, system: &[u8]) -> bool {
         [&self.single, &self.multi]
             .iter()
             .any(|class| class.system() == system)
     }
 
-    /// The system of the events that are alone with their name.
+    /// The system of events that are alone with their name.
     pub(crate) fn single(&self) -> &[u8] {
         self.single.system()
     }
@@ -85,10 +83,10 @@ impl<O: TraceEventOwner> Systems<O> {
     }
 }
 
-/// As many as a number has.
+/// The most digits of a number.
 const HEX_DIGITS: usize = u64::BITS as usize / 4;
 
-/// A number in hexadecimal digits, which are put to the end of `buf`.
+/// A number in hexadecimal digits, at the end of `buf`.
 fn hex(mut number: u64, buf: &mut [u8; HEX_DIGITS]) -> &[u8] {
     let mut first = HEX_DIGITS;
     for (at, place) in buf.iter_mut().enumerate().rev() {
@@ -107,11 +105,11 @@ fn hex(mut number: u64, buf: &mut [u8; HEX_DIGITS]) -> &[u8] {
     buf.get(first..).unwrap_or_default()
 }
 
-/// The name in tracefs of a format of the events that are registered as `name`.
+/// The name in tracefs of one format of the event that is registered as `name`.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EINVAL` when it would be too long.
+/// `ENOMEM`; `EINVAL` when the name would be too long.
 pub(super) fn format_name(name: &[u8], number: NonZero<u64>) -> Result<KVec<u8>> {
     let mut digits = [0; HEX_DIGITS];
     let suffix = hex(number.get() - 1, &mut digits);

@@ -11,18 +11,17 @@ use kernel::sync::atomic::{
     Release, //
 };
 
-/// What the number of open files is when none can be opened any more.
+/// The count when no file can be opened any more.
 const CLOSED: usize = usize::MAX;
 
-/// How many data files of a group are open, or that none can be opened any more.
+/// How many data files of a group are open.
 pub(super) struct OpenFiles {
     count: Atomic<usize>,
-    /// No further one is opened: the group is to be removed with its last use.
+    /// No further file is opened: the group is to be removed with its last use.
     is_ending: Atomic<bool>,
 }
 
 impl OpenFiles {
-    /// None.
     pub(super) const fn new() -> Self {
         Self {
             count: Atomic::new(0),
@@ -30,7 +29,7 @@ impl OpenFiles {
         }
     }
 
-    /// Counts one that is opened.
+    /// Counts a file that is opened.
     ///
     /// # Errors
     ///
@@ -38,7 +37,7 @@ impl OpenFiles {
     pub(super) fn open(&self) -> Result {
         let mut before = self.count.load(Acquire);
         while before != CLOSED && !self.are_ending() {
-            // There is memory for fewer open files than would reach `CLOSED`.
+            // Memory ends before so many files are open.
             match (self.count).cmpxchg(before, before.wrapping_add(1), Full) {
                 Ok(_) => return Ok(()),
                 Err(now) => before = now,
@@ -47,22 +46,19 @@ impl OpenFiles {
         Err(EIO)
     }
 
-    /// One that was counted is released.
     pub(super) fn release(&self) {
         self.count.fetch_sub(1, Full);
     }
 
-    /// Lets no further one be opened. Returns whether one could be.
+    /// Lets no further file be opened. Returns whether files could be opened before.
     pub(super) fn set_ending(&self) -> bool {
         !self.is_ending.xchg(true, Full)
     }
 
-    /// Can no further one be opened?
     pub(super) fn are_ending(&self) -> bool {
         self.is_ending.load(Relaxed)
     }
 
-    /// How many are open now.
     pub(super) fn count(&self) -> usize {
         match self.count.load(Relaxed) {
             CLOSED => 0,
@@ -70,12 +66,11 @@ impl OpenFiles {
         }
     }
 
-    /// Can none be opened any more?
     pub(super) fn are_closed(&self) -> bool {
         self.count.load(Relaxed) == CLOSED
     }
 
-    /// Lets none be opened any more.
+    /// Lets no file be opened any more.
     ///
     /// # Errors
     ///
@@ -85,7 +80,7 @@ impl OpenFiles {
         Ok(())
     }
 
-    /// Lets them be opened again. They were closed.
+    /// Lets files be opened again after [`Self::close`].
     pub(super) fn reopen(&self) {
         self.count.store(0, Release);
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Removing events of a group.
-//!
-//! C: `destroy_user_event()` (kernel/trace/trace_events_user.c).
+//! Removing events of a group. C: `destroy_user_event()` (kernel/trace/trace_events_user.c).
 
 use super::event::{
     Event,
@@ -25,11 +23,11 @@ use kernel::time::{
     Delta, //
 };
 
-/// The time between two looks whether the work has removed some.
+/// The time between two looks at the progress of the work.
 const WORK_POLL: Delta = Delta::from_millis(1);
 
-/// How many events may be removed in any order: few beside those that the trace core looks at in
-/// each search anyway.
+/// The most events that are removed in any order: few beside those that the trace core looks at in
+/// each search. More are removed the newest first.
 const FEW: usize = 64;
 
 impl Group {
@@ -38,9 +36,9 @@ impl Group {
     /// # Errors
     ///
     /// `ENOENT` when there is none; `EBUSY` when one of them is used; `EPERM` when one is
-    /// persistent and `may_delete_persistent` denies that, which is not called else: the security
-    /// modules may log the answer. None is deleted then, unless that one has come, or has become
-    /// used, while others were deleted.
+    /// persistent and `may_delete_persistent` denies that. No event is deleted then, unless one was
+    /// made, or came into use, while others were deleted. `may_delete_persistent` is called only
+    /// where it matters, as security modules may log it.
     pub(crate) fn delete(
         &self,
         name: &[u8],
@@ -75,11 +73,12 @@ impl Group {
         })
     }
 
-    /// Takes an unused event away from the trace core and forgets it. Returns what that cost.
+    /// Unregisters an unused event from the trace core, and removes it from the group. Returns the
+    /// cost.
     ///
     /// # Errors
     ///
-    /// `EBUSY` when it is used, or something in the trace core refers to it.
+    /// `EBUSY` when the event is used, or something in the trace core refers to it.
     pub(crate) fn remove(&self, removal: Removal<'_, UserEvent>) -> Result<usize> {
         let (event, kept, held) = removal.unregister()?;
         self.events.get_mut(held).remove(event);
@@ -89,19 +88,19 @@ impl Group {
         }
     }
 
-    /// Makes room where there are `count` events: removes some that wait for that, which others'
-    /// may hold up. Where very many that were so removed are on the work's list still, it waits for
-    /// the work, which frees their memory. May sleep.
+    /// Makes room in a group of `count` events: removes some of its idle events, which those of
+    /// other groups may hold up on the work's list. Where very many removed ones are on that list
+    /// still, waits for the work, which frees their memory. May sleep.
     ///
     /// # Errors
     ///
-    /// `EMFILE` when none wait; `EINTR` when the current task is killed.
+    /// `EMFILE` when no event is idle; `EINTR` when the current task is killed.
     pub(super) fn make_room(&self, count: u32) -> Result {
         if task::fatal_signal_pending() {
             return Err(EINTR);
         }
         let listed = self.idle_count.load(Relaxed);
-        // Those that are not removed may stay on the list as long as the trace core refers to them.
+        // Events to which the trace core refers stay on the list, and are not removed.
         if listed > count as usize + MAX_COST {
             fsleep(WORK_POLL);
             return Ok(());
@@ -120,7 +119,7 @@ impl Group {
                 Ok(part.max(LOOK_COST))
             });
         }
-        // The work may have been first.
+        // The work may have removed some meanwhile.
         let is_full = || self.events.get(&EventMutexGuard::lock(self.symbols)).count == count;
         if removed == 0 && is_full() {
             return Err(EMFILE);
@@ -128,7 +127,7 @@ impl Group {
         Ok(())
     }
 
-    /// Removes an event, unless it is used or has been removed.
+    /// Removes an event, unless it is in use or has been removed.
     ///
     /// # Errors
     ///
