@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An enabler: one bit in user memory that shows whether an event has consumers. C: `struct
+//! An enabler: a bit in user memory that shows whether an event has consumers. C: `struct
 //! user_event_enabler`.
 
 use super::enabler_set::{
@@ -18,19 +18,19 @@ use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// A bit, and the event whose state it shows, in the memory of each mm of a set.
+/// A bit in the memory of each mm of a set, and the event the state of which it shows.
 ///
-/// Its set finds it by its [`BitAddr`], the event by its [`Position`]; it is in both lists or in
-/// none. There may be very many: it takes 32 bytes with its reference count.
+/// The set lists it by its [`BitAddr`], the event by its [`Position`]; it is in both lists or in
+/// none. As there may be very many, its size is bounded: 32 bytes with its reference count.
 pub(crate) struct Enabler {
     bit: UserBit,
     event: EventRef,
-    /// Last, so that it is dropped last: it keeps the module loaded.
+    /// The last field, so that it is dropped last: it keeps the module loaded.
     set: SetBackRef,
 }
 
-/// Where an enabler stands among those of its event: by set, and in that by address, so that the bits of
-/// one page stand together.
+/// The place of an enabler among those of its event: by set, and in the set by address, so that the
+/// bits of one page are neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     set: usize,
@@ -62,22 +62,18 @@ impl Enabler {
         )?)
     }
 
-    /// The bit.
     pub(crate) fn bit(&self) -> &UserBit {
         &self.bit
     }
 
-    /// The set that it belongs to.
     pub(crate) fn set(&self) -> &Arc<EnablerSet> {
         &self.set
     }
 
-    /// Where the bit is.
     pub(crate) fn addr(&self) -> BitAddr {
         self.bit.addr()
     }
 
-    /// Where it stands among the enablers of its event.
     pub(crate) fn position(&self) -> Position {
         Position {
             set: Arc::as_ptr(self.set()) as usize,
@@ -85,12 +81,11 @@ impl Enabler {
         }
     }
 
-    /// Is the other one in the same set, with its bit in the same page?
+    /// Is the bit of the other one in the same page, for the same set?
     pub(crate) fn is_in_same_page(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.set(), other.set()) && self.bit.page() == other.bit.page()
     }
 
-    /// The event whose state the bit shows.
     pub(crate) fn event(&self) -> &EventRef {
         &self.event
     }
@@ -98,7 +93,6 @@ impl Enabler {
 
 const _: () = assert!(size_of::<Enabler>() <= 24);
 
-/// By address and bit.
 pub(crate) struct ByAddr;
 
 impl Order<Enabler> for ByAddr {
@@ -108,7 +102,6 @@ impl Order<Enabler> for ByAddr {
     }
 }
 
-/// By position.
 pub(crate) struct ByPosition;
 
 impl Order<Enabler> for ByPosition {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sets of enablers, each shared by the mms that were forked from one another.
+//! Sets of enablers, each shared by mms that were forked from one another.
 //!
-//! A child has the enablers of its parent, at the same addresses, in memory of its own. Both share one set
-//! until one of them registers or unregisters: then that one gets a copy. So a fork costs the same however
-//! many enablers there are.
+//! A child has the enablers of its parent, at the same addresses, in memory of its own. Both share
+//! one set until one of them registers or unregisters: that one gets a copy. So the cost of a fork
+//! does not depend on the number of enablers.
 //!
-//! This file has the enablers of a set and its references, [`members`](super::members) the mms in whose
-//! memory the bits are written.
+//! This file has the enablers of a set and the references to it, [`members`](super::members) the
+//! mms, in the memory of which the bits are written.
 
 use super::enabler::{
     ByAddr,
@@ -43,10 +43,10 @@ use kernel::{
     new_spinlock, //
 };
 
-/// Enablers, and the mms in whose memory their bits are.
+/// Enablers, and the mms with their bits.
 ///
-/// While more than one mm is in it, no enabler is added or removed, but for the one that a thread was at
-/// when another one forked: a child waits for that before it runs.
+/// While a set has several members, no enabler is added or removed. One exception: a thread may be
+/// doing so when another thread forks. The child waits for the end of that before it runs.
 #[pin_data]
 pub(crate) struct EnablerSet {
     /// How many [`EnablerSetRef`]s there are.
@@ -59,17 +59,16 @@ pub(crate) struct EnablerSet {
     module: SpinLock<ModulePin>,
 }
 
-/// Where writing the bits of enablers of one page in the memory of the members of a set has stopped.
+/// The place where writing the bits of one page in the members of a set has stopped.
 pub(crate) struct WriteStopped {
     /// The key of the first mm that is still to be written to.
     pub(crate) mm_key: usize,
-    /// If others have been written to before: an mm that joins the set before the writing goes on may be
-    /// passed over.
+    /// `Some` after a write to others: an mm that joins the set meanwhile may be passed over.
     pub(crate) partly: Option<PartialWrite>,
 }
 
-/// A set in which bits have been written in the memory of some mms and not of all. Mms that join look at all
-/// of their bits while this exists.
+/// A set in which bits have been written in some members and not in all. While this exists, an mm
+/// that joins the set checks all of its bits.
 pub(crate) struct PartialWrite(Arc<EnablerSet>);
 
 impl PartialWrite {
@@ -85,30 +84,30 @@ impl Drop for PartialWrite {
     }
 }
 
-/// How many bits of a page are looked at with its set locked once, at most.
+/// The most bits of a page that are handled in one hold of the set's lock.
 pub(super) const MAX_BITS_AT_ONCE: usize = 32;
 
-/// How many enablers a set has at most: each counts a reference to it, in 32 bits.
+/// The most enablers of a set: each has a reference to it, which are counted in 32 bits.
 const MAX_ENABLERS: usize = 1 << 30;
 
-/// What keeps the module loaded while there are enablers of a set: one reference for all of them, as the
-/// kernel counts those in 32 bits and there may be more enablers.
+/// Keeps the module loaded while the set has enablers: with one reference, as the kernel counts
+/// references to a module in 32 bits.
 struct ModulePin {
     enablers: usize,
     module: Option<ModuleRef>,
 }
 
-/// The enablers of a set, locked: `EnablerSet::by_addr`. A child that is forked meanwhile does not run in user
-/// space before this is dropped.
+/// The enablers of a set, locked: `EnablerSet::by_addr`. A child that is forked meanwhile does not
+/// run user code before this is dropped.
 pub(crate) struct EnablerSetGuard<'a>(MutexGuard<'a, SortedArcs<Enabler, ByAddr>>);
 
 impl EnablerSetGuard<'_> {
-    /// Adds an enabler for whose bit there is none. It is taken out again if the result is dropped instead of
-    /// kept. Does not allocate.
+    /// Adds an enabler, the bit of which has none. A drop of the result instead of `keep()` removes
+    /// the enabler. Does not allocate.
     ///
     /// # Errors
     ///
-    /// The memory that `memory` is short of.
+    /// What `memory` is short of.
     pub(super) fn try_insert<'a>(
         &'a mut self,
         enabler: &'a Arc<Enabler>,
@@ -117,27 +116,26 @@ impl EnablerSetGuard<'_> {
         self.0.try_insert(enabler, memory)
     }
 
-    /// Takes out the enabler of a bit.
     pub(super) fn remove(&mut self, addr: BitAddr) -> Option<Arc<Enabler>> {
         self.0.remove(|enabler| enabler.addr().cmp(&addr))
     }
 }
 
-/// Memory for one enabler in the list of its set and in that of its event. Got with no lock held: the work
+/// Memory for an enabler in the lists of its set and its event. Allocated without locks: the work
 /// queue, readers of the listing and holders of `event_mutex` may wait for the locks of both lists.
 pub(super) struct ListMemory {
     pub(super) set: NodeMemory<Enabler>,
     pub(super) event: NodeMemory<Enabler>,
 }
 
-/// The list that has no room for an enabler, and what it needs.
+/// The list that has no room for an enabler, and the memory that it lacks.
 pub(super) enum ListShortfall {
     Set(Shortfall),
     Event(Shortfall),
 }
 
 impl ListMemory {
-    /// No memory: most lists have room.
+    /// No memory, which is enough for most lists.
     pub(super) const fn new() -> Self {
         Self {
             set: NodeMemory::new(),
@@ -145,7 +143,7 @@ impl ListMemory {
         }
     }
 
-    /// Gets what is needed. May sleep.
+    /// Allocates what is lacking. May sleep.
     ///
     /// # Errors
     ///
@@ -164,13 +162,12 @@ impl EnablerSet {
         EnablerSetGuard(self.by_addr.lock())
     }
 
-    /// Are there so few enablers, with none being added or removed, that all can be given up in a short time?
+    /// Can the set be cleared in a short time? Not while an enabler is being added or removed.
     pub(super) fn is_cheap_to_drop(&self) -> bool {
         let by_addr = self.by_addr.try_lock();
         by_addr.is_some_and(|by_addr| by_addr.fits_one_leaf())
     }
 
-    /// The enabler of a bit. May sleep.
     pub(crate) fn get(&self, addr: BitAddr) -> Option<Arc<Enabler>> {
         self.by_addr
             .lock()
@@ -186,8 +183,8 @@ impl EnablerSet {
             .cloned()
     }
 
-    /// Takes the enablers from an address on whose bits lie in one page, as many as there is space for in
-    /// `buf`: in front of its rest. May sleep.
+    /// Puts the enablers from an address on, the bits of which lie in one page, into the first
+    /// places of `buf`, as many as fit. May sleep.
     pub(super) fn get_page(&self, from: BitAddr, buf: &mut [Option<Arc<Enabler>>]) {
         let by_addr = self.by_addr.lock();
         let mut enablers = by_addr.values_from(|enabler| enabler.addr().cmp(&from));
@@ -203,13 +200,13 @@ impl EnablerSet {
         }
     }
 
-    /// Waits until the task that was adding or removing an enabler when the current process was forked has
-    /// done it.
+    /// Waits for the task that was adding or removing an enabler when the current process was
+    /// forked.
     pub(super) fn wait_for_registration(&self) {
         drop(self.by_addr.lock());
     }
 
-    /// Forgets everything, and frees the memory of each leaf before it goes on to the next.
+    /// Removes all enablers from their events. Frees each leaf before the next.
     fn clear(&self) {
         loop {
             let Some(leaf) = self.by_addr.lock().take_leaf() else {
@@ -222,7 +219,7 @@ impl EnablerSet {
     }
 }
 
-/// An enabler's reference to its set. The module stays loaded while there is one.
+/// An enabler's reference to its set. Keeps the module loaded.
 pub(super) struct SetBackRef(Arc<EnablerSet>);
 
 impl SetBackRef {
@@ -263,8 +260,8 @@ impl Drop for SetBackRef {
     }
 }
 
-/// The reference to a set of an mm, or of a child that is being forked. When the last is dropped, the set is
-/// cleared.
+/// An mm's reference to a set, or that of a child that is being forked. The last drop clears the
+/// set.
 pub(crate) struct EnablerSetRef(Arc<EnablerSet>);
 
 impl EnablerSetRef {
@@ -298,8 +295,8 @@ impl EnablerSetRef {
         Self(self.0.clone())
     }
 
-    /// Is this the only reference, so that the set may be changed? If so, what others did to the set before they
-    /// dropped theirs is done.
+    /// Is this the only reference, so that the set may be changed? All effects of dropped
+    /// references are visible then.
     pub(super) fn is_exclusive(&self) -> bool {
         // Pairs with the full barrier of the drop.
         self.0.refs.load(Acquire) == 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing bits in the memory of the current task, whose pages can be faulted in and waited for.
+//! Writes to the memory of the current task, the pages of which can be faulted in and waited for.
 
 use crate::sys::task;
 use crate::sys::user_bit::{
@@ -14,16 +14,16 @@ use kernel::time::{
     Delta, //
 };
 
-/// How often a page is faulted in for one write: enough for one that is swapped out or copied meanwhile, an
-/// end to one that is unmapped in a loop.
+/// The most faults for one write: enough for a page that is swapped out or copied meanwhile, and a
+/// bound for one that is unmapped in a loop.
 const MAX_FAULTS: usize = 10;
 
-/// How often a page is waited for that is locked, and how long each time: ten seconds in all, longer than
-/// anything that is done with a locked page.
+/// How often a locked page is waited for, and how long each time. Ten seconds in all are longer
+/// than any operation on a locked page.
 const MAX_PAGE_WAITS: usize = 10_000;
 const PAGE_WAIT: Delta = Delta::from_millis(1);
 
-/// Tries of one write to a bit of the current task's mm.
+/// Retries of one write to a bit of the current task's mm.
 pub(super) struct WriteRetries<'a> {
     mm: &'a MmWithUser,
     bit: &'a UserBit,
@@ -32,7 +32,7 @@ pub(super) struct WriteRetries<'a> {
 }
 
 impl<'a> WriteRetries<'a> {
-    /// No try yet. `mm` is the current task's.
+    /// No retry yet. `mm` is the current task's.
     pub(super) fn new(mm: &'a MmWithUser, bit: &'a UserBit) -> Self {
         Self {
             mm,
@@ -42,12 +42,13 @@ impl<'a> WriteRetries<'a> {
         }
     }
 
-    /// A try has failed with `error`: does what the next one needs. Sleeps; takes the mmap lock.
+    /// Does what the next try needs after one that failed with `error`. Sleeps; takes the mmap
+    /// lock.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EFAULT` when the page cannot be faulted in, or does not stay; `EINTR` when the current task
-    /// is killed.
+    /// `ENOMEM`; `EFAULT` when the page cannot be faulted in, or does not stay; `EINTR` when the
+    /// current task is killed.
     pub(super) fn prepare_retry(&mut self, error: BitWriteError) -> Result {
         match error {
             BitWriteError::NotPresent => {

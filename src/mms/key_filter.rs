@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A look whether an mm may be in the table of mms, which takes no lock.
+//! A filter in front of the table of mms, which takes no lock.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{
@@ -9,11 +9,10 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// How many mms in the table have each hash of their keys: so a fork or an exit of an mm without
-/// enablers takes one look, and no lock.
+/// How many mms in the table have each hash of their keys. A fork or an exit of an mm without
+/// enablers reads one count.
 pub(super) struct KeyFilter(KVVec<Atomic<u32>>);
 
-/// The bits of a hash.
 const HASH_BITS: u32 = 15;
 
 impl KeyFilter {
@@ -31,22 +30,22 @@ impl KeyFilter {
     }
 
     fn count(&self, key: usize) -> Option<&Atomic<u32>> {
-        // The golden ratio; the upper bits have what all bits of the address make of it.
+        // The golden ratio. All bits of the address contribute to the upper bits of the product.
         let hash = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - HASH_BITS);
         self.0.get(hash as usize)
     }
 
-    /// An mm is about to be in the table. Any context.
+    /// Adds an mm, before it is in the table. Any context.
     pub(super) fn add(&self, key: usize) {
         if let Some(count) = self.count(key) {
-            // A full barrier, as the last thread of a process has when it exits, which is another
-            // process's with this mm: that thread finds this, or the one that registers has seen it
-            // live, and tells of its own exit.
+            // A full barrier, as in the exit of another process's last thread with this mm. Either
+            // that thread finds the mm here, or this task has seen it live, and the mm ends with
+            // this task's process.
             count.fetch_add(1, Full);
         }
     }
 
-    /// An mm has been taken out. Any context.
+    /// Removes an mm, after it was in the table. Any context.
     pub(super) fn remove(&self, key: usize) {
         if let Some(count) = self.count(key) {
             count.fetch_sub(1, Full);

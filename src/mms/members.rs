@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The mms of an enabler set, in whose memory its bits are, and the numbers of writes to these bits.
+//! The mms of an enabler set, in the memory of which its bits are, and the numbers of writes to
+//! these bits.
 //!
-//! Each write that may change a bit, in the memory of any mm, has a number. A child joins the set of
-//! its parent, and then compares the number of the last write there with the one at the time of its
-//! fork. So a write either finds the child among the members, or the child finds that there was a
-//! write, and checks all of its bits.
+//! Each write that may change a bit, in the memory of any mm, has a number. A child joins the set
+//! of its parent, and then compares the number of the set's last write with the number at the time
+//! of the fork. So a write either finds the child among the members, or the child finds the write,
+//! and checks all of its bits.
 
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -25,7 +26,6 @@ use kernel::sync::{
     MutexGuard, //
 };
 
-/// The number of the last write that may have changed a bit, of any set.
 static BIT_WRITE_SEQ: Atomic<u64> = Atomic::new(0);
 
 /// The number of the last write that may have changed a bit, of any set. Any context.
@@ -74,13 +74,13 @@ impl<M> Members<M> {
         })
     }
 
-    /// Adds an mm, to whose memory the bits are written from then on. May sleep.
+    /// Adds an mm. From then on bits are written in its memory, too. May sleep.
     pub(super) fn join(&self, node: RBTreeNode<usize, Arc<M>>) {
         let replaced = self.by_key.lock().insert(node);
         drop(replaced);
     }
 
-    /// Removes an mm. No bit is being written to its memory once this returns. May sleep.
+    /// Removes an mm. No bit is being written in its memory once this returns. May sleep.
     pub(super) fn leave(&self, key: usize) {
         let node = self.by_key.lock().remove_node(&key);
         drop(node);
@@ -104,8 +104,8 @@ impl<M> Members<M> {
         })
     }
 
-    /// Counts the writes of another set as writes of this one, for the children that were forked
-    /// before. May sleep.
+    /// Counts the writes of another set as writes of this one: children that were forked before may
+    /// lack them. May sleep.
     pub(super) fn follow(&self, other: &Self) {
         let _locked = self.by_key.lock();
         let seq = other.last_write.load(Acquire);
@@ -115,10 +115,9 @@ impl<M> Members<M> {
     }
 
     /// May a bit have changed since the write with this number? For a member, after
-    /// [`EnablerSet::wait_for_registration`](super::enabler_set::EnablerSet::wait_for_registration). Any
-    /// context.
+    /// `EnablerSet::wait_for_registration()`. Any context.
     pub(super) fn may_have_changed_since(&self, seq: u64) -> bool {
-        // In this order: the write that ended a partial write has a number.
+        // In this order: the write that ends a partial write has a number.
         self.partly_written.load(Acquire) != 0 || self.last_write.load(Acquire) > seq
     }
 }

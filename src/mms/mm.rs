@@ -2,22 +2,23 @@
 
 //! One mm with enablers. C: `struct user_event_mm`.
 //!
-//! There is one [`UserMm`] for each mm that has registered something, or that was forked from one that had.
-//! It has a reference to a set of enablers, alone or with the mms that were forked with it:
+//! There is one [`UserMm`] for each mm that has registered something, or that was forked from one
+//! that had. It has a reference to a set of enablers, alone or together with the mms that were
+//! forked with it. It is in one of these states:
 //!
-//! | state | in the table of [`UserMms`] | its set | goes on to |
-//! |---|---|---|---|
-//! | new | no | its own, empty, or the parent's | *exclusive* or *shared*, when it is put into the table; *ended*, when another task of the mm was faster |
-//! | exclusive | yes | its own: enablers can be added and removed | *shared*, when a task of the mm forks |
-//! | shared | yes | one with other mms, or with a child that does not run yet | *exclusive*, with a copy before it registers or unregisters something, or when the others have left |
-//! | ended | no | none | is freed with its last reference: of queued work, or of a task work |
+//! - *new*: in no table; its set is empty, or the parent's. Goes on to *exclusive* or *shared* when
+//!   it is put into the table of [`UserMms`], or to *ended* when another task of the mm was faster.
+//! - *exclusive*: the set is its own, and can be changed. Goes on to *shared* when a task of the mm
+//!   forks.
+//! - *shared*: the set belongs to other mms, too, or to a child that does not run yet. Goes on to
+//!   *exclusive* with a copy, before it registers or unregisters something, or when the others have
+//!   left.
+//! - *ended*: in no table, without a set. It is freed with its last reference: of queued work, or
+//!   of a task work.
 //!
-//! The last process that leaves the mm makes it *ended* ([`mm_end`](super::mm_end)).
-//! A copy is made with [`UserMm::reg_mutex`] held only, but a fork makes a set shared at any time: so a task that
-//! adds or removes an enabler checks with the set locked that it is exclusive.
-//!
-//! Registering and unregistering is in [`register`](super::register), how bits are written that could not be
-//! written at once in [`repair`](super::repair), what a child gets of its parent in [`fork`](super::fork).
+//! The last process that leaves the mm makes it *ended* ([`mm_end`](super::mm_end)). A copy is made
+//! with [`UserMm::reg_mutex`] held, but a fork makes a set shared at any time: so a task that adds
+//! or removes an enabler checks with the set locked that the set is exclusive.
 
 use super::enabler::Enabler;
 use super::enabler_set::{
@@ -54,7 +55,7 @@ use kernel::{
     new_spinlock, //
 };
 
-/// How long to wait before memory is asked for again.
+/// The pause before an allocation is tried again.
 pub(crate) const ALLOC_RETRY: Delta = Delta::from_millis(10);
 
 /// An mm, and its reference to a set of enablers.
@@ -70,32 +71,32 @@ pub(crate) struct UserMm {
     pub(super) state: SpinLock<MmState>,
     #[pin]
     pub(super) repairs: SpinLock<Repairs>,
-    /// Writes bits to pages that are there, and gives up the set of an mm that has ended.
+    /// [`Writer::Queue`](super::repair), and giving up the set of an mm that has ended.
     #[pin]
     work: DelayedWork<UserMm>,
-    /// Writes bits to pages of memory that have to be faulted in.
+    /// `Writer::Faults`.
     #[pin]
     fault_work: DelayedWork<UserMm, 1>,
-    /// Writes bits to pages that a handler of userfaultfd has to be asked for.
+    /// `Writer::Handlers`.
     #[pin]
     userfaultfd_work: DelayedWork<UserMm, 2>,
 }
 
-/// What belongs to an mm, or to the forks of its tasks.
+/// The state of an mm, which forks of its tasks read and change.
 pub(super) struct MmState {
     /// `None` when the mm has ended.
     pub(super) set: Option<EnablerSetRef>,
-    /// The task that forked last, and the number of the last change of a bit then.
+    /// The task that forked last, and the number of the last write to any bit then.
     pub(super) last_fork: (usize, u64),
     /// The processes that leave the mm by an exec, and may still have it.
     pub(super) in_exec: KVec<ProcessId>,
 }
 
-/// A bit in the memory of an mm, as it looks from outside.
+/// A bit in the memory of an mm, for the listing of registrations.
 pub(crate) struct BitState {
-    /// The bit; `None` if it cannot be read now.
+    /// `None` if the bit cannot be read now.
     pub(crate) value: Option<bool>,
-    /// May it not be what it should be, and is it going to be written?
+    /// The bit may be wrong, and is going to be written.
     pub(crate) repair_pending: bool,
 }
 
@@ -141,17 +142,17 @@ impl UserMm {
         Ok(user_mm)
     }
 
-    /// The mm. It may have ended.
+    /// The mm, which may have ended.
     pub(crate) fn mm(&self) -> &Mm {
         &self.mm
     }
 
-    /// The mm as a key. Unique for as long as `self` exists.
+    /// The mm as a key, unique while `self` exists.
     pub(crate) fn key(&self) -> usize {
         key(&self.mm)
     }
 
-    /// Gives up the reference to the set: the mm has ended. May sleep.
+    /// Gives up the set when the mm has ended. May sleep.
     pub(super) fn leave_set(self: &Arc<Self>) {
         let set = self.state.lock().set.take();
         if let Some(set) = &set {
@@ -168,26 +169,24 @@ impl UserMm {
         Some(((*set).clone(), set.is_exclusive()))
     }
 
-    /// Are there so few enablers that they can be given up in a short time? Task context; does not
-    /// sleep.
+    /// Can the set be given up in a short time? Task context; does not sleep.
     pub(super) fn is_cheap_to_drop(&self) -> bool {
         let state = self.state.lock();
         state.set.as_ref().is_none_or(|set| set.is_cheap_to_drop())
     }
 
-    /// Is this the mm's set? Any context.
     pub(super) fn has_set(&self, set: &Arc<EnablerSet>) -> bool {
         let state = self.state.lock();
         (state.set.as_ref()).is_some_and(|own| Arc::ptr_eq(own, set))
     }
 
-    /// Is the set exclusive? Any context. Stays so while the set is locked.
+    /// Is the set exclusive? It stays so while the set is locked. Any context.
     pub(super) fn is_exclusive(&self) -> bool {
         let state = self.state.lock();
         state.set.as_ref().is_some_and(EnablerSetRef::is_exclusive)
     }
 
-    /// Is something registered for this bit? May sleep.
+    /// Is there an enabler for this bit? May sleep.
     pub(crate) fn has_enabler(&self, addr: BitAddr) -> bool {
         self.set().is_some_and(|(set, _)| set.get(addr).is_some())
     }
@@ -200,18 +199,19 @@ impl UserMm {
 
     /// Calls `with` with the mm, unless it has ended. Any context.
     pub(super) fn with_mm<T>(&self, with: impl FnOnce(&MmWithUser) -> T) -> Option<T> {
-        // The last reference to an address space is heavy to drop, and `event_mutex` may be held.
+        // The drop of the last reference to an address space is expensive, and `event_mutex` may be
+        // held.
         let mm = MmWithUser::into_mmput_async(self.mm.mmget_not_zero()?);
         Some(with(&mm))
     }
 
-    /// Looks at a bit, without waiting for a task of the mm in any way. `None` if the mm has ended, or it is
-    /// not registered any more. May sleep.
+    /// Reads a bit, without waiting for a task of the mm. `None` if the mm has ended, or the
+    /// enabler has been removed. May sleep.
     pub(crate) fn peek_bit(&self, enabler: &Arc<Enabler>) -> Option<BitState> {
         self.with_mm(|mm| {
             let locked_mm = LockedMm::try_lock(mm);
             let of_event = enabler.event().lock_enablers();
-            // With this lock held a bit is what it should be, or is to be written, or was given up.
+            // While this lock is held, a bit is right, is to be written, or was given up.
             let wanted = of_event.value_for(enabler)?;
             let bit = enabler.bit();
             let value = (locked_mm.as_ref()).and_then(|locked_mm| locked_mm.load(bit));

@@ -2,11 +2,11 @@
 
 //! The end of an mm: no process runs user code in it any more.
 //!
-//! That is decided once, when a process leaves it: when its last thread exits, or one execs. The mm
-//! has ended if no other process will leave it later. A process that exits has no live thread by
-//! then, and one that execs is noted before it looks for others; so of several that leave at the
-//! same time, the last one to be noted finds none. Other users of the memory (a reader of
-//! `/proc/PID/pagemap`, `process_vm_readv()`, vhost, an exec that waits) are not asked.
+//! The end is decided once, when a process leaves the mm: its last thread exits, or one of its
+//! threads execs. The mm has ended if no other process will leave it later. A process that exits
+//! has no live thread by then, and one that execs is noted before it looks for others; so if
+//! several leave at the same time, the last one finds no other. Other users of the memory do not
+//! count: a reader of `/proc/PID/pagemap`, `process_vm_readv()`, vhost, an exec that waits.
 
 use super::mm::UserMm;
 use super::UserMms;
@@ -40,16 +40,17 @@ impl ExitListener for UserMms {
 }
 
 impl UserMm {
-    /// Will another task leave the mm later than the current one? Does not sleep.
+    /// Will a process leave the mm later than the current task? Does not sleep.
     fn has_later_user(&self, mm: &MmWithUser, how: Leaving) -> bool {
         let in_exec = |process| self.state.lock().in_exec.contains(&process);
-        // The threads of a process that execs run until they are ended, and the last of them exits.
+        // The threads of a process that execs run until they are killed, and the last of them
+        // exits.
         let leaves = match how {
             Leaving::Exit => true,
             Leaving::LastButOne => {
                 let is_ended = process_list::is_killed_by_exec();
                 if is_ended {
-                    // It may have been before there was a place for the note.
+                    // The exec may have started before it could be noted.
                     self.note_exec(mm);
                 }
                 is_ended || ProcessId::current().is_some_and(in_exec)
@@ -63,12 +64,12 @@ impl UserMm {
             || !process_list::is_last_mm_user(mm) && process_list::mm_has_other_process(mm, in_exec)
     }
 
-    /// Notes that the current process leaves the mm by an exec, and forgets those that have left
-    /// it. Does not sleep.
+    /// Notes that the current process leaves the mm by an exec, and forgets the processes that have
+    /// left it. Does not sleep.
     ///
-    /// Without a note, as there is no memory, or nothing was registered yet, a process that exits
-    /// while this one still has the mm leaves it to this one. Then the mm ends when one of its bits
-    /// is to be written, or [`UserMms::add`] comes across it.
+    /// An exec is not noted if there is no memory, or if nothing was registered yet. Then a process
+    /// that exits meanwhile leaves the end to the exec. The mm ends when one of its bits is to be
+    /// written, or [`UserMms::add`] finds it.
     fn note_exec(&self, mm: &MmWithUser) {
         let mut state = self.state.lock();
         state.in_exec.retain(|process| process.has_mm(mm));
@@ -77,9 +78,8 @@ impl UserMm {
         }
     }
 
-    /// The mm has ended. Gives up the set at once if it is short and the current context may sleep;
-    /// else has the work queue do that, since a reader of the tracepoint holds up the tasks that
-    /// wait for all of them.
+    /// Ends the mm. Gives up the set at once if that is cheap and the context may sleep; otherwise
+    /// on the work queue, as a reader of the tracepoint delays all tasks that wait for its readers.
     fn end(self: &Arc<Self>) {
         if self.is_cheap_to_drop() && task::may_sleep() {
             self.leave_set();

@@ -76,15 +76,14 @@ use mm::{
 /// All mms with enablers.
 #[pin_data]
 pub(crate) struct UserMms {
-    /// Nothing there waits for a task of an mm, for what serves its memory, or for a page.
+    /// Its work waits for no task of an mm, no server of its memory, and no page.
     queue: Arc<OwnedQueue>,
-    /// Where pages of memory are faulted in, and nothing else is done.
+    /// Its work faults in pages of memory.
     fault_queue: OwnedQueue,
-    /// Where handlers of userfaultfd are waited for, each for a short time.
+    /// Its work waits for handlers of userfaultfd, each for a short time.
     userfaultfd_queue: OwnedQueue,
     filter: KeyFilter,
-    /// By [`UserMm::key`]. A spinlock, since forks and exits are noticed where sleeping may not be
-    /// allowed.
+    /// By [`UserMm::key`]. A spinlock, as forks and exits may not sleep.
     #[pin]
     table: SpinLock<RBTree<usize, Arc<UserMm>>>,
     /// Notifies tasks that have bits to write.
@@ -97,7 +96,7 @@ impl_has_delayed_work! {
 }
 
 impl UserMms {
-    /// No mms. `queue` is where work is done that cannot be done where it is noticed. May sleep.
+    /// No mms. `queue` runs work that may not be done by the caller's context. May sleep.
     ///
     /// # Errors
     ///
@@ -116,12 +115,12 @@ impl UserMms {
         )
     }
 
-    /// May the mm with this key have enablers? One look, and no lock. Any context.
+    /// May the mm with this key have enablers? Takes no lock. Any context.
     fn may_have_enablers(&self, key: usize) -> bool {
         self.filter.may_have(key)
     }
 
-    /// The [`UserMm`] of this mm, if it has registered anything. Any context.
+    /// The [`UserMm`] of an mm, if there is one. Any context.
     pub(crate) fn find(&self, mm: &Mm) -> Option<Arc<UserMm>> {
         self.find_key(key(mm))
     }
@@ -133,7 +132,7 @@ impl UserMms {
         self.table.lock().get(&key).cloned()
     }
 
-    /// The first mm with this key, see [`UserMm::key`], or a higher one. Any context.
+    /// The mm with this [`UserMm::key`], or the one with the next higher key. Any context.
     pub(crate) fn find_from(&self, key: usize) -> Option<Arc<UserMm>> {
         let table = &mut *self.table.lock();
         let cursor = table.cursor_lower_bound(&key)?;
@@ -152,7 +151,7 @@ impl UserMms {
         }
     }
 
-    /// Adds the current task's mm. If another thread was faster, its [`UserMm`] counts. May sleep.
+    /// Adds the current task's mm, unless another thread has done so meanwhile. May sleep.
     fn add(self: &Arc<Self>, mm: &MmWithUser, set: EnablerSetRef) -> Result<Arc<UserMm>> {
         let user_mm = UserMm::new(mm, self, set)?;
         let key = user_mm.key();
@@ -175,7 +174,7 @@ impl UserMms {
         Ok(user_mm)
     }
 
-    /// Takes an mm out of the table. Returns whether it was there. Does not sleep.
+    /// Removes an mm from the table. Returns whether it was there. Does not sleep.
     fn forget(&self, user_mm: &UserMm) -> bool {
         let key = user_mm.key();
         let mut table = self.table.lock();
@@ -185,22 +184,22 @@ impl UserMms {
         }
         let removed = table.remove_node(&key);
         drop(table);
-        // Perhaps the last but one reference, which is not dropped with the lock held.
+        // It may be the last reference but the caller's, and is not dropped under the lock.
         drop(removed);
         self.filter.remove(key);
         true
     }
 
-    /// Forgets all. For the module's exit: no task can register any more, nothing is registered, and no fork or
-    /// exit is noticed. May sleep.
+    /// Removes all mms. For the module's exit: no task can register any more, nothing is
+    /// registered, and the probes of forks and exits are gone. May sleep.
     pub(crate) fn close(self: &Arc<Self>) {
         while let Some(user_mm) = self.find_from(0) {
             self.forget(&user_mm);
             user_mm.leave_set();
         }
         Delayed::<_, 0>::cancel(self);
-        // Draining a queue would lose what the others' work queues on it. With the table empty,
-        // running work still does that once, and new work does not.
+        // To drain a queue would lose the work that the work of the others queues on it. With the
+        // table empty, running work queues more once, and new work none.
         self.queue.flush();
         self.fault_queue.flush();
         self.userfaultfd_queue.flush();
@@ -211,7 +210,6 @@ impl UserMms {
 impl WorkItem for UserMms {
     type Pointer = Delayed<Self>;
 
-    /// Notifies the tasks that have bits to write themselves.
     fn run(this: Delayed<Self>) {
         let mut is_complete = true;
         process_list::for_each_process(|listed| {

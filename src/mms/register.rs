@@ -2,8 +2,8 @@
 
 //! Registering and unregistering enablers, by a task of their mm.
 //!
-//! Both change a set that is exclusive, and hold the locks in the documented order: [`UserMm`]'s `reg_mutex`, the
-//! mmap lock, the set, the event. Memory is got with none of the last three held.
+//! Both change an exclusive set, and take the locks in this order: [`UserMm::reg_mutex`], the mmap
+//! lock, the set, the event. Memory is allocated with none of the last three held.
 
 use super::enabler::Enabler;
 use super::enabler_set::{
@@ -32,9 +32,10 @@ use kernel::mm::MmWithUser;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 
-/// Why an enabler was not connected. It is in no list then.
+/// Why an enabler was not connected. It is in no list.
 enum NotConnected {
-    /// The set is shared with a child by now, which is not to have what it was forked without.
+    /// The set is shared with a child by now, which is to have what its parent had when it was
+    /// forked.
     SetShared,
     /// A list has no room.
     NoRoom(ListShortfall),
@@ -43,8 +44,8 @@ enum NotConnected {
 }
 
 impl UserMm {
-    /// Registers `bit` for `event`. On success the bit has the event's state. `mm` is the current task's, and
-    /// this mm. Waits for the page.
+    /// Registers `bit` for `event`, and writes the event's state to it. `mm` is the current task's,
+    /// and this mm. Waits for the page.
     ///
     /// # Errors
     ///
@@ -56,9 +57,9 @@ impl UserMm {
         bit: UserBit,
         mut event: EventRef,
     ) -> Result {
-        // Held while the page is waited for: that holds up the tasks of this mm alone.
+        // Held while the page is waited for, which delays only the tasks of this mm.
         let _registering = self.reg_mutex.lock();
-        // The caller has asked before, with no lock held: a second task may have registered it since.
+        // The caller checked this without the lock: another task may have registered the bit since.
         if self.has_enabler(bit.addr()) {
             return Err(EADDRINUSE);
         }
@@ -66,7 +67,7 @@ impl UserMm {
             let set = self.exclusive_set()?;
             let enabler = Enabler::new(&set, bit, event)?;
             let mut memory = ListMemory::new();
-            // Bounded anew after each fork: no number of them lets this fail.
+            // Bounded anew after each fork, so that forks cannot make this fail.
             let mut retries = WriteRetries::new(mm, &bit);
             loop {
                 match self.try_connect(mm, &enabler, &mut memory) {
@@ -85,22 +86,22 @@ impl UserMm {
         }
     }
 
-    /// Adds an enabler to its set and to its event, and writes its bit, if its page is there.
-    /// Returns whether the bit may get lost with the page. `reg_mutex` is held. Sleeps for the locks,
-    /// and does not allocate.
+    /// Adds an enabler to its set and its event, and writes its bit, if the page is there. Returns
+    /// whether the write may be lost with the page. `reg_mutex` is held. Sleeps for the locks, and
+    /// does not allocate.
     fn try_connect(
         &self,
         mm: &MmWithUser,
         enabler: &Arc<Enabler>,
         memory: &mut ListMemory,
     ) -> Result<bool, NotConnected> {
-        // Asked before the set is looked at: of a thread that has exited by then, each fork has its reference to the
-        // set. After the bit was written it would be too late: a thread could take one, and exit, in between, and its
-        // child not learn of the change.
+        // Checked before the set: each fork by a thread that has exited by now has its reference to
+        // the set. After the write of the bit it would be too late: a thread could take a reference
+        // and exit in between, and its child would miss the change.
         let may_be_forking = mm_users::is_shared(mm);
         let locked_mm = LockedMm::lock(mm);
         let mut of_set = enabler.set().lock();
-        // A task that forks from here on has a child that waits for the set before it runs.
+        // A child that is forked from here on waits for the set before it runs.
         if !self.is_exclusive() {
             return Err(NotConnected::SetShared);
         }
@@ -122,28 +123,28 @@ impl UserMm {
         in_event.keep();
         in_set.keep();
         drop(of_event);
-        // Another thread may be forking, and its child's memory have been copied before the bit was written.
+        // Another thread may be forking, and may have copied the memory for its child before the
+        // bit was written.
         if may_be_forking {
             enabler.set().members.begin_write().changed = true;
         }
         Ok(may_be_lost)
     }
 
-    /// Ends a registration and clears its bit. `mm` is the current task's, and this mm. Waits for
-    /// the page; and for memory, if the set is shared with a child or the parent, until the current
-    /// task is killed.
+    /// Removes an enabler and clears its bit. `mm` is the current task's, and this mm. Waits for
+    /// the page, and, if the set is shared, for memory, until the current task is killed.
     ///
     /// # Errors
     ///
-    /// `ENOENT` when nothing is registered there; `EFAULT` when it was, and is not any more, but the bit could
-    /// not be cleared; `EINTR`.
+    /// `ENOENT` when there is no enabler for the bit; `EFAULT` when the enabler was removed, and
+    /// the bit could not be cleared; `EINTR`.
     pub(crate) fn unregister(self: &Arc<Self>, mm: &MmWithUser, addr: BitAddr) -> Result {
-        // Held until the bit is clear, so that a new registration of it comes after.
+        // Held until the bit is clear, so that a new registration of the bit comes after.
         let _registering = self.reg_mutex.lock();
         let enabler = loop {
             let set = match self.set().ok_or(ENOENT)? {
                 (own, true) => Ok(own),
-                // A set that is shared is not copied for nothing.
+                // A shared set is copied only if it has the enabler.
                 (shared, false) if shared.get(addr).is_none() => return Err(ENOENT),
                 _ => self.exclusive_set(),
             };
@@ -155,8 +156,8 @@ impl UserMm {
                 set => set?,
             };
             let mut of_set = set.lock();
-            // A child that is forked from here on waits for the set before it runs. It has the enabler or not,
-            // and if not, its bit is not written either.
+            // A child that is forked from here on waits for the set before it runs. If it does not
+            // have the enabler, its bit is not written either.
             if !self.is_exclusive() {
                 continue;
             }
@@ -164,7 +165,7 @@ impl UserMm {
             enabler.event().lock_enablers().remove(&enabler);
             break enabler;
         };
-        // `ENOMEM` would say that it is still registered.
+        // `ENOMEM` would mean that the enabler is still there.
         clear_bit(mm, enabler.bit()).map_err(|error| if error == ENOMEM { EFAULT } else { error })
     }
 }
@@ -190,7 +191,7 @@ fn clear_bit(mm: &MmWithUser, bit: &UserBit) -> Result {
         match written {
             Ok(_) => return Ok(()),
             Err(error) => match retries.prepare_retry(error) {
-                // A page that cannot be pinned is there now.
+                // A page that cannot be pinned may be there now.
                 Err(_) if bit.clear_current(mm) => return Ok(()),
                 tried => tried?,
             },

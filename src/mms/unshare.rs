@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A set of its own for an mm that shares one, before a task of the mm registers or unregisters.
+//! The copy of a shared set for one of its mms, before a task of the mm registers or unregisters.
 
 use super::enabler::Enabler;
 use super::enabler_set::{
@@ -27,7 +27,7 @@ use kernel::rbtree::RBTreeNode;
 use kernel::sync::Arc;
 
 impl UserMm {
-    /// An exclusive set: a copy, if the mm's is shared. `reg_mutex` is held. May sleep.
+    /// The exclusive set of the mm: a copy, if its set is shared. `reg_mutex` is held. May sleep.
     ///
     /// # Errors
     ///
@@ -42,18 +42,16 @@ impl UserMm {
         let copy = copied.inspect_err(|_| shared.members.begin_write().changed = true)?;
         let own = (*copy).clone();
         shared.members.leave(self.key());
-        // A task that forks from here on may have a copy of the memory that is older than what was
-        // written by way of the set that was shared.
+        // The memory of a child that is forked from here on may lack writes of the shared set.
         copy.members.follow(&shared.members);
         let mut state = self.state.lock();
-        // An exec of another thread has perhaps ended the mm.
+        // An exec of another thread may have ended the mm.
         let replaced = match &mut state.set {
             Some(set) => Ok(mem::replace(set, copy)),
             None => Err(copy),
         };
         drop(state);
-        // One that has forked before joins the set that was shared, and may have an older copy than
-        // what was written by way of this one.
+        // A child that was forked before joins the shared set, and may lack writes of this one.
         shared.members.follow(&own.members);
         drop(partly);
         replaced.map(|_| own).map_err(|_| ESRCH)
@@ -61,8 +59,8 @@ impl UserMm {
 }
 
 impl EnablerSet {
-    /// A set of its own for one of several members, which is in both after this. The caller leaves this one.
-    /// May sleep.
+    /// A copy of the set for one of its members, which is in both sets after this. The caller
+    /// removes it from this one. May sleep.
     ///
     /// # Errors
     ///
@@ -80,7 +78,7 @@ impl EnablerSet {
             if originals.peek().is_none() {
                 return Ok(copy);
             }
-            // As many as the program has registered.
+            // There are as many as the program has registered.
             if task::fatal_signal_pending() {
                 return Err(EINTR);
             }
@@ -95,9 +93,9 @@ impl EnablerSet {
         }
     }
 
-    /// Adds the copy of an enabler. The bit is right in the memory of the one member, or on its way
-    /// to be, by the original, unless a change of the event's state is just being written: that may
-    /// have passed the place of the copy, and not have come to the one of the original yet.
+    /// Adds the copy of an enabler. Its bit is right, or the original enabler will have it written.
+    /// Exception: a change of the event's state that is being written may have passed the place of
+    /// the copy, and not have reached the original.
     fn try_add_copy(
         &self,
         user_mm: &Arc<UserMm>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing the bits of an event when its state changes, as far as that takes no waiting.
+//! The write of an event's bits when its state changes, as far as that takes no waiting.
 
 use super::budget::{
     Budget,
@@ -25,12 +25,13 @@ use crate::sys::user_bit::{
 use kernel::sync::Arc;
 
 impl EnablerSet {
-    /// Writes the bits of enablers, all of one page, in the memory of all mms with this key or a higher one.
-    /// Those that cannot be written now are repaired later. The caller holds the lock of the event.
+    /// Writes the bits of enablers, all of one page, in the memory of the mms with this key or a
+    /// higher one. Bits that cannot be written now are repaired later. The caller holds the lock of
+    /// the event.
     ///
     /// # Errors
     ///
-    /// Where it stopped, since the budget did not suffice.
+    /// The place where the budget ended.
     pub(crate) fn write(
         self: &Arc<Self>,
         enablers: &[Arc<Enabler>],
@@ -48,7 +49,7 @@ impl EnablerSet {
                 break;
             };
             let mut cursor = write.by_key.cursor_lower_bound_mut(&from);
-            // Of a set without members there may be one that has not joined yet.
+            // A set without members may be that of a child that has not joined yet.
             let mut changed = cursor.is_none();
             if cursor.is_none() {
                 budget.spend(SET_COST);
@@ -85,9 +86,9 @@ impl EnablerSet {
 }
 
 impl UserMm {
-    /// Writes the bits of enablers, all of one page, if that can be done without waiting for a task
-    /// of the mm in any way. Else has them written later, which is `Changed`, too. The caller holds
-    /// the lock of the event.
+    /// Writes the bits of enablers, all of one page, if that takes no waiting for a task of the mm.
+    /// Otherwise queues their repair, which is `Changed`, too. The caller holds the lock of the
+    /// event.
     pub(super) fn write(self: &Arc<Self>, enablers: &[Arc<Enabler>], value: bool) -> Written {
         let Some(first) = enablers.first() else {
             return Written::Unchanged;
@@ -106,7 +107,7 @@ impl UserMm {
                 self.repair_later(enablers.iter(), error == BitWriteError::Busy);
                 Written::Changed
             }
-            // A child may have joined no set yet.
+            // A child may not have joined its set yet.
             None => {
                 self.enqueue();
                 Written::Changed

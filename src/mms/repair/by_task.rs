@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bits that only a task of their mm can write, since a file system has to be asked for their page.
+//! Bits that only a task of the mm can write, as a file system has to read their page.
 //!
-//! Each thread gets a task work, which runs before it returns to user space. The first one that
-//! comes to it has the page read, and waits for its own file system, for a short time: it has
-//! perhaps never used the page. The work queue notifies all threads again after a pause, and then
-//! the page is perhaps there. A file system that is frozen, or writes the page back, and a mapping
-//! without read-ahead make it wait longer, as `FOLL_NOWAIT` does not reach there.
+//! Each thread gets a task work, which runs before it returns to user space. The first thread to
+//! run it starts the read of the page, and waits for its own file system, for a short time; it may
+//! never have used the page. After a pause the work queue notifies all threads again, and the page
+//! may be there. A thread waits longer for a file system that is frozen, or that writes the page
+//! back, and for a mapping without read-ahead: `FOLL_NOWAIT` does not reach there.
 
 use super::super::mm::{
     key,
@@ -33,22 +33,23 @@ use kernel::time::{
     Delta, //
 };
 
-/// How often a thread tries again, in all, and how long it waits before that: a tenth of a second.
+/// How often a thread tries again, and the pause before each try: a tenth of a second in all.
 const MAX_FS_WAITS: usize = 20;
 const FS_WAIT: Delta = Delta::from_millis(5);
 
 impl UserMm {
-    /// Notifies a thread of the mm that it has bits to write, unless it was notified. Does not sleep.
+    /// Notifies a thread of the mm that it has bits to write, unless it is notified already. Does
+    /// not sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn notify_thread(self: &Arc<Self>, thread: &ListedThread<'_>) -> Result {
-        // One walk at a time notifies threads: what is asked here does not change until below.
+        // One walk at a time notifies threads, so the answer holds until below.
         if self.repairs.lock().is_notified(thread.key()) {
             return Ok(());
         }
-        // The mm's own control group pays, and may go beyond its limit for that.
+        // Charged to the mm's own memory cgroup, beyond its limit if need be.
         let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
         let flags = GFP_ATOMIC | account | __GFP_NOWARN;
         let (reservation, node) = mm_users::with_active_memcg(&self.mm, || {
@@ -60,17 +61,17 @@ impl UserMm {
         let replaced = self.repairs.lock().note_notified(node);
         drop(replaced);
         if let Err(work) = thread.add_work(reservation, TaskRepair(self.clone())) {
-            // It is about to exit, or the mm has nothing registered.
+            // The thread is about to exit, or the mm has nothing registered.
             work.forget(thread.key());
         }
         Ok(())
     }
 
-    /// Writes the bits that only a task of the mm can write. The current task is one, and returns to user space
-    /// after this; or it is none any more, and leaves them to others.
+    /// Writes the bits that only a task of the mm can write. The current task is one, and returns
+    /// to user space after this; or it has left the mm, and leaves the bits to others.
     ///
-    /// A task that is killed, or ends, costs no more than one turn of the work queue, and all of
-    /// them together one each pause, until all is written or the mm has ended.
+    /// A task that is killed, or ends, costs at most one turn of the work queue, and all such tasks
+    /// together one turn each pause, until all bits are written or the mm has ended.
     fn repair_current(self: &Arc<Self>, is_own: bool) {
         let mut waits_left = MAX_FS_WAITS;
         self.write_listed(Writer::Tasks, |enablers, force| loop {
@@ -87,11 +88,11 @@ impl UserMm {
     }
 }
 
-/// What a thread does for its mm.
+/// The task work of a thread.
 struct TaskRepair(Arc<UserMm>);
 
 impl TaskRepair {
-    /// The thread can be notified again.
+    /// Lets the thread be notified again.
     fn forget(&self, thread: usize) {
         let node = self.0.repairs.lock().forget_notified(thread);
         drop(node);
@@ -100,7 +101,7 @@ impl TaskRepair {
 
 impl TaskWork for TaskRepair {
     fn run(self, mm: Option<&MmWithUser>) {
-        // Before it looks: a task that lists something from here on notifies it again.
+        // Before the list is read: a task that lists a bit from here on notifies the thread again.
         self.forget(task::current_key());
         let user_mm = &self.0;
         user_mm.repair_current(mm.is_some_and(|mm| key(mm) == user_mm.key()));

@@ -12,10 +12,10 @@ use kernel::rbtree::{
     RBTreeNode, //
 };
 
-/// A thread that is notified.
+/// A thread that has been notified.
 type Thread = RBTreeNode<usize, ()>;
 
-/// The context that writes a bit: see [`repair`](super).
+/// The context that writes a bit, see [`repair`](super).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writer {
     Queue,
@@ -25,7 +25,7 @@ pub(super) enum Writer {
 }
 
 impl Writer {
-    /// The one that can have a page with this backing brought in.
+    /// The writer that can bring in a page with this backing.
     pub(super) fn of(backing: Backing) -> Self {
         match backing {
             Backing::Memory => Self::Faults,
@@ -34,22 +34,22 @@ impl Writer {
         }
     }
 
-    /// May it fault in a page with this backing, and go on without it?
+    /// May it fault in a page with this backing without waiting for the page?
     pub(super) fn may_fault_in(self, backing: Backing) -> bool {
         self == Self::of(backing) && self != Self::Handlers
     }
 }
 
-/// How many bits are listed one by one; if there are more, all of the mm are gone through.
+/// The most bits that are listed one by one. If there are more, all bits of the mm are checked.
 const MAX_ADDRS: usize = 4;
 
-/// Which bits of an mm are to be written.
+/// The bits of an mm that one writer is to write.
 pub(super) struct RepairList {
-    /// Those that are there come first.
+    /// The places in use come first.
     addrs: [Option<BitAddr>; MAX_ADDRS],
     /// All bits of the mm, whatever is in `addrs`.
     pub(super) overflowed: bool,
-    /// Bits that are right are to be written, too: the page may be lost with what was written.
+    /// Bits that are right are to be written, too: the page may be lost with an earlier write.
     pub(super) force: bool,
 }
 
@@ -64,7 +64,7 @@ impl RepairList {
         !self.overflowed && self.addrs().next().is_none()
     }
 
-    /// Those that are listed one by one, in their order.
+    /// The bits that are listed one by one, in their order.
     pub(super) fn addrs(&self) -> impl Iterator<Item = BitAddr> {
         let mut addrs = self.addrs;
         addrs.sort_unstable();
@@ -80,12 +80,12 @@ impl RepairList {
     }
 }
 
-/// The bits that one writer is to write.
+/// The work of one writer.
 struct Due {
     list: RepairList,
-    /// How many contexts are trying some that are in no list meanwhile.
+    /// How many turns are trying bits, which are in no list meanwhile.
     in_progress: usize,
-    /// How many tries there were since the last change of a state.
+    /// How many tries there were since the last change of an event's state.
     tries: u32,
 }
 
@@ -107,12 +107,11 @@ pub(crate) struct Repairs {
     has_ended: bool,
     /// The address of the page that a handler was asked for last.
     last_asked: usize,
-    /// The threads that have been notified of bits for tasks, and have not looked yet.
+    /// The threads that have been notified, and have not run their task work yet.
     notified: RBTree<usize, ()>,
 }
 
 impl Repairs {
-    /// Nothing is to be done.
     pub(crate) fn new() -> Self {
         Self {
             queue: Due::NONE,
@@ -145,7 +144,7 @@ impl Repairs {
         all.any(|due| due.in_progress != 0 || !due.list.is_empty())
     }
 
-    /// Lists bits for a writer; with `force` also those that are right are written.
+    /// Lists bits for a writer, which with `force` also writes those that are right.
     pub(super) fn add(
         &mut self,
         writer: Writer,
@@ -157,14 +156,14 @@ impl Repairs {
         addrs.for_each(|addr| list.add(addr));
     }
 
-    /// Lets the pauses between tries be short again: the state of an event has changed.
+    /// Lets the pauses between tries be short again, after a change of an event's state.
     pub(super) fn reset_tries(&mut self) {
         for due in self.all() {
             due.tries = 0;
         }
     }
 
-    /// Begins a writer's turn, if bits are listed for it: takes these, with the number of the try.
+    /// Begins a writer's turn, if bits are listed: takes the list, with the number of the try.
     pub(super) fn begin_turn(&mut self, writer: Writer) -> Option<(RepairList, u32)> {
         let due = self.due(writer);
         let list = mem::replace(&mut due.list, RepairList::EMPTY);
@@ -176,7 +175,6 @@ impl Repairs {
         Some((list, due.tries))
     }
 
-    /// Ends a writer's turn.
     pub(super) fn end_turn(&mut self, writer: Writer) {
         self.due(writer).in_progress -= 1;
     }
@@ -186,12 +184,11 @@ impl Repairs {
         self.has_ended = true;
     }
 
-    /// Has the mm ended?
     pub(super) fn have_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// The address of the page that a handler was asked for last, and how often bits were tried.
+    /// The page that a handler was asked for last, and how many tries there were.
     pub(super) fn asked(&self) -> (usize, u32) {
         (self.last_asked, self.handlers.tries)
     }
@@ -201,22 +198,21 @@ impl Repairs {
         self.last_asked = page;
     }
 
-    /// Are there bits that the tasks of the mm are to write?
     pub(crate) fn need_task(&self) -> bool {
         !self.tasks.list.is_empty()
     }
 
-    /// Has a thread been notified of them, and not looked yet?
+    /// Has a thread been notified, without having run its task work yet?
     pub(super) fn is_notified(&self, thread: usize) -> bool {
         self.notified.get(&thread).is_some()
     }
 
-    /// Notes that a thread is notified. The result is to be dropped without the lock.
+    /// Notes that a thread is notified. The caller drops the result without the lock.
     pub(super) fn note_notified(&mut self, thread: Thread) -> Option<Thread> {
         self.notified.insert(thread)
     }
 
-    /// Notes that a thread looks. The result is to be dropped without the lock.
+    /// Notes that a thread runs its task work. The caller drops the result without the lock.
     pub(super) fn forget_notified(&mut self, thread: usize) -> Option<Thread> {
         self.notified.remove_node(&thread)
     }

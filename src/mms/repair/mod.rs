@@ -2,21 +2,25 @@
 
 //! Bits that could not be written at once.
 //!
-//! A bit is written by the task that changes the event's state, if its page is there and the locks
-//! are free. If not, its address is listed for a [`Writer`], and each time it is written with what
-//! the event's state is at that moment. The backing of its page decides which writer may fault it
-//! in:
+//! The task that changes an event's state writes a bit if its page is there and the locks are free
+//! ([`write`](super::write)). Otherwise the bit is listed for a [`Writer`], which writes the state
+//! that the event has then. The backing of a page decides which writer may fault it in:
 //!
-//! | [`Writer`] | where it writes | it leaves a bit to |
-//! |---|---|---|
-//! | [`Queue`](Writer::Queue) | the work queue, to a page that is there: it waits for nothing | itself, after a pause; the one that can have the page brought in |
-//! | [`Faults`](Writer::Faults) | a queue of its own: anonymous memory, files in memory. It asks for no wait (`FOLL_NOWAIT`), but there are waits in the kernel for all that | itself, after a pause |
-//! | [`Handlers`](Writer::Handlers) | another queue of its own, where handlers of userfaultfd are asked ([`userfaultfd`]) | itself, after a longer pause |
-//! | [`Tasks`](Writer::Tasks) | the tasks of the mm before they return to user space ([`by_task`]): file systems, so what that takes, and whether it ever comes, is the mm's own matter | `Queue`, if it takes too long, or the task is killed |
+//! - [`Queue`](Writer::Queue): the work queue, which waits for nothing, and writes to pages that
+//!   are there. It leaves a bit to itself after a pause, or to the writer that can bring in the
+//!   page.
+//! - [`Faults`](Writer::Faults): a work queue of its own, for anonymous memory and files in memory.
+//!   It asks for no wait (`FOLL_NOWAIT`), but the kernel may wait all the same. It leaves a bit to
+//!   itself after a pause.
+//! - [`Handlers`](Writer::Handlers): another work queue of its own, which asks handlers of
+//!   userfaultfd ([`userfaultfd`]). It leaves a bit to itself after a longer pause.
+//! - [`Tasks`](Writer::Tasks): the tasks of the mm, before they return to user space ([`by_task`]),
+//!   for file systems: the mm itself waits for its file system. A task leaves a bit to `Queue` if
+//!   the page takes too long, or the task is killed.
 //!
-//! While it is tried, it is in no list, and `in_progress` counts that. A bit that is right is left
-//! alone. One is given up that cannot be written as things are: no mapping, or one that is
-//! read-only. The next change of the event's state begins anew.
+//! While a bit is tried, it is in no list, and `in_progress` counts its writer's turn. A bit that
+//! is right is left alone. A bit without a mapping, or with a read-only one, is given up. The next
+//! change of the event's state starts over.
 
 mod by_task;
 mod list;
@@ -51,32 +55,31 @@ use list::{
     Writer, //
 };
 
-/// The first pause before something is tried again, in milliseconds. Each is twice as long as the
-/// one before.
+/// The first pause before a retry, in milliseconds. Each pause is twice as long as the one before.
 const FIRST_PAUSE: i64 = 10;
 
-/// How many doublings longer the longest pause is: 1.28 s.
+/// The doublings up to the longest pause: 1.28 s.
 const BACKOFF_MAX_SHIFT: u32 = 7;
 
-/// The same where a handler of userfaultfd is asked: 10.24 s.
+/// The doublings up to the longest pause before a handler of userfaultfd is asked again: 10.24 s.
 const HANDLER_BACKOFF_MAX_SHIFT: u32 = 10;
 
-/// What became of bits that a writer was to write.
+/// The outcome of a writer's try at the bits of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// There is nothing left to be done: written, right, given up, or the mm has ended.
+    /// Nothing is left to be done: the bits are written, right, or given up, or the mm has ended.
     Done,
     /// To be tried again after a pause.
     Again,
-    /// As `Again`, and to be written also if they are right.
+    /// As `Again`; bits that are right are to be written, too.
     MayBeLost,
     /// To be tried by another writer.
     LeftTo(Writer),
 }
 
 impl UserMm {
-    /// Has bits written by the work queue; with `force` also those that are right, as they may get
-    /// lost. Any context.
+    /// Lists bits for the work queue; with `force`, bits that are right are written, too, as they
+    /// may be lost with their page. Any context.
     pub(super) fn repair_later<'a>(
         self: &Arc<Self>,
         enablers: impl Iterator<Item = &'a Arc<Enabler>>,
@@ -89,18 +92,18 @@ impl UserMm {
         self.enqueue();
     }
 
-    /// Are bits waiting to be repaired? Any context.
+    /// Is a bit waiting for its repair, or being repaired? Any context.
     pub(super) fn has_repairs(&self) -> bool {
         self.repairs.lock().are_pending()
     }
 
-    /// Has the work queue look at the mm. Any context.
+    /// Queues a turn of [`Writer::Queue`]. Any context.
     pub(super) fn enqueue(self: &Arc<Self>) {
         self.queue_writer(Writer::Queue, 0);
     }
 
-    /// Has a writer run: at once, or after a pause that grows with the number of tries. What is to
-    /// be done has been listed. Any context.
+    /// Queues a turn of a writer: at once, or after a pause that grows with the number of tries.
+    /// Its list has been filled. Any context.
     fn queue_writer(self: &Arc<Self>, writer: Writer, tries: u32) {
         let max_shift = match writer {
             Writer::Handlers => HANDLER_BACKOFF_MAX_SHIFT,
@@ -115,12 +118,12 @@ impl UserMm {
             Writer::Queue => mms.queue.enqueue_after::<_, 0>(self, pause),
             Writer::Faults => mms.fault_queue.enqueue_after::<_, 1>(self, pause),
             Writer::Handlers => mms.userfaultfd_queue.enqueue_after::<_, 2>(self, pause),
-            // They are notified all at once.
+            // All tasks are notified together.
             Writer::Tasks => mms.queue.enqueue_after::<_, 0>(mms, Delta::ZERO),
         }
     }
 
-    /// The mm has ended: nothing is tried again. Does not wait for what is being tried.
+    /// Ends all repairs when the mm has ended. Does not wait for a turn that is running.
     pub(super) fn end_repairs(self: &Arc<Self>) {
         self.repairs.lock().end();
         Delayed::<_, 0>::cancel(self);
@@ -128,22 +131,21 @@ impl UserMm {
         Delayed::<_, 2>::cancel(self);
     }
 
-    /// The turn of a writer: calls `write` with the bits that are listed for it, those of one page
-    /// at once, and whether they are to be written also if they are right. Has done what `write`
-    /// says. May sleep.
+    /// Runs a turn of a writer: calls `write` for each page with listed bits, with whether bits
+    /// that are right are to be written, too. Lists the bits again as the outcome requires. May
+    /// sleep.
     fn write_listed(
         self: &Arc<Self>,
         writer: Writer,
         mut write: impl FnMut(&[Option<Arc<Enabler>>], bool) -> Outcome,
     ) {
-        // Out of the list before they are written: a task that changes the event from here on
-        // either is seen by the writer, or lists the bit again.
+        // Taken from the list before the write: a task that changes the event from here on either
+        // is seen by the writer, or lists the bit again.
         let begun = self.repairs.lock().begin_turn(writer);
         let Some((list, tries)) = begun else {
             return;
         };
-        // A task that could not write its bits leaves them to another one, which the queue
-        // notifies.
+        // A task leaves its bits to another one, which the work queue notifies.
         let again = match writer {
             Writer::Tasks => Writer::Queue,
             writer => writer,
@@ -166,25 +168,25 @@ impl UserMm {
         });
         let mut repairs = self.repairs.lock();
         repairs.end_turn(writer);
-        // With the lock held: what has ended is cancelled once, and not begun after that.
+        // Under the lock: `end_repairs` cancels once, and no turn is queued after that.
         if is_left && !repairs.have_ended() {
             self.queue_writer(again, tries);
         }
     }
 
-    /// Looks at all bits of the mm, and writes those that are wrong: it is the current task's,
-    /// which is a child that has not run yet, and an event may have changed since its memory was
-    /// copied. Waits for its pages, until the task is killed.
+    /// Checks all bits of the current task's mm, and writes those that are wrong: the mm is that of
+    /// a child that has not run yet, and an event may have changed since its memory was copied.
+    /// Waits for pages, until the task is killed.
     pub(super) fn fix_child_bits(self: &Arc<Self>, mm: &MmWithUser) {
         self.for_each_page(|enablers| {
-            // They are as many as the program has registered.
+            // There are as many as the program has registered.
             if !task::fatal_signal_pending() {
                 self.fix_current_page(mm, enablers);
             }
         });
     }
 
-    /// Calls `each` with the enablers of these bits, those of one page at once.
+    /// Calls `each` with the enablers of the listed bits, page by page.
     fn for_each_listed_page(
         &self,
         list: &RepairList,
@@ -200,7 +202,7 @@ impl UserMm {
         }
     }
 
-    /// Calls `each` with all enablers of the mm, those of one page at once.
+    /// Calls `each` with all enablers of the mm, page by page.
     fn for_each_page(&self, mut each: impl FnMut(&[Option<Arc<Enabler>>])) {
         let mut from = BitAddr::FIRST;
         while let Some((set, _)) = self.set() {
@@ -214,8 +216,8 @@ impl UserMm {
         }
     }
 
-    /// Writes bits of one page, with the mmap lock held. Returns whether they are still the mm's: its set may
-    /// have been replaced meanwhile, and what is to be written is to be looked for in the new one.
+    /// Writes bits of one page, with the mmap lock held. Returns whether the enablers are still the
+    /// mm's: its set may have been replaced meanwhile, and has to be searched again then.
     fn fix_bits_of_page(
         &self,
         locked_mm: &LockedMm<'_>,
@@ -234,14 +236,15 @@ impl UserMm {
                     continue;
                 };
                 let mut write = enabler.set().members.begin_write();
-                // It stays connected for others when this mm gets a copy, from which it may have been removed
-                // since. The task that does that waits for the lock held here before it clears the bit.
+                // The mm may have got a copy of the set, and the enabler have been removed from
+                // that, while it stays connected for others. The task that removes it takes the
+                // lock held here before it clears the bit.
                 if !self.has_set(enabler.set()) {
                     set_unchanged.set(false);
                 } else if page.set(enabler.bit(), value) {
                     write.changed = true;
-                    // The program may have been told of the change, and have looked at the bit in
-                    // vain.
+                    // The program may have been notified of the change, and have found the bit
+                    // unchanged.
                     of_event.record_late_write(enabler.event());
                 }
             }
@@ -249,8 +252,8 @@ impl UserMm {
         Ok(set_unchanged.get())
     }
 
-    /// Writes bits of one page, without waiting for a task of the mm or for what serves its memory,
-    /// but as far as `writer` may.
+    /// Writes bits of one page, as far as `writer` may: without waiting for a task of the mm, or
+    /// for a server of its memory.
     fn try_fix_page(
         &self,
         enablers: &[Option<Arc<Enabler>>],
@@ -285,8 +288,8 @@ impl UserMm {
         outcome.unwrap_or(Outcome::Done)
     }
 
-    /// Writes bits of one page of the current task's mm, which this is. Waits for what that takes,
-    /// until the task is killed.
+    /// Writes bits of one page of the current task's mm. Waits for the page, until the task is
+    /// killed.
     fn fix_current_page(self: &Arc<Self>, mm: &MmWithUser, enablers: &[Option<Arc<Enabler>>]) {
         let Some(first) = enablers.iter().flatten().next() else {
             return;
@@ -298,15 +301,14 @@ impl UserMm {
             drop(locked_mm);
             let is_left = match written {
                 Ok(true) => return,
-                // The mm has another set by now, to be looked into; or the bit may get lost.
+                // The mm has another set by now, which has to be searched; or the write may be
+                // lost.
                 Ok(false) | Err(BitWriteError::Busy) => true,
                 Err(error) => match tries.prepare_retry(error) {
                     Ok(()) => false,
-                    // Others may share the memory of a task that is killed, or there may be more
-                    // memory later.
+                    // Others may share the memory of a killed task, and memory may be there later.
                     Err(error) if error == EINTR || error == ENOMEM => true,
-                    // It cannot be written as things are, and is left alone until the event changes
-                    // again.
+                    // The bit is given up until the event changes again.
                     Err(_) => return,
                 },
             };

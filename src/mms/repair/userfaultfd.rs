@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bits in pages that a handler of userfaultfd has to be asked for.
+//! Bits in pages that a handler of userfaultfd provides. C: `handle_userfault()`
+//! (fs/userfaultfd.c).
 //!
-//! A work queue of its own waits for handlers, each time for a short time, so that what they take keeps no other
-//! work waiting. C: `handle_userfault()` (fs/userfaultfd.c).
+//! A work queue of its own waits for handlers, each time for a short time, so that a slow handler
+//! delays no other work. The tasks of the mm do not ask: a handler that is a thread of the same
+//! process would wait for itself.
 
 use super::super::mm::UserMm;
 use super::list::Writer;
@@ -13,8 +15,8 @@ use crate::sys::work_queue::Delayed;
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 
-/// How long a handler is waited for at first, in milliseconds, and how many doublings longer at
-/// most: 80 ms.
+/// How long a handler is waited for, in milliseconds, and the doublings up to the longest wait: 80
+/// ms.
 const FIRST_WAIT: u32 = 10;
 const WAIT_MAX_SHIFT: u32 = 3;
 
@@ -23,8 +25,8 @@ impl UserMm {
     fn ask_handlers(self: &Arc<Self>) {
         let (last_asked, tries) = self.repairs.lock().asked();
         let wait = FIRST_WAIT << tries.min(WAIT_MAX_SHIFT);
-        // One page a turn, and another one the next time: no mm keeps a worker of the queue for longer than that,
-        // and no page keeps others from being asked for.
+        // One page a turn, and the next page in the next turn: no mm keeps a worker for longer, and
+        // no page keeps others from their turn.
         let mut now_asked = None;
         self.write_listed(Writer::Handlers, |enablers, force| {
             let outcome = self.try_fix_page(enablers, Writer::Handlers, force);
@@ -51,7 +53,7 @@ impl UserMm {
         });
         self.repairs.lock().set_asked(now_asked.unwrap_or(0));
         if now_asked.is_none() && last_asked > 0 {
-            // All have had their turn: from the first one on again.
+            // All pages have had their turn: starts over with the first.
             self.queue_writer(Writer::Handlers, 0);
         }
     }
