@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The schema's errors as the kernel's, so that `?` turns the one into the other.
+//! The schema's errors as those of the kernel crate.
 
 use crate::schema;
 use kernel::prelude::*;

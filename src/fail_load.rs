@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Letting a step of loading fail, for the tests. Only in a module that is built for them.
+//! A failure of any step of loading, in a module that is built for the tests.
 
 use crate::sys::loading;
 use kernel::prelude::*;
@@ -9,14 +9,13 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// How many steps there were.
 static STEPS: Atomic<i32> = Atomic::new(0);
 
-/// The next step of loading is done.
+/// Counts a step of loading.
 ///
 /// # Errors
 ///
-/// `EINTR` when it is the one that the module's parameter `fail_load_at` says.
+/// `EINTR` at the step that the module's parameter `fail_load_at` selects.
 pub(crate) fn next_step() -> Result {
     let step = STEPS.fetch_add(1, Relaxed).saturating_add(1);
     if step == loading::fail_load_at() {

@@ -2,19 +2,19 @@
 
 //! The Linux `user_events` ABI as a module: trace events that user programs make and write.
 //!
-//! What is created on load, and the order in which it is undone, is the fields of [`UserEvents`].
-//! The directories:
+//! [`UserEvents`] has all that is made on load, in the order in which it is undone. The
+//! directories:
 //!
 //! - [`schema`]: what a description means; pure, also tested on the host.
-//! - [`sys`]: one safe type per facility of the kernel; the only one that is not checked Rust.
-//! - [`events`]: groups of events by name, and one event: its texts, its consumers, its enablers.
+//! - [`sys`]: one safe type per facility of the kernel; the only directory with `unsafe` code.
+//! - [`events`]: groups of events, and one event: its texts, its consumers, its enablers.
 //! - [`mms`]: the mms with enablers, and how they begin, fork and end.
-//! - [`write`]: the hot path, from a write index to the consumers of its event.
-//! - [`uapi`]: the files in tracefs, the ioctls, and our lines in `dynamic_events`.
+//! - [`write`]: the hot path, from a payload to the consumers of its event.
+//! - [`uapi`]: the files in tracefs, the ioctls, and the module's lines in `dynamic_events`.
 //!
-//! This file makes the first group of events, the table of mms, and the files. `uapi` imports from `write`, `mms` and `events`,
-//! `write` and `mms` from `events`, all of them from `sys`, and `uapi`, `write`, `events` and `sys` from `schema`. One
-//! import goes back: an event lists its enablers.
+//! `uapi` imports from `write`, `mms` and `events`, `write` and `mms` from `events`, all of them
+//! from `sys`, and `uapi`, `write`, `events` and `sys` from `schema`. One import goes back: an
+//! event lists its enablers.
 
 // The macros of the kernel crate of 6.12 take a step for each field.
 #![cfg_attr(USER_EVENTS_KERNEL_6_12, recursion_limit = "256")]
@@ -78,8 +78,8 @@ module! {
     license: "GPL",
 }
 
-/// The loaded module. The fields are undone from first to last, which is the reverse of the order
-/// in which [`UserEvents::load`] made them.
+/// The loaded module. The fields are dropped from first to last, in the reverse order of
+/// [`UserEvents::load`].
 struct UserEvents {
     dynamic_events: DynEvents<UserEvent>,
     groups: TracefsFile<Groups>,
@@ -93,7 +93,7 @@ struct UserEvents {
     _unload_message: UnloadMessage,
 }
 
-/// What is behind the files; ended after them.
+/// The state behind the files, which ends after them.
 struct State {
     groups: Arc<Groups>,
     first: Arc<FileContext>,
@@ -114,9 +114,9 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // No file is open, there is no reference to any event, and nothing is registered: each would
-        // have kept the module loaded. What is left is groups, persistent events, mms that registered
-        // something once, and work that is about to end.
+        // There is no open file, no reference to an event, and no enabler: each would have kept the
+        // module loaded. There may be groups, persistent events, mms that registered something
+        // once, and work that is about to end.
         self.groups.begin_close();
         self.idle.begin_close();
         self.first.mms.close();
@@ -127,7 +127,7 @@ impl Drop for State {
     }
 }
 
-/// Says that the module is gone, after all else is.
+/// Logs the unloading after all else is gone.
 struct UnloadMessage;
 
 impl Drop for UnloadMessage {
@@ -136,7 +136,7 @@ impl Drop for UnloadMessage {
     }
 }
 
-/// The result of a step of loading. If it has failed, the log says which one it was.
+/// The result of a step of loading. Logs the step if it has failed.
 fn step<T>(what: &str, result: Result<T>) -> Result<T> {
     #[cfg(USER_EVENTS_FAIL_LOAD)]
     let result = fail_load::next_step().and(result);
@@ -146,7 +146,7 @@ fn step<T>(what: &str, result: Result<T>) -> Result<T> {
 }
 
 impl Load for UserEvents {
-    /// Makes everything. What was made before a step that fails is dropped in reverse.
+    /// Loads the module. If a step fails, the results of those before it are dropped in reverse.
     fn load() -> Result<Self> {
         let found = step("find kernel symbols", ResolvedSymbols::resolve())?;
         let is_alone = match found.has_symbol(c"user_event_mm_dup") {

@@ -25,16 +25,16 @@ use super::text::{
     Words, //
 };
 
-/// Files that the trace core makes beside the directories of the events, and the names that no
+/// Files that the trace core makes beside the directories of the events, and names that no
 /// directory can have.
 const RESERVED_NAMES: [&[u8]; 4] = [b".", b"..", b"enable", b"filter"];
 
 /// A whole description, parsed and valid.
 ///
-/// It borrows the text; the fields are parsed anew each time [`Description::fields`] is iterated,
+/// It borrows the text. The fields are parsed again by each iteration over [`Description::fields`],
 /// so nothing is allocated.
 ///
-/// C: what `user_event_parse()` (kernel/trace/trace_events_user.c) is given, and finds.
+/// C: the argument and the result of `user_event_parse()` (kernel/trace/trace_events_user.c).
 ///
 /// # Invariants
 ///
@@ -48,14 +48,14 @@ pub struct Description<'a> {
 }
 
 impl<'a> Description<'a> {
-    /// Parses a description, given without the NUL that ends it.
+    /// Parses a description, without the NUL that ends it.
     ///
     /// C: `user_event_parse_cmd()` (kernel/trace/trace_events_user.c).
     ///
     /// # Errors
     ///
-    /// What is wrong with the length, the name, or the first field that is not valid: any [`Error`]
-    /// but those about groups and payloads.
+    /// The error of the length, the name, or the first field that is not valid: any [`Error`] but
+    /// those of groups and payloads.
     pub fn parse(text: &'a [u8]) -> Result<Self, Error> {
         if text.len() > MAX_DESCRIPTION {
             return Err(Error::TooLong);
@@ -95,8 +95,8 @@ impl<'a> Description<'a> {
         self.name
     }
 
-    /// Whether all tools take the name for one word. A recording that has an event with another
-    /// name is not read by perf.
+    /// Do all tools take the name for one word? perf reads no recording that has an event with
+    /// another name.
     pub fn has_plain_name(&self) -> bool {
         is_plain(self.name)
     }
@@ -109,8 +109,8 @@ impl<'a> Description<'a> {
         }
     }
 
-    /// Size of the text in bytes. That of its listing is the same but for white space, the size of
-    /// structs and empty fields.
+    /// The length of the text in bytes. Its listing has the same length, but for white space, the
+    /// sizes of structs, and empty fields.
     pub fn text_len(&self) -> usize {
         self.name
             .len()
@@ -122,7 +122,7 @@ impl<'a> Description<'a> {
 /// The fields of a [`Description`].
 struct Fields<'a> {
     pieces: Pieces<'a>,
-    /// Offset of the next field in the record.
+    /// The offset of the next field in the record.
     offset: u32,
 }
 
@@ -130,8 +130,8 @@ impl<'a> Iterator for Fields<'a> {
     type Item = Field<'a>;
 
     fn next(&mut self) -> Option<Field<'a>> {
-        // By the invariants of `Description` each piece is a field. If one were none, the fields
-        // would end before it.
+        // By the invariants of `Description` each piece is a field. Otherwise the fields would end
+        // here.
         let words = Words::split(self.pieces.next()?).ok()?;
         let field = Field::new(words, self.offset).ok()?;
         self.offset = field.end();
@@ -139,15 +139,15 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The name in a description, and what follows the space behind it.
+/// The name in a description, and the text behind the space that follows.
 pub(super) fn cut_name(text: &[u8]) -> (&[u8], &[u8]) {
     cut(text, b' ').unwrap_or((text, &[]))
 }
 
 /// Checks that an event may have this name.
 ///
-/// [`Description::parse`] checks the name in the text; a caller that derives another name from it
-/// has to check that, too.
+/// [`Description::parse`] checks the name in the text. A caller that derives another name from that
+/// checks the other one, too.
 ///
 /// # Errors
 ///
@@ -174,12 +174,12 @@ pub fn check_name(name: &[u8]) -> Result<(), Error> {
 
 /// Has `field` this name?
 fn is_named(field: &[u8], name: &[u8]) -> bool {
-    // The places where the name can be are compared first, as that is quicker than cutting all.
+    // The two words that may be the name are compared first, which takes less than cutting all.
     let mut last = field.rsplit(|&byte| byte == b' ').take(2);
     last.any(|word| word == name) && Words::split(field).is_ok_and(|words| words.name == name)
 }
 
-/// Writes what `format` shows as `print fmt`: `"a=%u b=%s", REC->a, __get_rel_str(b)`, or `""`
+/// Writes the `print fmt` of the file `format`: `"a=%u b=%s", REC->a, __get_rel_str(b)`, or `""`
 /// without fields.
 ///
 /// C: `user_event_set_print_fmt()` (kernel/trace/trace_events_user.c).

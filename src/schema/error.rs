@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why a description or a payload is refused, and with which errno.
+//! The reasons for which a description or a payload is refused, and their errnos.
 
-/// Why a description or a payload is refused.
-///
-/// [`Error::errno`] is what user space is told. C has no names for the cases: the functions of
-/// kernel/trace/trace_events_user.c return errnos.
+/// The reason for which a description or a payload is refused. C has no names for these: the
+/// functions of kernel/trace/trace_events_user.c return errnos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The description is longer than 511 bytes.
     TooLong,
-    /// The description starts with a space or holds nothing at all.
+    /// The description starts with a space or is empty.
     NameEmpty,
     /// The name is longer than 255 bytes.
     NameTooLong,
@@ -21,21 +19,22 @@ pub enum Error {
     NameReserved,
     /// The name holds a `:`, which introduces flags, and no flag exists.
     Flags,
-    /// The line names a system that no group has.
+    /// No group has the system in the line.
     Group,
     /// A group cannot have this name.
     GroupName,
-    /// A line about groups is none that makes or removes one.
+    /// A line about groups is not valid.
     GroupLine,
     /// A field is not `TYPE NAME`, or `struct TAG NAME SIZE`, with single spaces.
     FieldSyntax,
-    /// The type is none that has a known size.
+    /// The type has no known size.
     UnknownType,
-    /// The rest of the kernel could take the type for another one, or it would garble `format`.
+    /// The rest of the kernel could mistake the type for another one, or the type would garble
+    /// `format`.
     UnsafeType,
-    /// The length of an array is no number, zero, or too large.
+    /// The length of an array is not a number, zero, or too large.
     ArrayLength,
-    /// The size of a struct is missing, no number, or zero.
+    /// The size of a struct is missing, not a number, or zero.
     StructSize,
     /// The name of a field holds a byte that would garble `format`.
     FieldName,
@@ -53,8 +52,8 @@ pub enum Error {
     MissingNul,
 }
 
-/// An errno (include/uapi/asm-generic/errno-base.h), of which this code, which is also built
-/// without the kernel, only has the name.
+/// An errno (include/uapi/asm-generic/errno-base.h), by name only: this code is also built without
+/// the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errno {
     /// `EINVAL`
@@ -66,7 +65,7 @@ pub enum Errno {
 }
 
 impl Error {
-    /// The errno that user space is told.
+    /// The errno for user space.
     pub const fn errno(self) -> Errno {
         match self {
             Error::FixedPartTooLarge => Errno::TooBig,

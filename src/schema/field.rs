@@ -4,8 +4,8 @@
 //!
 //! # Types that the rest of the kernel would misread
 //!
-//! Filters, histograms, event probes and the trace file do not ask an event what its fields are.
-//! They search the text of the type for certain words, wherever these stand in it:
+//! Filters, histograms, event probes and the trace file recognize a field by the text of its type.
+//! They search the text for certain words, wherever these stand:
 //!
 //! | the text holds | the kernel then takes the field for |
 //! |---|---|
@@ -17,22 +17,22 @@
 //! | exactly `char *` or `const char *` | the address of a string in the kernel's memory |
 //!
 //! (C: `filter_assign_type()` in kernel/trace/trace_events_filter.c, `print_fields()` in
-//! kernel/trace/trace_output.c.) It follows such a location without a look at the bounds, since
-//! kernel code made the record. So a `struct my__rel_loc_char`, whose bytes the user may choose
-//! freely and nothing checks, would have the kernel read wherever the user likes, and so would
+//! kernel/trace/trace_output.c.) The kernel follows such a location without a check of the bounds,
+//! as it expects records of kernel code. So a `struct my__rel_loc_char`, the bytes of which are up
+//! to the user and not checked, would let the user choose the memory that the kernel reads. So would
 //! `__rel_loc x__data_loc_char[]`, which is checked as counted from its own end and read as counted
 //! from the start.
 //!
-//! The types that are accepted are safe, because what the search finds is what [`Kind`] says:
+//! The accepted types are safe, because the search finds what [`Kind`] says:
 //! - integers and arrays of characters have one of a few texts, written out below;
 //! - the only free words are the tag of a struct and the element of a location, and neither may
-//!   hold `__data_loc`, `__rel_loc`, `cpumask_t`, `[`, `]` or `*`. So the two prefixes tell the
-//!   locations, the brackets tell the arrays, and no text is one of the two with the star;
-//! - a location is one of characters, whose last byte must be NUL, by the rule of the kernel: when
-//!   `char` stands anywhere in its text.
+//!   hold `__data_loc`, `__rel_loc`, `cpumask_t`, `[`, `]` or `*`. So only locations have the two
+//!   prefixes, only arrays have brackets, and no text is one of the two with the star;
+//! - a location is one of characters, the last byte of which must be NUL, by the rule of the kernel:
+//!   if `char` stands anywhere in its text.
 //!
-//! What is not misread may still garble the `format` file that tools parse: control bytes, `"`, `%`
-//! and `\`. They are refused in types as in names.
+//! A type that is not misread may still garble the `format` file that tools parse: control bytes,
+//! `"`, `%` and `\`. They are refused in types as in names.
 
 use super::error::Error;
 use super::limits::{
@@ -64,11 +64,11 @@ fn integer_size(text: &[u8]) -> Option<u32> {
 /// Size of a `__data_loc` or `__rel_loc` field.
 const LOCATION_SIZE: u32 = 4;
 
-/// Words by which the kernel tells locations, see the top of this file.
+/// Words by which the kernel recognizes locations, see the top of this file.
 const LOCATION_WORDS: [&[u8]; 3] = [b"__data_loc", b"__rel_loc", b"cpumask_t"];
 
-/// Names to which the kernel gives a meaning in every event: the common fields themselves, and what
-/// filters and histograms offer beside them.
+/// Names that have a meaning in every event: the common fields, and those that filters and
+/// histograms add.
 ///
 /// C: `trace_define_common_fields()` and `trace_define_generic_fields()`
 /// (kernel/trace/trace_events.c), `parse_field()` (kernel/trace/trace_events_hist.c).
@@ -83,9 +83,9 @@ const RESERVED_FIELD_NAMES: [&[u8]; 8] = [
     b"common_stacktrace",
 ];
 
-/// What a field is, which the trace core has to find in the text of its type, too.
+/// The kind of a field, which the trace core has to find in the text of its type, too.
 ///
-/// C: the `FILTER_*` that `filter_assign_type()` gives it (include/linux/trace_events.h).
+/// C: the `FILTER_*` of `filter_assign_type()` (include/linux/trace_events.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One integer, of 1, 2, 4 or 8 bytes.
@@ -110,9 +110,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What the type in `words` is, and its size in bytes.
+    /// The kind and the size of the type in `words`.
     ///
-    /// C: `user_field_size()` (kernel/trace/trace_events_user.c), which takes more.
+    /// C: `user_field_size()` (kernel/trace/trace_events_user.c), which accepts more.
     ///
     /// # Errors
     ///
@@ -170,14 +170,14 @@ pub struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The field that `words` describe, at `offset` in the record.
+    /// The field of these `words`, at `offset` in the record.
     ///
     /// C: `user_event_parse_field()`, `user_event_add_field()` (kernel/trace/trace_events_user.c).
     ///
     /// # Errors
     ///
-    /// What is wrong with its type, its name or its size, or [`Error::FixedPartTooLarge`] if it
-    /// ends past the largest record.
+    /// The error of its type, its name or its size, or [`Error::FixedPartTooLarge`] if it ends past
+    /// the largest record.
     pub(super) fn new(words: Words<'a>, offset: u32) -> Result<Self, Error> {
         let (kind, size) = Kind::of(words)?;
         check_field_name(words.name)?;
@@ -200,38 +200,38 @@ impl<'a> Field<'a> {
         self.type_text
     }
 
-    /// The name; may hold bytes that are not ASCII. C: `name`.
+    /// The name, which may hold bytes that are not ASCII. C: `name`.
     pub fn name(&self) -> &'a [u8] {
         self.name
     }
 
-    /// Its size; never 0. C: `size`.
+    /// The size, which is never 0. C: `size`.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Where it ends in the record, and the next field starts.
+    /// The offset of its end in the record, where the next field starts.
     pub fn end(&self) -> u32 {
         // `new` has checked that this is no more than `MAX_RECORD`.
         self.offset.saturating_add(self.size)
     }
 
-    /// Is it signed, as `format` shows it: does its type not start with `u`? C: `is_signed`.
+    /// Is it signed, as `format` shows it? So are types that do not start with `u`. C: `is_signed`.
     pub fn is_signed(&self) -> bool {
         self.type_text.first() != Some(&b'u')
     }
 
-    /// What the field is. C: `filter_type`.
+    /// The kind of the field. C: `filter_type`.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Is it an array of characters, which has no NUL where it is full?
+    /// Is it an array of characters, which has no NUL if it is full?
     pub fn is_chars(&self) -> bool {
         matches!(self.kind, Kind::Chars { .. })
     }
 
-    /// The field as [`check_payload`](super::check_payload) takes it, if it is a location.
+    /// The field for [`check_payload`](super::check_payload), if it is a location.
     pub fn location(&self) -> Option<Location> {
         match self.kind {
             Kind::DataLoc { string } => Some(Location::new(self.offset, 0, string)),
@@ -299,7 +299,7 @@ fn check_field_name(name: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that this may be the tag of a struct, or the element of a location.
+/// Checks that a word may be the tag of a struct, or the element of a location.
 ///
 /// # Errors
 ///
@@ -344,7 +344,8 @@ fn array_length(text: &[u8]) -> Result<u32, Error> {
     }
 }
 
-/// The size of a struct: a decimal number, which may have a `+` before it and one newline behind it.
+/// The size of a struct: a decimal number, which may have a `+` before it and one newline behind
+/// it.
 ///
 /// C: `kstrtou32()` (lib/kstrtox.c), for which a number of more than 32 bits is no number.
 ///

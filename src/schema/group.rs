@@ -9,7 +9,7 @@
 //! remove = "-:" name [ "when=unused" ]
 //! ```
 //!
-//! White space may stand before and behind all of that, and separates the options.
+//! White space may stand before and behind a line, and separates the options.
 
 use super::error::Error;
 use super::text::{
@@ -23,17 +23,18 @@ use core::ops::RangeInclusive;
 /// Longest name of a group in bytes.
 const MAX_GROUP_NAME: usize = 32;
 
-/// How many events a group has at most, if its line does not say.
+/// The most events of a group, if its line has no such option.
 const DEFAULT_EVENTS: u32 = 1024;
 
-/// The largest number of events that a line can ask for: the first group's, as long as it is not changed.
+/// The largest number of events in a line: the default of the first group.
 const MAX_EVENTS: u32 = 32768;
 
-/// What a group's system has behind its name where it is the one of the formats. No name of a group ends like that, so
-/// that no system is that of two groups.
+/// The end of the system of a group's formats. No name of a group ends like that, so that no two
+/// groups have the same system.
 const MULTI: &[u8] = b"multi";
 
-/// A name that a group can have: 1 to 32 of `[A-Za-z0-9_]`, not `multi`, and without `_multi` at the end.
+/// A name that a group can have: 1 to 32 of `[A-Za-z0-9_]`, not `multi`, and without `_multi` at
+/// the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupName<'a>(&'a [u8]);
 
@@ -54,26 +55,25 @@ impl<'a> GroupName<'a> {
         Ok(Self(name))
     }
 
-    /// The name.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }
 }
 
-/// What a group may have.
+/// The limits of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupLimits {
-    /// Events, at most.
+    /// The most events.
     pub events: u32,
-    /// Bytes that are recorded in a second, at most; 0 is no limit.
+    /// The most bytes that are recorded in a second; 0 is no limit.
     pub bytes_per_second: u32,
-    /// Events whose names are not plain: see
+    /// May events have names that are not plain? See
     /// [`Description::has_plain_name`](super::Description::has_plain_name).
     pub any_names: bool,
 }
 
 impl GroupLimits {
-    /// Those of a group whose line has no options.
+    /// The limits of a group whose line has no options.
     pub const DEFAULT: Self = Self {
         events: DEFAULT_EVENTS,
         bytes_per_second: 0,
@@ -81,7 +81,7 @@ impl GroupLimits {
     };
 }
 
-/// The limits that a line has options for.
+/// The options of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupOptions {
     /// As [`GroupLimits::events`].
@@ -92,14 +92,14 @@ pub struct GroupOptions {
     pub any_names: Option<bool>,
 }
 
-/// What a line asks for.
+/// A line about groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupLine<'a> {
-    /// Nothing: it is empty, or a comment.
+    /// An empty line, or a comment.
     Nothing,
-    /// To make a group, or to change the limits of one that there is.
+    /// Make a group, or change the limits of an existing one.
     Set(GroupName<'a>, GroupOptions),
-    /// To remove a group: now, or when nothing uses it any more.
+    /// Remove a group: now, or with its last use.
     Remove(GroupName<'a>, When),
 }
 
@@ -113,7 +113,7 @@ pub enum When {
 }
 
 impl<'a> GroupLine<'a> {
-    /// Parses a line, without the end of it.
+    /// Parses a line, without its newline.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl<'a> GroupLine<'a> {
 }
 
 impl GroupOptions {
-    /// Parses options, each of which may stand there once.
+    /// Parses options, each of which may be given once.
     fn parse<'a>(options: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut all = Self::default();
         for option in options {
@@ -167,7 +167,7 @@ impl GroupOptions {
         self == Self::default()
     }
 
-    /// Limits, but for those that the line sets.
+    /// Limits, with those that the line sets.
     pub fn over(self, limits: GroupLimits) -> GroupLimits {
         GroupLimits {
             events: self.events.unwrap_or(limits.events),
@@ -177,7 +177,7 @@ impl GroupOptions {
     }
 }
 
-/// The number that an option has.
+/// The number of an option.
 fn limit(value: &[u8], range: RangeInclusive<u32>) -> Result<u32, Error> {
     let number = number_from(value, 10).and_then(|number| u32::try_from(number).ok());
     let number = number.filter(|number| !value.is_empty() && range.contains(number));

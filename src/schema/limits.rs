@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How large descriptions, fields and records may be. All sizes are in bytes.
+//! The sizes of descriptions, fields and records, in bytes.
 
 /// Largest description, without the NUL that ends it.
 ///

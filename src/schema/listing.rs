@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lines of `dynamic_events`: those that are listed, those that make an event, and the fields in
-//! those that delete one.
+//! Lines of `dynamic_events`: the listed ones, those that make an event, and the fields in those
+//! that delete one.
 
 use super::description::{
     cut_name,
@@ -19,20 +19,22 @@ use super::text::{
 };
 use core::convert::Infallible;
 
-/// The system that a line may name, before a `/` and the event; that of another group has a `_` and its name behind it.
+/// The system that a line may name, before a `/` and the event. The system of another group has a
+/// `_` and the group's name behind that.
 ///
 /// C: `USER_EVENTS_SYSTEM` (include/uapi/linux/user_events.h).
 const SYSTEM: &[u8] = b"user_events";
 
 impl<'a> Description<'a> {
-    /// Parses what follows the `u:` in a line that makes an event: a description, before whose name
-    /// the system may stand. Tells the group that the system is of; `None` is the first.
+    /// Parses a line that makes an event, without its `u:`: a description, with an optional system
+    /// before the name. Returns the group of the system; `None` is the first.
     ///
     /// C: `user_event_create()` (kernel/trace/trace_events_user.c).
     ///
     /// # Errors
     ///
-    /// [`Error::Group`] if it is the system of no group; else those of [`Description::parse_listing`].
+    /// [`Error::Group`] if no group can have the system; otherwise those of
+    /// [`Description::parse_listing`].
     pub fn parse_line(text: &'a [u8]) -> Result<(Option<GroupName<'a>>, Self), Error> {
         let text = trim_start(text);
         match cut(text, b'/') {
@@ -47,9 +49,9 @@ impl<'a> Description<'a> {
 
     /// Parses a description that [`write_listing`] may have written.
     ///
-    /// A listing has a space before each field, which the description may have had none of, so it
-    /// can be longer than [`MAX_DESCRIPTION`]. Here white space before fields and empty fields do
-    /// not count.
+    /// A listing has a space before each field, even if the description had none, so it can be
+    /// longer than [`MAX_DESCRIPTION`]. White space before fields and empty fields do not count
+    /// here.
     ///
     /// # Errors
     ///
@@ -67,10 +69,10 @@ impl<'a> Description<'a> {
         Self::parse_any_length(text)
     }
 
-    /// Are `words`, the fields in a line that deletes an event, cut at white space, exactly the
-    /// fields of this description as they are listed? No words at all are any fields.
+    /// Are `words` exactly the fields of this description as they are listed? They are the fields
+    /// in a line that deletes an event, cut at white space. No words match any fields.
     ///
-    /// C: `user_fields_match()` (kernel/trace/trace_events_user.c), where no words are no fields.
+    /// C: `user_fields_match()` (kernel/trace/trace_events_user.c), where no words match no fields.
     pub fn fields_are<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> bool {
         let mut given = Spaced::new(words).peekable();
         if given.peek().is_none() {
@@ -79,7 +81,7 @@ impl<'a> Description<'a> {
         let mut comparison = Comparison { given, same: true };
         let mut before: &[u8] = b"";
         for field in self.fields() {
-            // A comparison takes all bytes.
+            // A comparison accepts all bytes.
             let Ok(()) = comparison.put(before);
             let Ok(()) = field.write_listing(&mut comparison);
             before = b"; ";
@@ -88,7 +90,7 @@ impl<'a> Description<'a> {
     }
 }
 
-/// The group whose events are in a system; `None` for the first.
+/// The group with this system; `None` is the first.
 fn group_of(system: &[u8]) -> Result<Option<GroupName<'_>>, Error> {
     let name = system.strip_prefix(SYSTEM).ok_or(Error::Group)?;
     if name.is_empty() {
@@ -101,9 +103,9 @@ fn group_of(system: &[u8]) -> Result<Option<GroupName<'_>>, Error> {
     }
 }
 
-/// Writes `NAME TYPE NAME; TYPE NAME`, with their size behind structs: what `dynamic_events` shows
-/// behind the `u:`. [`Description::parse_listing`] reads it back, and two events of one name have
-/// the same fields if these are the same bytes.
+/// Writes a line of `dynamic_events`, without its `u:`: `NAME TYPE NAME; TYPE NAME`, with the size
+/// behind a struct. [`Description::parse_listing`] reads it. Two events of one name have the same
+/// fields if these bytes are the same.
 ///
 /// C: `user_event_show()` (kernel/trace/trace_events_user.c).
 ///
@@ -125,7 +127,7 @@ pub fn write_listing<S: Sink>(
     Ok(())
 }
 
-/// A sink that compares what is written to it with `given`.
+/// A sink that compares the bytes that it gets with `given`.
 struct Comparison<I> {
     given: I,
     same: bool,
@@ -142,7 +144,7 @@ impl<I: Iterator<Item = u8>> Sink for Comparison<I> {
     }
 }
 
-/// What stands before the next byte of a [`Spaced`] text.
+/// The separator before the next byte of a [`Spaced`] text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gap {
     Nothing,
@@ -150,8 +152,8 @@ enum Gap {
     Semicolon,
 }
 
-/// Words, cut at white space, as a text in which the white space is that of a listing: one space
-/// between words, `; ` between fields, and neither before the first nor after the last.
+/// A text of words with the white space of a listing: one space between words, `; ` between fields,
+/// and none at the ends.
 ///
 /// C: `user_event_argv_split()` and `user_dyn_field_set_string()`
 /// (kernel/trace/trace_events_user.c).

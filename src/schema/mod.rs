@@ -8,18 +8,18 @@
 //! [`write_print_fmt`]) and decides whether a payload is a valid record ([`check_payload`]).
 //!
 //! It knows nothing of the kernel: it allocates nothing, takes no lock, never sleeps and can be
-//! called in any context. It is checked Rust only, and cannot panic, as all it reads comes from user
-//! space. The same files are part of the kernel module and of a host crate, where they are tested;
-//! so they name only [`core`] and, among themselves, `super`. Nothing here is for the tests alone:
-//! the compiler warns of what the module does not use.
+//! called in any context. It is checked Rust only, and cannot panic, as all it reads comes from
+//! user space. The same files are part of the kernel module and of a host crate, where they are
+//! tested; so they name only [`core`] and, among themselves, `super`. Nothing here is for the tests
+//! alone: the compiler warns of what the module does not use.
 //!
 //! Each file uses only those above it:
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `error.rs` | why something is refused, and which errno that is |
-//! | `limits.rs` | how large descriptions, fields and records may be |
-//! | `payload.rs` | whether a payload is a valid record |
+//! | `error.rs` | the reasons for a refusal, and their errnos |
+//! | `limits.rs` | the sizes of descriptions, fields and records |
+//! | `payload.rs` | the check whether a payload is a valid record |
 //! | `text.rs` | texts: fields, words and numbers in them, and sinks to write them to |
 //! | `field.rs` | one field: type, size, sign, whether it is a location |
 //! | `description.rs` | name and fields of an event, and its print format |
@@ -32,8 +32,8 @@
 //!
 //! C: kernel/trace/trace_events_user.c, the part about `struct user_event`.
 
-// The interface is public in the host crate only. The module keeps it for itself, so that the compiler
-// warns of what it does not use.
+// The interface is public in the host crate only. The module keeps it for itself, so that the
+// compiler warns of what it does not use.
 #![allow(unreachable_pub)]
 // Nothing here may panic. rustc ignores these, clippy checks them on the host.
 #![deny(

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether a payload is a valid record of an event.
+//! The check whether a payload is a valid record of an event.
 //!
-//! A location is a 32-bit number, size in the upper half and offset in the lower one. Once a record
-//! is in a buffer the kernel follows it without a look at the bounds, so it is checked before.
+//! A location is a 32-bit number, with a size in the upper half and an offset in the lower one. The
+//! kernel follows the locations of a record in a buffer without a check of the bounds, so they are
+//! checked before.
 
 use super::error::Error;
 use super::limits::COMMON_SIZE;
 
-/// A `__data_loc` or `__rel_loc` field, as far as it matters for payloads.
+/// A `__data_loc` or `__rel_loc` field, for the check of payloads.
 ///
 /// C: `struct user_event_validator` (kernel/trace/trace_events_user.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Offset of the field in the payload, in bytes.
     at: u32,
-    /// The place in the record that its value counts from.
+    /// The place in the record from which its value counts.
     base: u32,
     /// The data is characters and must end in NUL. C: `VALIDATOR_ENSURE_NULL`.
     string: bool,
@@ -34,7 +35,7 @@ impl Location {
     }
 }
 
-/// What a valid payload needs behind it in a buffer. C has nothing like it.
+/// The bytes that a valid payload needs behind it in a buffer. C has nothing like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Nothing.

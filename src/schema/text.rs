@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The texts of descriptions: how they are cut into fields, words and numbers, and where texts are
-//! written to.
+//! The texts of descriptions: cutting them into fields, words and numbers, and writing them.
 
 use super::error::Error;
 use super::limits::MAX_WORDS;
@@ -10,14 +9,14 @@ use super::limits::MAX_WORDS;
 ///
 /// Not [`core::fmt::Write`], since names may hold bytes that are not UTF-8.
 pub trait Sink {
-    /// Why the sink did not take the bytes.
+    /// The reason for which the sink did not take the bytes.
     type Error;
 
     /// Appends `bytes`.
     ///
     /// # Errors
     ///
-    /// The sink's own, e.g. that it is full. What was written before remains in it.
+    /// The sink's own, e.g. that it is full. Bytes that were written before remain in it.
     fn put(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 }
 
@@ -32,7 +31,7 @@ pub(super) struct Words<'a> {
     pub(super) type_text: &'a [u8],
     /// The name; never empty.
     pub(super) name: &'a [u8],
-    /// The size, which is given for structs only.
+    /// The size, in a struct only.
     pub(super) size: Option<&'a [u8]>,
 }
 
@@ -56,7 +55,7 @@ impl<'a> Words<'a> {
             count = count.saturating_add(1);
         }
 
-        // The first words say how many of them the type has.
+        // The first words determine how many of them the type has.
         let type_words: usize = match words {
             [b"__data_loc" | b"__rel_loc", b"unsigned", ..] => 3,
             [b"unsigned" | b"struct" | b"__data_loc" | b"__rel_loc", ..] => 2,
@@ -96,7 +95,7 @@ impl<'a> Words<'a> {
 /// C: the loop of `user_event_parse_fields()` (kernel/trace/trace_events_user.c).
 #[derive(Clone, Debug)]
 pub(super) struct Pieces<'a> {
-    /// The part of the text that was not cut yet; `None` after its end.
+    /// The rest of the text; `None` after its end.
     rest: Option<&'a [u8]>,
 }
 
@@ -146,8 +145,8 @@ pub(super) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Is this a control byte or a space, which no word that the tracing files show may hold; or a `#`,
-/// from which on the trace core ignores a line that is written to such a file?
+/// Is this a control byte or a space, which no word in the tracing files may hold; or a `#`, from
+/// which on the trace core ignores a line that is written to such a file?
 pub(super) fn ends_word(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7f || byte == b'#'
 }
@@ -163,8 +162,8 @@ pub(super) fn contains(text: &[u8], part: &[u8]) -> bool {
     (0..text.len()).any(|at| text.get(at..).is_some_and(|rest| rest.starts_with(part)))
 }
 
-/// The number that `digits` are in base `radix`, or the largest one if it is larger; `None` if one
-/// of them is no digit. No digits at all are 0, which is neither a length nor a size.
+/// The number of these `digits` in base `radix`, or the largest number if it is larger; `None` if
+/// one of them is no digit. Without digits it is 0, which is neither a length nor a size.
 pub(super) fn number_from(digits: &[u8], radix: u32) -> Option<u64> {
     digits.iter().try_fold(0u64, |number, &digit| {
         let digit = char::from(digit).to_digit(radix)?;
@@ -182,7 +181,7 @@ pub(super) fn number_from(digits: &[u8], radix: u32) -> Option<u64> {
 ///
 /// Those of `out`.
 pub(super) fn put_number<S: Sink>(mut number: u32, out: &mut S) -> Result<(), S::Error> {
-    // As many digits as the largest number has.
+    // The length is that of the largest number.
     let mut digits = *b"4294967295";
     let mut start = 0;
     for (at, digit) in digits.iter_mut().enumerate().rev() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One insertion: the memory for it, and how it is taken back.
+//! One insertion: the memory for it, and its undoing.
 
 use super::{
     Node,
@@ -18,15 +18,14 @@ use kernel::alloc::{
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// A value that has been inserted, and is taken out again when this is dropped. That does not drop
-/// the value, to which another pointer is borrowed.
+/// A value that has been inserted. The drop removes it again, which does not drop the value:
+/// `value` borrows another pointer to it.
 pub(crate) struct Insertion<'a, T, O: Order<T>> {
     pub(super) arcs: &'a mut SortedArcs<T, O>,
     pub(super) value: &'a Arc<T>,
 }
 
 impl<T, O: Order<T>> Insertion<'_, T, O> {
-    /// Leaves the value where it is.
     pub(crate) fn keep(self) {
         mem::forget(self);
     }
@@ -38,13 +37,13 @@ impl<T, O: Order<T>> Drop for Insertion<'_, T, O> {
     }
 }
 
-/// Memory for one insertion, got without the lock under which it is made.
+/// Memory for one insertion, allocated without the lock under which it is made.
 pub(crate) struct NodeMemory<T> {
     pub(super) leaf: Spare<Arc<T>>,
     pub(super) inner: Spare<Node<T>>,
 }
 
-/// The memory that an insertion needs next: for so many values, or for so many children.
+/// The memory that an insertion needs next, with room for so many values or children.
 #[derive(Clone, Copy)]
 pub(crate) enum Shortfall {
     Leaf(usize),
@@ -52,7 +51,6 @@ pub(crate) enum Shortfall {
 }
 
 impl<T> NodeMemory<T> {
-    /// No memory.
     pub(crate) const fn new() -> Self {
         Self {
             leaf: Spare::new(Shortfall::Leaf),
@@ -60,7 +58,7 @@ impl<T> NodeMemory<T> {
         }
     }
 
-    /// Gets what is needed. May sleep.
+    /// Allocates what is lacking. May sleep.
     ///
     /// # Errors
     ///
@@ -73,10 +71,11 @@ impl<T> NodeMemory<T> {
     }
 }
 
-/// Memory that is empty. Most insertions need none, and even an empty vector takes work to drop.
+/// An empty vector with memory. Most insertions need none, and to drop even an empty vector takes
+/// work.
 pub(super) struct Spare<V> {
     memory: Option<KVec<V>>,
-    /// The shortfall of one that lacks memory for so many.
+    /// Makes the shortfall of a vector with room for so many.
     lacks: fn(usize) -> Shortfall,
 }
 
@@ -86,8 +85,8 @@ impl<V> Spare<V> {
         Self { memory, lacks }
     }
 
-    /// Gets memory for so many, unless it is there. A caller may want any number of them: without
-    /// memory the caller gets an error, and the log nothing.
+    /// Allocates a vector with room for so many, unless there is one. A caller may want any number:
+    /// if there is no memory, the caller gets an error, and the log nothing.
     fn fill(&mut self, count: usize) -> Result<(), AllocError> {
         self.memory = Some(match self.take(count) {
             Ok(memory) => memory,
@@ -96,7 +95,6 @@ impl<V> Spare<V> {
         Ok(())
     }
 
-    /// Memory for so many.
     pub(super) fn take(&mut self, count: usize) -> Result<KVec<V>, Shortfall> {
         let memory = self.memory.take_if(|memory| memory.capacity() >= count);
         memory.ok_or((self.lacks)(count))
@@ -114,7 +112,7 @@ impl<V> Spare<V> {
         Ok(())
     }
 
-    /// Moves the last ones, so many, to memory of their own, with room for as many as all.
+    /// Moves the last values, so many, to a vector with room for as many as all.
     pub(super) fn take_last(
         &mut self,
         count: usize,

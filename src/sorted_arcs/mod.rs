@@ -2,19 +2,18 @@
 
 //! Shared values in an order, in little memory: some nine to eighteen bytes each.
 //!
-//! A node for each value would take as much as an enabler takes itself. Here values lie in leaves,
+//! A tree node for each value would take as much memory as an enabler. Here values lie in leaves,
 //! and leaves in inner nodes, some tens in each: a B+ tree, in which all leaves are equally deep.
 //! Inner nodes have no keys: a child is found by the first value below it. A single value lies in
 //! the [`SortedArcs`] itself: most events have one enabler.
 //!
-//! Locks are held while a value is added or taken out. So no move is of more than two kilobytes,
-//! and there are few on each level. A full node is split when it gets one more; at the end of the
-//! tree the nodes in front stay full, but for one. Nodes are not merged: a node goes when it is
-//! empty.
+//! Locks are held while a value is added or removed. So no move exceeds two kilobytes, and there
+//! are few on each level. A full node is split when it gets one more; at the end of the tree it
+//! keeps all but one. Nodes are not merged: a node is removed when it is empty.
 //!
-//! Functions call themselves for each level. An inner node is full after some thirty times as many
-//! insertions as its children, whatever is taken out in between. So 2^40 insertions make nine
-//! levels at most.
+//! Functions recurse for each level. An inner node is full after some thirty times as many
+//! insertions as its children, whatever is removed in between. So 2^40 insertions make nine levels
+//! at most.
 
 mod insertion;
 
@@ -34,41 +33,40 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How many values a leaf has at most.
+/// The most values of a leaf.
 pub(crate) const MAX_LEAF_LEN: usize = 64;
 
-/// How many children an inner node has at most.
+/// The most children of an inner node.
 const MAX_CHILDREN: usize = 64;
 
 /// An order of values.
 pub(crate) trait Order<T> {
-    /// Where others stand, beside this value. Never changes for those that are in a
-    /// [`SortedArcs`].
+    /// Compares other values to this one. The order of values in a [`SortedArcs`] never changes.
     fn cmp_to(value: &Arc<T>) -> impl Fn(&Arc<T>) -> Ordering;
 }
 
-/// Values in an order, no two of them equal in it.
+/// Values in an order, no two of them equal.
 ///
-/// One is looked for with a function that says how a value compares to it.
+/// A value is searched with a function that compares values to it.
 pub(crate) struct SortedArcs<T, O> {
     root: Node<T>,
     order: PhantomData<O>,
 }
 
-/// Only a root is empty.
+/// A node; only a root is empty.
 enum Node<T> {
     /// A leaf with one value at most.
     One(Option<Arc<T>>),
     Leaf(KVec<Arc<T>>),
-    /// Children, each behind the one before.
+    /// Children in their order.
     Inner(KVec<Node<T>>),
 }
 
-/// Values that stand together in one leaf, and leaves that follow.
+/// The values of a leaf from a place on, and the leaves behind it.
 type Run<'a, T> = (&'a [Arc<T>], &'a [Node<T>]);
 
 impl<T> Node<T> {
-    /// The values, if this is a leaf.
+    /// The values of a leaf; none of an inner node.
     fn values(&self) -> &[Arc<T>] {
         match self {
             Self::One(value) => value.as_slice(),
@@ -91,7 +89,7 @@ impl<T> Node<T> {
         }
     }
 
-    /// The values from the first on that is equal or greater.
+    /// The values that are equal or greater.
     fn run_from(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Run<'_, T> {
         let Self::Inner(children) = self else {
             let values = self.values();
@@ -100,7 +98,7 @@ impl<T> Node<T> {
         };
         let at = child_at(children, |first| compare(first).is_le());
         let mut children = children.get(at..).unwrap_or_default();
-        // If all below the first are less, all below the second are not.
+        // If all values below the first child are less, none below the second is.
         while let Some((child, behind)) = children.split_first() {
             let (values, leaves) = child.run_from(compare);
             if !values.is_empty() {
@@ -112,9 +110,9 @@ impl<T> Node<T> {
         (&[], &[])
     }
 
-    /// Adds a value, beside which others stand as `compare` has them, none equal. The value
-    /// `is_last` if it is behind all others of the tree.
-    /// If this is full: how many values or children, the last ones, are to be split off first.
+    /// Adds a value, to which `compare` compares others, none equal. `is_last`: the value is behind
+    /// all others of the tree. If this node is full, returns how many values or children are to be
+    /// split off its end first.
     fn add(
         &mut self,
         value: &Arc<T>,
@@ -134,7 +132,7 @@ impl<T> Node<T> {
             Self::Leaf(values) => {
                 let at = values.partition_point(is_before);
                 if values.len() >= MAX_LEAF_LEN {
-                    // One goes along: the new leaf then gets all that comes in between.
+                    // One value moves along: the new leaf then gets all values in between.
                     let is_behind = at >= MAX_LEAF_LEN;
                     return Ok(Some(if is_behind { 1 } else { MAX_LEAF_LEN / 2 }));
                 }
@@ -177,8 +175,8 @@ impl<T> Node<T> {
         })
     }
 
-    /// Changes the leaf below the last child, on each level, that begins in time. Frees what is
-    /// empty then.
+    /// Changes one leaf: below the last child, on each level, the first value of which
+    /// `is_in_time`. Frees the nodes that are empty then.
     fn change_leaf<R>(
         &mut self,
         is_in_time: &impl Fn(&Arc<T>) -> bool,
@@ -197,7 +195,7 @@ impl<T> Node<T> {
     }
 }
 
-/// The number of the last child whose first value is in time, or of the first child.
+/// The number of the last child, the first value of which `is_in_time`; or 0.
 fn child_at<T>(children: &[Node<T>], is_in_time: impl Fn(&Arc<T>) -> bool) -> usize {
     children
         .partition_point(|child| child.first().is_some_and(&is_in_time))
@@ -205,7 +203,6 @@ fn child_at<T>(children: &[Node<T>], is_in_time: impl Fn(&Arc<T>) -> bool) -> us
 }
 
 impl<T, O: Order<T>> SortedArcs<T, O> {
-    /// No values.
     pub(crate) const fn new() -> Self {
         Self {
             root: Node::One(None),
@@ -213,30 +210,29 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         }
     }
 
-    /// Are there no more values than go into one leaf?
+    /// Do all values fit one leaf?
     pub(crate) fn fits_one_leaf(&self) -> bool {
         !matches!(self.root, Node::Inner(_))
     }
 
-    /// Are there no values?
     pub(crate) fn is_empty(&self) -> bool {
         self.root.first().is_none()
     }
 
-    /// How many values there are. Takes a while for many.
+    /// The number of values. Visits all.
     pub(crate) fn len(&self) -> usize {
         self.values().count()
     }
 
     fn run_from(&self, compare: &impl Fn(&Arc<T>) -> Ordering) -> Run<'_, T> {
-        // What is added, or asked for before it is, most often is behind all others.
+        // A value that is added, or searched before that, is most often behind all others.
         match self.last() {
             Some(last) if compare(last).is_lt() => (&[], &[]),
             _ => self.root.run_from(compare),
         }
     }
 
-    /// The one value that is equal.
+    /// The value that is equal.
     pub(crate) fn get(&self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<&Arc<T>> {
         self.get_from(&compare)
             .filter(|value| compare(value).is_eq())
@@ -258,7 +254,6 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         node.values().get(at.checked_sub(1)?)
     }
 
-    /// The last value.
     pub(crate) fn last(&self) -> Option<&Arc<T>> {
         self.root.last()
     }
@@ -282,7 +277,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
             let last = values.last()?;
             (next, leaves) = match leaves.split_first() {
                 Some((leaf, behind)) => (leaf.values(), behind),
-                // From the root on: no more than that is needed for one in some tens of leaves.
+                // From the root, once for some tens of leaves.
                 None => {
                     let compare = O::cmp_to(last);
                     self.run_from(&|other| compare(other).then(Ordering::Less))
@@ -301,7 +296,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
     ///
     /// # Errors
     ///
-    /// Nothing has been added then.
+    /// There is no memory. Nothing has been added.
     pub(crate) fn insert(&mut self, value: &Arc<T>) -> Result<(), AllocError> {
         let mut memory = NodeMemory::new();
         while let Err(shortfall) = self.insert_with(value, &mut memory) {
@@ -310,13 +305,13 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         Ok(())
     }
 
-    /// Adds a value, to which none is equal, in the room there is and that of `memory`, which
-    /// gets the memory that is not needed any more. Allocates and frees nothing.
+    /// Adds a value, to which none is equal. Takes memory from `memory` and gives unneeded memory
+    /// back to it; allocates and frees nothing.
     ///
     /// # Errors
     ///
-    /// The memory that `memory` is short of. Nothing has been added then, but a node may have
-    /// been split: each piece of memory is asked for when the one before has been used.
+    /// What `memory` is short of. Nothing has been added, but a node may have been split: each
+    /// piece of memory is requested after the one before has been used.
     pub(crate) fn insert_with(
         &mut self,
         value: &Arc<T>,
@@ -325,7 +320,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         let compare = &O::cmp_to(value);
         let is_last = self.last().is_some_and(|last| compare(last).is_lt());
         while (self.root.add(value, compare, is_last, memory)?).is_some() {
-            // It is split as the only child of a new root.
+            // The root is split as the only child of a new one.
             let mut children = memory.inner.take(2)?;
             let root = mem::replace(&mut self.root, Node::One(None));
             let _ = children.push_within_capacity(root);
@@ -334,8 +329,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         Ok(())
     }
 
-    /// As [`Self::insert_with`], but the value is taken out again if the result is dropped instead
-    /// of kept.
+    /// As [`Self::insert_with`]. A drop of the result instead of `keep()` removes the value.
     ///
     /// # Errors
     ///
@@ -349,7 +343,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         Ok(Insertion { arcs: self, value })
     }
 
-    /// Takes the one value out that is equal.
+    /// Removes the value that is equal.
     pub(crate) fn remove(&mut self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<Arc<T>> {
         self.change(
             |first| compare(first).is_le(),
@@ -364,7 +358,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         )
     }
 
-    /// Takes the last leaf out, with all its values; `None` if there is none. Allocates nothing.
+    /// Removes the last leaf, with all its values; `None` if there is none. Allocates nothing.
     pub(crate) fn take_leaf(&mut self) -> Option<Self> {
         let take = |leaf: &mut Node<T>| Some(mem::replace(leaf, Node::One(None)));
         let root = self.change(|_| true, take)?;

@@ -38,13 +38,12 @@ const INDEX_SIZE: usize = size_of::<u32>();
 
 /// What the files of one group share.
 pub(crate) struct FileContext {
-    /// The group.
     pub(crate) group: Arc<Group>,
-    /// All mms with enablers.
     pub(crate) mms: Arc<UserMms>,
 }
 
-/// `user_events_data` or the same of another group, opened once. All that is done through it is done in that group.
+/// An open `user_events_data`, or the data file of another group. All that is done through it is
+/// done in its group.
 pub(crate) struct DataFile {
     group: OpenGroup,
     mms: Arc<UserMms>,
@@ -101,7 +100,8 @@ impl DataFile {
         let task = current!();
         let mm = task.mm().ok_or(ESRCH)?;
         let user_mm = self.mms.find_or_create(mm)?;
-        // Before the event is made that would not be needed. `UserMm::register` looks again, with its lock held.
+        // Checked early so that a duplicate does not create the event. Not authoritative:
+        // [`UserMm::register`](crate::mms::UserMm::register) checks again under its lock.
         if user_mm.has_enabler(bit.addr()) {
             return Err(EADDRINUSE);
         }
@@ -112,7 +112,7 @@ impl DataFile {
         }
 
         let event = self.group.register(&description, reg.flags)?;
-        // What changes from here on is seen in the bit, or reported by a poll.
+        // A change from here on is in the bit, or is reported by a poll.
         let changes = self.group.changes();
         let seen = changes.last();
         user_mm.register(mm, bit, event.get())?;
@@ -121,8 +121,7 @@ impl DataFile {
             .add(event, changes, seen)
             .and_then(|index| reg.write_index(index));
         if result.is_err() {
-            // The caller is not told of it. Whether the bit could be cleared does not change the
-            // result.
+            // The caller gets no index. A failure to clear the bit does not change the result.
             let _ = user_mm.unregister(mm, bit.addr());
         }
         result

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Our events in the kernel's `dynamic_events`.
+//! The module's events in the kernel's `dynamic_events`.
 
 use super::groups::Groups;
 use crate::events::{
@@ -21,7 +21,7 @@ use crate::sys::tracefs::SeqWriter;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 
-/// What a line begins with that makes an event, or shows one. C: `USER_EVENTS_PREFIX`.
+/// The beginning of a line that makes or shows an event. C: `USER_EVENTS_PREFIX`.
 const PREFIX: &[u8] = b"u:";
 
 impl DynEventOwner for UserEvent {
@@ -33,13 +33,13 @@ impl DynEventOwner for UserEvent {
         if !perfmon_capable() {
             return Err(EPERM);
         }
-        // There is no reference to it yet: if it were not persistent, it would be removed at once.
+        // Without a reference an event that is not persistent would be removed at once.
         let flags = RegFlags {
             persistent: true,
             multi_format: false,
         };
         let _module = ModuleRef::get()?;
-        // The group is held until the event is there: it is not removed by half.
+        // In use until the event exists, so that the group is not removed meanwhile.
         let group = groups.open(name).map_err(|_| EINVAL)?;
         group.register(&description, flags).map(drop)
     }
@@ -48,7 +48,7 @@ impl DynEventOwner for UserEvent {
         out.bytes(PREFIX);
         let systems = event.group().systems();
         if systems.group_name().is_some() {
-            // The line makes an event under the name that it was registered with, whether that has several formats or not.
+            // The system of all lines that make an event, whether it has several formats or not.
             out.bytes(systems.single());
             out.bytes(b"/");
         }
@@ -71,7 +71,7 @@ impl DynEventOwner for UserEvent {
         let systems = event.group().systems();
         let is_meant = match system {
             Some(system) => systems.contains(system.to_bytes()),
-            // Names of other groups are theirs.
+            // A name without a system is that of the first group.
             None => systems.group_name().is_none(),
         };
         is_meant

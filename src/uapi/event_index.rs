@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which write index an event has.
+//! The write index of each event of an open file.
 //!
-//! An open hash table of indices alone: a slot does not repeat the event's number, which is found
-//! at the index. So thousands of events take one piece of memory, and forgetting them takes one
-//! step.
+//! An open hash table of the indices alone: the event at the index has the number that is compared.
+//! So thousands of events take one piece of memory, which is freed in one step.
 
 use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::prelude::*;
 
-/// Slots at first; a power of two, as it always is.
+/// The first number of slots. It is always a power of two.
 const FIRST_SLOTS: usize = 16;
 
-/// A slot that holds no index.
+/// A slot without an index.
 const EMPTY: u32 = u32::MAX;
 
-/// The indices of events, found by the event's number.
+/// The indices of events, by the event's number.
 pub(crate) struct EventIndex {
-    /// At most half of them are taken, each at or behind the place of its event, with no empty one
-    /// in between.
+    /// At most half of the slots are taken. Each index is at its event's place or behind it,
+    /// without an empty slot in between.
     slots: KVVec<u32>,
     taken: usize,
 }
 
-/// Where the search for an event begins. Numbers that follow each other are spread.
+/// The place where the search for an event begins. Numbers that follow each other are spread.
 fn place(id: u64, slots: usize) -> usize {
-    // The golden ratio; the upper half has what all bits of the number make of it.
+    // The golden ratio. All bits of the number contribute to the upper half of the product.
     let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     spread as usize & slots.wrapping_sub(1)
 }
 
-/// Puts an index into a table that has room.
+/// Puts an index into the slots, which have room.
 fn put(slots: &mut [u32], id: u64, index: u32) {
     let Some((before, behind)) = slots.split_at_mut_checked(place(id, slots.len())) else {
         return;
@@ -41,7 +40,6 @@ fn put(slots: &mut [u32], id: u64, index: u32) {
 }
 
 impl EventIndex {
-    /// No event has an index.
     pub(crate) const fn new() -> Self {
         Self {
             slots: KVVec::new(),
@@ -49,7 +47,8 @@ impl EventIndex {
         }
     }
 
-    /// The index of the event with this number. `id_at` tells the number of the event at an index.
+    /// The index of the event with this number. `id_at` returns the number of the event at an
+    /// index.
     pub(crate) fn get(&self, id: u64, id_at: impl Fn(u32) -> Option<u64>) -> Option<u32> {
         let (before, behind) = self.slots.split_at_checked(place(id, self.slots.len()))?;
         let slots = Iterator::chain(behind.iter(), before);
@@ -57,7 +56,7 @@ impl EventIndex {
         taken.find(|index| id_at(*index) == Some(id))
     }
 
-    /// Makes room for one more. May sleep.
+    /// Makes room for one more index. May sleep.
     ///
     /// # Errors
     ///
@@ -67,7 +66,8 @@ impl EventIndex {
             return Ok(());
         }
         let count = (2 * self.slots.len()).max(FIRST_SLOTS);
-        // As large as a caller makes it: without memory it gets an error, and the log nothing.
+        // The size is up to the caller, who gets an error if there is no memory; the log gets
+        // nothing.
         let mut slots = KVVec::from_elem(EMPTY, count, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
         for index in self.slots.iter().filter(|slot| **slot != EMPTY) {
             if let Some(id) = id_at(*index) {
@@ -78,7 +78,7 @@ impl EventIndex {
         Ok(())
     }
 
-    /// Notes the index of an event that has none. Room was reserved.
+    /// Adds the index of an event that has none. There is room for it.
     pub(crate) fn insert(&mut self, id: u64, index: u32) {
         put(&mut self.slots, id, index);
         self.taken += 1;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of a group from one to another, as the listings go through them one by one.
+//! Ranges of a group's events, for listings, which show one event at a time.
 
 use crate::events::{
     Event,
     Group, //
 };
 
-/// The events with numbers from one to another. What comes or goes meanwhile changes neither the
-/// order nor the place of the others.
+/// The events with the numbers of a range. Events that come or go meanwhile do not change the order
+/// of the others.
 #[derive(Clone, Copy)]
 pub(crate) struct EventRange {
     from: u64,
-    /// The first that is not among them.
+    /// The number behind the last one.
     end: u64,
 }
 
 impl EventRange {
-    /// All that there are now: a listing comes to its end, however many are made meanwhile.
+    /// All events that exist now: so a listing ends, although events are made meanwhile.
     pub(crate) fn all(group: &Group) -> Self {
         Self {
             from: 0,
@@ -25,8 +25,8 @@ impl EventRange {
         }
     }
 
-    /// Calls `show` for the first that is still there, with `event_mutex` held. Returns those behind
-    /// it, and what `show` returns; `None` if there is none.
+    /// Calls `show` for the first event of the range that still exists, with `event_mutex` held.
+    /// Returns the rest of the range and the result of `show`; `None` if the range has no event.
     pub(crate) fn with_first<T>(
         self,
         group: &Group,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The events of one open file, by write index, and what is kept for writes to them.
+//! The events of one open file, by write index, what its polls have reported of them, and memory
+//! for its writes.
 
 use super::event_index::EventIndex;
 use crate::events::{
@@ -23,7 +24,8 @@ use kernel::{
 
 /// The events that were registered through one open file.
 ///
-/// Indices count from 0. An entry stays until the file is closed, so entries are read without a lock.
+/// Indices count from 0. An entry stays until the file is closed, so entries are read without a
+/// lock.
 #[pin_data]
 pub(crate) struct FileEvents {
     #[pin]
@@ -34,23 +36,22 @@ pub(crate) struct FileEvents {
     poll_state: Mutex<PollState>,
 }
 
-/// What polls have reported of the events, by numbers of [`Changes`].
+/// The changes of the events that polls have reported, by the numbers of [`Changes`].
 struct PollState {
-    /// The last change when a poll reported.
+    /// The last change at the last report.
     reported: u64,
-    /// The last change when a new waiter polled, which polls again before it reports.
+    /// The last change at the last poll by a new waiter, which polls again before it reports.
     offered: u64,
-    /// What the events have changed up to this one is not looked at: an event was registered when
-    /// it had changed, which is not to be reported.
+    /// The events' changes up to this number are ignored: an event was registered after a change of
+    /// its state, which is not to be reported.
     base: u64,
-    /// Is a change to be reported, whatever its number?
+    /// A change is to be reported, whatever its number.
     is_owed: bool,
-    /// Is it to be offered to new waiters?
+    /// A change is to be offered to new waiters, whatever its number.
     is_offer_owed: bool,
 }
 
 impl FileEvents {
-    /// A table without events.
     pub(crate) fn new() -> impl PinInit<Self> {
         let poll_state = PollState {
             reported: 0,
@@ -60,7 +61,11 @@ impl FileEvents {
             is_offer_owed: false,
         };
         pin_init!(Self {
-            events <- AppendVec::new(EventIndex::new(), c"FileEvents::events", static_lock_class!()),
+            events <- AppendVec::new(
+                EventIndex::new(),
+                c"FileEvents::events",
+                static_lock_class!()
+            ),
             record_bufs <- RecordBufCache::new(),
             poll_state <- new_mutex!(poll_state, "FileEvents::poll_state"),
         })
@@ -78,8 +83,8 @@ impl FileEvents {
         self.events.get(index)
     }
 
-    /// The index of `event`, which is added if it is not there. `seen` is the number of the last of
-    /// `changes` before its bit was registered. May sleep.
+    /// The index of `event`, which is added if it has none. `seen` is the last number of `changes`
+    /// before its bit was registered. May sleep.
     ///
     /// # Errors
     ///
@@ -89,24 +94,24 @@ impl FileEvents {
         let id_at = |index| self.get(index).map(|event| event.id());
         let mut append = self.events.lock();
         if let Some(index) = append.state().get(id, id_at) {
-            // The reference that is not needed is dropped without the lock.
+            // The caller's reference is dropped without the lock.
             drop(append);
             return Ok(index);
         }
         append.state().reserve(id_at)?;
         append.reserve()?;
-        // No poll comes between the look at the number and the place in the table.
+        // No poll runs between the read of the number and the entry in the table.
         let mut poll_state = self.poll_state.lock();
         let changed = event.change_seq();
         let index = append.push(event)?;
         append.state().insert(id, index);
         let since = poll_state.reported.max(poll_state.base);
         if changed > seen {
-            // A poll meanwhile has not found the event here.
+            // A poll meanwhile has not found the event in the table.
             (poll_state.is_owed, poll_state.is_offer_owed) = (true, true);
         } else if since < changed {
-            // Not to be reported, as that was before. What the other events have to be reported is
-            // noted.
+            // That change is older than the registration. Changes of other events are still to be
+            // reported.
             let is_owed = self.has_changed(index, since, seen);
             poll_state.is_owed |= is_owed;
             poll_state.is_offer_owed |= is_owed && poll_state.offered < seen;
@@ -120,14 +125,15 @@ impl FileEvents {
         Ok(index)
     }
 
-    /// Has one of the first `count` events changed after one change, and up to another?
+    /// Has one of the first `count` events a last change after `since`, up to `last`?
     fn has_changed(&self, count: u32, since: u64, last: u64) -> bool {
         let mut events = (0..count).map_while(|index| self.get(index));
         events.any(|event| (since + 1..=last).contains(&event.change_seq()))
     }
 
-    /// Has the state of an event changed since the last poll, which was asked for that? If not, the poll is woken when
-    /// one does. `changes` are those of the events' group. May sleep.
+    /// Returns whether an event has changed since the last report, and the poll asks for that.
+    /// Queues the poll, which a later change wakes. `changes` are those of the events' group. May
+    /// sleep.
     pub(crate) fn poll<'a>(&'a self, poll: &Poll<'a>, changes: &'a Changes) -> bool {
         poll.wait(changes.queue());
         if !poll.wants_pri() {
@@ -152,8 +158,8 @@ impl FileEvents {
         let is_pri = is_owed || last > since && self.has_changed(u32::MAX, since, last);
         drop(poll_state);
         if is_pri && kind == PollKind::Subscribe {
-            // A new waiter drops the answer, or takes it for its own report: the wake-up has either
-            // poll once more.
+            // A new waiter drops the result, or takes it for a report of its own: the wake-up makes
+            // either poll once more.
             changes.queue().wake();
         }
         is_pri && kind == PollKind::Consume

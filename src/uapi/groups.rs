@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The groups: making, changing and removing them, and the files of each.
+//! Groups with a name: making, changing and removing them, with the files of each.
 
 use super::data::{
     DataFile, //
@@ -49,20 +49,20 @@ use kernel::workqueue::{
     WorkItem, //
 };
 
-/// The most groups, the first not counted.
+/// The most groups with a name.
 const MAX_GROUPS: usize = 4096;
 
-/// How many events all of them may have together, unless the administrator sets another number.
-/// The kernel has some 63,000 numbers for events: with the first group's 32,768 and those that are
-/// kept, some thousands are left to the host's probes.
+/// The most events of all groups with a name together, unless `kernel.user_events_groups_max` is
+/// set. The kernel has some 63,000 numbers for events: with the first group's 32,768 and those that
+/// are kept, some thousands are left to the host's probes.
 const DEFAULT_GROUPS_MAX_EVENTS: u32 = 24576;
 
-/// All groups.
+/// All groups, and the work that removes some.
 #[pin_data]
 pub(crate) struct Groups {
     symbols: CheckedSymbols,
     idle: Arc<IdleEvents>,
-    /// The first group, which has no name, and the mms of all.
+    /// The first group, which has no name, and the mms of all groups.
     first: Arc<FileContext>,
     max_events: SysctlU32,
     /// Outside of `event_mutex`.
@@ -72,19 +72,19 @@ pub(crate) struct Groups {
     removal_work: DelayedWork<Groups>,
 }
 
-/// The groups that have a name.
+/// The groups with a name.
 pub(super) struct NamedGroups {
     groups: SortedArcs<NamedGroup, ByGroupName>,
-    /// How many events they may have together: the sum of their limits.
+    /// The sum of their limits of events.
     events: u32,
-    /// How many are to be removed with their last use; the work is pending, or runs, while there
-    /// are any.
+    /// How many groups are to be removed with their last use. While there are any, the work is
+    /// queued or runs.
     ending: usize,
-    /// The next pause of the work, twice as long as the one before.
+    /// The next pause of the work. Each pause is twice as long as the one before.
     pause: Delta,
 }
 
-/// A group with a name, and its files, which go with it.
+/// A group with a name, and its files, which are removed with it.
 pub(super) struct NamedGroup {
     pub(super) group: Arc<Group>,
     _listings: [TracefsFile<FileContext>; 2],
@@ -92,7 +92,6 @@ pub(super) struct NamedGroup {
 }
 
 impl NamedGroup {
-    /// Its name.
     pub(super) fn name(&self) -> &[u8] {
         self.group.systems().group_name().unwrap_or_default()
     }
@@ -108,25 +107,24 @@ impl Order<NamedGroup> for ByGroupName {
 }
 
 impl NamedGroups {
-    /// The group of this name.
     fn get(&self, name: GroupName<'_>) -> Option<&Arc<NamedGroup>> {
         self.groups.get(|group| group.name().cmp(name.bytes()))
     }
 
-    /// The first group behind that of this name, whether that is there or not.
+    /// The group with the next name. No group need have `name`.
     pub(super) fn next_after(&self, name: Option<&[u8]>) -> Option<&Arc<NamedGroup>> {
         self.groups.get_from(|group| match name {
-            // No group compares equal, so the first one behind is found.
+            // No group compares equal, so the search ends at the first one behind.
             Some(name) => group.name().cmp(name).then(Ordering::Less),
             None => Ordering::Greater,
         })
     }
 
-    /// Removes a group that is not used, its events, and its files with the last reference.
+    /// Removes a group that is not used, and its events; its files go with the last reference.
     ///
     /// # Errors
     ///
-    /// `EBUSY` when it is used.
+    /// `EBUSY` when the group is used.
     fn remove(&mut self, group: &Arc<NamedGroup>) -> Result {
         group.group.close_if_unused()?;
         self.groups.remove(ByGroupName::cmp_to(group));
@@ -167,7 +165,7 @@ impl Groups {
         )
     }
 
-    /// Uses the group of this name; `None` is the first. May sleep.
+    /// Opens the group of this name; `None` is the first. May sleep.
     ///
     /// # Errors
     ///
@@ -179,13 +177,13 @@ impl Groups {
         }
     }
 
-    /// Makes a group, or sets limits of one that there is. May sleep.
+    /// Makes a group, or changes the limits of an existing one. May sleep.
     ///
     /// # Errors
     ///
-    /// `EEXIST` when there is one of this name, and nothing to be set; `EBUSY` when that has more
-    /// events; `EMFILE` when there are too many groups, or all of them could have too many events;
-    /// what [`Self::create`] fails with. Nothing has changed then.
+    /// `EEXIST` when the group exists, and no limit is given; `EBUSY` when it has more events;
+    /// `EMFILE` when there are too many groups, or the sum of their limits would be too large;
+    /// those of [`Self::create`]. Nothing has changed then.
     pub(super) fn create_or_change(
         &self,
         name: GroupName<'_>,
@@ -248,7 +246,8 @@ impl Groups {
         };
         let group = Arc::new(group, GFP_KERNEL_ACCOUNT)?;
         groups.insert(&group)?;
-        // At last: from then on the group can have events, which only a group in the table loses.
+        // Last: from then on the group can get events, which are removed only from a group in the
+        // table.
         let data =
             TracefsFile::create_published::<Control<DataFile>>(symbols, suffix, &context, complete);
         let failed = data.map(|data| group.data.populate(data)).err();
@@ -258,8 +257,8 @@ impl Groups {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Removes a group, its events and its files: now, or no file of it is opened any more, and it
-    /// is removed when it is not used. May sleep.
+    /// Removes a group, its events and its files: now, or with its last use. In the latter case no
+    /// file of it can be opened any more. May sleep.
     ///
     /// # Errors
     ///
@@ -272,18 +271,19 @@ impl Groups {
         }
         let mut removed = named.remove(&group);
         if when == When::Unused && removed.is_err() {
-            // What keeps it may be a reference of the trace core's.
+            // The last use may be a reference of the trace core, which is only seen by checking
+            // again.
             named.pause = RECHECK_DELAY;
             self.idle.queue().enqueue_after::<_, 0>(self, RECHECK_DELAY);
             removed = Ok(());
         }
-        // The files go before the lock does: another group of that name has the same.
+        // Under the lock: the files of a new group of that name have the same names.
         drop(group);
         drop(named);
         removed
     }
 
-    /// Removes all groups but the first. For the module's exit: as [`Group::close`], and no file is
+    /// Removes all groups with a name. For the module's exit: as [`Group::close`], and no file is
     /// open.
     pub(crate) fn close(&self) {
         let mut named = self.named.lock();
@@ -296,7 +296,7 @@ impl Groups {
 
     /// Cancels the work that removes groups. For the module's exit.
     pub(crate) fn begin_close(self: &Arc<Self>) {
-        // With the lock held: what has ended is cancelled once, and not begun after that.
+        // Under the lock: the work is cancelled once, and not queued after that.
         let mut named = self.named.lock();
         named.ending = 0;
         Delayed::<_, 0>::cancel(self);
@@ -310,8 +310,8 @@ workqueue::impl_has_delayed_work! {
 impl WorkItem for Groups {
     type Pointer = Delayed<Self>;
 
-    /// Removes the groups that were to be removed with their last use, and looks again, after a
-    /// pause, at those that are used still: a consumer that goes does not tell.
+    /// Removes the groups that were to be removed with their last use, and checks those that are
+    /// still used again after a pause, as a consumer that detaches gives no notice.
     fn run(this: Delayed<Self>) {
         let mut named = this.named.lock();
         let mut last: Option<Arc<NamedGroup>> = None;
@@ -328,7 +328,7 @@ impl WorkItem for Groups {
             }
             last = Some(group);
         }
-        // As in `remove`.
+        // Under the lock, as in `remove`.
         drop(last);
         drop(named);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_groups`: the lines that make, change and remove groups, and the list of them.
+//! `user_events_groups`: the lines that make, change and remove groups, and their listing.
 
 use super::groups::{
     Groups,
@@ -19,14 +19,13 @@ use kernel::str::CStr;
 use kernel::sync::Arc;
 use kernel::uaccess::UserSlice;
 
-/// The longest line that can be written, in bytes, without its end.
+/// The longest line that can be written, in bytes, without its newline.
 const MAX_LINE: usize = 255;
 
-/// The listing. One line a group, by name: the line that makes it, and a comment that tells what it
-/// has.
+/// The listing. One line a group, by name: the line that makes it, and a comment with its usage.
 pub(crate) struct GroupsFile;
 
-/// Behind the group with this name, whether it is there or not; `None`: in front of all.
+/// Behind the group with this name, which need not exist; `None`: in front of all.
 pub(crate) struct Cursor(Option<KVec<u8>>);
 
 impl ListingFile for GroupsFile {
@@ -53,13 +52,12 @@ impl ListingFile for GroupsFile {
     }
 }
 
-/// Takes each line of a write. The end of a write is that of a line. Returns the bytes of the lines
-/// that were taken. May sleep.
+/// Executes each line of a write. The end of a write ends a line. Returns the length of the lines
+/// that were executed. May sleep.
 ///
 /// # Errors
 ///
-/// Why the first was not: `EFAULT`, `EINVAL` when it is too long, or what [`write_line`] fails
-/// with.
+/// Those of the first line: `EFAULT`; `EINVAL` when it is too long; or those of [`write_line`].
 fn write(groups: &Arc<Groups>, from: UserSlice, complete: &LoadComplete) -> Result<usize> {
     let mut left = from.reader();
     let count = left.len();
@@ -84,7 +82,7 @@ fn write(groups: &Arc<Groups>, from: UserSlice, complete: &LoadComplete) -> Resu
     Ok(count - left.len())
 }
 
-/// What a line asks for.
+/// Executes a line.
 fn write_line(groups: &Arc<Groups>, line: &[u8], complete: &LoadComplete) -> Result {
     match GroupLine::parse(line)? {
         GroupLine::Nothing => Ok(()),
@@ -93,7 +91,6 @@ fn write_line(groups: &Arc<Groups>, line: &[u8], complete: &LoadComplete) -> Res
     }
 }
 
-/// Shows a group.
 fn show_group(group: &NamedGroup, out: &SeqWriter<'_>) {
     out.bytes(b"g:");
     out.bytes(group.name());

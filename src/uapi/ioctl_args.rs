@@ -64,11 +64,10 @@ fn check_zeroed(mut reader: UserSliceReader) -> Result {
 /// `struct user_reg`: a registration.
 pub(crate) struct UserReg {
     address: usize,
-    /// The bit that shows the event's state.
+    /// The bit that is to show the event's state.
     pub(crate) bit: UserBit,
-    /// Options of the registration.
     pub(crate) flags: RegFlags,
-    /// User address of the description.
+    /// The address of the description.
     pub(crate) description: usize,
 }
 
@@ -77,8 +76,8 @@ impl UserReg {
     ///
     /// # Errors
     ///
-    /// `EFAULT` when it cannot be read, or the bit is not in user space; `E2BIG` and `EINVAL` as
-    /// [`copy_struct_from_user`]; `EINVAL` also for unknown flags, and as [`UserBit::new`].
+    /// `EFAULT` when it cannot be read or the bit is not in user space; `E2BIG` when a byte behind
+    /// the known fields is not 0; `EINVAL` when a field is not valid.
     pub(crate) fn read(address: usize) -> Result<Self> {
         let reg: user_reg = copy_struct_from_user(address)?;
         let has = |flag| u32::from(reg.flags) & flag != 0;
@@ -96,7 +95,7 @@ impl UserReg {
         })
     }
 
-    /// Writes the write index to the structure in user space.
+    /// Writes the write index to the structure in user memory.
     ///
     /// # Errors
     ///
@@ -108,11 +107,11 @@ impl UserReg {
     }
 }
 
-/// `struct user_unreg`: the end of a registration.
+/// `struct user_unreg`: which bit to unregister.
 pub(crate) struct UserUnreg {
     /// Number of the bit in its word.
     pub(crate) bit: u8,
-    /// Address of the word.
+    /// The address of the word.
     pub(crate) address: u64,
 }
 
@@ -138,7 +137,6 @@ impl UserUnreg {
 pub(crate) struct DescriptionBuffer([u8; MAX_DESCRIPTION + 1]);
 
 impl DescriptionBuffer {
-    /// An empty buffer.
     pub(crate) fn new() -> Self {
         Self([0; MAX_DESCRIPTION + 1])
     }
@@ -155,7 +153,7 @@ impl DescriptionBuffer {
             .strcpy_into_buf(&mut self.0)?
             .to_bytes();
         if text.len() == MAX_DESCRIPTION {
-            // The text is complete if a NUL follows.
+            // Here `strcpy_into_buf()` cuts a text that is too long: only a NUL may follow.
             let mut end = [0];
             UserSlice::new(at.wrapping_byte_add(MAX_DESCRIPTION), 1)
                 .reader()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files in tracefs through which the module is used, and our lines in `dynamic_events`.
+//! The files in tracefs, the ioctls, and the module's lines in `dynamic_events`.
 
 mod data;
 mod dynamic_events;

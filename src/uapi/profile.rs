@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_profile`: how many records were written that a consumer could not take, and how many writes failed.
+//! `user_events_profile`: how many records each consumer missed, and how many writes failed.
 
 use super::data::FileContext;
 use super::event_range::EventRange;
@@ -12,11 +12,12 @@ use crate::sys::tracefs::{
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// Where the numbers stand, unless a name is longer.
+/// The width of the column of names.
 const NAME_WIDTH: usize = 44;
 
-/// The listing. One line an event of the group, the oldest first: its name, records that ftrace missed, records that
-/// perf missed, and writes that failed though there was a consumer. In the form of the kernel's kprobe_profile.
+/// The listing. One line an event of the group, the oldest first: its name, records that ftrace
+/// missed, records that perf missed, and writes that failed although a consumer was attached. In
+/// the form of the kernel's kprobe_profile.
 pub(crate) struct ProfileFile;
 
 impl ListingFile for ProfileFile {

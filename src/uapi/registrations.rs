@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_registrations`: which mms have registered what, and how their bits are.
+//! `user_events_registrations`: the enablers of each mm, and the state of their bits.
 
 use super::data::FileContext;
 use crate::mms::{
@@ -17,7 +17,8 @@ use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::Arc;
 
-/// The listing. One line an enabler and mm, of all groups: those of one mm together, by address.
+/// The listing of all groups. One line for each enabler in each mm: those of one mm together, by
+/// address.
 pub(crate) struct RegistrationsFile;
 
 /// A place in the listing.
@@ -28,14 +29,14 @@ pub(crate) enum Cursor {
     At(Place),
 }
 
-/// In front of an enabler: all are behind it that are in an mm with a higher key, or in the same
-/// one at a higher address and bit. So a listing comes to its end, whatever comes and goes
+/// In front of an enabler. Behind it are the enablers in mms with a higher key, and those in the
+/// same mm with a higher address and bit. So a listing ends, although enablers come and go
 /// meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     mm_key: usize,
     addr: BitAddr,
-    /// The owner of the mm as it was when its first line was shown.
+    /// The owner of the mm when the first line of the mm was shown.
     owner: Option<MmOwner>,
 }
 
@@ -65,8 +66,8 @@ impl ListingFile for RegistrationsFile {
     }
 }
 
-/// Shows the enabler behind a place, unless its mm has none any more. Returns the place
-/// behind that; `None` at the end of the listing.
+/// Shows the enabler behind a place, unless its mm has no more. Returns the place behind that;
+/// `None` at the end of the listing.
 fn show_from(context: &FileContext, place: Place, out: &SeqWriter<'_>) -> Option<Place> {
     let user_mm = context.mms.find_from(place.mm_key)?;
     let mm_key = user_mm.key();
@@ -89,7 +90,7 @@ fn show_from(context: &FileContext, place: Place, out: &SeqWriter<'_>) -> Option
     })
 }
 
-/// Shows an enabler, if it is still there.
+/// Shows an enabler, if it still exists.
 fn show_line(
     user_mm: &UserMm,
     enabler: &Arc<Enabler>,
@@ -126,7 +127,7 @@ fn show_line(
     out.bytes(b"\n");
 }
 
-/// Shows a command name as one word: a program can give itself any.
+/// Shows a command name, which may hold any bytes, as one word.
 fn show_name(name: &[u8], out: &SeqWriter<'_>) {
     if name.is_empty() {
         out.bytes(b"-");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_status`: which events there are, and which consumers they have.
+//! `user_events_status`: the events of a group, and their consumers.
 
 use super::data::FileContext;
 use super::event_range::EventRange;
@@ -12,7 +12,7 @@ use crate::sys::tracefs::{
 use kernel::prelude::*;
 use kernel::str::CStr;
 
-/// The listing. One line an event of the group, the oldest first; then totals of what was listed.
+/// The listing. One line an event of the group, the oldest first; then totals of the lines.
 pub(crate) struct StatusFile;
 
 /// In front of a line, or of the totals.

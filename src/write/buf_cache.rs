@@ -7,10 +7,10 @@ use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::sync::SpinLock;
 
-/// The most words that are kept, 8 KB: a longer record takes its time with being copied anyway.
+/// The most words that are kept, 8 KB: beside the copy of a longer record an allocation costs little.
 const MAX_CACHED_WORDS: usize = 1024;
 
-/// Memory of an open file that no write is using.
+/// Memory of an open file that is not in use by a write.
 #[pin_data]
 pub(crate) struct RecordBufCache {
     #[pin]
@@ -18,15 +18,14 @@ pub(crate) struct RecordBufCache {
 }
 
 impl RecordBufCache {
-    /// There is none.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             kept <- new_spinlock!(None, "RecordBufCache::kept"),
         })
     }
 
-    /// An empty vector with room for so many words: the one that is kept, or a new one if that is in use or too small. May
-    /// sleep.
+    /// An empty vector with room for so many words: the kept one, or a new one if that is in use or
+    /// too small. May sleep.
     ///
     /// # Errors
     ///
@@ -35,7 +34,8 @@ impl RecordBufCache {
         let kept = self.kept.lock().take();
         match kept {
             Some(memory) if memory.capacity() >= words => Ok(memory),
-            // Without memory the caller gets an error, and the log nothing that users could repeat.
+            // If there is no memory, the caller gets an error; the log, which users could fill,
+            // gets nothing.
             _ => Ok(KVVec::with_capacity(
                 words,
                 GFP_KERNEL_ACCOUNT | __GFP_NOWARN,
@@ -43,12 +43,12 @@ impl RecordBufCache {
         }
     }
 
-    /// Keeps what a write does not need any more, if that is not too much.
+    /// Keeps the memory of a write, unless it is too large.
     pub(super) fn keep(&self, memory: KVVec<u64>) {
         if memory.capacity() > MAX_CACHED_WORDS {
             return;
         }
-        // What another write has left here meanwhile is freed without the lock.
+        // Memory that another write has left meanwhile is freed without the lock.
         let before = self.kept.lock().replace(memory);
         drop(before);
     }

@@ -2,9 +2,9 @@
 
 //! The hot path: from the bytes of a write to the buffers of the consumers.
 //!
-//! The payload is read once, checked once and handed to each consumer from where it was read to; a
-//! long one is read to where a trace instance stores it. There is no lock, and no allocation, for a
-//! payload of up to [`MAX_ON_STACK`] bytes.
+//! The payload is read once, checked once, and copied to each consumer from where it was read to. A
+//! long one is read into the buffer of a trace instance. A payload of up to [`MAX_ON_STACK`] bytes
+//! takes no lock and no allocation.
 
 mod buf_cache;
 
@@ -27,29 +27,29 @@ use crate::sys::record_buf::{
 use crate::sys::write_source::WriteSource;
 use kernel::prelude::*;
 
-/// The longest payload that is copied also for trace instances. To read a longer one to where an
-/// instance stores it takes less.
+/// The longest payload that is copied for trace instances, too. A longer one is cheaper to read
+/// into the buffer of an instance.
 const MAX_COPIED: usize = 512;
 
-/// The longest payload that is copied to the stack.
+/// The longest payload that is read to the stack.
 const MAX_ON_STACK: usize = 1024;
 
-/// Words of the stack that its record takes.
+/// Words of the stack for the record of such a payload.
 const ON_STACK: usize = record_buf::words_for(MAX_ON_STACK);
 
-/// What a record takes in a buffer beside its payload, as it is counted for a limit: the common
-/// fields, and at most as much for the buffer's own header and what fills up its last word.
+/// Bytes of a record beside its payload, as a limit counts them: the common fields, and as much for
+/// the buffer's header and padding.
 const RECORD_OVERHEAD: usize = 16;
 
 /// The longest payload that any buffer can hold.
 const MAX_PAYLOAD: usize = MAX_FIXED as usize;
 
-/// Records a payload of `event`: `source`, the index of which was read, holds so many bytes. May
-/// sleep for user memory.
+/// Records the next `payload_len` bytes of `source` as a payload of `event`. May sleep for user
+/// memory.
 ///
 /// # Errors
 ///
-/// `EFAULT` when the payload cannot be read, or a location in it is not right; `EINVAL` when it is
+/// `EFAULT` when the payload cannot be read, or a location in it is not valid; `EINVAL` when it is
 /// shorter than the event's fields; `EBADF` when the event has no consumers; `E2BIG` when none of
 /// them can ever take a payload of that size; `EDQUOT` when the event's group may record no more in
 /// this second; `ENOMEM`. Nothing is recorded then.
@@ -76,8 +76,8 @@ pub(crate) fn write(
     result
 }
 
-/// Records what is within no limit. Apart, so that a write that ends sooner does not pay for the
-/// buffer.
+/// Records a payload without a limit. Out of line, so that a write that ends earlier does not pay
+/// for the buffer.
 #[inline(never)]
 fn write_short(
     event: &EventRef,
@@ -100,12 +100,12 @@ fn write_short(
     record(event, source.read_record(&mut memory, payload_len)?, None)
 }
 
-/// Words before a long record. The memory begins where a page does, and a record lies a little
-/// behind that in ftrace's buffer: some processors take ten times as long for a copy (`REP MOVSB`)
-/// to a place a little further in its page than the source.
+/// Words in front of a long record. The memory begins where a page does, and a record lies a little
+/// behind the start of a page in ftrace's buffer: some processors take ten times as long for a copy
+/// (`REP MOVSB`) if the destination lies a little further in its page than the source.
 const WORDS_APART: usize = 8;
 
-/// Records what is too long for the stack.
+/// Records a payload that is too long for the stack.
 #[cold]
 #[inline(never)]
 fn write_long(
@@ -127,8 +127,8 @@ fn write_long(
     result
 }
 
-/// Records a payload, within the limit of the event's group. A longer one than fits on the stack
-/// goes to [`write_long`], which checks the limit itself.
+/// Records a payload within the limit of the event's group. One that is too long for the stack goes
+/// to [`write_long`], which checks the limit itself.
 #[cold]
 #[inline(never)]
 fn write_rate_limited(
@@ -150,7 +150,7 @@ fn record_cold(event: &EventRef, bytes: RecordBuf<'_>) -> Result {
     record(event, bytes, event.group().byte_rate())
 }
 
-/// Checks a payload and hands it to each consumer. A NUL that is not part of it comes last.
+/// Checks a payload and delivers it to each consumer. A NUL that is not part of it comes last.
 #[inline(always)]
 fn record(event: &EventRef, bytes: RecordBuf<'_>, byte_rate: Option<&ByteRate>) -> Result {
     let size = bytes.payload().len().saturating_add(RECORD_OVERHEAD - 1);
