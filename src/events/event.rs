@@ -11,14 +11,14 @@ use super::group::Group;
 use super::misses::Misses;
 use super::naming::{
     format_name,
+    KVecSink,
     Naming, //
 };
 use super::toggle::Enablers;
 use crate::schema::{
     self,
     Description,
-    Field,
-    Sink, //
+    Field, //
 };
 use crate::sys::event_mutex::{
     EventMutexHeld,
@@ -97,20 +97,6 @@ impl<'a> EventDesc<'a> {
     pub(super) fn key(&self, is_format: bool) -> EventKey<'a> {
         let (name, listing) = (self.description.name(), self.listing);
         (name_hash(name), name, if is_format { listing } else { &[] })
-    }
-}
-
-/// A buffer for the schema's texts.
-pub(super) struct KVecSink(pub(super) KVec<u8>);
-
-impl Sink for KVecSink {
-    type Error = Error;
-
-    fn put(&mut self, bytes: &[u8]) -> Result {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        Ok(self.0.extend_from_slice(bytes, GFP_KERNEL_ACCOUNT)?)
     }
 }
 

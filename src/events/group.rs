@@ -8,7 +8,6 @@ use super::event::{
     Event,
     EventDesc,
     EventRef,
-    KVecSink,
     RegFlags,
     UserEvent, //
 };
@@ -20,6 +19,7 @@ use super::limits::{
     MaxEvents, //
 };
 use super::naming::{
+    KVecSink,
     Naming,
     Systems, //
 };

@@ -4,11 +4,16 @@
 
 use crate::schema::{
     self,
-    GroupName, //
+    GroupName,
+    Sink, //
 };
 use crate::sys::trace_event::{
     EventClass,
     TraceEventOwner, //
+};
+use core::fmt::{
+    self,
+    Write, //
 };
 use core::num::NonZero;
 use kernel::prelude::*;
@@ -83,26 +88,24 @@ impl<O: TraceEventOwner> Systems<O> {
     }
 }
 
-/// The most digits of a number.
-const HEX_DIGITS: usize = u64::BITS as usize / 4;
+/// A buffer for the schema's texts.
+pub(super) struct KVecSink(pub(super) KVec<u8>);
 
-/// A number in hexadecimal digits, at the end of `buf`.
-fn hex(mut number: u64, buf: &mut [u8; HEX_DIGITS]) -> &[u8] {
-    let mut first = HEX_DIGITS;
-    for (at, place) in buf.iter_mut().enumerate().rev() {
-        let digit = (number % 16) as u8;
-        *place = if digit < 10 {
-            b'0' + digit
-        } else {
-            b'a' + (digit - 10)
-        };
-        first = at;
-        number /= 16;
-        if number == 0 {
-            break;
+impl Sink for KVecSink {
+    type Error = Error;
+
+    fn put(&mut self, bytes: &[u8]) -> Result {
+        if bytes.is_empty() {
+            return Ok(());
         }
+        Ok(self.0.extend_from_slice(bytes, GFP_KERNEL_ACCOUNT)?)
     }
-    buf.get(first..).unwrap_or_default()
+}
+
+impl fmt::Write for KVecSink {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.put(text.as_bytes()).map_err(|_| fmt::Error)
+    }
 }
 
 /// The name in tracefs of one format of the event that is registered as `name`.
@@ -111,13 +114,9 @@ fn hex(mut number: u64, buf: &mut [u8; HEX_DIGITS]) -> &[u8] {
 ///
 /// `ENOMEM`; `EINVAL` when the name would be too long.
 pub(super) fn format_name(name: &[u8], number: NonZero<u64>) -> Result<KVec<u8>> {
-    let mut digits = [0; HEX_DIGITS];
-    let suffix = hex(number.get() - 1, &mut digits);
-    let length = name.len() + 1 + suffix.len();
-    let mut shown = KVec::with_capacity(length, GFP_KERNEL_ACCOUNT)?;
-    shown.extend_from_slice(name, GFP_KERNEL_ACCOUNT)?;
-    shown.extend_from_slice(b".", GFP_KERNEL_ACCOUNT)?;
-    shown.extend_from_slice(suffix, GFP_KERNEL_ACCOUNT)?;
-    schema::check_name(&shown)?;
-    Ok(shown)
+    let mut shown = KVecSink(KVec::new());
+    shown.put(name)?;
+    write!(shown, ".{:x}", number.get() - 1).map_err(|_| ENOMEM)?;
+    schema::check_name(&shown.0)?;
+    Ok(shown.0)
 }

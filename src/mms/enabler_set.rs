@@ -16,7 +16,6 @@ use super::enabler::{
 use super::members::Members;
 use super::mm::UserMm;
 use crate::sorted_arcs::{
-    Insertion,
     NodeMemory,
     Shortfall,
     SortedArcs, //
@@ -25,7 +24,6 @@ use crate::sys::kernel_crate::prelude::*;
 use crate::sys::module_ref::ModuleRef;
 use crate::sys::user_bit::BitAddr;
 use core::ops::Deref;
-use kernel::alloc::AllocError;
 use kernel::sync::atomic::{
     Acquire,
     Atomic,
@@ -97,69 +95,21 @@ struct ModulePin {
     module: Option<ModuleRef>,
 }
 
-/// The enablers of a set, locked: `EnablerSet::by_addr`. A child that is forked meanwhile does not
-/// run user code before this is dropped.
-pub(crate) struct EnablerSetGuard<'a>(MutexGuard<'a, SortedArcs<Enabler, ByAddr>>);
-
-impl EnablerSetGuard<'_> {
-    /// Adds an enabler, the bit of which has none. A drop of the result instead of `keep()` removes
-    /// the enabler. Does not allocate.
-    ///
-    /// # Errors
-    ///
-    /// What `memory` is short of.
-    pub(super) fn try_insert<'a>(
-        &'a mut self,
-        enabler: &'a Arc<Enabler>,
-        memory: &mut NodeMemory<Enabler>,
-    ) -> Result<Insertion<'a, Enabler, ByAddr>, Shortfall> {
-        self.0.try_insert(enabler, memory)
-    }
-
-    pub(super) fn remove(&mut self, addr: BitAddr) -> Option<Arc<Enabler>> {
-        self.0.remove(|enabler| enabler.addr().cmp(&addr))
-    }
-}
-
 /// Memory for an enabler in the lists of its set and its event. Allocated without locks: the work
 /// queue, readers of the listing and holders of `event_mutex` may wait for the locks of both lists.
-pub(super) struct ListMemory {
-    pub(super) set: NodeMemory<Enabler>,
-    pub(super) event: NodeMemory<Enabler>,
-}
+pub(super) type ListMemory = [NodeMemory<Enabler>; 2];
 
-/// The list that has no room for an enabler, and the memory that it lacks.
-pub(super) enum ListShortfall {
-    Set(Shortfall),
-    Event(Shortfall),
-}
+/// No memory, which is enough for most lists.
+pub(super) const NO_MEMORY: ListMemory = [const { NodeMemory::new() }; 2];
 
-impl ListMemory {
-    /// No memory, which is enough for most lists.
-    pub(super) const fn new() -> Self {
-        Self {
-            set: NodeMemory::new(),
-            event: NodeMemory::new(),
-        }
-    }
-
-    /// Allocates what is lacking. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory.
-    pub(super) fn fill(&mut self, shortfall: ListShortfall) -> Result<(), AllocError> {
-        match shortfall {
-            ListShortfall::Set(shortfall) => self.set.fill(shortfall),
-            ListShortfall::Event(shortfall) => self.event.fill(shortfall),
-        }
-    }
-}
+/// The memory that is short of something, and of what.
+pub(super) type NoRoom<'a> = (&'a mut NodeMemory<Enabler>, Shortfall);
 
 impl EnablerSet {
-    /// Locks the enablers. May sleep. Inside of an mmap lock, outside of the locks of events.
-    pub(super) fn lock(&self) -> EnablerSetGuard<'_> {
-        EnablerSetGuard(self.by_addr.lock())
+    /// Locks the enablers. A child that is forked meanwhile does not run user code before the result
+    /// is dropped. May sleep. Inside of an mmap lock, outside of the locks of events.
+    pub(super) fn lock(&self) -> MutexGuard<'_, SortedArcs<Enabler, ByAddr>> {
+        self.by_addr.lock()
     }
 
     /// Can the set be cleared in a short time? Not while an enabler is being added or removed.

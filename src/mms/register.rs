@@ -8,7 +8,8 @@
 use super::enabler::Enabler;
 use super::enabler_set::{
     ListMemory,
-    ListShortfall, //
+    NoRoom,
+    NO_MEMORY, //
 };
 use super::fault_in::WriteRetries;
 use super::mm::{
@@ -33,12 +34,12 @@ use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 
 /// Why an enabler was not connected. It is in no list.
-enum NotConnected {
+enum NotConnected<'a> {
     /// The set is shared with a child by now, which is to have what its parent had when it was
     /// forked.
     SetShared,
     /// A list has no room.
-    NoRoom(ListShortfall),
+    NoRoom(NoRoom<'a>),
     /// The bit could not be written.
     BitNotWritten(BitWriteError),
 }
@@ -66,7 +67,7 @@ impl UserMm {
         loop {
             let set = self.exclusive_set()?;
             let enabler = Enabler::new(&set, bit, event)?;
-            let mut memory = ListMemory::new();
+            let mut memory = NO_MEMORY;
             // Bounded anew after each fork, so that forks cannot make this fail.
             let mut retries = WriteRetries::new(mm, &bit);
             loop {
@@ -78,7 +79,7 @@ impl UserMm {
                         return Ok(());
                     }
                     Err(NotConnected::SetShared) => break,
-                    Err(NotConnected::NoRoom(shortfall)) => memory.fill(shortfall)?,
+                    Err(NotConnected::NoRoom((memory, shortfall))) => memory.fill(shortfall)?,
                     Err(NotConnected::BitNotWritten(error)) => retries.prepare_retry(error)?,
                 }
             }
@@ -89,12 +90,12 @@ impl UserMm {
     /// Adds an enabler to its set and its event, and writes its bit, if the page is there. Returns
     /// whether the write may be lost with the page. `reg_mutex` is held. Sleeps for the locks, and
     /// does not allocate.
-    fn try_connect(
+    fn try_connect<'a>(
         &self,
         mm: &MmWithUser,
         enabler: &Arc<Enabler>,
-        memory: &mut ListMemory,
-    ) -> Result<bool, NotConnected> {
+        [for_set, for_event]: &'a mut ListMemory,
+    ) -> Result<bool, NotConnected<'a>> {
         // Checked before the set: each fork by a thread that has exited by now has its reference to
         // the set. After the write of the bit it would be too late: a thread could take a reference
         // and exit in between, and its child would miss the change.
@@ -107,12 +108,10 @@ impl UserMm {
         }
         let mut of_event = enabler.event().lock_enablers();
         let value = of_event.value();
-        let in_set = of_set
-            .try_insert(enabler, &mut memory.set)
-            .map_err(|shortfall| NotConnected::NoRoom(ListShortfall::Set(shortfall)))?;
-        let in_event = of_event
-            .try_insert(enabler, &mut memory.event)
-            .map_err(|shortfall| NotConnected::NoRoom(ListShortfall::Event(shortfall)))?;
+        let in_set = (of_set.try_insert(enabler, for_set))
+            .map_err(|shortfall| NotConnected::NoRoom((for_set, shortfall)))?;
+        let in_event = (of_event.try_insert(enabler, for_event))
+            .map_err(|shortfall| NotConnected::NoRoom((for_event, shortfall)))?;
         let written = locked_mm.write_page(enabler.bit().address(), false, |page| {
             page.set(enabler.bit(), value);
         });
@@ -161,7 +160,8 @@ impl UserMm {
             if !self.is_exclusive() {
                 continue;
             }
-            let enabler = of_set.remove(addr).ok_or(ENOENT)?;
+            let enabler = of_set.remove(|enabler| enabler.addr().cmp(&addr));
+            let enabler = enabler.ok_or(ENOENT)?;
             enabler.event().lock_enablers().remove(&enabler);
             break enabler;
         };

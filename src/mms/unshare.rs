@@ -7,9 +7,10 @@ use super::enabler_set::{
     EnablerSet,
     EnablerSetRef,
     ListMemory,
-    ListShortfall,
+    NoRoom,
     PartialWrite,
-    MAX_BITS_AT_ONCE, //
+    MAX_BITS_AT_ONCE,
+    NO_MEMORY, //
 };
 use super::mm::UserMm;
 use crate::sys::kernel_crate::prelude::*;
@@ -84,8 +85,10 @@ impl EnablerSet {
             }
             for original in originals {
                 let enabler = Enabler::new(&copy, *original.bit(), original.event().get())?;
-                let mut memory = ListMemory::new();
-                while let Err(shortfall) = copy.try_add_copy(user_mm, &enabler, &mut memory) {
+                let mut memory = NO_MEMORY;
+                while let Err((memory, shortfall)) =
+                    copy.try_add_copy(user_mm, &enabler, &mut memory)
+                {
                     memory.fill(shortfall)?;
                 }
                 from = enabler.addr().next();
@@ -96,22 +99,19 @@ impl EnablerSet {
     /// Adds the copy of an enabler. Its bit is right, or the original enabler will have it written.
     /// Exception: a change of the event's state that is being written may have passed the place of
     /// the copy, and not have reached the original.
-    fn try_add_copy(
+    fn try_add_copy<'a>(
         &self,
         user_mm: &Arc<UserMm>,
         enabler: &Arc<Enabler>,
-        memory: &mut ListMemory,
-    ) -> Result<(), ListShortfall> {
+        [for_set, for_event]: &'a mut ListMemory,
+    ) -> Result<(), NoRoom<'a>> {
         let mut of_set = self.lock();
         let mut of_event = enabler.event().lock_enablers();
         let value = of_event.value();
         let is_being_written = of_event.is_being_written();
-        let in_set = of_set
-            .try_insert(enabler, &mut memory.set)
-            .map_err(ListShortfall::Set)?;
-        let in_event = of_event
-            .try_insert(enabler, &mut memory.event)
-            .map_err(ListShortfall::Event)?;
+        let in_set = (of_set.try_insert(enabler, for_set)).map_err(|lack| (for_set, lack))?;
+        let in_event =
+            (of_event.try_insert(enabler, for_event)).map_err(|lack| (for_event, lack))?;
         if is_being_written {
             let mut write = self.members.begin_write();
             write.changed = user_mm.write(slice::from_ref(enabler), value) == Written::Changed;

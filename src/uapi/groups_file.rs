@@ -25,30 +25,31 @@ const MAX_LINE: usize = 255;
 /// The listing. One line a group, by name: the line that makes it, and a comment with its usage.
 pub(crate) struct GroupsFile;
 
-/// Behind the group with this name, which need not exist; `None`: in front of all.
-pub(crate) struct Cursor(Option<KVec<u8>>);
-
 impl ListingFile for GroupsFile {
     type Context = Groups;
-    type Cursor = Cursor;
+    /// Behind the group with this name, which need not exist; `None`: in front of all.
+    type Cursor = Option<KVec<u8>>;
     const NAME: &'static CStr = c"user_events_groups";
     const MODE: u16 = 0o600;
     const WRITE: Option<Write<Groups>> = Some(write);
 
-    fn begin(_: &Groups) -> Cursor {
-        Cursor(None)
+    fn begin(_: &Groups) -> Self::Cursor {
+        None
     }
 
-    fn show(groups: &Groups, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
+    fn show(
+        groups: &Groups,
+        cursor: &Self::Cursor,
+        out: &SeqWriter<'_>,
+    ) -> Result<Option<Self::Cursor>> {
         let named = groups.named.lock();
-        let group = named.next_after(cursor.0.as_deref());
-        let Some(group) = group else {
+        let Some(group) = named.next_after(cursor.as_deref()) else {
             return Ok(None);
         };
         let mut name = KVec::with_capacity(group.name().len(), GFP_KERNEL)?;
         name.extend_from_slice(group.name(), GFP_KERNEL)?;
         show_group(group, out);
-        Ok(Some(Cursor(Some(name))))
+        Ok(Some(Some(name)))
     }
 }
 

@@ -21,14 +21,6 @@ use kernel::sync::Arc;
 /// address.
 pub(crate) struct RegistrationsFile;
 
-/// A place in the listing.
-pub(crate) enum Cursor {
-    /// In front of the line that names the columns.
-    Head,
-    /// In front of an enabler.
-    At(Place),
-}
-
 /// In front of an enabler. Behind it are the enablers in mms with a higher key, and those in the
 /// same mm with a higher address and bit. So a listing ends, although enablers come and go
 /// meanwhile.
@@ -42,17 +34,22 @@ pub(crate) struct Place {
 
 impl ListingFile for RegistrationsFile {
     type Context = FileContext;
-    type Cursor = Cursor;
+    /// `None`: in front of the line that names the columns.
+    type Cursor = Option<Place>;
     const NAME: &'static CStr = c"user_events_registrations";
     const MODE: u16 = 0o400;
 
-    fn begin(_: &FileContext) -> Cursor {
-        Cursor::Head
+    fn begin(_: &FileContext) -> Option<Place> {
+        None
     }
 
-    fn show(context: &FileContext, cursor: &Cursor, out: &SeqWriter<'_>) -> Result<Option<Cursor>> {
+    fn show(
+        context: &FileContext,
+        cursor: &Option<Place>,
+        out: &SeqWriter<'_>,
+    ) -> Result<Option<Self::Cursor>> {
         let place = match cursor {
-            Cursor::Head => {
+            None => {
                 out.bytes(b"# EVENT PID COMMAND ADDRESS BIT/WIDTH STATE\n");
                 Some(Place {
                     mm_key: 0,
@@ -60,9 +57,9 @@ impl ListingFile for RegistrationsFile {
                     owner: None,
                 })
             }
-            Cursor::At(place) => show_from(context, *place, out),
+            Some(place) => show_from(context, *place, out),
         };
-        Ok(place.map(Cursor::At))
+        Ok(place.map(Some))
     }
 }
 
