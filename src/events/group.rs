@@ -94,10 +94,6 @@ pub(crate) struct Usage {
 
 impl Group {
     /// The first group, limited by `kernel.user_events_max`, or one with a name. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(crate) fn new(
         symbols: CheckedSymbols,
         idle: &Arc<IdleEvents>,

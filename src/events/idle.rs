@@ -58,10 +58,6 @@ struct IdleLists {
 
 impl IdleEvents {
     /// No events. `queue` runs the work. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(crate) fn new(queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         let idle = IdleLists {
             events: List::new(),

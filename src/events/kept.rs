@@ -58,10 +58,6 @@ impl KeptKey<'_> {
 
 impl KeptEvents {
     /// No events. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             lists: [const { KeptList::new() }; LISTS],

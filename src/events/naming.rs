@@ -41,10 +41,6 @@ pub(crate) struct Systems<O> {
 
 impl<O: TraceEventOwner> Systems<O> {
     /// The systems of the first group.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn first() -> Result<Self> {
         Ok(Self {
             single: EventClass::new(&[FIRST])?,
@@ -53,10 +49,6 @@ impl<O: TraceEventOwner> Systems<O> {
     }
 
     /// The systems of the group with this name.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn of_group(name: GroupName<'_>) -> Result<Self> {
         Ok(Self {
             single: EventClass::new(&[FIRST, b"_", name.bytes()])?,

@@ -14,7 +14,6 @@ use crate::sys::user_bit::{
     UserBit, //
 };
 use core::cmp::Ordering;
-use core::mem::size_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 

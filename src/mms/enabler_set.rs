@@ -216,10 +216,6 @@ pub(crate) struct EnablerSetRef(Arc<EnablerSet>);
 
 impl EnablerSetRef {
     /// The first reference to a new, empty set. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         let set = Arc::pin_init(
             pin_init!(EnablerSet {

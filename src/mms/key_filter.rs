@@ -17,10 +17,6 @@ const HASH_BITS: u32 = 15;
 
 impl KeyFilter {
     /// No mms. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         let mut counts = KVVec::with_capacity(1 << HASH_BITS, GFP_KERNEL)?;
         for _ in 0..1 << HASH_BITS {

@@ -108,10 +108,6 @@ impl_has_delayed_work! {
 
 impl UserMm {
     /// An mm that is in no table yet, and a member of `set`. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn new(
         mm: &MmWithUser,
         mms: &Arc<UserMms>,

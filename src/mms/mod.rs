@@ -97,10 +97,6 @@ impl_has_delayed_work! {
 
 impl UserMms {
     /// No mms. `queue` runs work that may not be done by the caller's context. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(crate) fn new(queue: Arc<OwnedQueue>) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Self {
@@ -140,10 +136,6 @@ impl UserMms {
     }
 
     /// The [`UserMm`] of the current task's mm. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(crate) fn find_or_create(self: &Arc<Self>, mm: &MmWithUser) -> Result<Arc<UserMm>> {
         match self.find(mm) {
             Some(user_mm) => Ok(user_mm),

@@ -59,10 +59,6 @@ impl<T> NodeMemory<T> {
     }
 
     /// Allocates what is lacking. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory.
     pub(crate) fn fill(&mut self, shortfall: Shortfall) -> Result<(), AllocError> {
         match shortfall {
             Shortfall::Leaf(values) => self.leaf.fill(values),

@@ -57,10 +57,6 @@ impl EventIndex {
     }
 
     /// Makes room for one more index. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(crate) fn reserve(&mut self, id_at: impl Fn(u32) -> Option<u64>) -> Result {
         if self.taken < self.slots.len() / 2 {
             return Ok(());

@@ -136,10 +136,6 @@ impl NamedGroups {
 
 impl Groups {
     /// No groups but the first. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(crate) fn new(
         symbols: CheckedSymbols,
         idle: Arc<IdleEvents>,

@@ -26,10 +26,6 @@ impl RecordBufCache {
 
     /// An empty vector with room for so many words: the kept one, or a new one if that is in use or
     /// too small. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(super) fn take(&self, words: usize) -> Result<KVVec<u64>> {
         let kept = self.kept.lock().take();
         match kept {

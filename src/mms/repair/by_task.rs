@@ -40,10 +40,6 @@ const FS_WAIT: Delta = Delta::from_millis(5);
 impl UserMm {
     /// Notifies a thread of the mm that it has bits to write, unless it is notified already. Does
     /// not sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
     pub(crate) fn notify_thread(self: &Arc<Self>, thread: &ListedThread<'_>) -> Result {
         // One walk at a time notifies threads, so the answer holds until below.
         if self.repairs.lock().is_notified(thread.key()) {
