@@ -138,12 +138,12 @@ impl EventEnablersGuard<'_> {
         }
     }
 
-    /// Is a change of the state being written, or about to be?
+    /// Whether a change of the state is being written, or about to be.
     pub(crate) fn is_being_written(&self) -> bool {
         self.enablers.cursor.is_some() || self.event.toggle_pending.load(Relaxed) != 0
     }
 
-    /// Is the bit of an enabler still to be written in the memory of the mm with this key?
+    /// Whether the bit of an enabler is still to be written in the memory of the mm with this key.
     pub(crate) fn is_pending(&self, enabler: &Enabler, mm_key: usize) -> bool {
         if self.event.toggle_pending.load(Relaxed) != 0 {
             return true;

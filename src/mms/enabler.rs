@@ -80,7 +80,7 @@ impl Enabler {
         }
     }
 
-    /// Is the bit of the other one in the same page, for the same set?
+    /// Whether the bit of the other one is in the same page, for the same set.
     pub(crate) fn is_in_same_page(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.set(), other.set()) && self.bit.page() == other.bit.page()
     }

@@ -106,13 +106,14 @@ pub(super) const NO_MEMORY: ListMemory = [const { NodeMemory::new() }; 2];
 pub(super) type NoRoom<'a> = (&'a mut NodeMemory<Enabler>, Shortfall);
 
 impl EnablerSet {
-    /// Locks the enablers. A child that is forked meanwhile does not run user code before the result
-    /// is dropped. May sleep. Inside of an mmap lock, outside of the locks of events.
+    /// Locks the enablers. A child that is forked meanwhile does not run user code before the
+    /// result is dropped. May sleep. Inside of an mmap lock, outside of the locks of events.
     pub(super) fn lock(&self) -> MutexGuard<'_, SortedArcs<Enabler, ByAddr>> {
         self.by_addr.lock()
     }
 
-    /// Can the set be cleared in a short time? Not while an enabler is being added or removed.
+    /// Whether the set can be cleared in a short time. Not while an enabler is being added or
+    /// removed.
     pub(super) fn is_cheap_to_drop(&self) -> bool {
         let by_addr = self.by_addr.try_lock();
         by_addr.is_some_and(|by_addr| by_addr.fits_one_leaf())
@@ -241,7 +242,7 @@ impl EnablerSetRef {
         Self(self.0.clone())
     }
 
-    /// Is this the only reference, so that the set may be changed? All effects of dropped
+    /// Whether this is the only reference, so that the set may be changed. All effects of dropped
     /// references are visible then.
     pub(super) fn is_exclusive(&self) -> bool {
         // Pairs with the full barrier of the drop.

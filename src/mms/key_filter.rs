@@ -48,7 +48,7 @@ impl KeyFilter {
         }
     }
 
-    /// May the mm be in the table? Any context.
+    /// Whether the mm may be in the table. Any context.
     pub(super) fn may_have(&self, key: usize) -> bool {
         self.count(key)
             .is_some_and(|count| count.load(Relaxed) != 0)

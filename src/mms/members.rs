@@ -114,7 +114,7 @@ impl<M> Members<M> {
         }
     }
 
-    /// May a bit have changed since the write with this number? For a member, after
+    /// Whether a bit may have changed since the write with this number. For a member, after
     /// `EnablerSet::wait_for_registration()`. Any context.
     pub(super) fn may_have_changed_since(&self, seq: u64) -> bool {
         // In this order: the write that ends a partial write has a number.

@@ -165,7 +165,7 @@ impl UserMm {
         Some(((*set).clone(), set.is_exclusive()))
     }
 
-    /// Can the set be given up in a short time? Task context; does not sleep.
+    /// Whether the set can be given up in a short time. Task context; does not sleep.
     pub(super) fn is_cheap_to_drop(&self) -> bool {
         let state = self.state.lock();
         state.set.as_ref().is_none_or(|set| set.is_cheap_to_drop())
@@ -176,13 +176,13 @@ impl UserMm {
         (state.set.as_ref()).is_some_and(|own| Arc::ptr_eq(own, set))
     }
 
-    /// Is the set exclusive? It stays so while the set is locked. Any context.
+    /// Whether the set is exclusive. It stays so while the set is locked. Any context.
     pub(super) fn is_exclusive(&self) -> bool {
         let state = self.state.lock();
         state.set.as_ref().is_some_and(EnablerSetRef::is_exclusive)
     }
 
-    /// Is there an enabler for this bit? May sleep.
+    /// Whether there is an enabler for this bit. May sleep.
     pub(crate) fn has_enabler(&self, addr: BitAddr) -> bool {
         self.set().is_some_and(|(set, _)| set.get(addr).is_some())
     }

@@ -111,7 +111,7 @@ impl UserMms {
         )
     }
 
-    /// May the mm with this key have enablers? Takes no lock. Any context.
+    /// Whether the mm with this key may have enablers. Takes no lock. Any context.
     fn may_have_enablers(&self, key: usize) -> bool {
         self.filter.may_have(key)
     }

@@ -95,7 +95,7 @@ impl<'a> Description<'a> {
         self.name
     }
 
-    /// Do all tools take the name for one word? perf reads no recording that has an event with
+    /// Whether all tools take the name for one word. perf reads no recording that has an event with
     /// another name.
     pub fn has_plain_name(&self) -> bool {
         is_plain(self.name)
@@ -172,7 +172,7 @@ pub fn check_name(name: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Has `field` this name?
+/// Whether `field` has this name.
 fn is_named(field: &[u8], name: &[u8]) -> bool {
     // The two words that may be the name are compared first, which takes less than cutting all.
     let mut last = field.rsplit(|&byte| byte == b' ').take(2);

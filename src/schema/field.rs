@@ -19,17 +19,17 @@
 //! (C: `filter_assign_type()` in kernel/trace/trace_events_filter.c, `print_fields()` in
 //! kernel/trace/trace_output.c.) The kernel follows such a location without a check of the bounds,
 //! as it expects records of kernel code. So a `struct my__rel_loc_char`, the bytes of which are up
-//! to the user and not checked, would let the user choose the memory that the kernel reads. So would
-//! `__rel_loc x__data_loc_char[]`, which is checked as counted from its own end and read as counted
-//! from the start.
+//! to the user and not checked, would let the user choose the memory that the kernel reads. So
+//! would `__rel_loc x__data_loc_char[]`, which is checked as counted from its own end and read as
+//! counted from the start.
 //!
 //! The accepted types are safe, because the search finds what [`Kind`] says:
 //! - integers and arrays of characters have one of a few texts, written out below;
 //! - the only free words are the tag of a struct and the element of a location, and neither may
 //!   hold `__data_loc`, `__rel_loc`, `cpumask_t`, `[`, `]` or `*`. So only locations have the two
 //!   prefixes, only arrays have brackets, and no text is one of the two with the star;
-//! - a location is one of characters, the last byte of which must be NUL, by the rule of the kernel:
-//!   if `char` stands anywhere in its text.
+//! - a location is one of characters, the last byte of which must be NUL, by the rule of the
+//!   kernel: if `char` stands anywhere in its text.
 //!
 //! A type that is not misread may still garble the `format` file that tools parse: control bytes,
 //! `"`, `%` and `\`. They are refused in types as in names.
@@ -216,7 +216,8 @@ impl<'a> Field<'a> {
         self.offset.saturating_add(self.size)
     }
 
-    /// Is it signed, as `format` shows it? So are types that do not start with `u`. C: `is_signed`.
+    /// Whether it is signed, as `format` shows it: its type does not start with `u`. C:
+    /// `is_signed`.
     pub fn is_signed(&self) -> bool {
         self.type_text.first() != Some(&b'u')
     }
@@ -226,7 +227,7 @@ impl<'a> Field<'a> {
         self.kind
     }
 
-    /// Is it an array of characters, which has no NUL if it is full?
+    /// Whether it is an array of characters, which has no NUL if it is full.
     pub fn is_chars(&self) -> bool {
         matches!(self.kind, Kind::Chars { .. })
     }
@@ -312,7 +313,7 @@ fn check_free_word(word: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Would this byte, in a word that `format` shows, change how that file or the type is read?
+/// Whether this byte, in a word of `format`, would change how that file or the type is read.
 fn is_garbling(byte: u8) -> bool {
     ends_word(byte) || matches!(byte, b'"' | b'%' | b'\\' | b'[' | b']' | b'*')
 }

@@ -67,7 +67,7 @@ pub struct GroupLimits {
     pub events: u32,
     /// The most bytes that are recorded in a second; 0 is no limit.
     pub bytes_per_second: u32,
-    /// May events have names that are not plain? See
+    /// Whether events may have names that are not plain, see
     /// [`Description::has_plain_name`](super::Description::has_plain_name).
     pub any_names: bool,
 }
@@ -162,7 +162,7 @@ impl GroupOptions {
         Ok(all)
     }
 
-    /// Does the line set nothing?
+    /// Whether the line sets nothing.
     pub fn are_none(self) -> bool {
         self == Self::default()
     }

@@ -69,8 +69,8 @@ impl<'a> Description<'a> {
         Self::parse_any_length(text)
     }
 
-    /// Are `words` exactly the fields of this description as they are listed? They are the fields
-    /// in a line that deletes an event, cut at white space. No words match any fields.
+    /// Whether `words` are exactly the fields of this description as they are listed. They are the
+    /// fields in a line that deletes an event, cut at white space. No words match any fields.
     ///
     /// C: `user_fields_match()` (kernel/trace/trace_events_user.c), where no words match no fields.
     pub fn fields_are<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> bool {

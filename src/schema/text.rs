@@ -138,26 +138,26 @@ pub(super) fn trim_start(text: &[u8]) -> &[u8] {
     text.get(blanks..).unwrap_or_default()
 }
 
-/// Is this white space, which may stand before a field?
+/// Whether this is white space, which may stand before a field.
 ///
 /// C: `isspace()` (lib/ctype.c), which also takes byte 0xa0, a part of letters in UTF-8.
 pub(super) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Is this a control byte or a space, which no word in the tracing files may hold; or a `#`, from
-/// which on the trace core ignores a line that is written to such a file?
+/// Whether this is a control byte or a space, which no word in the tracing files may hold; or a
+/// `#`, from which on the trace core ignores a line that is written to such a file.
 pub(super) fn ends_word(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7f || byte == b'#'
 }
 
-/// Is this a word of letters of ASCII, digits and `_`?
+/// Whether this is a word of letters of ASCII, digits and `_`.
 pub(super) fn is_plain(word: &[u8]) -> bool {
     let is_right = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     word.iter().all(is_right)
 }
 
-/// Does `part` stand anywhere in `text`? `part` is not empty. C: `strstr()`.
+/// Whether `part`, which is not empty, stands anywhere in `text`. C: `strstr()`.
 pub(super) fn contains(text: &[u8], part: &[u8]) -> bool {
     (0..text.len()).any(|at| text.get(at..).is_some_and(|rest| rest.starts_with(part)))
 }

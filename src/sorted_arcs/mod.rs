@@ -210,7 +210,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         }
     }
 
-    /// Do all values fit one leaf?
+    /// Whether all values fit one leaf.
     pub(crate) fn fits_one_leaf(&self) -> bool {
         !matches!(self.root, Node::Inner(_))
     }

@@ -125,7 +125,7 @@ impl FileEvents {
         Ok(index)
     }
 
-    /// Has one of the first `count` events a last change after `since`, up to `last`?
+    /// Whether one of the first `count` events has its last change after `since`, up to `last`.
     fn has_changed(&self, count: u32, since: u64, last: u64) -> bool {
         let mut events = (0..count).map_while(|index| self.get(index));
         events.any(|event| (since + 1..=last).contains(&event.change_seq()))

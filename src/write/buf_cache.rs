@@ -7,7 +7,8 @@ use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::sync::SpinLock;
 
-/// The most words that are kept, 8 KB: beside the copy of a longer record an allocation costs little.
+/// The most words that are kept, 8 KB: beside the copy of a longer record an allocation costs
+/// little.
 const MAX_CACHED_WORDS: usize = 1024;
 
 /// Memory of an open file that is not in use by a write.

@@ -34,7 +34,7 @@ impl Writer {
         }
     }
 
-    /// May it fault in a page with this backing without waiting for the page?
+    /// Whether it may fault in a page with this backing, without waiting for the page.
     pub(super) fn may_fault_in(self, backing: Backing) -> bool {
         self == Self::of(backing) && self != Self::Handlers
     }
@@ -138,7 +138,7 @@ impl Repairs {
         }
     }
 
-    /// Is a bit listed, or being tried?
+    /// Whether a bit is listed, or being tried.
     pub(super) fn are_pending(&mut self) -> bool {
         let mut all = self.all().into_iter();
         all.any(|due| due.in_progress != 0 || !due.list.is_empty())
@@ -202,7 +202,7 @@ impl Repairs {
         !self.tasks.list.is_empty()
     }
 
-    /// Has a thread been notified, without having run its task work yet?
+    /// Whether a thread has been notified, and has not run its task work yet.
     pub(super) fn is_notified(&self, thread: usize) -> bool {
         self.notified.get(&thread).is_some()
     }

@@ -92,7 +92,7 @@ impl UserMm {
         self.enqueue();
     }
 
-    /// Is a bit waiting for its repair, or being repaired? Any context.
+    /// Whether a bit is waiting for its repair, or being repaired. Any context.
     pub(super) fn has_repairs(&self) -> bool {
         self.repairs.lock().are_pending()
     }
