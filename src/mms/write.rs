@@ -22,6 +22,7 @@ use crate::sys::user_bit::{
     LockedMm,
     Written, //
 };
+use kernel::prelude::*;
 use kernel::sync::Arc;
 
 impl EnablerSet {
