@@ -31,7 +31,7 @@ pub(crate) enum Naming {
 
 /// The system of the first group's events, and the beginning of those of other groups. C:
 /// `USER_EVENTS_SYSTEM`; `USER_EVENTS_MULTI_SYSTEM` is that of formats.
-const FIRST: &[u8] = b"user_events";
+const FIRST_SYSTEM: &[u8] = b"user_events";
 
 /// The two systems of a group: of events that are alone with their name, and of formats.
 pub(crate) struct Systems<O> {
@@ -43,16 +43,16 @@ impl<O: TraceEventOwner> Systems<O> {
     /// The systems of the first group.
     pub(super) fn first() -> Result<Self> {
         Ok(Self {
-            single: EventClass::new(&[FIRST])?,
-            multi: EventClass::new(&[FIRST, b"_multi"])?,
+            single: EventClass::new(&[FIRST_SYSTEM])?,
+            multi: EventClass::new(&[FIRST_SYSTEM, b"_multi"])?,
         })
     }
 
     /// The systems of the group with this name.
     pub(super) fn of_group(name: GroupName<'_>) -> Result<Self> {
         Ok(Self {
-            single: EventClass::new(&[FIRST, b"_", name.bytes()])?,
-            multi: EventClass::new(&[FIRST, b"_", name.bytes(), b"_multi"])?,
+            single: EventClass::new(&[FIRST_SYSTEM, b"_", name.bytes()])?,
+            multi: EventClass::new(&[FIRST_SYSTEM, b"_", name.bytes(), b"_multi"])?,
         })
     }
 
@@ -76,7 +76,7 @@ impl<O: TraceEventOwner> Systems<O> {
 
     /// The name of the group; `None` for the first, which has none.
     pub(crate) fn group_name(&self) -> Option<&[u8]> {
-        self.single.system().get(FIRST.len() + 1..)
+        self.single.system().get(FIRST_SYSTEM.len() + 1..)
     }
 }
 

@@ -100,7 +100,7 @@ struct ModulePin {
 pub(super) type ListMemory = [NodeMemory<Enabler>; 2];
 
 /// No memory, which is enough for most lists.
-pub(super) const NO_MEMORY: ListMemory = [const { NodeMemory::new() }; 2];
+pub(super) const NO_LIST_MEMORY: ListMemory = [const { NodeMemory::new() }; 2];
 
 /// The memory that is short of something, and of what.
 pub(super) type NoRoom<'a> = (&'a mut NodeMemory<Enabler>, Shortfall);

@@ -9,7 +9,7 @@ use super::enabler::Enabler;
 use super::enabler_set::{
     ListMemory,
     NoRoom,
-    NO_MEMORY, //
+    NO_LIST_MEMORY, //
 };
 use super::fault_in::WriteRetries;
 use super::mm::{
@@ -67,7 +67,7 @@ impl UserMm {
         loop {
             let set = self.exclusive_set()?;
             let enabler = Enabler::new(&set, bit, event)?;
-            let mut memory = NO_MEMORY;
+            let mut memory = NO_LIST_MEMORY;
             // Bounded anew after each fork, so that forks cannot make this fail.
             let mut retries = WriteRetries::new(mm, &bit);
             loop {

@@ -10,7 +10,7 @@ use super::enabler_set::{
     NoRoom,
     PartialWrite,
     MAX_BITS_AT_ONCE,
-    NO_MEMORY, //
+    NO_LIST_MEMORY, //
 };
 use super::mm::UserMm;
 use crate::sys::kernel_crate::prelude::*;
@@ -85,7 +85,7 @@ impl EnablerSet {
             }
             for original in originals {
                 let enabler = Enabler::new(&copy, *original.bit(), original.event().get())?;
-                let mut memory = NO_MEMORY;
+                let mut memory = NO_LIST_MEMORY;
                 while let Err((memory, shortfall)) =
                     copy.try_add_copy(user_mm, &enabler, &mut memory)
                 {

@@ -3,9 +3,9 @@
 //! One insertion: the memory for it, and its undoing.
 
 use super::{
-    Node,
     Order,
     SortedArcs, //
+    TreeNode,
 };
 use core::{
     iter,
@@ -40,7 +40,7 @@ impl<T, O: Order<T>> Drop for Insertion<'_, T, O> {
 /// Memory for one insertion, allocated without the lock under which it is made.
 pub(crate) struct NodeMemory<T> {
     pub(super) leaf: Spare<Arc<T>>,
-    pub(super) inner: Spare<Node<T>>,
+    pub(super) inner: Spare<TreeNode<T>>,
 }
 
 /// The memory that an insertion needs next, with room for so many values or children.

@@ -49,23 +49,23 @@ pub(crate) trait Order<T> {
 ///
 /// A value is searched with a function that compares values to it.
 pub(crate) struct SortedArcs<T, O> {
-    root: Node<T>,
+    root: TreeNode<T>,
     order: PhantomData<O>,
 }
 
 /// A node; only a root is empty.
-enum Node<T> {
+enum TreeNode<T> {
     /// A leaf with one value at most.
     One(Option<Arc<T>>),
     Leaf(KVec<Arc<T>>),
     /// Children in their order.
-    Inner(KVec<Node<T>>),
+    Inner(KVec<TreeNode<T>>),
 }
 
 /// The values of a leaf from a place on, and the leaves behind it.
-type Run<'a, T> = (&'a [Arc<T>], &'a [Node<T>]);
+type Run<'a, T> = (&'a [Arc<T>], &'a [TreeNode<T>]);
 
-impl<T> Node<T> {
+impl<T> TreeNode<T> {
     /// The values of a leaf; none of an inner node.
     fn values(&self) -> &[Arc<T>] {
         match self {
@@ -176,18 +176,18 @@ impl<T> Node<T> {
     }
 
     /// Changes one leaf: below the last child, on each level, the first value of which
-    /// `is_in_time`. Frees the nodes that are empty then.
+    /// `precedes`. Frees the nodes that are empty then.
     fn change_leaf<R>(
         &mut self,
-        is_in_time: &impl Fn(&Arc<T>) -> bool,
+        precedes: &impl Fn(&Arc<T>) -> bool,
         change: impl FnOnce(&mut Self) -> Option<R>,
     ) -> Option<R> {
         let Self::Inner(children) = self else {
             return change(self);
         };
-        let at = child_at(children, is_in_time);
+        let at = child_at(children, precedes);
         let child = children.get_mut(at)?;
-        let changed = child.change_leaf(is_in_time, change);
+        let changed = child.change_leaf(precedes, change);
         if child.first().is_none() {
             let _ = children.remove(at);
         }
@@ -195,24 +195,24 @@ impl<T> Node<T> {
     }
 }
 
-/// The number of the last child, the first value of which `is_in_time`; or 0.
-fn child_at<T>(children: &[Node<T>], is_in_time: impl Fn(&Arc<T>) -> bool) -> usize {
+/// The number of the last child, the first value of which `precedes`; or 0.
+fn child_at<T>(children: &[TreeNode<T>], precedes: impl Fn(&Arc<T>) -> bool) -> usize {
     children
-        .partition_point(|child| child.first().is_some_and(&is_in_time))
+        .partition_point(|child| child.first().is_some_and(&precedes))
         .saturating_sub(1)
 }
 
 impl<T, O: Order<T>> SortedArcs<T, O> {
     pub(crate) const fn new() -> Self {
         Self {
-            root: Node::One(None),
+            root: TreeNode::One(None),
             order: PhantomData,
         }
     }
 
     /// Whether all values fit one leaf.
     pub(crate) fn fits_one_leaf(&self) -> bool {
-        !matches!(self.root, Node::Inner(_))
+        !matches!(self.root, TreeNode::Inner(_))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -247,7 +247,7 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
     pub(crate) fn get_before(&self, compare: impl Fn(&Arc<T>) -> Ordering) -> Option<&Arc<T>> {
         let is_less = |value: &Arc<T>| compare(value).is_lt();
         let mut node = &self.root;
-        while let Node::Inner(children) = node {
+        while let TreeNode::Inner(children) = node {
             node = children.get(child_at(children, is_less))?;
         }
         let at = node.values().partition_point(is_less);
@@ -322,9 +322,9 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         while (self.root.add(value, compare, is_last, memory)?).is_some() {
             // The root is split as the only child of a new one.
             let mut children = memory.inner.take(2)?;
-            let root = mem::replace(&mut self.root, Node::One(None));
+            let root = mem::replace(&mut self.root, TreeNode::One(None));
             let _ = children.push_within_capacity(root);
-            self.root = Node::Inner(children);
+            self.root = TreeNode::Inner(children);
         }
         Ok(())
     }
@@ -348,40 +348,40 @@ impl<T, O: Order<T>> SortedArcs<T, O> {
         self.change(
             |first| compare(first).is_le(),
             |leaf| match leaf {
-                Node::One(value) => value.take_if(|value| compare(value).is_eq()),
-                Node::Leaf(values) => {
+                TreeNode::One(value) => value.take_if(|value| compare(value).is_eq()),
+                TreeNode::Leaf(values) => {
                     let at = values.binary_search_by(&compare).ok()?;
                     values.remove(at).ok()
                 }
-                Node::Inner(_) => None,
+                TreeNode::Inner(_) => None,
             },
         )
     }
 
     /// Removes the last leaf, with all its values; `None` if there is none. Allocates nothing.
     pub(crate) fn take_leaf(&mut self) -> Option<Self> {
-        let take = |leaf: &mut Node<T>| Some(mem::replace(leaf, Node::One(None)));
+        let take = |leaf: &mut TreeNode<T>| Some(mem::replace(leaf, TreeNode::One(None)));
         let root = self.change(|_| true, take)?;
         let order = PhantomData;
         root.first().is_some().then_some(Self { root, order })
     }
 
-    /// As [`Node::change_leaf`].
+    /// As [`TreeNode::change_leaf`].
     fn change<R>(
         &mut self,
-        is_in_time: impl Fn(&Arc<T>) -> bool,
-        change: impl FnOnce(&mut Node<T>) -> Option<R>,
+        precedes: impl Fn(&Arc<T>) -> bool,
+        change: impl FnOnce(&mut TreeNode<T>) -> Option<R>,
     ) -> Option<R> {
-        let changed = self.root.change_leaf(&is_in_time, change);
+        let changed = self.root.change_leaf(&precedes, change);
         // An only child becomes the root.
-        while let Node::Inner(children) = &mut self.root {
+        while let TreeNode::Inner(children) = &mut self.root {
             if children.len() > 1 {
                 return changed;
             }
-            self.root = children.pop().unwrap_or(Node::One(None));
+            self.root = children.pop().unwrap_or(TreeNode::One(None));
         }
         if self.is_empty() {
-            self.root = Node::One(None);
+            self.root = TreeNode::One(None);
         }
         changed
     }
