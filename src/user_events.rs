@@ -6,7 +6,7 @@
 //! directories:
 //!
 //! - [`schema`]: what a description means; pure, also tested on the host.
-//! - [`sys`]: one safe type per facility of the kernel; the only directory with `unsafe` code.
+//! - [`sys`]: one safe type per facility of the kernel; all code that the compiler does not check.
 //! - [`events`]: groups of events, and one event: its texts, its consumers, its enablers.
 //! - [`mms`]: the mms with enablers, and how they begin, fork and end.
 //! - [`write`]: the hot path, from a payload to the consumers of its event.

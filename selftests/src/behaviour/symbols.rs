@@ -230,11 +230,7 @@ fn each_tracepoint_is_needed() {
 /// By these it is only told what the kernel has besides.
 fn what_is_not_needed_may_miss() {
     let module = Module::new();
-    for name in [
-        "eprobe_dyn_event_create",
-        "__start_BTF",
-        "__stop_BTF",
-    ] {
+    for name in ["eprobe_dyn_event_create", "__start_BTF", "__stop_BTF"] {
         let (file, _) = module.looking_for_another(name);
         assert_eq!(module::load_file(&file, ""), Ok(()), "without {name}");
         let user = child::fork(|_| drop(Event::new("st_symbols u32 a")));

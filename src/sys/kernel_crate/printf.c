@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * "%pA", the format of Rust's arguments, where Rust is linked into the module: a kernel without Rust
- * does not know that format, and the arguments of another rustc are laid out otherwise. The module's
- * own Rust makes the text. ld puts these functions in the place of the kernel's, see Kbuild.
+ * "%pA", the format of Rust's arguments, where Rust is linked into the module: a kernel without
+ * Rust does not know the format, and the arguments of another rustc have another layout. The Rust
+ * of the module makes the text. ld puts these functions in the place of the kernel's, see Kbuild.
  */
 
 #include <linux/minmax.h>
