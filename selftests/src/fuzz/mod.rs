@@ -271,7 +271,7 @@ pub fn run(options: &Options) -> Vec<String> {
         );
     }
     // With more workers there is hardly a moment in which none empties buffers, and a short run has no average.
-    let is_usual = steps >= 5000 && workers.len() <= 2 && !options.rush;
+    let is_usual = steps >= 10_000 && workers.len() <= 2 && !options.rush;
     if failures.is_empty() && is_usual && (compared < steps / 100 || unsure > compared / 2) {
         failures.push(format!(
             "{compared} records compared, {unsure} of them unsure"

@@ -130,7 +130,8 @@ pub fn take(machine: usize, machines: usize) -> Outcome {
     make_dir(&format!("{dir}/done"))?;
     let settled = settle(left_by(machine, &dir));
     let unsound = format!("{DIR}/unsound");
-    if let Some(why) = &settled.unsound {
+    // The machine's own reason is the better one.
+    if let Some(why) = (settled.unsound.as_ref()).filter(|_| !Path::new(&unsound).exists()) {
         write(&unsound, why)?;
     }
     for (name, verdict) in &settled.told {
