@@ -170,7 +170,7 @@ fn the_same_event_gets_its_number_again() {
 fn the_same_format_gets_its_number_again() {
     let tracer = TraceInstance::instance("st_kn_format");
     // One that is alone with its name is no format of it.
-    record_in_child(&tracer, "st_kn_format u32 a", &[1; 4]);
+    let alone = record_in_child(&tracer, "st_kn_format u32 a", &[1; 4]);
     let record = |text: &'static str| {
         let mut user = child::fork(|line| {
             let (data, page) = (Data::open(), Mapping::kept(1));
@@ -191,6 +191,7 @@ fn the_same_format_gets_its_number_again() {
         told
     };
     let first = record("st_kn_format u32 a");
+    assert_ne!(first, alone.to_string());
     let second = record("st_kn_format u16 a; u16 b");
     assert_ne!(first, second);
     assert_eq!(record("st_kn_format u32 a"), first);
