@@ -33,11 +33,13 @@ configured_as() {
 	touch "$tree"/config/auto.conf{,.cmd} "$tree"/generated/{autoconf.h,rustc_cfg}
 }
 
-# options FILE: of a configuration, but for what may differ: which compilers, and what these can do; keys that only the
-# kernel's builders have; and arm64's vDSO for 32-bit programs.
+# options FILE: of a configuration, but for what may differ: which update of a compiler it was, and what the compilers can do
+# where they are not the kernel's; keys that only the kernel's builders have; and arm64's vDSO for 32-bit programs.
 options() {
+	local compilers='(GCC|AS|LD|PAHOLE)_VERSION'
+	has_our_rust || compilers+='|CC_HAS_|RUSTC_|X86_NATIVE_CPU'
 	grep -E '^(# )?CONFIG_' "$1" |
-		grep -vE 'VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|((GCC|AS|LD|PAHOLE)_VERSION|(CC|RUSTC)_HAS_|RUSTC_|X86_NATIVE_CPU)|((THUMB2|GENERIC)_)?COMPAT_VDSO)'
+		grep -vE "VERSION_TEXT|CONFIG_(BUILD_SALT|SYSTEM_TRUSTED_KEYS|MODULE_SIG_KEY|$compilers|((THUMB2|GENERIC)_)?COMPAT_VDSO)"
 }
 
 # or_by NAME: that the variable NAME would do as well.

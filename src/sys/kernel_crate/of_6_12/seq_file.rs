@@ -23,7 +23,7 @@ impl SeqFile {
 
     /// Writes formatted text. Text without room is dropped, and the file asked again.
     pub fn call_printf(&self, args: fmt::Arguments<'_>) {
-        // SAFETY: The file is valid, as the reference shows, and "%pA" takes a pointer to arguments.
+        // SAFETY: The reference keeps the file valid, and "%pA" takes a pointer to arguments.
         unsafe {
             bindings::seq_printf(
                 self.0.get(),
