@@ -30,12 +30,12 @@ tests!("better_than_c_2_accounting":
     a_buffer_that_overwrites_misses_nothing,
     each_instance_misses_for_itself,
     what_is_too_large_for_ftrace_alone_is_missed_there,
-    what_is_too_large_for_perf_alone_is_missed_there.unless(tracefs::lacks_long_records),
-    perf_that_watches_elsewhere_misses_nothing.unless(tracefs::lacks_long_records),
+    what_is_too_large_for_perf_alone_is_missed_there.skip_if(tracefs::lacks_long_records),
+    perf_that_watches_elsewhere_misses_nothing.skip_if(tracefs::lacks_long_records),
     a_write_that_fails_is_not_missed,
     what_was_not_asked_for_is_not_missed,
-    perf_has_what_it_lost_and_what_it_missed.limit(300).unless(tracefs::lacks_long_records),
-    both_overloaded_have_or_miss_every_record.limit(300).unless(tracefs::lacks_long_records),
+    perf_has_what_it_lost_and_what_it_missed.limit(300).skip_if(tracefs::lacks_long_records),
+    both_overloaded_have_or_miss_every_record.limit(300).skip_if(tracefs::lacks_long_records),
 );
 
 /// How many writers overload a buffer, and how many records each writes.

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, MULTI_FORMAT};
-use crate::kit::cgroup::{self, Cgroup, SIGN};
+use crate::kit::cgroup::{self, Cgroup, PATH};
 use crate::kit::child::{self, Child, Line};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
@@ -25,19 +25,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 tests!("cgroup":
-    registrations_are_charged.where_there_is(SIGN),
-    events_are_charged.where_there_is(SIGN),
-    files_that_are_waited_for_are_charged.where_there_is(SIGN).limit(300),
-    events_of_100_fields_are_charged.where_there_is(SIGN),
-    a_set_that_is_copied_is_charged_to_the_process_that_changes_it.where_there_is(SIGN),
-    what_a_fork_takes_is_charged.where_there_is(SIGN),
-    registering_without_end_harms_no_other.where_there_is(SIGN),
-    what_is_added_to_threads_is_charged_to_their_process.where_there_is(SIGN).swapping(),
-    no_worker_goes_on_for_the_group_of_a_process.where_there_is(bpftrace::TYPES).swapping(),
-    nothing_is_charged_while_others_wait_for_events.where_there_is(SIGN),
-    long_records_leave_little_with_their_files.where_there_is(SIGN),
-    a_bit_without_a_page_is_written_when_there_is_memory.where_there_is(SIGN),
-    a_caller_is_told_that_a_page_takes_memory.where_there_is(SIGN),
+    registrations_are_charged.needs_path(PATH),
+    events_are_charged.needs_path(PATH),
+    files_that_are_waited_for_are_charged.needs_path(PATH).limit(300),
+    events_of_100_fields_are_charged.needs_path(PATH),
+    a_set_that_is_copied_is_charged_to_the_process_that_changes_it.needs_path(PATH),
+    what_a_fork_takes_is_charged.needs_path(PATH),
+    registering_without_end_harms_no_other.needs_path(PATH),
+    what_is_added_to_threads_is_charged_to_their_process.needs_path(PATH).swapping(),
+    no_worker_goes_on_for_the_group_of_a_process.needs_path(bpftrace::TYPES).swapping(),
+    nothing_is_charged_while_others_wait_for_events.needs_path(PATH),
+    long_records_leave_little_with_their_files.needs_path(PATH),
+    a_bit_without_a_page_is_written_when_there_is_memory.needs_path(PATH),
+    a_caller_is_told_that_a_page_takes_memory.needs_path(PATH),
 );
 
 /// Registers as many bits of an event, one after the other, at the start of a mapping.

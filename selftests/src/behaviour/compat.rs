@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 tests!("compat":
-    a_32_bit_program_gets_what_others_get.unless(something_is_missing).limit(300),
+    a_32_bit_program_gets_what_others_get.skip_if(something_is_missing).limit(300),
 );
 
 /// The program compiled for 32 bits, and its peer: the same for 64.

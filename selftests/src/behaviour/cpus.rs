@@ -10,23 +10,23 @@ use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::perf::Perf;
-use crate::kit::processors::{Second, SIGN};
+use crate::kit::processors::{Second, PATH};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{module, os, wait};
 use std::sync::atomic::Ordering;
 
 tests!("cpus":
-    one_goes_and_comes_beside_writers.where_there_is(SIGN),
-    one_goes_with_pages_still_to_come.where_there_is(SIGN),
-    an_instance_made_without_one_records_on_it_later.where_there_is(SIGN),
-    perf_is_attached_to_one_that_goes.where_there_is(SIGN),
+    one_goes_and_comes_beside_writers.needs_path(PATH),
+    one_goes_with_pages_still_to_come.needs_path(PATH),
+    an_instance_made_without_one_records_on_it_later.needs_path(PATH),
+    perf_is_attached_to_one_that_goes.needs_path(PATH),
 );
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
     "cpus::the_module_comes_and_goes_without_one",
     the_module_comes_and_goes_without_one,
 )
-.where_there_is(SIGN)];
+.needs_path(PATH)];
 
 const OFTEN: usize = 3;
 

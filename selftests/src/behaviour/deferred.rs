@@ -9,7 +9,7 @@ use crate::kit::child::{self, Child};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::userfault::{Guard, Userfault, SIGN};
+use crate::kit::userfault::{Guard, Userfault, PATH};
 use crate::kit::{machine, os, tasks, wait};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -47,12 +47,12 @@ pub const TESTS: &[Test] = &[
         "deferred::a_child_that_joins_where_writing_has_stopped_has_its_bits_right",
         a_child_that_joins_where_writing_has_stopped_has_its_bits_right,
     )
-    .unless(os::is_of_6_12),
+    .skip_if(os::is_of_6_12),
     Test::new(
         "deferred::sets_without_processes_are_passed_few_at_once",
         sets_without_processes_are_passed_few_at_once,
     )
-    .where_there_is(SIGN),
+    .needs_path(PATH),
     Test::new(
         "deferred::each_bit_that_is_not_written_yet_is_shown_as_due",
         each_bit_that_is_not_written_yet_is_shown_as_due,

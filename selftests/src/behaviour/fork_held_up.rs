@@ -9,7 +9,7 @@ use super::fork_stalled::setup::{
 use crate::harness::{tests, Test};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, Event};
-use crate::kit::held_up::{Waiting, SIGN};
+use crate::kit::held_up::{Waiting, PATH};
 use crate::kit::memory::Mapping;
 use crate::kit::module::nothing_is_left;
 use crate::kit::{module, os, wait};
@@ -19,15 +19,15 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 tests!("fork_held_up":
-    a_child_waits_for_what_is_being_registered.where_there_is(SIGN),
-    a_child_keeps_what_it_has_when_it_begins.where_there_is(SIGN),
+    a_child_waits_for_what_is_being_registered.needs_path(PATH),
+    a_child_keeps_what_it_has_when_it_begins.needs_path(PATH),
 );
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
     "fork_held_up::the_module_does_not_go_while_it_is_told_of_a_fork",
     the_module_does_not_go_while_it_is_told_of_a_fork,
 )
-.where_there_is(SIGN)];
+.needs_path(PATH)];
 
 /// The bit is written when its registration is in the lists already, which the child has.
 fn a_child_waits_for_what_is_being_registered() {

@@ -4,7 +4,7 @@
 
 use super::guarded::Guarded;
 use crate::harness::{tests, Test};
-use crate::kit::cgroup::{Cgroup, SIGN};
+use crate::kit::cgroup::{Cgroup, PATH};
 use crate::kit::child::{self, Child};
 use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fork_tree::{obey, serve};
@@ -19,17 +19,17 @@ use std::fs::{self, File};
 use std::time::{Duration, Instant};
 
 tests!("freezer":
-    a_frozen_process_gets_its_bit.where_there_is(SIGN),
-    a_page_of_a_file_is_written_at_the_thaw.where_there_is(fuse::SIGN),
-    a_process_killed_frozen_leaves_nothing.where_there_is(fuse::SIGN),
-    processes_go_on_when_the_machine_wakes.where_there_is(PM_TEST),
+    a_frozen_process_gets_its_bit.needs_path(PATH),
+    a_page_of_a_file_is_written_at_the_thaw.needs_path(fuse::PATH),
+    a_process_killed_frozen_leaves_nothing.needs_path(fuse::PATH),
+    processes_go_on_when_the_machine_wakes.needs_path(PM_TEST),
 );
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
     "freezer::unloading_beside_a_frozen_process_is_refused_at_once",
     unloading_beside_a_frozen_process_is_refused_at_once,
 )
-.where_there_is(fuse::SIGN)];
+.needs_path(fuse::PATH)];
 
 /// How far the kernel goes to sleep before it wakes again.
 const PM_TEST: &str = "/sys/power/pm_test";

@@ -14,7 +14,7 @@ use crate::kit::memory::{page_map_entry, Mapping, PAGE};
 use crate::kit::other_tasks::OtherTasks;
 use crate::kit::swap::{self, PageOnDisk, Swap};
 use crate::kit::tracefs::{self, TraceInstance};
-use crate::kit::userfault::{Guard, Userfault, SIGN};
+use crate::kit::userfault::{Guard, Userfault, PATH};
 use crate::kit::wait;
 use crate::kit::{machine, module};
 use std::array;
@@ -26,7 +26,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 const fn test(name: &'static str, run: fn()) -> Test {
-    Test::new(name, run).where_there_is(SIGN)
+    Test::new(name, run).needs_path(PATH)
 }
 
 pub const TESTS: &[Test] = &[
@@ -87,7 +87,7 @@ pub const TESTS: &[Test] = &[
         a_long_pause_of_another_process_is_not_waited_for,
     )
     .swapping()
-    .unless(swap::lacks_a_disk),
+    .skip_if(swap::lacks_a_disk),
     test(
         "guarded::a_fork_does_not_wait_for_its_parents_page",
         a_fork_does_not_wait_for_its_parents_page,
@@ -110,7 +110,7 @@ pub const TESTS: &[Test] = &[
         "guarded::the_module_unloads_without_an_answer",
         the_module_unloads_without_an_answer,
     )
-    .where_there_is(SIGN),
+    .needs_path(PATH),
 ];
 
 /// A process with a registered bit on a guarded page, and the means to answer its faults.

@@ -13,10 +13,10 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 tests!("huge_pages":
-    a_huge_page_is_written.where_there_is(HUGE),
-    pages_collapsed_to_a_huge_one_follow.where_there_is(HUGE),
-    a_private_page_of_the_huge_pool_is_written.where_there_is(POOL),
-    a_shared_page_of_the_huge_pool_is_written.where_there_is(POOL),
+    a_huge_page_is_written.needs_path(HUGE),
+    pages_collapsed_to_a_huge_one_follow.needs_path(HUGE),
+    a_private_page_of_the_huge_pool_is_written.needs_path(POOL),
+    a_shared_page_of_the_huge_pool_is_written.needs_path(POOL),
 );
 
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";

@@ -22,7 +22,7 @@ tests!("in_place":
     memory_that_cannot_be_read_leaves_nothing,
     more_than_a_call_takes_is_too_large,
     memory_that_was_never_touched_is_read,
-    memory_that_comes_late_holds_up_one_write.where_there_is(userfault::SIGN),
+    memory_that_comes_late_holds_up_one_write.needs_path(userfault::PATH),
     a_full_array_of_characters_ends,
     a_string_that_needs_a_nul_gets_one,
     filters_triggers_and_processes_are_obeyed,

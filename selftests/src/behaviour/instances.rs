@@ -19,11 +19,11 @@ tests!("instances":
     they_come_and_go_beside_writers,
     twenty_at_once_have_the_same_records,
     their_buffers_are_resized_beside_writers,
-    their_sub_buffers_are_resized_beside_writers.where_there_is(SUB_BUFFERS),
+    their_sub_buffers_are_resized_beside_writers.needs_path(SUB_BUFFERS),
     their_buffers_are_cleared_beside_writers,
-    their_buffers_are_swapped_beside_writers.where_there_is(SNAPSHOT),
-    the_next_one_is_detached_beside_a_writer.unless(held_up::lacks_probes),
-    a_waiting_reader_is_woken.where_there_is(PERCENT),
+    their_buffers_are_swapped_beside_writers.needs_path(SNAPSHOT),
+    the_next_one_is_detached_beside_a_writer.skip_if(held_up::lacks_probes),
+    a_waiting_reader_is_woken.needs_path(PERCENT),
 );
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(

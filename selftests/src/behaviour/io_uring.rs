@@ -12,7 +12,7 @@ use crate::kit::memory::Mapping;
 use crate::kit::traced::Traced;
 use crate::kit::tracefs::{event_exists, TraceInstance};
 use crate::kit::transfer::{receive_file, send_file, sendfile, splice, vmsplice};
-use crate::kit::uring::{By, How, Ring, SIGN};
+use crate::kit::uring::{By, How, Ring, PATH};
 use crate::kit::{module, os};
 use std::fs::File;
 use std::io::Write;
@@ -23,12 +23,12 @@ use std::process::Command;
 const HOWS: [How; 3] = [How::Write, How::Writev, How::WriteFixed];
 
 tests!("io_uring":
-    by_io_uring.where_there_is(SIGN),
-    writes_by_a_worker.where_there_is(SIGN),
-    writes_by_a_thread_that_polls.where_there_is(SIGN),
-    writes_to_a_file_that_the_ring_holds.where_there_is(SIGN),
-    a_file_that_a_ring_holds_keeps_its_events.where_there_is(SIGN),
-    nothing_but_writes_is_possible.where_there_is(SIGN),
+    by_io_uring.needs_path(PATH),
+    writes_by_a_worker.needs_path(PATH),
+    writes_by_a_thread_that_polls.needs_path(PATH),
+    writes_to_a_file_that_the_ring_holds.needs_path(PATH),
+    a_file_that_a_ring_holds_keeps_its_events.needs_path(PATH),
+    nothing_but_writes_is_possible.needs_path(PATH),
     splicing_to_the_file_is_einval,
     a_passed_file_keeps_its_indices,
     a_file_that_is_being_passed_keeps_its_events,
@@ -41,7 +41,7 @@ pub const TESTS_OF_LOADING: &[crate::harness::Test] = &[crate::harness::Test::of
     "io_uring::the_module_stays_while_a_ring_holds_its_file",
     the_module_stays_while_a_ring_holds_its_file,
 )
-.where_there_is(SIGN)];
+.needs_path(PATH)];
 
 const TEXT: &str = "st_uring u32 a; __rel_loc char[] b";
 

@@ -16,8 +16,8 @@ use crate::kit::wait;
 tests!("kept_numbers":
     records_of_a_program_that_has_ended_are_shown,
     a_deleted_event_is_shown,
-    a_copy_of_the_buffers_is_shown.where_there_is("/sys/kernel/tracing/snapshot"),
-    persistent_buffers_are_as_others.where_there_is(PERSISTENT),
+    a_copy_of_the_buffers_is_shown.needs_path("/sys/kernel/tracing/snapshot"),
+    persistent_buffers_are_as_others.needs_path(PERSISTENT),
     an_event_that_is_gone_is_in_no_listing,
     no_other_event_gets_the_number,
     the_same_event_gets_its_number_again,

@@ -11,7 +11,7 @@ use crate::kit::tracefs::TraceInstance;
 use std::fs;
 
 tests!("lockdown":
-    programs_go_on_and_ftrace_is_closed.where_there_is(LOCKDOWN),
+    programs_go_on_and_ftrace_is_closed.needs_path(LOCKDOWN),
 );
 
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";

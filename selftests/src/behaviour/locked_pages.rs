@@ -20,16 +20,16 @@ use std::sync::atomic::Ordering;
 
 tests!("locked_pages":
     a_bit_that_is_set_is_not_lost
-        .where_there_is(fuse::SIGN)
-        .unless(lacks_locked_pages)
+        .needs_path(fuse::PATH)
+        .skip_if(lacks_locked_pages)
         .limit(300),
     a_bit_that_is_cleared_does_not_come_back
-        .where_there_is(fuse::SIGN)
-        .unless(lacks_locked_pages)
+        .needs_path(fuse::PATH)
+        .skip_if(lacks_locked_pages)
         .limit(300),
     a_bit_that_is_set_on_a_dropped_page_is_not_lost
-        .where_there_is(fuse::SIGN)
-        .unless(held_up::lacks_probes)
+        .needs_path(fuse::PATH)
+        .skip_if(held_up::lacks_probes)
         .limit(300),
 );
 

@@ -24,34 +24,34 @@ use std::time::Duration;
 
 tests!("mm_end":
     comes_though_a_reader_of_the_memory_stays
-        .where_there_is(userfault::SIGN)
-        .unless(tasks::lacks_memory_reads),
+        .needs_path(userfault::PATH)
+        .skip_if(tasks::lacks_memory_reads),
     comes_though_a_reader_of_memory_with_many_bits_stays
-        .where_there_is(userfault::SIGN)
-        .unless(tasks::lacks_memory_reads),
-    comes_though_its_threads_are_held_up_in_their_exits.where_there_is(fuse::SIGN),
-    comes_though_an_exec_of_another_process_is_held_up.where_there_is(fuse::SIGN),
+        .needs_path(userfault::PATH)
+        .skip_if(tasks::lacks_memory_reads),
+    comes_though_its_threads_are_held_up_in_their_exits.needs_path(fuse::PATH),
+    comes_though_an_exec_of_another_process_is_held_up.needs_path(fuse::PATH),
     comes_with_the_last_of_several_processes,
     comes_with_the_last_that_leaves_of_many_at_once.limit(300),
     comes_when_a_thread_registers_beside_an_exec.limit(300),
     comes_beside_a_tracer_of_leaving_tasks
-        .where_there_is(FILTER)
+        .needs_path(FILTER)
         .limit(300),
     does_not_come_with_an_exec_before_its_other_threads_have_ended
-        .where_there_is(uring::SIGN)
-        .unless(held_up::lacks_probes),
+        .needs_path(uring::PATH)
+        .skip_if(held_up::lacks_probes),
     comes_with_another_mm_though_an_exec_has_left_it_behind
-        .where_there_is(held_up::SIGN)
-        .unless(held_up::lacks_probes),
+        .needs_path(held_up::PATH)
+        .skip_if(held_up::lacks_probes),
     comes_with_memory_that_was_given_back_before,
-    comes_with_the_end_of_a_core_dump.unless(core_dump::lacking),
+    comes_with_the_end_of_a_core_dump.skip_if(core_dump::obstacle),
     leaves_nothing
-        .where_there_is(userfault::SIGN)
-        .unless(tasks::lacks_memory_reads)
+        .needs_path(userfault::PATH)
+        .skip_if(tasks::lacks_memory_reads)
         .limit(300),
     costs_the_workers_nothing_for_memory_that_stays
-        .where_there_is(userfault::SIGN)
-        .unless(tasks::lacks_memory_reads)
+        .needs_path(userfault::PATH)
+        .skip_if(tasks::lacks_memory_reads)
         .lengthy()
         .limit(600),
 );
@@ -60,8 +60,8 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
     "mm_end::the_module_does_not_wait_for_a_reader_of_the_memory",
     the_module_does_not_wait_for_a_reader_of_the_memory,
 )
-.where_there_is(userfault::SIGN)
-.unless(tasks::lacks_memory_reads)];
+.needs_path(userfault::PATH)
+.skip_if(tasks::lacks_memory_reads)];
 
 const EVENT: &str = "st_mm_end";
 
@@ -545,7 +545,7 @@ mod core_dump {
     const PATTERN: &str = "/proc/sys/kernel/core_pattern";
     const SLEEPER: &str = "/usr/bin/sleep";
 
-    pub fn lacking() -> Option<String> {
+    pub fn obstacle() -> Option<String> {
         let has_all = [PATTERN, SLEEPER]
             .iter()
             .all(|file| fs::exists(file).unwrap_or(false));

@@ -22,14 +22,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 tests!("nodes":
-    there_are_eight_processors_and_two_nodes.where_there_is(SECOND_NODE),
-    a_page_moves_and_its_bit_with_it.where_there_is(SECOND_NODE),
-    pages_move_while_their_bits_change.where_there_is(SECOND_NODE),
-    pages_of_other_processes_move_while_their_bits_change.where_there_is(SECOND_NODE),
-    pages_that_the_kernel_takes_away_to_see_their_users.where_there_is(SECOND_NODE).unless(lacks_balancing),
-    writers_on_all_processors_are_recorded.where_there_is(SECOND_NODE),
-    a_page_with_a_protection_key_follows.where_there_is(SECOND_NODE).unless(lacks_protection_keys),
-    a_word_above_two_to_the_47_follows.where_there_is(SECOND_NODE).unless(lacks_five_levels),
+    there_are_eight_processors_and_two_nodes.needs_path(SECOND_NODE),
+    a_page_moves_and_its_bit_with_it.needs_path(SECOND_NODE),
+    pages_move_while_their_bits_change.needs_path(SECOND_NODE),
+    pages_of_other_processes_move_while_their_bits_change.needs_path(SECOND_NODE),
+    pages_that_the_kernel_takes_away_to_see_their_users.needs_path(SECOND_NODE).skip_if(lacks_balancing),
+    writers_on_all_processors_are_recorded.needs_path(SECOND_NODE),
+    a_page_with_a_protection_key_follows.needs_path(SECOND_NODE).skip_if(lacks_protection_keys),
+    a_word_above_two_to_the_47_follows.needs_path(SECOND_NODE).skip_if(lacks_five_levels),
 );
 
 fn there_are_eight_processors_and_two_nodes() {

@@ -34,7 +34,7 @@ tests!("page_kinds":
     a_page_of_a_device_is_brought_in_by_any_thread.swapping(),
     a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited.swapping(),
     a_first_thread_that_has_exited_keeps_nothing_of_its_process.swapping().limit(300),
-    a_merged_page_is_copied.where_there_is("/sys/kernel/mm/ksm/run"),
+    a_merged_page_is_copied.needs_path("/sys/kernel/mm/ksm/run"),
     the_latest_state_wins_on_a_page_that_comes_and_goes,
 );
 

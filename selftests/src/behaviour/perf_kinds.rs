@@ -4,7 +4,7 @@
 //! overwrite their ring, are inherited, or come into a group while it is in use.
 
 use crate::harness::tests;
-use crate::kit::cgroup::{self, Cgroup, SIGN};
+use crate::kit::cgroup::{self, Cgroup, PATH};
 use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
 use crate::kit::event::{write, Event};
@@ -25,14 +25,14 @@ tests!("perf_kinds":
     a_signal_comes_with_each_record,
     a_signal_that_is_held_back_loses_no_record,
     a_signal_kills_the_writer_after_its_record,
-    an_event_of_a_control_group.where_there_is(SIGN).unless(cgroup::without_perf),
+    an_event_of_a_control_group.needs_path(PATH).skip_if(cgroup::without_perf),
     an_event_that_is_removed_at_exec,
     an_event_that_is_removed_and_closed_at_exec,
     a_ring_that_is_written_backward,
     a_ring_of_large_records_that_is_written_backward,
     an_event_that_is_inherited,
     siblings_come_while_large_records_are_written,
-    siblings_come_while_ftrace_takes_large_records.unless(tracefs::lacks_long_records),
+    siblings_come_while_ftrace_takes_large_records.skip_if(tracefs::lacks_long_records),
 );
 
 /// Pages of a ring that takes several of the largest records.

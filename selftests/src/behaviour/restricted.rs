@@ -17,11 +17,11 @@ use std::sync::mpsc;
 use std::thread;
 
 tests!("restricted":
-    a_filter_gives_its_errno_and_the_bit_goes_on.where_there_is(SECCOMP),
-    a_process_killed_by_a_filter_leaves_nothing.where_there_is(SECCOMP),
-    a_thread_killed_by_a_filter_leaves_all_registered.where_there_is(SECCOMP),
-    root_of_a_namespace_makes_nothing_stay.where_there_is(USER_NAMESPACES),
-    an_unprivileged_root_of_a_namespace_makes_nothing_stay.where_there_is(USER_NAMESPACES),
+    a_filter_gives_its_errno_and_the_bit_goes_on.needs_path(SECCOMP),
+    a_process_killed_by_a_filter_leaves_nothing.needs_path(SECCOMP),
+    a_thread_killed_by_a_filter_leaves_all_registered.needs_path(SECCOMP),
+    root_of_a_namespace_makes_nothing_stay.needs_path(USER_NAMESPACES),
+    an_unprivileged_root_of_a_namespace_makes_nothing_stay.needs_path(USER_NAMESPACES),
 );
 
 const SECCOMP: &str = "/proc/sys/kernel/seccomp/actions_avail";

@@ -4,7 +4,7 @@
 //! well. How often is told by the kernel's own event about work that is queued.
 
 use crate::harness::tests;
-use crate::kit::cgroup::{Cgroup, SIGN};
+use crate::kit::cgroup::{Cgroup, PATH};
 use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone, Event};
@@ -20,11 +20,11 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 tests!("retries":
-    pauses_grow_and_begin_anew_with_a_change.where_there_is(SIGN).limit(240),
+    pauses_grow_and_begin_anew_with_a_change.needs_path(PATH).limit(240),
     a_process_that_shares_the_memory_is_not_looked_for,
     a_page_beyond_the_file_is_given_up_until_the_next_change,
-    a_page_that_its_process_cannot_have_is_given_up_until_the_next_change.where_there_is(fuse::SIGN),
-    a_page_taken_away_in_a_loop_is_right_when_that_ends.where_there_is(fuse::SIGN),
+    a_page_that_its_process_cannot_have_is_given_up_until_the_next_change.needs_path(fuse::PATH),
+    a_page_taken_away_in_a_loop_is_right_when_that_ends.needs_path(fuse::PATH),
 );
 
 /// A bit that was given up while its event is enabled, in memory that can be written again, is left alone until the next

@@ -17,8 +17,8 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 tests!("shared_file":
-    a_page_of_a_userfaultfd_holds_up_one_write.where_there_is(userfault::SIGN),
-    a_page_of_a_file_system_holds_up_one_write.where_there_is(fuse::SIGN),
+    a_page_of_a_userfaultfd_holds_up_one_write.needs_path(userfault::PATH),
+    a_page_of_a_file_system_holds_up_one_write.needs_path(fuse::PATH),
 );
 
 /// The number of the thread of this process that waits in a write.

@@ -19,7 +19,7 @@ tests!("signals":
     a_traced_child_that_begins_stopped_has_its_registrations,
     children_that_begin_with_a_signal_have_their_registrations,
     a_signal_does_not_keep_a_process_from_registering,
-    a_signal_while_a_write_waits_for_memory_loses_nothing.where_there_is(userfault::SIGN),
+    a_signal_while_a_write_waits_for_memory_loses_nothing.needs_path(userfault::PATH),
 );
 
 /// Has a process that is traced by this one stopped since the last time?

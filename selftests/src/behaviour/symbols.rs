@@ -30,7 +30,7 @@ pub const TESTS: &[Test] = &[
         "symbols::the_members_of_each_structure_are_compared",
         the_members_of_each_structure_are_compared,
     )
-    .where_there_is(TYPES),
+    .needs_path(TYPES),
     Test::of_loading(
         "symbols::each_tracepoint_is_needed",
         each_tracepoint_is_needed,

@@ -16,17 +16,17 @@ pub const TESTS: &[Test] = &[
         "traced_functions::it_goes_under_the_function_tracer",
         it_goes_under_the_function_tracer,
     )
-    .where_there_is(FILTERS),
+    .needs_path(FILTERS),
     Test::of_loading(
         "traced_functions::it_goes_under_the_function_graph_tracer",
         it_goes_under_the_function_graph_tracer,
     )
-    .where_there_is("/sys/kernel/tracing/set_graph_function"),
+    .needs_path("/sys/kernel/tracing/set_graph_function"),
     Test::of_loading(
         "traced_functions::it_goes_with_probes_and_is_probed_again",
         it_goes_with_probes_and_is_probed_again,
     )
-    .where_there_is("/sys/kernel/tracing/kprobe_events"),
+    .needs_path("/sys/kernel/tracing/kprobe_events"),
 ];
 
 const FILTERS: &str = "/sys/kernel/tracing/available_filter_functions";

@@ -29,7 +29,7 @@ tests!("unprivileged":
     events_belong_to_root_whatever_user_makes_them,
     registers_on_a_file_opened_by_root,
     deletes_what_is_not_persistent,
-    deleting_asks_for_the_capability_only_where_it_matters.where_there_is("/sys/kernel/security"),
+    deleting_asks_for_the_capability_only_where_it_matters.needs_path("/sys/kernel/security"),
     reads_the_status_file_if_allowed,
     better_than_c_10_no_error_is_logged.limit(300),
 );

@@ -17,9 +17,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 tests!("dotnet":
-    compiles_in_other_namespaces.unless(runtime::lacking).limit(240),
-    two_collectors_and_one_is_killed.unless(runtime::lacking).limit(240),
-    heap_dump.unless(runtime::lacking).limit(240),
+    compiles_in_other_namespaces.skip_if(runtime::obstacle).limit(240),
+    two_collectors_and_one_is_killed.skip_if(runtime::obstacle).limit(240),
+    heap_dump.skip_if(runtime::obstacle).limit(240),
 );
 
 /// The words of the listing about the registration of an event that one process has.

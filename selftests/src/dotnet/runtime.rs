@@ -21,7 +21,7 @@ const PROGRAM: &str = "/build/dotnet/runtime";
 const COPY: &str = "/tmp/dotnet-runtime";
 
 /// Why there is none here, if there is none.
-pub fn lacking() -> Option<String> {
+pub fn obstacle() -> Option<String> {
     let is_there = Path::new(PROGRAM).exists();
     (!is_there).then(|| format!("there is no runtime of .NET in {PROGRAM}"))
 }

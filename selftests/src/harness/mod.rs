@@ -40,10 +40,10 @@ pub struct Test {
     pub name: &'static str,
     pub run: fn(),
     pub needs: Needs,
-    /// A file without which the test makes no sense.
-    pub sign: Option<&'static str>,
-    /// Says what else the machine lacks for it.
-    pub lacking: fn() -> Option<String>,
+    /// A path that exists only where the kernel has the feature under test.
+    pub needs_path: Option<&'static str>,
+    /// Returns why the machine cannot run the test, if it cannot.
+    pub skip_if: fn() -> Option<String>,
     pub limit: Duration,
     /// Takes long, and is run at length by another test: it is run where that is asked for.
     pub is_lengthy: bool,
@@ -56,8 +56,8 @@ impl Test {
             name,
             run,
             needs: Needs::Events,
-            sign: None,
-            lacking: || None,
+            needs_path: None,
+            skip_if: || None,
             limit: Duration::from_secs(120),
             is_lengthy: false,
         }
@@ -79,17 +79,17 @@ impl Test {
         }
     }
 
-    /// The same test, for machines that have a file: what a feature of the kernel shows.
-    pub const fn where_there_is(self, file: &'static str) -> Test {
+    /// The same test, skipped where this path does not exist: the kernel lacks a feature there.
+    pub const fn needs_path(self, path: &'static str) -> Test {
         Test {
-            sign: Some(file),
+            needs_path: Some(path),
             ..self
         }
     }
 
-    /// The same test, for machines of which this function says that they lack nothing for it.
-    pub const fn unless(self, lacking: fn() -> Option<String>) -> Test {
-        Test { lacking, ..self }
+    /// The same test, skipped where this function returns a reason.
+    pub const fn skip_if(self, skip_if: fn() -> Option<String>) -> Test {
+        Test { skip_if, ..self }
     }
 
     /// Why the test cannot be run here, if it cannot.
@@ -97,10 +97,10 @@ impl Test {
         if self.needs == Needs::Swap && !swap::is_possible() {
             return Some("this machine cannot swap".into());
         }
-        if let Some(sign) = self.sign.filter(|sign| !Path::new(sign).exists()) {
-            return Some(format!("this kernel has no {sign}"));
+        if let Some(path) = self.needs_path.filter(|path| !Path::new(path).exists()) {
+            return Some(format!("this kernel has no {path}"));
         }
-        (self.lacking)()
+        (self.skip_if)()
     }
 
     /// The same test, run where lengthy ones are, or where it is asked for by its whole name.

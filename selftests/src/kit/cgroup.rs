@@ -15,11 +15,11 @@ use std::process::Command;
 pub const IN_ADVANCE: usize = 64;
 
 /// There where the kernel has control groups.
-pub const SIGN: &str = "/proc/cgroups";
+pub const PATH: &str = "/proc/cgroups";
 
 /// Says whether the kernel lacks perf events of control groups.
 pub fn without_perf() -> Option<String> {
-    let kinds = fs::read_to_string(SIGN).unwrap_or_default();
+    let kinds = fs::read_to_string(PATH).unwrap_or_default();
     let has_perf = kinds.lines().any(|line| line.starts_with("perf_event"));
     (!has_perf).then(|| "this kernel has no perf events of control groups".into())
 }

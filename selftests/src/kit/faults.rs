@@ -2,7 +2,7 @@
 
 //! Faults on request: allocations, and copies of user memory, that fail.
 //!
-//! Only kernels made for testing have them; on others the tests with [`SIGN`] are left out.
+//! Only kernels made for testing have them; on others the tests with [`PATH`] are left out.
 
 use crate::kit::errno::{Errno, Result};
 use crate::kit::{module, wait};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A number n: the nth thing that may fail, from now on, does so, in this thread only.
-pub const SIGN: &str = "/proc/self/fail-nth";
+pub const PATH: &str = "/proc/self/fail-nth";
 /// Not 0: things may fail at random for this process, and for the children that it forks.
 const AT_RANDOM: &str = "/proc/self/make-it-fail";
 const DEBUGFS: &str = "/sys/kernel/debug";
@@ -28,7 +28,7 @@ pub const EITHER: &[Errno] = &[Errno::ENOMEM, Errno::EFAULT];
 
 /// Is this a kernel on which things can be made to fail?
 pub fn are_known() -> bool {
-    Path::new(SIGN).exists()
+    Path::new(PATH).exists()
 }
 
 /// Lets all kinds of allocations and copies fail: when a thread asks for it, and the allocations so
@@ -90,7 +90,7 @@ pub fn at_random(fail: bool) {
 
 /// Has this process meet the fault of this number, also in the program that it executes; 0 for none.
 pub fn ask(number: u32) {
-    insist(|| fs::write(SIGN, number.to_string()));
+    insist(|| fs::write(PATH, number.to_string()));
 }
 
 /// Allocations that the module has asked for, or that are made for what it called, fail until this ends: in whatever task,
@@ -249,9 +249,9 @@ pub fn walk_by(
     mut step: impl FnMut(&Fault) -> u32,
     mut round: impl FnMut(&mut Fault),
 ) -> Failures {
-    let file = OpenOptions::new().read(true).write(true).open(SIGN);
+    let file = OpenOptions::new().read(true).write(true).open(PATH);
     let mut fault = Fault {
-        file: file.expect(SIGN),
+        file: file.expect(PATH),
         number: 1,
         met: false,
         failed: BTreeMap::new(),

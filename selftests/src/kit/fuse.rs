@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// There where the kernel has FUSE.
-pub const SIGN: &str = "/dev/fuse";
+pub const PATH: &str = "/dev/fuse";
 
 /// Where it is mounted, for the process that started it and its children only.
 const PLACE: &CStr = c"/mnt";

@@ -14,11 +14,11 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 /// There where kprobes are.
-pub const SIGN: &str = "/sys/kernel/tracing/kprobe_events";
+pub const PATH: &str = "/sys/kernel/tracing/kprobe_events";
 
 /// Why there can be no kprobe here, if there can be none.
 pub fn lacks_probes() -> Option<String> {
-    (!Path::new(SIGN).exists()).then(|| format!("there is no {SIGN}"))
+    (!Path::new(PATH).exists()).then(|| format!("there is no {PATH}"))
 }
 
 /// How long one program holds it up. The kernel ends a program after 250 ms, so several do it one after the other where it

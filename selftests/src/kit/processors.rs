@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 /// There where the second processor can go off.
-pub const SIGN: &str = "/sys/devices/system/cpu/cpu1/online";
+pub const PATH: &str = "/sys/devices/system/cpu/cpu1/online";
 
 /// There where memory has a second node.
 pub const SECOND_NODE: &str = "/sys/devices/system/node/node1";
@@ -28,7 +28,7 @@ impl Second {
     #[track_caller]
     pub fn set(&self, on: bool) {
         let value = if on { "1" } else { "0" };
-        if let Err(error) = fs::write(SIGN, value) {
+        if let Err(error) = fs::write(PATH, value) {
             // Switching it to what it is says so.
             assert_eq!(self.is_on(), on, "switch a processor: {error}");
         }
@@ -36,14 +36,14 @@ impl Second {
     }
 
     fn is_on(&self) -> bool {
-        let text = fs::read_to_string(SIGN).expect("is a processor on?");
+        let text = fs::read_to_string(PATH).expect("is a processor on?");
         text.trim() == "1"
     }
 }
 
 impl Drop for Second {
     fn drop(&mut self) {
-        let _ = fs::write(SIGN, "1");
+        let _ = fs::write(PATH, "1");
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
 
 /// A file that every kernel with io_uring has.
-pub const SIGN: &str = "/proc/sys/kernel/io_uring_disabled";
+pub const PATH: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// `IORING_OFF_SQES`.
 const SUBMISSIONS: i64 = 0x1000_0000;

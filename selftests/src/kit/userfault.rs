@@ -13,7 +13,7 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 
 /// There where the kernel has userfaultfd.
-pub const SIGN: &str = "/proc/sys/vm/unprivileged_userfaultfd";
+pub const PATH: &str = "/proc/sys/vm/unprivileged_userfaultfd";
 
 const API: u64 = 0xaa;
 

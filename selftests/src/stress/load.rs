@@ -66,7 +66,7 @@ pub const TESTS: &[Test] = &[
         "load::persistent_buffers_are_readable_after_unloading",
         persistent_buffers_are_readable_after_unloading,
     )
-    .where_there_is(PERSISTENT),
+    .needs_path(PERSISTENT),
     Test::of_loading(
         "load::unused_persistent_events_go_with_it",
         unused_persistent_events_go,

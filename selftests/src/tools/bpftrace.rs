@@ -14,14 +14,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 tests!("tools::bpftrace":
-    list_shows_the_events.where_there_is(TYPES),
-    list_shows_the_fields.where_there_is(TYPES),
-    sums_over_every_cpu.where_there_is(TYPES),
-    histograms_of_a_field.where_there_is(TYPES),
-    keys_from_an_array.where_there_is(TYPES),
-    strings_of_a_location.where_there_is(TYPES),
-    stacks_of_the_writer.where_there_is(TYPES),
-    several_events_and_scripts.where_there_is(TYPES),
+    list_shows_the_events.needs_path(TYPES),
+    list_shows_the_fields.needs_path(TYPES),
+    sums_over_every_cpu.needs_path(TYPES),
+    histograms_of_a_field.needs_path(TYPES),
+    keys_from_an_array.needs_path(TYPES),
+    strings_of_a_location.needs_path(TYPES),
+    stacks_of_the_writer.needs_path(TYPES),
+    several_events_and_scripts.needs_path(TYPES),
 );
 
 /// The kernel's types, without which bpftrace does little.

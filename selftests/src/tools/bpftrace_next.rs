@@ -16,8 +16,8 @@ macro_rules! with_next {
             })
             .lengthy()
             .limit(300)
-            .where_there_is(bpftrace::TYPES)
-            .unless(bpftrace::next_is_missing)
+            .needs_path(bpftrace::TYPES)
+            .skip_if(bpftrace::next_is_missing)
         ),*];
     };
 }

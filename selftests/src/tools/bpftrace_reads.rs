@@ -16,14 +16,14 @@ use crate::kit::payload::{
 use crate::kit::tracefs;
 
 tests!("tools::bpftrace_reads":
-    names_and_systems.limit(300).where_there_is(bpftrace::TYPES),
-    names_that_are_refused.limit(300).where_there_is(bpftrace::TYPES),
-    fields_that_are_refused.limit(300).where_there_is(bpftrace::TYPES),
-    fields_that_do_not_lie_well.limit(300).where_there_is(bpftrace::TYPES),
-    several_locations.limit(300).where_there_is(bpftrace::TYPES),
-    structs_of_the_kernel.limit(300).where_there_is(bpftrace::TYPES),
-    full_strings.limit(300).where_there_is(bpftrace::TYPES),
-    records_of_any_size.limit(300).where_there_is(bpftrace::TYPES),
+    names_and_systems.limit(300).needs_path(bpftrace::TYPES),
+    names_that_are_refused.limit(300).needs_path(bpftrace::TYPES),
+    fields_that_are_refused.limit(300).needs_path(bpftrace::TYPES),
+    fields_that_do_not_lie_well.limit(300).needs_path(bpftrace::TYPES),
+    several_locations.limit(300).needs_path(bpftrace::TYPES),
+    structs_of_the_kernel.limit(300).needs_path(bpftrace::TYPES),
+    full_strings.limit(300).needs_path(bpftrace::TYPES),
+    records_of_any_size.limit(300).needs_path(bpftrace::TYPES),
 );
 
 /// Has 0.27 give the record's address: what a variable that is assigned `args` holds.

@@ -15,7 +15,7 @@ use crate::kit::tracefs::TraceInstance;
 tests!("tools::together":
     each_sees_every_record_once_and_the_last_clears_the_bit
         .limit(300)
-        .where_there_is(bpftrace::TYPES),
+        .needs_path(bpftrace::TYPES),
 );
 
 /// The consumers of the event, as the status file lists them.

@@ -20,7 +20,7 @@ use std::path::Path;
 tests!("tools::types":
     a_record_of_each_type_in_four_tools
         .limit(300)
-        .where_there_is("/sys/kernel/btf/vmlinux"),
+        .needs_path("/sys/kernel/btf/vmlinux"),
 );
 
 /// A field, a value of it, and what is shown.

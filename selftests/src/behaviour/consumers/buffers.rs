@@ -21,7 +21,7 @@ tests!("consumers::buffers":
     tracing_off_keeps_what_was_and_takes_no_more,
     a_full_buffer_keeps_the_first,
     a_full_buffer_that_overwrites_keeps_the_last,
-    a_snapshot_is_taken_and_cleared.where_there_is("/sys/kernel/tracing/snapshot"),
+    a_snapshot_is_taken_and_cleared.needs_path("/sys/kernel/tracing/snapshot"),
     options_show_a_record_as_they_do_a_kernels,
     the_option_fields_shows_what_always_shows,
 );

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 tests!("consumers::triggers":
     each_alone_sets_the_bit,
-    a_snapshot_alone_sets_the_bit.where_there_is(SNAPSHOT),
+    a_snapshot_alone_sets_the_bit.needs_path(SNAPSHOT),
     the_status_file_shows_a_trigger,
     traceoff_on_a_string,
     traceon_on_a_number,
     counted_triggers_stop,
-    snapshot_keeps_what_was.where_there_is(SNAPSHOT),
+    snapshot_keeps_what_was.needs_path(SNAPSHOT),
     stacktrace_shows_the_way_in,
     enable_event_starts_another,
     disable_event_stops_another,

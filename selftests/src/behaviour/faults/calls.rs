@@ -9,7 +9,7 @@ use crate::kit::abi::{PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::faults::{self, walk, Fault, InModule, EITHER, SIGN};
+use crate::kit::faults::{self, walk, Fault, InModule, EITHER, PATH};
 use crate::kit::memory::Mapping;
 use crate::kit::perf::{Perf, ANY_CPU, SELF};
 use crate::kit::status::Status;
@@ -23,24 +23,24 @@ use std::thread;
 use std::time::Duration;
 
 tests!("faults::calls":
-    registering.where_there_is(SIGN).limit(900),
-    registering_to_stay.where_there_is(SIGN).limit(900),
-    registering_one_of_many_formats.where_there_is(SIGN).limit(900),
-    registering_one_of_many_to_stay.where_there_is(SIGN).limit(900),
-    registering_a_second_event.where_there_is(SIGN).limit(900),
-    registering_where_the_tables_of_a_file_grow.where_there_is(SIGN).limit(900),
-    registering_again_at_once.where_there_is(SIGN).limit(900),
-    registering_what_is_taken_back_at_random.where_there_is(SIGN).limit(900),
-    unregistering.where_there_is(SIGN).limit(900),
-    unregistering_what_a_child_has_too.where_there_is(SIGN).limit(900),
-    unregistering_waits_for_memory.where_there_is(SIGN),
-    deleting.where_there_is(SIGN).limit(900),
-    opening.where_there_is(SIGN).limit(900),
-    writing.where_there_is(SIGN).limit(900),
-    attaching_and_detaching.where_there_is(SIGN).limit(900),
-    perf.where_there_is(SIGN).limit(900),
-    dynamic_events.where_there_is(SIGN).limit(900),
-    reading_the_listings.where_there_is(SIGN).limit(900),
+    registering.needs_path(PATH).limit(900),
+    registering_to_stay.needs_path(PATH).limit(900),
+    registering_one_of_many_formats.needs_path(PATH).limit(900),
+    registering_one_of_many_to_stay.needs_path(PATH).limit(900),
+    registering_a_second_event.needs_path(PATH).limit(900),
+    registering_where_the_tables_of_a_file_grow.needs_path(PATH).limit(900),
+    registering_again_at_once.needs_path(PATH).limit(900),
+    registering_what_is_taken_back_at_random.needs_path(PATH).limit(900),
+    unregistering.needs_path(PATH).limit(900),
+    unregistering_what_a_child_has_too.needs_path(PATH).limit(900),
+    unregistering_waits_for_memory.needs_path(PATH),
+    deleting.needs_path(PATH).limit(900),
+    opening.needs_path(PATH).limit(900),
+    writing.needs_path(PATH).limit(900),
+    attaching_and_detaching.needs_path(PATH).limit(900),
+    perf.needs_path(PATH).limit(900),
+    dynamic_events.needs_path(PATH).limit(900),
+    reading_the_listings.needs_path(PATH).limit(900),
 );
 
 /// Is any event of this name there, alone with it or not?

@@ -6,7 +6,7 @@ use crate::harness::Test;
 use crate::kit::abi::{DATA, STATUS};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::faults::{self, walk, walk_by, Fault, SIGN};
+use crate::kit::faults::{self, walk, walk_by, Fault, PATH};
 use crate::kit::group::GROUPS;
 use crate::kit::machine::Log;
 use crate::kit::{child, module, os, wait};
@@ -17,10 +17,10 @@ use std::path::Path;
 
 pub const TESTS: &[Test] = &[
     Test::of_loading("faults::loading::loading", loading)
-        .where_there_is(SIGN)
+        .needs_path(PATH)
         .limit(3600),
     Test::of_loading("faults::loading::unloading", unloading)
-        .where_there_is(SIGN)
+        .needs_path(PATH)
         .limit(900),
 ];
 

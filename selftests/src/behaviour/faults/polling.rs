@@ -4,13 +4,13 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::faults::{InModule, SIGN};
+use crate::kit::faults::{InModule, PATH};
 use crate::kit::memory::Mapping;
 use crate::kit::poll::{has_changed, Epoll, CHANGED, EDGE};
 use crate::kit::tracefs::TraceInstance;
 
 tests!("faults::polling":
-    a_poll_needs_no_memory.where_there_is(SIGN),
+    a_poll_needs_no_memory.needs_path(PATH),
 );
 
 fn a_poll_needs_no_memory() {

@@ -6,7 +6,7 @@
 use crate::harness::tests;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
-use crate::kit::faults::{self, walk, SIGN};
+use crate::kit::faults::{self, walk, PATH};
 use crate::kit::fork_tree::toggle;
 use crate::kit::memory::Mapping;
 use crate::kit::userfault::{Guard, Userfault};
@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 
 tests!("faults::processes":
-    whichever_allocation_of_a_fork_fails.where_there_is(SIGN).limit(900),
-    allocations_of_the_child_fail_at_random.where_there_is(SIGN).limit(900),
-    whichever_allocation_of_an_exec_fails.where_there_is(SIGN).limit(900),
-    a_child_that_waits_for_memory_can_be_killed.where_there_is(SIGN),
+    whichever_allocation_of_a_fork_fails.needs_path(PATH).limit(900),
+    allocations_of_the_child_fail_at_random.needs_path(PATH).limit(900),
+    whichever_allocation_of_an_exec_fails.needs_path(PATH).limit(900),
+    a_child_that_waits_for_memory_can_be_killed.needs_path(PATH),
 );
 
 const BITS: u64 = 40;

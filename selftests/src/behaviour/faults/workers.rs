@@ -6,7 +6,7 @@
 use crate::harness::tests;
 use crate::kit::child::{self, Child};
 use crate::kit::event::{wait_gone, Event};
-use crate::kit::faults::{InModule, SIGN};
+use crate::kit::faults::{InModule, PATH};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::{self, TraceInstance};
@@ -16,12 +16,12 @@ use std::fs::{self, File};
 use std::sync::atomic::Ordering;
 
 tests!("faults::workers":
-    no_bit_is_lost_while_there_is_hardly_a_page.where_there_is(SIGN).limit(900),
-    no_bit_is_lost_while_allocations_fail_at_random.where_there_is(SIGN).limit(900),
-    events_and_processes_go_without_memory.where_there_is(SIGN).limit(900),
-    no_handler_is_forgotten_that_there_was_no_memory_to_ask.where_there_is(SIGN).limit(900),
-    no_process_is_forgotten_that_there_was_no_memory_to_tell.where_there_is(SIGN).limit(900),
-    no_bit_is_lost_for_which_its_process_had_no_memory.where_there_is(SIGN).limit(900),
+    no_bit_is_lost_while_there_is_hardly_a_page.needs_path(PATH).limit(900),
+    no_bit_is_lost_while_allocations_fail_at_random.needs_path(PATH).limit(900),
+    events_and_processes_go_without_memory.needs_path(PATH).limit(900),
+    no_handler_is_forgotten_that_there_was_no_memory_to_ask.needs_path(PATH).limit(900),
+    no_process_is_forgotten_that_there_was_no_memory_to_tell.needs_path(PATH).limit(900),
+    no_bit_is_lost_for_which_its_process_had_no_memory.needs_path(PATH).limit(900),
 );
 
 const PAGES: usize = 32;

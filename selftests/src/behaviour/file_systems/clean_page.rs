@@ -11,7 +11,7 @@ use crate::kit::os;
 use crate::kit::tracefs::TraceInstance;
 use std::thread;
 
-pub const TESTS: &[Test] = of_kinds!(unless held_up::lacks_probes;
+pub const TESTS: &[Test] = of_kinds!(skip_if held_up::lacks_probes;
     a_bit_is_stored_if_its_page_was_written_back_before:
         Ext4 NineP,
 );

@@ -33,7 +33,7 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
     beneath_a_freeze_the_module_unloads,
 )
 .limit(400)
-.unless(|| mounts::obstacle(Kind::Ext4))];
+.skip_if(|| mounts::obstacle(Kind::Ext4))];
 
 /// A process that has a word in a file system, and others that have none. Whatever hangs, the end of the
 /// freeze lets it go: that is dropped first.

@@ -21,18 +21,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Makes a test of each kind of file systems; with `unless`, for machines that lack nothing else, either.
+/// Makes a test of each kind of file systems; with `skip_if`, unless that function returns an obstacle.
 macro_rules! of_kinds {
-    (unless $lacking:path; $($test:ident: $($kind:ident)*),* $(,)?) => {
+    (skip_if $obstacle:path; $($test:ident: $($kind:ident)*),* $(,)?) => {
         &[$($(Test::new(
             concat!("file_systems::", stringify!($test), "::", stringify!($kind)),
             || $test(Kind::$kind),
         )
         .limit(400)
-        .unless(|| mounts::obstacle(Kind::$kind).or_else($lacking))),*),*]
+        .skip_if(|| mounts::obstacle(Kind::$kind).or_else($obstacle))),*),*]
     };
     ($($test:ident: $($kind:ident)*),* $(,)?) => {
-        of_kinds!(unless Option::default; $($test: $($kind)*),*)
+        of_kinds!(skip_if Option::default; $($test: $($kind)*),*)
     };
 }
 

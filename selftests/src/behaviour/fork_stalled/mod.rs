@@ -15,22 +15,22 @@ use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
 use crate::kit::swap::{put_out, Swap};
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::userfault::{Guard, Userfault, SIGN};
+use crate::kit::userfault::{Guard, Userfault, PATH};
 use crate::kit::{os, tasks, wait};
 use std::sync::atomic::Ordering;
 use std::thread;
 
 tests!("fork_stalled":
-    a_change_meanwhile_is_in_the_child.where_there_is(SIGN),
-    a_change_meanwhile_of_another_bit_is_in_the_child.where_there_is(SIGN),
-    a_change_of_a_page_of_its_own_is_in_the_child.where_there_is(SIGN),
-    a_change_before_another_task_forks_is_in_the_child.where_there_is(SIGN),
-    what_is_registered_meanwhile_is_the_childs_too.where_there_is(SIGN),
-    what_is_unregistered_meanwhile_is_not_the_childs.where_there_is(SIGN),
-    a_child_does_not_copy_a_repair_that_is_pending.where_there_is(SIGN),
-    a_child_that_was_killed_has_looked_for_no_other.where_there_is(SIGN),
-    a_repair_meanwhile_is_in_the_child.where_there_is(SIGN),
-    a_change_of_a_page_that_is_swapped_out_is_in_the_child.where_there_is(SIGN).swapping(),
+    a_change_meanwhile_is_in_the_child.needs_path(PATH),
+    a_change_meanwhile_of_another_bit_is_in_the_child.needs_path(PATH),
+    a_change_of_a_page_of_its_own_is_in_the_child.needs_path(PATH),
+    a_change_before_another_task_forks_is_in_the_child.needs_path(PATH),
+    what_is_registered_meanwhile_is_the_childs_too.needs_path(PATH),
+    what_is_unregistered_meanwhile_is_not_the_childs.needs_path(PATH),
+    a_child_does_not_copy_a_repair_that_is_pending.needs_path(PATH),
+    a_child_that_was_killed_has_looked_for_no_other.needs_path(PATH),
+    a_repair_meanwhile_is_in_the_child.needs_path(PATH),
+    a_change_of_a_page_that_is_swapped_out_is_in_the_child.needs_path(PATH).swapping(),
 );
 
 /// Enables the event, and disables it, each while a fork is stalled, and waits until this process sees it by a look; `before`

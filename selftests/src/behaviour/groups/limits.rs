@@ -32,9 +32,9 @@ tests!("groups::limits":
     idle_events_are_not_in_the_way_of_their_group,
     an_idle_event_that_goes_meanwhile_makes_room.limit(300),
     idle_events_that_cannot_go_are_not_waited_for,
-    idle_events_are_bounded_with_their_group.where_there_is(held_up::SIGN),
+    idle_events_are_bounded_with_their_group.needs_path(held_up::PATH),
     all_events_that_there_may_be_leave_numbers_to_the_host
-        .where_there_is("/sys/kernel/security")
+        .needs_path("/sys/kernel/security")
         .limit(7000),
 );
 

@@ -31,8 +31,8 @@ tests!("groups::tasks":
     threads_register_in_several_groups_at_once,
     a_file_that_is_passed_on_is_of_its_group,
     a_process_in_other_namespaces_uses_the_group_of_its_file,
-    memory_is_charged_to_the_cgroup_that_registers.where_there_is(cgroup::SIGN),
-    groups_are_charged_to_the_cgroup_that_makes_them.where_there_is(cgroup::SIGN),
+    memory_is_charged_to_the_cgroup_that_registers.needs_path(cgroup::PATH),
+    groups_are_charged_to_the_cgroup_that_makes_them.needs_path(cgroup::PATH),
 );
 
 fn a_child_has_the_registrations_of_its_parent() {

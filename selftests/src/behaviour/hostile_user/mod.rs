@@ -41,9 +41,9 @@ use setuid::writes_nothing_into_a_program_with_roots_rights;
 use texts::{forges_no_line_of_a_listing, has_no_format_misread};
 
 tests!("hostile_user":
-    exhausts_no_memory_but_its_own.where_there_is(cgroup::SIGN),
+    exhausts_no_memory_but_its_own.needs_path(cgroup::PATH),
     fills_the_table_and_loses_it_with_its_process,
-    arguments_that_never_come_hold_up_no_other.where_there_is(userfault::SIGN),
+    arguments_that_never_come_hold_up_no_other.needs_path(userfault::PATH),
     forges_no_line_of_a_listing,
     has_no_format_misread,
     reaches_no_kernel_address,

@@ -17,7 +17,7 @@ use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::wait_gone;
-use crate::kit::fuse::{Request, Server, SIGN};
+use crate::kit::fuse::{Request, Server, PATH};
 use crate::kit::machine::LongSleep;
 use crate::kit::many_processes::{self, ManyProcesses, Memory, Op};
 use crate::kit::memory::PAGE;
@@ -30,11 +30,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const fn test(name: &'static str, run: fn()) -> Test {
-    Test::new(name, run).where_there_is(SIGN).limit(400)
+    Test::new(name, run).needs_path(PATH).limit(400)
 }
 
 const fn of_loading(name: &'static str, run: fn()) -> Test {
-    Test::of_loading(name, run).where_there_is(SIGN).limit(400)
+    Test::of_loading(name, run).needs_path(PATH).limit(400)
 }
 
 /// Makes a test of each kind of pages.
