@@ -340,7 +340,7 @@ fn events_of_100_fields_are_charged() {
     };
     let sum = |grown: &[(i64, String)]| grown.iter().map(|(bytes, _)| bytes).sum::<i64>();
     let charged = || (group.slab() - before) / events;
-    let all_is_charged = wait::comes(|| sum(&grown()) - charged() < UNCHARGED);
+    let all_is_charged = wait::eventually(|| sum(&grown()) - charged() < UNCHARGED);
     let (mut grown, charged) = (grown(), charged());
     grown.sort_unstable_by(|one, other| other.cmp(one));
     grown.truncate(8);
@@ -522,7 +522,7 @@ fn charge_by_enabling(event: &Event, child: &Child, group: &Cgroup, want: i64) -
     top.enable(&event.name);
     wait::until("a repair to be pending", || repair_pending(child.pid));
     let mut grown = 0;
-    wait::comes(|| {
+    wait::eventually(|| {
         grown = group.slab() - slab;
         grown >= want
     });

@@ -387,7 +387,7 @@ const MAX_ROUNDS: usize = 200;
 fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     let cpus = os::cpus();
     os::run_on(cpus[0]);
-    tasks::be_first();
+    tasks::set_fifo();
     // Twice as many as are written to at once.
     let mut many = ManyProcesses::new("st_deferred_young", 1, 2 * PINS_AT_ONCE);
     let mut stopped = 0;
@@ -424,7 +424,7 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
 fn each_bit_that_is_not_written_yet_is_shown_as_due() {
     let cpus = os::cpus();
     os::run_on(cpus[0]);
-    tasks::be_first();
+    tasks::set_fifo();
     let mut many = ManyProcesses::new("st_deferred_shown", 1, 2 * PINS_AT_ONCE);
     let top = TraceInstance::top();
     for _ in 0..MAX_ROUNDS {

@@ -343,7 +343,7 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     let mut asked = [0; PAGES];
     let mut time = Duration::from_secs(1);
     let mut last_round = String::new();
-    let are_asked = wait::comes(|| {
+    let are_asked = wait::eventually(|| {
         top.disable(&event.name);
         top.enable(&event.name);
         let start = Instant::now();
@@ -614,7 +614,7 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
     until_set.judge("a page from a disk, beside a long pause", 1500);
     // Nor is it forgotten for what came in between. The pause may be longer than what else is waited for.
     while guarded.faults.next_fault().is_some() {}
-    let is_asked = || wait::comes(|| guarded.faults.next_fault().is_some());
+    let is_asked = || wait::eventually(|| guarded.faults.next_fault().is_some());
     assert!(is_asked() || is_asked(), "the handler is not asked again");
     top.disable("st_guard_pauses");
     guarded.child.kill();

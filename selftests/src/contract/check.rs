@@ -212,7 +212,7 @@ pub fn sizes(end: u32) -> Vec<Size> {
 /// Deletes an event as soon as nothing uses it: what ended a moment ago may take a moment to settle.
 pub fn delete_when_idle(data: &Data, name: &str) -> Result<()> {
     let mut last = Ok(());
-    wait::comes(|| {
+    wait::eventually(|| {
         last = data.delete(name);
         last != Err(Errno::EBUSY)
     });

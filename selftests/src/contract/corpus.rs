@@ -392,7 +392,7 @@ fn delete(name: &[u8]) {
     let data = File::open(DATA).expect(DATA);
     let name = CString::new(name).expect("no NUL");
     let mut result = Ok(0);
-    wait::comes(|| {
+    wait::eventually(|| {
         result = os::ioctl(&data, DIAG_IOCSDEL, name.as_ptr() as u64);
         result != Err(Errno::EBUSY)
     });

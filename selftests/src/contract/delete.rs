@@ -296,7 +296,7 @@ fn formats_by_line(line: &str, want: usize) {
     let _deleted = DeletedAtEnd(NAME);
     register_and_exit(&THREE, PERSIST | MULTI_FORMAT);
     let mut last = Ok(());
-    wait::comes(|| {
+    wait::eventually(|| {
         last = dynamic::run(line);
         last != Err(Errno::EBUSY)
     });

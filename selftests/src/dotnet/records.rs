@@ -71,7 +71,7 @@ impl Drop for Listener {
         self.rings.clear();
         if self.is_ours && !thread::panicking() {
             let delete = || dynamic::run(&format!("-:{}", self.event)).is_ok();
-            assert!(wait::comes(delete), "{} is not deleted", self.event);
+            assert!(wait::eventually(delete), "{} is not deleted", self.event);
         }
     }
 }

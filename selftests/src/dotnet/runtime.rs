@@ -113,7 +113,7 @@ impl Runtime {
     /// runtime has done it.
     fn command(&self, [set, number]: [u8; 2], payload: &[u8], file: Option<&File>) -> UnixStream {
         let mut socket = None;
-        wait::comes(|| {
+        wait::eventually(|| {
             socket = self.socket();
             socket.is_some()
         });

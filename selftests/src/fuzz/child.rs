@@ -382,7 +382,7 @@ impl<'a> Child<'a> {
         self.arguments.put(NAME, &text);
         let mut result = self.ioctl(step, DIAG_IOCSDEL, argument);
         if step.has(flag::PATIENT) {
-            wait::comes(|| {
+            wait::eventually(|| {
                 if result == Err(Errno::EBUSY) {
                     result = self.ioctl(step, DIAG_IOCSDEL, argument);
                 }

@@ -365,7 +365,7 @@ fn report_panics_to(pipe: File) {
 /// held against the next.
 fn settle_groups() -> Result<(), String> {
     static STUCK: AtomicUsize = AtomicUsize::new(0);
-    let settles = || wait::comes(|| group::remove_all().len() <= STUCK.load(Ordering::Relaxed));
+    let settles = || wait::eventually(|| group::remove_all().len() <= STUCK.load(Ordering::Relaxed));
     if settles() {
         return Ok(());
     }
@@ -385,7 +385,7 @@ fn settle_groups() -> Result<(), String> {
 /// left for good is not held against the next.
 fn settle_events() -> Result<(), String> {
     static STUCK: AtomicUsize = AtomicUsize::new(0);
-    let settles = || wait::comes(|| tracefs::count_of_events() <= STUCK.load(Ordering::Relaxed));
+    let settles = || wait::eventually(|| tracefs::count_of_events() <= STUCK.load(Ordering::Relaxed));
     if settles() {
         return Ok(());
     }
@@ -415,7 +415,7 @@ fn stuck_pins() -> &'static AtomicI64 {
 /// No page of user memory may stay pinned.
 fn settle_pins() -> Result<(), String> {
     let stuck = stuck_pins().load(Ordering::Relaxed);
-    if wait::comes(|| machine::pinned_pages() <= stuck) {
+    if wait::eventually(|| machine::pinned_pages() <= stuck) {
         return Ok(());
     }
     let pinned = machine::pinned_pages();
@@ -428,7 +428,7 @@ fn settle_module() -> Result<(), String> {
         return Ok(());
     }
     tracefs::detach_everything();
-    let unloaded = wait::comes(|| module::unload().is_ok() || !module::is_loaded());
+    let unloaded = wait::eventually(|| module::unload().is_ok() || !module::is_loaded());
     Err(if unloaded {
         "left the module loaded"
     } else {

@@ -168,6 +168,6 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         // Processes that have just been reaped may still count.
-        wait::comes(|| fs::remove_dir(&self.dir).is_ok());
+        wait::eventually(|| fs::remove_dir(&self.dir).is_ok());
     }
 }

@@ -38,7 +38,7 @@ impl Probe {
 impl Drop for Probe {
     fn drop(&mut self) {
         // The kernel lets go of a perf event a moment after it is closed.
-        wait::comes(|| run(&format!("-:{}", self.0)).is_ok());
+        wait::eventually(|| run(&format!("-:{}", self.0)).is_ok());
     }
 }
 

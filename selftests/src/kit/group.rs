@@ -193,7 +193,7 @@ impl Group {
     #[track_caller]
     pub fn remove_when_idle(self) {
         let mut last = Ok(());
-        wait::comes(|| {
+        wait::eventually(|| {
             last = self.remove();
             last != Err(Errno::EBUSY)
         });

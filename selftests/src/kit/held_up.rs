@@ -224,7 +224,7 @@ impl<'scope> Waiting<'scope> {
     #[track_caller]
     fn go_until(&self, held_up: HeldUp, times: u64) -> HeldUp {
         self.go.send(()).unwrap();
-        wait::comes(|| held_up.times() >= times || self.thread.is_finished());
+        wait::eventually(|| held_up.times() >= times || self.thread.is_finished());
         let was = held_up.times();
         assert!(was >= times, "held up {was} times, not {times}");
         held_up

@@ -124,7 +124,7 @@ pub fn unload() -> Result<()> {
 #[track_caller]
 pub fn unload_when_idle() {
     let mut last = Ok(());
-    let gone = wait::comes(|| {
+    let gone = wait::eventually(|| {
         last = unload();
         !matches!(last, Err(Errno::EAGAIN | Errno::EBUSY))
     });

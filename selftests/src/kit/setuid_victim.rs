@@ -42,7 +42,7 @@ pub fn main(words: &[String]) -> ExitCode {
             .all(|at| page.word(at).load(SeqCst) == 0)
     };
     let mut always_clean = true;
-    let seen = wait::comes(|| {
+    let seen = wait::eventually(|| {
         always_clean &= clean();
         count.word(0).load(SeqCst).wrapping_sub(first) >= SWITCHES
     });

@@ -139,7 +139,7 @@ impl PageOnDisk<'_> {
     pub fn put_out(&self) {
         put_out(self.page);
         // Written, it is still at hand until it is reclaimed.
-        let is_there = wait::comes(|| {
+        let is_there = wait::eventually(|| {
             list_all_pages();
             self.group.reclaim(PAGE);
             self.page.resident() == 0

@@ -139,7 +139,7 @@ pub fn be_nice(value: i32) {
 }
 
 /// Has this thread, and what it makes, run before all tasks of the usual class, for most of each second.
-pub fn be_first() {
+pub fn set_fifo() {
     let mut parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: Takes numbers, and the address of a structure that is the caller's.
     let ret = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw mut parameters) };

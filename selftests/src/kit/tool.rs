@@ -114,7 +114,7 @@ impl Tool {
     /// Waits until it has printed this.
     #[track_caller]
     pub fn wait_printed(&self, text: &str) {
-        let printed = wait::comes(|| self.printed().contains(text));
+        let printed = wait::eventually(|| self.printed().contains(text));
         assert!(
             printed,
             "{text:?} was waited for in vain: {}",

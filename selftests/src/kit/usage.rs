@@ -147,7 +147,7 @@ impl Bounds {
     pub fn hold(&self, before: &Usage, now: &Usage) {
         let mut broken = self.broken(before, now);
         let holds = broken.is_empty()
-            || wait::comes(|| {
+            || wait::eventually(|| {
                 broken = self.broken(before, &Usage::now());
                 broken.is_empty()
             });
@@ -203,7 +203,7 @@ pub fn grows_by_nothing(warm_up: usize, rounds: usize, mut round: impl FnMut(usi
     let growth = Growth::of(rounds, &mut round);
     let mut again = BTreeMap::new();
     // Frees that wait for a grace period may be late: looks again for a while before it judges.
-    let settled = wait::comes(|| {
+    let settled = wait::eventually(|| {
         again = growth.in_both();
         again.retain(|what, _| grown.contains_key(what));
         again.is_empty()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for something to become so, and telling others to wait no more.
+//! Polling for a condition with a timeout.
 
 use crate::kit::machine;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 /// In seconds. Generous: an emulated machine is slow, and a busy host makes it slower still.
 const LIMIT: u64 = 40;
 
-/// How long anything may take; longer on a kernel that watches itself.
+/// The timeout of every wait; longer on a kernel with sanitizers.
 pub fn limit() -> Duration {
     Duration::from_secs(LIMIT) * machine::slowness()
 }
 
-/// Does it become so within [`limit`]?
-pub fn comes(mut condition: impl FnMut() -> bool) -> bool {
+/// Returns whether the condition holds within [`limit`].
+pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     let (start, limit) = (Instant::now(), limit());
     loop {
         if condition() {
@@ -29,17 +29,17 @@ pub fn comes(mut condition: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits until it is so; panics, saying what was waited for, if that takes too long.
+/// Waits until the condition holds. Panics with `what` after [`limit`].
 #[track_caller]
 pub fn until(what: &str, condition: impl FnMut() -> bool) {
     assert!(
-        comes(condition),
+        eventually(condition),
         "waited {} s in vain for: {what}",
         limit().as_secs()
     );
 }
 
-/// Sets a flag when dropped, and so ends the threads that look at it, even if the test fails.
+/// Sets a flag when dropped, which ends the threads that poll it even if the test fails.
 pub struct SetOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

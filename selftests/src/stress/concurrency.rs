@@ -394,7 +394,7 @@ fn a_hundred_thousand_operations_on_a_few_events() {
             got != Err(Errno::EBUSY)
         });
     }
-    wait::comes(|| Status::now().active == 1);
+    wait::eventually(|| Status::now().active == 1);
     let left = [("st_conc_base".to_string(), vec!["ftrace".to_string()])];
     assert_eq!(Status::now().events, left);
     assert_eq!(formats_of("st_conc_0"), [""; 0]);

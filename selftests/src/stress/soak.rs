@@ -230,7 +230,7 @@ fn part(length: Duration) -> Account {
 fn settle(users: &StressUsers) {
     users.rest();
     // What was enabled with the group, or left by a user that was interrupted.
-    let deleted = wait::comes(|| {
+    let deleted = wait::eventually(|| {
         let names = dynamic::user_lines();
         let names: Vec<_> = names.iter().map(|line| name_in(line)).collect();
         names

@@ -529,7 +529,7 @@ impl<'a> User<'a> {
 #[track_caller]
 pub fn wait_for_each(users: &StressUsers, kinds: u32, before: &[u64; COUNT]) {
     let mut last = None;
-    let comes = wait::comes(|| {
+    let comes = wait::eventually(|| {
         // It does not stay if a user registers it before it is made.
         if !tracefs::event_exists(EVENT) {
             dynamic::run(&format!("u:{DESCRIPTION}")).expect("make the event");

@@ -79,7 +79,7 @@ pub fn start(script: &str) -> Tool {
     // The first script of a machine has a compiler loaded from the host, which may be busy.
     let attached = || tool.printed().contains(ATTACHED);
     assert!(
-        (0..4).any(|_| wait::comes(attached)),
+        (0..4).any(|_| wait::eventually(attached)),
         "bpftrace does not attach: {}",
         tool.printed().replace('\n', " | ")
     );

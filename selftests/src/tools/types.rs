@@ -212,7 +212,7 @@ fn until_done(scratch: &Scratch, name: &str) -> String {
 fn wait_ready(tool: &Tool, scratch: &Scratch, name: &str) {
     let ready = scratch.file(name);
     // The first script of a machine has a compiler loaded from the host.
-    let comes = || wait::comes(|| Path::new(&ready).exists());
+    let comes = || wait::eventually(|| Path::new(&ready).exists());
     assert!(
         comes() || comes() || comes(),
         "{name} does not listen: {}",

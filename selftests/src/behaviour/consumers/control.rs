@@ -48,7 +48,7 @@ fn listed(tracer: &TraceInstance) -> Vec<String> {
 #[track_caller]
 fn wait_bits(events: &[Event], want: &[bool]) {
     let bits = || events.iter().map(Event::bit).collect::<Vec<_>>();
-    let came = wait::comes(|| bits() == want);
+    let came = wait::eventually(|| bits() == want);
     assert!(came, "bits {:?} instead of {want:?}", bits());
 }
 

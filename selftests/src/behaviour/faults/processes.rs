@@ -205,7 +205,7 @@ fn a_child_that_waits_for_memory_can_be_killed() {
             let is = |state| tasks::state(pid, pid) == Some(state);
             wait::until("the child to wait", || is('D'));
             os::kill(pid, libc::SIGKILL).expect("kill");
-            let ended = wait::comes(|| is('Z'));
+            let ended = wait::eventually(|| is('Z'));
             faults::allow(0);
             is_over.store(true, Ordering::SeqCst);
             ended

@@ -379,7 +379,7 @@ fn idle_events_that_cannot_go_are_not_waited_for() {
     for number in 0..MANY {
         dynamic::run(&format!("-:st_g_probes/p{number}")).unwrap();
     }
-    assert!(wait::comes(|| group::run("g:st_g_probed events=10").is_ok()));
+    assert!(wait::eventually(|| group::run("g:st_g_probed events=10").is_ok()));
 }
 
 /// What waits takes memory: a program waits, too, when much of its group's does, and can be killed then.
@@ -415,7 +415,7 @@ fn idle_events_are_bounded_with_their_group() {
         assert!(!waits || count <= MAX_MADE, "{count} events");
         let was_killed_in_time = is_first();
         drop(held_up);
-        assert!(wait::comes(|| make_and_let_go(&group, &page, 0).is_ok()));
+        assert!(wait::eventually(|| make_and_let_go(&group, &page, 0).is_ok()));
         waits && was_killed_in_time
     });
 }

@@ -228,7 +228,7 @@ impl Worker {
 
         // What uses a group may have just ended: then it has to be removed again.
         let (mut taken, mut got) = (0, Ok(0));
-        wait::comes(|| {
+        wait::eventually(|| {
             got = write(taken);
             taken += got.unwrap_or(0);
             let may_be_busy = taken < want && removals.contains(&taken);
@@ -395,7 +395,7 @@ impl Worker {
                 }
             }
             let line = format!("-:{}\n", group_of(self.number, number));
-            wait::comes(|| group::write(&line) != Err(Errno::EBUSY));
+            wait::eventually(|| group::write(&line) != Err(Errno::EBUSY));
         }
     }
 }

@@ -129,7 +129,7 @@ impl Worker {
         };
         // What has just ceased to use an event may still be about to let it go.
         let mut got = Vec::new();
-        wait::comes(|| {
+        wait::eventually(|| {
             got = listed();
             got == want
         });

@@ -185,7 +185,7 @@ impl Worker {
             for directory in [vec![name.clone()], tracefs::formats_of(&name)].concat() {
                 let _ = TraceInstance::top().set(&directory, "enable", "0");
             }
-            wait::comes(|| data.delete(&name) != Err(Errno::EBUSY));
+            wait::eventually(|| data.delete(&name) != Err(Errno::EBUSY));
         }
     }
 
@@ -346,7 +346,7 @@ impl Worker {
         };
         let child = self.model().child(slot);
         let mut wrong = None;
-        let right = wait::comes(|| {
+        let right = wait::eventually(|| {
             let mut bytes = vec![0; PLACES * 4];
             let (first, second) = bytes.split_at_mut(PLACES * 2);
             let read = process.memory.read_exact_at(first, WORDS);

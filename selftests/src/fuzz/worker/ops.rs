@@ -266,7 +266,7 @@ impl Worker {
         let run = || {
             let mut got = dynamic::run(&line);
             if want != Err(Errno::EBUSY) {
-                wait::comes(|| {
+                wait::eventually(|| {
                     if got == Err(Errno::EBUSY) {
                         got = dynamic::run(&line);
                     }
