@@ -5,7 +5,7 @@
 
 use crate::harness::{tests, Test};
 use crate::kit::event::{values, write, Event};
-use crate::kit::held_up::{self, Waiting};
+use crate::kit::stall::{self, Waiting};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
 use crate::kit::tracefs::{self, TraceInstance};
@@ -22,7 +22,7 @@ tests!("instances":
     their_sub_buffers_are_resized_beside_writers.needs_path(SUB_BUFFERS),
     their_buffers_are_cleared_beside_writers,
     their_buffers_are_swapped_beside_writers.needs_path(SNAPSHOT),
-    the_next_one_is_detached_beside_a_writer.skip_if(held_up::lacks_probes),
+    the_next_one_is_detached_beside_a_writer.skip_if(stall::lacks_probes),
     a_waiting_reader_is_woken.needs_path(PERCENT),
 );
 
@@ -293,7 +293,7 @@ fn a_waiting_reader_is_woken() {
 /// A writer is held up as it stores its record in one, and has seen which one is the next.
 fn the_next_one_is_detached_beside_a_writer() {
     let event = Event::new("st_inst_next u32 a");
-    held_up::in_some_round(|| {
+    stall::retry_round(|| {
         let tracers = ["st_inst_next1", "st_inst_next0"].map(TraceInstance::instance);
         tracers.iter().for_each(|tracer| tracer.enable(&event.name));
         // The tracers' own functions have no probes: this takes one of the rest of the kernel.
@@ -301,10 +301,10 @@ fn the_next_one_is_detached_beside_a_writer() {
         event.wait_set();
         let was_in_time = thread::scope(|scope| {
             let writer = Waiting::new(scope, || write(&event, [1]));
-            let held_up = writer.held_up_at("stack_trace_save_user", 1);
+            let stalled = writer.stalled_at("stack_trace_save_user", 1);
             // What was attached last comes first.
             tracers[0].disable(&event.name);
-            let was_in_time = held_up.is_not_over();
+            let was_in_time = stalled.is_not_over();
             writer.thread.join().unwrap();
             was_in_time
         });

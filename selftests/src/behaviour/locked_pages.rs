@@ -10,7 +10,7 @@ use crate::harness::tests;
 use crate::kit::child::{self, Child, Line};
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::held_up::{self, HeldUp};
+use crate::kit::stall::{self, StalledAt};
 use crate::kit::machine::LongSleep;
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::tracefs::TraceInstance;
@@ -29,13 +29,13 @@ tests!("locked_pages":
         .limit(300),
     a_bit_that_is_set_on_a_dropped_page_is_not_lost
         .needs_path(fuse::PATH)
-        .skip_if(held_up::lacks_probes)
+        .skip_if(stall::lacks_probes)
         .limit(300),
 );
 
 /// FUSE of 6.12 writes copies of its pages.
 fn lacks_locked_pages() -> Option<String> {
-    held_up::lacks_probes().or_else(os::is_of_6_12)
+    stall::lacks_probes().or_else(os::is_of_6_12)
 }
 
 const EVENT: &str = "st_locked_page";
@@ -110,18 +110,18 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, what: &str, times: u64) 
     });
     // Whatever happens here: tasks may wait for an answer, and are waited for.
     let released = Released(server);
-    let held_up = HeldUp::at_return("pin_user_pages_remote", user.pid);
+    let stalled = StalledAt::at_return("pin_user_pages_remote", user.pid);
     user.line.say(what);
-    wait::until("the page to be asked for", || held_up.times() >= times);
+    wait::until("the page to be asked for", || stalled.times() >= times);
     os::start_writeback(&file);
     opener.line.say("open");
     let is_locked = || tasks::state(opener.pid, opener.pid) == Some('D');
     wait::until("the page to be locked, or the task to go on", || {
-        is_locked() || !held_up.is_now()
+        is_locked() || !stalled.is_now()
     });
-    let was_locked = is_locked() && held_up.is_not_over();
-    wait::until("the task to go on", || !held_up.is_now());
-    drop(held_up);
+    let was_locked = is_locked() && stalled.is_not_over();
+    wait::until("the task to go on", || !stalled.is_now());
+    drop(stalled);
     drop(released);
     user.line.hear("done");
     opener.join();
@@ -134,14 +134,14 @@ fn beside_a_drop(user: &mut Child, server: &mut Server, what: &str) -> bool {
     wait::until("all bits to be written", || !repair_pending(user.pid));
     let file = open();
     server.drop_at_open();
-    let held_up = HeldUp::at_return("pin_user_pages_remote", user.pid);
+    let stalled = StalledAt::at_return("pin_user_pages_remote", user.pid);
     user.line.say(what);
-    wait::until("the page to be asked for", || held_up.times() >= 1);
+    wait::until("the page to be asked for", || stalled.times() >= 1);
     file.sync_all().expect("fsync");
     drop(open());
-    let was_dropped = held_up.is_not_over();
-    wait::until("the task to go on", || !held_up.is_now());
-    drop(held_up);
+    let was_dropped = stalled.is_not_over();
+    wait::until("the task to go on", || !stalled.is_now());
+    drop(stalled);
     user.line.hear("done");
     was_dropped
 }
@@ -157,19 +157,19 @@ impl Drop for Released<'_> {
 
 /// Where the machine is slow, or the kernel writes the page back by itself, it takes some rounds until the page is locked
 /// in time.
-fn in_some_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
+fn retry_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
     let _long_sleep = LongSleep::allowed();
     let mut server = Server::start(1, PAGE);
     let mut user = child::fork(serve);
     user.line.hear("ready");
-    held_up::in_some_round(|| round(&mut user, &mut server));
+    stall::retry_round(|| round(&mut user, &mut server));
     TraceInstance::top().disable(EVENT);
     user.line.say("end");
     user.join();
 }
 
 fn a_bit_that_is_set_is_not_lost() {
-    in_some_round(|user, server| {
+    retry_round(|user, server| {
         let was_locked = beside_a_lock(user, server, "touch and register", 1);
         tell(user, "see it set and unregister");
         was_locked
@@ -177,7 +177,7 @@ fn a_bit_that_is_set_is_not_lost() {
 }
 
 fn a_bit_that_is_cleared_does_not_come_back() {
-    in_some_round(|user, server| {
+    retry_round(|user, server| {
         tell(user, "register and store");
         let was_locked = beside_a_lock(user, server, "drop and unregister", 2);
         tell(user, "see it clear");
@@ -187,7 +187,7 @@ fn a_bit_that_is_cleared_does_not_come_back() {
 
 /// Of the page that was asked for, what is written then goes nowhere.
 fn a_bit_that_is_set_on_a_dropped_page_is_not_lost() {
-    in_some_round(|user, server| {
+    retry_round(|user, server| {
         let was_dropped = beside_a_drop(user, server, "touch and register");
         tell(user, "see it set and unregister");
         was_dropped

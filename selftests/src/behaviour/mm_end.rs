@@ -9,7 +9,7 @@ use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::fork_tree;
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::held_up::{self, HeldUp};
+use crate::kit::stall::{self, StalledAt};
 use crate::kit::machine::{self, LongSleep};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::TraceInstance;
@@ -39,10 +39,10 @@ tests!("mm_end":
         .limit(300),
     does_not_come_with_an_exec_before_its_other_threads_have_ended
         .needs_path(uring::PATH)
-        .skip_if(held_up::lacks_probes),
+        .skip_if(stall::lacks_probes),
     comes_with_another_mm_though_an_exec_has_left_it_behind
-        .needs_path(held_up::PATH)
-        .skip_if(held_up::lacks_probes),
+        .needs_path(stall::PATH)
+        .skip_if(stall::lacks_probes),
     comes_with_memory_that_was_given_back_before,
     comes_with_the_end_of_a_core_dump.skip_if(core_dump::obstacle),
     leaves_nothing
@@ -291,7 +291,7 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
     const GO: usize = 0;
     const CHILD: usize = 4;
     const BIT: usize = 8;
-    held_up::in_some_round(|| {
+    stall::retry_round(|| {
         let words = Mapping::shared(1);
         let word = |at: usize| words.word(at).load(Ordering::SeqCst);
         let comes = |at: usize| {
@@ -325,16 +325,16 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
             });
         });
         process.line.hear("ready");
-        let held_up = HeldUp::at("__io_uring_cancel", process.pid);
+        let stalled = StalledAt::at("__io_uring_cancel", process.pid);
         process.line.say("exec");
-        wait::until("the exec to be held up", || held_up.times() >= 1);
+        wait::until("the exec to be held up", || stalled.times() >= 1);
         words.word(GO).store(1, Ordering::SeqCst);
         wait::until("the child, or the exec to go on", || {
-            word(CHILD) != 0 || !held_up.is_now()
+            word(CHILD) != 0 || !stalled.is_now()
         });
-        let in_time = word(CHILD) != 0 && held_up.is_not_over();
+        let in_time = word(CHILD) != 0 && stalled.is_not_over();
         process.join();
-        drop(held_up);
+        drop(stalled);
         if word(CHILD) != 0 {
             TraceInstance::top().enable(EVENT);
             wait::until("the child's bit", || word(BIT) != 0);
@@ -348,7 +348,7 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
 
 /// An exec that began when nothing was registered does not tell of the end of an mm that it leaves as the last one.
 fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
-    held_up::in_some_round(|| {
+    stall::retry_round(|| {
         let go = Mapping::shared(1);
         let mut process = child::fork(|line| {
             thread::scope(|scope| {
@@ -369,15 +369,15 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
         });
         wait::until("a child", || tasks::a_child_of(process.pid).is_some());
         let child = tasks::a_child_of(process.pid).expect("a child");
-        let held_up = HeldUp::at("set_mm_exe_file", child);
+        let stalled = StalledAt::at("set_mm_exe_file", child);
         go.word(0).store(1, Ordering::SeqCst);
-        wait::until("the exec to be held up", || held_up.times() >= 1);
+        wait::until("the exec to be held up", || stalled.times() >= 1);
         process.line.say("register");
         process.line.hear("registered");
         process.kill();
-        let in_time = held_up.is_not_over();
-        wait::until("the exec to go on", || !held_up.is_now());
-        drop(held_up);
+        let in_time = stalled.is_not_over();
+        wait::until("the exec to go on", || !stalled.is_now());
+        drop(stalled);
         wait::until("the event to go", || {
             child::fork(|_| drop(Event::new("st_mm_end_other u32 a"))).join();
             !tracefs::event_exists(EVENT)

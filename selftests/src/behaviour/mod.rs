@@ -18,7 +18,7 @@ mod exec;
 mod faults;
 mod file_systems;
 mod fork;
-mod fork_held_up;
+mod fork_at_probe;
 mod fork_stalled;
 mod freezer;
 mod ftrace;
@@ -70,7 +70,7 @@ use crate::harness::Test;
 pub fn all() -> impl Iterator<Item = Test> {
     [
         instances::TESTS_OF_LOADING,
-        fork_held_up::TESTS_OF_LOADING,
+        fork_at_probe::TESTS_OF_LOADING,
         cpus::TESTS_OF_LOADING,
         freezer::TESTS_OF_LOADING,
         symbols::TESTS,
@@ -102,7 +102,7 @@ pub fn all() -> impl Iterator<Item = Test> {
         large_sets::TESTS,
         fork::TESTS,
         fork_stalled::TESTS,
-        fork_held_up::TESTS,
+        fork_at_probe::TESTS,
         faults::calls::TESTS,
         faults::polling::TESTS,
         faults::processes::TESTS,

@@ -7,7 +7,7 @@ use crate::kit::abi::{Data, Register};
 use crate::kit::child;
 use crate::kit::dynamic::Probe;
 use crate::kit::event::{repair_pending, Event};
-use crate::kit::held_up::{self, HeldUp};
+use crate::kit::stall::{self, StalledAt};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::swap::{self, PageOnDisk, Swap};
@@ -33,7 +33,7 @@ tests!("pages":
     many_dropped_pages_all_get_their_bits,
     a_dropped_page_gets_the_latest_state,
     a_process_busy_with_its_mappings_gets_its_bit,
-    a_process_that_changes_its_mappings_is_not_waited_for.skip_if(held_up::lacks_probes),
+    a_process_that_changes_its_mappings_is_not_waited_for.skip_if(stall::lacks_probes),
     a_page_that_may_not_be_written_waits_for_the_next_change,
     a_protected_page_waits_for_the_next_change,
     an_unmapped_page_stalls_no_other_and_waits_for_the_next_change,
@@ -326,17 +326,17 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
     user.line.hear("registered");
     os::run_on(cpus[0]);
     let top = TraceInstance::top();
-    held_up::in_some_round(|| {
+    stall::retry_round(|| {
         let were_held_up = ["set", "clear"].map(|what| {
-            let held_up = HeldUp::at("mprotect_fixup", user.pid);
+            let stalled = StalledAt::at("mprotect_fixup", user.pid);
             user.line.say(what);
-            wait::until("the lock to be held", || held_up.times() > 0);
+            wait::until("the lock to be held", || stalled.times() > 0);
             if what == "set" {
                 top.enable("st_page_locked");
             } else {
                 top.disable("st_page_locked");
             }
-            let is_held_up = held_up.is_not_over();
+            let is_held_up = stalled.is_not_over();
             user.line.hear("seen");
             is_held_up
         });

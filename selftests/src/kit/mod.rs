@@ -13,7 +13,7 @@ pub mod faults;
 pub mod fork_tree;
 pub mod fuse;
 pub mod group;
-pub mod held_up;
+pub mod stall;
 pub mod implementation;
 pub mod latency;
 pub mod lock_trace;

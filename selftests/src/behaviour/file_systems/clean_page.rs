@@ -5,13 +5,13 @@
 use super::{stored, User, EVENT, REST, TEXT};
 use crate::harness::Test;
 use crate::kit::event::Event;
-use crate::kit::held_up::{self, Waiting};
+use crate::kit::stall::{self, Waiting};
 use crate::kit::mounts::{self, Kind, Mounted};
 use crate::kit::os;
 use crate::kit::tracefs::TraceInstance;
 use std::thread;
 
-pub const TESTS: &[Test] = of_kinds!(skip_if held_up::lacks_probes;
+pub const TESTS: &[Test] = of_kinds!(skip_if stall::lacks_probes;
     a_bit_is_stored_if_its_page_was_written_back_before:
         Ext4 NineP,
 );
@@ -26,7 +26,7 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
     let mut cpus = os::cpus().into_iter().cycle();
     top.enable(EVENT);
     user.obey("fill");
-    held_up::in_some_round(|| {
+    stall::retry_round(|| {
         let cpu = cpus.next();
         let was_in_time = thread::scope(|scope| {
             let registering = Waiting::new(scope, || {
@@ -35,9 +35,9 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
                 cpu.into_iter().for_each(os::run_on);
                 user.obey("register");
             });
-            let held_up = registering.held_up_at_return("pin_user_pages_remote", 1);
+            let stalled = registering.stalled_at_return("pin_user_pages_remote", 1);
             user.obey("sync");
-            held_up.is_not_over()
+            stalled.is_not_over()
         });
         user.obey("forget");
         assert_eq!(stored(&mounted), REST | 1, "in the file");

@@ -9,7 +9,7 @@ use crate::kit::dynamic::{self, Probe};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group, DEFAULT_EVENTS};
-use crate::kit::held_up::{self, HeldUp};
+use crate::kit::stall::{self, StalledAt};
 use crate::kit::max_events::{self, Limit, GROUPS_DEFAULT};
 use crate::kit::memory::Mapping;
 use crate::kit::module;
@@ -32,7 +32,7 @@ tests!("groups::limits":
     idle_events_are_not_in_the_way_of_their_group,
     an_idle_event_that_goes_meanwhile_makes_room.limit(300),
     idle_events_that_cannot_go_are_not_waited_for,
-    idle_events_are_bounded_with_their_group.needs_path(held_up::PATH),
+    idle_events_are_bounded_with_their_group.needs_path(stall::PATH),
     all_events_that_there_may_be_leave_numbers_to_the_host
         .needs_path("/sys/kernel/security")
         .limit(7000),
@@ -391,10 +391,10 @@ fn idle_events_are_bounded_with_their_group() {
     let group = Group::with("st_g_small", "events=1");
     let (page, made) = (Mapping::kept(1), Mapping::shared(1));
     let work = module::function(&["IdleEvents", "WorkItemPointer", "3run"]);
-    held_up::in_some_round(|| {
+    stall::retry_round(|| {
         wait::until("all events to go", || group.numbers()[0] == 0);
         made.word(0).store(0, Relaxed);
-        let held_up = HeldUp::work(work);
+        let stalled = StalledAt::work(work);
         let child = child::fork(|_| {
             for number in 0.. {
                 make_and_let_go(&group, &page, number).unwrap();
@@ -409,12 +409,12 @@ fn idle_events_are_bounded_with_their_group() {
             before >= MAX_WAITING && count() == before || before > MAX_MADE
         });
         // For the first time: an event that becomes idle later has the work held up once more.
-        let is_first = || held_up.is_not_over() && held_up.times() == 1;
+        let is_first = || stalled.is_not_over() && stalled.times() == 1;
         let (count, waits) = (count(), is_first());
         child.kill();
         assert!(!waits || count <= MAX_MADE, "{count} events");
         let was_killed_in_time = is_first();
-        drop(held_up);
+        drop(stalled);
         assert!(wait::eventually(|| make_and_let_go(&group, &page, 0).is_ok()));
         waits && was_killed_in_time
     });

@@ -9,7 +9,7 @@ use super::fork_stalled::setup::{
 use crate::harness::{tests, Test};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, Event};
-use crate::kit::held_up::{Waiting, PATH};
+use crate::kit::stall::{Waiting, PATH};
 use crate::kit::memory::Mapping;
 use crate::kit::module::nothing_is_left;
 use crate::kit::{module, os, wait};
@@ -18,20 +18,20 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-tests!("fork_held_up":
+tests!("fork_at_probe":
     a_child_waits_for_what_is_being_registered.needs_path(PATH),
     a_child_keeps_what_it_has_when_it_begins.needs_path(PATH),
 );
 
 pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
-    "fork_held_up::the_module_does_not_go_while_it_is_told_of_a_fork",
+    "fork_at_probe::the_module_does_not_go_while_it_is_told_of_a_fork",
     the_module_does_not_go_while_it_is_told_of_a_fork,
 )
 .needs_path(PATH)];
 
 /// The bit is written when its registration is in the lists already, which the child has.
 fn a_child_waits_for_what_is_being_registered() {
-    with_enabled("st_held_up_register", |event| {
+    with_enabled("st_stalled_register", |event| {
         let page = Mapping::kept(1);
         let text = format!("{} u32 a", event.name);
         let is_right = |event: &Event| {
@@ -42,7 +42,7 @@ fn a_child_waits_for_what_is_being_registered() {
                 _ => WRONG_ERRNO,
             }
         };
-        let held_up = OnceCell::new();
+        let stalled = OnceCell::new();
         thread::scope(|scope| {
             let registering = Waiting::new(scope, || {
                 let index = event.data.register_text(&text, page.address(), 0);
@@ -58,8 +58,8 @@ fn a_child_waits_for_what_is_being_registered() {
             };
             let meanwhile = || {
                 // For the first time it is told that the page is shared with the fork's child.
-                let at_the_bit = registering.held_up_at("pin_user_pages_remote", 2);
-                assert!(held_up.set(at_the_bit).is_ok());
+                let at_the_bit = registering.stalled_at("pin_user_pages_remote", 2);
+                assert!(stalled.set(at_the_bit).is_ok());
             };
             stall_thread(forks, meanwhile);
         });
@@ -75,7 +75,7 @@ fn a_child_keeps_what_it_has_when_it_begins() {
         false => "mutex_lock",
     };
     for times in 1..=LOCKS {
-        with_enabled("st_held_up_unregister", |event| {
+        with_enabled("st_stalled_unregister", |event| {
             let is_unregistered = Mapping::shared(1);
             let is_right = |event: &Event| {
                 let had_it = is_listed(std::process::id() as i32);
@@ -88,7 +88,7 @@ fn a_child_keeps_what_it_has_when_it_begins() {
                     _ => WRONG_ERRNO,
                 }
             };
-            let held_up = OnceCell::new();
+            let stalled = OnceCell::new();
             thread::scope(|scope| {
                 let unregistering = Waiting::new(scope, || {
                     assert_eq!(event.unregister(), Ok(()));
@@ -98,8 +98,8 @@ fn a_child_keeps_what_it_has_when_it_begins() {
                     clone_right(libc::CLONE_PIDFD, address, is_right, event);
                 };
                 let meanwhile = || {
-                    let at_the_lock = unregistering.held_up_shortly_at(lock, times);
-                    assert!(held_up.set(at_the_lock).is_ok());
+                    let at_the_lock = unregistering.stalled_shortly_at(lock, times);
+                    assert!(stalled.set(at_the_lock).is_ok());
                 };
                 stall_thread(fork, meanwhile);
             });
@@ -115,9 +115,9 @@ fn the_module_does_not_go_while_it_is_told_of_a_fork() {
             0 => os::exit_now(0),
             pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0))),
         });
-        let held_up = forking.held_up_at("user_events:user_events_on_fork", 1);
+        let stalled = forking.stalled_at("user_events:user_events_on_fork", 1);
         module::unload_when_idle();
-        assert!(!held_up.is_now(), "it has gone beside a fork");
+        assert!(!stalled.is_now(), "it has gone beside a fork");
         forking.thread.join().unwrap();
     });
     nothing_is_left();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A thread that the kernel holds up in one of its functions, when that returns, or before a work: a program at a kprobe
-//! or a tracepoint there does nothing for a while.
+//! Stalling a thread in a function of the kernel, at its return, or before a work: an eBPF program
+//! at a kprobe or a tracepoint there spins for a while.
 
 use crate::kit::bpf::{self, Counters, Instruction, Link, Program};
 use crate::kit::dynamic::Probe;
@@ -13,21 +13,21 @@ use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// There where kprobes are.
+/// Exists where the kernel has kprobes.
 pub const PATH: &str = "/sys/kernel/tracing/kprobe_events";
 
-/// Why there can be no kprobe here, if there can be none.
+/// Returns the reason for skipping where the kernel has no kprobes.
 pub fn lacks_probes() -> Option<String> {
     (!Path::new(PATH).exists()).then(|| format!("there is no {PATH}"))
 }
 
-/// How long one program holds it up. The kernel ends a program after 250 ms, so several do it one after the other where it
-/// is to last.
+/// How long one program spins. The kernel ends a program after 250 ms, so a longer stall takes
+/// several programs, one after the other.
 const TIME: Duration = Duration::from_millis(240);
 const SEVERAL: usize = 8;
 
 /// The kprobe's name among the tracers' events.
-const NAME: &str = "st_held_up/at";
+const NAME: &str = "st_stalled/at";
 
 /// Counters of the program: how often it began, and ended.
 const BEGUN: u32 = 0;
@@ -44,30 +44,30 @@ const fn skip_if(value: i32, count: i16) -> Instruction {
     (0x15, 0, 0, count, value)
 }
 
-/// Holds a thread up whenever it calls a function, until this is dropped. There is one at a time.
-pub struct HeldUp {
+/// Stalls a thread whenever it calls a function, until this is dropped. There is one at a time.
+pub struct StalledAt {
     _attached: Vec<(Link, Perf)>,
     counters: Counters,
     /// Deleted when the programs are gone.
     _probe: Option<Probe>,
 }
 
-impl HeldUp {
+impl StalledAt {
     /// For two seconds. `thread` by its number in the first namespace.
     #[track_caller]
-    pub fn at(function: &str, thread: i32) -> HeldUp {
-        HeldUp::by('p', function, thread, SEVERAL)
+    pub fn at(function: &str, thread: i32) -> StalledAt {
+        StalledAt::by('p', function, thread, SEVERAL)
     }
 
-    /// For six seconds, whichever thread of the kernel's does a work: before it calls this function of the module.
+    /// For six seconds, the kernel thread that executes a work, before this function of the module.
     #[track_caller]
-    pub fn work(function: u64) -> HeldUp {
+    pub fn work(function: u64) -> StalledAt {
         // Behind the common fields and the address of the work.
         let only = [
             bpf::load_u32(0, 1, 16),
             (0x16, 0, 0, END.len() as i16, function as i32),
         ];
-        HeldUp::with(
+        StalledAt::with(
             bpf::TRACEPOINT,
             "workqueue/workqueue_execute_start",
             &only,
@@ -78,25 +78,25 @@ impl HeldUp {
 
     /// For an eighth of that, at what is called often.
     #[track_caller]
-    pub fn shortly_at(function: &str, thread: i32) -> HeldUp {
-        HeldUp::by('p', function, thread, 1)
+    pub fn shortly_at(function: &str, thread: i32) -> StalledAt {
+        StalledAt::by('p', function, thread, 1)
     }
 
     /// For two seconds, when the function returns.
     #[track_caller]
-    pub fn at_return(function: &str, thread: i32) -> HeldUp {
-        HeldUp::by('r', function, thread, SEVERAL)
+    pub fn at_return(function: &str, thread: i32) -> StalledAt {
+        StalledAt::by('r', function, thread, SEVERAL)
     }
 
     #[track_caller]
-    fn by(kind: char, function: &str, thread: i32, programs: usize) -> HeldUp {
+    fn by(kind: char, function: &str, thread: i32, programs: usize) -> StalledAt {
         let probe = Probe::new(kind, NAME, function);
         let only = [
             bpf::call(bpf::GET_CURRENT_PID_TGID),
             TO_U32,
             skip_if(thread, END.len() as i16),
         ];
-        HeldUp::with(bpf::KPROBE, NAME, &only, programs, Some(probe))
+        StalledAt::with(bpf::KPROBE, NAME, &only, programs, Some(probe))
     }
 
     /// By programs of a kind at an event, the rest of which `only` leaves out.
@@ -107,7 +107,7 @@ impl HeldUp {
         only: &[Instruction],
         programs: usize,
         probe: Option<Probe>,
-    ) -> HeldUp {
+    ) -> StalledAt {
         let counters = Counters::new(2);
         let counting = |counter: u32| {
             let numbers = [bpf::set(7, counter as i32), bpf::set(8, 1)];
@@ -142,7 +142,7 @@ impl HeldUp {
             let link = Link::new(&program, perf.file(), 0).expect("link the program");
             (link, perf)
         };
-        HeldUp {
+        StalledAt {
             _attached: (0..programs).map(attach).collect(),
             counters,
             _probe: probe,
@@ -174,7 +174,7 @@ const ROUNDS: usize = 4;
 
 /// Does something until it was done in time, which `round` returns. Where everything is slow, it may never be.
 #[track_caller]
-pub fn in_some_round(round: impl FnMut() -> bool) {
+pub fn retry_round(round: impl FnMut() -> bool) {
     let was_in_time = iter::repeat_with(round).take(ROUNDS).any(|is| is);
     assert!(
         was_in_time || machine::slowness() > 1,
@@ -205,28 +205,28 @@ impl<'scope> Waiting<'scope> {
 
     /// Lets it go, and waits until it is held up at a function for the `times`th time.
     #[track_caller]
-    pub fn held_up_at(&self, function: &str, times: u64) -> HeldUp {
-        self.go_until(HeldUp::at(function, self.number), times)
+    pub fn stalled_at(&self, function: &str, times: u64) -> StalledAt {
+        self.go_until(StalledAt::at(function, self.number), times)
     }
 
     /// The same when the function returns.
     #[track_caller]
-    pub fn held_up_at_return(&self, function: &str, times: u64) -> HeldUp {
-        self.go_until(HeldUp::at_return(function, self.number), times)
+    pub fn stalled_at_return(&self, function: &str, times: u64) -> StalledAt {
+        self.go_until(StalledAt::at_return(function, self.number), times)
     }
 
     /// The same for a function that it calls often.
     #[track_caller]
-    pub fn held_up_shortly_at(&self, function: &str, times: u64) -> HeldUp {
-        self.go_until(HeldUp::shortly_at(function, self.number), times)
+    pub fn stalled_shortly_at(&self, function: &str, times: u64) -> StalledAt {
+        self.go_until(StalledAt::shortly_at(function, self.number), times)
     }
 
     #[track_caller]
-    fn go_until(&self, held_up: HeldUp, times: u64) -> HeldUp {
+    fn go_until(&self, stalled: StalledAt, times: u64) -> StalledAt {
         self.go.send(()).unwrap();
-        wait::eventually(|| held_up.times() >= times || self.thread.is_finished());
-        let was = held_up.times();
+        wait::eventually(|| stalled.times() >= times || self.thread.is_finished());
+        let was = stalled.times();
         assert!(was >= times, "held up {was} times, not {times}");
-        held_up
+        stalled
     }
 }
