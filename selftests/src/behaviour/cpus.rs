@@ -2,7 +2,7 @@
 
 //! A processor that goes off and comes back while records are written and events switched.
 
-use crate::harness::{tests, Test};
+use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::event::{use_in_child, Event};
 use crate::kit::fork_tree::{end, fork, obey, tell};
@@ -20,13 +20,8 @@ tests!("cpus":
     one_goes_with_pages_still_to_come.needs_path(PATH),
     an_instance_made_without_one_records_on_it_later.needs_path(PATH),
     perf_is_attached_to_one_that_goes.needs_path(PATH),
+    the_module_comes_and_goes_without_one.of_loading().needs_path(PATH),
 );
-
-pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
-    "cpus::the_module_comes_and_goes_without_one",
-    the_module_comes_and_goes_without_one,
-)
-.needs_path(PATH)];
 
 const OFTEN: usize = 3;
 

@@ -3,7 +3,7 @@
 //! A change of an event that very many bits show: what is beyond a fixed amount is written without the trace
 //! core's locks, in order, soon.
 
-use crate::harness::{self, Test};
+use crate::harness::{self, tests};
 use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{self, Child};
 use crate::kit::event::Event;
@@ -22,47 +22,17 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-pub const TESTS: &[Test] = &[
-    Test::new(
-        "deferred::a_change_pins_few_pages_at_once",
-        a_change_pins_few_pages_at_once,
-    ),
-    Test::new(
-        "deferred::no_more_than_two_pages_are_pinned_before_others_can_change_the_set",
-        no_more_than_two_pages_are_pinned_before_others_can_change_the_set,
-    ),
-    Test::new(
-        "deferred::no_more_than_a_turn_is_written_in_one_work",
-        no_more_than_a_turn_is_written_in_one_work,
-    ),
-    Test::new(
-        "deferred::another_event_does_not_wait_for_many_bits",
-        another_event_does_not_wait_for_many_bits,
-    ),
-    Test::new(
-        "deferred::the_last_of_many_changes_counts",
-        the_last_of_many_changes_counts,
-    ),
-    Test::new(
-        "deferred::a_child_that_joins_where_writing_has_stopped_has_its_bits_right",
-        a_child_that_joins_where_writing_has_stopped_has_its_bits_right,
-    )
-    .skip_if(os::is_of_6_12),
-    Test::new(
-        "deferred::sets_without_processes_are_passed_few_at_once",
-        sets_without_processes_are_passed_few_at_once,
-    )
-    .needs_path(PATH),
-    Test::new(
-        "deferred::each_bit_that_is_not_written_yet_is_shown_as_due",
-        each_bit_that_is_not_written_yet_is_shown_as_due,
-    ),
-    Test::new(
-        "deferred::what_is_not_written_yet_is_shown_as_due",
-        what_is_not_written_yet_is_shown_as_due,
-    )
-    .limit(3000),
-];
+tests!("deferred":
+    a_change_pins_few_pages_at_once,
+    no_more_than_two_pages_are_pinned_before_others_can_change_the_set,
+    no_more_than_a_turn_is_written_in_one_work,
+    another_event_does_not_wait_for_many_bits,
+    the_last_of_many_changes_counts,
+    a_child_that_joins_where_writing_has_stopped_has_its_bits_right.skip_if(os::is_of_6_12),
+    sets_without_processes_are_passed_few_at_once.needs_path(PATH),
+    each_bit_that_is_not_written_yet_is_shown_as_due,
+    what_is_not_written_yet_is_shown_as_due.limit(3000),
+);
 
 /// Processes with the same bits of one event, 32 in each word: this one, and children of it.
 struct ManyProcesses {

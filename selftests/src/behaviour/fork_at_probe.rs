@@ -6,12 +6,12 @@
 use super::fork_stalled::setup::{
     clone_right, is_set, stall_thread, with_enabled, RIGHT, WRONG_ERRNO,
 };
-use crate::harness::{tests, Test};
+use crate::harness::tests;
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, Event};
-use crate::kit::stall::{Waiting, PATH};
 use crate::kit::memory::Mapping;
 use crate::kit::module::nothing_is_left;
+use crate::kit::stall::{Waiting, PATH};
 use crate::kit::{module, os, wait};
 use std::cell::OnceCell;
 use std::path::Path;
@@ -21,13 +21,8 @@ use std::thread;
 tests!("fork_at_probe":
     a_child_waits_for_what_is_being_registered.needs_path(PATH),
     a_child_keeps_what_it_has_when_it_begins.needs_path(PATH),
+    the_module_does_not_go_while_it_is_told_of_a_fork.of_loading().needs_path(PATH),
 );
-
-pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
-    "fork_at_probe::the_module_does_not_go_while_it_is_told_of_a_fork",
-    the_module_does_not_go_while_it_is_told_of_a_fork,
-)
-.needs_path(PATH)];
 
 /// The bit is written when its registration is in the lists already, which the child has.
 fn a_child_waits_for_what_is_being_registered() {

@@ -2,8 +2,8 @@
 
 //! Processes that are frozen, by their control group or as the machine goes to sleep, with bits still to be written.
 
-use super::guarded::Guarded;
-use crate::harness::{tests, Test};
+use super::userfaultfd::Guarded;
+use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, PATH};
 use crate::kit::child::{self, Child};
 use crate::kit::event::{repair_pending, wait_gone, Event};
@@ -23,13 +23,8 @@ tests!("freezer":
     a_page_of_a_file_is_written_at_the_thaw.needs_path(fuse::PATH),
     a_process_killed_frozen_leaves_nothing.needs_path(fuse::PATH),
     processes_go_on_when_the_machine_wakes.needs_path(PM_TEST),
+    unloading_beside_a_frozen_process_is_refused_at_once.of_loading().needs_path(fuse::PATH),
 );
-
-pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
-    "freezer::unloading_beside_a_frozen_process_is_refused_at_once",
-    unloading_beside_a_frozen_process_is_refused_at_once,
-)
-.needs_path(fuse::PATH)];
 
 /// How far the kernel goes to sleep before it wakes again.
 const PM_TEST: &str = "/sys/power/pm_test";

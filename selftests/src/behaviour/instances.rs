@@ -3,11 +3,11 @@
 //! Trace instances that come, go, and have their buffers changed while records are written: each record is whole, each
 //! writer's are in order, and the bit says whether anything is attached.
 
-use crate::harness::{tests, Test};
+use crate::harness::tests;
 use crate::kit::event::{values, write, Event};
-use crate::kit::stall::{self, Waiting};
 use crate::kit::module::nothing_is_left;
 use crate::kit::numbered::{Numbered, Order};
+use crate::kit::stall::{self, Waiting};
 use crate::kit::tracefs::{self, TraceInstance};
 use crate::kit::{child, module, os, wait};
 use std::fs;
@@ -24,12 +24,8 @@ tests!("instances":
     their_buffers_are_swapped_beside_writers.needs_path(SNAPSHOT),
     the_next_one_is_detached_beside_a_writer.skip_if(stall::lacks_probes),
     a_waiting_reader_is_woken.needs_path(PERCENT),
+    the_module_goes_when_all_was_done_to_them.of_loading(),
 );
-
-pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
-    "instances::the_module_goes_when_all_was_done_to_them",
-    the_module_goes_when_all_was_done_to_them,
-)];
 
 const SNAPSHOT: &str = "/sys/kernel/tracing/snapshot";
 const SUB_BUFFERS: &str = "/sys/kernel/tracing/buffer_subbuf_size_kb";

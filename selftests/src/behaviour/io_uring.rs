@@ -34,14 +34,8 @@ tests!("io_uring":
     a_file_that_is_being_passed_keeps_its_events,
     a_passed_file_outlives_its_sender,
     a_file_kept_at_exec_keeps_its_indices,
+    the_module_stays_while_a_ring_holds_its_file.of_loading().needs_path(PATH),
 );
-
-/// Holding the file alone keeps the module, which goes when the ring lets go.
-pub const TESTS_OF_LOADING: &[crate::harness::Test] = &[crate::harness::Test::of_loading(
-    "io_uring::the_module_stays_while_a_ring_holds_its_file",
-    the_module_stays_while_a_ring_holds_its_file,
-)
-.needs_path(PATH)];
 
 const TEXT: &str = "st_uring u32 a; __rel_loc char[] b";
 

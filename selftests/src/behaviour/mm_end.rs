@@ -2,16 +2,16 @@
 
 //! The end of an address space: it has come when the last process leaves it, also if others hold its memory beyond that.
 
-use crate::harness::{tests, Test};
+use crate::harness::tests;
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Child};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::fork_tree;
 use crate::kit::fuse::{self, Request, Server};
-use crate::kit::stall::{self, StalledAt};
 use crate::kit::machine::{self, LongSleep};
 use crate::kit::memory::{Mapping, PAGE};
+use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::uring::{self, Ring};
 use crate::kit::usage::grows_by_nothing;
@@ -54,14 +54,8 @@ tests!("mm_end":
         .skip_if(tasks::lacks_memory_reads)
         .lengthy()
         .limit(600),
+    the_module_does_not_wait_for_a_reader_of_the_memory.of_loading().needs_path(userfault::PATH).skip_if(tasks::lacks_memory_reads),
 );
-
-pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
-    "mm_end::the_module_does_not_wait_for_a_reader_of_the_memory",
-    the_module_does_not_wait_for_a_reader_of_the_memory,
-)
-.needs_path(userfault::PATH)
-.skip_if(tasks::lacks_memory_reads)];
 
 const EVENT: &str = "st_mm_end";
 

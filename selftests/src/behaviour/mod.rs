@@ -22,8 +22,8 @@ mod fork_at_probe;
 mod fork_stalled;
 mod freezer;
 mod ftrace;
+mod fuse_stalled;
 mod groups;
-mod guarded;
 mod hostile;
 mod hostile_user;
 mod huge_pages;
@@ -61,25 +61,18 @@ mod tags;
 mod traced_functions;
 mod truncate;
 mod unprivileged;
+mod userfaultfd;
 mod usual_times;
-mod withheld;
 
 use crate::harness::Test;
 
 /// Every test.
 pub fn all() -> impl Iterator<Item = Test> {
     [
-        instances::TESTS_OF_LOADING,
-        fork_at_probe::TESTS_OF_LOADING,
-        cpus::TESTS_OF_LOADING,
-        freezer::TESTS_OF_LOADING,
         symbols::TESTS,
         traced_functions::TESTS,
         faults::loading::TESTS,
         file_systems::TESTS_OF_LOADING,
-        io_uring::TESTS_OF_LOADING,
-        mm_end::TESTS_OF_LOADING,
-        poll::TESTS_OF_LOADING,
         bit::TESTS,
         #[cfg(target_arch = "aarch64")]
         tags::TESTS,
@@ -87,11 +80,11 @@ pub fn all() -> impl Iterator<Item = Test> {
         page_kinds::TESTS,
         huge_pages::TESTS,
         right_bits::TESTS,
-        guarded::TESTS,
+        userfaultfd::TESTS,
         usual_times::TESTS,
-        withheld::TESTS,
-        withheld::TESTS_OF_KINDS,
-        withheld::TESTS_OF_THOUSANDS,
+        fuse_stalled::TESTS,
+        fuse_stalled::TESTS_OF_KINDS,
+        fuse_stalled::TESTS_OF_THOUSANDS,
         locked_pages::TESTS,
         file_systems::TESTS,
         file_systems::TESTS_OF_CLEAN_PAGES,

@@ -2,7 +2,7 @@
 
 //! `USER_EVENT_REG_MULTI_FORMAT`: how formats are numbered after loading, and that they are deleted together.
 
-use crate::harness::Test;
+use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
 use crate::kit::child;
 use crate::kit::errno::Errno;
@@ -19,29 +19,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub const TESTS: &[Test] = &[
-    Test::of_loading(
-        "multi_format::ids_count_from_0_in_hex",
-        ids_count_from_0_in_hex,
-    ),
-    Test::new(
-        "multi_format::all_or_none_are_deleted",
-        all_or_none_are_deleted,
-    ),
-    Test::new(
-        "multi_format::one_in_use_is_told_before_one_that_is_persistent",
-        one_in_use_is_told_before_one_that_is_persistent,
-    ),
-    Test::new(
-        "multi_format::two_threads_leave_out_no_number",
-        two_threads_leave_out_no_number,
-    ),
-    Test::new(
-        "multi_format::deleting_many_holds_up_no_toggle",
-        deleting_many_holds_up_no_toggle,
-    )
-    .limit(600),
-];
+tests!("multi_format":
+    ids_count_from_0_in_hex.of_loading(),
+    all_or_none_are_deleted,
+    one_in_use_is_told_before_one_that_is_persistent,
+    two_threads_leave_out_no_number,
+    deleting_many_holds_up_no_toggle.limit(600),
+);
 
 fn ids_count_from_0_in_hex() {
     module::load();

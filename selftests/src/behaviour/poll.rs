@@ -70,19 +70,9 @@ tests!("poll":
     a_set_in_a_set_is_woken,
     no_change_is_missed_in_a_storm.limit(300),
     files_come_and_go_in_a_storm.limit(300),
+    the_module_stays_while_its_file_is_waited_for.of_loading(),
+    a_set_without_the_file_does_not_keep_the_module.of_loading(),
 );
-
-/// What waits for a file holds the module as long as it has the file.
-pub const TESTS_OF_LOADING: &[crate::harness::Test] = &[
-    crate::harness::Test::of_loading(
-        "poll::the_module_stays_while_its_file_is_waited_for",
-        the_module_stays_while_its_file_is_waited_for,
-    ),
-    crate::harness::Test::of_loading(
-        "poll::a_set_without_the_file_does_not_keep_the_module",
-        a_set_without_the_file_does_not_keep_the_module,
-    ),
-];
 
 /// Attaches ftrace to an event, or detaches it.
 fn switch(event: &Event, on: bool) {

@@ -3,7 +3,7 @@
 //! A kernel that has not what the module looks for by name: the module's file is changed so that it looks for a name
 //! that no kernel has.
 
-use crate::harness::Test;
+use crate::harness::tests;
 use crate::kit::child;
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
@@ -13,33 +13,14 @@ use crate::kit::{module, os};
 use std::fs::{self, File};
 use std::io::Write;
 
-pub const TESTS: &[Test] = &[
-    Test::of_loading(
-        "symbols::each_that_is_missing_is_named_and_nothing_is_loaded",
-        each_that_is_missing_is_named_and_nothing_is_loaded,
-    ),
-    Test::of_loading(
-        "symbols::each_by_which_structures_are_known_is_needed",
-        each_by_which_structures_are_known_is_needed,
-    ),
-    Test::of_loading(
-        "symbols::each_structure_is_looked_at",
-        each_structure_is_looked_at,
-    ),
-    Test::of_loading(
-        "symbols::the_members_of_each_structure_are_compared",
-        the_members_of_each_structure_are_compared,
-    )
-    .needs_path(TYPES),
-    Test::of_loading(
-        "symbols::each_tracepoint_is_needed",
-        each_tracepoint_is_needed,
-    ),
-    Test::of_loading(
-        "symbols::what_is_not_needed_may_miss",
-        what_is_not_needed_may_miss,
-    ),
-];
+tests!("symbols":
+    each_that_is_missing_is_named_and_nothing_is_loaded.of_loading(),
+    each_by_which_structures_are_known_is_needed.of_loading(),
+    each_structure_is_looked_at.of_loading(),
+    the_members_of_each_structure_are_compared.of_loading().needs_path(TYPES),
+    each_tracepoint_is_needed.of_loading(),
+    what_is_not_needed_may_miss.of_loading(),
+);
 
 /// What the kernel says of its own types.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";

@@ -2,7 +2,7 @@
 
 //! The module's own functions, traced and probed: it works, and goes while they are.
 
-use crate::harness::Test;
+use crate::harness::tests;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::use_in_child;
 use crate::kit::module::nothing_is_left;
@@ -11,23 +11,11 @@ use crate::kit::{module, os};
 use std::fs;
 use std::path::Path;
 
-pub const TESTS: &[Test] = &[
-    Test::of_loading(
-        "traced_functions::it_goes_under_the_function_tracer",
-        it_goes_under_the_function_tracer,
-    )
-    .needs_path(FILTERS),
-    Test::of_loading(
-        "traced_functions::it_goes_under_the_function_graph_tracer",
-        it_goes_under_the_function_graph_tracer,
-    )
-    .needs_path("/sys/kernel/tracing/set_graph_function"),
-    Test::of_loading(
-        "traced_functions::it_goes_with_probes_and_is_probed_again",
-        it_goes_with_probes_and_is_probed_again,
-    )
-    .needs_path("/sys/kernel/tracing/kprobe_events"),
-];
+tests!("traced_functions":
+    it_goes_under_the_function_tracer.of_loading().needs_path(FILTERS),
+    it_goes_under_the_function_graph_tracer.of_loading().needs_path("/sys/kernel/tracing/set_graph_function"),
+    it_goes_with_probes_and_is_probed_again.of_loading().needs_path("/sys/kernel/tracing/kprobe_events"),
+);
 
 const FILTERS: &str = "/sys/kernel/tracing/available_filter_functions";
 

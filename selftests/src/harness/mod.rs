@@ -63,11 +63,11 @@ impl Test {
         }
     }
 
-    /// A test of loading and unloading.
-    pub const fn of_loading(name: &'static str, run: fn()) -> Test {
+    /// The same test, which loads and unloads the module itself.
+    pub const fn of_loading(self) -> Test {
         Test {
             needs: Needs::UnloadedModule,
-            ..Test::new(name, run)
+            ..self
         }
     }
 
@@ -365,7 +365,8 @@ fn report_panics_to(pipe: File) {
 /// held against the next.
 fn settle_groups() -> Result<(), String> {
     static STUCK: AtomicUsize = AtomicUsize::new(0);
-    let settles = || wait::eventually(|| group::remove_all().len() <= STUCK.load(Ordering::Relaxed));
+    let settles =
+        || wait::eventually(|| group::remove_all().len() <= STUCK.load(Ordering::Relaxed));
     if settles() {
         return Ok(());
     }
@@ -385,7 +386,8 @@ fn settle_groups() -> Result<(), String> {
 /// left for good is not held against the next.
 fn settle_events() -> Result<(), String> {
     static STUCK: AtomicUsize = AtomicUsize::new(0);
-    let settles = || wait::eventually(|| tracefs::count_of_events() <= STUCK.load(Ordering::Relaxed));
+    let settles =
+        || wait::eventually(|| tracefs::count_of_events() <= STUCK.load(Ordering::Relaxed));
     if settles() {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 //! Loading and unloading the module.
 
-use crate::harness::Test;
+use crate::harness::{tests, Test};
 use crate::kit::abi::{
     location, Data, DATA, MULTI_FORMAT, PERSIST, PROFILE, REGISTRATIONS, STATUS,
 };
@@ -21,82 +21,35 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-pub const TESTS: &[Test] = &[
-    Test::of_loading(
-        "load::loads_and_unloads_leaving_nothing",
-        loads_and_unloads_leaving_nothing,
-    ),
-    Test::of_loading("load::says_loaded_and_unloaded", says_loaded_and_unloaded),
-    Test::of_loading(
-        "load::taints_as_out_of_tree_only",
-        taints_as_out_of_tree_only,
-    ),
-    Test::of_loading("load::a_second_insmod_is_eexist", a_second_insmod_is_eexist),
-    Test::of_loading(
-        "load::each_step_may_fail_and_is_undone",
-        each_step_may_fail_and_is_undone,
-    )
-    .limit(300),
-    Test::of_loading(
-        "load::not_unloaded_while_a_file_is_open",
-        not_while_a_file_is_open,
-    ),
-    Test::of_loading(
-        "load::not_unloaded_while_a_bit_is_registered",
-        not_while_registered,
-    ),
-    Test::of_loading(
-        "load::unloaded_when_no_bit_is_registered_any_more",
-        when_no_bit_is_registered,
-    ),
-    Test::of_loading(
-        "load::not_unloaded_while_ftrace_is_attached",
-        not_while_traced,
-    ),
-    Test::of_loading("load::not_unloaded_while_perf_is_attached", not_while_perf),
-    Test::of_loading(
-        "load::not_unloaded_while_a_listing_is_open",
-        not_while_a_listing_is_open,
-    ),
-    Test::of_loading(
-        "load::trace_is_readable_after_unloading",
-        trace_is_readable_after_unloading,
-    ),
-    Test::of_loading(
-        "load::persistent_buffers_are_readable_after_unloading",
-        persistent_buffers_are_readable_after_unloading,
-    )
-    .needs_path(PERSISTENT),
-    Test::of_loading(
-        "load::unused_persistent_events_go_with_it",
-        unused_persistent_events_go,
-    ),
-    Test::of_loading("load::groups_go_with_it", groups_go),
-    Test::of_loading(
-        "load::groups_that_wait_for_their_last_use_go_with_it",
-        groups_that_wait_go,
-    ),
-    Test::of_loading(
-        "load::not_unloaded_while_a_groups_file_is_open",
-        not_while_a_groups_file_is_open,
-    ),
-    Test::of_loading(
-        "load::not_unloaded_while_a_groups_event_is_used",
-        not_while_a_groups_event_is_used,
-    ),
-    Test::of_loading("load::many_times_without_a_leak", many_times)
-        .lengthy()
-        .limit(1500),
-    Test::of_loading("load::using_it_leaks_nothing", using_it_leaks_nothing)
-        .lengthy()
-        .limit(900),
-];
+tests!("load":
+    loads_and_unloads_leaving_nothing.of_loading(),
+    says_loaded_and_unloaded.of_loading(),
+    taints_as_out_of_tree_only.of_loading(),
+    a_second_insmod_is_eexist.of_loading(),
+    each_step_may_fail_and_is_undone.of_loading().limit(300),
+    not_unloaded_while_a_file_is_open.of_loading(),
+    not_unloaded_while_a_bit_is_registered.of_loading(),
+    unloaded_when_no_bit_is_registered_any_more.of_loading(),
+    not_unloaded_while_ftrace_is_attached.of_loading(),
+    not_unloaded_while_perf_is_attached.of_loading(),
+    not_unloaded_while_a_listing_is_open.of_loading(),
+    trace_is_readable_after_unloading.of_loading(),
+    persistent_buffers_are_readable_after_unloading.of_loading().needs_path(PERSISTENT),
+    unused_persistent_events_go_with_it.of_loading(),
+    groups_go_with_it.of_loading(),
+    groups_that_wait_for_their_last_use_go_with_it.of_loading(),
+    not_unloaded_while_a_groups_file_is_open.of_loading(),
+    not_unloaded_while_a_groups_event_is_used.of_loading(),
+    many_times_without_a_leak.of_loading().lengthy().limit(1500),
+    using_it_leaks_nothing.of_loading().lengthy().limit(900),
+);
 
 /// For a kernel that has user_events built in.
-pub const REFUSAL: Test = Test::of_loading(
+pub const REFUSAL: Test = Test::new(
     "load::is_refused_where_the_kernel_has_its_own",
     is_refused_where_the_kernel_has_its_own,
-);
+)
+.of_loading();
 
 /// The main job once, in a process of its own: register, attach, write, unregister. And what may
 /// go wrong on the way, as errors leak most easily.
@@ -272,7 +225,7 @@ fn refused() {
     assert!(module::is_loaded());
 }
 
-fn not_while_a_file_is_open() {
+fn not_unloaded_while_a_file_is_open() {
     module::load();
     let data = Data::open();
     refused();
@@ -292,7 +245,7 @@ fn not_while_a_file_is_open() {
 }
 
 /// The process that had one lives on.
-fn when_no_bit_is_registered() {
+fn unloaded_when_no_bit_is_registered_any_more() {
     module::load();
     let mut child = child::fork(|line| {
         let event = Event::new("st_load_no_more u32 a");
@@ -308,7 +261,7 @@ fn when_no_bit_is_registered() {
     child.join();
 }
 
-fn not_while_registered() {
+fn not_unloaded_while_a_bit_is_registered() {
     module::load();
     let user = child::fork(|_| {
         let Event { data, page, .. } = Event::new("st_load_bit u32 a");
@@ -322,7 +275,7 @@ fn not_while_registered() {
     nothing_is_left();
 }
 
-fn not_while_traced() {
+fn not_unloaded_while_ftrace_is_attached() {
     module::load();
     let top = TraceInstance::top();
     let user = child::fork(|_| {
@@ -337,7 +290,7 @@ fn not_while_traced() {
     nothing_is_left();
 }
 
-fn not_while_perf() {
+fn not_unloaded_while_perf_is_attached() {
     module::load();
     let mut user = child::fork(|line| {
         let event = Event::new("st_load_perf u32 a");
@@ -356,7 +309,7 @@ fn not_while_perf() {
     nothing_is_left();
 }
 
-fn not_while_a_listing_is_open() {
+fn not_unloaded_while_a_listing_is_open() {
     for path in [STATUS, PROFILE, REGISTRATIONS, GROUPS] {
         module::load();
         let mut file = fs::File::open(path).unwrap();
@@ -398,7 +351,7 @@ fn readable_after_unloading(tracer: &TraceInstance) {
     assert_eq!(tracer.take_all_records().len(), 0);
 }
 
-fn unused_persistent_events_go() {
+fn unused_persistent_events_go_with_it() {
     module::load();
     let maker = child::fork(|_| {
         let (data, page) = (Data::open(), Mapping::kept(1));
@@ -442,7 +395,7 @@ fn make_groups() -> [Group; 2] {
 }
 
 /// The kernel looks at them again after a while.
-fn groups_that_wait_go() {
+fn groups_that_wait_for_their_last_use_go_with_it() {
     module::load();
     let top = TraceInstance::top();
     let names = ["st_g_waits", "st_g_waits_too"];
@@ -460,7 +413,7 @@ fn groups_that_wait_go() {
     nothing_is_left();
 }
 
-fn groups_go() {
+fn groups_go_with_it() {
     for _ in 0..3 {
         module::load();
         let groups = make_groups();
@@ -474,7 +427,7 @@ fn groups_go() {
     }
 }
 
-fn not_while_a_groups_file_is_open() {
+fn not_unloaded_while_a_groups_file_is_open() {
     module::load();
     let groups = make_groups();
     let paths = groups.iter().flat_map(Group::files).map(|(path, _)| path);
@@ -498,7 +451,7 @@ fn not_while_a_groups_file_is_open() {
     nothing_is_left();
 }
 
-fn not_while_a_groups_event_is_used() {
+fn not_unloaded_while_a_groups_event_is_used() {
     module::load();
     let groups = make_groups();
     let user = child::fork(|_| {
@@ -521,7 +474,7 @@ fn not_while_a_groups_event_is_used() {
     nothing_is_left();
 }
 
-fn many_times() {
+fn many_times_without_a_leak() {
     // Some to warm up, and twice so many.
     grows_by_nothing(4, machine::rounds(24), |round| {
         module::load();

@@ -4,8 +4,7 @@
 //! files, hold perf and eBPF, fork and die, the module says that it is in use, or goes and leaves
 //! nothing behind.
 
-use crate::harness::log;
-use crate::harness::{self, Test};
+use crate::harness::{self, log, tests};
 use crate::kit::abi::{DATA, PROFILE, REGISTRATIONS, STATUS};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
@@ -23,22 +22,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-pub const TESTS: &[Test] = &[
-    Test::of_loading(
-        "unloading::a_path_to_a_file_that_is_gone_opens_nothing",
-        a_path_to_a_file_that_is_gone_opens_nothing,
-    ),
-    Test::of_loading(
-        "unloading::it_waits_for_an_event_probe_and_says_so",
-        it_waits_for_an_event_probe_and_says_so,
-    ),
-    Test::of_loading(
-        BESIDE_USERS,
-        beside_users_it_is_in_use_or_goes_and_leaves_nothing,
-    )
-    .lengthy()
-    .limit(36_000),
-];
+tests!("unloading":
+    a_path_to_a_file_that_is_gone_opens_nothing.of_loading(),
+    it_waits_for_an_event_probe_and_says_so.of_loading(),
+    beside_users_it_is_in_use_or_goes_and_leaves_nothing.of_loading().lengthy().limit(36_000),
+);
 
 const BESIDE_USERS: &str = "unloading::beside_users_it_is_in_use_or_goes_and_leaves_nothing";
 

@@ -2,7 +2,7 @@
 
 //! Loading and unloading while allocations and copies of user memory fail.
 
-use crate::harness::Test;
+use crate::harness::tests;
 use crate::kit::abi::{DATA, STATUS};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
@@ -15,14 +15,10 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-pub const TESTS: &[Test] = &[
-    Test::of_loading("faults::loading::loading", loading)
-        .needs_path(PATH)
-        .limit(3600),
-    Test::of_loading("faults::loading::unloading", unloading)
-        .needs_path(PATH)
-        .limit(900),
-];
+tests!("faults::loading":
+    loading.of_loading().needs_path(PATH).limit(3600),
+    unloading.of_loading().needs_path(PATH).limit(900),
+);
 
 /// Uses the loaded module.
 fn use_it() {

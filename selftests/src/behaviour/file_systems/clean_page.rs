@@ -5,9 +5,9 @@
 use super::{stored, User, EVENT, REST, TEXT};
 use crate::harness::Test;
 use crate::kit::event::Event;
-use crate::kit::stall::{self, Waiting};
 use crate::kit::mounts::{self, Kind, Mounted};
 use crate::kit::os;
+use crate::kit::stall::{self, Waiting};
 use crate::kit::tracefs::TraceInstance;
 use std::thread;
 

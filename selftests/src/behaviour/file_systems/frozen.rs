@@ -28,10 +28,11 @@ pub const TESTS: &[Test] = of_kinds!(
         Ext4 OverlayOnExt4,
 );
 
-pub const TESTS_OF_LOADING: &[Test] = &[Test::of_loading(
+pub const TESTS_OF_LOADING: &[Test] = &[Test::new(
     "file_systems::beneath_a_freeze_the_module_unloads",
     beneath_a_freeze_the_module_unloads,
 )
+.of_loading()
 .limit(400)
 .skip_if(|| mounts::obstacle(Kind::Ext4))];
 

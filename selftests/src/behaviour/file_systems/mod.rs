@@ -3,7 +3,7 @@
 //! Enable bits in shared mappings of files: a page has to be asked for by a task of the process, from a file
 //! system that writes it back, is frozen, is full, or has lost it.
 //!
-//! FUSE, with a server that does not answer, is in `withheld`.
+//! FUSE, with a server that does not answer, is in `fuse_stalled`.
 
 use crate::harness::Test;
 use crate::kit::abi::Data;

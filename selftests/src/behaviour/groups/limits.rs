@@ -9,10 +9,10 @@ use crate::kit::dynamic::{self, Probe};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group, DEFAULT_EVENTS};
-use crate::kit::stall::{self, StalledAt};
 use crate::kit::max_events::{self, Limit, GROUPS_DEFAULT};
 use crate::kit::memory::Mapping;
 use crate::kit::module;
+use crate::kit::stall::{self, StalledAt};
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
 use std::sync::atomic::Ordering::Relaxed;
@@ -379,7 +379,9 @@ fn idle_events_that_cannot_go_are_not_waited_for() {
     for number in 0..MANY {
         dynamic::run(&format!("-:st_g_probes/p{number}")).unwrap();
     }
-    assert!(wait::eventually(|| group::run("g:st_g_probed events=10").is_ok()));
+    assert!(wait::eventually(
+        || group::run("g:st_g_probed events=10").is_ok()
+    ));
 }
 
 /// What waits takes memory: a program waits, too, when much of its group's does, and can be killed then.
@@ -415,7 +417,9 @@ fn idle_events_are_bounded_with_their_group() {
         assert!(!waits || count <= MAX_MADE, "{count} events");
         let was_killed_in_time = is_first();
         drop(stalled);
-        assert!(wait::eventually(|| make_and_let_go(&group, &page, 0).is_ok()));
+        assert!(wait::eventually(
+            || make_and_let_go(&group, &page, 0).is_ok()
+        ));
         waits && was_killed_in_time
     });
 }

@@ -8,7 +8,7 @@
 //! | exhaust memory | all of it is charged to the user's control group | `exhausts_no_memory_but_its_own`, `cgroup::*` |
 //! | fill the event table | the limit; the listing of registrations names the process, and with it the events go | `fills_the_table_and_loses_it_with_its_process`, `max_events::*` |
 //! | flood the log | no message of ours is the user's to cause | `unprivileged::better_than_c_10_no_error_is_logged` |
-//! | hold locks | arguments and payloads are copied with no lock but the process's own; its pages are only tried | `arguments_that_never_come_hold_up_no_other`, `hostile::*`, `guarded::*` |
+//! | hold locks | arguments and payloads are copied with no lock but the process's own; its pages are only tried | `arguments_that_never_come_hold_up_no_other`, `hostile::*`, `userfaultfd::*` |
 //! | forge listings | names have no byte that ends a word or a line; command names are escaped | `forges_no_line_of_a_listing`, `registrations::a_command_name_is_one_word` |
 //! | make root's tools misread formats | descriptions that could be read in two ways are refused | `has_no_format_misread`, `contract::descriptions::*`, `consumers::types::*` |
 //! | reach kernel addresses | the word must be the process's own memory, all data is copied and its locations are checked | `reaches_no_kernel_address`, `contract::locations::*` |

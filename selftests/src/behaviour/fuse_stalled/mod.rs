@@ -12,7 +12,7 @@
 mod setup;
 
 use self::setup::*;
-use crate::harness::Test;
+use crate::harness::{tests, Test};
 use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child;
 use crate::kit::errno::Errno;
@@ -33,42 +33,23 @@ const fn test(name: &'static str, run: fn()) -> Test {
     Test::new(name, run).needs_path(PATH).limit(400)
 }
 
-const fn of_loading(name: &'static str, run: fn()) -> Test {
-    Test::of_loading(name, run).needs_path(PATH).limit(400)
-}
-
 /// Makes a test of each kind of pages.
 macro_rules! of_kinds {
     ($($test:ident: $($kind:ident)*),* $(,)?) => {
         &[$($(test(
-            concat!("withheld::", stringify!($test), "::", stringify!($kind)),
+            concat!("fuse_stalled::", stringify!($test), "::", stringify!($kind)),
             || $test($kind),
         )),*),*]
     };
 }
 
-pub const TESTS: &[Test] = &[
-    test(
-        "withheld::a_first_registration_beside_a_write_holds_up_itself_only",
-        a_first_registration_beside_a_write_holds_up_itself_only,
-    ),
-    test(
-        "withheld::an_address_space_locked_beside_a_write_holds_up_itself_only",
-        an_address_space_locked_beside_a_write_holds_up_itself_only,
-    ),
-    test(
-        "withheld::a_guarded_page_is_not_forgotten_while_its_address_space_is_locked",
-        a_guarded_page_is_not_forgotten_while_its_address_space_is_locked,
-    ),
-    test(
-        "withheld::a_private_copy_needs_no_reply_to_a_write",
-        a_private_copy_needs_no_reply_to_a_write,
-    ),
-    of_loading(
-        "withheld::the_module_unloads_when_the_server_is_gone",
-        the_module_unloads_when_the_server_is_gone,
-    ),
-];
+tests!("fuse_stalled":
+    a_first_registration_beside_a_write_holds_up_itself_only.needs_path(PATH).limit(400),
+    an_address_space_locked_beside_a_write_holds_up_itself_only.needs_path(PATH).limit(400),
+    a_guarded_page_is_not_forgotten_while_its_address_space_is_locked.needs_path(PATH).limit(400),
+    a_private_copy_needs_no_reply_to_a_write.needs_path(PATH).limit(400),
+    the_module_unloads_when_the_server_is_gone.of_loading().needs_path(PATH).limit(400),
+);
 
 /// The same for each of several kinds of pages.
 pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
@@ -96,13 +77,15 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
 
 /// The same beside thousands of such pages.
 pub const TESTS_OF_THOUSANDS: &[Test] = &[
-    test("withheld::thousands_hold_up_nothing::WRITE_SHARED", || {
-        thousands_hold_up_nothing(WRITE_SHARED)
-    })
+    test(
+        "fuse_stalled::thousands_hold_up_nothing::WRITE_SHARED",
+        || thousands_hold_up_nothing(WRITE_SHARED),
+    )
     .lengthy(),
-    test("withheld::thousands_hold_up_nothing::READ_SHARED", || {
-        thousands_hold_up_nothing(READ_SHARED)
-    })
+    test(
+        "fuse_stalled::thousands_hold_up_nothing::READ_SHARED",
+        || thousands_hold_up_nothing(READ_SHARED),
+    )
     .lengthy(),
 ];
 

@@ -3,7 +3,7 @@
 //! Pages whose faults a program answers late, or never: they hold up only their owner.
 
 use crate::behaviour::retries::Queued;
-use crate::harness::Test;
+use crate::harness::tests;
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::{self, Child, Line};
 use crate::kit::event::{wait_gone, Event};
@@ -25,93 +25,27 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-const fn test(name: &'static str, run: fn()) -> Test {
-    Test::new(name, run).needs_path(PATH)
-}
-
-pub const TESTS: &[Test] = &[
-    test(
-        "guarded::a_fault_that_is_never_answered_holds_up_no_other",
-        a_fault_that_is_never_answered_holds_up_no_other,
-    ),
-    test(
-        "guarded::many_faults_that_are_never_answered_hold_up_no_other",
-        many_faults_that_are_never_answered_hold_up_no_other,
-    ),
-    test(
-        "guarded::a_fault_answered_late_gets_the_latest_state",
-        a_fault_answered_late_gets_the_latest_state,
-    ),
-    test(
-        "guarded::a_write_allowed_late_gets_the_latest_state",
-        a_write_allowed_late_gets_the_latest_state,
-    ),
-    test(
-        "guarded::other_bits_of_the_process_are_written_meanwhile",
-        other_bits_of_the_process_are_written_meanwhile,
-    ),
-    test(
-        "guarded::each_page_of_a_process_is_asked_for",
-        each_page_of_a_process_is_asked_for,
-    ),
-    test(
-        "guarded::a_page_has_its_turn_beside_many_that_come_to_be_due",
-        a_page_has_its_turn_beside_many_that_come_to_be_due,
-    ),
-    test(
-        "guarded::a_page_that_no_handler_is_asked_for_holds_up_nothing",
-        a_page_that_no_handler_is_asked_for_holds_up_nothing,
-    ),
-    test(
-        "guarded::a_page_that_may_not_be_written_is_not_asked_for",
-        a_page_that_may_not_be_written_is_not_asked_for,
-    ),
-    test(
-        "guarded::a_kill_ends_it_without_an_answer",
-        a_kill_ends_it_without_an_answer,
-    ),
-    test(
-        "guarded::after_a_kill_no_handler_is_asked",
-        after_a_kill_no_handler_is_asked,
-    ),
-    test(
-        "guarded::exit_and_exec_end_it_without_an_answer",
-        exit_and_exec_end_it_without_an_answer,
-    ),
-    test(
-        "guarded::registering_a_guarded_page_waits_alone_and_can_be_killed",
-        registering_a_guarded_page_waits_alone_and_can_be_killed,
-    ),
-    test(
-        "guarded::a_long_pause_of_another_process_is_not_waited_for",
-        a_long_pause_of_another_process_is_not_waited_for,
-    )
-    .swapping()
-    .skip_if(swap::lacks_a_disk),
-    test(
-        "guarded::a_fork_does_not_wait_for_its_parents_page",
-        a_fork_does_not_wait_for_its_parents_page,
-    ),
-    test(
-        "guarded::what_is_given_up_while_its_page_is_waited_for_is_not_written",
-        what_is_given_up_while_its_page_is_waited_for_is_not_written,
-    ),
-    test(
-        "guarded::others_carry_on_beside_a_fault_that_is_never_answered",
-        others_carry_on_beside_a_fault_that_is_never_answered,
-    ),
-    test(
-        "guarded::others_carry_on_beside_thousands_of_such_faults",
-        others_carry_on_beside_thousands_of_such_faults,
-    )
-    .lengthy()
-    .limit(400),
-    Test::of_loading(
-        "guarded::the_module_unloads_without_an_answer",
-        the_module_unloads_without_an_answer,
-    )
-    .needs_path(PATH),
-];
+tests!("userfaultfd":
+    a_fault_that_is_never_answered_holds_up_no_other.needs_path(PATH),
+    many_faults_that_are_never_answered_hold_up_no_other.needs_path(PATH),
+    a_fault_answered_late_gets_the_latest_state.needs_path(PATH),
+    a_write_allowed_late_gets_the_latest_state.needs_path(PATH),
+    other_bits_of_the_process_are_written_meanwhile.needs_path(PATH),
+    each_page_of_a_process_is_asked_for.needs_path(PATH),
+    a_page_has_its_turn_beside_many_that_come_to_be_due.needs_path(PATH),
+    a_page_that_no_handler_is_asked_for_holds_up_nothing.needs_path(PATH),
+    a_page_that_may_not_be_written_is_not_asked_for.needs_path(PATH),
+    a_kill_ends_it_without_an_answer.needs_path(PATH),
+    after_a_kill_no_handler_is_asked.needs_path(PATH),
+    exit_and_exec_end_it_without_an_answer.needs_path(PATH),
+    registering_a_guarded_page_waits_alone_and_can_be_killed.needs_path(PATH),
+    a_long_pause_of_another_process_is_not_waited_for.needs_path(PATH).swapping().skip_if(swap::lacks_a_disk),
+    a_fork_does_not_wait_for_its_parents_page.needs_path(PATH),
+    what_is_given_up_while_its_page_is_waited_for_is_not_written.needs_path(PATH),
+    others_carry_on_beside_a_fault_that_is_never_answered.needs_path(PATH),
+    others_carry_on_beside_thousands_of_such_faults.needs_path(PATH).lengthy().limit(400),
+    the_module_unloads_without_an_answer.of_loading().needs_path(PATH),
+);
 
 /// A process with a registered bit on a guarded page, and the means to answer its faults.
 pub(super) struct Guarded {
