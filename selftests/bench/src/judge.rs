@@ -28,7 +28,7 @@ const CALL: f64 = 0.003;
 const REPEATS: f64 = 0.005;
 
 /// Multiple of its limit that a ratio may be, if two runs may differ.
-pub const MOVES: f64 = 1.003;
+pub const NOISE: f64 = 1.003;
 
 /// Multiple of the listed ratio that an exceeded limit may reach.
 const FURTHER: f64 = 1.01;
@@ -65,7 +65,7 @@ pub fn times(table: &Table, row: &Row, limit: Limit) -> Option<(f64, f64)> {
 fn moves(row: &Row) -> f64 {
     match row.judged {
         Judged::Call => 1.0,
-        _ => MOVES,
+        _ => NOISE,
     }
 }
 
@@ -79,17 +79,18 @@ fn is_within(row: &Row, times: f64, most: f64) -> bool {
     times * moves(row) <= most
 }
 
-/// The text of a limit.
-pub fn told(limit: Limit) -> String {
-    match limit {
-        Limit::OfC(most) => format!("{most} x C"),
-        Limit::OfOurs(key, most) => format!("{most} x {key}"),
+impl Limit {
+    pub fn text(self) -> String {
+        match self {
+            Limit::OfC(most) => format!("{most} x C"),
+            Limit::OfOurs(key, most) => format!("{most} x {key}"),
+        }
     }
 }
 
 /// Judges one limit of one row, and its entry in the list of exceeded limits.
 fn limit_of(table: &Table, row: &Row, limit: Limit, exceeded: &[Exceeded]) -> Option<String> {
-    let what = format!("{}, at most {}", row.key, told(limit));
+    let what = format!("{}, at most {}", row.key, limit.text());
     let Some((times, most)) = times(table, row, limit) else {
         return Some(format!("not measured: {what}"));
     };
@@ -143,8 +144,8 @@ pub fn by_limits(table: &Table, rows: &[Row], exceeded: &[Exceeded]) -> Verdict 
             .iter()
             .any(|row| row.key == entry.row && row.limits.contains(&entry.limit));
         if !is_of_a_row {
-            let told = told(entry.limit);
-            verdict.add(Some(format!("no such limit: {}, {told}", entry.row)));
+            let text = entry.limit.text();
+            verdict.add(Some(format!("no such limit: {}, {text}", entry.row)));
         }
     }
     verdict
@@ -157,7 +158,7 @@ fn by_unused(table: &Table) -> Verdict {
         let ratio = table.figures.get(*key).and_then(Figure::ratio);
         verdict.add(match ratio {
             None => Some(format!("not measured: {key}")),
-            Some(ratio) if ratio > UNUSED_LIMIT * MOVES => Some(format!(
+            Some(ratio) if ratio > UNUSED_LIMIT * NOISE => Some(format!(
                 "exceeded: {key}, at most {UNUSED_LIMIT}: {ratio:.4}"
             )),
             Some(_) => None,

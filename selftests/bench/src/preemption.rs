@@ -92,13 +92,13 @@ fn worse(now: &str, kept: &str) -> Vec<String> {
         let Some([kept_module, kept_interrupts]) = kept.get(&title) else {
             return Some(format!("{title}: no figure is kept"));
         };
-        let told = |length: u64, kept: u64, what: &str| {
+        let verdict = |length: u64, kept: u64, what: &str| {
             (length > allowed(kept)).then(|| {
                 format!("{title}: {length} instructions with {what} off, and {kept} are kept")
             })
         };
-        told(module, *kept_module, "preemption")
-            .or_else(|| told(interrupts, *kept_interrupts, "interrupts"))
+        verdict(module, *kept_module, "preemption")
+            .or_else(|| verdict(interrupts, *kept_interrupts, "interrupts"))
     };
     now.lines().filter_map(row).filter_map(judge).collect()
 }

@@ -162,7 +162,7 @@ fn limits(table: &Table, row: &Row) -> String {
             true => " EXCEEDED",
             false => "",
         };
-        Some(format!("{}{verdict}", judge::told(*limit)))
+        Some(format!("{}{verdict}", limit.text()))
     });
     limits.collect::<Vec<_>>().join(", ")
 }
@@ -253,7 +253,7 @@ fn excused(table: &Table, text: &mut String) {
         let _ = writeln!(text, "\nlimits known to be exceeded");
     }
     for entry in entries {
-        let what = format!("{}, {}", entry.row, judge::told(entry.limit));
+        let what = format!("{}, {}", entry.row, entry.limit.text());
         let _ = writeln!(
             text,
             "{what:<40} {:.3} since {}: {}",
@@ -273,7 +273,7 @@ fn unused(table: &Table, text: &mut String) {
         let figure = table.figures.get(*key).copied().unwrap_or_default();
         let (before, after) = (figure.other.unwrap_or(0), figure.ours);
         let ratio = ratio(after, before);
-        let verdict = match ratio > UNUSED_LIMIT * judge::MOVES {
+        let verdict = match ratio > UNUSED_LIMIT * judge::NOISE {
             true => " EXCEEDED",
             false => "",
         };

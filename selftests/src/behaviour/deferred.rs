@@ -100,23 +100,23 @@ impl ManyProcesses {
                 };
                 let looks = |value| assert!(all_are(words, count, value), "a child's words");
                 touch(words);
-                let mut young = 0;
+                let mut grandchild = 0;
                 loop {
                     match line.listen().as_str() {
                         "set" => sees(u32::MAX),
                         "clear" => sees(0),
-                        "fork set" => young = fork_again(|| looks(u32::MAX)),
-                        "fork clear" => young = fork_again(|| looks(0)),
+                        "fork set" => grandchild = fork_again(|| looks(u32::MAX)),
+                        "fork clear" => grandchild = fork_again(|| looks(0)),
                         "join" => {
-                            assert_eq!(os::wait(young, 0), Ok((young, 0)));
+                            assert_eq!(os::wait(grandchild, 0), Ok((grandchild, 0)));
                             touch(words);
                             line.say("joined");
-                            young = 0;
+                            grandchild = 0;
                             continue;
                         }
                         _ => return,
                     }
-                    line.say(if young == 0 { "seen" } else { "forked" });
+                    line.say(if grandchild == 0 { "seen" } else { "forked" });
                 }
             });
             many.children.push(child);
@@ -287,20 +287,20 @@ fn the_last_of_many_changes_counts() {
 /// What the scheduler keeps of each second for tasks of the usual class, by processor.
 const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 
-/// How long it is kept from them at most: a page of a program may have to be read, which others do.
-const MAX_REST: Duration = Duration::from_secs(10);
+/// The longest hog: a page of a program may have to be read meanwhile, by tasks of the usual class.
+const MAX_HOG: Duration = Duration::from_secs(10);
 
-/// Has the work queue rest: tasks of a higher class keep these processors busy until this is dropped, and the
-/// caller's own children are of that class on the one that is left.
-struct Rest {
+/// Keeps the work queue from running: threads of a real-time class keep these processors busy until
+/// this is dropped. The caller's own children have that class on the remaining processor.
+struct CpuHog {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     /// What is kept for others where that can be told, by file.
     kept: Vec<(PathBuf, String)>,
 }
 
-impl Rest {
-    fn of(others: &[usize]) -> Rest {
+impl CpuHog {
+    fn on(others: &[usize]) -> CpuHog {
         let cpus = fs::read_dir(FAIR_SERVER).into_iter().flatten();
         let files = cpus.filter_map(|cpu| Some(cpu.ok()?.path().join("runtime")));
         let kept: Vec<_> = files
@@ -317,7 +317,7 @@ impl Rest {
                 os::run_on(cpu);
                 count.fetch_add(1, Ordering::Relaxed);
                 let start = Instant::now();
-                while !is_over.load(Ordering::Relaxed) && start.elapsed() < MAX_REST {
+                while !is_over.load(Ordering::Relaxed) && start.elapsed() < MAX_HOG {
                     std::hint::spin_loop();
                 }
             })
@@ -326,7 +326,7 @@ impl Rest {
         wait::until("the other processors to be busy", || {
             count.load(Ordering::Relaxed) == threads.len()
         });
-        Rest {
+        CpuHog {
             is_over,
             threads,
             kept,
@@ -334,7 +334,7 @@ impl Rest {
     }
 }
 
-impl Drop for Rest {
+impl Drop for CpuHog {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.threads
@@ -364,7 +364,7 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     for round in 0..MAX_ROUNDS {
         touch(&many.words);
         let (word, value, enable) = [("set", u32::MAX, "1"), ("clear", 0, "0")][round % 2];
-        let rest = Rest::of(&cpus[1..]);
+        let hog = CpuHog::on(&cpus[1..]);
         TraceInstance::top()
             .set(&many.event.name, "enable", enable)
             .unwrap();
@@ -375,7 +375,7 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
         let address = many.words.address();
         let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(value);
         let written = many.children.iter().filter(is_written).count();
-        drop(rest);
+        drop(hog);
         for child in &mut many.children {
             child.line.say("join");
             child.line.hear("joined");
@@ -399,10 +399,10 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
     let top = TraceInstance::top();
     for _ in 0..MAX_ROUNDS {
         touch(&many.words);
-        let rest = Rest::of(&cpus[1..]);
+        let hog = CpuHog::on(&cpus[1..]);
         top.set(&many.event.name, "enable", "1").unwrap();
         let listing = fs::read_to_string(REGISTRATIONS).unwrap();
-        drop(rest);
+        drop(hog);
         let lines = || {
             let ours = |line: &&str| line.starts_with("st_deferred_shown ");
             listing.lines().filter(ours)

@@ -220,7 +220,7 @@ impl<'a> Child<'a> {
             Call::Unregister => return self.unregister(step),
             Call::Delete => return self.delete(step),
             Call::Write => return self.write(step),
-            Call::Odd => return self.odd(step),
+            Call::Unsupported => return self.unsupported(step),
             Call::Poll => return Ok(polls::poll(self.file(step)?, step)),
             Call::Protect => self.second.protect(READ),
             Call::Unprotect => self.second.protect(READ_WRITE),
@@ -277,7 +277,7 @@ impl<'a> Child<'a> {
     fn register(&self, step: &Step) -> Result<i64> {
         use super::step::register::*;
         let name = name_of(self.worker, step.name);
-        let text = match step.twist {
+        let text = match step.defect {
             NAME_TOO_LONG => format!("{name} u32 {}", "x".repeat(512)),
             UNKNOWN_TYPE => format!("{name} long a"),
             NO_FIELD_NAME => format!("{name} u32 a; u32"),
@@ -295,7 +295,7 @@ impl<'a> Child<'a> {
         request.enable_size = if step.has(flag::WIDE) { 8 } else { 4 };
         request.flags = u16::from(step.flags & (flag::PERSIST | flag::MULTI_FORMAT));
         let mut argument = ARGUMENTS;
-        match step.twist {
+        match step.defect {
             LONGER => {
                 request.size = 32;
                 request.tail = vec![0; 4];
@@ -324,11 +324,11 @@ impl<'a> Child<'a> {
             _ => {}
         }
         self.put_argument(argument, &request.bytes());
-        if step.twist == READ_ONLY_ARGUMENT {
+        if step.defect == READ_ONLY_ARGUMENT {
             self.arguments.protect(READ);
         }
         let result = self.ioctl(step, DIAG_IOCSREG, argument);
-        if step.twist == READ_ONLY_ARGUMENT {
+        if step.defect == READ_ONLY_ARGUMENT {
             self.arguments.protect(READ_WRITE);
         }
         let index = self.arguments.word(24).load(Ordering::Relaxed);
@@ -342,7 +342,7 @@ impl<'a> Child<'a> {
         use super::step::unregister::*;
         let mut request = Unregister::new(address(step.place), step.bit);
         let mut argument = ARGUMENTS;
-        match step.twist {
+        match step.defect {
             LONGER => {
                 request.size = 20;
                 request.tail = vec![0; 4];
@@ -368,7 +368,7 @@ impl<'a> Child<'a> {
         use super::step::delete::*;
         let mut text = name_of(self.worker, step.name).into_bytes();
         let mut argument = ARGUMENTS + NAME as u64;
-        match step.twist {
+        match step.defect {
             NULL_ARGUMENT => argument = 0,
             TOO_LONG => text.resize(600, b'x'),
             UNKNOWN => text.push(b'_'),
@@ -396,7 +396,7 @@ impl<'a> Child<'a> {
         use super::step::write::*;
         let file = self.file(step)?;
         let payload = payload(step);
-        let index = match step.twist {
+        let index = match step.defect {
             NEGATIVE_INDEX => [0xff; 4],
             _ => u32::from(step.value).to_ne_bytes(),
         };
@@ -407,7 +407,7 @@ impl<'a> Child<'a> {
         let half = [index[0], index[1], 0xff, 0xff];
         let rest = [&index[2..], &payload[..]].concat();
         let address = |part: &[u8]| part.as_ptr() as u64;
-        let whole = match step.twist {
+        let whole = match step.defect {
             PART_OF_AN_INDEX => os::write_from(file, at, usize::from(step.bit) % 3 + 1),
             ALL_UNREADABLE => os::write_from(file, EDGE, length),
             UNREADABLE => {
@@ -438,16 +438,20 @@ impl<'a> Child<'a> {
         whole.map(|length| length as i64)
     }
 
-    fn odd(&self, step: &Step) -> Result<i64> {
-        use super::step::odd;
+    fn unsupported(&self, step: &Step) -> Result<i64> {
+        use super::step::unsupported;
         let mut file = self.file(step)?;
         match step.value {
-            odd::READ => Ok(file.read(&mut [0; 8])? as i64),
-            odd::SEEK => Ok(std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(0))? as i64),
-            odd::MMAP => Mapping::of_file(file, 1, READ, libc::MAP_SHARED).map(|_| 0),
-            odd::UNKNOWN_IOCTL => self.ioctl(step, DIAG_IOCSREG + 7, ARGUMENTS).map(i64::from),
-            odd::WRITE_AT_AN_OFFSET => Ok(file.write_at(&[0; 4], 8)? as i64),
-            other => panic!("no odd call {other}"),
+            unsupported::READ => Ok(file.read(&mut [0; 8])? as i64),
+            unsupported::SEEK => {
+                Ok(std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(0))? as i64)
+            }
+            unsupported::MMAP => Mapping::of_file(file, 1, READ, libc::MAP_SHARED).map(|_| 0),
+            unsupported::UNKNOWN_IOCTL => {
+                self.ioctl(step, DIAG_IOCSREG + 7, ARGUMENTS).map(i64::from)
+            }
+            unsupported::WRITE_AT_AN_OFFSET => Ok(file.write_at(&[0; 4], 8)? as i64),
+            other => panic!("no unsupported call {other}"),
         }
     }
 }

@@ -76,7 +76,7 @@ impl Gen<'_> {
             (if bits < BITS { 120 } else { 220 }, Call::Unregister),
             (slow(35), Call::Delete),
             (400, Call::Write),
-            (25, Call::Odd),
+            (25, Call::Unsupported),
             (slow(12), Call::Protect),
             (slow(20), Call::Unprotect),
             (slow(8), Call::Unmap),
@@ -109,7 +109,7 @@ impl Gen<'_> {
             Call::Unregister => self.unregister(&mut step),
             Call::Delete => self.delete(&mut step)?,
             Call::Write => self.write(&mut step)?,
-            Call::Odd => step.value = self.random.byte_below(odd::END),
+            Call::Unsupported => step.value = self.random.byte_below(unsupported::END),
             Call::Poll => step.value = self.random.byte_below(way::END),
             Call::Flip => self.flip(&mut step)?,
             Call::Close => {}
@@ -164,7 +164,7 @@ impl Gen<'_> {
         }
     }
 
-    fn twist(&mut self, end: u8) -> u8 {
+    fn defect(&mut self, end: u8) -> u8 {
         match self.random.thousandths(250) {
             true => self.random.byte_below(end),
             false => RIGHT,
@@ -193,10 +193,10 @@ impl Gen<'_> {
         step.name = self.random.byte_below(NAMES as u8);
         step.fields = self.random.byte_below(FIELDS.len() as u8);
         step.value = self.random.byte_below(2);
-        step.twist = self.twist(register::END);
+        step.defect = self.defect(register::END);
         self.ways(step);
         // It makes events without a name, and takes two spaces when they were one before.
-        let odd_in_c = matches!(step.twist, register::NO_NAME | register::TWO_SPACES);
+        let odd_in_c = matches!(step.defect, register::NO_NAME | register::TWO_SPACES);
         self.only_if(!(self.c.is_some() && odd_in_c))?;
         let is_multi = usize::from(step.name) >= FIRST_MULTI;
         let group = self.ours.group_of_file(self.slot, step.file);
@@ -241,7 +241,7 @@ impl Gen<'_> {
     }
 
     fn unregister(&mut self, step: &mut Step) {
-        step.twist = self.twist(unregister::END);
+        step.defect = self.defect(unregister::END);
         self.ways(step);
         self.bit(step);
         step.flags &= !flag::WIDE;
@@ -255,7 +255,7 @@ impl Gen<'_> {
 
     fn delete(&mut self, step: &mut Step) -> Option<()> {
         step.name = self.random.byte_below(NAMES as u8);
-        step.twist = self.twist(delete::END);
+        step.defect = self.defect(delete::END);
         self.ways(step);
         // The C implementation deletes the formats that come before one that is in use.
         let mixed = self.c.is_some_and(|c| c.is_mixed(step.name));
@@ -289,17 +289,17 @@ impl Gen<'_> {
         let key = known.get(usize::from(step.value)).copied();
         step.fields = key.map_or(1, |key| key.fields);
         step.bit = self.random.byte_below(255);
-        step.twist = self.twist(write::END);
-        if (to_sampled || self.random.thousandths(30)) && step.twist == RIGHT {
-            step.twist = write::LARGE;
+        step.defect = self.defect(write::END);
+        if (to_sampled || self.random.thousandths(30)) && step.defect == RIGHT {
+            step.defect = write::LARGE;
         }
         if self.c.is_some() {
             self.same_in_c(step, key)?;
         }
         let location = FIELDS[usize::from(step.fields)].location;
         // What is in front of relative data is the fields, which is right.
-        if step.twist == write::IN_FRONT && location.is_some_and(|location| location.relative) {
-            step.twist = RIGHT;
+        if step.defect == write::IN_FRONT && location.is_some_and(|location| location.relative) {
+            step.defect = RIGHT;
         }
         Some(())
     }
@@ -310,10 +310,10 @@ impl Gen<'_> {
         let theirs = c.indices(self.slot, step.file);
         self.only_if(theirs.get(usize::from(step.value)).copied() == key)?;
         // Reads what it should not.
-        self.only_if(!matches!(step.twist, write::EMPTY | write::IN_FRONT))?;
+        self.only_if(!matches!(step.defect, write::EMPTY | write::IN_FRONT))?;
         let event = key.and_then(|key| c.position(key)).map(|at| &c.events[at]);
         let mut tracers = event.iter().flat_map(|event| &event.tracers);
-        match step.twist {
+        match step.defect {
             // Is recorded by ours, and warns there.
             write::LARGE => None,
             // Warns.

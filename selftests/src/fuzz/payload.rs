@@ -19,7 +19,7 @@ pub fn payload(step: &Step) -> Vec<u8> {
     if let Some(location) = fields.location {
         let letters = filling(step).map(|byte| b'a' + byte % 16);
         let mut data: Vec<u8> = letters.take(usize::from(step.bit) / 4 + 1).collect();
-        if step.twist != NO_NUL {
+        if step.defect != NO_NUL {
             *data.last_mut().expect("one byte at least") = 0;
         }
         let end = location.at + 4;
@@ -29,7 +29,7 @@ pub fn payload(step: &Step) -> Vec<u8> {
             false => 8 + fields.fixed,
         };
         let mut size = data.len();
-        match step.twist {
+        match step.defect {
             OUTSIDE => size += 1,
             EMPTY => size = 0,
             IN_FRONT => (offset, size) = (0, 4),
@@ -39,7 +39,7 @@ pub fn payload(step: &Step) -> Vec<u8> {
             .copy_from_slice(&crate::kit::abi::location(offset as u32, size as u32));
         payload.extend(data);
     }
-    match step.twist {
+    match step.defect {
         MORE => payload.extend(filling(step).take(100)),
         LARGE => {
             let more = large::length(step).saturating_sub(payload.len());

@@ -28,17 +28,17 @@ pub enum Call {
     Close,
     /// `file` to the slot `value`.
     Duplicate,
-    /// `file`, `name`, `fields`, `place`, `bit`, [`flag`]s, `twist`; `value` & 1: without spaces.
+    /// `file`, `name`, `fields`, `place`, `bit`, [`flag`]s, `defect`; `value` & 1: without spaces.
     Register,
-    /// `file`, `place`, `bit`, [`flag`]s, `twist`.
+    /// `file`, `place`, `bit`, [`flag`]s, `defect`.
     Unregister,
-    /// `file`, `name`, [`flag`]s, `twist`.
+    /// `file`, `name`, [`flag`]s, `defect`.
     Delete,
-    /// `file`, `value` as the index, `fields` of which event, `twist`; `bit` says how it is cut and how
+    /// `file`, `value` as the index, `fields` of which event, `defect`; `bit` says how it is cut and how
     /// much data there is; `serial` what the data are.
     Write,
     /// `file`, `value`: a call that the file does not have.
-    Odd,
+    Unsupported,
     /// What becomes of the second page.
     Protect,
     Unprotect,
@@ -69,7 +69,7 @@ const CALLS: [Call; 20] = [
     Call::Unregister,
     Call::Delete,
     Call::Write,
-    Call::Odd,
+    Call::Unsupported,
     Call::Protect,
     Call::Unprotect,
     Call::Unmap,
@@ -110,14 +110,14 @@ pub mod flag {
 /// Nothing is wrong with it.
 pub const RIGHT: u8 = 0;
 
-macro_rules! twists {
+macro_rules! defects {
     (from $first:literal: $($(#[$about:meta])* $name:ident),* $(,)?) => {
-        twists!(@ $first; $($(#[$about])* $name,)*);
+        defects!(@ $first; $($(#[$about])* $name,)*);
     };
     (@ $number:expr; $(#[$about:meta])* $name:ident, $($rest:tt)*) => {
         $(#[$about])*
         pub const $name: u8 = $number;
-        twists!(@ $number + 1; $($rest)*);
+        defects!(@ $number + 1; $($rest)*);
     };
     (@ $number:expr;) => {
         /// All are smaller.
@@ -127,7 +127,7 @@ macro_rules! twists {
 
 /// What is wrong with a registration.
 pub mod register {
-    twists!(from 1:
+    defects!(from 1:
         /// A size of 32 bytes, the last four of them 0: nothing is wrong.
         LONGER,
         SHORT,
@@ -157,7 +157,7 @@ pub mod register {
 
 /// What is wrong with an unregistration.
 pub mod unregister {
-    twists!(from 1:
+    defects!(from 1:
         LONGER,
         SHORT,
         LONGER_THAN_A_PAGE,
@@ -172,12 +172,12 @@ pub mod unregister {
 
 /// What is wrong with a deletion.
 pub mod delete {
-    twists!(from 1: NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
+    defects!(from 1: NULL_ARGUMENT, TOO_LONG, UNKNOWN, OVER_THE_EDGE);
 }
 
 /// What is wrong with, or special about, a record.
 pub mod write {
-    twists!(from 1:
+    defects!(from 1:
         /// More bytes than the fields and their data take.
         MORE,
         /// So many that no buffer takes them.
@@ -200,8 +200,8 @@ pub mod write {
 }
 
 /// What a file does not know.
-pub mod odd {
-    twists!(from 0: READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
+pub mod unsupported {
+    defects!(from 0: READ, SEEK, MMAP, UNKNOWN_IOCTL, WRITE_AT_AN_OFFSET);
 }
 
 /// One step.
@@ -214,7 +214,7 @@ pub struct Step {
     pub place: u8,
     pub bit: u8,
     pub flags: u8,
-    pub twist: u8,
+    pub defect: u8,
     pub value: u8,
     /// The number of a write in its worker.
     pub serial: u32,
@@ -234,7 +234,7 @@ impl Step {
             place: 0,
             bit: 0,
             flags: 0,
-            twist: 0,
+            defect: 0,
             value: 0,
             serial: 0,
         }
@@ -256,7 +256,7 @@ impl Step {
             self.place,
             self.bit,
             self.flags,
-            self.twist,
+            self.defect,
             self.value,
             s0,
             s1,
@@ -266,7 +266,7 @@ impl Step {
     }
 
     pub fn from_bytes(bytes: &[u8]) -> Step {
-        let &[call, file, name, fields, place, bit, flags, twist, value, ref serial @ ..] = bytes
+        let &[call, file, name, fields, place, bit, flags, defect, value, ref serial @ ..] = bytes
         else {
             panic!("{} bytes for a step", bytes.len());
         };
@@ -278,7 +278,7 @@ impl Step {
             place,
             bit,
             flags,
-            twist,
+            defect,
             value,
             serial: u32::from_ne_bytes(serial.try_into().expect("4 bytes")),
         }
@@ -295,7 +295,7 @@ impl fmt::Debug for Step {
             ("place", self.place),
             ("bit", self.bit),
             ("flags", self.flags),
-            ("twist", self.twist),
+            ("defect", self.defect),
             ("value", self.value),
         ] {
             if number != 0 {

@@ -40,18 +40,18 @@ pub enum Op {
 /// The processes, forked by one that does nothing else.
 pub struct ManyProcesses {
     parent: Child,
-    board: Mapping,
+    shared: Mapping,
     count: usize,
 }
 
 /// Changes when there is something to do; the lower bits say what.
-fn order(board: &Mapping) -> &AtomicU32 {
-    board.word(0)
+fn order(shared: &Mapping) -> &AtomicU32 {
+    shared.word(0)
 }
 
 /// How often something was done, or begun where it is to wait.
-fn done(board: &Mapping) -> &AtomicU32 {
-    board.word(64)
+fn done(shared: &Mapping) -> &AtomicU32 {
+    shared.word(64)
 }
 
 fn register(data: &Data, text: &str, pages: &Mapping, offset: usize) {
@@ -60,17 +60,17 @@ fn register(data: &Data, text: &str, pages: &Mapping, offset: usize) {
 }
 
 /// Does what it is told with the page at an offset.
-fn obey(board: &Mapping, pages: &Mapping, offset: usize) {
-    done(board).fetch_add(1, SeqCst);
+fn obey(shared: &Mapping, pages: &Mapping, offset: usize) {
+    done(shared).fetch_add(1, SeqCst);
     let mut last = 0;
     loop {
-        os::wait_while(order(board), last);
-        let now = order(board).load(SeqCst);
+        os::wait_while(order(shared), last);
+        let now = order(shared).load(SeqCst);
         if now == last {
             continue;
         }
         last = now;
-        done(board).fetch_add(1, SeqCst);
+        done(shared).fetch_add(1, SeqCst);
         if now & 3 == Op::Use as u32 {
             pages.word(offset + 64).store(1, SeqCst);
         } else {
@@ -80,7 +80,7 @@ fn obey(board: &Mapping, pages: &Mapping, offset: usize) {
     }
 }
 
-fn be_parent(line: &mut Line, board: &Mapping, text: &str, memory: Memory, count: usize) {
+fn be_parent(line: &mut Line, shared: &Mapping, text: &str, memory: Memory, count: usize) {
     let data = Data::open();
     let (file, pages) = match memory {
         Memory::Served(sharing) => {
@@ -101,14 +101,14 @@ fn be_parent(line: &mut Line, board: &Mapping, text: &str, memory: Memory, count
                 let _ = catch_unwind(|| match &pages {
                     Some(pages) => {
                         register(&data, text, pages, number * PAGE);
-                        obey(board, pages, number * PAGE);
+                        obey(shared, pages, number * PAGE);
                     }
                     None => {
                         let page = Mapping::kept(1);
                         register(&data, text, &page, 0);
                         let faults = Userfault::new();
                         faults.guard(&page, Guard::Missing);
-                        obey(board, &page, 0);
+                        obey(shared, &page, 0);
                     }
                 });
                 os::exit_now(1);
@@ -146,11 +146,11 @@ impl ManyProcesses {
     /// Has so many processes register an event, with the first word of their page each. The caller
     /// must have registered nothing.
     pub fn gather(text: &str, memory: Memory, count: usize) -> ManyProcesses {
-        let board = Mapping::shared(1);
-        let parent = child::fork(|line| be_parent(line, &board, text, memory, count));
+        let shared = Mapping::shared(1);
+        let parent = child::fork(|line| be_parent(line, &shared, text, memory, count));
         let many = ManyProcesses {
             parent,
-            board,
+            shared,
             count,
         };
         many.wait_done();
@@ -160,7 +160,7 @@ impl ManyProcesses {
     /// Waits until all have done what they were told to do last, or begun.
     #[track_caller]
     pub fn wait_done(&self) {
-        let now = || done(&self.board).load(SeqCst);
+        let now = || done(&self.shared).load(SeqCst);
         // So many take their time: it is too long if nothing happens meanwhile.
         let mut last = now();
         while last != self.count as u32 {
@@ -171,8 +171,8 @@ impl ManyProcesses {
 
     /// Has all do something.
     pub fn begin(&self, op: Op) {
-        done(&self.board).store(0, SeqCst);
-        let order = order(&self.board);
+        done(&self.shared).store(0, SeqCst);
+        let order = order(&self.shared);
         let next = (order.load(SeqCst) | 3) + 1;
         order.store(next | op as u32, SeqCst);
         os::wake_all(order);

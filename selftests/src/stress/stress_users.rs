@@ -59,7 +59,7 @@ const END: u32 = 1 << COUNT;
 
 /// The processes.
 pub struct StressUsers {
-    board: SharedWords,
+    shared: SharedWords,
     pids: Vec<i32>,
     /// A perf event of a task, so that there is always one. With the first the kernel changes the code
     /// of its scheduler, and with the last again. An emulator has been seen to run the code of before
@@ -93,17 +93,17 @@ impl SharedWords {
 impl StressUsers {
     /// Forks them. They do nothing until they are told. `tracer` is one to use beside the top one.
     pub fn new(tracer: &TraceInstance) -> StressUsers {
-        let board = SharedWords(Mapping::shared(1));
+        let shared = SharedWords(Mapping::shared(1));
         let start = |kind| match os::fork().expect("fork") {
             0 => {
-                User::new(kind, &board, tracer).go_on();
+                User::new(kind, &shared, tracer).go_on();
                 os::exit_now(0);
             }
             pid => pid,
         };
         let pids = (0..COUNT).map(start).collect();
         StressUsers {
-            board,
+            shared,
             pids,
             _perf: Perf::of_nothing(),
         }
@@ -111,7 +111,7 @@ impl StressUsers {
 
     /// Has these kinds go on, and all others stop after what they are at.
     pub fn order(&self, kinds: u32) {
-        let orders = self.board.orders();
+        let orders = self.shared.orders();
         let number = (orders.load(SeqCst) >> (COUNT + 1)) + 1;
         orders.store((number << (COUNT + 1)) | kinds, SeqCst);
         os::wake_all(orders);
@@ -121,9 +121,9 @@ impl StressUsers {
     #[track_caller]
     pub fn rest(&self) {
         self.order(0);
-        let orders = self.board.orders().load(SeqCst);
+        let orders = self.shared.orders().load(SeqCst);
         wait::until("all to rest", || {
-            (0..COUNT).all(|kind| self.board.resting(kind).load(SeqCst) == orders)
+            (0..COUNT).all(|kind| self.shared.resting(kind).load(SeqCst) == orders)
         });
         self.is_well();
     }
@@ -135,12 +135,12 @@ impl StressUsers {
 
     /// How often a kind did what it does.
     pub fn done(&self, kind: usize) -> u64 {
-        self.board.done(kind).load(SeqCst)
+        self.shared.done(kind).load(SeqCst)
     }
 
     /// How often it could not.
     pub fn failed(&self, kind: usize) -> u64 {
-        self.board.failed(kind).load(SeqCst)
+        self.shared.failed(kind).load(SeqCst)
     }
 
     /// All processes live.
@@ -170,7 +170,7 @@ impl StressUsers {
 /// One of the processes.
 struct User<'a> {
     kind: usize,
-    board: &'a SharedWords,
+    shared: &'a SharedWords,
     tracer: &'a TraceInstance,
     random: Random,
     page: Mapping,
@@ -180,14 +180,14 @@ struct User<'a> {
 }
 
 impl<'a> User<'a> {
-    fn new(kind: usize, board: &'a SharedWords, tracer: &'a TraceInstance) -> User<'a> {
+    fn new(kind: usize, shared: &'a SharedWords, tracer: &'a TraceInstance) -> User<'a> {
         let program = (KINDS[kind].0 == "holds eBPF").then(|| {
             let counters = Counters::new(1);
             (Program::counting(&counters, 1), counters)
         });
         User {
             kind,
-            board,
+            shared,
             tracer,
             random: harness::random(kind as u64),
             page: Mapping::kept(1),
@@ -198,20 +198,20 @@ impl<'a> User<'a> {
 
     fn go_on(&mut self) {
         loop {
-            let orders = self.board.orders().load(SeqCst);
+            let orders = self.shared.orders().load(SeqCst);
             if orders & END != 0 {
                 return;
             }
             if orders & (1 << self.kind) == 0 {
-                self.board.resting(self.kind).store(orders, SeqCst);
-                os::wait_while(self.board.orders(), orders);
+                self.shared.resting(self.kind).store(orders, SeqCst);
+                os::wait_while(self.shared.orders(), orders);
                 continue;
             }
             let count = match KINDS[self.kind].1(self) {
-                Ok(()) => self.board.done(self.kind),
+                Ok(()) => self.shared.done(self.kind),
                 // EIO: found, and removed before it was opened.
                 Err(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO | Errno::EIO) => {
-                    self.board.failed(self.kind)
+                    self.shared.failed(self.kind)
                 }
                 Err(errno) => panic!("the user that {}: {errno:?}", KINDS[self.kind].0),
             };

@@ -17,7 +17,7 @@ impl Model {
     pub fn step(&mut self, slot: usize, step: &Step) -> Result<i64> {
         let result = self.try_step(slot, step);
         match step.call {
-            Call::Write | Call::Odd | Call::Poll | Call::Flip | Call::Discard => {}
+            Call::Write | Call::Unsupported | Call::Poll | Call::Flip | Call::Discard => {}
             _ => self.settle(),
         }
         result
@@ -46,7 +46,7 @@ impl Model {
             Call::Unregister => return self.unregister(slot, step),
             Call::Delete => return self.delete(slot, step),
             Call::Write => return self.write(slot, step),
-            Call::Odd => return self.odd(slot, step),
+            Call::Unsupported => return self.unsupported(slot, step),
             Call::Poll => {
                 let file = self.file(slot, step)?;
                 let open = self.open.get_mut(&file).expect("an open file");
@@ -112,7 +112,7 @@ impl Model {
         use crate::fuzz::step::register::*;
         let file = self.file(slot, step)?;
         self.compat(step)?;
-        match step.twist {
+        match step.defect {
             NULL_ARGUMENT | ARGUMENT_OVER_THE_EDGE => return Err(Errno::EFAULT),
             SIZE_OF_ALL_ONES | LONGER_THAN_A_PAGE | UNKNOWN_BYTES => return Err(Errno::E2BIG),
             SHORT | UNKNOWN_FLAG | HIGHEST_FLAG | WORD_OF_3_BYTES | MISALIGNED | BIT_TOO_HIGH => {
@@ -124,14 +124,14 @@ impl Model {
         let at = (step.place, step.bit);
         let child = self.child(slot);
         check(!child.bits.contains_key(&at), Errno::EADDRINUSE)?;
-        match step.twist {
+        match step.defect {
             NAME_UNMAPPED | NAME_OVER_THE_EDGE => return Err(Errno::EFAULT),
             UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES if self.is_c() => {
                 self.asked_first(slot, step)?
             }
             _ => {}
         }
-        match step.twist {
+        match step.defect {
             NAME_TOO_LONG | UNKNOWN_TYPE | NO_FIELD_NAME | TWO_SPACES | NO_NAME | FLAGS_IN_NAME => {
                 return Err(Errno::EINVAL)
             }
@@ -166,13 +166,13 @@ impl Model {
             child.unknown[place] |= mask;
         }
         child.put(at, is_on);
-        if step.twist == READ_ONLY_ARGUMENT && self.is_c() {
+        if step.defect == READ_ONLY_ARGUMENT && self.is_c() {
             // It is registered, and the caller is not told as what.
             self.child_mut(slot).bits.insert(at, event);
             self.index(file, event);
             return Ok(NO_INDEX.into());
         }
-        if step.twist == READ_ONLY_ARGUMENT {
+        if step.defect == READ_ONLY_ARGUMENT {
             // What could not be told did not happen; but the file has its index.
             self.child_mut(slot).put(at, false);
             self.index(file, event);
@@ -237,7 +237,7 @@ impl Model {
         use crate::fuzz::step::unregister::*;
         self.file(slot, step)?;
         self.compat(step)?;
-        match step.twist {
+        match step.defect {
             NULL_ARGUMENT | ARGUMENT_OVER_THE_EDGE => return Err(Errno::EFAULT),
             LONGER_THAN_A_PAGE | UNKNOWN_BYTES => return Err(Errno::E2BIG),
             SHORT | RESERVED | RESERVED2 => return Err(Errno::EINVAL),
@@ -260,7 +260,7 @@ impl Model {
         use crate::fuzz::step::delete::*;
         let file = self.file(slot, step)?;
         self.compat(step)?;
-        match step.twist {
+        match step.defect {
             NULL_ARGUMENT | OVER_THE_EDGE => return Err(Errno::EFAULT),
             TOO_LONG => return Err(Errno::EINVAL),
             UNKNOWN => return Err(Errno::ENOENT),
@@ -299,7 +299,7 @@ impl Model {
         let file = self.file(slot, step)?;
         let open = &self.open[&file];
         check(open.mode != mode::READ_ONLY, Errno::EBADF)?;
-        match step.twist {
+        match step.defect {
             PART_OF_AN_INDEX | ALL_UNREADABLE => return Err(Errno::EFAULT),
             NEGATIVE_INDEX => return Err(Errno::EINVAL),
             _ => {}
@@ -309,16 +309,16 @@ impl Model {
         let event = self.event(number);
         let payload = payload(step);
         let mut length = payload.len();
-        if step.twist == UNREADABLE {
+        if step.defect == UNREADABLE {
             length = length.max(1);
         }
         let fields = &FIELDS[usize::from(event.key.fields)];
         check(length >= fields.fixed, Errno::EINVAL)?;
         check(!event.tracers.is_empty(), Errno::EBADF)?;
-        check(step.twist != UNREADABLE, Errno::EFAULT)?;
+        check(step.defect != UNREADABLE, Errno::EFAULT)?;
         let location = fields.location.filter(|_| step.fields == event.key.fields);
         if let Some(location) = location {
-            let good = match step.twist {
+            let good = match step.defect {
                 OUTSIDE => false,
                 NO_NUL => !location.text,
                 IN_FRONT => location.relative && !location.text,
@@ -360,8 +360,8 @@ impl Model {
         Ok(4 + length as i64)
     }
 
-    fn odd(&self, slot: usize, step: &Step) -> Result<i64> {
-        use crate::fuzz::step::odd::*;
+    fn unsupported(&self, slot: usize, step: &Step) -> Result<i64> {
+        use crate::fuzz::step::unsupported::*;
         let open = &self.open[&self.file(slot, step)?];
         Err(match step.value {
             READ if open.mode == mode::WRITE_ONLY => Errno::EBADF,
@@ -372,7 +372,7 @@ impl Model {
             UNKNOWN_IOCTL => Errno::ENOTTY,
             WRITE_AT_AN_OFFSET if open.mode == mode::READ_ONLY => Errno::EBADF,
             WRITE_AT_AN_OFFSET => Errno::EFAULT,
-            other => panic!("no odd call {other}"),
+            other => panic!("no unsupported call {other}"),
         })
     }
 }
