@@ -5,7 +5,7 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, MULTI_FORMAT};
 use crate::kit::cgroup::{self, Cgroup, PATH};
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, Event};
@@ -78,8 +78,8 @@ fn long_records_leave_little_with_their_files() {
                 data
             })
             .collect();
-        line.say("registered");
-        line.hear("write");
+        line.say(Word::Registered);
+        line.hear(Word::Write);
         for data in &files {
             // What is kept of each is too little for the next, the last of which is more than a buffer can have.
             for length in [2000, 3900] {
@@ -87,20 +87,20 @@ fn long_records_leave_little_with_their_files() {
             }
             assert_eq!(data.write(0, &[0; 60_000]), Err(Errno::E2BIG));
         }
-        line.say("written");
-        line.hear("exit");
+        line.say(Word::Written);
+        line.hear(Word::Exit);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     // Else a record is read to where it is stored.
     tracer.control("set_event_pid", &child.pid.to_string());
     let kernel = || group.number("memory.stat", "kernel");
     let before = kernel();
-    child.line.say("write");
-    child.line.hear("written");
+    child.line.say(Word::Write);
+    child.line.hear(Word::Written);
     let left = (kernel() - before) / FILES as i64;
     println!("  # {left} bytes for a file");
     assert!(left < BYTES, "{left} bytes for a file");
-    child.line.say("exit");
+    child.line.say(Word::Exit);
     child.join();
     tracer.disable(&event.name);
 }
@@ -139,25 +139,25 @@ fn registrations_are_charged() {
     let mut child = child::fork(|line: &mut Line| {
         group.enter();
         let data = Data::open();
-        line.say("entered");
-        line.hear("register");
+        line.say(Word::Entered);
+        line.hear(Word::Register);
         register_bits(&data, "st_cgroup_bits u32 a", &page, BITS);
-        line.say("registered");
-        line.hear("unregister");
+        line.say(Word::Registered);
+        line.hear(Word::Unregister);
         for bit in 0..BITS as u64 {
             let address = page.address() + 4 * (bit / 32);
             data.unregister_bit(address, (bit % 32) as u8).unwrap();
         }
-        line.say("unregistered");
-        line.hear("register");
+        line.say(Word::Unregistered);
+        line.hear(Word::Register);
         register_bits(&data, "st_cgroup_bits u32 a", &page, BITS);
-        line.say("registered");
-        line.hear("exit");
+        line.say(Word::Registered);
+        line.hear(Word::Exit);
     });
-    child.line.hear("entered");
+    child.line.hear(Word::Entered);
     let (before, objects) = (group.slab(), machine::slab_objects());
-    child.line.say("register");
-    child.line.hear("registered");
+    child.line.say(Word::Register);
+    child.line.hear(Word::Registered);
     // The numbers of a group are summed up now and then only.
     let bits = BITS as i64;
     let grown = || group.slab() - before;
@@ -176,13 +176,13 @@ fn registrations_are_charged() {
         most.as_ref().is_none_or(|(_, more)| *more < bits / 2),
         "objects that are not charged: {most:?}"
     );
-    child.line.say("unregister");
-    child.line.hear("unregistered");
+    child.line.say(Word::Unregister);
+    child.line.hear(Word::Unregistered);
     charge_goes(&group, before, bits * 10);
-    child.line.say("register");
-    child.line.hear("registered");
+    child.line.say(Word::Register);
+    child.line.hear(Word::Registered);
     wait::until("the group to be charged", || grown() >= bits * BYTES.start);
-    child.line.say("exit");
+    child.line.say(Word::Exit);
     child.join();
     charge_goes(&group, before, bits * 10);
     register_bits(&event.data, "st_cgroup_bits u32 a", &event.page, 1);
@@ -196,26 +196,26 @@ fn events_are_charged() {
         group.enter();
         let data = Data::open();
         let page = Mapping::kept(2);
-        line.say("entered");
-        line.hear("register");
+        line.say(Word::Entered);
+        line.hear(Word::Register);
         for event in 0..EVENTS {
             let text = format!("st_cgroup_event{event} u32 a; u64 b");
             let address = page.address() + 4 * event as u64;
             data.register_text(&text, address, 0).unwrap();
         }
-        line.say("registered");
-        line.hear("exit");
+        line.say(Word::Registered);
+        line.hear(Word::Exit);
     });
-    child.line.hear("entered");
+    child.line.hear(Word::Entered);
     let before = group.slab();
-    child.line.say("register");
-    child.line.hear("registered");
+    child.line.say(Word::Register);
+    child.line.hear(Word::Registered);
     let events = EVENTS as i64;
     let grown = || group.slab() - before;
     wait::until("the group to be charged", || grown() >= events * 500);
     println!("  # {} bytes of the group for an event", grown() / events);
     assert!(grown() < events * 8000, "{} bytes", grown());
-    child.line.say("exit");
+    child.line.say(Word::Exit);
     child.join();
     charge_goes(&group, before, events * 100);
 }
@@ -229,8 +229,8 @@ fn files_that_are_waited_for_are_charged() {
     let mut child = child::fork(|line: &mut Line| {
         os::allow_open_files(2 * FILES as u64);
         group.enter();
-        line.say("entered");
-        line.hear("open");
+        line.say(Word::Entered);
+        line.hear(Word::Open);
         let open = || {
             let (data, page) = (Data::open(), event.page.address());
             data.register_text("st_cgroup_poll u32 a", page, 1).unwrap();
@@ -238,31 +238,31 @@ fn files_that_are_waited_for_are_charged() {
             data
         };
         let files: Vec<_> = (0..FILES).map(|_| open()).collect();
-        line.say("opened");
-        line.hear("poll");
+        line.say(Word::Opened);
+        line.hear(Word::Poll);
         let has_changed = |data: &Data| poll::has_changed(&data.file);
         assert!(!files.iter().any(has_changed));
-        line.say("polled");
-        line.hear("close");
+        line.say(Word::Polled);
+        line.hear(Word::Close);
         drop(files);
         for _ in 0..4 * FILES {
             assert!(!has_changed(&open()));
         }
-        line.say("closed");
-        line.hear("exit");
+        line.say(Word::Closed);
+        line.hear(Word::Exit);
     });
-    child.line.hear("entered");
+    child.line.hear(Word::Entered);
     let (before, objects) = (group.slab(), machine::slab_objects());
-    child.line.say("open");
-    child.line.hear("opened");
+    child.line.say(Word::Open);
+    child.line.hear(Word::Opened);
     let files = FILES as i64;
     let grown = || group.slab() - before;
     // The kernel's own part of a file is less.
     wait::until("the group to be charged", || grown() >= files * 500);
     let opened = grown();
     println!("  # {} bytes of the group for an open file", opened / files);
-    child.line.say("poll");
-    child.line.hear("polled");
+    child.line.say(Word::Poll);
+    child.line.hear(Word::Polled);
     // That takes no memory.
     let more = grown() - opened;
     assert!(more < files * 6, "{more} bytes for polls");
@@ -277,11 +277,11 @@ fn files_that_are_waited_for_are_charged() {
         most.as_ref().is_none_or(|(_, more)| *more < files / 2),
         "objects that are not charged: {most:?}"
     );
-    child.line.say("close");
-    child.line.hear("closed");
+    child.line.say(Word::Close);
+    child.line.hear(Word::Closed);
     // The table of descriptors stays. What each of those files left behind would be five times as much for one of these.
     charge_goes(&group, before, files * 40);
-    child.line.say("exit");
+    child.line.say(Word::Exit);
     child.join();
     toggle(&event, &mut []);
 }
@@ -310,21 +310,21 @@ fn events_of_100_fields_are_charged() {
         let data = Data::open();
         let page = Mapping::kept(1);
         let texts: Vec<CString> = (0..EVENTS).map(text_of_100_fields).collect();
-        line.say("entered");
-        line.hear("register");
+        line.say(Word::Entered);
+        line.hear(Word::Register);
         for (event, text) in texts.iter().enumerate() {
             let address = page.address() + 4 * event as u64;
             let request = Register::new(address, text.as_ptr() as u64);
             data.register(&request).unwrap();
         }
-        line.say("registered");
-        line.hear("exit");
+        line.say(Word::Registered);
+        line.hear(Word::Exit);
     });
-    child.line.hear("entered");
+    child.line.hear(Word::Entered);
     machine::forget_free_objects();
     let (before, caches) = (group.slab(), machine::slab_bytes());
-    child.line.say("register");
-    child.line.hear("registered");
+    child.line.say(Word::Register);
+    child.line.hear(Word::Registered);
     let events = EVENTS as i64;
     // What all caches together have grown by, and the group.
     let grown = || {
@@ -347,7 +347,7 @@ fn events_of_100_fields_are_charged() {
     println!("  # {charged} bytes of the group for an event of 100 fields, of {grown:?}");
     assert!(charged > 100 * 56, "{charged} bytes");
     assert!(all_is_charged, "{charged} bytes charged of {grown:?}");
-    child.line.say("exit");
+    child.line.say(Word::Exit);
     child.join();
     charge_goes(&group, before, events * 100);
 }
@@ -360,21 +360,21 @@ fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
     let group = Cgroup::new("st_cgroup_copy");
     let mut child = child::fork(|line: &mut Line| {
         group.enter();
-        line.say("entered");
-        line.hear("change");
+        line.say(Word::Entered);
+        line.hear(Word::Change);
         event.unregister().unwrap();
-        line.say("changed");
-        line.hear("exit");
+        line.say(Word::Changed);
+        line.hear(Word::Exit);
     });
-    child.line.hear("entered");
+    child.line.hear(Word::Entered);
     let bits = BITS as i64;
     let before = group.slab();
-    child.line.say("change");
-    child.line.hear("changed");
+    child.line.say(Word::Change);
+    child.line.hear(Word::Changed);
     let grown = || group.slab() - before;
     wait::until("the group to be charged", || grown() >= bits * BYTES.start);
     assert!(grown() < bits * MAX_BYTES, "{} bytes", grown());
-    child.line.say("exit");
+    child.line.say(Word::Exit);
     child.join();
     // The event keeps what it knows of its registrations in leaves, by address. Those that were made for
     // the copies stay where some of the parent's have come to lie between them: 16 bytes for each of
@@ -417,7 +417,7 @@ fn registering_without_end_harms_no_other() {
     toggle(&event, &mut others);
     let another = Event::new("st_cgroup_another u32 a");
     toggle(&another, &mut []);
-    tell(&mut others, "unregister");
+    tell(&mut others, Word::Unregister);
     end(others);
 }
 
@@ -501,13 +501,13 @@ fn sleeping_threads(device: &Device, group: Option<&Cgroup>) -> Child {
                 scope.spawn(|| os::wait_while(&is_over, 0));
             }
             page.advise(libc::MADV_DONTNEED).unwrap();
-            line.say("sleeping");
-            line.hear("end");
+            line.say(Word::Sleeping);
+            line.hear(Word::End);
             is_over.store(1, Ordering::Relaxed);
             os::wake_all(&is_over);
         });
     });
-    child.line.hear("sleeping");
+    child.line.hear(Word::Sleeping);
     // One that does not sleep yet would write the bit.
     wait::until("all its threads to sleep", || {
         tasks::all_sleep(child.pid, THREADS + 1)
@@ -539,14 +539,14 @@ fn what_is_added_to_threads_is_charged_to_their_process() {
     let mut first = sleeping_threads(&device, Some(&group));
     let grown = charge_by_enabling(&event, &first, &group, CHARGE_OF_THREADS);
     assert!(grown >= CHARGE_OF_THREADS, "{grown} bytes");
-    first.line.say("end");
+    first.line.say(Word::End);
     first.join();
 
     // Of no group: a worker that has just worked for one may work for it.
     let mut second = sleeping_threads(&device, None);
     let grown = charge_by_enabling(&event, &second, &group, 0);
     assert!(grown < CHARGE_OF_THREADS / 4, "{grown} bytes of another's");
-    second.line.say("end");
+    second.line.say(Word::End);
     second.join();
     drop(group);
     // Pages of files, too, belong to the group as long as they are there.
@@ -568,7 +568,7 @@ fn no_worker_goes_on_for_the_group_of_a_process() {
         }";
     let tool = bpftrace::start(script);
     charge_by_enabling(&event, &child, &group, CHARGE_OF_THREADS);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     let output = tool.interrupt();
     assert!(output.text.contains("@ended: "), "{}", output.text);

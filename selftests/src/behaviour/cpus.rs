@@ -4,6 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
+use crate::kit::child::Word;
 use crate::kit::event::{use_in_child, Event};
 use crate::kit::fork_tree::{end, fork, obey, tell};
 use crate::kit::memory::{Mapping, PAGE};
@@ -40,15 +41,15 @@ fn one_goes_and_comes_beside_writers() {
         for round in 0..2 * OFTEN {
             second.set(round % 2 != 0);
             // Bits change in pages that are there, and in those that have to come.
-            for word in ["clear", "drop"] {
+            for word in [Word::Clear, Word::Drop] {
                 tell(&mut children, word);
                 obey(word, &other);
                 top.enable(&other.name);
                 other.wait_set();
-                tell(&mut children, "set");
+                tell(&mut children, Word::Set);
                 top.disable(&other.name);
                 other.wait_clear();
-                tell(&mut children, "clear");
+                tell(&mut children, Word::Clear);
             }
             assert!(numbered.event.bit(), "round {round}: the bit is lost");
             numbered.wait_taken(100);

@@ -5,7 +5,7 @@
 
 use crate::harness::{self, tests};
 use crate::kit::abi::REGISTRATIONS;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::tracefs::TraceInstance;
@@ -102,21 +102,25 @@ impl ManyProcesses {
                 touch(words);
                 let mut grandchild = 0;
                 loop {
-                    match line.listen().as_str() {
-                        "set" => sees(u32::MAX),
-                        "clear" => sees(0),
-                        "fork set" => grandchild = fork_again(|| looks(u32::MAX)),
-                        "fork clear" => grandchild = fork_again(|| looks(0)),
-                        "join" => {
+                    match line.listen() {
+                        Word::Set => sees(u32::MAX),
+                        Word::Clear => sees(0),
+                        Word::ForkSet => grandchild = fork_again(|| looks(u32::MAX)),
+                        Word::ForkClear => grandchild = fork_again(|| looks(0)),
+                        Word::Join => {
                             assert_eq!(os::wait(grandchild, 0), Ok((grandchild, 0)));
                             touch(words);
-                            line.say("joined");
+                            line.say(Word::Joined);
                             grandchild = 0;
                             continue;
                         }
                         _ => return,
                     }
-                    line.say(if grandchild == 0 { "seen" } else { "forked" });
+                    line.say(if grandchild == 0 {
+                        Word::Seen
+                    } else {
+                        Word::Forked
+                    });
                 }
             });
             many.children.push(child);
@@ -133,12 +137,12 @@ impl ManyProcesses {
     }
 
     #[track_caller]
-    fn all_see(&mut self, word: &str) {
-        let value = if word == "set" { u32::MAX } else { 0 };
+    fn all_see(&mut self, word: Word) {
+        let value = if word == Word::Set { u32::MAX } else { 0 };
         wait::until("all words", || all_are(&self.words, self.count, value));
         for child in &mut self.children {
             child.line.say(word);
-            child.line.hear("seen");
+            child.line.hear(Word::Seen);
         }
     }
 }
@@ -155,9 +159,9 @@ fn switch_beside(many: &mut ManyProcesses, other: &Event) -> bool {
     top.disable(&other.name);
     other.wait_clear();
     let was_first = at_once && many.last_is(0);
-    many.all_see("set");
+    many.all_see(Word::Set);
     top.disable(&many.event.name);
-    many.all_see("clear");
+    many.all_see(Word::Clear);
     match machine::slowness() {
         1 => was_first,
         _ => is_left,
@@ -198,9 +202,9 @@ fn a_change_pins_few_pages_at_once() {
         (1..=PINS_AT_ONCE).contains(&pins),
         "{pins} pages were pinned"
     );
-    many.all_see("set");
+    many.all_see(Word::Set);
     TraceInstance::top().disable(&many.event.name);
-    many.all_see("clear");
+    many.all_see(Word::Clear);
 }
 
 /// How many pages a task may pin while it holds the lock of a set: of 128 units.
@@ -215,9 +219,9 @@ fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
         most = most.max(pins);
     }
     assert_eq!(most, PINS_IN_SET);
-    many.all_see("set");
+    many.all_see(Word::Set);
     TraceInstance::top().disable(&many.event.name);
-    many.all_see("clear");
+    many.all_see(Word::Clear);
 }
 
 /// More processes than the work queue writes 32 bits to in one turn, which has 16 times as much to spend: it stops
@@ -234,7 +238,7 @@ fn no_more_than_a_turn_is_written_in_one_work() {
     tracer.control(&format!("events/workqueue/{begin}/enable"), "1");
     tracer.control("current_tracer", "function");
     TraceInstance::top().enable(&many.event.name);
-    many.all_see("set");
+    many.all_see(Word::Set);
     tracer.control("tracing_on", "0");
     let trace = tracer.text("trace");
     tracer.control("current_tracer", "nop");
@@ -255,7 +259,7 @@ fn no_more_than_a_turn_is_written_in_one_work() {
         "{most} pages were pinned"
     );
     TraceInstance::top().disable(&many.event.name);
-    many.all_see("clear");
+    many.all_see(Word::Clear);
 }
 
 fn another_event_does_not_wait_for_many_bits() {
@@ -276,12 +280,12 @@ fn the_last_of_many_changes_counts() {
             top.enable(&many.event.name);
             top.disable(&many.event.name);
         }
-        many.all_see("clear");
+        many.all_see(Word::Clear);
         top.enable(&many.event.name);
-        many.all_see("set");
+        many.all_see(Word::Set);
         top.disable(&many.event.name);
     }
-    many.all_see("clear");
+    many.all_see(Word::Clear);
 }
 
 /// What the scheduler keeps of each second for tasks of the usual class, by processor.
@@ -363,26 +367,29 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     let mut stopped = 0;
     for round in 0..MAX_ROUNDS {
         touch(&many.words);
-        let (word, value, enable) = [("set", u32::MAX, "1"), ("clear", 0, "0")][round % 2];
+        let (fork, word, value, enable) = [
+            (Word::ForkSet, Word::Set, u32::MAX, "1"),
+            (Word::ForkClear, Word::Clear, 0, "0"),
+        ][round % 2];
         let hog = CpuHog::on(&cpus[1..]);
         TraceInstance::top()
             .set(&many.event.name, "enable", enable)
             .unwrap();
         for child in &mut many.children {
-            child.line.say(&format!("fork {word}"));
-            child.line.hear("forked");
+            child.line.say(fork);
+            child.line.hear(Word::Forked);
         }
         let address = many.words.address();
         let is_written = |child: &&Child| tasks::word_of(child.pid, address) == Some(value);
         let written = many.children.iter().filter(is_written).count();
         drop(hog);
         for child in &mut many.children {
-            child.line.say("join");
-            child.line.hear("joined");
+            child.line.say(Word::Join);
+            child.line.hear(Word::Joined);
         }
         many.all_see(word);
         stopped += usize::from((1..many.children.len()).contains(&written));
-        if stopped >= STOPPED && word == "clear" {
+        if stopped >= STOPPED && word == Word::Clear {
             println!("  # {stopped} of {} rounds", round + 1);
             return;
         }
@@ -416,9 +423,9 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
         let other =
             lines().find(|line| !line.ends_with(" set") && !line.ends_with(" clear repair"));
         assert_eq!(other, None, "neither written nor due");
-        many.all_see("set");
+        many.all_see(Word::Set);
         top.disable(&many.event.name);
-        many.all_see("clear");
+        many.all_see(Word::Clear);
         // More than the bits of pages that are still shared since a fork.
         if set > 0 && due > 2 * many.children.len() {
             return;
@@ -455,13 +462,13 @@ fn sets_without_processes_are_passed_few_at_once() {
                 let at = other.address() + 4 * set as u64;
                 event.data.register_text(&text, at, 0).unwrap();
             }
-            line.say("stalled");
-            line.hear("go on");
+            line.say(Word::Stalled);
+            line.hear(Word::GoOn);
             faults.fill(ids.address(), 0);
         });
-        line.say("done");
+        line.say(Word::Done);
     });
-    process.line.hear("stalled");
+    process.line.hear(Word::Stalled);
     let tracer = TraceInstance::instance("st_deferred_tracer");
     // Where locks are watched, a macro stands before it.
     let watched = std::path::Path::new("/proc/lockdep_stats").exists();
@@ -480,8 +487,8 @@ fn sets_without_processes_are_passed_few_at_once() {
         "{sets} locks were taken"
     );
     top.disable(NAME);
-    process.line.say("go on");
-    process.line.hear("done");
+    process.line.say(Word::GoOn);
+    process.line.hear(Word::Done);
     process.join();
 }
 
@@ -512,7 +519,7 @@ fn what_is_not_written_yet_is_shown_as_due() {
     wait::until("a bit to be shown as due", shows_due);
     toggler.kill();
     TraceInstance::top().disable(&many.event.name);
-    many.all_see("clear");
+    many.all_see(Word::Clear);
     // Made when no other child is forked any more: its page is this process's alone.
     let other = Event::new("st_deferred_beside u32 a");
     // Who is first is the scheduler's matter.

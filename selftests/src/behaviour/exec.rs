@@ -3,7 +3,7 @@
 //! Address spaces that are left for others by exec, or used by several processes.
 
 use crate::harness::tests;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
@@ -44,16 +44,16 @@ fn exec_by_a_thread_ends_registrations() {
     let mut child = child::fork(|line| {
         let event = Event::new("st_exec_thread u32 a");
         drop(event.data);
-        line.say("registered");
-        line.hear("exec");
+        line.say(Word::Registered);
+        line.hear(Word::Exec);
         thread::spawn(|| panic!("exec: {}", sleeper().exec()));
         loop {
             thread::sleep(Duration::from_secs(1));
         }
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     assert!(tracefs::event_exists("st_exec_thread"));
-    child.line.say("exec");
+    child.line.say(Word::Exec);
     wait_gone("st_exec_thread");
     // Its registrations end before it has become the other program.
     wait::until("the program to start", || name_of(child.pid) == "sleep");
@@ -85,10 +85,10 @@ fn exec_that_fails_keeps_registrations() {
     // In a child that shares its registrations, too.
     let mut child = child::fork(|line| {
         assert_eq!(tasks::execute(c"/no/such/file"), Errno::ENOENT);
-        line.say("failed");
+        line.say(Word::Failed);
         serve(line, &event);
     });
-    child.line.hear("failed");
+    child.line.hear(Word::Failed);
     let mut children = vec![child];
     toggle(&event, &mut children);
     end(children);
@@ -155,7 +155,7 @@ fn a_process_that_shares_the_memory_shares_registrations() {
     let (registered, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let other = || {
         let pid = tasks::vfork(|| {
-            obey("register second", &event);
+            obey(Word::RegisterSecond, &event);
             registered.store(true, Ordering::Relaxed);
             while !done.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(1));
@@ -174,9 +174,9 @@ fn a_process_that_shares_the_memory_shares_registrations() {
         toggle(&event, &mut []);
         let top = TraceInstance::top();
         top.enable(&event.name);
-        obey("second set", &event);
+        obey(Word::SecondSet, &event);
         top.disable(&event.name);
-        obey("second clear", &event);
+        obey(Word::SecondClear, &event);
         let again = event
             .data
             .register_text("st_exec_shares u32 a", event.page.address(), 1);
@@ -186,10 +186,10 @@ fn a_process_that_shares_the_memory_shares_registrations() {
         // The end of the other is not the end of the address space.
         top.enable(&event.name);
         event.wait_set();
-        obey("second set", &event);
+        obey(Word::SecondSet, &event);
         top.disable(&event.name);
         event.wait_clear();
-        obey("second clear", &event);
+        obey(Word::SecondClear, &event);
         event
             .data
             .unregister_bit(event.page.address(), 1)
@@ -201,27 +201,27 @@ fn shared_memory_outlives_the_process_that_registered() {
     let mut child = child::fork(|line| {
         let event = Event::new("st_exec_outlives u32 a");
         let _ = tasks::vfork(|| {
-            line.say("shares");
+            line.say(Word::Shares);
             serve(line, &event);
             0
         });
     });
-    child.line.hear("shares");
+    child.line.hear(Word::Shares);
     let top = TraceInstance::top();
     let toggle = |child: &mut child::Child| {
         top.enable("st_exec_outlives");
-        tell(std::slice::from_mut(child), "set");
+        tell(std::slice::from_mut(child), Word::Set);
         top.disable("st_exec_outlives");
-        tell(std::slice::from_mut(child), "clear");
+        tell(std::slice::from_mut(child), Word::Clear);
     };
     toggle(&mut child);
     // The parent, which waits for the other, goes; its memory stays.
     os::kill(child.pid, libc::SIGKILL).unwrap();
     assert_eq!(child.wait(), libc::SIGKILL);
     toggle(&mut child);
-    tell(std::slice::from_mut(&mut child), "drop");
+    tell(std::slice::from_mut(&mut child), Word::Drop);
     toggle(&mut child);
-    child.tell("end");
+    child.tell(Word::End);
     wait_gone("st_exec_outlives");
 }
 
@@ -230,7 +230,7 @@ fn the_first_thread_may_end_before_the_others() {
         let event = Event::new("st_exec_leader u32 a");
         thread::scope(|scope| {
             scope.spawn(|| {
-                line.say("runs");
+                line.say(Word::Runs);
                 serve(line, &event);
                 os::exit_now(0);
             });
@@ -238,7 +238,7 @@ fn the_first_thread_may_end_before_the_others() {
             tasks::exit_thread();
         });
     });
-    child.line.hear("runs");
+    child.line.hear(Word::Runs);
     wait::until("the first thread to end", || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.pid)).unwrap();
         stat.contains(") Z ")
@@ -247,10 +247,10 @@ fn the_first_thread_may_end_before_the_others() {
     let mut children = vec![child];
     for _ in 0..2 {
         top.enable("st_exec_leader");
-        tell(&mut children, "set");
+        tell(&mut children, Word::Set);
         top.disable("st_exec_leader");
-        tell(&mut children, "clear");
-        tell(&mut children, "drop");
+        tell(&mut children, Word::Clear);
+        tell(&mut children, Word::Drop);
     }
     end(children);
     wait_gone("st_exec_leader");

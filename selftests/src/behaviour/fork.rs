@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, obey, serve, tell, toggle};
@@ -39,7 +39,7 @@ fn a_child_has_its_parents_registrations() {
     for _ in 0..3 {
         toggle(&event, &mut children);
     }
-    tell(&mut children, "drop");
+    tell(&mut children, Word::Drop);
     toggle(&event, &mut children);
     end(children);
     toggle(&event, &mut []);
@@ -69,10 +69,10 @@ fn grandchildren_have_them() {
     let event = Event::new("st_fork_grand u32 a");
     let mut children = vec![fork(&event)];
     for _ in 0..4 {
-        tell(&mut children, "fork");
+        tell(&mut children, Word::Fork);
         toggle(&event, &mut children);
     }
-    tell(&mut children, "drop");
+    tell(&mut children, Word::Drop);
     toggle(&event, &mut children);
     end(children);
 }
@@ -93,7 +93,7 @@ fn a_child_has_them_before_its_first_instruction() {
     let address = event.page.address();
     let mut parent = fork(&event);
     tasks::stop_at_fork(parent.pid);
-    parent.line.say("fork");
+    parent.line.say(Word::Fork);
     let child = tasks::wait_for_stopped_child(parent.pid);
     // It was never in user space, and follows all the same.
     let top = TraceInstance::top();
@@ -106,7 +106,7 @@ fn a_child_has_them_before_its_first_instruction() {
     }
     tasks::let_go(child);
     tasks::let_go(parent.pid);
-    parent.line.hear("fork");
+    parent.line.hear(Word::Fork);
     let mut children = vec![parent];
     toggle(&event, &mut children);
     end(children);
@@ -187,14 +187,14 @@ fn a_child_whose_parent_has_ended_keeps_them() {
     let mut toggle = || {
         let top = TraceInstance::top();
         top.enable(&event.name);
-        tell(std::slice::from_mut(&mut orphan), "set");
+        tell(std::slice::from_mut(&mut orphan), Word::Set);
         top.disable(&event.name);
-        tell(std::slice::from_mut(&mut orphan), "clear");
+        tell(std::slice::from_mut(&mut orphan), Word::Clear);
     };
     toggle();
     event.unregister().unwrap();
     toggle();
-    orphan.tell("end");
+    orphan.tell(Word::End);
     drop(event);
     wait_gone("st_fork_orphan");
 }
@@ -211,10 +211,10 @@ fn a_child_forked_while_enabled_follows() {
         }
         let mut children = vec![fork(&event)];
         if !drop_first {
-            tell(&mut children, "set");
+            tell(&mut children, Word::Set);
         }
         top.disable(&event.name);
-        tell(&mut children, "clear");
+        tell(&mut children, Word::Clear);
         event.wait_clear();
         toggle(&event, &mut children);
         end(children);
@@ -228,47 +228,67 @@ fn what_one_process_changes_the_others_keep() {
     let mut family = vec![fork(&event), fork(&event), fork(&event)];
     toggle(&event, &mut family);
     let top = TraceInstance::top();
-    let state = |family: &mut [Child], words: [&str; 4]| {
+    let state = |family: &mut [Child], words: [Word; 4]| {
         obey(words[0], &event);
-        for (child, word) in family.iter_mut().zip(&words[1..]) {
+        for (child, &word) in family.iter_mut().zip(&words[1..]) {
             tell(std::slice::from_mut(child), word);
         }
     };
     // Toggles, and sees `words` of the parent and the children while the event is on.
-    let seen = |family: &mut [Child], words: [&str; 4]| {
+    let seen = |family: &mut [Child], words: [Word; 4]| {
         for _ in 0..2 {
             top.enable(&event.name);
             state(family, words);
             top.disable(&event.name);
-            state(family, ["clear"; 4]);
-            state(family, ["second clear"; 4]);
+            state(family, [Word::Clear; 4]);
+            state(family, [Word::SecondClear; 4]);
         }
     };
 
     // A child unregisters.
-    tell(&mut family[0..1], "unregister");
-    seen(&mut family, ["set", "clear", "set", "set"]);
+    tell(&mut family[0..1], Word::Unregister);
+    seen(&mut family, [Word::Set, Word::Clear, Word::Set, Word::Set]);
     // The parent registers one more.
-    obey("register second", &event);
-    seen(&mut family, ["second set", "clear", "set", "set"]);
+    obey(Word::RegisterSecond, &event);
     seen(
         &mut family,
-        ["set", "second clear", "second clear", "second clear"],
+        [Word::SecondSet, Word::Clear, Word::Set, Word::Set],
+    );
+    seen(
+        &mut family,
+        [
+            Word::Set,
+            Word::SecondClear,
+            Word::SecondClear,
+            Word::SecondClear,
+        ],
     );
     // A child registers one more; then only one is left in the set that all began with.
-    tell(&mut family[1..2], "register second");
-    seen(&mut family, ["second set", "clear", "second set", "set"]);
-    seen(&mut family, ["set", "second clear", "set", "second clear"]);
+    tell(&mut family[1..2], Word::RegisterSecond);
+    seen(
+        &mut family,
+        [Word::SecondSet, Word::Clear, Word::SecondSet, Word::Set],
+    );
+    seen(
+        &mut family,
+        [Word::Set, Word::SecondClear, Word::Set, Word::SecondClear],
+    );
     // The parent unregisters what the others still have.
     event.unregister().unwrap();
-    seen(&mut family, ["clear", "clear", "set", "set"]);
+    seen(
+        &mut family,
+        [Word::Clear, Word::Clear, Word::Set, Word::Set],
+    );
     // And what was unregistered can be registered again.
-    tell(&mut family[0..1], "register");
-    seen(&mut family, ["clear", "set", "set", "set"]);
+    tell(&mut family[0..1], Word::Register);
+    seen(&mut family, [Word::Clear, Word::Set, Word::Set, Word::Set]);
     assert_eq!(event.unregister(), Err(Errno::ENOENT));
     // The one that never changed anything does now, and is alone with it.
-    tell(&mut family[2..3], "unregister");
-    seen(&mut family, ["second set", "set", "set", "clear"]);
+    tell(&mut family[2..3], Word::Unregister);
+    seen(
+        &mut family,
+        [Word::SecondSet, Word::Set, Word::Set, Word::Clear],
+    );
     end(family);
     seen_alone(&event);
 }
@@ -277,10 +297,10 @@ fn what_one_process_changes_the_others_keep() {
 fn seen_alone(event: &Event) {
     let top = TraceInstance::top();
     top.enable(&event.name);
-    obey("second set", event);
+    obey(Word::SecondSet, event);
     assert!(!event.bit());
     top.disable(&event.name);
-    obey("second clear", event);
+    obey(Word::SecondClear, event);
 }
 
 /// Unregistered, a word is the program's own, also in children of any thread.
@@ -313,20 +333,20 @@ fn the_last_of_a_family_may_change_its_registrations() {
         end(children);
         // The set was shared and is not any more.
         event.unregister().unwrap();
-        obey("register", &event);
+        obey(Word::Register, &event);
         toggle(&event, &mut []);
     }
     // The child is the last.
     let mut children = vec![fork(&event)];
     event.unregister().unwrap();
-    tell(&mut children, "unregister");
-    tell(&mut children, "register");
+    tell(&mut children, Word::Unregister);
+    tell(&mut children, Word::Register);
     let top = TraceInstance::top();
     top.enable(&event.name);
-    tell(&mut children, "set");
+    tell(&mut children, Word::Set);
     assert!(!event.bit());
     top.disable(&event.name);
-    tell(&mut children, "clear");
+    tell(&mut children, Word::Clear);
     end(children);
 }
 
@@ -352,7 +372,7 @@ fn every_registration_is_inherited() {
     let run = |line: &mut child::Line| {
         for state in [[true, false], [true, true], [false, true], [false, false]] {
             wait(state);
-            line.say("seen");
+            line.say(Word::Seen);
         }
         // It has a set of its own after this, with all of them in it.
         first.data.unregister_bit(page.address(), 9).unwrap();
@@ -369,7 +389,7 @@ fn every_registration_is_inherited() {
         wait(state);
         children
             .iter_mut()
-            .for_each(|child| child.line.hear("seen"));
+            .for_each(|child| child.line.hear(Word::Seen));
     };
     top.enable(&first.name);
     all_see([true, false]);
@@ -390,18 +410,18 @@ fn memory_that_a_child_does_not_get_waits_for_the_next_change() {
     let mut event = Event::new("st_fork_dontfork u32 a");
     event.page.advise(libc::MADV_DONTFORK).unwrap();
     let mut child = child::fork(|line| {
-        line.say("forked");
-        line.hear("map");
+        line.say(Word::Forked);
+        line.hear(Word::Map);
         // It is not there, which unmapping does not mind.
         event.page.unmap();
         event.page.map_again();
-        line.say("mapped");
+        line.say(Word::Mapped);
         serve(line, &event);
     });
-    child.line.hear("forked");
+    child.line.hear(Word::Forked);
     toggle(&event, &mut []);
-    child.line.say("map");
-    child.line.hear("mapped");
+    child.line.say(Word::Map);
+    child.line.hear(Word::Mapped);
     let mut children = vec![child];
     toggle(&event, &mut children);
     end(children);
@@ -421,17 +441,17 @@ fn an_event_goes_with_the_last_of_its_family() {
     // The children would hold it, too.
     drop(data);
     let run = |line: &mut child::Line| {
-        line.say("forked");
-        line.hear("end");
+        line.say(Word::Forked);
+        line.hear(Word::End);
     };
     let mut children = vec![child::fork(run), child::fork(run)];
     children
         .iter_mut()
-        .for_each(|child| child.line.hear("forked"));
+        .for_each(|child| child.line.hear(Word::Forked));
     Data::open().unregister_bit(page.address(), 0).unwrap();
     for mut child in children {
         assert!(tracefs::event_exists("st_fork_goes"));
-        child.line.say("end");
+        child.line.say(Word::End);
         child.join();
     }
     wait_gone("st_fork_goes");

@@ -5,7 +5,7 @@
 use super::userfaultfd::Guarded;
 use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, PATH};
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fork_tree::{obey, serve};
 use crate::kit::fuse::{self, Server};
@@ -81,7 +81,7 @@ fn a_frozen_process_gets_its_bit() {
     let address = event.page.address();
     for _ in 0..3 {
         frozen.thaw();
-        frozen.child.tell("drop");
+        frozen.child.tell(Word::Drop);
         frozen.freeze();
         assert!(!event.page.is_present_in(pid));
         promptly("attaching", || top.enable(&event.name));
@@ -96,7 +96,7 @@ fn a_frozen_process_gets_its_bit() {
         assert!(frozen.is_frozen(), "it has run meanwhile");
     }
     frozen.thaw();
-    frozen.child.tell("end");
+    frozen.child.tell(Word::End);
     frozen.child.join();
 }
 
@@ -116,17 +116,17 @@ fn of_a_file(name: &str, server: &mut Server) -> Child {
             .page
             .advise(libc::MADV_DONTNEED)
             .expect("MADV_DONTNEED");
-        line.say("registered");
+        line.say(Word::Registered);
         loop {
             let word = line.listen();
-            match word.as_str() {
-                "end" => return,
+            match word {
+                Word::End => return,
                 word => obey(word, &event),
             }
-            line.say(&word);
+            line.say(word);
         }
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     // Only the process itself may ask a server for a page.
     server.drop_pages();
     child
@@ -158,16 +158,16 @@ fn a_page_of_a_file_is_written_at_the_thaw() {
             "it has run meanwhile"
         );
         frozen.thaw();
-        frozen.child.tell("set");
+        frozen.child.tell(Word::Set);
         wait::until("no repair to be pending", || !repair_pending(pid));
         top.disable(NAME);
-        frozen.child.tell("clear");
-        frozen.child.tell("drop");
+        frozen.child.tell(Word::Clear);
+        frozen.child.tell(Word::Drop);
         server.drop_pages();
         frozen.freeze();
     }
     frozen.thaw();
-    frozen.child.line.say("end");
+    frozen.child.line.say(Word::End);
     frozen.child.join();
 }
 
@@ -229,7 +229,7 @@ fn processes_go_on_when_the_machine_wakes() {
     assert!(states.contains(&"freeze"), "{states:?}");
     let event = Event::new("st_nap_bits u32 a");
     let mut child = child::fork(|line| serve(line, &event));
-    let mut tell = |word: &str| {
+    let mut tell = |word: Word| {
         child.tell(word);
     };
     let numbered = Numbered::new("st_nap_records", 2);
@@ -242,7 +242,7 @@ fn processes_go_on_when_the_machine_wakes() {
     numbered.beside(|| {
         for state in states {
             numbered.wait_taken(50);
-            tell("drop");
+            tell(Word::Drop);
             event.page.advise(libc::MADV_DONTNEED).unwrap();
             top.enable(&event.name);
             // This one's bit is due when all is frozen, and when it wakes.
@@ -253,16 +253,16 @@ fn processes_go_on_when_the_machine_wakes() {
             nap(state, 1);
             assert!(repair_pending(guarded.child.pid), "it is forgotten");
             guarded.faults.fill(guarded.page, 0);
-            guarded.child.line.say("set");
-            guarded.child.line.hear("done");
+            guarded.child.line.say(Word::Set);
+            guarded.child.line.hear(Word::Done);
             top.disable("st_nap_due");
             guarded.child.kill();
             event.wait_set();
-            tell("set");
+            tell(Word::Set);
             top.disable(&event.name);
             nap(state, 0);
             event.wait_clear();
-            tell("clear");
+            tell(Word::Clear);
             numbered.wait_taken(50);
             order.see(&numbered.take(&tracer));
         }
@@ -275,6 +275,6 @@ fn processes_go_on_when_the_machine_wakes() {
     // What makes events and tells of them goes on, too.
     dynamic::run("u:st_nap_made u32 a").expect("make an event");
     dynamic::run("-:st_nap_made").expect("delete it");
-    tell("end");
+    tell(Word::End);
     child.join();
 }

@@ -4,7 +4,7 @@
 //! same, while they do it.
 
 use crate::harness::tests;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::fork_tree::{end, fork, tell, toggle};
@@ -51,20 +51,20 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     for round in 0..10 {
         let times = times.of(round % 2 == 1);
         if round % 2 == 1 {
-            tell(&mut others, "drop");
+            tell(&mut others, Word::Drop);
             event.page.advise(libc::MADV_DONTNEED).unwrap();
         }
         let start = Instant::now();
         top.enable(&event.name);
         times.attaching.add(start.elapsed());
         event.wait_set();
-        tell(&mut others, "set");
+        tell(&mut others, Word::Set);
         times.until_set.add(start.elapsed());
         go_on();
         times.until_clear.during(|| {
             top.disable(&event.name);
             event.wait_clear();
-            tell(&mut others, "clear");
+            tell(&mut others, Word::Clear);
         });
     }
     times.judge(MAX_ATTACH_MS, MAX_UNTIL_SET_MS);
@@ -135,7 +135,7 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
     let address = event.page.address();
     let mut others = vec![fork(&event)];
     let mut stopped = fork(&event);
-    stopped.tell("drop");
+    stopped.tell(Word::Drop);
     tasks::stop(stopped.pid);
     let top = TraceInstance::top();
     let is = |bit: u32| {
@@ -147,12 +147,12 @@ fn a_stopped_process_holds_up_no_other_and_gets_its_bit() {
         until_set.during(|| {
             top.enable(&event.name);
             event.wait_set();
-            tell(&mut others, "set");
+            tell(&mut others, Word::Set);
         });
         wait::until("the bit of the stopped process to be set", is(1));
         top.disable(&event.name);
         event.wait_clear();
-        tell(&mut others, "clear");
+        tell(&mut others, Word::Clear);
         wait::until("the bit of the stopped process to be cleared", is(0));
     }
     until_set.judge("until all other bits were set", MAX_UNTIL_SET_MS);

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, HUGE_PAGE, PAGE};
 use crate::kit::tracefs::TraceInstance;
@@ -52,21 +52,21 @@ fn follow_in_huge_page(data: &Data, name: &str, pages: &Mapping, start: usize) {
         wait::until("the bits in the huge page", || all(true));
         let mut child = child;
         if let Some(child) = &mut child {
-            child.line.hear("set");
+            child.line.hear(Word::Set);
         }
         top.disable(name);
         wait::until("them to be cleared", || all(false));
         if let Some(child) = &mut child {
-            child.line.hear("clear");
+            child.line.hear(Word::Clear);
         }
     };
     toggle(None);
     let mut child = child::fork(|line| {
         for _ in 0..2 {
             wait::until("the child's bits", || all(true));
-            line.say("set");
+            line.say(Word::Set);
             wait::until("the child's bits to be cleared", || all(false));
-            line.say("clear");
+            line.say(Word::Clear);
         }
     });
     toggle(Some(&mut child));
@@ -169,9 +169,9 @@ fn in_the_huge_pool(name: &str, sharing: i32) {
     let mut child = child::fork(|line| {
         for _ in 0..3 {
             wait::until("the child's bits", || is(4));
-            line.say("set");
+            line.say(Word::Set);
             wait::until("the child's bits to be cleared", || is(0));
-            line.say("clear");
+            line.say(Word::Clear);
         }
     });
     for round in 0..3 {
@@ -180,10 +180,10 @@ fn in_the_huge_pool(name: &str, sharing: i32) {
         }
         top.enable(name);
         wait::until("the bits", || is(4));
-        child.line.hear("set");
+        child.line.hear(Word::Set);
         top.disable(name);
         wait::until("the bits to be cleared", || is(0));
-        child.line.hear("clear");
+        child.line.hear(Word::Clear);
     }
     child.join();
 }

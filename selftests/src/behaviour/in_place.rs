@@ -148,7 +148,7 @@ fn memory_that_comes_late_holds_up_one_write() {
         let page = Mapping::kept(1);
         let faults = Userfault::new();
         faults.guard(&page, Guard::Missing);
-        line.say(&format!("{} {}", faults.number(), page.address()));
+        faults.send(line, &page);
         let payload = (page.address(), 2000);
         let index = (&raw const event.index as u64, 4);
         assert_eq!(

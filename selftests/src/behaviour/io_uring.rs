@@ -5,7 +5,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays, wait_gone, Event};
 use crate::kit::memory::Mapping;
@@ -216,7 +216,7 @@ fn a_passed_file_keeps_its_indices() {
     let (here, there) = UnixStream::pair().unwrap();
     let mut child = child::fork(|line| {
         // By another descriptor, and not by the one that a fork leaves.
-        line.hear("take");
+        line.hear(Word::Take);
         let own = Data::open();
         let passed = Data {
             file: receive_file(&there),
@@ -228,22 +228,22 @@ fn a_passed_file_keeps_its_indices() {
         assert_eq!(own.write(0, &[9; 4]), Err(Errno::EBADF));
         // What it registers has the next number, for all that have the file.
         assert_eq!(register(&passed, "st_pass_two", 1), Ok(1));
-        line.say("registered");
-        line.hear("write");
+        line.say(Word::Registered);
+        line.hear(Word::Write);
         assert_eq!(passed.write(1, &[2; 4]), Ok(8));
         assert_eq!(register(&passed, "st_pass_one", 2), Ok(0));
-        line.say("written");
-        line.hear("end");
+        line.say(Word::Written);
+        line.hear(Word::End);
     });
     let tracer = TraceInstance::instance("st_pass");
     tracer.enable("st_pass_one");
     send_file(&here, &data.file);
-    child.line.say("take");
-    child.line.hear("registered");
+    child.line.say(Word::Take);
+    child.line.hear(Word::Registered);
     tracer.enable("st_pass_two");
     assert_eq!(data.write(1, &[3; 4]), Ok(8));
-    child.line.say("write");
-    child.line.hear("written");
+    child.line.say(Word::Write);
+    child.line.hear(Word::Written);
     let lines = ["st_pass_one", "st_pass_two"].map(|event| tracer.lines(event));
     let line = |event: &str, a: &str| format!("{event}: a={a}");
     let one = line("st_pass_one", "0x1010101 (16843009)");
@@ -254,7 +254,7 @@ fn a_passed_file_keeps_its_indices() {
     assert_eq!(data.unregister_bit(page.address(), 1), Err(Errno::ENOENT));
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
     tracer.disable("st_pass_two");
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     // Its registrations have ended with it; its index has not.
     stays("st_pass_two");
@@ -293,10 +293,10 @@ fn a_passed_file_outlives_its_sender() {
     let mut sender = child::fork(|line| {
         let event = Event::new("st_pass_killed u32 a");
         send_file(&here, &event.data.file);
-        line.say("sent");
-        line.hear("never said");
+        line.say(Word::Sent);
+        line.wait_for_kill();
     });
-    sender.line.hear("sent");
+    sender.line.hear(Word::Sent);
     let received = Data {
         file: receive_file(&there),
     };
@@ -325,8 +325,8 @@ fn a_file_kept_at_exec_keeps_its_indices() {
         let index = data.register_text("st_pass_exec u32 a", page.address(), 0);
         assert_eq!(index, Ok(1));
         os::keep_at_exec(&data.file);
-        line.say("registered");
-        line.hear("exec");
+        line.say(Word::Registered);
+        line.hear(Word::Exec);
         let write = format!(
             "printf '\\001\\000\\000\\000abcd' >&{}; echo written; read word",
             data.file.as_raw_fd()
@@ -340,9 +340,9 @@ fn a_file_kept_at_exec_keeps_its_indices() {
         panic!("exec: {error}");
     });
     let mut parent = parent;
-    parent.line.hear("registered");
+    parent.line.hear(Word::Registered);
     tracer.enable("st_pass_exec");
-    parent.line.say("exec");
+    parent.line.say(Word::Exec);
     let mut word = [0; 8];
     std::io::Read::read_exact(&mut output, &mut word).unwrap();
     assert_eq!(&word, b"written\n");

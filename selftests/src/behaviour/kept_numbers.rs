@@ -39,9 +39,9 @@ fn record_in_child(tracer: &TraceInstance, text: &str, payload: &[u8]) -> u64 {
         event.wait_set();
         assert_eq!(event.write(payload), Ok(4 + payload.len()));
         tracer.disable(name);
-        line.say(&event.id().to_string());
+        line.send(event.id());
     });
-    let id = user.line.listen().parse().unwrap();
+    let id = user.line.receive();
     user.join();
     wait_gone(name);
     id
@@ -181,9 +181,9 @@ fn the_same_format_gets_its_number_again() {
             tracer.enable(&event);
             data.write(index, &[1; 4]).unwrap();
             tracer.disable(&event);
-            line.say(&tracefs::event_id(&event).to_string());
+            line.send(tracefs::event_id(&event));
         });
-        let told = user.line.listen();
+        let told: String = user.line.receive();
         user.join();
         wait::until("the format to go", || {
             tracefs::formats_of("st_kn_format").is_empty()
@@ -208,9 +208,9 @@ fn the_same_event_of_another_group_gets_another_number() {
             event.wait_set();
             event.write(&tenant.to_ne_bytes()).unwrap();
             tracer.disable(&event.name);
-            line.say(&event.id().to_string());
+            line.send(event.id());
         });
-        let id = user.line.listen();
+        let id: String = user.line.receive();
         user.join();
         group.remove_when_idle();
         id

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::wait_gone;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::{machine, os};
@@ -29,30 +29,30 @@ fn with_bits(bits: usize) -> Child {
             let result = data.register_text(TEXT, address, (at % 32) as u8);
             result.expect("register");
         }
-        line.say("registered");
+        line.say(Word::Registered);
         loop {
             let word = line.listen();
-            match word.as_str() {
+            match word {
                 // The child has what it gets of this process once it says so.
-                "copy" => {
+                Word::Copy => {
                     let mut child = child::fork(|line| {
-                        line.say("runs");
-                        line.hear("never said");
+                        line.say(Word::Runs);
+                        line.wait_for_kill();
                     });
-                    child.line.hear("runs");
-                    line.say("copying");
+                    child.line.hear(Word::Runs);
+                    line.say(Word::Copying);
                     let address = pages.end() - 4;
                     let result = data.register_text(TEXT, address, 0);
                     result.expect("register");
                     data.unregister_bit(address, 0).expect("unregister");
                     drop(child);
                 }
-                word => panic!("told to {word}"),
+                word => panic!("told to {word:?}"),
             }
-            line.say(&word);
+            line.say(word);
         }
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     child
 }
 
@@ -69,16 +69,16 @@ fn a_process_that_is_killed_while_it_copies_one_goes_at_once() {
     for (whole, killed) in whole.iter_mut().zip(&mut killed) {
         let mut process = with_bits(BITS);
         let mut begin = || {
-            process.line.say("copy");
-            process.line.hear("copying");
+            process.line.say(Word::Copy);
+            process.line.hear(Word::Copying);
             Instant::now()
         };
         let start = begin();
-        process.line.hear("copy");
+        process.line.hear(Word::Copy);
         *whole = start.elapsed();
         let mut begin = || {
-            process.line.say("copy");
-            process.line.hear("copying");
+            process.line.say(Word::Copy);
+            process.line.hear(Word::Copying);
         };
         begin();
         sleep(*whole / 10);

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PROFILE, REGISTRATIONS, STATUS};
-use crate::kit::child::{self, Line};
+use crate::kit::child::{self, Line, Word};
 use crate::kit::dynamic;
 use crate::kit::machine;
 use crate::kit::memory::Mapping;
@@ -74,8 +74,8 @@ fn come_and_go(line: &mut Line, which: u64) {
                 }
             }
         });
-        line.say("going");
-        line.hear("end");
+        line.say(Word::Going);
+        line.hear(Word::End);
     });
 }
 
@@ -86,7 +86,9 @@ fn each_stable_event_once_while_others_come_and_go() {
     let mut others: Vec<_> = (0..2)
         .map(|which| child::fork(|line| come_and_go(line, which)))
         .collect();
-    others.iter_mut().for_each(|other| other.line.hear("going"));
+    others
+        .iter_mut()
+        .for_each(|other| other.line.hear(Word::Going));
     let _second = keep(STABLE / 2, |i| name(STABLE / 2 + i));
     let tracer = TraceInstance::instance("st_list_stable");
     for i in [0, STABLE / 2, STABLE - 1] {
@@ -136,7 +138,9 @@ fn each_stable_event_once_while_others_come_and_go() {
     let half: Vec<_> = (0..STABLE / 2).map(stable).collect();
     assert!(lines[..half.len()] == half, "dynamic_events lacks an event");
 
-    others.iter_mut().for_each(|other| other.line.say("end"));
+    others
+        .iter_mut()
+        .for_each(|other| other.line.say(Word::End));
     others.into_iter().for_each(|other| other.join());
     wait::until("only the stable ones to be left", || {
         Status::now().names() == want

@@ -7,7 +7,7 @@
 //! is clean; and a task that opens the file, by which all its pages go, has locked it and waits for the end of that.
 
 use crate::harness::tests;
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::machine::LongSleep;
@@ -63,58 +63,58 @@ fn serve(line: &mut Line) {
         let result = event.data.unregister_bit(page.address(), 0);
         assert_eq!(result, Ok(()));
     };
-    line.say("ready");
+    line.say(Word::Ready);
     loop {
-        match line.listen().as_str() {
-            "touch and register" => {
+        match line.listen() {
+            Word::TouchAndRegister => {
                 page.word(64).store(1, Ordering::Relaxed);
                 register();
             }
-            "see it set and unregister" => {
+            Word::SeeItSetAndUnregister => {
                 wait::until("the bit", bit);
                 unregister();
             }
             // The file has it.
-            "register and store" => {
+            Word::RegisterAndStore => {
                 register();
                 file.sync_all().expect("fsync");
             }
             // The page is not mapped, so that the kernel asks for it: in vain for the first time.
-            "drop and unregister" => {
+            Word::DropAndUnregister => {
                 page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
                 unregister();
             }
-            "see it clear" => assert!(!bit()),
-            "end" => return,
-            word => panic!("told to {word}"),
+            Word::SeeItClear => assert!(!bit()),
+            Word::End => return,
+            word => panic!("told to {word:?}"),
         }
-        line.say("done");
+        line.say(Word::Done);
     }
 }
 
-fn tell(user: &mut Child, what: &str) {
-    user.line.say(what);
-    user.line.hear("done");
+fn tell(user: &mut Child, word: Word) {
+    user.line.say(word);
+    user.line.hear(Word::Done);
 }
 
-/// Has the process do `what`, and held up when it has asked for the page for the `times`th time. Returns whether the page
+/// Has the process follow `word`, and held up when it has asked for the page for the `times`th time. Returns whether the page
 /// was locked by then.
-fn beside_a_lock(user: &mut Child, server: &mut Server, what: &str, times: u64) -> bool {
+fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) -> bool {
     wait::until("all bits to be written", || !repair_pending(user.pid));
     let file = open();
     server.drop_at_open();
     server.hold(Request::Write);
     let mut opener = child::fork(|line| {
-        line.hear("open");
+        line.hear(Word::Open);
         drop(File::open(fuse::path(0)).expect("open a file"));
     });
     // Whatever happens here: tasks may wait for an answer, and are waited for.
     let released = Released(server);
     let stalled = StalledAt::at_return("pin_user_pages_remote", user.pid);
-    user.line.say(what);
+    user.line.say(word);
     wait::until("the page to be asked for", || stalled.times() >= times);
     os::start_writeback(&file);
-    opener.line.say("open");
+    opener.line.say(Word::Open);
     let is_locked = || tasks::state(opener.pid, opener.pid) == Some('D');
     wait::until("the page to be locked, or the task to go on", || {
         is_locked() || !stalled.is_now()
@@ -123,26 +123,26 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, what: &str, times: u64) 
     wait::until("the task to go on", || !stalled.is_now());
     drop(stalled);
     drop(released);
-    user.line.hear("done");
+    user.line.hear(Word::Done);
     opener.join();
     was_locked
 }
 
-/// Has the process do `what`, and held up when it has asked for the page for the first time; meanwhile that is written
+/// Has the process follow `word`, and held up when it has asked for the page for the first time; meanwhile that is written
 /// back and dropped. Returns whether it was by then.
-fn beside_a_drop(user: &mut Child, server: &mut Server, what: &str) -> bool {
+fn beside_a_drop(user: &mut Child, server: &mut Server, word: Word) -> bool {
     wait::until("all bits to be written", || !repair_pending(user.pid));
     let file = open();
     server.drop_at_open();
     let stalled = StalledAt::at_return("pin_user_pages_remote", user.pid);
-    user.line.say(what);
+    user.line.say(word);
     wait::until("the page to be asked for", || stalled.times() >= 1);
     file.sync_all().expect("fsync");
     drop(open());
     let was_dropped = stalled.is_not_over();
     wait::until("the task to go on", || !stalled.is_now());
     drop(stalled);
-    user.line.hear("done");
+    user.line.hear(Word::Done);
     was_dropped
 }
 
@@ -161,26 +161,26 @@ fn retry_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
     let _long_sleep = LongSleep::allowed();
     let mut server = Server::start(1, PAGE);
     let mut user = child::fork(serve);
-    user.line.hear("ready");
+    user.line.hear(Word::Ready);
     stall::retry_round(|| round(&mut user, &mut server));
     TraceInstance::top().disable(EVENT);
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
 }
 
 fn a_bit_that_is_set_is_not_lost() {
     retry_round(|user, server| {
-        let was_locked = beside_a_lock(user, server, "touch and register", 1);
-        tell(user, "see it set and unregister");
+        let was_locked = beside_a_lock(user, server, Word::TouchAndRegister, 1);
+        tell(user, Word::SeeItSetAndUnregister);
         was_locked
     });
 }
 
 fn a_bit_that_is_cleared_does_not_come_back() {
     retry_round(|user, server| {
-        tell(user, "register and store");
-        let was_locked = beside_a_lock(user, server, "drop and unregister", 2);
-        tell(user, "see it clear");
+        tell(user, Word::RegisterAndStore);
+        let was_locked = beside_a_lock(user, server, Word::DropAndUnregister, 2);
+        tell(user, Word::SeeItClear);
         was_locked
     });
 }
@@ -188,8 +188,8 @@ fn a_bit_that_is_cleared_does_not_come_back() {
 /// Of the page that was asked for, what is written then goes nowhere.
 fn a_bit_that_is_set_on_a_dropped_page_is_not_lost() {
     retry_round(|user, server| {
-        let was_dropped = beside_a_drop(user, server, "touch and register");
-        tell(user, "see it set and unregister");
+        let was_dropped = beside_a_drop(user, server, Word::TouchAndRegister);
+        tell(user, Word::SeeItSetAndUnregister);
         was_dropped
     });
 }

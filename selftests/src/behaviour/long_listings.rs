@@ -5,7 +5,7 @@
 
 use crate::harness::{self, tests};
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS, STATUS};
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::machine;
@@ -212,12 +212,12 @@ fn a_reader_that_is_killed_ends() {
     assert_eq!(file.read_at(&mut [0], FAR).unwrap(), 0);
     let whole = start.elapsed();
     let mut reader = child::fork(|line| {
-        line.say("reading");
+        line.say(Word::Reading);
         loop {
             file.read_at(&mut [0], FAR).unwrap();
         }
     });
-    reader.line.hear("reading");
+    reader.line.hear(Word::Reading);
     thread::sleep(whole / 8);
     let start = Instant::now();
     reader.kill();
@@ -249,10 +249,10 @@ impl Quiet {
                 data.register_text(&text, page.address() + 8 * i, 31)
                     .unwrap();
             }
-            line.say("registered");
-            line.hear("exit");
+            line.say(Word::Registered);
+            line.hear(Word::Exit);
         });
-        owner.line.hear("registered");
+        owner.line.hear(Word::Registered);
         let tracer = TraceInstance::instance("st_quiet");
         for i in (0..200).step_by(7) {
             tracer.enable(&Self::name(i));
@@ -264,7 +264,7 @@ impl Quiet {
         for i in (0..200).step_by(7) {
             self.tracer.disable(&Self::name(i));
         }
-        self.owner.line.say("exit");
+        self.owner.line.say(Word::Exit);
         self.owner.join();
     }
 }

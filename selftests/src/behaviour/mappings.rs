@@ -5,7 +5,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Unregister};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fork_tree::toggle;
@@ -198,7 +198,7 @@ fn a_locked_page_follows() {
     // Copied for a child, it is locked no more there, and still here.
     let child = child::fork(|line| {
         event.page.word(0).store(REST, Relaxed);
-        line.hear("never said");
+        line.wait_for_kill();
     });
     follows(&event);
     child.kill();
@@ -360,19 +360,19 @@ fn a_page_that_another_process_has_swapped_out_is_brought_back() {
     event.page.word(64).store(REST, Relaxed);
     let (pid, address) = (own_pid(), event.page.address());
     let mut other = child::fork(|line| loop {
-        match line.listen().as_str() {
-            "end" => return,
+        match line.listen() {
+            Word::End => return,
             _ => memory::advise_process(pid, address, libc::MADV_PAGEOUT),
         }
-        line.say("done");
+        line.say(Word::Done);
     });
     // It shares the page, which is not swapped out as long as it does.
     event.page.word(128).store(REST, Relaxed);
     for on in [true, false, true, false] {
         wait::until("the page to be swapped out", || {
             std::fs::write("/proc/sys/vm/drop_caches", "1").expect("drop_caches");
-            other.line.say("swap out");
-            other.line.hear("done");
+            other.line.say(Word::SwapOut);
+            other.line.hear(Word::Done);
             event.page.swapped_or_present().0
         });
         switch(&event, on);
@@ -382,7 +382,7 @@ fn a_page_that_another_process_has_swapped_out_is_brought_back() {
         wait::until("the bit", || event.bit() == on);
         assert_eq!(event.page.word(64).load(Relaxed), REST);
     }
-    other.line.say("end");
+    other.line.say(Word::End);
     other.join();
 }
 
@@ -446,17 +446,17 @@ fn a_page_that_a_child_does_not_get_holds_up_nothing() {
     for on in [false, true] {
         switch(&event, on);
         let mut child = child::fork(|line| {
-            line.hear("look");
+            line.hear(Word::Look);
             assert_eq!(event.unregister(), Err(Errno::EFAULT));
             assert_eq!(event.unregister(), Err(Errno::ENOENT));
-            line.say("gone");
-            line.hear("end");
+            line.say(Word::Gone);
+            line.hear(Word::End);
         });
         toggle(&event, &mut []);
-        child.line.say("look");
-        child.line.hear("gone");
+        child.line.say(Word::Look);
+        child.line.hear(Word::Gone);
         follows(&event);
-        child.line.say("end");
+        child.line.say(Word::End);
         child.join();
     }
 }
@@ -469,23 +469,23 @@ fn a_page_that_a_child_gets_empty_follows() {
     for _ in 0..2 {
         let mut child = child::fork(|line| {
             assert_eq!(event.page.word(0).load(Relaxed), 0);
-            line.say("empty");
-            for (word, on) in [("set", true), ("clear", false)] {
+            line.say(Word::Empty);
+            for (word, on) in [(Word::Set, true), (Word::Clear, false)] {
                 line.hear(word);
                 wait::until("the child's bit", || event.bit() == on);
                 assert_eq!(event.page.word(0).load(Relaxed), u32::from(on));
-                line.say("seen");
+                line.say(Word::Seen);
             }
         });
-        child.line.hear("empty");
-        for (word, on) in [("set", true), ("clear", false)] {
+        child.line.hear(Word::Empty);
+        for (word, on) in [(Word::Set, true), (Word::Clear, false)] {
             if on {
                 top.enable(&event.name);
             } else {
                 top.disable(&event.name);
             }
             child.line.say(word);
-            child.line.hear("seen");
+            child.line.hear(Word::Seen);
             wait::until("the parent's bit", || event.bit() == on);
             assert_eq!(event.page.word(0).load(Relaxed) & !1, REST);
         }
@@ -525,7 +525,7 @@ fn sealed_memory_follows() {
     follows(&event);
     let child = child::fork(|line| {
         event.page.word(0).store(REST, Relaxed);
-        line.hear("never said");
+        line.wait_for_kill();
     });
     follows(&event);
     child.kill();

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::fork_tree;
@@ -81,8 +81,8 @@ impl Reader {
             let guarded = Mapping::kept(1);
             let faults = Userfault::new();
             faults.guard(&guarded, Guard::Missing);
-            line.say(&format!("{} {}", faults.number(), guarded.address()));
-            line.hear("never said");
+            faults.send(line, &guarded);
+            line.wait_for_kill();
         });
         let (faults, page) = Userfault::of_child(&mut process);
         let pid = process.pid;
@@ -140,8 +140,8 @@ fn comes_though_an_exec_of_another_process_is_held_up() {
         drop(data);
         let file = File::open(fuse::path(0)).expect("open a file");
         let page = Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap");
-        line.say("registered");
-        line.hear("exec");
+        line.say(Word::Registered);
+        line.hear(Word::Exec);
         let list = page.address();
         let pid = tasks::vfork(|| {
             thread::spawn(move || {
@@ -154,9 +154,9 @@ fn comes_though_an_exec_of_another_process_is_held_up() {
         });
         panic!("the exec has come to its end: {pid:?}");
     });
-    process.line.hear("registered");
+    process.line.hear(Word::Registered);
     server.hold(Request::Read);
-    process.line.say("exec");
+    process.line.say(Word::Exec);
     server.wait_held(1);
     assert!(tracefs::event_exists(EVENT), "the parent has the memory");
     os::kill(process.pid, libc::SIGKILL).expect("kill");
@@ -190,11 +190,11 @@ fn comes_with_the_last_of_several_processes() {
         let top = TraceInstance::top();
         for _ in 0..2 {
             top.enable(EVENT);
-            process.tell("set");
+            process.tell(Word::Set);
             top.disable(EVENT);
-            process.tell("clear");
+            process.tell(Word::Clear);
         }
-        process.tell("end");
+        process.tell(Word::End);
         wait_gone(EVENT);
     }
 }
@@ -312,15 +312,15 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
                     });
                     thread::sleep(Duration::MAX);
                 });
-                line.say("ready");
-                line.hear("exec");
+                line.say(Word::Ready);
+                line.hear(Word::Exec);
                 let error = tasks::execute(c"/bin/true");
                 panic!("exec: {error:?}");
             });
         });
-        process.line.hear("ready");
+        process.line.hear(Word::Ready);
         let stalled = StalledAt::at("__io_uring_cancel", process.pid);
-        process.line.say("exec");
+        process.line.say(Word::Exec);
         wait::until("the exec to be held up", || stalled.times() >= 1);
         words.word(GO).store(1, Ordering::SeqCst);
         wait::until("the child, or the exec to go on", || {
@@ -355,10 +355,10 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
                         1
                     });
                 });
-                line.hear("register");
+                line.hear(Word::Register);
                 std::mem::forget(Event::new(&format!("{EVENT} u32 a")));
-                line.say("registered");
-                line.hear("never said");
+                line.say(Word::Registered);
+                line.wait_for_kill();
             });
         });
         wait::until("a child", || tasks::a_child_of(process.pid).is_some());
@@ -366,8 +366,8 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
         let stalled = StalledAt::at("set_mm_exe_file", child);
         go.word(0).store(1, Ordering::SeqCst);
         wait::until("the exec to be held up", || stalled.times() >= 1);
-        process.line.say("register");
-        process.line.hear("registered");
+        process.line.say(Word::Register);
+        process.line.hear(Word::Registered);
         process.kill();
         let in_time = stalled.is_not_over();
         wait::until("the exec to go on", || !stalled.is_now());
@@ -427,8 +427,8 @@ fn comes_though_its_threads_are_held_up_in_their_exits() {
             let file = File::open(fuse::path(number)).expect("open a file");
             Mapping::of_file(&file, 1, libc::PROT_READ, libc::MAP_SHARED).expect("mmap")
         });
-        line.say("registered");
-        line.hear("exit");
+        line.say(Word::Registered);
+        line.hear(Word::Exit);
         let [first, second] = pages.map(|page| {
             let address = page.address();
             std::mem::forget(page);
@@ -443,9 +443,9 @@ fn comes_though_its_threads_are_held_up_in_their_exits() {
     });
     // Whatever hangs, the end of the server lets it go: that is dropped first.
     let (mut process, mut server) = (process, server);
-    process.line.hear("registered");
+    process.line.hear(Word::Registered);
     server.hold(Request::Read);
-    process.line.say("exit");
+    process.line.say(Word::Exit);
     server.wait_held(2);
     wait_gone(EVENT);
     server.release();
@@ -482,10 +482,10 @@ fn comes_with_memory_that_was_given_back_before() {
                     data.register_text(&format!("{EVENT} u32 a"), at, 0)
                         .unwrap();
                 }
-                line.say("registered");
-                line.hear("never said");
+                line.say(Word::Registered);
+                line.wait_for_kill();
             });
-            process.line.hear("registered");
+            process.line.hear(Word::Registered);
             let pid = process.pid;
             os::kill(pid, libc::SIGKILL).expect("kill");
             // ESRCH: it has given back all of it itself.
@@ -512,13 +512,13 @@ fn comes_with_the_end_of_a_core_dump() {
         for page in 0..1024 {
             memory.word(PAGE * page).store(1, Ordering::Relaxed);
         }
-        line.say("registered");
-        line.hear("crash");
+        line.say(Word::Registered);
+        line.hear(Word::Crash);
         os::kill(std::process::id() as i32, libc::SIGQUIT).expect("kill");
-        line.hear("never said");
+        line.wait_for_kill();
     });
-    process.line.hear("registered");
-    process.line.say("crash");
+    process.line.hear(Word::Registered);
+    process.line.say(Word::Crash);
     wait::until("the dump to begin", || reader.has_begun());
     // Its memory is there until the dump has ended; nothing waits for it.
     assert!(is_listed(process.pid));

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::fork_tree::{end, fork, tell};
@@ -112,18 +112,18 @@ fn pages_of_other_processes_move_while_their_bits_change() {
     let mut moved = 0;
     for round in 0..10 {
         // A page that is there, and the child's own.
-        tell(&mut children, "clear");
+        tell(&mut children, Word::Clear);
         top.enable(&event.name);
         for child in &children {
             // It may be locked just then, or still be shared.
             moved += usize::from(move_to_node(&event.page, child.pid, round % 2).is_ok());
         }
-        tell(&mut children, "set");
+        tell(&mut children, Word::Set);
         top.disable(&event.name);
         for child in &children {
             moved += usize::from(move_to_node(&event.page, child.pid, 1 - round % 2).is_ok());
         }
-        tell(&mut children, "clear");
+        tell(&mut children, Word::Clear);
     }
     println!("  # {moved} pages were moved");
     assert!(moved > 0, "no page was moved");

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
@@ -57,28 +57,28 @@ fn a_copied_page_is_right_on_both_sides() {
     for _ in 0..3 {
         // Neither has written to the page since the fork: the kernel is the first.
         let mut child = child::fork(|line| {
-            line.hear("set");
+            line.hear(Word::Set);
             event.wait_set();
-            line.say("set");
+            line.say(Word::Set);
             event.wait_clear();
             assert!(is_filled(&event.page, 5), "the child's page");
             fill(&event.page, 6);
-            line.say("clear");
+            line.say(Word::Clear);
             event.wait_set();
             assert!(is_filled(&event.page, 6), "the child's page, written to");
-            line.say("again");
+            line.say(Word::Again);
         });
         let top = TraceInstance::top();
         top.enable(&event.name);
-        child.line.say("set");
+        child.line.say(Word::Set);
         event.wait_set();
-        child.line.hear("set");
+        child.line.hear(Word::Set);
         top.disable(&event.name);
         event.wait_clear();
         assert!(is_filled(&event.page, 5), "the parent's page");
-        child.line.hear("clear");
+        child.line.hear(Word::Clear);
         top.enable(&event.name);
-        child.line.hear("again");
+        child.line.hear(Word::Again);
         child.join();
         assert!(event.bit());
         assert!(is_filled(&event.page, 5), "the parent's page");
@@ -101,29 +101,29 @@ fn a_page_shared_until_written_is_never_written_through() {
     let event = Event::new("st_kind_through u32 a");
     let mut child = child::fork(|line| {
         give_up(&event);
-        line.say("given up");
-        line.hear("set");
+        line.say(Word::GivenUp);
+        line.hear(Word::Set);
         assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
-        line.hear("clear");
+        line.hear(Word::Clear);
         assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
     });
-    child.line.hear("given up");
+    child.line.hear(Word::GivenUp);
     top.enable(&event.name);
     event.wait_set();
-    child.line.say("set");
+    child.line.say(Word::Set);
     top.disable(&event.name);
     event.wait_clear();
-    child.line.say("clear");
+    child.line.say(Word::Clear);
     child.join();
 
     // And the other way round.
     let mut children = vec![fork(&event)];
     give_up(&event);
     top.enable(&event.name);
-    tell(&mut children, "set");
+    tell(&mut children, Word::Set);
     assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
     top.disable(&event.name);
-    tell(&mut children, "clear");
+    tell(&mut children, Word::Clear);
     end(children);
     assert_eq!(event.page.word(0).load(Ordering::Relaxed), 0);
 }
@@ -133,7 +133,7 @@ fn memory_shared_by_fork_has_one_bit_for_both() {
     let page = Mapping::shared(1);
     data.register_text("st_kind_family u32 a", page.address(), 4)
         .unwrap();
-    let child = child::fork(|line| line.hear("never said"));
+    let child = child::fork(|line| line.wait_for_kill());
     let top = TraceInstance::top();
     let is = |word| page.word(0).load(Ordering::Relaxed) == word;
     let toggle = || {
@@ -159,16 +159,16 @@ fn a_file_in_memory_shows_the_bits_of_two_processes() {
         let address = pages.address() + PAGE as u64 + 8;
         data.register_text("st_kind_two u32 a", address, bit)
             .unwrap();
-        line.say("registered");
-        line.hear("drop");
+        line.say(Word::Registered);
+        line.hear(Word::Drop);
         pages.advise(libc::MADV_DONTNEED).unwrap();
-        line.say("dropped");
-        line.hear("end");
+        line.say(Word::Dropped);
+        line.hear(Word::End);
     };
     let mut one = child::fork(|line| user(line, 3));
     let mut two = child::fork(|line| user(line, 30));
-    one.line.hear("registered");
-    two.line.hear("registered");
+    one.line.hear(Word::Registered);
+    two.line.hear(Word::Registered);
     let seen = || {
         let mut bytes = [0; 4];
         file.read_exact_at(&mut bytes, PAGE as u64 + 8).unwrap();
@@ -182,15 +182,15 @@ fn a_file_in_memory_shows_the_bits_of_two_processes() {
         wait::until("the bits in the file to be cleared", || seen() == 0);
     };
     toggle((1 << 3) | (1 << 30));
-    one.line.say("drop");
-    one.line.hear("dropped");
+    one.line.say(Word::Drop);
+    one.line.hear(Word::Dropped);
     toggle((1 << 3) | (1 << 30));
     one.kill();
     toggle(1 << 30);
-    two.line.say("drop");
-    two.line.hear("dropped");
+    two.line.say(Word::Drop);
+    two.line.hear(Word::Dropped);
     toggle(1 << 30);
-    two.line.say("end");
+    two.line.say(Word::End);
     two.join();
 }
 
@@ -205,19 +205,19 @@ fn the_programs_own_data_is_written() {
     let mut child = child::fork(|line| {
         for _ in 0..2 {
             wait::until("the child's bit", is(0xf1));
-            line.say("set");
+            line.say(Word::Set);
             wait::until("the child's bit to be cleared", is(0xf0));
-            line.say("clear");
+            line.say(Word::Clear);
         }
     });
     let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable("st_kind_data");
         wait::until("the variable's bit", is(0xf1));
-        child.line.hear("set");
+        child.line.hear(Word::Set);
         top.disable("st_kind_data");
         wait::until("it to be cleared", is(0xf0));
-        child.line.hear("clear");
+        child.line.hear(Word::Clear);
     }
     child.join();
 }
@@ -347,14 +347,14 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
         let other = || {
             for on in [true, false] {
                 page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
-                line.say("dropped");
+                line.say(Word::Dropped);
                 // Looked at without touching it.
                 wait::until("this thread to bring the page in", || {
                     page.swapped_or_present().1
                 });
                 let bit = page.word(0).load(Ordering::Relaxed) & 1 != 0;
                 assert_eq!(bit, on, "the bit");
-                line.say("seen");
+                line.say(Word::Seen);
             }
         };
         thread::scope(|scope| scope.spawn(other).join().expect("the other thread"));
@@ -373,14 +373,14 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
 fn switch_when_dropped(child: &mut Child, event: &Event, wait: impl Fn()) {
     let top = TraceInstance::top();
     for on in [true, false] {
-        child.line.hear("dropped");
+        child.line.hear(Word::Dropped);
         wait();
         if on {
             top.enable(&event.name);
         } else {
             top.disable(&event.name);
         }
-        child.line.hear("seen");
+        child.line.hear(Word::Seen);
     }
 }
 
@@ -408,10 +408,10 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
         without_the_first_thread(|| {
             for on in [true, false] {
                 page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
-                line.say("dropped");
+                line.say(Word::Dropped);
                 let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
                 wait::until("the bit", || bit() == on);
-                line.say("seen");
+                line.say(Word::Seen);
             }
         });
     });
@@ -429,14 +429,14 @@ fn a_first_thread_that_has_exited_keeps_nothing_of_its_process() {
             let (_data, page) = register_on(&device, "st_kind_first u32 a");
             page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
             without_the_first_thread(|| {
-                line.say("dropped");
-                line.hear("end");
+                line.say(Word::Dropped);
+                line.hear(Word::End);
             });
         });
-        child.line.hear("dropped");
+        child.line.hear(Word::Dropped);
         top.enable(&event.name);
         event.wait_set();
-        child.line.say("end");
+        child.line.say(Word::End);
         child.join();
         top.disable(&event.name);
         event.wait_clear();
@@ -449,18 +449,18 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     let mut child = child::fork(|line| {
         let (_data, page) = register_on(&device, "st_kind_device u32 a");
         let bit = || page.word(0).load(Ordering::Relaxed) & 1 != 0;
-        for (word, on) in [("set", true), ("clear", false)] {
+        for (word, on) in [(Word::Set, true), (Word::Clear, false)] {
             page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
-            line.say("dropped");
+            line.say(Word::Dropped);
             line.hear(word);
             // It was written when this thread came back from its sleep.
             assert_eq!(bit(), on, "the bit");
-            line.say("seen");
+            line.say(Word::Seen);
         }
     });
     let top = TraceInstance::top();
-    for (word, on) in [("set", true), ("clear", false)] {
-        child.line.hear("dropped");
+    for (word, on) in [(Word::Set, true), (Word::Clear, false)] {
+        child.line.hear(Word::Dropped);
         // On its way to sleep it would write the bit, too.
         wait::until("the process to sleep", || {
             tasks::state(child.pid, child.pid) == Some('S')
@@ -480,7 +480,7 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
             thread::sleep(Duration::from_millis(10));
         }
         child.line.say(word);
-        child.line.hear("seen");
+        child.line.hear(Word::Seen);
     }
     child.join();
 }

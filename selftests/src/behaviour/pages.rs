@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::dynamic::Probe;
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
@@ -307,11 +307,11 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
         os::run_on(cpus[cpus.len() - 1]);
         let event = Event::new("st_page_locked u32 a");
         let other = Mapping::new(1);
-        line.say("registered");
+        line.say(Word::Registered);
         loop {
-            let protection = match line.listen().as_str() {
-                "set" => READ,
-                "clear" => READ_WRITE,
+            let protection = match line.listen() {
+                Word::Set => READ,
+                Word::Clear => READ_WRITE,
                 _ => return,
             };
             other.protect(protection);
@@ -320,29 +320,29 @@ fn a_process_that_changes_its_mappings_is_not_waited_for() {
             } else {
                 event.wait_clear();
             }
-            line.say("seen");
+            line.say(Word::Seen);
         }
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     os::run_on(cpus[0]);
     let top = TraceInstance::top();
     stall::retry_round(|| {
-        let were_held_up = ["set", "clear"].map(|what| {
+        let were_held_up = [Word::Set, Word::Clear].map(|word| {
             let stalled = StalledAt::at("mprotect_fixup", user.pid);
-            user.line.say(what);
+            user.line.say(word);
             wait::until("the lock to be held", || stalled.times() > 0);
-            if what == "set" {
+            if word == Word::Set {
                 top.enable("st_page_locked");
             } else {
                 top.disable("st_page_locked");
             }
             let is_held_up = stalled.is_not_over();
-            user.line.hear("seen");
+            user.line.hear(Word::Seen);
             is_held_up
         });
         were_held_up == [true; 2]
     });
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
 }
 

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::location;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::os;
@@ -76,25 +76,25 @@ fn a_counter_of_one_task_leaves_out_others() {
 fn a_sampler_of_another_task() {
     let mut child = child::fork(|line| {
         let event = Event::new("st_perf_other u32 a");
-        line.say("registered");
+        line.say(Word::Registered);
         event.wait_set();
-        line.hear("write");
+        line.hear(Word::Write);
         for i in 0..20u32 {
             assert_eq!(event.write(&i.to_ne_bytes()), Ok(8));
         }
-        line.say("wrote");
-        line.hear("end");
+        line.say(Word::Wrote);
+        line.hear(Word::End);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     let id = crate::kit::tracefs::event_id("st_perf_other");
     let mut perf = Perf::sample(id, child.pid, ANY_CPU, 8);
-    child.line.say("write");
-    child.line.hear("wrote");
+    child.line.say(Word::Write);
+    child.line.hear(Word::Wrote);
     let want: Vec<_> = (0..20u32).map(u32::to_ne_bytes).collect();
     assert_eq!(perf.take_payloads(4), want);
     assert_eq!((perf.count(), perf.lost), (20, 0));
     drop(perf);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
 }
 

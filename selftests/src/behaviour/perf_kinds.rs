@@ -5,7 +5,7 @@
 
 use crate::harness::tests;
 use crate::kit::cgroup::{self, Cgroup, PATH};
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{write, Event};
 use crate::kit::memory::{PAGE, READ_WRITE};
@@ -109,13 +109,13 @@ fn a_signal_that_is_held_back_loses_no_record() {
 fn a_signal_kills_the_writer_after_its_record() {
     let event = Event::new("st_pk_killed u32 a");
     let mut child = child::fork(|line| {
-        line.hear("write");
+        line.hear(Word::Write);
         let _ = event.write(&[7; 4]);
-        line.say("lives");
+        line.say(Word::Lives);
     });
     let mut perf = Perf::sample_with(event.id(), child.pid, ANY_CPU, 1, TRAPPING);
     event.wait_set();
-    child.line.say("write");
+    child.line.say(Word::Write);
     assert_eq!(child.wait() & 127, libc::SIGTRAP, "what ended the writer");
     assert_eq!(perf.take_payloads(4), [[7; 4]]);
     assert_eq!(perf.count(), 1);
@@ -132,17 +132,24 @@ fn write_everywhere(event: &Event, cpus: &[usize], count: usize) {
     }
 }
 
-/// A process that writes as many records on each processor as it is told, and does other words by
-/// this function.
-fn writer(event: &Event, cpus: &[usize], other: impl Fn(&str)) -> Child {
+/// A process that writes records on each processor by [`write_by`], and follows other orders by
+/// `other`.
+fn writer(event: &Event, cpus: &[usize], other: impl Fn(Word)) -> Child {
     child::fork(|line| loop {
         let word = line.listen();
-        match word.parse() {
-            Ok(count) => write_everywhere(event, cpus, count),
-            Err(_) => other(&word),
+        match word {
+            Word::Write => write_everywhere(event, cpus, line.receive()),
+            word => other(word),
         }
-        line.say(&word);
+        line.say(word);
     })
+}
+
+/// Has a [`writer`] write so many records on each processor.
+fn write_by(writer: &mut Child, count: usize) {
+    writer.line.say(Word::Write);
+    writer.line.send(count);
+    writer.line.hear(Word::Write);
 }
 
 fn an_event_of_a_control_group() {
@@ -152,22 +159,22 @@ fn an_event_of_a_control_group() {
     let mut perfs = Perf::sample_in_cgroup(event.id(), &cgroup, 8);
     event.wait_set();
     let mut child = writer(&event, &cpus, |word| match word {
-        "enter" => cgroup.enter(),
-        "leave" => Cgroup::leave(),
-        word => panic!("told {word}"),
+        Word::Enter => cgroup.enter(),
+        Word::Leave => Cgroup::leave(),
+        word => panic!("told {word:?}"),
     });
     // What is recorded by now for each processor.
     let mut recorded = 0;
-    for (word, more) in [
-        ("2", 0),
-        ("enter", 0),
-        ("3", 3),
-        ("leave", 0),
-        ("4", 0),
-        ("enter", 0),
-        ("5", 5),
+    for (to_move, count, more) in [
+        (None, 2, 0),
+        (Some(Word::Enter), 3, 3),
+        (Some(Word::Leave), 4, 0),
+        (Some(Word::Enter), 5, 5),
     ] {
-        child.tell(word);
+        if let Some(word) = to_move {
+            child.tell(word);
+        }
+        write_by(&mut child, count);
         // Meanwhile this process, which is outside, writes as well.
         thread::scope(|scope| {
             scope
@@ -178,11 +185,11 @@ fn an_event_of_a_control_group() {
         recorded += more;
         for (perf, cpu) in perfs.iter_mut().zip(&cpus) {
             let want = vec![(*cpu as u32).to_ne_bytes(); more as usize];
-            assert_eq!(perf.take_payloads(4), want, "{word} on CPU {cpu}");
+            assert_eq!(perf.take_payloads(4), want, "{count} on CPU {cpu}");
             assert_eq!(
                 (perf.count(), perf.lost),
                 (recorded, 0),
-                "{word} on CPU {cpu}"
+                "{count} on CPU {cpu}"
             );
         }
     }
@@ -214,19 +221,19 @@ fn become_shell(event: &Event, count: usize) -> ! {
 fn an_event_that_is_removed_at_exec() {
     let event = Event::new("st_pk_exec u32 a");
     let mut child = child::fork(|line| {
-        line.hear("write");
+        line.hear(Word::Write);
         write(&event, [1, 2, 3]);
-        line.say("wrote");
-        line.hear("exec");
+        line.say(Word::Wrote);
+        line.hear(Word::Exec);
         become_shell(&event, 2);
     });
     let mut ending = Perf::sample_with(event.id(), child.pid, ANY_CPU, 1, ENDING);
     let mut staying = Perf::sample(event.id(), child.pid, ANY_CPU, 1);
     event.wait_set();
-    child.line.say("write");
-    child.line.hear("wrote");
+    child.line.say(Word::Write);
+    child.line.hear(Word::Wrote);
     assert_eq!((ending.count(), staying.count()), (3, 3));
-    child.line.say("exec");
+    child.line.say(Word::Exec);
     wait::until("the program to write its records", || staying.count() == 5);
     let mut want: Vec<_> = (1..=3).map(u32::to_ne_bytes).collect();
     assert_eq!(ending.take_payloads(4), want);
@@ -244,20 +251,20 @@ fn an_event_that_is_removed_and_closed_at_exec() {
     let mut child = child::fork(|line| {
         let perf = Perf::open_with(event.id(), SELF, ANY_CPU, ENDING);
         let perf = perf.expect("perf_event_open");
-        line.say("opened");
-        line.hear("write");
+        line.say(Word::Opened);
+        line.hear(Word::Write);
         write(&event, [1]);
         assert_eq!(perf.count(), 1);
-        line.say("wrote");
-        line.hear("exec");
+        line.say(Word::Wrote);
+        line.hear(Word::Exec);
         become_shell(&event, 0);
     });
-    child.line.hear("opened");
+    child.line.hear(Word::Opened);
     event.wait_set();
-    child.line.say("write");
-    child.line.hear("wrote");
+    child.line.say(Word::Write);
+    child.line.hear(Word::Wrote);
     assert!(event.bit());
-    child.line.say("exec");
+    child.line.say(Word::Exec);
     event.wait_clear();
     assert_eq!(event.write(&[0; 4]), Err(Errno::EBADF));
     child.kill();
@@ -335,7 +342,7 @@ fn an_event_that_is_inherited() {
     };
     let cpus = os::cpus();
     // One that was there before is no heir.
-    let mut earlier = writer(&event, &cpus, |word| panic!("told {word}"));
+    let mut earlier = writer(&event, &cpus, |word| panic!("told {word:?}"));
     let counter = Perf::open_with(event.id(), SELF, ANY_CPU, inherited).expect("perf_event_open");
     let plain = Perf::open(event.id(), SELF, ANY_CPU).expect("perf_event_open");
     // perf gives no ring that is for all processors to those that are inherited.
@@ -344,15 +351,15 @@ fn an_event_that_is_inherited() {
     event.wait_set();
 
     write_everywhere(&event, &cpus, 1);
-    earlier.tell("7");
+    write_by(&mut earlier, 7);
     let mut child = writer(&event, &cpus, |word| {
-        assert_eq!(word, "fork");
-        let mut grandchild = writer(&event, &cpus, |word| panic!("told {word}"));
-        grandchild.tell("3");
+        assert_eq!(word, Word::Fork);
+        let mut grandchild = writer(&event, &cpus, |word| panic!("told {word:?}"));
+        write_by(&mut grandchild, 3);
         grandchild.kill();
     });
-    child.tell("2");
-    child.tell("fork");
+    write_by(&mut child, 2);
+    child.tell(Word::Fork);
     thread::scope(|scope| {
         scope
             .spawn(|| write_everywhere(&event, &cpus, 4))

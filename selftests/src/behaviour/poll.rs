@@ -5,7 +5,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::group::Group;
@@ -643,21 +643,21 @@ fn a_child_that_sleeps_is_woken() {
     let event = polled("st_poll u32 a");
     let mut child = child::fork(|line| {
         for on in [true, false] {
-            line.say("ready");
+            line.say(Word::Ready);
             loop {
                 wait_for_change(&event.data.file);
                 if event.bit() == on {
                     break;
                 }
             }
-            line.say("told");
+            line.say(Word::Told);
         }
     });
     for on in [true, false] {
-        child.line.hear("ready");
+        child.line.hear(Word::Ready);
         wait::until("the child to sleep", || tasks::all_sleep(child.pid, 1));
         switch(&event, on);
-        child.line.hear("told");
+        child.line.hear(Word::Told);
         wait::until("the parent's bit", || event.bit() == on);
     }
     child.join();
@@ -669,10 +669,10 @@ fn a_passed_file_is_waited_for() {
         let file = receive_file(&there);
         let set = Epoll::new();
         set.add(&file, CHANGED);
-        line.say("ready");
+        line.say(Word::Ready);
         set.wait_for_change(&file);
-        line.say("told");
-        line.hear("closed");
+        line.say(Word::Told);
+        line.hear(Word::Closed);
         // The sender's event is there as long as this is open.
         TraceInstance::top().disable("st_poll");
         set.wait_for_change(&file);
@@ -680,12 +680,12 @@ fn a_passed_file_is_waited_for() {
     let mut receiver = receiver;
     let event = Event::new("st_poll u32 a");
     send_file(&here, &event.data.file);
-    receiver.line.hear("ready");
+    receiver.line.hear(Word::Ready);
     switch(&event, true);
-    receiver.line.hear("told");
+    receiver.line.hear(Word::Told);
     assert!(!has_changed(&event.data.file));
     event.end();
-    receiver.line.say("closed");
+    receiver.line.say(Word::Closed);
     receiver.join();
     wait_gone("st_poll");
 }
@@ -824,8 +824,8 @@ fn forks_and_registrations_elsewhere_report_nothing() {
     assert!(has_changed(&event.data.file));
     let mut other = child::fork(|line| {
         let own = Event::new("st_poll u32 a");
-        line.say("registered");
-        line.hear("begin");
+        line.say(Word::Registered);
+        line.hear(Word::Begin);
         for _ in 0..100 {
             let child = child::fork(|_| {
                 let page = Mapping::kept(1);
@@ -838,18 +838,18 @@ fn forks_and_registrations_elsewhere_report_nothing() {
             own.data.unregister_bit(page.address(), 0).unwrap();
             child.join();
         }
-        line.say("done");
+        line.say(Word::Done);
     });
-    other.line.hear("registered");
+    other.line.hear(Word::Registered);
     let set = Epoll::new();
     set.add(&event.data.file, CHANGED | EDGE);
     assert!(!set.has_changed(&event.data.file));
-    other.line.say("begin");
+    other.line.say(Word::Begin);
     let mut reports = 0;
     while !other.line.has_said(Duration::from_millis(50)) {
         reports += usize::from(has_changed(&event.data.file));
     }
-    other.line.hear("done");
+    other.line.hear(Word::Done);
     other.join();
     thread::sleep(Duration::from_millis(200));
     reports += usize::from(has_changed(&event.data.file));
@@ -955,20 +955,20 @@ fn no_change_is_missed_in_a_storm() {
                     &event.data.file,
                     CHANGED | if number % 2 == 0 { EDGE } else { 0 },
                 );
-                line.say("ready");
+                line.say(Word::Ready);
                 // Each round ends with the event on, when the test says so.
                 for _ in 0..5 {
                     while !event.bit() {
                         set.wait_for_change(&event.data.file);
                     }
-                    line.say("on");
-                    line.hear("next");
+                    line.say(Word::On);
+                    line.hear(Word::Next);
                 }
             })
         })
         .collect();
     for teller in &mut tellers {
-        teller.line.hear("ready");
+        teller.line.hear(Word::Ready);
     }
     for _ in 0..5 {
         for _ in 0..50 {
@@ -977,11 +977,11 @@ fn no_change_is_missed_in_a_storm() {
         }
         switch(&event, true);
         for teller in &mut tellers {
-            teller.line.hear("on");
+            teller.line.hear(Word::On);
         }
         switch(&event, false);
         for teller in &mut tellers {
-            teller.line.say("next");
+            teller.line.say(Word::Next);
         }
     }
     tellers.into_iter().for_each(|teller| teller.join());

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Line};
+use crate::kit::child::{self, Line, Word};
 use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, TraceInstance};
@@ -32,14 +32,14 @@ fn hold(line: &mut Line, text: &str) {
     let event = Event::new(text);
     let Event { data, page, .. } = event;
     drop(data);
-    line.say("holding");
-    line.hear("end");
+    line.say(Word::Holding);
+    line.hear(Word::End);
     drop(page);
 }
 
 fn a_kill_while_enabled_ends_registrations() {
     let mut child = child::fork(|line| hold(line, "st_proc_enabled u32 a"));
-    child.line.hear("holding");
+    child.line.hear(Word::Holding);
     let top = TraceInstance::top();
     top.enable("st_proc_enabled");
     child.kill();
@@ -57,23 +57,23 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
             let pages = Mapping::new(PAGES);
             data.register_pages("st_proc_ends u32 a", &pages, 0);
             pages.advise(libc::MADV_DONTNEED).unwrap();
-            line.say("dropped");
+            line.say(Word::Dropped);
             let word = line.listen();
-            if word == "exec" {
+            if word == Word::Exec {
                 panic!("exec: {}", Command::new("true").exec());
             }
         });
-        child.line.hear("dropped");
+        child.line.hear(Word::Dropped);
         // The kernel begins to bring the pages in, and the process goes.
         top.enable("st_proc_ends");
         match round % 3 {
             0 => child.kill(),
             1 => {
-                child.line.say("exit");
+                child.line.say(Word::Exit);
                 child.join();
             }
             _ => {
-                child.line.say("exec");
+                child.line.say(Word::Exec);
                 child.join();
             }
         }
@@ -101,12 +101,12 @@ fn the_only_thread_that_registered_may_end() {
 /// In a child: registers, and says what its bit becomes, as often as asked.
 fn watch(line: &mut Line, text: &str) {
     let event = Event::new(text);
-    line.say("registered");
+    line.say(Word::Registered);
     for _ in 0..2 {
         event.wait_set();
-        line.say("set");
+        line.say(Word::Set);
         event.wait_clear();
-        line.say("clear");
+        line.say(Word::Clear);
     }
 }
 
@@ -116,17 +116,19 @@ fn an_event_of_many_processes_sets_all_their_bits() {
         .map(|_| child::fork(|line| watch(line, text)))
         .collect();
     for child in &mut children {
-        child.line.hear("registered");
+        child.line.hear(Word::Registered);
     }
     assert_eq!(tracefs::events_of_tests(), ["st_proc_many"]);
     let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable("st_proc_many");
-        children.iter_mut().for_each(|child| child.line.hear("set"));
+        children
+            .iter_mut()
+            .for_each(|child| child.line.hear(Word::Set));
         top.disable("st_proc_many");
         children
             .iter_mut()
-            .for_each(|child| child.line.hear("clear"));
+            .for_each(|child| child.line.hear(Word::Clear));
     }
     children.into_iter().for_each(|child| child.join());
     wait_gone("st_proc_many");
@@ -136,18 +138,18 @@ fn one_process_ending_leaves_the_others_alone() {
     let text = "st_proc_others u32 a";
     let mut one = child::fork(|line| watch(line, text));
     let mut two = child::fork(|line| hold(line, text));
-    one.line.hear("registered");
-    two.line.hear("holding");
+    one.line.hear(Word::Registered);
+    two.line.hear(Word::Holding);
     let top = TraceInstance::top();
     top.enable("st_proc_others");
-    one.line.hear("set");
+    one.line.hear(Word::Set);
     two.kill();
     top.disable("st_proc_others");
-    one.line.hear("clear");
+    one.line.hear(Word::Clear);
     top.enable("st_proc_others");
-    one.line.hear("set");
+    one.line.hear(Word::Set);
     top.disable("st_proc_others");
-    one.line.hear("clear");
+    one.line.hear(Word::Clear);
     one.join();
     wait_gone("st_proc_others");
 }
@@ -162,12 +164,12 @@ fn toggling_while_processes_come_and_go() {
             let data = Data::open();
             data.register_text("st_proc_come u32 a", page.address(), 0)
                 .unwrap();
-            line.say("registered");
+            line.say(Word::Registered);
             if round % 2 == 0 {
-                line.hear("never said");
+                line.wait_for_kill();
             }
         });
-        child.line.hear("registered");
+        child.line.hear(Word::Registered);
         if round % 2 == 0 {
             child.kill();
         } else {
@@ -215,20 +217,20 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
         os::forget_children();
         let mut first = child::fork(|line| {
             let _event = Event::new("st_proc_line u32 a");
-            line.say("registered");
-            while line.listen() == "fork" {
+            line.say(Word::Registered);
+            while line.listen() == Word::Fork {
                 if os::fork().expect("fork") != 0 {
                     os::exit_now(0);
                 }
-                line.say("forked");
+                line.say(Word::Forked);
             }
         });
-        first.line.hear("registered");
+        first.line.hear(Word::Registered);
         grows_by_nothing(10, machine::rounds(60), |_| {
-            first.line.say("fork");
-            first.line.hear("forked");
+            first.line.say(Word::Fork);
+            first.line.hear(Word::Forked);
         });
-        first.line.say("end");
+        first.line.say(Word::End);
         // It ended long ago, and was waited for by the kernel.
         std::mem::forget(first);
         wait_gone("st_proc_line");

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, REGISTRATIONS};
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::{toggler, wait_gone, Event};
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::os;
@@ -78,12 +78,12 @@ fn line_of(event: &Event, state: &str) -> String {
 /// In a child: registers, says where, and waits for the word to end.
 fn hold(line: &mut Line, text: &str) {
     let event = Event::new(text);
-    line.say(&format!("{:#x}", event.page.address()));
-    line.hear("end");
+    line.send(format!("{:#x}", event.page.address()));
+    line.hear(Word::End);
 }
 
 fn end(mut child: Child) {
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
 }
 
@@ -184,10 +184,10 @@ fn fork_with_bits(text: &str, address: u64) -> Child {
         for bit in 0..32 {
             data.register_text(text, address, bit).unwrap();
         }
-        line.say("registered");
-        line.hear("end");
+        line.say(Word::Registered);
+        line.hear(Word::End);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     child
 }
 
@@ -424,10 +424,10 @@ fn of_several_processes_each_together() {
                     let address = page.address() + offset;
                     data.register_text(&text, address, 0).unwrap();
                 }
-                line.say("registered");
-                line.hear("end");
+                line.say(Word::Registered);
+                line.hear(Word::End);
             });
-            child.line.hear("registered");
+            child.line.hear(Word::Registered);
             (at, child)
         })
         .collect();
@@ -462,16 +462,16 @@ fn of_several_processes_each_together() {
 fn of_processes_that_share_memory_names_one() {
     let mut first = child::fork(|line| {
         let event = Event::new("st_regs_shares u32 a");
-        line.say(&format!("{:#x}", event.page.address()));
+        line.send(format!("{:#x}", event.page.address()));
         let second = tasks::vfork(|| {
-            line.say(&process::id().to_string());
-            line.hear("end");
+            line.send(process::id());
+            line.hear(Word::End);
             0
         });
         second.unwrap();
     });
-    let address = first.line.listen();
-    let second: i32 = first.line.listen().parse().unwrap();
+    let address: String = first.line.receive();
+    let second: i32 = first.line.receive();
     let line_of = |pid| format!("st_regs_shares {pid} {} {address} 0/32 clear", name());
     assert_eq!(listing(), [line_of(first.pid)]);
     // The other one has the memory alone then. It lives as long as this end of the line.
@@ -487,10 +487,10 @@ fn a_child_has_its_own() {
     let event = Event::new("st_regs_child u32 a");
     let mine = |state| line_of(&event, state);
     let mut child = child::fork(|line| {
-        line.hear("unregister");
+        line.hear(Word::Unregister);
         event.unregister().unwrap();
-        line.say("unregistered");
-        line.hear("end");
+        line.say(Word::Unregistered);
+        line.hear(Word::End);
     });
     let address = event.page.address();
     let its = |state| line(&event.name, child.pid, &name(), address, 0, state);
@@ -501,8 +501,8 @@ fn a_child_has_its_own() {
     let tracer = TraceInstance::top();
     tracer.enable(&event.name);
     wait::until("both bits in the listing", || listed() == both("set"));
-    child.line.say("unregister");
-    child.line.hear("unregistered");
+    child.line.say(Word::Unregister);
+    child.line.hear(Word::Unregistered);
     assert_eq!(listing(), [mine("set")]);
     tracer.disable(&event.name);
     end(child);
@@ -511,8 +511,8 @@ fn a_child_has_its_own() {
 fn ends_with_exec_and_exit() {
     let mut child = child::fork(|line| {
         let event = Event::new("st_regs_exec u32 a");
-        line.say("registered");
-        line.hear("exec");
+        line.say(Word::Registered);
+        line.hear(Word::Exec);
         drop(event.data);
         let error = Command::new("sleep")
             .arg("1000")
@@ -520,15 +520,15 @@ fn ends_with_exec_and_exit() {
             .exec();
         panic!("exec: {error}");
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     assert_eq!(listing().len(), 1);
-    child.line.say("exec");
+    child.line.say(Word::Exec);
     wait_gone("st_regs_exec");
     assert_eq!(listing(), [""; 0]);
     child.kill();
 
     let mut child = child::fork(|line| hold(line, "st_regs_kill u32 a"));
-    child.line.listen();
+    let _: String = child.line.receive();
     assert_eq!(listing().len(), 1);
     child.kill();
     wait_gone("st_regs_kill");
@@ -619,7 +619,7 @@ fn is_correct_while_processes_come_and_go() {
                     let own = Event::new("st_regs_goes u32 a");
                     let grandchild = child::fork(|_| own.unregister().unwrap());
                     grandchild.join();
-                    line.say("registered");
+                    line.say(Word::Registered);
                 });
                 child.join();
             })

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
-use crate::kit::child;
+use crate::kit::child::{self, Line, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
@@ -44,30 +44,30 @@ fn a_filter_gives_its_errno_and_the_bit_goes_on() {
             ]
         };
         assert_eq!(calls(), [Err(Errno::EACCES); 5]);
-        line.say("filtered");
+        line.say(Word::Filtered);
         loop {
             let word = line.listen();
-            match word.as_str() {
-                "end" => return,
+            match word {
+                Word::End => return,
                 word => obey(word, &event),
             }
             assert_eq!(calls(), [Err(Errno::EACCES); 5]);
-            line.say(&word);
+            line.say(word);
         }
     });
-    child.line.hear("filtered");
+    child.line.hear(Word::Filtered);
     let tracer = TraceInstance::instance("st_filter_errno");
     for _ in 0..3 {
-        for word in ["set", "drop", "clear"] {
+        for word in [Word::Set, Word::Drop, Word::Clear] {
             match word {
-                "set" => tracer.enable("st_filter_errno"),
-                "clear" => tracer.disable("st_filter_errno"),
+                Word::Set => tracer.enable("st_filter_errno"),
+                Word::Clear => tracer.disable("st_filter_errno"),
                 _ => {}
             }
             child.tell(word);
         }
     }
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     let recorded = tracer.lines("st_filter_errno");
     assert_eq!(recorded, [""; 0], "written in spite of the filter");
@@ -80,18 +80,18 @@ fn a_process_killed_by_a_filter_leaves_nothing() {
         let mut child = child::fork(|line| {
             let event = Event::new(&format!("{NAME} u32 a"));
             // A second process has the same registrations.
-            let other = child::fork(|line| drop(line.listen()));
+            let other = child::fork(Line::wait_for_kill);
             forbid_calls_on(&event.data.file, Forbidden::KillsProcess);
-            line.say("registered");
-            line.hear("go on");
+            line.say(Word::Registered);
+            line.hear(Word::GoOn);
             let _ = event.unregister();
             drop(other);
         });
-        child.line.hear("registered");
+        child.line.hear(Word::Registered);
         if attached {
             TraceInstance::top().enable(NAME);
         }
-        child.line.say("go on");
+        child.line.say(Word::GoOn);
         let (_, status) = os::wait(child.pid, 0).expect("wait for the child");
         assert_eq!(status & 0x7f, libc::SIGSYS, "wait status {status:#x}");
         std::mem::forget(child);
@@ -119,30 +119,28 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
             tasks::state(pid, id).is_none()
         });
         std::mem::forget(thread);
-        line.say("killed");
+        line.say(Word::Killed);
         loop {
             let word = line.listen();
-            match word.as_str() {
-                "write" => assert_eq!(event.write(&[1; 4]), Ok(8)),
-                "end" => os::exit_now(0),
+            match word {
+                Word::Write => assert_eq!(event.write(&[1; 4]), Ok(8)),
+                Word::End => os::exit_now(0),
                 word => obey(word, event),
             }
-            line.say(&word);
+            line.say(word);
         }
     });
-    child.line.hear("killed");
+    child.line.hear(Word::Killed);
     let tracer = TraceInstance::instance("st_filter_thread");
-    let mut tell = |word: &str| {
-        child.tell(word);
-    };
-    tell("drop");
+    let mut tell = |word| child.tell(word);
+    tell(Word::Drop);
     tracer.enable("st_filter_thread");
-    ["set", "write"].map(&mut tell);
+    [Word::Set, Word::Write].map(&mut tell);
     let recorded = tracer.take_payloads("st_filter_thread", 4);
     assert_eq!(recorded, [[1; 4]]);
     tracer.disable("st_filter_thread");
-    ["clear", "unregister"].map(&mut tell);
-    child.line.say("end");
+    [Word::Clear, Word::Unregister].map(&mut tell);
+    child.line.say(Word::End);
     child.join();
     wait_gone("st_filter_thread");
 }

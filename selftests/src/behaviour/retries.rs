@@ -5,7 +5,7 @@
 
 use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, PATH};
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::fuse::{self, Server};
@@ -146,11 +146,11 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     });
     assert!(repair_pending(pid), "given up");
     group.set("memory.max", "max");
-    child.tell("set");
+    child.tell(Word::Set);
     wait::until("no repair to be pending", || !repair_pending(pid));
     top.disable(&event.name);
-    child.tell("clear");
-    child.tell("end");
+    child.tell(Word::Clear);
+    child.tell(Word::End);
     child.join();
 }
 
@@ -161,19 +161,19 @@ fn a_process_that_shares_the_memory_is_not_looked_for() {
         let event = Event::new(&format!("{NAME} u32 a"));
         // This process waits, and is killed at that; the other one goes on.
         let _ = tasks::vfork(|| {
-            line.say(&std::process::id().to_string());
+            line.send(std::process::id());
             loop {
                 let word = line.listen();
-                match word.as_str() {
-                    "set" => event.wait_set(),
-                    "clear" => event.wait_clear(),
+                match word {
+                    Word::Set => event.wait_set(),
+                    Word::Clear => event.wait_clear(),
                     _ => return 0,
                 }
-                line.say(&word);
+                line.say(word);
             }
         });
     });
-    let other: i32 = child.line.listen().parse().expect("a process");
+    let other: i32 = child.line.receive();
     let queued = Queued::new(NAME);
     os::kill(child.pid, libc::SIGKILL).expect("kill it");
     wait::until("it to end", || {
@@ -186,11 +186,11 @@ fn a_process_that_shares_the_memory_is_not_looked_for() {
     let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable(NAME);
-        child.tell("set");
+        child.tell(Word::Set);
         top.disable(NAME);
-        child.tell("clear");
+        child.tell(Word::Clear);
     }
-    child.line.say("end");
+    child.line.say(Word::End);
     wait_gone(NAME);
     let (_, status) = os::wait(child.pid, 0).expect("wait for the child");
     assert_eq!(status, libc::SIGKILL, "wait status of the child");

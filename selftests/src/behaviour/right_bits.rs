@@ -3,7 +3,7 @@
 //! A bit that is right is not written: after a fork its page stays shared, and takes no memory.
 
 use crate::harness::tests;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{repair_pending, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
@@ -42,18 +42,18 @@ impl Two {
         let (data, at) = (&event.data, other.address());
         data.register_text(TEXT, at, 0).expect("register");
         event.page.word(0).store(bit, Ordering::SeqCst);
-        let change = |word: &str| {
+        let change = |word| {
             let result = match word {
-                "register" => data.register_text(TEXT, at, 7).map(drop),
-                "unregister" => data.unregister_bit(at, 7),
-                word => panic!("told to {word}"),
+                Word::Register => data.register_text(TEXT, at, 7).map(drop),
+                Word::Unregister => data.unregister_bit(at, 7),
+                word => panic!("told to {word:?}"),
             };
-            result.unwrap_or_else(|errno| panic!("{word}: {errno:?}"));
+            result.unwrap_or_else(|errno| panic!("{word:?}: {errno:?}"));
         };
         let child = child::fork(|line| loop {
             let word = line.listen();
-            change(&word);
-            line.say(&word);
+            change(word);
+            line.say(word);
         });
         Two {
             event,
@@ -85,11 +85,11 @@ impl Two {
     }
 
     #[track_caller]
-    fn change(&mut self, by_child: bool, word: &str) {
+    fn change(&mut self, by_child: bool, word: Word) {
         let (data, at) = (&self.event.data, self.other.address());
         match (by_child, word) {
             (true, word) => self.child.tell(word),
-            (false, "register") => {
+            (false, Word::Register) => {
                 data.register_text(TEXT, at, 7).expect("register");
             }
             (false, _) => data.unregister_bit(at, 7).expect("unregister"),
@@ -118,15 +118,15 @@ fn a_set_is_copied_and_leaves_pages_shared() {
                 two = Two::new(1);
             }
             assert!(two.shares_the_page());
-            for word in ["register", "unregister", "register"] {
+            for word in [Word::Register, Word::Unregister, Word::Register] {
                 two.change(by_child, word);
                 assert!(
                     two.shares_the_page(),
-                    "not after {word} by the child: {by_child}"
+                    "not after {word:?} by the child: {by_child}"
                 );
             }
             // Now the other one.
-            two.change(!by_child, "register");
+            two.change(!by_child, Word::Register);
             assert!(two.shares_the_page());
             // They follow the event all the same.
             if on == 0 {

@@ -3,7 +3,7 @@
 //! One open file that several tasks write to: none of them waits for another one.
 
 use crate::harness::tests;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::{values, write, Event};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::memory::{Mapping, PAGE, READ};
@@ -31,20 +31,20 @@ fn the_other_thread(pid: i32) -> Option<i32> {
 /// A process of which one thread writes from `page` to the file that it shares with this one; the other one does as told.
 fn writer_from(
     event: &Event,
-    say_first: impl FnOnce(&Mapping) -> String,
+    send_first: impl FnOnce(&mut Line, &Mapping),
     page: fn() -> Mapping,
 ) -> Child {
     child::fork(|line| {
         let page = page();
-        line.say(&say_first(&page));
+        send_first(line, &page);
         thread::scope(|scope| {
             scope.spawn(|| os::write_from(&event.data.file, page.address(), 8));
             loop {
-                match line.listen().as_str() {
-                    "write" => write(event, [2]),
+                match line.listen() {
+                    Word::Write => write(event, [2]),
                     _ => os::exit_now(0),
                 }
-                line.say("written");
+                line.say(Word::Written);
             }
         });
     })
@@ -54,8 +54,8 @@ fn writer_from(
 fn others_write(event: &Event, stuck: &mut Child) {
     let tracer = TraceInstance::instance(&event.name);
     tracer.enable(&event.name);
-    stuck.line.say("write");
-    stuck.line.hear("written");
+    stuck.line.say(Word::Write);
+    stuck.line.hear(Word::Written);
 
     write(event, [3]);
     let copy = event.data.file.try_clone().expect("dup");
@@ -75,12 +75,11 @@ fn a_page_of_a_userfaultfd_holds_up_one_write() {
     let event = Event::new("st_shared_fault u32 a");
     let mut stuck = writer_from(
         &event,
-        |page| {
+        |line, page| {
             let faults = Userfault::new();
             faults.guard(page, Guard::Missing);
-            let said = format!("{} {}", faults.number(), page.address());
+            faults.send(line, page);
             std::mem::forget(faults);
-            said
         },
         || Mapping::kept(1),
     );
@@ -101,13 +100,13 @@ fn a_page_of_a_file_system_holds_up_one_write() {
     server.hold(Request::Read);
     let mut stuck = writer_from(
         &event,
-        |_| "begins".into(),
+        |line, _| line.say(Word::Begins),
         || {
             let file = File::open(fuse::path(0)).expect("open a file");
             Mapping::of_file(&file, 1, READ, libc::MAP_SHARED).expect("mmap")
         },
     );
-    stuck.line.hear("begins");
+    stuck.line.hear(Word::Begins);
     server.wait_held(1);
     let thread = the_other_thread(stuck.pid).expect("a thread");
     wait::until("the write to wait for its page", || {
@@ -115,6 +114,6 @@ fn a_page_of_a_file_system_holds_up_one_write() {
     });
     others_write(&event, &mut stuck);
     server.release();
-    stuck.line.say("end");
+    stuck.line.say(Word::End);
     stuck.join();
 }

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
@@ -38,24 +38,24 @@ fn ptrace(request: libc::c_uint, pid: i32, data: usize) {
 fn a_traced_child_that_begins_stopped_has_its_registrations() {
     let mut parent = child::fork(|line| {
         let event = Event::new("st_sig_traced u32 a");
-        line.say("registered");
-        line.hear("fork");
+        line.say(Word::Registered);
+        line.hear(Word::Fork);
         match os::fork().unwrap() {
             0 => {
-                line.say("running");
+                line.say(Word::Running);
                 event.wait_set();
-                line.say("set");
+                line.say(Word::Set);
                 event.wait_clear();
-                line.say("clear");
+                line.say(Word::Clear);
                 os::exit_now(0);
             }
             pid => assert_eq!(os::wait(pid, 0), Ok((pid, 0))),
         }
     });
-    parent.line.hear("registered");
+    parent.line.hear(Word::Registered);
     let options = libc::PTRACE_O_TRACEFORK as usize;
     ptrace(libc::PTRACE_SEIZE, parent.pid, options);
-    parent.line.say("fork");
+    parent.line.say(Word::Fork);
     wait::until("the parent to stop in its fork", || has_stopped(parent.pid));
     let mut pid = 0usize;
     ptrace(libc::PTRACE_GETEVENTMSG, parent.pid, &raw mut pid as usize);
@@ -64,12 +64,12 @@ fn a_traced_child_that_begins_stopped_has_its_registrations() {
     wait::until("the child to stop", || has_stopped(child));
     ptrace(libc::PTRACE_DETACH, child, 0);
     ptrace(libc::PTRACE_DETACH, parent.pid, 0);
-    parent.line.hear("running");
+    parent.line.hear(Word::Running);
     let top = TraceInstance::top();
     top.enable("st_sig_traced");
-    parent.line.hear("set");
+    parent.line.hear(Word::Set);
     top.disable("st_sig_traced");
-    parent.line.hear("clear");
+    parent.line.hear(Word::Clear);
     parent.join();
 }
 

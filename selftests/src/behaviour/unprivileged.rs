@@ -5,7 +5,7 @@
 use crate::harness::tests;
 use crate::kit::abi::{location, Data, Register, Unregister, DATA, DIAG_IOCSDEL, DIAG_IOCSREG};
 use crate::kit::abi::{DIAG_IOCSUNREG, MULTI_FORMAT, PERSIST, STATUS};
-use crate::kit::child::{self, Line};
+use crate::kit::child::{self, Line, Word};
 use crate::kit::dynamic::{self, Probe};
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{wait_gone, Event};
@@ -69,7 +69,7 @@ fn access_to_data_is_enough_to_register_and_write() {
         let plain = "st_user_main u32 a; __rel_loc char[] b";
         let persist = event.data.register_flags(plain, page.address(), 2, PERSIST);
         assert_eq!(persist, Err(Errno::EPERM));
-        line.say("registered");
+        line.say(Word::Registered);
         wait::until("both bits to be set", || {
             page.word(0).load(Ordering::Relaxed) == 3
         });
@@ -85,21 +85,21 @@ fn access_to_data_is_enough_to_register_and_write() {
         child.join();
         event.unregister().unwrap();
         assert_eq!(page.word(0).load(Ordering::Relaxed), 2);
-        line.say("wrote");
-        line.hear("end");
+        line.say(Word::Wrote);
+        line.hear(Word::End);
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     let multi = formats_of("st_user_multi").remove(0);
     let tracer = TraceInstance::instance(name);
     tracer.enable(name);
     tracer.enable(&multi);
-    user.line.hear("wrote");
+    user.line.hear(Word::Wrote);
     let lines = tracer.lines(name);
     assert_eq!(lines, ["st_user_main: a=0x7 (7) b=hi"; 2]);
     assert_eq!(tracer.take_payloads(&multi, 1), [[9]]);
     tracer.disable(name);
     tracer.disable(&multi);
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
     wait_gone(name);
     wait_gone(&multi);
@@ -112,10 +112,10 @@ fn events_belong_to_root_whatever_user_makes_them() {
     let _root = Event::new("st_user_root u32 a");
     let mut user = fork_unprivileged(|line| {
         let _event = Event::new("st_user_owner u32 a");
-        line.say("registered");
-        line.hear("end");
+        line.say(Word::Registered);
+        line.hear(Word::End);
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     let files = |event: &str| -> Vec<_> {
         let dir = tracefs::group_dir(tracefs::GROUP).join(event);
         let of = |path: &Path| {
@@ -142,7 +142,7 @@ fn events_belong_to_root_whatever_user_makes_them() {
         assert_eq!(got, Err(Errno::EACCES));
     });
     other.join();
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
 }
 
@@ -153,13 +153,13 @@ fn registers_on_a_file_opened_by_root() {
         let page = Mapping::kept(1);
         data.register_text("st_user_passed u32 a", page.address(), 0)
             .unwrap();
-        line.say("registered");
+        line.say(Word::Registered);
         wait::until("the bit to be set", || {
             page.word(0).load(Ordering::Relaxed) == 1
         });
         assert_eq!(data.write(0, &[1; 4]), Ok(8));
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     let tracer = TraceInstance::instance("st_user_passed");
     tracer.enable("st_user_passed");
     user.join();
@@ -255,7 +255,7 @@ fn get_it_wrong(line: &mut Line) {
     data.register_text(text, page.address(), 0).unwrap();
     data.register_text("st_user_untraced u32 a", page.address(), 1)
         .unwrap();
-    line.say("registered");
+    line.say(Word::Registered);
     wait::until("the tracers to attach", || {
         page.word(0).load(Ordering::Relaxed) & 1 == 1
     });
@@ -407,8 +407,8 @@ fn get_it_wrong(line: &mut Line) {
             _ => page.advise(libc::MADV_DONTNEED).unwrap(),
         }
     }
-    line.say("toggle");
-    line.hear("toggled");
+    line.say(Word::Toggle);
+    line.hear(Word::Toggled);
     for page in &pages {
         let _ = data.unregister_bit(page.address(), 3);
     }
@@ -418,17 +418,17 @@ fn better_than_c_10_no_error_is_logged() {
     let _access = Access::given();
     let mut log = Log::from_now();
     let mut user = fork_unprivileged(get_it_wrong);
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     let name = "st_user_wrong";
     let tracer = TraceInstance::instance(name);
     tracer.enable(name);
     let perfs = Perf::sample_everywhere(tracefs::event_id(name), 8);
-    user.line.hear("toggle");
+    user.line.hear(Word::Toggle);
     for _ in 0..20 {
         tracer.enable("st_user_untraced");
         tracer.disable("st_user_untraced");
     }
-    user.line.say("toggled");
+    user.line.say(Word::Toggled);
     user.join();
     let records = tracer.take_records(tracefs::event_id(name));
     assert_eq!(

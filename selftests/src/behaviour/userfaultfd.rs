@@ -5,7 +5,7 @@
 use crate::behaviour::retries::Queued;
 use crate::harness::tests;
 use crate::kit::abi::{Data, REGISTRATIONS};
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, serve, tell, toggle};
 use crate::kit::latency::{Latencies, SwitchTimes};
@@ -59,16 +59,16 @@ fn guard(line: &mut Line, name: &str, guard: Guard) {
     let event = Event::new(&format!("{name} u32 a"));
     let faults = Userfault::new();
     faults.guard(&event.page, guard);
-    line.say(&format!("{} {}", faults.number(), event.page.address()));
+    faults.send(line, &event.page);
     loop {
-        match line.listen().as_str() {
-            "exit" => return,
-            "exec" => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
-            "set" => event.wait_set(),
-            "clear" => event.wait_clear(),
-            word => panic!("told to {word}"),
+        match line.listen() {
+            Word::Exit => return,
+            Word::Exec => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
+            Word::Set => event.wait_set(),
+            Word::Clear => event.wait_clear(),
+            word => panic!("told to {word:?}"),
         }
-        line.say("done");
+        line.say(Word::Done);
     }
 }
 
@@ -99,9 +99,9 @@ impl Guarded {
 
     /// Has the process see its bit, which it may only touch when its faults are answered.
     #[track_caller]
-    fn sees(&mut self, word: &str) {
+    fn sees(&mut self, word: Word) {
         self.child.line.say(word);
-        self.child.line.hear("done");
+        self.child.line.hear(Word::Done);
     }
 }
 
@@ -120,14 +120,14 @@ fn a_fault_that_is_never_answered_holds_up_no_other() {
         // Those whose pages must be brought in, too.
         let times = times.of(round % 3 == 2);
         if round % 3 == 2 {
-            tell(&mut children, "drop");
+            tell(&mut children, Word::Drop);
             event.page.advise(libc::MADV_DONTNEED).unwrap();
         }
         let start = Instant::now();
         top.enable(&event.name);
         times.attaching.add(start.elapsed());
         event.wait_set();
-        tell(&mut children, "set");
+        tell(&mut children, Word::Set);
         times.until_set.add(start.elapsed());
         if round == 0 {
             guarded.wait_for_fault();
@@ -135,7 +135,7 @@ fn a_fault_that_is_never_answered_holds_up_no_other() {
         times.until_clear.during(|| {
             top.disable(&event.name);
             event.wait_clear();
-            tell(&mut children, "clear");
+            tell(&mut children, Word::Clear);
         });
     }
     times.judge(200, 400);
@@ -153,19 +153,19 @@ fn many_faults_that_are_never_answered_hold_up_no_other() {
     let top = TraceInstance::top();
     let mut until_set = Latencies::default();
     for round in 0..6 {
-        tell(&mut children, "drop");
+        tell(&mut children, Word::Drop);
         event.page.advise(libc::MADV_DONTNEED).unwrap();
         until_set.during(|| {
             top.enable(&event.name);
             event.wait_set();
-            tell(&mut children, "set");
+            tell(&mut children, Word::Set);
         });
         if round == 0 {
             guarded.iter().for_each(Guarded::wait_for_fault);
         }
         top.disable(&event.name);
         event.wait_clear();
-        tell(&mut children, "clear");
+        tell(&mut children, Word::Clear);
     }
     let what = format!("bits on dropped pages, beside {PROCESSES} such faults");
     until_set.judge(&what, 400);
@@ -188,13 +188,13 @@ fn a_fault_answered_late_gets_the_latest_state() {
                 .unwrap();
         }
         guarded.faults.fill(guarded.page, u32::from(!on));
-        guarded.sees(if on { "set" } else { "clear" });
+        guarded.sees(if on { Word::Set } else { Word::Clear });
         top.disable(&event.name);
-        guarded.sees("clear");
+        guarded.sees(Word::Clear);
         top.enable(&event.name);
-        guarded.sees("set");
+        guarded.sees(Word::Set);
         top.disable(&event.name);
-        guarded.sees("clear");
+        guarded.sees(Word::Clear);
         guarded.child.kill();
         drop(event);
     }
@@ -211,13 +211,13 @@ fn a_write_allowed_late_gets_the_latest_state() {
             top.disable(&event.name);
         }
         guarded.faults.allow_writes(guarded.page);
-        guarded.sees(if on { "set" } else { "clear" });
+        guarded.sees(if on { Word::Set } else { Word::Clear });
         top.disable(&event.name);
-        guarded.sees("clear");
+        guarded.sees(Word::Clear);
         top.enable(&event.name);
-        guarded.sees("set");
+        guarded.sees(Word::Set);
         top.disable(&event.name);
-        guarded.sees("clear");
+        guarded.sees(Word::Clear);
         guarded.child.kill();
     }
 }
@@ -233,14 +233,14 @@ fn other_bits_of_the_process_are_written_meanwhile() {
             .unwrap();
         let faults = Userfault::new();
         faults.guard(&page, Guard::Missing);
-        line.say("guarded");
+        line.say(Word::Guarded);
         serve(line, &event);
     });
-    child.line.hear("guarded");
+    child.line.hear(Word::Guarded);
     let mut children = vec![child];
     toggle(&event, &mut children);
     for _ in 0..2 {
-        tell(&mut children, "drop");
+        tell(&mut children, Word::Drop);
         toggle(&event, &mut children);
     }
     children.into_iter().for_each(Child::kill);
@@ -260,12 +260,12 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
         data.register_pages(text, &pages, 0);
         let faults = Userfault::new();
         faults.guard(&pages, Guard::Missing);
-        line.say(&format!("{} {}", faults.number(), pages.address()));
-        line.hear("look");
+        faults.send(line, &pages);
+        line.hear(Word::Look);
         let last = pages.word((PAGES - 1) * PAGE);
         wait::until("the bit", || last.load(Ordering::Relaxed) == 1);
-        line.say("seen");
-        line.hear("end");
+        line.say(Word::Seen);
+        line.hear(Word::End);
     });
     let mut guarded = Guarded::of(child);
     let at = |page: usize| guarded.page + (page * PAGE) as u64;
@@ -301,8 +301,8 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
         "the pages are asked for so often: {asked:?}, at last {last_round}and are {entries:#x?}"
     );
     guarded.faults.fill(at(PAGES - 1), 0);
-    guarded.child.line.say("look");
-    guarded.child.line.hear("seen");
+    guarded.child.line.say(Word::Look);
+    guarded.child.line.hear(Word::Seen);
     top.disable(&event.name);
     guarded.child.kill();
 }
@@ -322,8 +322,8 @@ fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
         }
         let faults = Userfault::new();
         faults.guard(&pages, Guard::Missing);
-        line.say(&format!("{} {}", faults.number(), pages.address()));
-        line.hear("end");
+        faults.send(line, &pages);
+        line.hear(Word::End);
     }));
     let top = TraceInstance::top();
     let is_first_asked = || guarded.faults.next_fault() == Some(guarded.page);
@@ -354,30 +354,30 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
     let event = Event::new("st_guard_none u32 a");
     let mut child = child::fork(|line| {
         let faults = Userfault::new();
-        for word in ["set", "clear"] {
+        for word in [Word::Set, Word::Clear] {
             faults.guard(&event.page, Guard::Writes);
             event
                 .page
                 .advise(libc::MADV_DONTNEED)
                 .expect("MADV_DONTNEED");
-            line.say("dropped");
+            line.say(Word::Dropped);
             wait::until("the kernel to bring the page in", || {
                 event.page.resident() == 1
             });
             assert_eq!(faults.next_fault(), None);
             // The kernel has given back the lock that this takes.
             drop(Mapping::new(4));
-            assert_eq!(event.bit(), word == "set");
+            assert_eq!(event.bit(), word == Word::Set);
             line.say(word);
         }
     });
     let top = TraceInstance::top();
-    child.line.hear("dropped");
+    child.line.hear(Word::Dropped);
     top.enable(&event.name);
-    child.line.hear("set");
-    child.line.hear("dropped");
+    child.line.hear(Word::Set);
+    child.line.hear(Word::Dropped);
     top.disable(&event.name);
-    child.line.hear("clear");
+    child.line.hear(Word::Clear);
     child.join();
 }
 
@@ -391,11 +391,11 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
         let faults = Userfault::new();
         faults.guard(&pages, Guard::Missing);
         pages.protect_from(PAGE, libc::PROT_READ);
-        line.say(&format!("{} {}", faults.number(), pages.address()));
-        line.hear("allow");
+        faults.send(line, &pages);
+        line.hear(Word::Allow);
         pages.protect_from(PAGE, libc::PROT_READ | libc::PROT_WRITE);
-        line.say("allowed");
-        line.hear("end");
+        line.say(Word::Allowed);
+        line.hear(Word::End);
     });
     let mut guarded = Guarded::of(child);
     let top = TraceInstance::top();
@@ -403,8 +403,8 @@ fn a_page_that_may_not_be_written_is_not_asked_for() {
     for _ in 0..3 {
         guarded.wait_for_fault();
     }
-    guarded.child.line.say("allow");
-    guarded.child.line.hear("allowed");
+    guarded.child.line.say(Word::Allow);
+    guarded.child.line.hear(Word::Allowed);
     top.disable(&event.name);
     let second = guarded.page + PAGE as u64;
     wait::until("the page that may be written now to be asked for", || {
@@ -465,7 +465,7 @@ fn after_a_kill_no_handler_is_asked() {
 
 fn exit_and_exec_end_it_without_an_answer() {
     let top = TraceInstance::top();
-    for how in ["exit", "exec"] {
+    for how in [Word::Exit, Word::Exec] {
         let mut guarded = Guarded::new("st_guard_exit", Guard::Missing);
         top.enable("st_guard_exit");
         guarded.wait_for_fault();
@@ -473,7 +473,7 @@ fn exit_and_exec_end_it_without_an_answer() {
         guarded.child.line.say(how);
         wait_gone("st_guard_exit");
         match how {
-            "exit" => guarded.child.join(),
+            Word::Exit => guarded.child.join(),
             _ => guarded.child.kill(),
         }
     }
@@ -485,8 +485,8 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
         let page = Mapping::kept(1);
         let faults = Userfault::new();
         faults.guard(&page, Guard::Missing);
-        line.say(&faults.number().to_string());
-        line.hear("register");
+        line.send(faults.number());
+        line.hear(Word::Register);
         let text = "st_guard_register u32 a";
         thread::scope(|scope| {
             for bit in 0..3 {
@@ -495,10 +495,10 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
             }
         });
     });
-    let number = child.line.listen().parse().unwrap();
+    let number = child.line.receive();
     let faults = Userfault::of(child.pid, number);
     let mut children = vec![fork(&event)];
-    child.line.say("register");
+    child.line.say(Word::Register);
     wait::until("it to wait for its page", || faults.next_fault().is_some());
     let mut toggles = Latencies::default();
     for _ in 0..5 {
@@ -559,37 +559,37 @@ fn a_fork_does_not_wait_for_its_parents_page() {
     let mut parent = child::fork(|line| {
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Missing);
-        line.say(&faults.number().to_string());
-        line.hear("fork");
+        line.send(faults.number());
+        line.hear(Word::Fork);
         // Guards do not pass to a child: it is to see its bit, whatever becomes of its parent's.
         let child = child::fork(|line| {
             event.wait_set();
-            line.say("set");
+            line.say(Word::Set);
             event.wait_clear();
-            line.say("clear");
+            line.say(Word::Clear);
         });
         let mut child = child;
-        child.line.hear("set");
-        line.say("set");
-        child.line.hear("clear");
-        line.say("clear");
-        line.hear("never said");
+        child.line.hear(Word::Set);
+        line.say(Word::Set);
+        child.line.hear(Word::Clear);
+        line.say(Word::Clear);
+        line.wait_for_kill();
     });
-    let number = parent.line.listen().parse().unwrap();
+    let number = parent.line.receive();
     let faults = Userfault::of(parent.pid, number);
     let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
     wait::until("the parent's fault", || faults.next_fault().is_some());
-    parent.line.say("fork");
+    parent.line.say(Word::Fork);
     // It was forked while the event was on, without the page: it sees the next changes.
     let mut until_seen = Latencies::default();
     until_seen.during(|| {
         top.disable(&event.name);
         top.enable(&event.name);
-        parent.line.hear("set");
+        parent.line.hear(Word::Set);
         top.disable(&event.name);
-        parent.line.hear("clear");
+        parent.line.hear(Word::Clear);
     });
     until_seen.judge("the child's bit, set and cleared", 400);
     parent.kill();
@@ -605,7 +605,7 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
         // Beside the kernel's fault, and that of the process, too.
         for round in 0..2 {
             if round == 1 {
-                guarded.child.line.say("set");
+                guarded.child.line.say(Word::Set);
             }
             other_tasks.carry_on();
             other_tasks.ops.judge(|| {});
@@ -682,7 +682,7 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
         let event = inherited.or(own.as_ref()).expect("an event");
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Missing);
-        line.say("guarded");
+        line.say(Word::Guarded);
         let wait_for_fault = |whose: &str| {
             wait::until(whose, || faults.next_fault().is_some());
         };
@@ -699,14 +699,14 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
             assert!(!event.bit(), "set after it was unregistered, round {round}");
             thread::yield_now();
         }
-        line.say("unregistered");
-        line.hear("end");
+        line.say(Word::Unregistered);
+        line.hear(Word::End);
     });
-    child.line.hear("guarded");
+    child.line.hear(Word::Guarded);
     let top = TraceInstance::top();
     top.enable(name);
-    child.line.hear("unregistered");
+    child.line.hear(Word::Unregistered);
     top.disable(name);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
 }

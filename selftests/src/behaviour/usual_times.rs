@@ -6,7 +6,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::group::{self, Group};
 use crate::kit::latency::Latencies;
@@ -85,10 +85,10 @@ fn an_event_of_a_process_that_is_killed_goes() {
     usually(4, |times| {
         let mut process = child::fork(|line| {
             let _event = Event::new("st_usual_killed u32 a");
-            line.say("registered");
-            line.hear("never said");
+            line.say(Word::Registered);
+            line.wait_for_kill();
         });
-        process.line.hear("registered");
+        process.line.hear(Word::Registered);
         process.kill();
         times.during(|| wait_gone("st_usual_killed"));
     });

@@ -5,7 +5,7 @@
 use super::bit::register;
 use super::check::{expect, Check, Row, NAME, TEXT};
 use crate::kit::abi::{Data, REGISTRATIONS};
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone, Event};
 use crate::kit::machine::Log;
@@ -120,18 +120,18 @@ fn holder(then: impl FnOnce()) -> Child {
     let mut child = child::fork(|line| {
         let Event { data, .. } = Event::new(TEXT);
         drop(data);
-        line.say("registered");
-        line.hear("go on");
+        line.say(Word::Registered);
+        line.hear(Word::GoOn);
         then();
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     assert!(tracefs::event_exists(NAME));
     child
 }
 
 fn ends_at_exit() {
     let mut child = holder(|| {});
-    child.line.say("go on");
+    child.line.say(Word::GoOn);
     child.join();
     wait_gone(NAME);
 }
@@ -146,7 +146,7 @@ fn ends_at_exec() {
         let mut sleep = Command::new("sleep");
         panic!("exec: {}", sleep.arg("1000").stdin(Stdio::null()).exec());
     });
-    child.line.say("go on");
+    child.line.say(Word::GoOn);
     wait_gone(NAME);
     // The old memory goes before the new name comes.
     let name = || fs::read_to_string(format!("/proc/{}/comm", child.pid)).unwrap();
@@ -156,21 +156,21 @@ fn ends_at_exec() {
 
 /// In a child of the process that registered: says what becomes of the bit in its own memory.
 fn watch(line: &mut Line, event: &Event) {
-    line.say("forked");
+    line.say(Word::Forked);
     event.wait_set();
-    line.say("set");
+    line.say(Word::Set);
     event.wait_clear();
-    line.say("cleared");
+    line.say(Word::Cleared);
 }
 
 /// Lets the child see the bit set and cleared.
 fn show(child: &mut Child) {
-    child.line.hear("forked");
+    child.line.hear(Word::Forked);
     let tracer = TraceInstance::instance("st_show");
     tracer.enable(NAME);
-    child.line.hear("set");
+    child.line.hear(Word::Set);
     tracer.disable(NAME);
-    child.line.hear("cleared");
+    child.line.hear(Word::Cleared);
 }
 
 fn inherited() {
@@ -183,22 +183,22 @@ fn inherited() {
 fn own_memory() {
     let event = Event::new(TEXT);
     let mut child = child::fork(|line| {
-        line.say("forked");
-        line.hear("enabled");
+        line.say(Word::Forked);
+        line.hear(Word::Enabled);
         event.wait_set();
         // What this process does to its word is its own affair.
         event.page.word(0).store(0, Ordering::Relaxed);
-        line.say("spoiled");
-        line.hear("end");
+        line.say(Word::Spoiled);
+        line.hear(Word::End);
     });
-    child.line.hear("forked");
+    child.line.hear(Word::Forked);
     let tracer = TraceInstance::instance(NAME);
     tracer.enable(NAME);
     event.wait_set();
-    child.line.say("enabled");
-    child.line.hear("spoiled");
+    child.line.say(Word::Enabled);
+    child.line.hear(Word::Spoiled);
     expect(event.bit(), true);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
 }
 
@@ -206,12 +206,12 @@ fn grandchild() {
     let event = Event::new(TEXT);
     let mut child = child::fork(|line| {
         let mut grandchild = child::fork(|line| watch(line, &event));
-        grandchild.line.hear("forked");
-        line.say("forked");
-        grandchild.line.hear("set");
-        line.say("set");
-        grandchild.line.hear("cleared");
-        line.say("cleared");
+        grandchild.line.hear(Word::Forked);
+        line.say(Word::Forked);
+        grandchild.line.hear(Word::Set);
+        line.say(Word::Set);
+        grandchild.line.hear(Word::Cleared);
+        line.say(Word::Cleared);
         grandchild.join();
     });
     show(&mut child);

@@ -4,7 +4,7 @@
 
 use super::check::{described, expect, Check, Row, NAME};
 use crate::kit::abi::{Data, MULTI_FORMAT};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::{self, count_of_events, formats_of, TraceInstance, GROUP, MULTI_GROUP};
@@ -139,11 +139,11 @@ fn same_are_shared() {
     let mut child = child::fork(|line| {
         let three = Formats::new();
         expect(three.register(0, "u32 a; u8 b"), Ok(0));
-        line.say("registered");
-        line.hear("enabled");
+        line.say(Word::Registered);
+        line.hear(Word::Enabled);
         wait::until("the bit to be set", || three.words() == [1]);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     let events = formats_of(NAME);
     expect(events.len(), 2);
     let top = TraceInstance::top();
@@ -152,7 +152,7 @@ fn same_are_shared() {
     wait::until("the bits to be set", || {
         (one.words(), two.words()) == ([1, 1], [0, 1])
     });
-    child.line.say("enabled");
+    child.line.say(Word::Enabled);
     child.join();
     top.disable(&events[0]);
     wait::until("the bits to be cleared", || {

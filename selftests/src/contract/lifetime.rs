@@ -4,7 +4,7 @@
 
 use super::check::{delete_when_idle, described, expect, Check, DeletedAtEnd, Row, NAME, TEXT};
 use crate::kit::abi::{Data, PERSIST};
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
@@ -136,10 +136,10 @@ impl Used {
             Use::ChildsFile => {
                 let mut child = child::fork(|line| {
                     expect(data.unregister_bit(self.page.address(), 0), Ok(()));
-                    line.say("unregistered");
-                    line.hear("end");
+                    line.say(Word::Unregistered);
+                    line.hear(Word::End);
                 });
-                child.line.hear("unregistered");
+                child.line.hear(Word::Unregistered);
                 self.child = Some(child);
             }
             Use::SecondBit => {
@@ -150,10 +150,10 @@ impl Used {
                 let mut child = child::fork(|line| {
                     let Event { data, .. } = Event::new(TEXT);
                     drop(data);
-                    line.say("registered");
-                    line.hear("end");
+                    line.say(Word::Registered);
+                    line.hear(Word::End);
                 });
-                child.line.hear("registered");
+                child.line.hear(Word::Registered);
                 self.child = Some(child);
             }
             Use::Top => TraceInstance::top().enable(NAME),
@@ -182,7 +182,7 @@ impl Used {
             Use::SecondBit => unregister(1),
             Use::Child | Use::ChildsFile => {
                 let mut child = self.child.take().unwrap();
-                child.line.say("end");
+                child.line.say(Word::End);
                 child.join();
             }
             Use::Top => TraceInstance::top().disable(NAME),

@@ -8,7 +8,7 @@ use super::check::{
 use super::formats::Formats;
 use super::lifetime::an_event_comes_and_goes;
 use crate::kit::abi::Data;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
@@ -524,12 +524,12 @@ fn restored(fields: &str, (): ()) {
     };
     let mut child = child::fork(|line| {
         let _event = Event::new(&text);
-        line.say("registered");
-        line.hear("end");
+        line.say(Word::Registered);
+        line.hear(Word::End);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     let first = seen();
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     wait_gone(NAME);
     let _deleted = DeletedAtEnd(NAME);

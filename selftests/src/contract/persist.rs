@@ -8,7 +8,7 @@ use super::check::{
 };
 use super::lifetime::an_event_comes_and_goes;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
@@ -116,10 +116,10 @@ fn stays_after_kill() {
         let (data, page) = (Data::open(), Mapping::kept(1));
         let got = data.register_flags(TEXT, page.address(), 0, PERSIST);
         expect(got, Ok(0));
-        line.say("made");
-        line.hear("never said");
+        line.say(Word::Made);
+        line.wait_for_kill();
     });
-    maker.line.hear("made");
+    maker.line.hear(Word::Made);
     maker.kill();
     an_event_comes_and_goes();
     expect(count_of_events(), 1);

@@ -4,7 +4,7 @@
 
 use super::check::{expect, Check, Row, NAME, TEXT};
 use crate::kit::abi::{Data, Register};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
@@ -199,13 +199,13 @@ fn in_another_process() {
     let page = Mapping::new(1);
     let address = page.address();
     let mut child = child::fork(|line| {
-        line.hear("registered");
+        line.hear(Word::Registered);
         let data = Data::open();
         expect(data.register_text(TEXT, address, 0), Ok(0));
     });
     let data = Data::open();
     expect(data.register_text(TEXT, address, 0), Ok(0));
-    child.line.say("registered");
+    child.line.say(Word::Registered);
     child.join();
 }
 

@@ -6,7 +6,7 @@ use super::bit::register;
 use super::check::{expect, sizes, Check, Row, TEXT};
 use super::register::Place;
 use crate::kit::abi::{Data, Unregister, DIAG_IOCSUNREG};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, KERNEL, NON_CANONICAL, READ, READ_WRITE};
@@ -216,15 +216,15 @@ fn of_another_process() {
     let mut child = child::fork(|line| {
         let data = Data::open();
         expect(data.register_text(TEXT, address, 0), Ok(0));
-        line.say("registered");
-        line.hear("end");
+        line.say(Word::Registered);
+        line.hear(Word::End);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     let data = Data::open();
     expect(data.unregister_bit(address, 0), Err(Errno::ENOENT));
     expect(data.register_text(TEXT, address, 1), Ok(0));
     expect(data.unregister_bit(address, 0), Err(Errno::ENOENT));
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
 }
 
@@ -232,12 +232,12 @@ fn of_the_parent() {
     let event = Event::new(TEXT);
     let address = event.page.address();
     let mut child = child::fork(|line| {
-        line.hear("registered");
+        line.hear(Word::Registered);
         let got = Data::open().unregister_bit(address, 5);
         expect(got, Err(Errno::ENOENT));
     });
     expect(event.data.register_text(TEXT, address, 5), Ok(0));
-    child.line.say("registered");
+    child.line.say(Word::Registered);
     child.join();
 }
 

@@ -8,6 +8,7 @@ mod runtime;
 
 use crate::harness::tests;
 use crate::kit::abi::REGISTRATIONS;
+use crate::kit::child::Word;
 use crate::kit::os::UNPRIVILEGED;
 use crate::kit::{child, event, wait};
 use records::{method, Heap, Listener, Method, COLLECTED, COMPILED, COMPILING};
@@ -81,10 +82,10 @@ fn two_collectors_and_one_is_killed() {
     let mut runtime = Runtime::start("st_dn_two");
     let mut collector = child::fork(|line| {
         let _session = runtime.collect("st_dn_first", JIT);
-        line.say("begun");
-        line.hear("the end");
+        line.say(Word::Begun);
+        line.hear(Word::TheEnd);
     });
-    collector.line.hear("begun");
+    collector.line.hear(Word::Begun);
     let session = runtime.collect("st_dn_second", JIT);
     runtime.resume();
     first.wait_for(COMPILED, 200);

@@ -2,7 +2,7 @@
 
 //! Control groups, to see and to limit what memory the kernel uses for a process.
 
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::Event;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::{fork_tree, wait};
@@ -95,10 +95,10 @@ impl Cgroup {
         let mut child = child::fork(|line| {
             self.enter();
             be_spared();
-            line.say("entered");
+            line.say(Word::Entered);
             fork_tree::serve(line, event);
         });
-        child.line.hear("entered");
+        child.line.hear(Word::Entered);
         child
     }
 
@@ -114,7 +114,7 @@ impl Cgroup {
     ) {
         let failures = || self.number("memory.events", "oom");
         let is_lacking = (0..=IN_ADVANCE).any(|_| {
-            child.tell("drop");
+            child.tell(Word::Drop);
             self.set("memory.max", "0");
             let failed = failures();
             before();
@@ -134,9 +134,9 @@ impl Cgroup {
     /// Lets the group have memory again, in which the child sees its bit set, and cleared when ftrace is detached.
     pub fn disable_with_memory(&self, event: &Event, child: &mut Child, top: &TraceInstance) {
         self.set("memory.max", "max");
-        child.tell("set");
+        child.tell(Word::Set);
         top.disable(&event.name);
-        child.tell("clear");
+        child.tell(Word::Clear);
     }
 
     /// Moves the calling process in.

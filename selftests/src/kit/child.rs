@@ -1,14 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A second process, forked from a test, that does as told line by line.
+//! A second process, forked from a test, which follows the test's orders.
 
 use crate::kit::errno::Result;
 use crate::kit::os;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::str::FromStr;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+
+macro_rules! words {
+    ($($word:ident),* $(,)?) => {
+        /// An order to the other process, or its report.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Word { $($word),* }
+
+        const WORDS: &[Word] = &[$(Word::$word),*];
+    };
+}
+
+words! {
+    Again, Allow, Allowed, Begin, Begins, Begun, Change, Changed, Clear, ClearThenDrop, Cleared,
+    Close, Closed, Copy, Copying, Crash, Done, Drop, DropAndUnregister, Dropped, Empty, Enabled,
+    End, Enter, Entered, Exec, Exit, Extend, Failed, Fill, Filled, Filtered, Forbid, Forget,
+    Fork, ForkClear, ForkSet, Forked, Full, GivenUp, GoOn, Going, Gone, Guard, GuardOwn,
+    Guarded, Holding, InThread, IsClear, IsSet, Join, Joined, Kill, Killed, Leave, Lives, Look,
+    Made, Make, Map, Mapped, Next, On, Open, Opened, OthersEnded, OwnClear, OwnSet, Pids, Poll,
+    Polled, Punch, Read, Reading, Ready, Reap, Recorded, Refused, Register, RegisterAlone,
+    RegisterAndStore, RegisterOwn, RegisterSecond, Registered, Remove, Removed, Running, Runs,
+    SecondClear, SecondSet, SeeItClear, SeeItSetAndUnregister, Seen, Sent, Set, SetThenDrop,
+    Share, Shares, Sleeping, Spoiled, Stalled, SwapOut, Sync, Take, TheEnd, Toggle, Toggled,
+    Toggling, Told, TouchAndRegister, Truncate, Unmap, Unregister, UnregisterSecond,
+    Unregistered, Use, Vfork, Won, Worked, Write, WriteBack, Written, Wrote,
+}
 
 /// One end of the conversation between a test and its child.
 pub struct Line {
@@ -19,38 +46,61 @@ pub struct Line {
 }
 
 impl Line {
-    /// Says a word to the other side.
+    /// Sends a word to the other side.
     #[track_caller]
-    pub fn say(&mut self, word: &str) {
-        if self.to.write_all(format!("{word}\n").as_bytes()).is_err() {
+    pub fn say(&mut self, word: Word) {
+        self.send(format!("{word:?}"));
+    }
+
+    /// Sends a value to the other side, which [receives](Self::receive) it: text of one line.
+    #[track_caller]
+    pub fn send(&mut self, value: impl Display) {
+        if self.to.write_all(format!("{value}\n").as_bytes()).is_err() {
             self.end_alone();
         }
     }
 
-    /// Waits for the other side to say this word.
+    /// Waits for the next word, which must be this one.
     #[track_caller]
-    pub fn hear(&mut self, word: &str) {
-        assert_eq!(self.listen(), word, "what the other process said");
+    pub fn hear(&mut self, word: Word) {
+        assert_eq!(self.listen(), word, "the word of the other process");
     }
 
-    /// Has the other side said something that is not listened to yet, within a time?
+    /// In a child that has done its part: waits until it is killed.
+    #[track_caller]
+    pub fn wait_for_kill(&mut self) {
+        let word = self.listen();
+        panic!("{word:?} for a process that is to be killed");
+    }
+
+    /// Returns whether the other side sends something within `limit`.
     pub fn has_said(&self, limit: std::time::Duration) -> bool {
         !self.from.buffer().is_empty() || os::is_readable(self.from.get_ref(), limit)
     }
 
-    /// Waits for what the other side says.
+    /// Waits for the next word.
     #[track_caller]
-    pub fn listen(&mut self) -> String {
+    pub fn listen(&mut self) -> Word {
+        let name: String = self.receive();
+        let word = WORDS.iter().find(|word| format!("{word:?}") == name);
+        *word.unwrap_or_else(|| panic!("{name:?} is no word"))
+    }
+
+    /// Waits for a value.
+    #[track_caller]
+    pub fn receive<T: FromStr>(&mut self) -> T {
         let mut line = String::new();
         let read = self.from.read_line(&mut line);
         if read.expect("read from the other process") == 0 {
             self.end_alone();
         }
-        line.trim_end().into()
+        let value = line.trim_end();
+        let parsed = value.parse();
+        parsed.unwrap_or_else(|_| panic!("{value:?} is not the value to receive"))
     }
 
-    /// The other side has ended. A parent that fails, or is killed, says so itself, and its children have nothing
-    /// to add.
+    /// Ends this side, as the other one has ended: a parent that fails, or is killed, reports that
+    /// itself, and its children have nothing to add.
     #[track_caller]
     fn end_alone(&self) -> ! {
         if self.is_childs {
@@ -60,32 +110,33 @@ impl Line {
     }
 }
 
-/// In a child, until it is killed: does each word that it is told, and says the word when it is done. `thread: WORD` has a
-/// thread do it, whose number is said at once; `join` waits for these threads. `alone` may do a word in the first
-/// thread, say what it likes, and return true.
+/// In a child, until it is killed: follows each order by `obey`, then repeats the word. An order
+/// after [`Word::InThread`] is followed by a thread of its own, whose number is sent at once;
+/// [`Word::Join`] waits for these threads. `alone` may follow an order in the first thread, send
+/// its own reports, and return true.
 pub fn serve(
     line: &mut Line,
-    obey: impl Fn(&str) + Send + Sync + 'static,
-    mut alone: impl FnMut(&str, &mut Line) -> bool,
+    obey: impl Fn(Word) + Send + Sync + 'static,
+    mut alone: impl FnMut(Word, &mut Line) -> bool,
 ) -> ! {
     let obey: &'static _ = Box::leak(Box::new(obey));
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     loop {
         let word = line.listen();
-        if let Some(word) = word.strip_prefix("thread: ") {
+        if word == Word::InThread {
             let (to, from) = mpsc::channel();
-            let word = word.to_string();
+            let word = line.listen();
             threads.push(thread::spawn(move || {
                 to.send(os::thread_id()).unwrap();
-                obey(&word);
+                obey(word);
             }));
-            line.say(&from.recv().unwrap().to_string());
-        } else if !alone(&word, line) {
-            match word.as_str() {
-                "join" => threads.drain(..).for_each(|thread| thread.join().unwrap()),
+            line.send(from.recv().unwrap());
+        } else if !alone(word, line) {
+            match word {
+                Word::Join => threads.drain(..).for_each(|thread| thread.join().unwrap()),
                 word => obey(word),
             }
-            line.say(&word);
+            line.say(word);
         }
     }
 }
@@ -134,18 +185,19 @@ pub fn fork_by(fork: fn() -> Result<i32>, run: impl FnOnce(&mut Line)) -> Child 
 }
 
 impl Child {
-    /// Tells it a word of those that it [serves](serve), and waits until it has done it.
+    /// Gives an order to a child that [serves](serve), and waits until it is followed.
     #[track_caller]
-    pub fn tell(&mut self, word: &str) {
+    pub fn tell(&mut self, word: Word) {
         self.line.say(word);
         self.line.hear(word);
     }
 
-    /// Has a thread of it do what the word says, which may wait at that. Returns the thread's number.
+    /// Gives an order to a new thread of a child that [serves](serve). Returns the thread's number.
     #[track_caller]
-    pub fn tell_thread(&mut self, word: &str) -> i32 {
-        self.line.say(&format!("thread: {word}"));
-        self.line.listen().parse().expect("a thread")
+    pub fn tell_thread(&mut self, word: Word) -> i32 {
+        self.line.say(Word::InThread);
+        self.line.say(word);
+        self.line.receive()
     }
 
     /// Waits for it to end well.

@@ -3,7 +3,7 @@
 //! What most tests start from: one registered event, its bit and an open file.
 
 use crate::kit::abi::{Data, REGISTRATIONS};
-use crate::kit::child::Child;
+use crate::kit::child::{Child, Word};
 use crate::kit::errno::Result;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
@@ -106,11 +106,11 @@ pub fn toggler(name: &str) -> Child {
             top.enable(name);
             top.disable(name);
             if times == 10 {
-                line.say("toggling");
+                line.say(Word::Toggling);
             }
         }
     });
-    toggler.line.hear("toggling");
+    toggler.line.hear(Word::Toggling);
     toggler
 }
 

@@ -2,7 +2,7 @@
 
 //! Processes that inherit a registration by fork, and do and see with it what they are told.
 
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::Event;
 use crate::kit::tracefs::TraceInstance;
 use crate::kit::wait;
@@ -21,26 +21,26 @@ fn register(event: &Event, bit: u8) {
 
 /// Does one thing with a process's own registrations.
 #[track_caller]
-pub fn obey(word: &str, event: &Event) {
+pub fn obey(word: Word, event: &Event) {
     let second = || event.page.word(0).load(Ordering::Relaxed) & (1 << SECOND) != 0;
     match word {
-        "set" => event.wait_set(),
-        "clear" => event.wait_clear(),
-        "second set" => wait::until("the second bit to be set", second),
-        "second clear" => wait::until("the second bit to be cleared", || !second()),
-        "register" => register(event, 0),
-        "register second" => register(event, SECOND),
-        "unregister" => event.unregister().expect("unregister"),
-        "unregister second" => {
+        Word::Set => event.wait_set(),
+        Word::Clear => event.wait_clear(),
+        Word::SecondSet => wait::until("the second bit to be set", second),
+        Word::SecondClear => wait::until("the second bit to be cleared", || !second()),
+        Word::Register => register(event, 0),
+        Word::RegisterSecond => register(event, SECOND),
+        Word::Unregister => event.unregister().expect("unregister"),
+        Word::UnregisterSecond => {
             let address = event.page.address();
             let result = event.data.unregister_bit(address, SECOND);
             result.expect("unregister the second bit");
         }
-        "drop" => event
+        Word::Drop => event
             .page
             .advise(libc::MADV_DONTNEED)
             .expect("MADV_DONTNEED"),
-        word => panic!("told to {word}"),
+        word => panic!("told to {word:?}"),
     }
 }
 
@@ -51,15 +51,15 @@ pub fn serve(line: &mut Line, event: &Event) {
     loop {
         let word = line.listen();
         if let Some(next) = &mut next {
-            next.tell(&word);
+            next.tell(word);
         }
-        match word.as_str() {
-            "fork" if next.is_none() => next = Some(child::fork(|line| serve(line, event))),
-            "fork" | "end" => {}
+        match word {
+            Word::Fork if next.is_none() => next = Some(child::fork(|line| serve(line, event))),
+            Word::Fork | Word::End => {}
             word => obey(word, event),
         }
-        line.say(&word);
-        if word == "end" {
+        line.say(word);
+        if word == Word::End {
             if let Some(next) = next {
                 next.join();
             }
@@ -75,7 +75,7 @@ pub fn fork(event: &Event) -> Child {
 
 /// Tells all children, and waits until they have done it.
 #[track_caller]
-pub fn tell(children: &mut [Child], word: &str) {
+pub fn tell(children: &mut [Child], word: Word) {
     children.iter_mut().for_each(|child| child.line.say(word));
     children.iter_mut().for_each(|child| child.line.hear(word));
 }
@@ -83,7 +83,7 @@ pub fn tell(children: &mut [Child], word: &str) {
 /// Tells all children to end, and waits until they have.
 #[track_caller]
 pub fn end(mut children: Vec<Child>) {
-    tell(&mut children, "end");
+    tell(&mut children, Word::End);
     children.into_iter().for_each(|child| child.join());
 }
 
@@ -93,8 +93,8 @@ pub fn toggle(event: &Event, children: &mut [Child]) {
     let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
-    tell(children, "set");
+    tell(children, Word::Set);
     top.disable(&event.name);
     event.wait_clear();
-    tell(children, "clear");
+    tell(children, Word::Clear);
 }

@@ -4,7 +4,7 @@
 
 use crate::harness;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::memory::{Mapping, PAGE, READ_WRITE};
 use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{fuse, machine, os, wait};
@@ -118,27 +118,27 @@ fn be_parent(line: &mut Line, shared: &Mapping, text: &str, memory: Memory, coun
     }
     loop {
         let word = line.listen();
-        match word.as_str() {
-            "write back" => os::start_writeback(file.as_ref().expect("a file")),
-            "pids" => {
+        match word {
+            Word::WriteBack => os::start_writeback(file.as_ref().expect("a file")),
+            Word::Pids => {
                 let pids: Vec<_> = pids.iter().map(|pid| pid.to_string()).collect();
-                line.say(&pids.join(" "));
+                line.send(pids.join(" "));
                 continue;
             }
-            "kill" => {
+            Word::Kill => {
                 for &pid in &pids {
                     os::kill(pid, libc::SIGKILL).expect("kill");
                 }
             }
-            "reap" => {
+            Word::Reap => {
                 for pid in pids.drain(..) {
                     // Each did as it was told until it was killed.
                     assert_eq!(os::wait(pid, 0), Ok((pid, libc::SIGKILL)));
                 }
             }
-            word => panic!("told to {word}"),
+            word => panic!("told to {word:?}"),
         }
-        line.say(&word);
+        line.say(word);
     }
 }
 
@@ -179,33 +179,33 @@ impl ManyProcesses {
     }
 
     #[track_caller]
-    fn tell(&mut self, word: &str) {
+    fn tell(&mut self, word: Word) {
         self.parent.tell(word);
     }
 
     /// Has the pages that are dirty written back.
     #[track_caller]
     pub fn write_back(&mut self) {
-        self.tell("write back");
+        self.tell(Word::WriteBack);
     }
 
     /// The processes.
     pub fn pids(&mut self) -> Vec<i32> {
-        self.parent.line.say("pids");
-        let pids = self.parent.line.listen();
+        self.parent.line.say(Word::Pids);
+        let pids: String = self.parent.line.receive();
         pids.split(' ').map(|pid| pid.parse().unwrap()).collect()
     }
 
     /// Kills all.
     #[track_caller]
     pub fn kill(&mut self) {
-        self.tell("kill");
+        self.tell(Word::Kill);
     }
 
     /// Waits until all are gone that were killed.
     #[track_caller]
     pub fn reap(mut self) {
-        self.tell("reap");
+        self.tell(Word::Reap);
         self.parent.kill();
     }
 }

@@ -6,7 +6,7 @@
 //! left behind, and goes when the memory comes.
 
 use crate::kit::abi::{Data, PROFILE, REGISTRATIONS};
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, serve, tell, toggle};
 use crate::kit::latency::Latencies;
@@ -118,10 +118,10 @@ const LEAVING: [&str; 3] = ["exit", "exec", "killed"];
 fn serving(name: &str) -> Child {
     let mut child = child::fork(|line| {
         let event = Event::new(&format!("{name} u32 a"));
-        line.say("registered");
+        line.say(Word::Registered);
         serve(line, &event);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     child
 }
 
@@ -129,14 +129,14 @@ fn serving(name: &str) -> Child {
 fn leaving(how: &str) -> Child {
     let mut child = child::fork(|line| {
         let _event = Event::new(&format!("st_by_{how} u32 a"));
-        line.say("registered");
-        match line.listen().as_str() {
-            "exit" => {}
-            "exec" => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
-            word => panic!("told to {word}"),
+        line.say(Word::Registered);
+        match line.listen() {
+            Word::Exit => {}
+            Word::Exec => panic!("exec: {}", Command::new("sleep").arg("10000").exec()),
+            word => panic!("told to {word:?}"),
         }
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     child
 }
 
@@ -174,36 +174,36 @@ impl OtherTasks {
         for (event, children) in [(event, &mut *children), (OTHER, other)] {
             ops.has(&format!("ftrace attaches to {event}"), || top.enable(event));
             ops.has(&format!("bits of {event} are set"), || {
-                tell(children, "set")
+                tell(children, Word::Set)
             });
             ops.has(&format!("ftrace leaves {event}"), || top.disable(event));
             ops.has(&format!("bits of {event} are cleared"), || {
-                tell(children, "clear");
+                tell(children, Word::Clear);
             });
             ops.has(&format!("perf attaches to {event} and leaves"), || {
                 let perf = Perf::open(tracefs::event_id(event), SELF, ANY_CPU).unwrap();
-                tell(children, "set");
+                tell(children, Word::Set);
                 drop(perf);
-                tell(children, "clear");
+                tell(children, Word::Clear);
             });
             ops.has(&format!("dropped pages get their bits of {event}"), || {
-                tell(children, "drop");
+                tell(children, Word::Drop);
                 top.enable(event);
-                tell(children, "set");
+                tell(children, Word::Set);
                 top.disable(event);
-                tell(children, "clear");
+                tell(children, Word::Clear);
             });
             ops.has(&format!("{event} is unregistered and registered"), || {
-                tell(children, "unregister");
-                tell(children, "register");
-                tell(children, "register second");
+                tell(children, Word::Unregister);
+                tell(children, Word::Register);
+                tell(children, Word::RegisterSecond);
             });
             ops.has(&format!("new bits follow {event}"), || {
                 top.enable(event);
-                tell(children, "second set");
+                tell(children, Word::SecondSet);
                 top.disable(event);
-                tell(children, "second clear");
-                tell(children, "unregister second");
+                tell(children, Word::SecondClear);
+                tell(children, Word::UnregisterSecond);
             });
         }
 
@@ -220,11 +220,11 @@ impl OtherTasks {
 
         if let Some([mut exiting, mut executing, killed]) = leaving.take() {
             ops.has("a registered process exits", || {
-                exiting.line.say("exit");
+                exiting.line.say(Word::Exit);
                 wait_gone("st_by_exit");
             });
             ops.has("a registered process executes a program", || {
-                executing.line.say("exec");
+                executing.line.say(Word::Exec);
                 wait_gone("st_by_exec");
             });
             ops.has("a registered process is killed", || {
@@ -251,12 +251,14 @@ impl OtherTasks {
         });
 
         // At last, as it holds up all that is asked of them later.
-        ops.has("a registered process is forked", || tell(parent, "fork"));
+        ops.has("a registered process is forked", || {
+            tell(parent, Word::Fork)
+        });
         ops.has("its child's bits follow", || {
             top.enable(event);
-            tell(parent, "set");
+            tell(parent, Word::Set);
             top.disable(event);
-            tell(parent, "clear");
+            tell(parent, Word::Clear);
         });
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! The numbers are those of linux/userfaultfd.h.
 
-use crate::kit::child::Child;
+use crate::kit::child::{Child, Line};
 use crate::kit::errno::Errno;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::{os, tasks};
@@ -85,9 +85,14 @@ impl Userfault {
         }
     }
 
-    /// Takes it from a child that says its number, and where the page is. Returns the page's address, too.
+    /// In a child: sends the number, and the address of the page.
+    pub fn send(&self, line: &mut Line, page: &Mapping) {
+        line.send(format!("{} {}", self.number(), page.address()));
+    }
+
+    /// Takes it from a child that [sends](Self::send) it. Returns the page's address, too.
     pub fn of_child(child: &mut Child) -> (Userfault, u64) {
-        let said = child.line.listen();
+        let said: String = child.line.receive();
         let (number, page) = said.split_once(' ').expect("two numbers");
         let faults = Userfault::of(child.pid, number.parse().unwrap());
         (faults, page.parse().unwrap())

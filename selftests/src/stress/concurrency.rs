@@ -5,7 +5,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::{allow, Errno, Result};
 use crate::kit::event::{wait_gone, Event};
@@ -229,13 +229,13 @@ fn work(line: &mut Line, count: &Count, process: u64) {
     });
     // Whatever happened, a bit still shows the event.
     let event = Event::new(&text(0));
-    line.say("worked");
+    line.say(Word::Worked);
     // What still toggles may set and clear it until then.
-    line.hear("others ended");
+    line.hear(Word::OthersEnded);
     event.wait_set();
-    line.say("set");
+    line.say(Word::Set);
     event.wait_clear();
-    line.say("clear");
+    line.say(Word::Clear);
 }
 
 /// A process that attaches and detaches tracers, in an instance of its own.
@@ -289,7 +289,7 @@ fn toggle(line: &mut Line, count: &Count, process: u64) {
             &gone,
         );
     }
-    line.say("toggled");
+    line.say(Word::Toggled);
 }
 
 /// A process whose children inherit registrations, and end in all ways.
@@ -324,7 +324,7 @@ fn fork_often(line: &mut Line, count: &Count, process: u64) {
         assert!(tracefs::event_exists(&name(event)), "{event} is lost");
         count.of().fetch_add(4, Ordering::Relaxed);
     }
-    line.say("forked");
+    line.say(Word::Forked);
 }
 
 /// A process that reads the listings.
@@ -342,7 +342,7 @@ fn read(line: &mut Line, count: &Count) {
         }
         count.of().fetch_add(2, Ordering::Relaxed);
     }
-    line.say("read");
+    line.say(Word::Read);
 }
 
 fn a_hundred_thousand_operations_on_a_few_events() {
@@ -356,13 +356,13 @@ fn a_hundred_thousand_operations_on_a_few_events() {
     let mut workers: Vec<_> = (0..PROCESSES)
         .map(|process| child::fork(|line| work(line, count, process)))
         .collect();
-    let mut others: Vec<(Child, &str)> = Vec::new();
+    let mut others: Vec<(Child, Word)> = Vec::new();
     for process in 0..2 {
         let toggler = child::fork(|line| toggle(line, count, process));
         let forker = child::fork(|line| fork_often(line, count, process));
-        others.extend([(toggler, "toggled"), (forker, "forked")]);
+        others.extend([(toggler, Word::Toggled), (forker, Word::Forked)]);
     }
-    others.push((child::fork(|line| read(line, count)), "read"));
+    others.push((child::fork(|line| read(line, count)), Word::Read));
     for (mut other, word) in others {
         other.line.hear(word);
         other.join();
@@ -370,7 +370,7 @@ fn a_hundred_thousand_operations_on_a_few_events() {
     let all = |workers: &mut Vec<Child>, word| {
         workers.iter_mut().for_each(|worker| worker.line.hear(word));
     };
-    all(&mut workers, "worked");
+    all(&mut workers, Word::Worked);
     let operations = count.of().load(Ordering::Relaxed);
     assert!(
         operations >= machine::rounds(100_000) as u64,
@@ -378,12 +378,12 @@ fn a_hundred_thousand_operations_on_a_few_events() {
     );
 
     for worker in &mut workers {
-        worker.line.say("others ended");
+        worker.line.say(Word::OthersEnded);
     }
     top.enable(&name(0));
-    all(&mut workers, "set");
+    all(&mut workers, Word::Set);
     top.disable(&name(0));
-    all(&mut workers, "clear");
+    all(&mut workers, Word::Clear);
     workers.into_iter().for_each(|worker| worker.join());
 
     // What is left is persistent, and idle.
@@ -484,11 +484,13 @@ fn of_two_descriptions_one_wins() {
                     assert_eq!(data.write(0, &[0; 8]), Err(Errno::EBADF));
                     data.unregister_bit(page.address(), 0).unwrap();
                 }
-                line.say("won");
+                line.say(Word::Won);
             })
         })
         .collect();
-    children.iter_mut().for_each(|child| child.line.hear("won"));
+    children
+        .iter_mut()
+        .for_each(|child| child.line.hear(Word::Won));
     children.into_iter().for_each(|child| child.join());
     wait_gone("st_conc_disputed");
 }

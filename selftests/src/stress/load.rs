@@ -6,7 +6,7 @@ use crate::harness::{tests, Test};
 use crate::kit::abi::{
     location, Data, DATA, MULTI_FORMAT, PERSIST, PROFILE, REGISTRATIONS, STATUS,
 };
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays, wait_gone, Event};
@@ -252,12 +252,12 @@ fn unloaded_when_no_bit_is_registered_any_more() {
         assert_eq!(event.unregister(), Ok(()));
         let Event { data, .. } = event;
         drop(data);
-        line.say("unregistered");
-        line.hear("end");
+        line.say(Word::Unregistered);
+        line.hear(Word::End);
     });
-    child.line.hear("unregistered");
+    child.line.hear(Word::Unregistered);
     module::unload_when_idle();
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
 }
 
@@ -294,13 +294,13 @@ fn not_unloaded_while_perf_is_attached() {
     module::load();
     let mut user = child::fork(|line| {
         let event = Event::new("st_load_perf u32 a");
-        line.say("registered");
-        line.hear("end");
+        line.say(Word::Registered);
+        line.hear(Word::End);
         drop(event);
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     let perf = Perf::open(tracefs::event_id("st_load_perf"), SELF, ANY_CPU).unwrap();
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
     assert!(tracefs::event_exists("st_load_perf"));
     refused();

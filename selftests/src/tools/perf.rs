@@ -3,7 +3,7 @@
 //! perf: record, script, report, stat and trace.
 
 use crate::harness::tests;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::event::write;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::os;
@@ -210,24 +210,24 @@ fn record_of_a_process() {
     let event = Event::new(description);
     let mut child = child::fork(|line| {
         let mine = Event::new("st_pf_process u32 a");
-        line.say("registered");
-        line.hear("write");
+        line.say(Word::Registered);
+        line.hear(Word::Write);
         write(&mine, [7, 8]);
-        line.say("wrote");
-        line.hear("end");
+        line.say(Word::Wrote);
+        line.hear(Word::End);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     let scratch = Scratch::new("st_pf_process");
     let pid = child.pid.to_string();
     let words = ["-p", &pid, "-e", "user_events:st_pf_process"];
     let session = Session::start(&scratch, "one", &words);
     event.wait_set();
     write(&event, [1]);
-    child.line.say("write");
-    child.line.hear("wrote");
+    child.line.say(Word::Write);
+    child.line.hear(Word::Wrote);
     write(&event, [2]);
     let script = session.stop(&["-F", "pid,trace"]);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     let lines: Vec<String> = script
         .lines_with(" a=")

@@ -6,6 +6,7 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSREG, MULTI_FORMAT, PERSIST};
 use crate::kit::abi::{PROFILE, REGISTRATIONS, STATUS};
+use crate::kit::child::{Line, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
@@ -244,7 +245,7 @@ fn registering_what_is_taken_back_at_random() {
                     is_stored || is_over.load(Ordering::Relaxed)
                 });
                 is_stored.then(|| {
-                    let child = child::fork(|line| drop(line.listen()));
+                    let child = child::fork(Line::wait_for_kill);
                     request.protect(libc::PROT_READ);
                     guard.allow_writes(request.address());
                     child
@@ -309,7 +310,7 @@ fn unregistering_what_a_child_has_too() {
     walk("unregister what a child has, too", |fault| {
         let registered = event.data.register_text(TEXT, request.disable_addr, 7);
         assert_eq!(registered, Ok(event.index));
-        let child = child::fork(|line| drop(line.listen()));
+        let child = child::fork(Line::wait_for_kill);
         // It waits for the memory of the copy.
         let result = fault.fails(&[Errno::EFAULT], || event.data.unregister(&request));
         let again = event.data.unregister(&request);
@@ -332,21 +333,21 @@ fn unregistering_waits_for_memory() {
         let mut process = child::fork(|line| {
             let event = Event::new(TEXT);
             let child = child::fork(|line| {
-                line.hear("unregister");
+                line.hear(Word::Unregister);
                 assert_eq!(event.unregister(), Ok(()));
             });
-            line.say("registered");
-            line.hear("unregister");
+            line.say(Word::Registered);
+            line.hear(Word::Unregister);
             assert_eq!(event.unregister(), Ok(()));
-            line.say("unregistered");
+            line.say(Word::Unregistered);
             // The child has its own.
             let mut child = child;
-            child.line.say("unregister");
+            child.line.say(Word::Unregister);
             child.join();
         });
-        process.line.hear("registered");
+        process.line.hear(Word::Registered);
         let in_module = InModule::fail(&[("failslab", 100)]);
-        process.line.say("unregister");
+        process.line.say(Word::Unregister);
         in_module.wait_for(MANY);
         assert!(!process.line.has_said(Duration::from_millis(100)));
         if is_killed {
@@ -354,7 +355,7 @@ fn unregistering_waits_for_memory() {
             assert!(in_module.end() >= MANY);
         } else {
             assert!(in_module.end() >= MANY);
-            process.line.hear("unregistered");
+            process.line.hear(Word::Unregistered);
             process.join();
         }
         wait_gone("st_faults_waits");

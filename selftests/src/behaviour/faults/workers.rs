@@ -4,7 +4,7 @@
 //! What the nth fault of a thread shows ([`calls`](super::calls)) never reaches a worker.
 
 use crate::harness::tests;
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::faults::{InModule, PATH};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
@@ -104,7 +104,7 @@ fn no_bit_is_lost_while_allocations_fail_at_random() {
     let mut children = vec![fork(&bits.event), fork(&bits.event)];
     let mut met = 0;
     for round in 0..ROUNDS {
-        tell(&mut children, "drop");
+        tell(&mut children, Word::Drop);
         bits.drop_pages();
         let failing = InModule::fail(&[("failslab", 20), ("fail_page_alloc", 50)]);
         // The last change counts. Only those that set bits need memory.
@@ -117,7 +117,7 @@ fn no_bit_is_lost_while_allocations_fail_at_random() {
         }
         met += failing.end();
         bits.come_to_be(on);
-        tell(&mut children, if on { "set" } else { "clear" });
+        tell(&mut children, if on { Word::Set } else { Word::Clear });
     }
     println!("  # {met} allocations failed");
     bits.switch(false);
@@ -135,13 +135,13 @@ fn events_and_processes_go_without_memory() {
         let mut user = child::fork(|line| {
             let event = Event::new(&format!("{NAME} u32 a"));
             // A second one, which leaves later.
-            let mut other = child::fork(|line| drop(line.listen()));
-            line.say("registered");
-            line.hear("end");
-            other.line.say("end");
+            let mut other = child::fork(|line| line.hear(Word::End));
+            line.say(Word::Registered);
+            line.hear(Word::End);
+            other.line.say(Word::End);
             drop((event, other));
         });
-        user.line.hear("registered");
+        user.line.hear(Word::Registered);
         let failing = InModule::fail(&[("failslab", 100), ("fail_page_alloc", 100)]);
         user.kill();
         wait_gone(NAME);
@@ -160,12 +160,12 @@ fn guarded(name: &str) -> (Child, Userfault, u64) {
         let event = Event::new(&format!("{name} u32 a"));
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Missing);
-        line.say(&format!("{} {}", faults.number(), event.page.address()));
-        let obey = move |word: &str| match word {
-            "drop" => event.page.advise(libc::MADV_DONTNEED).unwrap(),
-            "set" => event.wait_set(),
-            "clear" => event.wait_clear(),
-            word => panic!("told to {word}"),
+        faults.send(line, &event.page);
+        let obey = move |word: Word| match word {
+            Word::Drop => event.page.advise(libc::MADV_DONTNEED).unwrap(),
+            Word::Set => event.wait_set(),
+            Word::Clear => event.wait_clear(),
+            word => panic!("told to {word:?}"),
         };
         child::serve(line, obey, |_, _| false)
     });
@@ -184,7 +184,7 @@ fn no_handler_is_forgotten_that_there_was_no_memory_to_ask() {
         assert!(round < 60, "only {met} allocations of workers failed");
         let on = round % 2 == 0;
         round += 1;
-        user.tell("drop");
+        user.tell(Word::Drop);
         let failing = InModule::fail(&[("failslab", 50)]);
         bits.switch(on);
         // What failed until here may have been asked for to attach.
@@ -194,7 +194,7 @@ fn no_handler_is_forgotten_that_there_was_no_memory_to_ask() {
         });
         met += failing.end() - before;
         handler.fill(page, if on { 0 } else { u32::MAX });
-        user.tell(if on { "set" } else { "clear" });
+        user.tell(if on { Word::Set } else { Word::Clear });
     }
     user.kill();
     println!("  # {met} allocations failed in {round} rounds");
@@ -214,7 +214,7 @@ fn with_page_of_file(name: &str) -> (Child, &'static Mapping) {
         let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_PRIVATE).expect("mmap");
         let registered = event.data.register_text(&text, page.address(), BIT);
         registered.expect("register");
-        line.say("registered");
+        line.say(Word::Registered);
         let comes = move |set: bool| {
             wait::until("the bit to be right", || {
                 (page.word(0).load(Ordering::Relaxed) & (1 << BIT) != 0) == set
@@ -222,14 +222,14 @@ fn with_page_of_file(name: &str) -> (Child, &'static Mapping) {
             page.advise(libc::MADV_DONTNEED).unwrap();
             seen.word(0).store(set.into(), Ordering::SeqCst);
         };
-        let obey = move |word: &str| match word {
-            "set, then drop" => comes(true),
-            "clear, then drop" => comes(false),
-            word => panic!("told to {word}"),
+        let obey = move |word: Word| match word {
+            Word::SetThenDrop => comes(true),
+            Word::ClearThenDrop => comes(false),
+            word => panic!("told to {word:?}"),
         };
         child::serve(line, obey, |_, _| false)
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     (user, seen)
 }
 
@@ -242,8 +242,8 @@ fn comes_although_there_is_no_memory(name: &str, kind: (&str, u32)) {
     while met < 8 {
         assert!(round < 100, "only {met} allocations failed");
         round += 1;
-        user.tell("clear, then drop");
-        user.line.say("set, then drop");
+        user.tell(Word::ClearThenDrop);
+        user.line.say(Word::SetThenDrop);
         let failing = InModule::fail(&[kind]);
         bits.switch(true);
         // What failed until here may have been asked for to attach.
@@ -252,7 +252,7 @@ fn comes_although_there_is_no_memory(name: &str, kind: (&str, u32)) {
             failing.met() >= before + 2 || seen.word(0).load(Ordering::SeqCst) == 1
         });
         met += failing.end() - before;
-        user.line.hear("set, then drop");
+        user.line.hear(Word::SetThenDrop);
         bits.switch(false);
     }
     user.kill();

@@ -4,6 +4,7 @@
 
 use super::{stored, User, EVENT, REST, TEXT};
 use crate::harness::Test;
+use crate::kit::child::Word;
 use crate::kit::event::Event;
 use crate::kit::mounts::{self, Kind, Mounted};
 use crate::kit::os;
@@ -25,7 +26,7 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
     let top = TraceInstance::top();
     let mut cpus = os::cpus().into_iter().cycle();
     top.enable(EVENT);
-    user.obey("fill");
+    user.obey(Word::Fill);
     stall::retry_round(|| {
         let cpu = cpus.next();
         let was_in_time = thread::scope(|scope| {
@@ -33,15 +34,15 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
                 // It keeps its processor busy: with PREEMPT_RT also what answers the interrupts of the
                 // devices that have theirs there. So each round has another one.
                 cpu.into_iter().for_each(os::run_on);
-                user.obey("register");
+                user.obey(Word::Register);
             });
             let stalled = registering.stalled_at_return("pin_user_pages_remote", 1);
-            user.obey("sync");
+            user.obey(Word::Sync);
             stalled.is_not_over()
         });
-        user.obey("forget");
+        user.obey(Word::Forget);
         assert_eq!(stored(&mounted), REST | 1, "in the file");
-        user.obey("unregister");
+        user.obey(Word::Unregister);
         was_in_time
     });
     top.disable(EVENT);

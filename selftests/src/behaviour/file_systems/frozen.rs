@@ -5,7 +5,7 @@
 use super::{sleeps, switch, user, EVENT};
 use crate::harness::Test;
 use crate::kit::abi::REGISTRATIONS;
-use crate::kit::child::Child;
+use crate::kit::child::{Child, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone};
 use crate::kit::machine::LongSleep;
@@ -53,8 +53,8 @@ impl Setup {
         let mounted = Mounted::new(kind);
         let other_tasks = OtherTasks::new(EVENT);
         let mut user = user(&mounted);
-        user.tell("register");
-        user.tell("sync");
+        user.tell(Word::Register);
+        user.tell(Word::Sync);
         sleeps(&user);
         // An overlay passes a freeze on to nothing below it.
         let disk = Mounted {
@@ -109,7 +109,7 @@ impl Setup {
     }
 
     #[track_caller]
-    fn tell(&mut self, word: &str) {
+    fn tell(&mut self, word: Word) {
         self.user.tell(word);
     }
 
@@ -161,7 +161,7 @@ fn beneath_a_freeze_a_sleeping_process_holds_up_nothing(kind: Kind) {
     // The last state is what counts when it can be written.
     setup.switch_on();
     setup.thaw();
-    setup.tell("is set");
+    setup.tell(Word::IsSet);
     setup.switch(false);
     setup.end();
 }
@@ -172,39 +172,39 @@ fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.switch_on();
     // On its way back it asks for its page, before it does anything.
-    setup.user.line.say("is set");
+    setup.user.line.say(Word::IsSet);
     setup.wait_for(setup.user.pid);
     setup.others_carry_on();
     setup.switch_on();
     setup.thaw();
-    setup.user.line.hear("is set");
-    setup.tell("set");
+    setup.user.line.hear(Word::IsSet);
+    setup.tell(Word::Set);
     setup.switch(false);
     setup.end();
 }
 
 fn beneath_a_freeze_a_registering_process_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
-    let registering = setup.user.tell_thread("register second");
+    let registering = setup.user.tell_thread(Word::RegisterSecond);
     setup.wait_for(registering);
     setup.others_carry_on();
     setup.thaw();
-    setup.tell("join");
+    setup.tell(Word::Join);
     setup.switch(true);
-    setup.tell("second set");
+    setup.tell(Word::SecondSet);
     setup.switch(false);
     setup.end();
 }
 
 fn beneath_a_freeze_an_unregistering_process_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
-    let unregistering = setup.user.tell_thread("unregister");
+    let unregistering = setup.user.tell_thread(Word::Unregister);
     setup.wait_for(unregistering);
     setup.others_carry_on();
     setup.thaw();
-    setup.tell("join");
+    setup.tell(Word::Join);
     // It is done by then: what is registered again is new.
-    setup.tell("register");
+    setup.tell(Word::Register);
     setup.switch(true);
     setup.switch(false);
     setup.end();

@@ -7,7 +7,7 @@
 
 use crate::harness::Test;
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{repair_pending, wait_gone};
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
@@ -92,44 +92,46 @@ impl User {
         forget_pages(&self.file).expect("posix_fadvise");
     }
 
-    fn obey(&self, word: &str) {
+    fn obey(&self, word: Word) {
         let bit = || self.word() & 1 != 0;
         let register = |bit| self.data.register_text(TEXT, self.address(), bit).map(drop);
         match word {
-            "register" => register(0).expect("register"),
-            "register second" => register(1).expect("register"),
-            "unregister" => {
+            Word::Register => register(0).expect("register"),
+            Word::RegisterSecond => register(1).expect("register"),
+            Word::Unregister => {
                 let result = self.data.unregister_bit(self.address(), 0);
                 result.expect("unregister");
             }
-            "set" => wait::until("the bit to be set", bit),
-            "clear" => wait::until("the bit to be cleared", || !bit()),
-            "second set" => wait::until("the second bit to be set", || self.word() & 2 != 0),
-            "is set" => assert!(bit(), "not set when the process came back"),
-            "is clear" => assert!(!bit(), "not cleared when the process came back"),
+            Word::Set => wait::until("the bit to be set", bit),
+            Word::Clear => wait::until("the bit to be cleared", || !bit()),
+            Word::SecondSet => wait::until("the second bit to be set", || self.word() & 2 != 0),
+            Word::IsSet => assert!(bit(), "not set when the process came back"),
+            Word::IsClear => assert!(!bit(), "not cleared when the process came back"),
             // What has been written is not there by luck.
-            "fill" => {
+            Word::Fill => {
                 self.pages.word(AT).fetch_or(REST, Relaxed);
             }
-            "filled" => assert_eq!(self.word() & !1, REST),
+            Word::Filled => assert_eq!(self.word() & !1, REST),
             // Of the states of a page: dirty; clean, and so not to be written by the page tables;
             // not in these; not in memory.
-            "write" => self.pages.word(AT + 64).store(1, Relaxed),
-            "sync" => self.file.sync_all().expect("fsync"),
-            "unmap" => self.pages.advise(libc::MADV_DONTNEED).unwrap(),
-            "forbid" => self.pages.protect(READ),
-            "forget" => self.forget(),
+            Word::Write => self.pages.word(AT + 64).store(1, Relaxed),
+            Word::Sync => self.file.sync_all().expect("fsync"),
+            Word::Unmap => self.pages.advise(libc::MADV_DONTNEED).unwrap(),
+            Word::Forbid => self.pages.protect(READ),
+            Word::Forget => self.forget(),
             // It has no place in the file system any more.
-            "punch" => os::punch_hole(&self.file, AT as i64, PAGE as i64).expect("punch a hole"),
-            "remove" => {
+            Word::Punch => {
+                os::punch_hole(&self.file, AT as i64, PAGE as i64).expect("punch a hole")
+            }
+            Word::Remove => {
                 let result = self.pages.advise_part(AT, PAGE, libc::MADV_REMOVE);
                 result.expect("MADV_REMOVE");
             }
-            "truncate" => self.file.set_len(AT as u64).expect("truncate"),
-            "extend" => self.file.set_len(LENGTH as u64).expect("extend"),
+            Word::Truncate => self.file.set_len(AT as u64).expect("truncate"),
+            Word::Extend => self.file.set_len(LENGTH as u64).expect("extend"),
             // It has been in user space.
-            "look" => (),
-            word => panic!("told to {word}"),
+            Word::Look => (),
+            word => panic!("told to {word:?}"),
         }
     }
 
@@ -148,7 +150,7 @@ fn user(mounted: &Mounted) -> Child {
 #[track_caller]
 fn settle(user: &mut Child) {
     wait::until("no repair to be pending", || {
-        user.tell("look");
+        user.tell(Word::Look);
         !repair_pending(user.pid)
     });
 }
@@ -159,10 +161,10 @@ fn switch(user: &mut Child, on: bool) {
     let top = TraceInstance::top();
     if on {
         top.enable(EVENT);
-        user.tell("set");
+        user.tell(Word::Set);
     } else {
         top.disable(EVENT);
-        user.tell("clear");
+        user.tell(Word::Clear);
     }
 }
 
@@ -184,33 +186,33 @@ fn has_holes(kind: Kind) -> bool {
 fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
-    user.tell("register");
-    user.tell("fill");
-    for state in ["write", "sync", "unmap", "forget"] {
+    user.tell(Word::Register);
+    user.tell(Word::Fill);
+    for state in [Word::Write, Word::Sync, Word::Unmap, Word::Forget] {
         for on in [true, false] {
             user.tell(state);
             switch(&mut user, on);
-            user.tell("filled");
+            user.tell(Word::Filled);
             // It is stored with the page, and comes back with it.
-            user.tell("forget");
-            assert_eq!(stored(&mounted), REST | u32::from(on), "after {state}");
-            user.tell(if on { "is set" } else { "is clear" });
+            user.tell(Word::Forget);
+            assert_eq!(stored(&mounted), REST | u32::from(on), "after {state:?}");
+            user.tell(if on { Word::IsSet } else { Word::IsClear });
         }
     }
-    let holes: &[&str] = if has_holes(kind) {
-        &["punch", "remove"]
+    let holes: &[Word] = if has_holes(kind) {
+        &[Word::Punch, Word::Remove]
     } else {
         &[]
     };
-    for hole in holes {
+    for &hole in holes {
         for on in [true, false] {
             // What is still due would write to the page that follows. A look that comes later writes what the event is
             // then, which is no harm: while it is on, the bit may be set again.
             settle(&mut user);
             user.tell(hole);
-            user.tell(if on { "is clear" } else { "look" });
+            user.tell(if on { Word::IsClear } else { Word::Look });
             switch(&mut user, on);
-            assert_eq!(stored(&mounted), u32::from(on), "after {hole}");
+            assert_eq!(stored(&mounted), u32::from(on), "after {hole:?}");
         }
         // What is lost with the page is told by the next change, and not by an older one.
         switch(&mut user, true);
@@ -219,22 +221,22 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
         switch(&mut user, false);
     }
     // Behind the end of its file a page cannot be had: that ends nothing, and waits for the next change.
-    user.tell("truncate");
+    user.tell(Word::Truncate);
     let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable(EVENT);
-        user.tell("sync");
+        user.tell(Word::Sync);
         top.disable(EVENT);
-        user.tell("sync");
+        user.tell(Word::Sync);
     }
     settle(&mut user);
-    user.tell("extend");
-    user.tell("is clear");
+    user.tell(Word::Extend);
+    user.tell(Word::IsClear);
     for _ in 0..2 {
         switch(&mut user, true);
         switch(&mut user, false);
     }
-    user.tell("unregister");
+    user.tell(Word::Unregister);
     user.kill();
     wait_gone(EVENT);
 }
@@ -243,9 +245,9 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
 fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
-    user.tell("register");
+    user.tell(Word::Register);
     let top = TraceInstance::top();
-    for state in ["sync", "forget"] {
+    for state in [Word::Sync, Word::Forget] {
         for on in [true, false] {
             user.tell(state);
             sleeps(&user);
@@ -257,19 +259,19 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
             stays_due(&user);
             // A page that has to be read may take longer than the process waits for it.
             user.tell(match (state, on) {
-                ("forget", true) => "set",
-                ("forget", false) => "clear",
-                (_, true) => "is set",
-                (_, false) => "is clear",
+                (Word::Forget, true) => Word::Set,
+                (Word::Forget, false) => Word::Clear,
+                (_, true) => Word::IsSet,
+                (_, false) => Word::IsClear,
             });
             settle(&mut user);
         }
     }
     // What cannot be written any more is given up: nothing is due then.
-    user.tell("forbid");
+    user.tell(Word::Forbid);
     top.enable(EVENT);
     settle(&mut user);
-    user.tell("is clear");
+    user.tell(Word::IsClear);
     top.disable(EVENT);
     user.kill();
 }
@@ -298,8 +300,8 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
     const ROUNDS: usize = 40;
     let mounted = Mounted::new(kind);
     let user = User::new(&mounted);
-    user.obey("register");
-    user.obey("fill");
+    user.obey(Word::Register);
+    user.obey(Word::Fill);
     let done = AtomicBool::new(false);
     let top = TraceInstance::top();
     thread::scope(|scope| {
@@ -309,7 +311,7 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
             while !done.load(Relaxed) {
                 user.pages.word(AT + 64).fetch_add(1, Relaxed);
                 os::start_writeback(&user.file);
-                user.obey("unmap");
+                user.obey(Word::Unmap);
                 forget_pages(&user.file).expect("posix_fadvise");
                 rounds += 1;
             }
@@ -319,14 +321,14 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
             for on in [true, false] {
                 if on {
                     top.enable(EVENT);
-                    user.obey("set");
+                    user.obey(Word::Set);
                 } else {
                     top.disable(EVENT);
-                    user.obey("clear");
+                    user.obey(Word::Clear);
                 }
-                user.obey("filled");
+                user.obey(Word::Filled);
                 // Whatever is dropped and read again by the other thread.
-                user.obey("forget");
+                user.obey(Word::Forget);
                 assert_eq!(user.word(), REST | u32::from(on), "in round {round}");
             }
         }
@@ -340,33 +342,33 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
 fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
-    user.tell("register");
+    user.tell(Word::Register);
     // The block that the hole gives back is taken by others.
-    user.tell("punch");
-    user.tell("sync");
+    user.tell(Word::Punch);
+    user.tell(Word::Sync);
     let filled = mounted.fill();
     let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable(EVENT);
         // The process is not killed by it, and finds the bit where it was.
-        user.tell("is clear");
+        user.tell(Word::IsClear);
         top.disable(EVENT);
-        user.tell("is clear");
+        user.tell(Word::IsClear);
     }
     settle(&mut user);
     let mut other = child::fork(|line| {
         let user = User::new(&mounted);
         let register = |bit| user.data.register_text(TEXT, user.address(), bit);
         assert_eq!(register(3), Err(Errno::EFAULT));
-        line.say("refused");
-        line.hear("again");
+        line.say(Word::Refused);
+        line.hear(Word::Again);
         assert_eq!(register(3), Ok(0));
     });
-    other.line.hear("refused");
+    other.line.hear(Word::Refused);
     drop(filled);
     // Room is given back with a transaction.
-    user.tell("sync");
-    other.line.say("again");
+    user.tell(Word::Sync);
+    other.line.say(Word::Again);
     other.join();
     for _ in 0..2 {
         switch(&mut user, true);

@@ -9,7 +9,7 @@ pub mod setup;
 
 use self::setup::*;
 use crate::harness::tests;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::memory::Mapping;
@@ -129,7 +129,7 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
     let mut process = child::fork(|line| {
         let faults = Userfault::new();
         faults.guard(&event.page, Guard::Writes);
-        line.say("guarded");
+        line.say(Word::Guarded);
         wait::until("the kernel's fault", || faults.next_fault().is_some());
         // The page is there, with the bit as it was, and may not be written: not in this process.
         assert!(!event.bit());
@@ -137,9 +137,9 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
             fork_right(is_set, &event);
         }
         assert!(!event.bit());
-        line.say("done");
+        line.say(Word::Done);
     });
-    process.line.hear("guarded");
+    process.line.hear(Word::Guarded);
     top.enable(&event.name);
     done(process);
     top.disable(&event.name);
@@ -156,7 +156,7 @@ fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
         let tid = Mapping::kept(1);
         faults.guard(&tid, Guard::Missing);
         faults.guard(&event.page, Guard::Writes);
-        line.say("guarded");
+        line.say(Word::Guarded);
         wait::until("the kernel's fault", || faults.next_fault().is_some());
         thread::scope(|scope| {
             let forking = scope.spawn(|| {
@@ -176,9 +176,9 @@ fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
             faults.fill(tid.address(), 0);
             forking.join().unwrap();
         });
-        line.say("done");
+        line.say(Word::Done);
     });
-    process.line.hear("guarded");
+    process.line.hear(Word::Guarded);
     top.enable(&event.name);
     done(process);
     top.disable(&event.name);
@@ -230,7 +230,7 @@ fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
             event.wait_set();
         };
         stall_thread(fork, enable);
-        line.say("done");
+        line.say(Word::Done);
     });
     done(process);
     top.disable(&event.name);

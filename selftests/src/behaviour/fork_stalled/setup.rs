@@ -2,7 +2,7 @@
 
 //! How forks are stalled, and what their children look at.
 
-use crate::kit::child::{self, Child};
+use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{is_listed, wait_gone, Event};
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
@@ -49,13 +49,13 @@ pub(in crate::behaviour) fn stall(
             fork(libc::CLONE_PIDFD, address, check);
         };
         stall_thread(forks, meanwhile);
-        line.say("done");
+        line.say(Word::Done);
     });
     done(process);
 }
 
 pub(in crate::behaviour) fn done(mut process: Child) {
-    process.line.hear("done");
+    process.line.hear(Word::Done);
     process.join();
 }
 
@@ -101,12 +101,12 @@ pub(in crate::behaviour) fn clone_right(
 pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
     let mut process = child::fork(|line| {
         let event = Event::new(&format!("{name} u32 a"));
-        line.say("registered");
+        line.say(Word::Registered);
         event.wait_set();
         run(&event);
-        line.say("done");
+        line.say(Word::Done);
     });
-    process.line.hear("registered");
+    process.line.hear(Word::Registered);
     let top = TraceInstance::top();
     top.enable(name);
     done(process);

@@ -14,7 +14,7 @@ mod setup;
 use self::setup::*;
 use crate::harness::{tests, Test};
 use crate::kit::abi::REGISTRATIONS;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::wait_gone;
 use crate::kit::fuse::{Request, Server, PATH};
@@ -92,33 +92,33 @@ pub const TESTS_OF_THOUSANDS: &[Test] = &[
 fn a_first_registration_beside_a_write_holds_up_itself_only() {
     let mut setup = Setup::new(WRITE_SHARED);
     setup.withhold();
-    let user = setup.tell_thread("use");
+    let user = setup.tell_thread(Word::Use);
     setup.wait_for(user);
-    let registering = setup.tell_thread("register own");
+    let registering = setup.tell_thread(Word::RegisterOwn);
     // It may wait for the other thread, or not.
     wait::until("it to register or to wait", || {
         matches!(setup.state(registering), None | Some('D'))
     });
     setup.others_carry_on();
     setup.release();
-    setup.tell("join");
-    setup.follows("own set", "own clear");
+    setup.tell(Word::Join);
+    setup.follows(Word::OwnSet, Word::OwnClear);
     setup.end();
 }
 
 fn an_address_space_locked_beside_a_write_holds_up_itself_only() {
     let mut setup = Setup::new(WRITE_SHARED);
-    setup.tell("register own");
+    setup.tell(Word::RegisterOwn);
     setup.withhold();
-    let user = setup.tell_thread("use");
+    let user = setup.tell_thread(Word::Use);
     setup.wait_for(user);
-    let changing = setup.tell_thread("change");
+    let changing = setup.tell_thread(Word::Change);
     setup.wait_for(changing);
     setup.switch_on();
     setup.others_carry_on();
     setup.release();
-    setup.tell("join");
-    setup.follows("own set", "own clear");
+    setup.tell(Word::Join);
+    setup.follows(Word::OwnSet, Word::OwnClear);
     setup.end();
 }
 
@@ -131,26 +131,26 @@ fn a_guarded_page_is_not_forgotten_while_its_address_space_is_locked() {
 
 fn is_not_forgotten() {
     let mut setup = Setup::new(WRITE_SHARED);
-    setup.tell("register own");
-    setup.user.line.say("guard own");
+    setup.tell(Word::RegisterOwn);
+    setup.user.line.say(Word::GuardOwn);
     let (faults, own) = Userfault::of_child(&mut setup.user);
     setup.withhold();
     setup.switch_on();
     wait::until("the handler to be asked", || {
         faults.next_fault() == Some(own)
     });
-    let user = setup.tell_thread("use");
+    let user = setup.tell_thread(Word::Use);
     setup.wait_for(user);
-    let changing = setup.tell_thread("change");
+    let changing = setup.tell_thread(Word::Change);
     setup.wait_for(changing);
     // So that the handler was to be asked again meanwhile. Else this would show less, and not fail.
     thread::sleep(Duration::from_secs(1));
     setup.release();
-    setup.tell("join");
+    setup.tell(Word::Join);
     faults.fill(own, 0);
-    setup.tell("own set");
+    setup.tell(Word::OwnSet);
     setup.switch_off();
-    setup.tell("own clear");
+    setup.tell(Word::OwnClear);
     setup.end();
 }
 
@@ -164,20 +164,20 @@ fn a_private_copy_needs_no_reply_to_a_write() {
         })
         .run(line);
     });
-    let mut tell = |word: &str| {
+    let mut tell = |word: Word| {
         private.tell(word);
     };
-    tell("register");
+    tell(Word::Register);
     for _ in 0..3 {
         // The copy goes, and is made again from the page that is being written.
-        tell("forget");
+        tell(Word::Forget);
         setup.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
-        tell("set");
-        tell("forget");
+        tell(Word::Set);
+        tell(Word::Forget);
         setup.beside("ftrace leaves", || TraceInstance::top().disable(EVENT));
-        tell("clear");
+        tell(Word::Clear);
     }
-    tell("unregister");
+    tell(Word::Unregister);
     setup.others_carry_on();
     setup.release();
     private.kill();
@@ -186,31 +186,31 @@ fn a_private_copy_needs_no_reply_to_a_write() {
 
 fn a_bit_of_a_sleeping_process_holds_up_nothing(kind: Kind) {
     let mut setup = Setup::new(kind);
-    setup.tell("register");
+    setup.tell(Word::Register);
     setup.withhold();
     setup.switch_on();
     setup.others_carry_on();
     setup.switch_on();
     setup.release();
-    setup.tell("set");
+    setup.tell(Word::Set);
     setup.switch_off();
-    setup.tell("clear");
+    setup.tell(Word::Clear);
     setup.end();
 }
 
 fn a_process_that_uses_its_page_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
-    setup.tell("register");
+    setup.tell(Word::Register);
     setup.withhold();
     setup.switch_on();
-    setup.tell_and_wait("use");
+    setup.tell_and_wait(Word::Use);
     setup.others_carry_on();
     setup.switch_on();
     setup.release();
-    setup.user.line.hear("use");
-    setup.tell("set");
+    setup.user.line.hear(Word::Use);
+    setup.tell(Word::Set);
     setup.switch_off();
-    setup.tell("clear");
+    setup.tell(Word::Clear);
     setup.end();
 }
 
@@ -219,12 +219,12 @@ fn a_process_that_leaves_its_page_alone_goes_on(kind: Kind) {
     const SHORT: Duration = Duration::from_secs(2);
     const SOON: Duration = Duration::from_secs(5);
     let mut setup = Setup::new(kind);
-    setup.tell("register");
+    setup.tell(Word::Register);
     setup.withhold();
     for _ in 0..2 {
         setup.switch_on();
         let start = Instant::now();
-        setup.tell("look");
+        setup.tell(Word::Look);
         let time = start.elapsed();
         assert!(time < SHORT * machine::slowness(), "went on after {time:?}");
         // The page was asked for.
@@ -234,50 +234,50 @@ fn a_process_that_leaves_its_page_alone_goes_on(kind: Kind) {
     setup.switch_on();
     setup.release();
     let start = Instant::now();
-    setup.tell("set");
+    setup.tell(Word::Set);
     let time = start.elapsed();
     assert!(time < SOON * machine::slowness(), "set after {time:?}");
     setup.switch_off();
-    setup.tell("clear");
+    setup.tell(Word::Clear);
     setup.end();
 }
 
 fn registering_such_a_page_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.withhold();
-    let registering = setup.tell_thread("register");
+    let registering = setup.tell_thread(Word::Register);
     setup.wait_for(registering);
     setup.others_carry_on();
     setup.release();
-    setup.tell("join");
-    setup.follows("set", "clear");
+    setup.tell(Word::Join);
+    setup.follows(Word::Set, Word::Clear);
     setup.end();
 }
 
 fn unregistering_such_a_page_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
-    setup.tell("register");
+    setup.tell(Word::Register);
     setup.withhold();
-    let unregistering = setup.tell_thread("unregister");
+    let unregistering = setup.tell_thread(Word::Unregister);
     setup.wait_for(unregistering);
     setup.others_carry_on();
     setup.release();
-    setup.tell("join");
-    setup.tell("register");
-    setup.follows("set", "clear");
+    setup.tell(Word::Join);
+    setup.tell(Word::Register);
+    setup.follows(Word::Set, Word::Clear);
     setup.end();
 }
 
 /// A child begins with its parent's bit on a page that cannot be had.
 fn a_child_forked_meanwhile_holds_up_nothing(kind: Kind) {
     let mut setup = Setup::new(kind);
-    setup.tell("register");
+    setup.tell(Word::Register);
     setup.withhold();
-    setup.tell("fork");
+    setup.tell(Word::Fork);
     setup.switch_on();
     setup.others_carry_on();
     setup.release();
-    setup.follows("set", "clear");
+    setup.follows(Word::Set, Word::Clear);
     setup.end();
 }
 
@@ -286,8 +286,8 @@ fn a_child_forked_meanwhile_holds_up_nothing(kind: Kind) {
 /// their events.
 fn a_kill_ends_a_sleeping_process(kind: Kind) {
     let mut setup = Setup::new(kind);
-    setup.tell("register");
-    setup.tell("register alone");
+    setup.tell(Word::Register);
+    setup.tell(Word::RegisterAlone);
     setup.withhold();
     setup.switch_on();
     setup.others_carry_on();
@@ -314,11 +314,11 @@ fn a_kill_ends_a_sleeping_process(kind: Kind) {
 /// It goes at once if the kernel lets it, or else with the server, and keeps nothing then.
 fn a_kill_ends_a_process_that_waits(kind: Kind) {
     let mut setup = Setup::new(kind);
-    setup.tell("register");
-    setup.tell("register alone");
+    setup.tell(Word::Register);
+    setup.tell(Word::RegisterAlone);
     setup.withhold();
     setup.switch_on();
-    setup.tell_and_wait("use");
+    setup.tell_and_wait(Word::Use);
     setup.kill();
     setup.others_carry_on();
     if kind.is_ahead {
@@ -334,9 +334,9 @@ fn a_kill_ends_a_process_that_waits(kind: Kind) {
 /// was told of the bit as well, sleeps meanwhile. Nothing switches the event again, so the bit is listed once.
 fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
     let mut setup = Setup::new(kind);
-    setup.tell("register");
-    setup.user.line.say("share");
-    let sharer = setup.user.line.listen().parse().expect("a process");
+    setup.tell(Word::Register);
+    setup.user.line.say(Word::Share);
+    let sharer = setup.user.line.receive();
     setup.withhold();
     setup.switch_on();
     setup.wait_for_task(sharer, sharer);
@@ -351,9 +351,9 @@ fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind)
     }
     setup.release();
     ends();
-    setup.tell("set");
+    setup.tell(Word::Set);
     setup.switch_off();
-    setup.tell("clear");
+    setup.tell(Word::Clear);
     setup.end();
 }
 
@@ -361,9 +361,9 @@ fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind)
 /// as it began later. The parent is killed.
 fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
     let mut setup = Setup::new(kind);
-    setup.tell("register");
+    setup.tell(Word::Register);
     setup.withhold();
-    setup.user.line.say("vfork");
+    setup.user.line.say(Word::Vfork);
     let (faults, page) = Userfault::of_child(&mut setup.user);
     wait::until("the vfork to be stalled", || faults.next_fault().is_some());
     setup.switch_on();
@@ -371,10 +371,10 @@ fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: K
     thread::sleep(Duration::from_millis(500) * machine::slowness());
     setup.release();
     faults.fill(page, 0);
-    let child: i32 = setup.user.line.listen().parse().expect("a process");
+    let child: i32 = setup.user.line.receive();
     setup.kill();
     setup.is_gone();
-    setup.user.line.hear("seen");
+    setup.user.line.hear(Word::Seen);
     assert_eq!(os::wait_for_end(child, wait::limit()), Ok(true));
     setup.switch_off();
     setup.end();
@@ -385,11 +385,11 @@ fn the_module_unloads_when_the_server_is_gone() {
         for waits in [false, true] {
             module::load();
             let mut setup = Setup::new(kind);
-            setup.tell("register");
+            setup.tell(Word::Register);
             setup.withhold();
             setup.switch_on();
             if waits {
-                setup.tell_and_wait("use");
+                setup.tell_and_wait(Word::Use);
             }
             setup.kill();
             setup.beside("unloading is refused", || {

@@ -3,7 +3,7 @@
 //! A process that uses pages of a file whose server withholds its replies, and others beside it.
 
 use crate::kit::abi::Data;
-use crate::kit::child::{self, Child, Line};
+use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::event::{repair_pending, wait_gone};
 use crate::kit::fuse::{self, Request, Server};
 use crate::kit::machine::LongSleep;
@@ -94,42 +94,42 @@ impl User {
         }
     }
 
-    fn obey(&self, word: &str) {
+    fn obey(&self, word: Word) {
         let (page, own) = (&self.page, &self.own);
         let bit = |page: &Mapping| page.word(0).load(Relaxed) & 1 != 0;
         let register = |address| {
             self.data.register_text(TEXT, address, 0).expect("register");
         };
         match word {
-            "register" => register(page.address()),
-            "register own" => register(own.address()),
-            "register alone" => {
+            Word::Register => register(page.address()),
+            Word::RegisterOwn => register(own.address()),
+            Word::RegisterAlone => {
                 let text = format!("{ALONE} u32 a");
                 let result = self.data.register_text(&text, own.address() + 128, 0);
                 result.expect("register");
             }
-            "unregister" => {
+            Word::Unregister => {
                 let result = self.data.unregister_bit(page.address(), 0);
                 result.expect("unregister");
             }
-            "use" => page.word(64).store(1, Relaxed),
+            Word::Use => page.word(64).store(1, Relaxed),
             // It has been in user space, and has left its pages alone.
-            "look" => (),
-            "write back" => os::start_writeback(&self.file),
-            "forget" => page.advise(libc::MADV_DONTNEED).unwrap(),
-            "guard" => {
+            Word::Look => (),
+            Word::WriteBack => os::start_writeback(&self.file),
+            Word::Forget => page.advise(libc::MADV_DONTNEED).unwrap(),
+            Word::Guard => {
                 let faults = Userfault::answered_by_the_kernel();
                 faults.guard(page, Guard::Writes);
                 // As long as it is open.
                 std::mem::forget(faults);
             }
             // Of the mapping, which is locked for that.
-            "change" => page.advise(libc::MADV_DONTDUMP).unwrap(),
-            "set" => wait::until("the bit to be set", || bit(page)),
-            "clear" => wait::until("the bit to be cleared", || !bit(page)),
-            "own set" => wait::until("the own bit to be set", || bit(own)),
-            "own clear" => wait::until("the own bit to be cleared", || !bit(own)),
-            "fork" => {
+            Word::Change => page.advise(libc::MADV_DONTDUMP).unwrap(),
+            Word::Set => wait::until("the bit to be set", || bit(page)),
+            Word::Clear => wait::until("the bit to be cleared", || !bit(page)),
+            Word::OwnSet => wait::until("the own bit to be set", || bit(own)),
+            Word::OwnClear => wait::until("the own bit to be cleared", || !bit(own)),
+            Word::Fork => {
                 let (mut from_parent, to_child) = os::pipe().expect("pipe");
                 if os::fork().expect("fork") == 0 {
                     drop(to_child);
@@ -139,7 +139,7 @@ impl User {
                 }
                 std::mem::forget(to_child);
             }
-            word => panic!("told to {word}"),
+            word => panic!("told to {word:?}"),
         }
     }
 
@@ -148,11 +148,11 @@ impl User {
     fn vfork(&self, line: &mut Line) {
         let (faults, pidfd) = (Userfault::new(), Mapping::kept(1));
         faults.guard(&pidfd, Guard::Missing);
-        line.say(&format!("{} {}", faults.number(), pidfd.address()));
+        faults.send(line, &pidfd);
         let child = tasks::vfork_to(libc::CLONE_PIDFD, pidfd.address(), || {
-            line.say(&std::process::id().to_string());
-            self.obey("set");
-            line.say("seen");
+            line.send(std::process::id());
+            self.obey(Word::Set);
+            line.say(Word::Seen);
             0
         });
         child.expect("vfork");
@@ -162,7 +162,7 @@ impl User {
     fn guard_own(&self, line: &mut Line) {
         let faults = Userfault::new();
         faults.guard(&self.own, Guard::Missing);
-        line.say(&format!("{} {}", faults.number(), self.own.address()));
+        faults.send(line, &self.own);
         // As long as it is open.
         std::mem::forget(faults);
     }
@@ -170,11 +170,11 @@ impl User {
     /// Does as it is told, by itself or by a thread.
     pub(super) fn run(self, line: &mut Line) {
         let user: &'static User = Box::leak(Box::new(self));
-        let alone = |word: &str, line: &mut Line| {
+        let alone = |word: Word, line: &mut Line| {
             match word {
-                "share" => line.say(&tasks::share_memory().expect("clone").to_string()),
-                "guard own" => user.guard_own(line),
-                "vfork" => {
+                Word::Share => line.send(tasks::share_memory().expect("clone")),
+                Word::GuardOwn => user.guard_own(line),
+                Word::Vfork => {
                     user.vfork(line);
                     line.say(word);
                 }
@@ -217,20 +217,20 @@ impl Setup {
 
     /// Has the process do something.
     #[track_caller]
-    pub(super) fn tell(&mut self, word: &str) {
+    pub(super) fn tell(&mut self, word: Word) {
         self.user.tell(word);
     }
 
     /// Has the process do what it will wait at.
     #[track_caller]
-    pub(super) fn tell_and_wait(&mut self, word: &str) {
+    pub(super) fn tell_and_wait(&mut self, word: Word) {
         self.user.line.say(word);
         self.wait_for(self.user.pid);
     }
 
     /// Has a thread of the process do something, which may wait at that. Returns its number.
     #[track_caller]
-    pub(super) fn tell_thread(&mut self, word: &str) -> i32 {
+    pub(super) fn tell_thread(&mut self, word: Word) -> i32 {
         self.user.tell_thread(word)
     }
 
@@ -264,19 +264,19 @@ impl Setup {
     pub(super) fn withhold(&mut self) {
         match self.kind.request {
             Request::Write => {
-                self.tell("use");
+                self.tell(Word::Use);
                 self.server().hold(Request::Write);
-                self.tell("write back");
+                self.tell(Word::WriteBack);
                 self.server().wait_held(1);
             }
             Request::Read => {
-                self.tell("forget");
+                self.tell(Word::Forget);
                 self.server().drop_pages();
                 self.server().hold(Request::Read);
             }
         }
         if self.kind.is_guarded {
-            self.tell("guard");
+            self.tell(Word::Guard);
         }
     }
 
@@ -333,7 +333,7 @@ impl Setup {
 
     /// The process's bit follows the event.
     #[track_caller]
-    pub(super) fn follows(&mut self, set: &str, clear: &str) {
+    pub(super) fn follows(&mut self, set: Word, clear: Word) {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         self.tell(set);
         self.switch_off();

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{stays, wait_gone, Event};
@@ -111,29 +111,29 @@ fn a_registered_event_keeps_its_group() {
         let Event { data, page, .. } = Event::new_in(&group, "st_g_event u32 a");
         // The registration alone keeps it.
         drop(data);
-        line.say("registered");
-        line.hear("unregister");
+        line.say(Word::Registered);
+        line.hear(Word::Unregister);
         let data = Data::open_in(&group);
         assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
         drop(data);
-        line.say("unregistered");
-        line.hear("end");
+        line.say(Word::Unregistered);
+        line.hear(Word::End);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     assert_eq!(group.numbers(), [1, 1, 0]);
     is_kept(&group);
-    child.line.say("unregister");
-    child.line.hear("unregistered");
+    child.line.say(Word::Unregister);
+    child.line.hear(Word::Unregistered);
     goes(group);
     // That of a process which ends with it.
     let group = Group::new("st_g_bit");
     let mut child = child::fork(|line| {
         let Event { data, .. } = Event::new_in(&group, "st_g_event u32 a");
         drop(data);
-        line.say("registered");
-        line.hear("end");
+        line.say(Word::Registered);
+        line.hear(Word::End);
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     is_kept(&group);
     child.kill();
     goes(group);
@@ -268,14 +268,14 @@ fn a_consumer_beside_the_removal_has_all_or_nothing() {
     let event = group.event("st_g_consumed0");
     let mut toggler = child::fork(|line| {
         let top = TraceInstance::top();
-        line.say("toggling");
+        line.say(Word::Toggling);
         loop {
             // The first to be made is the last to go.
             let _ = top.set(&event, "enable", "1");
             let _ = top.set(&event, "enable", "0");
         }
     });
-    toggler.line.hear("toggling");
+    toggler.line.hear(Word::Toggling);
     let mut kept = 0;
     for round in 0..20 {
         if round > 0 {

@@ -4,7 +4,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::{wait_gone, Event};
@@ -454,12 +454,12 @@ fn a_name_is_free_as_soon_as_its_group_is_removed() {
     let group = Group::new("st_g_again");
     let mut child = child::fork(|line| {
         let _data = Data::open_in(&group);
-        line.say("open");
-        line.hear("end");
+        line.say(Word::Open);
+        line.hear(Word::End);
     });
-    child.line.hear("open");
+    child.line.hear(Word::Open);
     assert_eq!(group.remove(), Err(Errno::EBUSY));
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     group.remove_when_idle();
 }

@@ -5,7 +5,7 @@
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::Event;
 use crate::kit::group::Group;
@@ -227,14 +227,14 @@ fn all_events_and_files_of_a_group_share_its_bytes() {
         let index = data.register_text("st_g_other u32 a", page.address(), 0);
         let index = index.unwrap();
         for _ in 0..ROUNDS {
-            line.hear("write");
+            line.hear(Word::Write);
             line.say(match data.write(index, &[0; 60]) {
-                Ok(64) => "recorded",
-                Err(Errno::EDQUOT) => "refused",
+                Ok(64) => Word::Recorded,
+                Err(Errno::EDQUOT) => Word::Refused,
                 got => panic!("{got:?}"),
             });
         }
-        line.hear("end");
+        line.hear(Word::End);
     });
     let mut refused = 0;
     for _ in 0..ROUNDS {
@@ -245,12 +245,12 @@ fn all_events_and_files_of_a_group_share_its_bytes() {
         wait::until("a write to be recorded", || {
             one.event.write(&[0; 60]).is_ok()
         });
-        child.line.say("write");
-        refused += usize::from(child.line.listen() == "refused");
+        child.line.say(Word::Write);
+        refused += usize::from(child.line.listen() == Word::Refused);
     }
     // That a second ends just between the two is so rare that it is not half of the times.
     assert!(refused >= ROUNDS / 2, "{refused} of {ROUNDS}");
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     [one, other].iter().for_each(Traced::detach);
 }

@@ -6,7 +6,7 @@
 use crate::harness::tests;
 use crate::kit::abi::{Data, PERSIST, REGISTRATIONS};
 use crate::kit::cgroup::{self, Cgroup};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, tell, toggle};
@@ -41,16 +41,16 @@ fn a_child_has_the_registrations_of_its_parent() {
     // One of the same name that must not be taken for it.
     let first = Event::new("st_g_event u32 a");
     let mut children = vec![fork(&event), fork(&event)];
-    children[0].tell("fork");
+    children[0].tell(Word::Fork);
     toggle(&event, &mut children);
-    tell(&mut children, "unregister");
-    tell(&mut children, "register");
-    tell(&mut children, "register second");
+    tell(&mut children, Word::Unregister);
+    tell(&mut children, Word::Register);
+    tell(&mut children, Word::RegisterSecond);
     let top = TraceInstance::top();
     top.enable(&event.name);
-    tell(&mut children, "second set");
+    tell(&mut children, Word::SecondSet);
     top.disable(&event.name);
-    tell(&mut children, "second clear");
+    tell(&mut children, Word::SecondClear);
     toggle(&event, &mut children);
     assert!(!first.bit());
     let lines = fs::read_to_string(REGISTRATIONS).unwrap();
@@ -76,10 +76,10 @@ fn a_child_alone_keeps_the_group() {
         data, page, name, ..
     } = Event::new_in(&group, "st_g_event u32 a");
     let mut child = child::fork(|line| {
-        line.say("forked");
-        line.hear("end");
+        line.say(Word::Forked);
+        line.hear(Word::End);
     });
-    child.line.hear("forked");
+    child.line.hear(Word::Forked);
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
     drop(data);
     // The child has the file and the registration.
@@ -92,7 +92,7 @@ fn a_child_alone_keeps_the_group() {
     });
     assert_eq!(page.word(0).load(Ordering::Relaxed), 0);
     top.disable(&name);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     group.remove_when_idle();
 }
@@ -101,13 +101,13 @@ fn executing_a_program_ends_what_was_registered() {
     let group = Group::new("st_g_exec");
     let mut child = child::fork(|line| {
         let _event = Event::new_in(&group, "st_g_event u32 a");
-        line.say("registered");
-        line.hear("exec");
+        line.say(Word::Registered);
+        line.hear(Word::Exec);
         panic!("exec: {}", Command::new("sleep").arg("10000").exec());
     });
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     assert_eq!(group.remove(), Err(Errno::EBUSY));
-    child.line.say("exec");
+    child.line.say(Word::Exec);
     wait_gone(&group.event("st_g_event"));
     group.remove_when_idle();
     child.kill();
@@ -163,22 +163,22 @@ fn a_file_that_is_passed_on_is_of_its_group() {
             let got = data.register_text("st_g_event u64 a", page.address(), 5);
             assert_eq!(got, Err(Errno::EADDRINUSE));
         }
-        line.say("written");
-        line.hear("end");
+        line.say(Word::Written);
+        line.hear(Word::End);
     });
     for group in &groups {
         // The child is the only one that has this file then.
         let data = Data::open_in(group);
         send_file(&mine, &data.file);
     }
-    child.line.hear("written");
+    child.line.hear(Word::Written);
     for (at, traced) in traced.iter().enumerate() {
         assert_eq!(traced.recorded(4), [[at as u8; 4]]);
     }
     // One for the event of this process, and one of the child.
     assert!(groups.iter().all(|group| group.numbers() == [1, 1, 2]));
     traced.iter().for_each(Traced::detach);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
 }
 
@@ -211,24 +211,24 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
             // Its own root has no privilege outside, where the event is.
             let persistent = data.register_flags("st_g_stays u32 a", page.address(), 1, PERSIST);
             assert_eq!(persistent, Err(Errno::EPERM));
-            line.say("registered");
+            line.say(Word::Registered);
             wait::until("the bit to be set", || {
                 page.word(0).load(Ordering::Relaxed) == 1
             });
             assert_eq!(data.write(0, &[9; 4]), Ok(8));
-            line.say("written");
-            line.hear("unregister");
+            line.say(Word::Written);
+            line.hear(Word::Unregister);
             assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
             assert_eq!(data.delete("st_g_event"), Err(Errno::EBUSY));
-            line.say("unregistered");
-            line.hear("end");
+            line.say(Word::Unregistered);
+            line.hear(Word::End);
         });
         inner.join();
     });
     let data = Data::open_in(&group);
     send_file(&mine, &data.file);
     drop(data);
-    child.line.hear("registered");
+    child.line.hear(Word::Registered);
     let event = group.event("st_g_event");
     assert_eq!(group.status().names(), ["st_g_event"]);
     assert_eq!(tracefs::events_of_tests(), [event.as_str()]);
@@ -238,15 +238,15 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     let start = format!("{event} {inner} ");
     assert!(its_line.starts_with(&start), "{its_line:?}, want {start:?}");
     tracer.enable(&event);
-    child.line.hear("written");
+    child.line.hear(Word::Written);
     assert_eq!(tracer.take_payloads(&event, 4), [[9; 4]]);
     assert_eq!(group.remove(), Err(Errno::EBUSY));
     tracer.disable(&event);
-    child.line.say("unregister");
-    child.line.hear("unregistered");
+    child.line.say(Word::Unregister);
+    child.line.hear(Word::Unregistered);
     // Its file alone keeps the group.
     assert_eq!(group.remove(), Err(Errno::EBUSY));
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     group.remove_when_idle();
 }
@@ -263,29 +263,29 @@ fn memory_is_charged_to_the_cgroup_that_registers() {
             file: receive_file(&its),
         };
         let page = Mapping::kept(1);
-        line.say("entered");
-        line.hear("register");
+        line.say(Word::Entered);
+        line.hear(Word::Register);
         for event in 0..EVENTS {
             let text = format!("st_g_event{event} u32 a; u64 b");
             data.register_text(&text, page.address() + 4 * event, 0)
                 .unwrap();
         }
-        line.say("registered");
-        line.hear("end");
+        line.say(Word::Registered);
+        line.hear(Word::End);
     });
     let data = Data::open_in(&group);
     send_file(&mine, &data.file);
-    child.line.hear("entered");
+    child.line.hear(Word::Entered);
     let before = cgroup.slab();
-    child.line.say("register");
-    child.line.hear("registered");
+    child.line.say(Word::Register);
+    child.line.hear(Word::Registered);
     // As of events of the first group: see `cgroup::events_are_charged`.
     let least = 500 * EVENTS as i64;
     wait::until("its cgroup to be charged", || {
         cgroup.slab() - before >= least
     });
     assert_eq!(group.numbers(), [EVENTS, EVENTS, 1]);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
     drop(data);
     group.remove_when_idle();
@@ -300,27 +300,27 @@ fn groups_are_charged_to_the_cgroup_that_makes_them() {
     let cgroup = Cgroup::new("st_g_makes");
     let mut child = child::fork(|line| {
         cgroup.enter();
-        line.say("entered");
-        line.hear("make");
+        line.say(Word::Entered);
+        line.hear(Word::Make);
         let groups: Vec<_> = (0..GROUPS)
             .map(|number| Group::with(&format!("st_g_made{number}"), "events=1"))
             .collect();
-        line.say("made");
-        line.hear("remove");
+        line.say(Word::Made);
+        line.hear(Word::Remove);
         drop(groups);
-        line.say("removed");
-        line.hear("end");
+        line.say(Word::Removed);
+        line.hear(Word::End);
     });
-    child.line.hear("entered");
+    child.line.hear(Word::Entered);
     let before = cgroup.slab();
-    child.line.say("make");
-    child.line.hear("made");
+    child.line.say(Word::Make);
+    child.line.hear(Word::Made);
     wait::until("the maker's cgroup to be charged", || {
         cgroup.slab() - before >= 2000 * GROUPS
     });
-    child.line.say("remove");
-    child.line.hear("removed");
+    child.line.say(Word::Remove);
+    child.line.hear(Word::Removed);
     wait::until("the charge to go", || cgroup.slab() - before < 500 * GROUPS);
-    child.line.say("end");
+    child.line.say(Word::End);
     child.join();
 }

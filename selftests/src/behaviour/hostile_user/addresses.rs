@@ -3,7 +3,7 @@
 //! Where a user may have the kernel write and read.
 
 use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::{fails, Errno};
 use crate::kit::event::Event;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE, USER_END};
@@ -144,7 +144,7 @@ pub fn writes_and_pins_no_page_of_others() {
         let own = Mapping::kept(1);
         let place = Mapping::kept(1);
         data.register_text(text, place.address(), 5).unwrap();
-        line.say("registered");
+        line.say(Word::Registered);
         while rounds.word(4).load(SeqCst) == 0 {
             tasks::map_file(place.address(), &file);
             tasks::map_anew(place.address(), READ_WRITE);
@@ -152,9 +152,9 @@ pub fn writes_and_pins_no_page_of_others() {
             rounds.word(0).fetch_add(1, SeqCst);
         }
         drop(own);
-        line.hear("end");
+        line.hear(Word::End);
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     let top = TraceInstance::top();
     let before = rounds.word(0).load(SeqCst);
     for round in 0.. {
@@ -184,7 +184,7 @@ pub fn writes_and_pins_no_page_of_others() {
             "root's memory has changed"
         );
     }
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
     fs::remove_file(path).unwrap();
 }

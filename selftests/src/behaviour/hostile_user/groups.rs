@@ -5,7 +5,7 @@
 use crate::kit::abi::{
     Data, DIAG_IOCSDEL, DIAG_IOCSREG, MULTI_FORMAT, PROFILE, REGISTRATIONS, STATUS,
 };
-use crate::kit::child::Child;
+use crate::kit::child::{Child, Word};
 use crate::kit::dynamic;
 use crate::kit::errno::Errno;
 use crate::kit::event::{wait_gone, Event};
@@ -59,8 +59,8 @@ impl Others {
 
 /// Has the user do it to the end.
 fn join(mut user: Child) {
-    user.line.hear("done");
-    user.line.say("end");
+    user.line.hear(Word::Done);
+    user.line.say(Word::End);
     user.join();
 }
 
@@ -123,8 +123,8 @@ pub fn sees_and_deletes_nothing_of_other_groups() {
             let got = data.register_text(name, page.address(), 20);
             assert_eq!(got, Err(Errno::EINVAL), "{name}");
         }
-        line.say("done");
-        line.hear("end");
+        line.say(Word::Done);
+        line.hear(Word::End);
         // Its own go when it ends: it deletes what it can before that.
         for bit in 0..3 {
             assert_eq!(data.unregister_bit(page.address(), bit), Ok(()));
@@ -161,8 +161,8 @@ pub fn writes_nothing_into_events_of_other_groups() {
             let got = data.register_flags(text, page.address(), bit as u8, flags);
             assert_eq!(got, Ok(bit as u32));
         }
-        line.say("registered");
-        line.hear("write");
+        line.say(Word::Registered);
+        line.hear(Word::Write);
         for index in (0..2000).chain([1 << 31, u32::MAX]) {
             let got = data.write(index, &[0xee; 4]);
             match index {
@@ -172,16 +172,16 @@ pub fn writes_nothing_into_events_of_other_groups() {
                 _ => assert_eq!(got, Err(Errno::ENOENT), "{index}"),
             }
         }
-        line.say("done");
-        line.hear("end");
+        line.say(Word::Done);
+        line.hear(Word::End);
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     let mut its = vec![mine.event("st_evil_event")];
     its.extend(mine.formats_of("st_evil_event"));
     assert_eq!(its.len(), 2);
     its.iter().for_each(|event| tracer.enable(event));
-    user.line.say("write");
-    user.line.hear("done");
+    user.line.say(Word::Write);
+    user.line.hear(Word::Done);
     let mut kinds: Vec<_> = tracer
         .take_all_records()
         .iter()
@@ -195,7 +195,7 @@ pub fn writes_nothing_into_events_of_other_groups() {
         assert_eq!(tracer.get(event, "enable"), "1\n");
         tracer.disable(event);
     }
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
     others.are_well();
     others.end();
@@ -226,8 +226,8 @@ pub fn fills_its_group_and_no_other() {
             got.is_ok()
         });
         assert_eq!(made.count() as u32, MAX_EVENTS);
-        line.say("full");
-        line.hear("write");
+        line.say(Word::Full);
+        line.hear(Word::Write);
         let mut refused = 0;
         while refused < 500 {
             // The second event is the first of the second file.
@@ -239,10 +239,10 @@ pub fn fills_its_group_and_no_other() {
                 }
             }
         }
-        line.say("done");
-        line.hear("end");
+        line.say(Word::Done);
+        line.hear(Word::End);
     });
-    user.line.hear("full");
+    user.line.hear(Word::Full);
     assert_eq!(mine.status().active, MAX_EVENTS as usize);
     others.are_well();
     // There is room for others, root among them.
@@ -260,13 +260,13 @@ pub fn fills_its_group_and_no_other() {
     let tracer = TraceInstance::instance("st_evil_mine");
     let its = mine.event("st_evil_1");
     tracer.enable(&its);
-    user.line.say("write");
+    user.line.say(Word::Write);
     // While it is refused again and again, others are not.
     wait::until("it to be refused", || mine.refused() >= 100);
     others.are_well();
-    user.line.hear("done");
+    user.line.hear(Word::Done);
     tracer.disable(&its);
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
     others.are_well();
     others.end();
@@ -286,7 +286,7 @@ pub fn takes_no_place_of_another_group() {
     let _access = Access::given_in(mine);
     // Before there is anything that it would have from its parent.
     let mut user = fork_unprivileged(|line| {
-        line.hear("register");
+        line.hear(Word::Register);
         let data = Data::open_in(mine);
         let page = Mapping::kept(1);
         let names = [
@@ -309,8 +309,8 @@ pub fn takes_no_place_of_another_group() {
                 assert_eq!(got, Ok(bit.into()), "{text}");
             }
         }
-        line.say("done");
-        line.hear("end");
+        line.say(Word::Done);
+        line.hear(Word::End);
     });
     let (data, page) = (Data::open(), Mapping::kept(1));
     let files = groups.each_ref().map(Data::open_in);
@@ -322,8 +322,8 @@ pub fn takes_no_place_of_another_group() {
             assert_eq!(got, Ok(bit as u32));
         }
     }
-    user.line.say("register");
-    user.line.hear("done");
+    user.line.say(Word::Register);
+    user.line.hear(Word::Done);
     // Each group has its two systems, and in them its own events only.
     let events = |system: &str| {
         let mut names = tracefs::names_starting_with("", &tracefs::group_dir(system));
@@ -373,7 +373,7 @@ pub fn takes_no_place_of_another_group() {
             || line.starts_with("user_events_st_evil_a_multi/");
         assert!(in_its_group || !is_its, "{line}");
     }
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
 }
 
@@ -394,8 +394,8 @@ pub fn bad_calls_in_a_group_change_nothing() {
             let got = os::write_from(&data.file, address, 8);
             assert_eq!(got, Err(Errno::EFAULT), "{address:#x}");
         }
-        line.say("done");
-        line.hear("end");
+        line.say(Word::Done);
+        line.hear(Word::End);
     });
     join(user);
     others.are_well();

@@ -5,7 +5,7 @@
 use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
 use crate::kit::abi::{MULTI_FORMAT, PROFILE, REGISTRATIONS};
 use crate::kit::cgroup::Cgroup;
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::{Errno, Result};
 use crate::kit::event::{wait_gone, Event};
 use crate::kit::fork_tree::{end, fork, toggle};
@@ -96,10 +96,10 @@ pub fn fills_the_table_and_loses_it_with_its_process() {
             }
         });
         assert_eq!(made, Some(MAX_EVENTS as u64 - 1));
-        line.say("full");
-        line.hear("end");
+        line.say(Word::Full);
+        line.hear(Word::End);
     });
-    user.line.hear("full");
+    user.line.hear(Word::Full);
     // What was there works on, also for programs that come now.
     toggle(&event, &mut others);
     drop(Event::new("st_evil_roots u32 a"));
@@ -169,7 +169,7 @@ pub fn arguments_that_never_come_hold_up_no_other() {
                     wait_for_ever(call, &data, &mine.page, page);
                 });
             }
-            line.say(&format!("{} {}", faults.number(), pages.address()));
+            faults.send(line, &pages);
         });
     });
     let (faults, pages) = Userfault::of_child(&mut user);

@@ -4,7 +4,7 @@
 
 use crate::kit::abi::{Data, Register};
 use crate::kit::abi::{PROFILE, REGISTRATIONS};
-use crate::kit::child;
+use crate::kit::child::{self, Word};
 use crate::kit::errno::{fails, Errno};
 use crate::kit::memory::Mapping;
 use crate::kit::random::Random;
@@ -79,10 +79,10 @@ pub fn forges_no_line_of_a_listing() {
             let got = data.register_text(&format!("{name} u32 a"), page.address(), bit as u8);
             assert_eq!(got, Ok(bit as u32), "odd name, {name}");
         }
-        line.say("registered");
-        line.hear("end");
+        line.say(Word::Registered);
+        line.hear(Word::End);
     });
-    user.line.hear("registered");
+    user.line.hear(Word::Registered);
     // Each listing, taken apart by its own rules, has these names and nothing else.
     assert_eq!(Status::now().names(), ODD);
     let lines = |path: &str| -> Vec<Vec<String>> {
@@ -115,7 +115,7 @@ pub fn forges_no_line_of_a_listing() {
     let mut want = ODD.map(|name| format!("user_events:{name}"));
     want.sort();
     assert_eq!(available, want);
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
 }
 
@@ -221,10 +221,10 @@ pub fn has_no_format_misread() {
                 Err(errno) => panic!("{text}: {errno:?}"),
             }
         }
-        line.say(&refused.join(" "));
-        line.hear("end");
+        line.send(refused.join(" "));
+        line.hear(Word::End);
     });
-    let said = user.line.listen();
+    let said: String = user.line.receive();
     let refused: BTreeSet<usize> = said
         .split_whitespace()
         .map(|n| n.parse().unwrap())
@@ -248,6 +248,6 @@ pub fn has_no_format_misread() {
             format_of(fields)
         );
     }
-    user.line.say("end");
+    user.line.say(Word::End);
     user.join();
 }
