@@ -15,15 +15,15 @@ mod stress;
 mod tools;
 
 use contract::Check;
-use harness::{Ktap, Needs, Options, Test, USAGE};
+use harness::{options, Ktap, Needs, Options, Test, USAGE};
 use kit::machine::Log;
-use kit::{abi, implementation, module, os, setuid_victim, tracefs, writer};
+use kit::{abi, module, os, setuid_victim, tracefs, writer};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Says what the machine lacks to run the tests.
 fn obstacle() -> Option<String> {
-    let is_c = implementation::is_c();
+    let is_c = options().against_c;
     if !Path::new(tracefs::ROOT).join("trace").exists() {
         return Some(format!(
             "mount tracefs first: mount -t tracefs nodev {}",
@@ -31,7 +31,7 @@ fn obstacle() -> Option<String> {
         ));
     }
     if is_c && module::is_loaded() {
-        return Some("--against-c is for a kernel with the C implementation, and no module".into());
+        return Some("--against-c is for a kernel with the C and no module".into());
     }
     if module::is_given() && module::is_loaded() {
         return Some("unload the module first: rmmod user_events".into());
@@ -53,7 +53,7 @@ fn all_tests() -> impl Iterator<Item = Test> {
 
 /// A run of tests.
 struct Run {
-    options: Options,
+    options: &'static Options,
     log: Log,
     ktap: Ktap,
 }
@@ -96,7 +96,7 @@ impl Run {
                 return;
             }
             let result = harness::run_check(check, &mut self.log);
-            let result = match implementation::is_c() {
+            let result = match self.options.against_c {
                 true => contract::against_c(check, result.map(drop)),
                 false => result.map_err(|why| format!("\"{}\": {why}", check.row.text)),
             };
@@ -115,14 +115,14 @@ fn main() -> ExitCode {
         _ => {}
     }
     let options = match Options::read(words) {
-        Ok(options) => options,
+        Ok(options) => options.set(),
         Err(why) => {
             eprintln!("{}", format!("{why}\n{USAGE}").trim_start());
             return ExitCode::from(2);
         }
     };
 
-    let is_c = implementation::is_c();
+    let is_c = options.against_c;
     let tests: Vec<Test> = all_tests().collect();
     let checks = contract::all();
     let names = tests.iter().map(|test| test.name);

@@ -3,7 +3,7 @@
 //! A change of an event that very many bits show: what is beyond a fixed amount is written without the trace
 //! core's locks, in order, soon.
 
-use crate::harness::{self, tests};
+use crate::harness::{options, tests};
 use crate::kit::abi::REGISTRATIONS;
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::Event;
@@ -494,7 +494,7 @@ fn sets_without_processes_are_passed_few_at_once() {
 
 /// With `--long` a hundred thousand bits, each in a thousand processes.
 fn what_is_not_written_yet_is_shown_as_due() {
-    let (words, processes) = if harness::is_long() {
+    let (words, processes) = if options().long {
         (3125, 1000)
     } else {
         (250, 100)

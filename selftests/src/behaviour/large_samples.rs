@@ -3,7 +3,7 @@
 //! More of records near the limit of perf's samples: what else can be in a sample, groups of perf events that change
 //! meanwhile, and what eBPF programs read of a record that the trace core's own buffer does not hold.
 
-use crate::harness::{self, tests};
+use crate::harness::{self, options, tests};
 use crate::kit::abi::location;
 use crate::kit::bpf::{self, Counters, Instruction, Program};
 use crate::kit::errno::{Errno, Result};
@@ -254,12 +254,12 @@ fn groups_that_grow_and_shrink_get_whole_samples() {
             }
         });
         for round in 0..harness::times(2000, 1_000_000) {
-            if round >= 200 && sizes.len() > 3 && !harness::is_long() {
+            if round >= 200 && sizes.len() > 3 && !options().long {
                 break;
             }
             // Of very many few can be so long: one takes the emulator as long as a hundred others.
             let payload = match round % 256 {
-                1.. if harness::is_long() => bytes(100 + round % 8),
+                1.. if options().long => bytes(100 + round % 8),
                 _ => bytes(longest - (round + round / 256) % 8),
             };
             assert_eq!(event.write(&payload), Ok(4 + payload.len()));

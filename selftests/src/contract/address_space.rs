@@ -4,6 +4,7 @@
 
 use super::bit::register;
 use super::check::{expect, Check, Row, NAME, TEXT};
+use crate::harness::options;
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::{self, Child, Line, Word};
 use crate::kit::errno::Errno;
@@ -12,7 +13,7 @@ use crate::kit::machine::Log;
 use crate::kit::memory::{Mapping, PAGE, READ, READ_WRITE};
 use crate::kit::os;
 use crate::kit::tracefs::{self, TraceInstance};
-use crate::kit::{implementation, wait};
+use crate::kit::wait;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -266,7 +267,7 @@ fn dropped_page() {
     event.wait_set();
 }
 
-/// Waits until the bit is left alone until the event changes. False on the C implementation, which does not show that.
+/// Waits until the bit is left alone until the event changes. False on the C which does not show that.
 fn is_left_alone() -> bool {
     let shows = Path::new(REGISTRATIONS).exists();
     if shows {
@@ -389,7 +390,7 @@ fn flood() {
         event.page.protect(READ);
         tracer.enable(NAME);
         // C tries later, by a worker, and says so then.
-        wait::until("the bits to be tried", || match implementation::is_c() {
+        wait::until("the bits to be tried", || match options().against_c {
             true => hear() > MAX_LINES,
             false => !repair_pending(std::process::id() as i32),
         });

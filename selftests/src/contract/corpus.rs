@@ -6,12 +6,13 @@
 
 use super::as_in_c::{self, Field, ANY};
 use super::check::{Check, Row};
+use crate::harness::options;
 use crate::kit::abi::{
     Register, Unregister, DATA, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG, STATUS,
 };
 use crate::kit::errno::{Errno, Result};
 use crate::kit::memory::Mapping;
-use crate::kit::{implementation, os, tracefs, wait};
+use crate::kit::{os, tracefs, wait};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions};
@@ -403,7 +404,7 @@ fn descriptions_are_taken_or_refused() {
     let page = Mapping::kept(1);
     let (mut wrong, mut taken, mut refused) = (Vec::new(), 0, 0);
     for text in corpus() {
-        let should = match implementation::is_c() {
+        let should = match options().against_c {
             true => in_c(&text),
             false => in_contract(&text),
         };

@@ -16,7 +16,7 @@ mod step;
 mod tests;
 mod worker;
 
-use crate::harness::Ktap;
+use crate::harness::{self, Ktap};
 use crate::kit::memory::Mapping;
 use crate::kit::{abi, group, module, os, random, swap, wait};
 use model::Implementation;
@@ -96,7 +96,9 @@ fn options(words: &[String]) -> Result<Options, String> {
             }
             "--module" => {
                 let path = words.next().ok_or("--module takes a file")?;
-                module::set_path(path.clone());
+                let mut of_run = harness::Options::default();
+                of_run.module = Some(module::without_debug(path.clone()));
+                of_run.set();
             }
             "--against-c" => options.against_c = true,
             "--rush" => options.rush = true,

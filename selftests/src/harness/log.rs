@@ -3,14 +3,15 @@
 //! What in the kernel's log is a report beside a test. `kernel-log` has the rules, by which the log of a whole run is judged,
 //! too.
 
-use crate::kit::{faults, implementation, machine, module};
+use crate::harness::options;
+use crate::kit::{faults, machine, module};
 use kernel_log::{Allowed, Extent};
 
 /// What is allowed beside a test on the running kernel.
 fn allowed() -> Allowed {
     Allowed {
         injected_faults: faults::are_known(),
-        c_implementation: implementation::is_c() || !module::is_given(),
+        c_implementation: options().against_c || !module::is_given(),
     }
 }
 

@@ -9,19 +9,19 @@ mod options;
 use crate::contract::Check;
 use crate::kit::machine::Log;
 use crate::kit::random::Random;
-use crate::kit::{dynamic, group, implementation, machine, module, os, swap, tracefs, wait};
+use crate::kit::{dynamic, group, machine, module, os, swap, tracefs, wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{mpsc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 pub use ktap::Ktap;
-pub use options::{Options, USAGE};
+pub use options::{options, Options, USAGE};
 
 /// What must be there before a test runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,57 +120,15 @@ impl Test {
     }
 }
 
-static FIRST_FAILURE: AtomicBool = AtomicBool::new(false);
-
-/// Says that nothing is run after the first test that fails: it need not be waited for what that has left.
-pub fn end_with_first_failure() {
-    FIRST_FAILURE.store(true, Ordering::Relaxed);
-}
-
-static LONG: AtomicBool = AtomicBool::new(false);
-
-/// Lets tests that can be long be so.
-pub fn be_long() {
-    LONG.store(true, Ordering::Relaxed);
-}
-
-/// Is there time for more than is needed in every run?
-pub fn is_long() -> bool {
-    LONG.load(Ordering::Relaxed)
-}
-
-/// How many rounds or seconds the user wants of what goes on and on; 0 if that was not said.
-static TIMES: AtomicUsize = AtomicUsize::new(0);
-
-/// Says how many rounds or seconds there are to be of what goes on and on.
-pub fn set_times(times: usize) {
-    TIMES.store(times, Ordering::Relaxed);
-}
-
-/// How many: so many if it is to take little time, or so many if there is time.
+/// Returns `short`, `long` if there is time, or the number of the user's.
 pub fn times(short: usize, long: usize) -> usize {
-    match TIMES.load(Ordering::Relaxed) {
-        0 if is_long() => long,
-        0 => short,
-        times => times,
-    }
-}
-
-/// The seed of what goes on and on.
-static SEED: AtomicU64 = AtomicU64::new(0);
-
-/// Sets that seed, which is 0 otherwise.
-pub fn set_seed(seed: u64) {
-    SEED.store(seed, Ordering::Relaxed);
+    let usual = if options().long { long } else { short };
+    options().times.unwrap_or(usual)
 }
 
 /// The random numbers of user `number`, below 1000.
 pub fn random(number: u64) -> Random {
-    Random::new(
-        SEED.load(Ordering::Relaxed)
-            .wrapping_mul(1000)
-            .wrapping_add(number),
-    )
+    Random::new(options().seed.wrapping_mul(1000).wrapping_add(number))
 }
 
 /// Makes the table of a file's tests: the function's name, after the subject, is the test's name.
@@ -197,7 +155,7 @@ pub fn run(test: &Test, log: &mut Log) -> Result<String, String> {
 /// Runs one check of the contract. `Ok` has nothing to say; `Err` says why it failed.
 pub fn run_check(check: &Check, log: &mut Log) -> Result<String, String> {
     // The C implementation lets go of each event some time after its last user.
-    let seconds = match implementation::is_c() {
+    let seconds = match options().against_c {
         true => 600,
         false => 120,
     };
@@ -221,7 +179,7 @@ fn run_alone(
     let limit = limit * machine::slowness();
 
     let mut result = run_in_child(name, run, limit);
-    if result.is_err() && FIRST_FAILURE.load(Ordering::Relaxed) {
+    if result.is_err() && options().first_failure {
         if module::is_loaded() {
             let _ = panic::catch_unwind(|| {
                 tracefs::detach_everything();
@@ -445,7 +403,7 @@ fn judge_log(name: &str, needs: Needs, lines: Vec<String>) -> Result<(), String>
     if let Some(line) = log::first(name, &lines) {
         return Err(format!("the kernel said: {line}"));
     }
-    if module::is_given() && !implementation::is_c() && needs != Needs::UnloadedModule {
+    if module::is_given() && !options().against_c && needs != Needs::UnloadedModule {
         let said = module::said(lines);
         let allowed = [module::says_loaded(), module::says_unloaded()];
         if let Some(line) = said.iter().find(|line| !allowed.contains(line)) {

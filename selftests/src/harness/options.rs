@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The words of the command line.
+//! The options of the command line.
 
-use crate::harness::{self, Test};
-use crate::kit::{implementation, module, random};
+use crate::harness::Test;
+use crate::kit::{module, random};
+use std::sync::OnceLock;
 
 pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE] [--against-c]
                  [--all] [--left-out FILE]... [--list]
@@ -34,9 +35,21 @@ pub const USAGE: &str = "usage: selftests [--module FILE] [--failing-module FILE
 Runs the tests whose names contain one of the substrings, or all. Prints KTAP;
 exit status 1 if any failed. Run it as root, in a virtual machine.";
 
-/// What is asked for.
+/// The options of a run, for the harness, the kit and the tests alike.
 #[derive(Default)]
 pub struct Options {
+    /// The file of the module under test.
+    pub module: Option<String>,
+    /// The file of the module of which a step of loading can be made to fail.
+    pub failing_module: Option<String>,
+    /// The running kernel has the C implementation.
+    pub against_c: bool,
+    /// There is time for more than is needed in every run.
+    pub long: bool,
+    /// The rounds or seconds of tests without an end of their own, if the user gave them.
+    pub times: Option<usize>,
+    /// The seed of random tests.
+    pub seed: u64,
     /// The only tests that may be skipped, by their names; any, if this is not there.
     pub left_out: Option<Vec<String>>,
     pub list: bool,
@@ -47,15 +60,17 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the words; some of them set what the harness and the kit go by.
+    /// Reads the words of the command line.
     pub fn read(words: Vec<String>) -> Result<Options, String> {
         let mut options = Options::default();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             let mut value = |what: &str| words.next().ok_or(format!("{word} takes {what}"));
             match word.as_str() {
-                "--module" => module::set_path(value("a file")?),
-                "--failing-module" => module::set_failing_path(value("a file")?),
+                "--module" => options.module = Some(module::without_debug(value("a file")?)),
+                "--failing-module" => {
+                    options.failing_module = Some(module::without_debug(value("a file")?))
+                }
                 "--skip" => options.skipped.push(value("a part of a name")?),
                 "--all" => _ = options.left_out.get_or_insert_default(),
                 "--left-out" => {
@@ -63,15 +78,12 @@ impl Options {
                     options.left_out.get_or_insert_default().extend(names);
                 }
                 "--list" => options.list = true,
-                "--against-c" => implementation::set_c(),
+                "--against-c" => options.against_c = true,
                 "--lengthy" => options.lengthy = true,
-                "--long" => harness::be_long(),
-                "--times" => harness::set_times(number(&word, value("a number")?)? as usize),
-                "--seed" => harness::set_seed(number(&word, value("a number")?)?),
-                "--first-failure" => {
-                    options.first_failure = true;
-                    harness::end_with_first_failure();
-                }
+                "--long" => options.long = true,
+                "--times" => options.times = Some(number(&word, value("a number")?)? as usize),
+                "--seed" => options.seed = number(&word, value("a number")?)?,
+                "--first-failure" => options.first_failure = true,
                 "--help" | "-h" => return Err(String::new()),
                 option if option.starts_with('-') => return Err(format!("no option {option}")),
                 name => options.wanted.push(name.into()),
@@ -80,10 +92,16 @@ impl Options {
         Ok(options)
     }
 
+    /// Makes these the options of this process and of those it forks. Once, before all tests.
+    pub fn set(self) -> &'static Options {
+        assert!(OPTIONS.set(self).is_ok(), "the options are set once");
+        options()
+    }
+
     /// Is this test to be run?
     pub fn wants_test(&self, test: &Test) -> bool {
         let is_named = || self.wanted.iter().any(|name| name == test.name);
-        let is_chosen = self.lengthy == test.is_lengthy || harness::is_long() || is_named();
+        let is_chosen = self.lengthy == test.is_lengthy || self.long || is_named();
         is_chosen && self.wants(test.name)
     }
 
@@ -109,6 +127,13 @@ impl Options {
             (None, None) => None,
         }
     }
+}
+
+static OPTIONS: OnceLock<Options> = OnceLock::new();
+
+/// The options of this run.
+pub fn options() -> &'static Options {
+    OPTIONS.get_or_init(Options::default)
 }
 
 fn number(word: &str, value: String) -> Result<u64, String> {

@@ -2,13 +2,14 @@
 
 //! What most tests start from: one registered event, its bit and an open file.
 
+use crate::harness::options;
 use crate::kit::abi::{Data, REGISTRATIONS};
 use crate::kit::child::{Child, Word};
 use crate::kit::errno::Result;
 use crate::kit::group::Group;
 use crate::kit::memory::Mapping;
 use crate::kit::tracefs::TraceInstance;
-use crate::kit::{child, dynamic, implementation, tracefs, wait};
+use crate::kit::{child, dynamic, tracefs, wait};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -157,7 +158,7 @@ pub fn wait_gone(name: &str) {
         !tracefs::event_exists(name)
     });
     // The C implementation takes its files away first, and its line after that.
-    if implementation::is_c() {
+    if options().against_c {
         let line = format!("u:{name}");
         let is_its = |shown: &String| shown.split(' ').next() == Some(&line);
         wait::until("its line to go", || {

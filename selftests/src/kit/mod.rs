@@ -13,7 +13,6 @@ pub mod faults;
 pub mod fork_tree;
 pub mod fuse;
 pub mod group;
-pub mod implementation;
 pub mod latency;
 pub mod lock_trace;
 pub mod machine;

@@ -2,6 +2,7 @@
 
 //! Loading and unloading the module under test.
 
+use crate::harness::options;
 use crate::kit::errno::{Errno, Result};
 use crate::kit::{dynamic, machine, max_events, os, tracefs, wait};
 use std::ffi::CString;
@@ -9,28 +10,12 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 pub const NAME: &str = "user_events";
 
-static PATH: OnceLock<String> = OnceLock::new();
-static FAILING_PATH: OnceLock<String> = OnceLock::new();
-
-/// Says where the module's file is; once, before anything else here. A copy without notes for debuggers is loaded, as
-/// distributions install modules: that takes a fraction of the time.
-pub fn set_path(path: String) {
-    let set = PATH.set(without_debug(path));
-    set.expect("the module's path is set once");
-}
-
-/// Says where the file of the module is of which a step of loading can be made to fail; once.
-pub fn set_failing_path(path: String) {
-    let set = FAILING_PATH.set(without_debug(path));
-    set.expect("the failing module's path is set once");
-}
-
-/// A copy of a module's file without notes for debuggers, or the file itself if there is no `strip`.
-fn without_debug(path: String) -> String {
+/// Returns the path of a copy of a module's file without debug information, as distributions install
+/// modules: that loads in a fraction of the time. Returns the file itself if there is no `strip`.
+pub fn without_debug(path: String) -> String {
     let copy = format!("/tmp/selftests{}", path.replace('/', "-"));
     let stripped = Command::new("strip")
         .args(["--strip-debug", "-o", &copy, &path])
@@ -43,19 +28,19 @@ fn without_debug(path: String) -> String {
 
 /// Where its file is.
 pub fn path() -> &'static str {
-    PATH.get().expect("a module to load")
+    options().module.as_deref().expect("a module to load")
 }
 
 /// Where the file of the module is of which a step of loading can be made to fail: with the parameter
 /// `fail_load_at`, the number of the step.
 pub fn failing_path() -> &'static str {
-    let path = FAILING_PATH.get();
+    let path = options().failing_module.as_deref();
     path.expect("a module built with USER_EVENTS_FAIL_LOAD=y: name it with --failing-module")
 }
 
 /// Was a module given?
 pub fn is_given() -> bool {
-    PATH.get().is_some()
+    options().module.is_some()
 }
 
 /// Where its code lies in memory, and nothing of the kernel's own does.

@@ -6,7 +6,7 @@
 //! All kinds of use go on at once, and besides writers of whose records account is kept, with ftrace,
 //! perf and eBPF listening. Now and then all of that rests, and the kernel's memory is looked at.
 
-use crate::harness::{self, tests};
+use crate::harness::{self, options, tests};
 use crate::kit::abi::{Data, MULTI_FORMAT};
 use crate::kit::bpf::{Counters, Program};
 use crate::kit::errno::Errno;
@@ -268,7 +268,7 @@ fn use_alone(users: &StressUsers, kind: usize, uses: u64) {
 
 /// One object, one vmalloc area or one page that a kind of use leaves each time is seen: again and again, the same has grown.
 fn each_kind_of_use_leaves_nothing() {
-    let uses = match harness::is_long() {
+    let uses = match options().long {
         true => USES_IF_LONG,
         false => machine::rounds(USES as usize) as u64,
     };

@@ -8,7 +8,7 @@
 //! goes on in its place; it registers anew, executes programs, has pages dropped and unmapped, and
 //! looks at a second pair of bits in memory of its own.
 
-use crate::harness::{self, tests};
+use crate::harness::{options, tests};
 use crate::kit::abi::Data;
 use crate::kit::memory::{Mapping, PAGE};
 use crate::kit::random::Random;
@@ -314,7 +314,7 @@ fn stay(board: &SharedWords, worker: usize, want: u32) {
 }
 
 fn every_living_process_sees_every_change() {
-    let goal = match (harness::is_long(), machine::slowness()) {
+    let goal = match (options().long, machine::slowness()) {
         (true, _) => OBSERVATIONS_IF_LONG,
         (false, 1) => OBSERVATIONS,
         (false, _) => OBSERVATIONS_IF_SLOW,
