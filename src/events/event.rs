@@ -81,12 +81,11 @@ pub(crate) struct RegFlags {
     pub(crate) multi_format: bool,
 }
 
-/// The texts of an event that is to be made: its description, its fields, and its listing.
-#[derive(Clone, Copy)]
+/// A valid description, with its fields and its listing.
 pub(crate) struct EventDesc<'a> {
-    pub(crate) description: &'a Description<'a>,
-    pub(crate) fields: &'a [Field<'a>],
-    pub(crate) listing: &'a [u8],
+    description: Description<'a>,
+    fields: KVec<Field<'a>>,
+    listing: KVecSink,
 }
 
 /// The key of an event in its group: a hash of the name, for a quick comparison, the name, and the
@@ -94,9 +93,38 @@ pub(crate) struct EventDesc<'a> {
 pub(super) type EventKey<'a> = (u32, &'a [u8], &'a [u8]);
 
 impl<'a> EventDesc<'a> {
-    pub(super) fn key(&self, is_format: bool) -> EventKey<'a> {
-        let (name, listing) = (self.description.name(), self.listing);
-        (name_hash(name), name, if is_format { listing } else { &[] })
+    /// Parses the fields. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and the error of the first field that is not valid.
+    pub(crate) fn new(description: Description<'a>) -> Result<Self> {
+        let mut fields = KVec::with_capacity(8, GFP_KERNEL_ACCOUNT)?;
+        for field in description.fields() {
+            fields.push(field?, GFP_KERNEL_ACCOUNT)?;
+        }
+        let capacity = description.text_len();
+        let mut listing = KVecSink(KVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?);
+        schema::write_listing(description.name(), &fields, &mut listing)?;
+        Ok(Self {
+            description,
+            fields,
+            listing,
+        })
+    }
+
+    pub(super) fn has_plain_name(&self) -> bool {
+        self.description.has_plain_name()
+    }
+
+    pub(super) fn listing(&self) -> &[u8] {
+        &self.listing.0
+    }
+
+    pub(super) fn key(&self, is_format: bool) -> EventKey<'_> {
+        let name = self.description.name();
+        let listing = if is_format { self.listing() } else { &[] };
+        (name_hash(name), name, listing)
     }
 }
 
@@ -111,14 +139,9 @@ impl UserEvent {
         id: u64,
         naming: Naming,
         persistent: bool,
-        desc: EventDesc<'_>,
+        desc: &EventDesc<'_>,
     ) -> Result<UnregisteredEvent<UserEvent>> {
-        let EventDesc {
-            description,
-            fields,
-            listing,
-        } = desc;
-        let registered_name = description.name();
+        let registered_name = desc.description.name();
         let numbered;
         let name = match naming {
             Naming::Single => registered_name,
@@ -129,10 +152,10 @@ impl UserEvent {
         };
         // Enough for most: conversions and `REC->` are longer than the types for which they stand.
         let mut print_fmt = KVecSink(KVec::with_capacity(
-            2 * description.text_len() + 64,
+            2 * desc.description.text_len() + 64,
             GFP_KERNEL_ACCOUNT,
         )?);
-        schema::write_print_fmt(fields, &mut print_fmt)?;
+        schema::write_print_fmt(&desc.fields, &mut print_fmt)?;
         let event = try_pin_init!(Self {
             id,
             naming,
@@ -148,7 +171,8 @@ impl UserEvent {
             change_seq: ChangeSeq::new(),
         }? Error);
         let class = group.systems().class(naming);
-        TraceEvent::new_unregistered(class, name, listing, &print_fmt.0, fields, event)
+        let listing = desc.listing();
+        TraceEvent::new_unregistered(class, name, listing, &print_fmt.0, &desc.fields, event)
     }
 
     pub(crate) fn id(&self) -> u64 {

@@ -19,14 +19,11 @@ use super::limits::{
     MaxEvents, //
 };
 use super::naming::{
-    KVecSink,
     Naming,
     Systems, //
 };
 use super::open_files::OpenFiles;
 use crate::schema::{
-    self,
-    Description,
     GroupLimits,
     GroupName, //
 };
@@ -197,32 +194,17 @@ impl Group {
     /// left; `ENOMEM`, and what the trace core fails with.
     pub(crate) fn register(
         self: &Arc<Self>,
-        description: &Description<'_>,
+        desc: &EventDesc<'_>,
         flags: RegFlags,
     ) -> Result<EventRef> {
-        let is_plain = description.has_plain_name() && !flags.multi_format;
+        let is_plain = desc.has_plain_name() && !flags.multi_format;
         if !(is_plain || self.any_names.load(Relaxed)) {
             return Err(EINVAL);
         }
-        // Kept, as each iteration over `description.fields()` parses the text.
-        let mut fields = KVec::with_capacity(8, GFP_KERNEL_ACCOUNT)?;
-        for field in description.fields() {
-            fields.push(field, GFP_KERNEL_ACCOUNT)?;
-        }
-        let mut listing = KVecSink(KVec::with_capacity(
-            description.text_len(),
-            GFP_KERNEL_ACCOUNT,
-        )?);
-        schema::write_listing(description.name(), &fields, &mut listing)?;
-        let desc = EventDesc {
-            description,
-            fields: &fields,
-            listing: &listing.0,
-        };
         let key = desc.key(flags.multi_format);
         let kept_key = KeptKey {
             group: self,
-            listing: desc.listing,
+            listing: desc.listing(),
             hash: key.0,
             is_format: flags.multi_format,
         };
@@ -242,7 +224,7 @@ impl Group {
                 found = (events.by_name.get(|event| event.cmp_key(&key))).cloned();
             }
             if let Some(event) = found {
-                if event.listing() == desc.listing {
+                if event.listing() == desc.listing() {
                     return Ok(EventRef::get_locked(&event, &held));
                 }
                 // An idle event is about to be removed, and is removed now.

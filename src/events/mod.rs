@@ -45,6 +45,7 @@ pub(crate) use changes::Changes;
 pub(crate) use closing::OpenGroup;
 pub(crate) use event::{
     Event,
+    EventDesc,
     EventRef,
     RegFlags,
     UserEvent, //

@@ -29,18 +29,14 @@ use super::text::{
 /// directory can have.
 const RESERVED_NAMES: [&[u8]; 4] = [b".", b"..", b"enable", b"filter"];
 
-/// A whole description, parsed and valid.
+/// A description with a valid name. It borrows the text, of which [`Description::fields`] parses the
+/// fields.
 ///
-/// It borrows the text. The fields are parsed again by each iteration over [`Description::fields`],
-/// so nothing is allocated.
-///
-/// C: the argument and the result of `user_event_parse()` (kernel/trace/trace_events_user.c).
+/// C: the argument of `user_event_parse()` (kernel/trace/trace_events_user.c).
 ///
 /// # Invariants
 ///
-/// - `name` passes [`check_name`].
-/// - Each field in `fields` can be parsed, their names differ, and their sizes add up to no more
-///   than [`MAX_FIXED`](super::MAX_FIXED).
+/// `name` passes [`check_name`].
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'a> {
     name: &'a [u8],
@@ -48,14 +44,13 @@ pub struct Description<'a> {
 }
 
 impl<'a> Description<'a> {
-    /// Parses a description, without the NUL that ends it.
+    /// Takes a description, without the NUL that ends it.
     ///
     /// C: `user_event_parse_cmd()` (kernel/trace/trace_events_user.c).
     ///
     /// # Errors
     ///
-    /// The error of the length, the name, or the first field that is not valid: any [`Error`] but
-    /// those of groups and payloads.
+    /// [`Error::TooLong`], and those of [`check_name`].
     pub fn parse(text: &'a [u8]) -> Result<Self, Error> {
         if text.len() > MAX_DESCRIPTION {
             return Err(Error::TooLong);
@@ -67,26 +62,10 @@ impl<'a> Description<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Description::parse`] but [`Error::TooLong`].
+    /// Those of [`check_name`].
     pub(super) fn parse_any_length(text: &'a [u8]) -> Result<Self, Error> {
         let (name, fields) = cut_name(text);
         check_name(name)?;
-
-        let mut end = COMMON_SIZE;
-        let mut pieces = Pieces::new(fields);
-        while let Some(piece) = pieces.next() {
-            let field = Field::new(Words::split(piece)?, end)?;
-
-            // A description has few fields, so comparing each with each is cheap.
-            if pieces.clone().any(|piece| is_named(piece, field.name())) {
-                return Err(Error::DuplicateField);
-            }
-
-            end = field.end();
-        }
-
-        // INVARIANT: Each field was parsed and its name compared with those after it, and
-        // `Field::new` lets none end past `MAX_RECORD`.
         Ok(Self { name, fields })
     }
 
@@ -101,8 +80,17 @@ impl<'a> Description<'a> {
         is_plain(self.name)
     }
 
-    /// The fields, in the order in which they lie in the payload.
-    pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + 'a {
+    /// Parses the fields, in the order in which they lie in the payload. The description is valid
+    /// if each can be parsed: the names differ then, and the sizes add up to no more than
+    /// [`MAX_FIXED`](super::MAX_FIXED).
+    ///
+    /// C: `user_event_parse_fields()` (kernel/trace/trace_events_user.c).
+    ///
+    /// # Errors
+    ///
+    /// For the first field that is not valid, any [`Error`] but those of names, groups and
+    /// payloads. The fields behind that one mean nothing.
+    pub fn fields(&self) -> impl Iterator<Item = Result<Field<'a>, Error>> + 'a {
         Fields {
             pieces: Pieces::new(self.fields),
             offset: COMMON_SIZE,
@@ -126,16 +114,27 @@ struct Fields<'a> {
     offset: u32,
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Field<'a>;
+impl<'a> Fields<'a> {
+    fn parse_field(&mut self, piece: &'a [u8]) -> Result<Field<'a>, Error> {
+        let field = Field::new(Words::split(piece)?, self.offset)?;
 
-    fn next(&mut self) -> Option<Field<'a>> {
-        // By the invariants of `Description` each piece is a field. Otherwise the fields would end
-        // here.
-        let words = Words::split(self.pieces.next()?).ok()?;
-        let field = Field::new(words, self.offset).ok()?;
+        // A description has few fields, so comparing each with each is cheap.
+        let mut others = self.pieces.clone();
+        if others.any(|other| is_named(other, field.name())) {
+            return Err(Error::DuplicateField);
+        }
+
         self.offset = field.end();
-        Some(field)
+        Ok(field)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let piece = self.pieces.next()?;
+        Some(self.parse_field(piece))
     }
 }
 

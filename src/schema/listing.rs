@@ -17,7 +17,6 @@ use super::text::{
     Pieces,
     Sink, //
 };
-use core::convert::Infallible;
 
 /// The system that a line may name, before a `/` and the event. The system of another group has a
 /// `_` and the group's name behind that.
@@ -34,7 +33,7 @@ impl<'a> Description<'a> {
     /// # Errors
     ///
     /// [`Error::Group`] if no group can have the system; otherwise those of
-    /// [`Description::parse_listing`].
+    /// [`Description::parse`].
     pub fn parse_line(text: &'a [u8]) -> Result<(Option<GroupName<'a>>, Self), Error> {
         let text = trim_start(text);
         match cut(text, b'/') {
@@ -47,7 +46,7 @@ impl<'a> Description<'a> {
         }
     }
 
-    /// Parses a description that [`write_listing`] may have written.
+    /// Takes a description that [`write_listing`] may have written.
     ///
     /// A listing has a space before each field, even if the description had none, so it can be
     /// longer than [`MAX_DESCRIPTION`]. White space before fields and empty fields do not count
@@ -56,7 +55,7 @@ impl<'a> Description<'a> {
     /// # Errors
     ///
     /// Those of [`Description::parse`].
-    pub fn parse_listing(text: &'a [u8]) -> Result<Self, Error> {
+    fn parse_listing(text: &'a [u8]) -> Result<Self, Error> {
         if text.len() > MAX_DESCRIPTION {
             let (name, fields) = cut_name(text);
             let packed = Pieces::new(fields).fold(name.len(), |sum, piece| {
@@ -68,26 +67,16 @@ impl<'a> Description<'a> {
         }
         Self::parse_any_length(text)
     }
+}
 
-    /// Whether `words` are exactly the fields of this description as they are listed. They are the
-    /// fields in a line that deletes an event, cut at white space. No words match any fields.
-    ///
-    /// C: `user_fields_match()` (kernel/trace/trace_events_user.c), where no words match no fields.
-    pub fn fields_are<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> bool {
-        let mut given = Spaced::new(words).peekable();
-        if given.peek().is_none() {
-            return true;
-        }
-        let mut comparison = Comparison { given, same: true };
-        let mut before: &[u8] = b"";
-        for field in self.fields() {
-            // A comparison accepts all bytes.
-            let Ok(()) = comparison.put(before);
-            let Ok(()) = field.write_listing(&mut comparison);
-            before = b"; ";
-        }
-        comparison.same && comparison.given.next().is_none()
-    }
+/// Whether `words` are exactly the fields of a listing. They are the fields in a line that deletes
+/// an event, cut at white space. No words match any fields.
+///
+/// C: `user_fields_match()` (kernel/trace/trace_events_user.c), where no words match no fields.
+pub fn fields_match<'w>(listing: &[u8], words: impl Iterator<Item = &'w [u8]>) -> bool {
+    let (_, fields) = cut_name(listing);
+    let mut given = Spaced::new(words).peekable();
+    given.peek().is_none() || given.eq(fields.iter().copied())
 }
 
 /// The group with this system; `None` is the first.
@@ -104,7 +93,7 @@ fn group_of(system: &[u8]) -> Result<Option<GroupName<'_>>, Error> {
 }
 
 /// Writes a line of `dynamic_events`, without its `u:`: `NAME TYPE NAME; TYPE NAME`, with the size
-/// behind a struct. [`Description::parse_listing`] reads it. Two events of one name have the same
+/// behind a struct. [`Description::parse_line`] reads it. Two events of one name have the same
 /// fields if these bytes are the same.
 ///
 /// C: `user_event_show()` (kernel/trace/trace_events_user.c).
@@ -125,23 +114,6 @@ pub fn write_listing<S: Sink>(
         before = b"; ";
     }
     Ok(())
-}
-
-/// A sink that compares the bytes that it gets with `given`.
-struct Comparison<I> {
-    given: I,
-    same: bool,
-}
-
-impl<I: Iterator<Item = u8>> Sink for Comparison<I> {
-    type Error = Infallible;
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
-        for &byte in bytes {
-            self.same &= self.given.next() == Some(byte);
-        }
-        Ok(())
-    }
 }
 
 /// The separator before the next byte of a [`Spaced`] text.

@@ -3,8 +3,7 @@
 //! What descriptions, lines of `dynamic_events` and payloads mean.
 //!
 //! A program describes an event as text, `NAME[ FIELD[;FIELD...]]`, and then writes records of that
-//! shape. This module parses the description ([`Description::parse`]), lays out the fields
-//! ([`Field`]), writes the texts that the tracing files show ([`write_listing`],
+//! shape. This module parses the description ([`Description`]), lays out the fields ([`Field`]), writes the texts that the tracing files show ([`write_listing`],
 //! [`write_print_fmt`]) and decides whether a payload is a valid record ([`check_payload`]).
 //!
 //! It knows nothing of the kernel: it allocates nothing, takes no lock, never sleeps and can be
@@ -79,7 +78,10 @@ pub use self::limits::{
     MAX_DESCRIPTION,
     MAX_FIXED, //
 };
-pub use self::listing::write_listing;
+pub use self::listing::{
+    fields_match,
+    write_listing, //
+};
 pub use self::payload::{
     check_len,
     check_payload,

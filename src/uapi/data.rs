@@ -9,6 +9,7 @@ use super::ioctl_args::{
     UserUnreg, //
 };
 use crate::events::{
+    EventDesc,
     Group,
     OpenGroup, //
 };
@@ -106,12 +107,12 @@ impl DataFile {
             return Err(EADDRINUSE);
         }
         let mut text = DescriptionBuffer::new();
-        let description = Description::parse(text.read(reg.description)?)?;
+        let desc = EventDesc::new(Description::parse(text.read(reg.description)?)?)?;
         if reg.flags.persistent && !perfmon_capable() {
             return Err(EPERM);
         }
 
-        let event = self.group.register(&description, reg.flags)?;
+        let event = self.group.register(&desc, reg.flags)?;
         // A change from here on is in the bit, or is reported by a poll.
         let changes = self.group.changes();
         let seen = changes.last();

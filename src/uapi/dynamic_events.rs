@@ -5,10 +5,14 @@
 use super::groups::Groups;
 use crate::events::{
     Event,
+    EventDesc,
     RegFlags,
     UserEvent, //
 };
-use crate::schema::Description;
+use crate::schema::{
+    self,
+    Description, //
+};
 use crate::sys::dyn_event::{
     Args, //
     DynEventOwner,
@@ -30,6 +34,7 @@ impl DynEventOwner for UserEvent {
     fn create(groups: &Arc<Groups>, line: &CStr) -> Result {
         let text = line.to_bytes().strip_prefix(PREFIX).ok_or(ECANCELED)?;
         let (name, description) = Description::parse_line(text)?;
+        let desc = EventDesc::new(description)?;
         if !perfmon_capable() {
             return Err(EPERM);
         }
@@ -41,7 +46,7 @@ impl DynEventOwner for UserEvent {
         let _module = ModuleRef::get()?;
         // In use until the event exists, so that the group is not removed meanwhile.
         let group = groups.open(name).map_err(|_| EINVAL)?;
-        group.register(&description, flags).map(drop)
+        group.register(&desc, flags).map(drop)
     }
 
     fn show(event: &Event, out: &SeqWriter<'_>) {
@@ -76,6 +81,6 @@ impl DynEventOwner for UserEvent {
         };
         is_meant
             && name.to_bytes() == event.registered_name()
-            && Description::parse_listing(event.listing()).is_ok_and(|mine| mine.fields_are(args))
+            && schema::fields_match(event.listing(), args)
     }
 }

@@ -12,13 +12,13 @@ use crate::event::{
     listing,
     locations,
     print_fmt,
-    same_fields, //
+    same_fields,
+    Description, //
 };
 use crate::model::{self, ModelField, Seen, Verdict};
 use std::collections::BTreeSet;
 use user_events_schema::{
     check_payload,
-    Description,
     Ending,
     Errno,
     Error,

@@ -4,6 +4,7 @@
 //! those that `error.rs` has for them.
 
 use crate::entries;
+use crate::event::Description;
 use crate::properties::{
     any_text,
     config, //
@@ -19,7 +20,6 @@ use std::process::{
     Stdio, //
 };
 use std::thread;
-use user_events_schema::Description;
 
 const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/commands/check");
 

@@ -5,16 +5,60 @@
 
 use user_events_schema::{
     check_payload,
+    fields_match,
     write_listing,
     write_print_fmt,
-    Description,
     Ending,
     Error,
     Field,
+    GroupName,
     Location,
     Sink,
     COMMON_SIZE, //
 };
+
+/// A description with its fields, as the module keeps them.
+#[derive(Clone, Debug)]
+pub struct Description<'a> {
+    description: user_events_schema::Description<'a>,
+    fields: Vec<Field<'a>>,
+}
+
+impl<'a> Description<'a> {
+    fn new(description: user_events_schema::Description<'a>) -> Result<Self, Error> {
+        let fields = description.fields().collect::<Result<_, _>>()?;
+        Ok(Self {
+            description,
+            fields,
+        })
+    }
+
+    pub fn parse(text: &'a [u8]) -> Result<Self, Error> {
+        Self::new(user_events_schema::Description::parse(text)?)
+    }
+
+    pub fn parse_line(text: &'a [u8]) -> Result<(Option<GroupName<'a>>, Self), Error> {
+        let (group, description) = user_events_schema::Description::parse_line(text)?;
+        Ok((group, Self::new(description)?))
+    }
+
+    /// Parses a line that names no group.
+    pub fn parse_listing(text: &'a [u8]) -> Result<Self, Error> {
+        Self::parse_line(text).map(|(_, description)| description)
+    }
+
+    pub fn name(&self) -> &'a [u8] {
+        self.description.name()
+    }
+
+    pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + '_ {
+        self.fields.iter().copied()
+    }
+
+    pub fn fields_are<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> bool {
+        fields_match(&listing(self), words)
+    }
+}
 
 /// A sink that takes `room` bytes and no more.
 struct Text {

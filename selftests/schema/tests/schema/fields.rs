@@ -4,10 +4,10 @@
 
 use crate::event::{
     fixed_size,
-    locations, //
+    locations,
+    Description, //
 };
 use user_events_schema::{
-    Description,
     Errno,
     Error,
     Field,

@@ -3,7 +3,10 @@
 //! Lines of `dynamic_events`.
 
 use crate::claims;
-use crate::event::listing;
+use crate::event::{
+    listing,
+    Description, //
+};
 use crate::model;
 use crate::properties::{
     any_fields,
@@ -12,7 +15,6 @@ use crate::properties::{
 };
 use proptest::prelude::*;
 use user_events_schema::{
-    Description,
     Errno,
     Error, //
 };

@@ -4,7 +4,8 @@
 
 use crate::event::{
     self,
-    locations, //
+    locations,
+    Description, //
 };
 use crate::{
     claims,
@@ -12,7 +13,6 @@ use crate::{
 };
 use user_events_schema::{
     check_payload,
-    Description,
     Ending,
     Errno,
     Error, //

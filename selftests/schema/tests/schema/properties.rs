@@ -9,7 +9,8 @@ use crate::event::{
     listing,
     locations,
     print_fmt,
-    same_fields, //
+    same_fields,
+    Description, //
 };
 use crate::model::{
     self,
@@ -25,7 +26,6 @@ use proptest::sample::{
 use std::collections::HashSet;
 use user_events_schema::{
     check_payload,
-    Description,
     Kind, //
 };
 

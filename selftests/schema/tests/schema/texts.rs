@@ -8,9 +8,9 @@ use crate::event::{
     print_fmt,
     print_fmt_within,
     same_fields,
+    Description,
     Full, //
 };
-use user_events_schema::Description;
 
 fn parse(text: &str) -> Description<'_> {
     Description::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error:?}"))
