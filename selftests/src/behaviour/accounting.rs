@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_profile`: records that were written and that a consumer could not take. What it has
-//! and what it missed are together the writes that succeeded.
+//! `user_events_profile`: records that were written and that a consumer could not take. The records
+//! that a consumer has and those that it missed add up to the successful writes.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, PROFILE};
@@ -42,14 +42,13 @@ tests!("better_than_c_2_accounting":
 const WRITERS: u32 = 4;
 const RECORDS: u32 = 2000;
 
-/// Writes records of the event from several threads, all of which must succeed, while the caller
-/// does something again and again. Returns how many there were.
+/// Writes records of the event from several threads while `meanwhile` is called again and again.
+/// All writes must succeed. Returns their number.
 fn overload(event: &Event, meanwhile: impl FnMut()) -> u64 {
     overload_with(event, |_| 16, meanwhile)
 }
 
-/// The same, with a length for the payload of each writer's first, second and further records: 16
-/// bytes or more.
+/// Like [`overload`], with a payload of `length(i)` bytes, 16 or more, for record `i` of a writer.
 fn overload_with(event: &Event, length: fn(u32) -> usize, mut meanwhile: impl FnMut()) -> u64 {
     let left = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -120,7 +119,7 @@ fn a_buffer_that_is_off_misses() {
     traced.tracer.disable("st_acc_off");
 }
 
-/// An event with an instance that has little room and keeps what it has.
+/// An event with a trace instance of a small buffer that does not overwrite.
 fn with_little_room(text: &str) -> Traced {
     let traced = Traced::new(text);
     traced.tracer.control("options/overwrite", "0");
@@ -141,7 +140,7 @@ fn a_full_buffer_misses_what_several_writers_write() {
 fn a_buffer_that_is_read_misses_what_finds_no_room() {
     let traced = with_little_room("st_acc_read u32 a; u32 b; u64 c");
     let mut recorded = 0;
-    // Now and then, so that some finds room and some does not.
+    // Only now and then, so that some records find room and others do not.
     let mut turn = 0;
     let written = overload(&traced.event, || {
         turn += 1;
@@ -175,7 +174,7 @@ fn a_buffer_that_overwrites_misses_nothing() {
     let traced = Traced::new("st_acc_over u32 a; u32 b; u64 c");
     traced.tracer.control("buffer_size_kb", "8");
     let written = overload(&traced.event, || {});
-    // Each was recorded, if not for long.
+    // Each record was stored, and most were overwritten.
     assert!((traced.recorded(16).len() as u64) < written);
     assert_eq!(missed("st_acc_over"), (0, 0));
     traced.tracer.disable("st_acc_over");
@@ -215,10 +214,10 @@ fn what_is_too_large_for_ftrace_alone_is_missed_there() {
     traced.tracer.disable("st_acc_large");
 }
 
-/// The length of a payload that no sample of perf's holds.
+/// The length of a payload that is too large for any perf sample.
 const TOO_LARGE: usize = 66_000;
 
-/// An event with an instance that takes what is too large for perf.
+/// An event with a trace instance that takes records too large for perf.
 fn with_large_records(text: &str) -> Traced {
     let event = Event::new(text);
     let tracer = TraceInstance::instance(&event.name);
@@ -270,7 +269,7 @@ fn a_write_that_fails_is_not_missed() {
     assert_eq!(traced.event.write(&[0; 7]), Err(Errno::EINVAL));
     assert_eq!(perf.count(), 0);
     assert_eq!(missed("st_acc_fails"), (0, 0));
-    // What is shorter than the fields could never be right, for any consumer.
+    // A payload shorter than the fields is not counted: no consumer could ever take it.
     assert_eq!(refused("st_acc_fails"), 3);
     traced.tracer.disable("st_acc_fails");
     drop(perf);
@@ -321,8 +320,8 @@ fn take(perfs: &mut [Perf]) -> u64 {
     perfs.iter_mut().map(|perf| perf.take().len() as u64).sum()
 }
 
-/// Writes a small record on each CPU and returns how many: perf tells what it lost when it has room
-/// again.
+/// Writes a small record on each CPU: perf reports lost records once a ring has room again. Returns
+/// the number of records.
 fn write_on_each_cpu(event: &Event) -> u64 {
     let cpus = os::cpus();
     for &cpu in &cpus {
@@ -362,7 +361,7 @@ fn both_overloaded_have_or_miss_every_record() {
     let id = event.id();
     let recorded = || tracer.take_records(id).len() as u64;
     let mut perfs = Perf::sample_everywhere(id, 1);
-    // First there is no reader, then one reads now and then. Some records are too large for perf.
+    // First without a reader, then with an occasional one. Some records are too large for perf.
     let (mut in_ftrace, mut in_perf, mut turn) = (0, 0, 0);
     let length = |i| if i % 50 == 0 { TOO_LARGE } else { 16 };
     let mut written = overload_with(event, length, || {});

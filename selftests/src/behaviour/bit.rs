@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The enable bit beside what a program does to the rest of its word.
+//! The enable bit while the program changes the rest of the word.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};

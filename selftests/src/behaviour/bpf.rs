@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! eBPF programs attached: when they run, what they see, what they decide, and that they go.
+//! eBPF programs on perf events: when they run, their context, their return value, and their end.
 
 use crate::harness::tests;
 use crate::kit::abi::location;
@@ -91,7 +91,7 @@ fn it_runs_on_every_cpu_though_attached_on_one() {
         want[cpu] = 10 + n as u64;
     }
     assert_eq!(counters.all(count), want);
-    // The perf event itself saw its own CPU alone.
+    // The perf event itself counts records on its own CPU only.
     assert_eq!(perf.count(), want[cpus[0]]);
 }
 
@@ -103,7 +103,7 @@ fn its_context_is_the_record() {
     };
     let program = Program::new(&[
         &add(0, &[bpf::load_u32(8, 6, 8)]),
-        // The fields lie without padding, a context is read aligned only: `b` in two halves.
+        // Fields have no padding, and context reads must be aligned: `b` is read in two halves.
         &add(1, &[bpf::load_u32(8, 6, 12)]),
         &add(2, &[bpf::load_u32(8, 6, 16)]),
         &add(3, &[bpf::load_u32(8, 6, 28)]),
@@ -125,7 +125,8 @@ fn its_context_is_the_record() {
     assert_eq!(counters.all(4), [100_007, 6, 10, 18]);
 }
 
-/// Instructions that put eight bytes from the context on into register 8. Register 2 is how far.
+/// Instructions that copy eight bytes of the context to the stack, to -16 of the frame. Register 2
+/// has their offset in the context.
 fn read_context() -> [bpf::Instruction; 6] {
     [
         bpf::copy(3, 6),
@@ -191,7 +192,7 @@ fn it_runs_as_the_writer() {
     let program = Program::new(&[
         &[
             bpf::call(bpf::GET_CURRENT_PID_TGID),
-            // The low half is the thread.
+            // r0 <<= 32, r0 >>= 32: the low half is the thread.
             (0x67, 0, 0, 0, 32),
             (0x77, 0, 0, 0, 32),
             bpf::copy(8, 0),
@@ -226,7 +227,7 @@ fn returning_0_drops_the_sample() {
     assert_eq!((perf.count(), perf.lost), (0, 0));
 }
 
-/// Returns whether the first field is above 2.
+/// A program that returns whether the first field is above 2.
 const ABOVE_2: [bpf::Instruction; 5] = [
     bpf::load_u32(1, 6, 8),
     bpf::set(0, 1),
@@ -299,7 +300,7 @@ fn a_link_runs_it_with_its_cookie() {
     ]);
     let perf = on_first_cpu(&event);
     let link = Link::new(&program, perf.file(), 1_000_003).unwrap();
-    // The link holds what it needs.
+    // The link holds a reference to both.
     drop((perf, program));
     event.wait_set();
     let cpus = os::cpus();
@@ -361,7 +362,7 @@ fn closing_the_link_clears_the_bit() {
     let link = Link::new(&Program::counting(&counters, 1), perf.file(), 0).unwrap();
     event.write(&[0; 4]).unwrap();
     drop(link);
-    // perf itself still counts.
+    // The perf event still counts.
     assert_eq!(event.write(&[0; 4]), Ok(8));
     assert_eq!(counters.get(0), 1);
     drop(perf);
@@ -413,7 +414,7 @@ fn bad_records_run_nothing() {
     let bad = [&[0; 4][..], &location(16, 3), b"ab"].concat();
     assert_eq!(event.write(&bad), Err(Errno::EFAULT));
     assert_eq!(event.write(&[0; 7]), Err(Errno::EINVAL));
-    // What no buffer of perf can hold.
+    // Too large for any perf sample.
     let long = [&[0; 4][..], &location(0, 0), &[0; 65_501]].concat();
     assert_eq!(event.write(&long), Err(Errno::E2BIG));
     assert_eq!(counters.get(0), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A processor that goes off and comes back while records are written and events switched.
+//! CPU hotplug while records are written and events toggled.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -40,7 +40,7 @@ fn one_goes_and_comes_beside_writers() {
     numbered.beside(|| {
         for round in 0..2 * OFTEN {
             second.set(round % 2 != 0);
-            // Bits change in pages that are there, and in those that have to come.
+            // Bits change both in pages that are present and in pages to be faulted in.
             for word in [Word::Clear, Word::Drop] {
                 tell(&mut children, word);
                 obey(word, &other);
@@ -66,7 +66,7 @@ fn one_goes_and_comes_beside_writers() {
     numbered.event.wait_clear();
 }
 
-/// The work queue has bits to write, some of them on the processor that goes.
+/// The work queue has bits to write when a processor goes, some of them on that processor.
 fn one_goes_with_pages_still_to_come() {
     const PAGES: usize = 64;
     let second = Second::processor();
@@ -116,7 +116,7 @@ fn perf_is_attached_to_one_that_goes() {
         os::run_on(1);
         assert_eq!(event.write(&[1; 4]), Ok(8));
         assert_eq!(perfs[1].count(), 1);
-        // This task is moved to any of those that are left.
+        // The kernel moves this task to a remaining processor.
         second.set(false);
         os::run_on(0);
         assert_eq!(event.write(&[2; 4]), Ok(8));
@@ -133,7 +133,7 @@ fn perf_is_attached_to_one_that_goes() {
 fn the_module_comes_and_goes_without_one() {
     let second = Second::processor();
     let use_it = || use_in_child("st_cpu_load");
-    // Loaded with it and gone without it, and the other way round.
+    // Loaded with the second processor and unloaded without it, the reverse, and both without it.
     for (at_first, then) in [(true, false), (false, true), (false, false)] {
         second.set(at_first);
         module::load();

@@ -27,7 +27,7 @@ tests!("dynamic_events":
 fn what_is_referred_to_is_busy_before_it_is_persistent() {
     const NAME: &str = "st_dyn_probed";
     dynamic::run("u:st_dyn_probed u32 a").unwrap();
-    // Not attached to the event, as it is not enabled, but the event cannot go before it.
+    // The eprobe is not enabled, so not attached to the event, but holds a reference to it.
     dynamic::run("e:st_kinds/st_dyn_eprobe user_events/st_dyn_probed a=$a:u32").unwrap();
     let is_refused = |want| {
         let child = child::fork(|_| {
@@ -43,7 +43,7 @@ fn what_is_referred_to_is_busy_before_it_is_persistent() {
     Data::open().delete(NAME).unwrap();
 }
 
-/// The event stays: so it takes what an event that a program makes stay takes.
+/// Such an event is persistent, and needs the same capability as one with `USER_EVENT_REG_PERSIST`.
 fn a_line_that_makes_an_event_needs_the_capability() {
     let child = child::fork(|_| {
         os::keep_capabilities(0);
@@ -53,7 +53,7 @@ fn a_line_that_makes_an_event_needs_the_capability() {
         ] {
             assert_eq!(dynamic::run(line), Err(Errno::EPERM), "{line}");
         }
-        // What the line says is looked at first.
+        // The syntax is checked first.
         assert_eq!(dynamic::run("u:st_dyn_capable u33 a"), Err(Errno::EINVAL));
     });
     child.join();
@@ -99,7 +99,7 @@ fn the_size_of_a_struct_is_a_number() {
 }
 
 fn deletes_an_event_that_is_not_used_any_more() {
-    // One that is about to go by itself may be deleted too, and then it is gone at once.
+    // An event that is about to be removed may be deleted, too, and is gone at once then.
     for _ in 0..50 {
         let event = Event::new("st_dyn_idle u32 a");
         event.unregister().unwrap();
@@ -110,7 +110,7 @@ fn deletes_an_event_that_is_not_used_any_more() {
     }
 }
 
-/// Every type there is, and what is listed differently from how it was written.
+/// Every type, and descriptions that are listed differently from how they were written.
 const EVERYTHING: [&str; 9] = [
     "st_dyn_back1",
     "st_dyn_back2 s8 a;u8 b;s16 c;u16 d;s32 e;u32 f;s64 g;u64 h",
@@ -160,12 +160,12 @@ fn what_is_listed_can_be_written_back() {
     dynamic::truncate().unwrap();
     assert_eq!(tracefs::events_of_tests(), [""; 0]);
 
-    // As a whole, as a shell would do it.
+    // In one write, as a shell would do.
     dynamic::run(listing.trim_end()).unwrap();
     assert_eq!(self::listing(), listing);
     assert_eq!(Status::now(), status);
     assert_eq!(formats(&names), before);
-    // And the descriptions that programs have still fit.
+    // The descriptions that programs have still match.
     let data = Data::open();
     for (i, text) in EVERYTHING.iter().enumerate() {
         let address = page.address() + 4 * i as u64;
@@ -177,7 +177,7 @@ fn what_is_listed_can_be_written_back() {
     assert_eq!(self::listing(), "");
 }
 
-/// The whole text of the file.
+/// The whole text of `dynamic_events`.
 fn listing() -> String {
     let mut text = String::new();
     let mut file = File::open(format!("{}/dynamic_events", tracefs::ROOT)).unwrap();

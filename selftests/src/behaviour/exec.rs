@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address spaces that are left for others by exec, or used by several processes.
+//! Address spaces that are replaced by exec, or shared by several processes.
 
 use crate::harness::tests;
 use crate::kit::child::{self, Word};
@@ -28,7 +28,7 @@ tests!("exec":
     the_first_thread_may_end_before_the_others,
 );
 
-/// A program that goes on for longer than any test.
+/// A program that runs for longer than any test.
 fn sleeper() -> Command {
     let mut command = Command::new("sleep");
     command.arg("10000").stdin(Stdio::null());
@@ -55,7 +55,7 @@ fn exec_by_a_thread_ends_registrations() {
     assert!(tracefs::event_exists("st_exec_thread"));
     child.line.say(Word::Exec);
     wait_gone("st_exec_thread");
-    // Its registrations end before it has become the other program.
+    // The registrations end before the process runs the new program.
     wait::until("the program to start", || name_of(child.pid) == "sleep");
     child.kill();
 }
@@ -82,7 +82,7 @@ fn exec_that_fails_keeps_registrations() {
     too_much.args((0..300).map(|_| "x".repeat(100_000)));
     assert_eq!(Errno::from(too_much.exec()), Errno::E2BIG);
     toggle(&event, &mut []);
-    // In a child that shares its registrations, too.
+    // The same in a child that shares the registrations.
     let mut child = child::fork(|line| {
         assert_eq!(tasks::execute(c"/no/such/file"), Errno::ENOENT);
         line.say(Word::Failed);
@@ -112,7 +112,7 @@ fn a_spawned_program_keeps_no_event() {
         let event = Event::new("st_exec_spawn u32 a");
         let mut command = sleeper();
         if by_fork {
-            // With something to be done in the child, std forks; else it calls posix_spawn.
+            // With a `pre_exec` hook std forks; otherwise it calls posix_spawn().
             // SAFETY: Does nothing.
             unsafe { command.pre_exec(|| Ok(())) };
         }
@@ -170,7 +170,7 @@ fn a_process_that_shares_the_memory_shares_registrations() {
         wait::until("the other process to register", || {
             registered.load(Ordering::Relaxed)
         });
-        // Both are this process's, too.
+        // Both bits are this process's, too.
         toggle(&event, &mut []);
         let top = TraceInstance::top();
         top.enable(&event.name);
@@ -183,7 +183,7 @@ fn a_process_that_shares_the_memory_shares_registrations() {
         assert_eq!(again, Err(Errno::EADDRINUSE));
         done.store(true, Ordering::Relaxed);
         other.join().unwrap();
-        // The end of the other is not the end of the address space.
+        // The end of the other process does not end the address space.
         top.enable(&event.name);
         event.wait_set();
         obey(Word::SecondSet, &event);
@@ -215,7 +215,7 @@ fn shared_memory_outlives_the_process_that_registered() {
         tell(std::slice::from_mut(child), Word::Clear);
     };
     toggle(&mut child);
-    // The parent, which waits for the other, goes; its memory stays.
+    // The parent, which waits in vfork(), is killed; its memory stays.
     os::kill(child.pid, libc::SIGKILL).unwrap();
     assert_eq!(child.wait(), libc::SIGKILL);
     toggle(&mut child);
@@ -234,7 +234,7 @@ fn the_first_thread_may_end_before_the_others() {
                 serve(line, &event);
                 os::exit_now(0);
             });
-            // Never returns, so what the thread borrowed stays.
+            // Never returns, so variables that the thread borrows stay alive.
             tasks::exit_thread();
         });
     });
