@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a process has the kernel allocate by registering is charged to its control group.
+//! Kernel memory that a process allocates by registering is charged to its control group.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, MULTI_FORMAT};
@@ -40,7 +40,7 @@ tests!("cgroup":
     a_caller_is_told_that_a_page_takes_memory.needs_path(PATH),
 );
 
-/// Registers as many bits of an event, one after the other, at the start of a mapping.
+/// Registers the first `bits` bits of a mapping, one after the other.
 fn register_bits(data: &Data, text: &str, page: &Mapping, bits: usize) {
     for bit in 0..bits {
         let address = page.address() + 4 * (bit as u64 / 32);
@@ -49,14 +49,14 @@ fn register_bits(data: &Data, text: &str, page: &Mapping, bits: usize) {
     }
 }
 
-/// Bytes that a registration takes: no less, as it has to be found by its process and by its event, and no more. Bits
-/// that are registered by ascending addresses take least: 57, what the kernel needs to charge each included.
+/// Bytes charged for a registration, which is listed by its process and by its event. Bits
+/// registered by ascending addresses take least: 57, including the kernel's overhead of charging.
 const BYTES: std::ops::Range<i64> = 40..66;
 
-/// The same where the kernel keeps notes of each object, or a set is copied.
+/// The upper bound on a debug kernel, which tracks each object, and for a copy of a set.
 const MAX_BYTES: i64 = 300;
 
-/// A file keeps some memory from one write to the next, and no more however long the record was.
+/// A file keeps some memory from one write to the next, but no more for longer records.
 fn long_records_leave_little_with_their_files() {
     const FILES: usize = 64;
     const BYTES: i64 = 16384;
@@ -81,7 +81,8 @@ fn long_records_leave_little_with_their_files() {
         line.say(Word::Registered);
         line.hear(Word::Write);
         for data in &files {
-            // What is kept of each is too little for the next, the last of which is more than a buffer can have.
+            // The memory kept after each write is too small for the next one. The last record is
+            // too large for any buffer.
             for length in [2000, 3900] {
                 assert_eq!(data.write(0, &vec![0; length]), Ok(4 + length));
             }
@@ -91,7 +92,7 @@ fn long_records_leave_little_with_their_files() {
         line.hear(Word::Exit);
     });
     child.line.hear(Word::Registered);
-    // Else a record is read to where it is stored.
+    // Without a PID filter, a record is read directly into the trace buffer.
     tracer.control("set_event_pid", &child.pid.to_string());
     let kernel = || group.number("memory.stat", "kernel");
     let before = kernel();
@@ -105,8 +106,8 @@ fn long_records_leave_little_with_their_files() {
     tracer.disable(&event.name);
 }
 
-/// Objects that are in use beyond those of an earlier count, of general caches whose objects are
-/// charged to no group.
+/// Returns the general cache, without accounting to cgroups, that has grown most since an earlier
+/// count, and by how many objects.
 fn uncharged_since(before: &BTreeMap<String, i64>) -> Option<(String, i64)> {
     machine::forget_free_objects();
     let general = |name: &str| name.starts_with("kmalloc-") && !name.starts_with("kmalloc-cg-");
@@ -120,7 +121,7 @@ fn uncharged_since(before: &BTreeMap<String, i64>) -> Option<(String, i64)> {
         .max_by_key(|(_, more)| *more)
 }
 
-/// Waits until a group is charged with less than `most` bytes beyond those of an earlier count.
+/// Waits until less than `most` bytes are charged to a group beyond `before`.
 fn charge_goes(group: &Cgroup, before: i64, most: i64) {
     wait::until("the charge to go", || {
         machine::forget_free_objects();
@@ -129,10 +130,11 @@ fn charge_goes(group: &Cgroup, before: i64, most: i64) {
 }
 
 fn registrations_are_charged() {
-    // One page has that many. What is charged comes in pages, of which some had room before.
+    // Nearly a full page of bits. Memory is charged by the page, and some pages had room before.
     const BITS: usize = 32_000;
     let page = Mapping::kept(1);
-    // Not charged to the group: the event is there before, without a bit, so that each comes behind all others.
+    // The event is made before, so it is not charged to the group. It has no bit, so each new bit
+    // is added behind all others.
     let event = Event::new("st_cgroup_bits u32 a");
     event.unregister().unwrap();
     let group = Cgroup::new("st_cgroup_bits");
@@ -158,7 +160,7 @@ fn registrations_are_charged() {
     let (before, objects) = (group.slab(), machine::slab_objects());
     child.line.say(Word::Register);
     child.line.hear(Word::Registered);
-    // The numbers of a group are summed up now and then only.
+    // The kernel updates the statistics of a group only now and then.
     let bits = BITS as i64;
     let grown = || group.slab() - before;
     wait::until("the group to be charged", || grown() >= bits * BYTES.start);
@@ -220,10 +222,10 @@ fn events_are_charged() {
     charge_goes(&group, before, events * 100);
 }
 
-/// What a file takes that is open is its process's, and goes with the file. To poll it for changes takes nothing.
+/// Memory of an open file is charged to its process until the file is closed. Polling takes none.
 fn files_that_are_waited_for_are_charged() {
     const FILES: usize = 1500;
-    // Only a file that has registered an event takes all that a file can.
+    // Only a file that has registered an event takes all the memory that a file can take.
     let event = Event::new("st_cgroup_poll u32 a");
     let group = Cgroup::new("st_cgroup_poll");
     let mut child = child::fork(|line: &mut Line| {
@@ -257,13 +259,12 @@ fn files_that_are_waited_for_are_charged() {
     child.line.hear(Word::Opened);
     let files = FILES as i64;
     let grown = || group.slab() - before;
-    // The kernel's own part of a file is less.
+    // More than the kernel's own memory for an open file.
     wait::until("the group to be charged", || grown() >= files * 500);
     let opened = grown();
     println!("  # {} bytes of the group for an open file", opened / files);
     child.line.say(Word::Poll);
     child.line.hear(Word::Polled);
-    // That takes no memory.
     let more = grown() - opened;
     assert!(more < files * 6, "{more} bytes for polls");
     let most = uncharged_since(&objects);
@@ -279,14 +280,15 @@ fn files_that_are_waited_for_are_charged() {
     );
     child.line.say(Word::Close);
     child.line.hear(Word::Closed);
-    // The table of descriptors stays. What each of those files left behind would be five times as much for one of these.
+    // The descriptor table stays. Memory left behind by each closed file would be five times as
+    // much, as five times `FILES` were opened.
     charge_goes(&group, before, files * 40);
     child.line.say(Word::Exit);
     child.join();
     toggle(&event, &mut []);
 }
 
-/// An event of 100 fields, as many as a description has room for about: each has a name of one byte.
+/// The description of an event with 100 fields, about as many as fit: names have one byte.
 fn text_of_100_fields(event: usize) -> CString {
     let names = (0x21..=0xffu8).filter(|byte| !b"\"#%*;[\\]\x7f".contains(byte));
     let mut text = format!("st_cg{event}").into_bytes();
@@ -298,8 +300,8 @@ fn text_of_100_fields(event: usize) -> CString {
     CString::new(text).unwrap()
 }
 
-/// Bytes of an event that no group is charged for. They are the trace core's: what it keeps of the event in a
-/// trace instance, and its directory there. With the C implementation they are the same.
+/// Bytes of an event that are charged to no group: the trace core's data of the event in a trace
+/// instance, and its directory there. The same with the C implementation.
 const UNCHARGED: i64 = 500;
 
 fn events_of_100_fields_are_charged() {
@@ -326,11 +328,11 @@ fn events_of_100_fields_are_charged() {
     child.line.say(Word::Register);
     child.line.hear(Word::Registered);
     let events = EVENTS as i64;
-    // What all caches together have grown by, and the group.
+    // The growth of each slab cache, in bytes per event.
     let grown = || {
         machine::forget_free_objects();
         let mut slab = machine::slab_bytes();
-        // A debug kernel's notes of what is allocated.
+        // A debug kernel's own records of allocations.
         slab.remove("kmemleak_object");
         let grown = slab.into_iter().map(|(name, bytes)| {
             let more = bytes - caches.get(&name).copied().unwrap_or(0);
@@ -376,9 +378,9 @@ fn a_set_that_is_copied_is_charged_to_the_process_that_changes_it() {
     assert!(grown() < bits * MAX_BYTES, "{} bytes", grown());
     child.line.say(Word::Exit);
     child.join();
-    // The event keeps what it knows of its registrations in leaves, by address. Those that were made for
-    // the copies stay where some of the parent's have come to lie between them: 16 bytes for each of
-    // the parent's, if a leaf is half full, of the more than a hundred that a copy takes.
+    // An event lists its registrations in leaves, by address. Leaves allocated for the copies stay
+    // if some of the parent's registrations have moved into them: 16 bytes for each of the
+    // parent's, if a leaf is half full, while a copy takes more than a hundred.
     charge_goes(&group, before, bits * 30);
 }
 
@@ -403,12 +405,12 @@ fn registering_without_end_harms_no_other() {
         }
         assert_eq!(result, Err(Errno::ENOMEM), "without end");
     });
-    // In the meantime, and afterwards.
+    // The others follow while the child registers, and afterwards.
     for _ in 0..3 {
         toggle(&event, &mut others);
     }
     let status = child.wait();
-    // Either it was told, or the kernel ended it as it ends others that use too much.
+    // Either the call failed, or the OOM killer ended the child.
     assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
     let registered = count.word(0).load(Ordering::Relaxed);
     let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
@@ -422,7 +424,7 @@ fn registering_without_end_harms_no_other() {
 }
 
 fn a_bit_without_a_page_is_written_when_there_is_memory() {
-    // What is charged in advance is charged for one processor.
+    // Memory is charged in advance for each processor, so the test stays on one.
     os::run_on(os::cpus()[0]);
     let event = Event::new("st_cgroup_again u32 a");
     let group = Cgroup::new("st_cgroup_again");
@@ -437,20 +439,20 @@ fn a_caller_is_told_that_a_page_takes_memory() {
     let group = Cgroup::new("st_cgroup_page");
     let child = child::fork(|_| {
         cgroup::be_spared();
-        // What is charged in advance is charged for one processor.
+        // Memory is charged in advance for each processor, so the test stays on one.
         os::run_on(os::cpus()[0]);
         let (data, pages) = (Data::open(), Mapping::kept(3 + cgroup::IN_ADVANCE + 1));
         let register = |page: usize| {
             let address = pages.address() + (page * PAGE) as u64;
             data.register_text("st_cgroup_page u32 a", address, 0)
         };
-        // The memory's owner has so much room in its group. What the kernel allocates for a registration is charged
-        // to the one that registers, though.
+        // `room` limits the group that owns the memory. Allocations of the kernel for a
+        // registration are charged to the caller, which has left the group.
         let register_with = |page: usize, room: &str| {
             let mut result = Ok(0);
             let pid = tasks::vfork(|| {
                 Cgroup::leave();
-                // The first time without a limit, so that the program takes no other pages the second time.
+                // First without a limit: the second time the program itself takes no more pages.
                 for (page, room) in [(0, "max"), (page, room)] {
                     group.set("memory.max", room);
                     result = register(page);
@@ -463,7 +465,7 @@ fn a_caller_is_told_that_a_page_takes_memory() {
             result
         };
         assert!(register(0).is_ok());
-        // The program's code is not charged to the group: it is there before.
+        // The program's code is present before, so it is not charged to the group.
         assert!(register_with(1, "max").is_ok());
         group.enter();
         assert!(register_with(2, "max").is_ok());
@@ -478,12 +480,12 @@ fn a_caller_is_told_that_a_page_takes_memory() {
 }
 
 const THREADS: usize = 300;
-/// What they are charged with together, or more.
+/// The least that is charged for the task work of all threads.
 const CHARGE_OF_THREADS: i64 = 32 * THREADS as i64;
 const TEXT_OF_THREADS: &str = "st_cgroup_threads u32 a";
 
-/// A process whose bit its threads alone can write, as the page is of a device, which none of the kernel's workers asks
-/// for. They sleep, so what takes the bit to them stays.
+/// Forks a process with a bit that only its own threads can write: kernel workers do not fault in
+/// pages of a device. The threads sleep, so their task work stays queued.
 fn sleeping_threads(device: &Device, group: Option<&Cgroup>) -> Child {
     let mut child = child::fork(|line| {
         if let Some(group) = group {
@@ -508,14 +510,15 @@ fn sleeping_threads(device: &Device, group: Option<&Cgroup>) -> Child {
         });
     });
     child.line.hear(Word::Sleeping);
-    // One that does not sleep yet would write the bit.
+    // A thread that does not sleep yet would write the bit.
     wait::until("all its threads to sleep", || {
         tasks::all_sleep(child.pid, THREADS + 1)
     });
     child
 }
 
-/// What a group is charged with when the event is enabled; it is to be so much, or the process's bit only to be due.
+/// Enables the event until a repair of the process's bit is pending, and `want` bytes are charged
+/// to the group or the wait for them ends. Returns the charged bytes.
 fn charge_by_enabling(event: &Event, child: &Child, group: &Cgroup, want: i64) -> i64 {
     let slab = group.slab();
     let top = TraceInstance::top();
@@ -530,7 +533,7 @@ fn charge_by_enabling(event: &Event, child: &Child, group: &Cgroup, want: i64) -
     grown
 }
 
-/// The worker that adds what takes a bit to the threads of a process belongs to no group.
+/// Task work of threads is allocated by a kernel worker, which belongs to no group.
 fn what_is_added_to_threads_is_charged_to_their_process() {
     let device = Device::new();
     let event = Event::new(TEXT_OF_THREADS);
@@ -542,21 +545,22 @@ fn what_is_added_to_threads_is_charged_to_their_process() {
     first.line.say(Word::End);
     first.join();
 
-    // Of no group: a worker that has just worked for one may work for it.
+    // In no group: the worker that has just served the first process may serve this one, too.
     let mut second = sleeping_threads(&device, None);
     let grown = charge_by_enabling(&event, &second, &group, 0);
     assert!(grown < CHARGE_OF_THREADS / 4, "{grown} bytes of another's");
     second.line.say(Word::End);
     second.join();
     drop(group);
-    // Pages of files, too, belong to the group as long as they are there.
+    // Page cache holds the group, too, until it is dropped.
     wait::until("nothing to hold the group", || {
         machine::drop_caches();
         cgroup::dying() <= before
     });
 }
 
-/// What it allocates when it has done with that is not the group's.
+/// Later allocations of a worker are not charged to the group: each work ends with `active_memcg`
+/// reset.
 fn no_worker_goes_on_for_the_group_of_a_process() {
     let device = Device::new();
     let event = Event::new(TEXT_OF_THREADS);
@@ -579,8 +583,9 @@ fn no_worker_goes_on_for_the_group_of_a_process() {
     );
 }
 
-/// Much of it is free again when the child runs: the kernel tells of each object that is allocated. The one in which the
-/// parent leaves the child its work is charged to no group, as that may wait where others wait, too.
+/// Most objects are free again when the child runs, so allocations are counted by a tracepoint. The
+/// task work that the parent queues for the child is not charged, as a charge may wait where other
+/// tasks wait, too.
 fn what_a_fork_takes_is_charged() {
     const FORKS: usize = 3;
     const EVENT: &str = "events/kmem/kmalloc";
@@ -594,8 +599,8 @@ fn what_a_fork_takes_is_charged() {
         child::fork(|_| ()).join();
     }
     tracer.control(&format!("{EVENT}/enable"), "0");
-    // Each names its caller: ours, or on arm64 the kernel's for Rust, which nothing else calls in a fork. What the allocator
-    // takes itself meanwhile, for many objects, is the kernel's.
+    // Each line names its caller: the module, or on arm64 the kernel's Rust helper, which nothing
+    // else calls in a fork. The allocator's own allocations, for many objects, are the kernel's.
     let mut ours = tracer.lines("kmalloc");
     let callers = ["[user_events]", "rust_helper_krealloc"];
     ours.retain(|line| callers.iter().any(|caller| line.contains(caller)));
@@ -604,8 +609,8 @@ fn what_a_fork_takes_is_charged() {
     assert!(ours.len() <= FORKS, "{ours:?}");
 }
 
-/// A group at its limit may have its process wait for memory. With the lock held under which all events of the kernel are
-/// made, removed and switched, all others wait with it.
+/// A charge may wait for memory if the group is at its limit. Under the lock for adding, removing
+/// and toggling any event of the kernel, all other users of the lock would wait with it.
 fn nothing_is_charged_while_others_wait_for_events() {
     const EVENTS: u64 = 100;
     let trace = LockTrace::start(

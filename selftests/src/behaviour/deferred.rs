@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A change of an event that very many bits show: what is beyond a fixed amount is written without the trace
-//! core's locks, in order, soon.
+//! Events with very many bits: after a change of the state, bits beyond a fixed budget are written
+//! without the trace core's locks, in order, soon.
 
 use crate::harness::{options, tests};
 use crate::kit::abi::REGISTRATIONS;
@@ -46,8 +46,8 @@ fn all_are(words: &Mapping, count: usize, value: u32) -> bool {
     (0..count).all(|word| words.word(4 * word).load(Ordering::Relaxed) == value)
 }
 
-/// Gives the caller pages of its own after a fork: one that is shared until it is written to is left to a repair, and
-/// writing does not stop there.
+/// Breaks copy-on-write after a fork: a bit in a shared page is left to a repair, which does not
+/// stop where the writing of the event's bits stops.
 fn touch(words: &Mapping) {
     for page in (words.address()..words.end()).step_by(PAGE) {
         let offset = (page - words.address()) as usize;
@@ -56,9 +56,10 @@ fn touch(words: &Mapping) {
     }
 }
 
-/// Forks twice, so that all that had changed before the first time is known to be in the memory of the second
-/// child, which calls `run`. Returns its pid. The first one ends before it looks at its bits: to write them would be
-/// a change that is not known. The caller is of a class in which a child waits until its parent does.
+/// Forks twice. The second child calls `run`, and its memory is known to include all writes before
+/// the first fork. Returns its PID. The first child is killed before it checks its bits, as fixing
+/// them would be a later write. The caller is of a real-time class, where a child does not run
+/// before its parent waits.
 fn fork_again(run: impl Fn()) -> i32 {
     let fork = |run: &dyn Fn()| {
         let pid = os::fork().unwrap();
@@ -128,7 +129,7 @@ impl ManyProcesses {
         many
     }
 
-    /// Does the last word, to which the kernel comes last, still say what it did?
+    /// Returns whether the last word, which the kernel writes last, has this value.
     fn last_is(&self, value: u32) -> bool {
         self.words
             .word(4 * (self.count - 1))
@@ -147,9 +148,9 @@ impl ManyProcesses {
     }
 }
 
-/// Switches the event of many processes on, and another event on and off. Returns whether that was done before all
-/// bits of the first were written. Where a toggle takes longer than to write them, whether they were still to
-/// be written when the first one was done.
+/// Enables the event of many processes, and toggles another event. Returns whether the toggle was
+/// done before all bits of the first event were written; on a slow machine, where a toggle takes
+/// longer than these writes, whether bits were left when the first event had been enabled.
 fn switch_beside(many: &mut ManyProcesses, other: &Event) -> bool {
     let top = TraceInstance::top();
     top.enable(&many.event.name);
@@ -168,19 +169,19 @@ fn switch_beside(many: &mut ManyProcesses, other: &Event) -> bool {
     }
 }
 
-/// How many pages a task may pin while it holds the trace core's locks, if it writes 32 bits in each: of 512
-/// units, as many as a pin costs and one for each bit.
+/// The most pages that a task pins while it holds the trace core's locks, with 32 bits in each: a
+/// pin costs 32 of 512 units, and each bit one.
 const PINS_AT_ONCE: usize = 512 / (32 + 32);
 
-/// The functions among these that this task calls, in their order, when it enables the event of many processes; by the function
-/// tracer.
+/// Enables the event of many processes. Returns this task's calls of `functions` meanwhile, in
+/// order, from the function tracer.
 fn called_by_enabling(many: &ManyProcesses, functions: &str) -> Vec<String> {
     let tracer = TraceInstance::instance("st_deferred_tracer");
     tracer.control("set_ftrace_filter", functions);
     tracer.control("set_ftrace_pid", &std::process::id().to_string());
     tracer.control("current_tracer", "function");
     TraceInstance::top().enable(&many.event.name);
-    // To read calls some of them, too.
+    // Reading the trace calls some of them, too.
     tracer.control("tracing_on", "0");
     let trace = tracer.text("trace");
     tracer.control("current_tracer", "nop");
@@ -197,7 +198,7 @@ const PIN: &str = "pin_user_pages_remote";
 fn a_change_pins_few_pages_at_once() {
     let mut many = ManyProcesses::new("st_deferred_pins", 1, 120);
     let pins = called_by_enabling(&many, PIN).len();
-    // None at all: a tracer that sees nothing.
+    // No pin at all would mean that the tracer does not work.
     assert!(
         (1..=PINS_AT_ONCE).contains(&pins),
         "{pins} pages were pinned"
@@ -207,10 +208,10 @@ fn a_change_pins_few_pages_at_once() {
     many.all_see(Word::Clear);
 }
 
-/// How many pages a task may pin while it holds the lock of a set: of 128 units.
+/// The most pages that a task pins while it holds the lock of a set: 128 units are spent there.
 const PINS_IN_SET: usize = 128 / (32 + 32);
 
-/// Counts how often this task pins a page before it unlocks something.
+/// Counts the pages that this task pins between two unlocks of any mutex.
 fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
     let mut many = ManyProcesses::new("st_deferred_set", 1, 60);
     let (mut pins, mut most) = (0, 0);
@@ -224,12 +225,12 @@ fn no_more_than_two_pages_are_pinned_before_others_can_change_the_set() {
     many.all_see(Word::Clear);
 }
 
-/// More processes than the work queue writes 32 bits to in one turn, which has 16 times as much to spend: it stops
-/// among them, and has to go on there.
+/// More processes than the work queue writes 32 bits to in one turn, with 16 times the budget: it
+/// has to stop among them, and to go on there.
 const MORE_THAN_A_TURN: usize = 16 * PINS_AT_ONCE + 12;
 
-/// Counts how often a worker pins a page in one work: a pin costs 32 units, and its bits more. These bits are in more than one
-/// leaf of a list, for each of which a page is pinned.
+/// Counts the pages that a worker pins in one work. A pin costs 32 units, and its bits more. The
+/// bits are in several leaves of the event's list, for each of which a page is pinned.
 fn no_more_than_a_turn_is_written_in_one_work() {
     let mut many = ManyProcesses::new("st_deferred_turn", 4, MORE_THAN_A_TURN);
     let tracer = TraceInstance::instance("st_deferred_turns");
@@ -264,9 +265,9 @@ fn no_more_than_a_turn_is_written_in_one_work() {
 
 fn another_event_does_not_wait_for_many_bits() {
     let mut many = ManyProcesses::new("st_deferred_many", machine::rounds(500), MORE_THAN_A_TURN);
-    // Its page is this process's alone, so that its bit can be written at once.
+    // Made after the forks: its page is not shared, so its bit can be written at once.
     let other = Event::new("st_deferred_other u32 a");
-    // A machine that was given no time may have done all in between, once.
+    // Several tries: while a virtual machine is not scheduled, all bits may get written in between.
     let was_first = (0..5).any(|_| switch_beside(&mut many, &other));
     assert!(was_first, "another event waited for all bits of this one");
 }
@@ -275,7 +276,7 @@ fn the_last_of_many_changes_counts() {
     let mut many = ManyProcesses::new("st_deferred_last", 120, 60);
     let top = TraceInstance::top();
     for round in 0..12 {
-        // Most of them come while the bits of the one before are written.
+        // Most changes come while the bits of the one before are written.
         for _ in 0..round {
             top.enable(&many.event.name);
             top.disable(&many.event.name);
@@ -288,18 +289,19 @@ fn the_last_of_many_changes_counts() {
     many.all_see(Word::Clear);
 }
 
-/// What the scheduler keeps of each second for tasks of the usual class, by processor.
+/// The scheduler's reserve for tasks of the normal class, by processor.
 const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 
-/// The longest hog: a page of a program may have to be read meanwhile, by tasks of the usual class.
+/// The longest time of a hog: tasks of the normal class may have to read in a page of the program
+/// meanwhile.
 const MAX_HOG: Duration = Duration::from_secs(10);
 
-/// Keeps the work queue from running: threads of a real-time class keep these processors busy until
-/// this is dropped. The caller's own children have that class on the remaining processor.
+/// Keeps the work queue from running: until this is dropped, real-time threads keep the other
+/// processors busy. On the remaining one, the caller's children are of that class.
 struct CpuHog {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    /// What is kept for others where that can be told, by file.
+    /// The reserves before, by file, where the kernel has them.
     kept: Vec<(PathBuf, String)>,
 }
 
@@ -350,14 +352,16 @@ impl Drop for CpuHog {
     }
 }
 
-/// In so many rounds writing must have stopped until all had forked.
+/// Rounds in which writing must have stopped until all had forked.
 const STOPPED: usize = 8;
-/// Where the scheduler keeps time for others, and where all tests' tasks wait at once, the work queue comes to run.
+/// Rounds may fail, as the work queue runs in the scheduler's reserve, or when all tasks of the
+/// test wait at once.
 const MAX_ROUNDS: usize = 200;
 
-/// Writing stops and goes on where it stopped, by the address of the processes' memory. A child that comes in
-/// between, below that place, has the bits as its parent had them, to which the kernel may not have come yet.
-/// Where a child's memory is, is a matter of chance: so each child must have its bits right when it begins to run.
+/// Writing proceeds by the address of the mm, stops, and goes on there. A child that is forked
+/// meanwhile, and has a lower address, is not written to, and its parent may not have been written
+/// to before the fork. Addresses are random, so each child must have correct bits when it starts to
+/// run.
 fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     let cpus = os::cpus();
     os::run_on(cpus[0]);
@@ -397,7 +401,7 @@ fn a_child_that_joins_where_writing_has_stopped_has_its_bits_right() {
     panic!("in {stopped} rounds of {MAX_ROUNDS} writing had stopped until all had forked");
 }
 
-/// While the work queue rests, the listing shows each bit as set or as due.
+/// Before the work queue runs, the listing shows each bit as set or as due.
 fn each_bit_that_is_not_written_yet_is_shown_as_due() {
     let cpus = os::cpus();
     os::run_on(cpus[0]);
@@ -426,7 +430,7 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
         many.all_see(Word::Set);
         top.disable(&many.event.name);
         many.all_see(Word::Clear);
-        // More than the bits of pages that are still shared since a fork.
+        // More than the bits in pages that are still shared since a fork.
         if set > 0 && due > 2 * many.children.len() {
             return;
         }
@@ -434,12 +438,12 @@ fn each_bit_that_is_not_written_yet_is_shown_as_due() {
     panic!("in {MAX_ROUNDS} rounds all was written before it was looked at");
 }
 
-/// How many sets without processes a task may lock while it holds the trace core's locks: of 512 units, each
-/// costs 8.
+/// The most sets without members that a task locks while it holds the trace core's locks: each
+/// costs 8 of 512 units.
 const SETS_AT_ONCE: usize = 512 / 8;
 
-/// A child that is being forked is in no set's list yet; its parent, which changes what it has registered, is in
-/// one of its own then. So it leaves sets behind in which there is no process.
+/// A child that is being forked is not a member of its set yet. If its parent changes its own
+/// registrations, the parent gets another set, and the child's set is left without members.
 fn sets_without_processes_are_passed_few_at_once() {
     const SETS: usize = 150;
     const NAME: &str = "st_deferred_sets";
@@ -470,7 +474,7 @@ fn sets_without_processes_are_passed_few_at_once() {
     });
     process.line.hear(Word::Stalled);
     let tracer = TraceInstance::instance("st_deferred_tracer");
-    // Where locks are watched, a macro stands before it.
+    // With lockdep, mutex_trylock() is a macro.
     let watched = std::path::Path::new("/proc/lockdep_stats").exists();
     let try_lock = ["mutex_trylock", "_mutex_trylock_nest_lock"][usize::from(watched)];
     tracer.control("set_ftrace_filter", try_lock);
@@ -502,7 +506,7 @@ fn what_is_not_written_yet_is_shown_as_due() {
     let mut many = ManyProcesses::new("st_deferred_crowd", words, processes);
     let repair_pending =
         |line: &str| line.starts_with("st_deferred_crowd ") && line.ends_with(" repair");
-    // Those of this process, at least.
+    // Reads at least the lines of this process.
     let shows_due = || {
         let listing = BufReader::new(File::open(REGISTRATIONS).unwrap());
         let mut lines = listing.lines().take(32 * words + 100);
@@ -520,9 +524,9 @@ fn what_is_not_written_yet_is_shown_as_due() {
     toggler.kill();
     TraceInstance::top().disable(&many.event.name);
     many.all_see(Word::Clear);
-    // Made when no other child is forked any more: its page is this process's alone.
+    // Made after the last fork: its page is not shared.
     let other = Event::new("st_deferred_beside u32 a");
-    // Who is first is the scheduler's matter.
+    // The scheduler decides which is first.
     wait::until("the other event to be first", || {
         switch_beside(&mut many, &other)
     });
