@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a forked child has of its parent's registrations.
+//! Registrations that a forked child inherits.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -79,7 +79,7 @@ fn grandchildren_have_them() {
 
 fn a_child_of_a_thread_has_them() {
     let event = Event::new("st_fork_thread u32 a");
-    // The other thread waits here, and holds no lock.
+    // The main thread only waits here, and holds no lock.
     let of_thread = || child::fork(|line| serve(line, &event));
     let child = thread::scope(|scope| scope.spawn(of_thread).join().unwrap());
     let mut children = vec![child];
@@ -95,7 +95,7 @@ fn a_child_has_them_before_its_first_instruction() {
     tasks::stop_at_fork(parent.pid);
     parent.line.say(Word::Fork);
     let child = tasks::wait_for_stopped_child(parent.pid);
-    // It was never in user space, and follows all the same.
+    // The bit follows, although the child was never in user space.
     let top = TraceInstance::top();
     let is = |bit| move || tasks::word_of(child, address).map(|word| word & 1) == Some(bit);
     for _ in 0..3 {
@@ -118,7 +118,7 @@ fn the_first_call_of_a_child_finds_them() {
     for round in 0..60 {
         match os::fork().unwrap() {
             0 => {
-                // EADDRINUSE says that it is there; unregistering, too.
+                // A registered bit can be unregistered; to register it again is EADDRINUSE.
                 let found = if round % 2 == 0 {
                     event.unregister() == Ok(()) && !event.bit()
                 } else {
@@ -157,7 +157,8 @@ fn what_a_thread_registers_meanwhile_is_all_there_or_not_at_all() {
             let pid = os::fork().unwrap();
             if pid == 0 {
                 let is_set = page.word(0).load(Ordering::Relaxed) & 1 != 0;
-                // Only this tells whether the child has inherited it. If not, its bit is no one's.
+                // Only this call shows whether the child has inherited the registration. If not,
+                // the bit may have any value.
                 os::exit_now(match event.data.unregister_bit(page.address(), 0) {
                     Err(Errno::ENOENT) => 0,
                     Ok(()) if is_set => 1,
@@ -182,7 +183,7 @@ fn a_child_whose_parent_has_ended_keeps_them() {
         0 => serve(line, &event),
         _ => os::exit_now(0),
     });
-    // The parent between has exited; its child talks on the same line.
+    // The process in between has exited; its child uses the same line.
     assert_eq!(orphan.wait(), 0);
     let mut toggle = || {
         let top = TraceInstance::top();
@@ -206,7 +207,7 @@ fn a_child_forked_while_enabled_follows() {
         top.enable(&event.name);
         event.wait_set();
         if drop_first {
-            // The child begins without the page, and its copy of the bit.
+            // The child starts without the page, so without a copy of the bit.
             event.page.advise(libc::MADV_DONTNEED).unwrap();
         }
         let mut children = vec![fork(&event)];
@@ -221,8 +222,7 @@ fn a_child_forked_while_enabled_follows() {
     }
 }
 
-/// A parent and three children, of which the last was forked by the second: what each does,
-/// and what then is registered for each.
+/// A parent and three children: a change by one of them leaves the registrations of the others.
 fn what_one_process_changes_the_others_keep() {
     let event = Event::new("st_fork_change u32 a");
     let mut family = vec![fork(&event), fork(&event), fork(&event)];
@@ -234,7 +234,7 @@ fn what_one_process_changes_the_others_keep() {
             tell(std::slice::from_mut(child), word);
         }
     };
-    // Toggles, and sees `words` of the parent and the children while the event is on.
+    // Toggles. While the event is on, the states of the parent and the children are `words`.
     let seen = |family: &mut [Child], words: [Word; 4]| {
         for _ in 0..2 {
             top.enable(&event.name);
@@ -263,7 +263,7 @@ fn what_one_process_changes_the_others_keep() {
             Word::SecondClear,
         ],
     );
-    // A child registers one more; then only one is left in the set that all began with.
+    // A child registers one more. Only one process is left in the original set.
     tell(&mut family[1..2], Word::RegisterSecond);
     seen(
         &mut family,
@@ -279,11 +279,11 @@ fn what_one_process_changes_the_others_keep() {
         &mut family,
         [Word::Clear, Word::Clear, Word::Set, Word::Set],
     );
-    // And what was unregistered can be registered again.
+    // An unregistered bit can be registered again.
     tell(&mut family[0..1], Word::Register);
     seen(&mut family, [Word::Clear, Word::Set, Word::Set, Word::Set]);
     assert_eq!(event.unregister(), Err(Errno::ENOENT));
-    // The one that never changed anything does now, and is alone with it.
+    // The process left in the original set changes its registrations, too.
     tell(&mut family[2..3], Word::Unregister);
     seen(
         &mut family,
@@ -293,7 +293,7 @@ fn what_one_process_changes_the_others_keep() {
     seen_alone(&event);
 }
 
-/// The parent's second bit is all that is left.
+/// Asserts that only the parent's second bit is left.
 fn seen_alone(event: &Event) {
     let top = TraceInstance::top();
     top.enable(&event.name);
@@ -303,7 +303,7 @@ fn seen_alone(event: &Event) {
     obey(Word::SecondClear, event);
 }
 
-/// Unregistered, a word is the program's own, also in children of any thread.
+/// Once unregistered, a word is the program's own again, also in children of any thread.
 fn a_word_that_is_used_again_stays_as_it_is_in_children() {
     const DATA: u32 = u32::MAX;
     let event = Event::new("st_fork_data u32 a");
@@ -331,7 +331,7 @@ fn the_last_of_a_family_may_change_its_registrations() {
         let mut children = vec![fork(&event), fork(&event)];
         toggle(&event, &mut children);
         end(children);
-        // The set was shared and is not any more.
+        // The set is not shared any more.
         event.unregister().unwrap();
         obey(Word::Register, &event);
         toggle(&event, &mut []);
@@ -361,7 +361,7 @@ fn every_registration_is_inherited() {
         let address = page.address() + 4 * word as u64;
         event.data.register_text(&text, address, 9).unwrap();
     }
-    // The state of the words in turn is that of the first, of the second event.
+    // Words alternate between the two events, and `state` is that of each event.
     let wait = |state: [bool; 2]| {
         let right = |word: usize| {
             let value = page.word(4 * word).load(Ordering::Relaxed);
@@ -374,7 +374,7 @@ fn every_registration_is_inherited() {
             wait(state);
             line.say(Word::Seen);
         }
-        // It has a set of its own after this, with all of them in it.
+        // The first call gives the child its own set, a copy with all registrations.
         first.data.unregister_bit(page.address(), 9).unwrap();
         first.data.unregister_bit(page.address() + 4, 9).unwrap();
         let left = (2..WORDS).all(|word| {
@@ -412,7 +412,7 @@ fn memory_that_a_child_does_not_get_waits_for_the_next_change() {
     let mut child = child::fork(|line| {
         line.say(Word::Forked);
         line.hear(Word::Map);
-        // It is not there, which unmapping does not mind.
+        // The child has no such mapping; munmap() succeeds all the same.
         event.page.unmap();
         event.page.map_again();
         line.say(Word::Mapped);
@@ -438,7 +438,7 @@ fn memory_that_is_wiped_in_a_child_follows() {
 
 fn an_event_goes_with_the_last_of_its_family() {
     let Event { data, page, .. } = Event::new("st_fork_goes u32 a");
-    // The children would hold it, too.
+    // Inherited by the children, the file would keep the event.
     drop(data);
     let run = |line: &mut child::Line| {
         line.say(Word::Forked);

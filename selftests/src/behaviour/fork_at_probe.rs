@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Forks beside calls, where the kernel holds up one of the two in a function that is chosen: what lasts no longer
-//! than some instructions, lasts. Where the other is not done in that time, it is tried again.
+//! Forks that race with other calls: a kprobe stalls one of the two in a chosen function, so that a
+//! window of a few instructions lasts long enough for the other.
 
 use super::fork_stalled::setup::{
     clone_right, is_set, stall_thread, with_enabled, RIGHT, WRONG_ERRNO,
@@ -24,7 +24,7 @@ tests!("fork_at_probe":
     the_module_does_not_go_while_it_is_told_of_a_fork.of_loading().needs_path(PATH),
 );
 
-/// The bit is written when its registration is in the lists already, which the child has.
+/// A registration is listed, and inherited by a child, before its bit is written.
 fn a_child_waits_for_what_is_being_registered() {
     with_enabled("st_stalled_register", |event| {
         let page = Mapping::kept(1);
@@ -43,7 +43,8 @@ fn a_child_waits_for_what_is_being_registered() {
                 let index = event.data.register_text(&text, page.address(), 0);
                 assert_eq!(index, Ok(event.index));
             });
-            // What was changed when this thread forked before, is not looked at by the next child.
+            // A child checks its bits only if one was written since the previous fork of this
+            // thread. Without previous forks it would check them in any case.
             let forks = |address| {
                 for _ in 0..2 {
                     let pid = clone_right(0, 0, is_set, event);
@@ -52,7 +53,7 @@ fn a_child_waits_for_what_is_being_registered() {
                 clone_right(libc::CLONE_PIDFD, address, is_right, event);
             };
             let meanwhile = || {
-                // For the first time it is told that the page is shared with the fork's child.
+                // The first pin fails, as copy-on-write shares the page with the child.
                 let at_the_bit = registering.stalled_at("pin_user_pages_remote", 2);
                 assert!(stalled.set(at_the_bit).is_ok());
             };
@@ -61,8 +62,8 @@ fn a_child_waits_for_what_is_being_registered() {
     });
 }
 
-/// It takes some locks to unregister. Whichever of them is waited for when a parent is told of a child, the child has the
-/// registration from its start on, or never.
+/// Unregistering takes some locks. Whichever of them it waits for when another thread forks, the
+/// child has the registration from its start on, or never.
 fn a_child_keeps_what_it_has_when_it_begins() {
     const LOCKS: u64 = 3;
     let lock = match Path::new("/proc/lockdep_stats").exists() {
@@ -102,7 +103,7 @@ fn a_child_keeps_what_it_has_when_it_begins() {
     }
 }
 
-/// What it would use then is freed: the debug kernel finds that.
+/// A probe that still ran would use freed memory, which a debug kernel reports.
 fn the_module_does_not_go_while_it_is_told_of_a_fork() {
     module::load();
     thread::scope(|scope| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes that are frozen, by their control group or as the machine goes to sleep, with bits still to be written.
+//! Processes frozen by their control group, or by a suspend, with bits still to be written.
 
 use super::userfaultfd::Guarded;
 use crate::harness::tests;
@@ -26,11 +26,11 @@ tests!("freezer":
     unloading_beside_a_frozen_process_is_refused_at_once.of_loading().needs_path(fuse::PATH),
 );
 
-/// How far the kernel goes to sleep before it wakes again.
+/// The step of a suspend after which the kernel resumes, for tests.
 const PM_TEST: &str = "/sys/power/pm_test";
 const PM_TEST_DELAY: &str = "/sys/module/suspend/parameters/pm_test_delay";
 
-/// Far longer than anything here takes that waits for no process.
+/// Asserts that `run` waits for no process: the limit is far longer than anything else here takes.
 fn promptly<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = run();
@@ -39,7 +39,7 @@ fn promptly<T>(what: &str, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A group that can be frozen, with a process.
+/// A group to be frozen, with one process.
 struct Frozen {
     group: Cgroup,
     child: Child,
@@ -71,7 +71,7 @@ impl Frozen {
     }
 }
 
-/// The work queue needs no task of the process's for anonymous memory.
+/// The work queue writes to anonymous memory without a task of the process.
 fn a_frozen_process_gets_its_bit() {
     let event = Event::new("st_frozen_anon u32 a");
     let child = child::fork(|line| serve(line, &event));
@@ -100,7 +100,7 @@ fn a_frozen_process_gets_its_bit() {
     frozen.child.join();
 }
 
-/// A process that has registered a page of a file of the server's, and the event.
+/// Forks a process that registers a bit of the event in a page of the server's file.
 fn of_a_file(name: &str, server: &mut Server) -> Child {
     let mut child = child::fork(|line| {
         let file = File::options().read(true).write(true).open(fuse::path(0));
@@ -127,7 +127,7 @@ fn of_a_file(name: &str, server: &mut Server) -> Child {
         }
     });
     child.line.hear(Word::Registered);
-    // Only the process itself may ask a server for a page.
+    // Only a task of the process may fault in the page from the server.
     server.drop_pages();
     child
 }
@@ -211,7 +211,7 @@ fn unloading_beside_a_frozen_process_is_refused_at_once() {
     nothing_is_left();
 }
 
-/// Has the machine begin to go to sleep by freezing all processes but this one, and wake so many seconds later.
+/// Starts a suspend, which freezes all processes but this one, and resumes after `seconds`.
 #[track_caller]
 fn nap(state: &str, seconds: u32) {
     fs::write(PM_TEST_DELAY, seconds.to_string()).expect("how long to sleep");
@@ -223,7 +223,7 @@ fn nap(state: &str, seconds: u32) {
 
 fn processes_go_on_when_the_machine_wakes() {
     let states = fs::read_to_string("/sys/power/state").expect("ways to sleep");
-    // Hibernating makes room for an image before it freezes anything, which takes long.
+    // Not hibernation: before it freezes anything it makes room for an image, which takes long.
     let states = states.split_whitespace().filter(|state| *state != "disk");
     let states: Vec<&str> = states.collect();
     assert!(states.contains(&"freeze"), "{states:?}");
@@ -245,7 +245,7 @@ fn processes_go_on_when_the_machine_wakes() {
             tell(Word::Drop);
             event.page.advise(libc::MADV_DONTNEED).unwrap();
             top.enable(&event.name);
-            // This one's bit is due when all is frozen, and when it wakes.
+            // A bit that is due while all processes are frozen, and after the resume.
             let mut guarded = Guarded::new("st_nap_due", Guard::Missing);
             top.enable("st_nap_due");
             guarded.wait_for_fault();
@@ -272,7 +272,7 @@ fn processes_go_on_when_the_machine_wakes() {
     numbered.all_is_recorded(&tracer);
     tracer.disable(name);
     numbered.event.wait_clear();
-    // What makes events and tells of them goes on, too.
+    // Adding and removing events works again, too.
     dynamic::run("u:st_nap_made u32 a").expect("make an event");
     dynamic::run("-:st_nap_made").expect("delete it");
     tell(Word::End);

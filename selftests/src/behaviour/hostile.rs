@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes that do their worst with the memory of their bits: the others get theirs all the
-//! same, while they do it.
+//! Processes that hinder writes to the memory of their bits: the bits of others follow meanwhile.
 
 use crate::harness::tests;
 use crate::kit::child::{self, Child, Word};
@@ -23,12 +22,12 @@ tests!("hostile":
     a_stopped_process_holds_up_no_other_and_gets_its_bit,
 );
 
-/// How many milliseconds it usually may take to attach, and until the bits of all others are set.
+/// Usual limits in milliseconds: to attach, and until the bits of all others are set.
 const MAX_ATTACH_MS: u64 = 200;
 const MAX_UNTIL_SET_MS: u64 = 400;
 
-/// Has children that do `bad` for ever, each round of which is counted, and changes the event
-/// meanwhile: the bits of all others follow, those on dropped pages too.
+/// Toggles an event while children run `bad` forever, which counts its rounds: the bits of all
+/// others follow, including those on dropped pages.
 fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
     const HOSTILE: usize = 3;
     let event = Event::new(&format!("{name} u32 a"));
@@ -37,7 +36,7 @@ fn others_beside(name: &str, bad: impl Fn(&Event, &AtomicU32)) {
         .map(|one| child::fork(|_| bad(&event, rounds.word(4 * one))))
         .collect();
     let count = |one: usize| rounds.word(4 * one).load(Ordering::Relaxed);
-    // All of them are at it.
+    // Waits for one more round of each of them.
     let go_on = || {
         let before: Vec<u32> = (0..HOSTILE).map(count).collect();
         wait::until("the hostile processes to go on", || {
@@ -80,7 +79,7 @@ fn mapping_and_unmapping_holds_up_no_other() {
         thread::scope(|scope| {
             let address = event.page.address();
             scope.spawn(move || loop {
-                // The page itself, which nothing here looks at.
+                // The page of the bit itself: its contents are never read here.
                 tasks::map_anew(address, READ);
                 tasks::map_anew(address, READ_WRITE);
                 rounds.fetch_add(1, Ordering::Relaxed);
@@ -110,9 +109,9 @@ fn dropping_pages_holds_up_no_other() {
 
 fn holding_the_lock_of_its_mappings_holds_up_no_other() {
     others_beside("st_hostile_lock", |_, rounds| {
-        // To protect so many pages takes long, and the lock is held all the time.
+        // mprotect() of so many pages takes long, and holds the mmap_lock all the time.
         let pages = Mapping::new(24 << 20 >> 12);
-        // EINVAL: this kernel has no huge ones.
+        // EINVAL: the kernel has no transparent huge pages.
         let result = pages.advise(libc::MADV_NOHUGEPAGE);
         assert!(matches!(result, Ok(()) | Err(Errno::EINVAL)), "{result:?}");
         for at in (0..24 << 20).step_by(PAGE) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The enable bit in huge pages, of the process's own memory and of the kernel's pool.
+//! The enable bit in huge pages, transparent ones and those of the kernel's pool.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -22,14 +22,14 @@ tests!("huge_pages":
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
 
-/// Four megabytes, and where in them a huge page can lie.
+/// A mapping twice as large as a huge page, and the offset of an aligned huge page in it.
 fn room_for_a_huge_page() -> (Mapping, usize) {
     let pages = Mapping::kept(2 * HUGE_PAGE / PAGE);
     let start = pages.address().next_multiple_of(HUGE_PAGE as u64) - pages.address();
     (pages, start as usize)
 }
 
-/// Registers words all over a huge page, and toggles in this process and in a child of it.
+/// Registers bits all over a huge page, and toggles the event in this process and in a child.
 fn follow_in_huge_page(data: &Data, name: &str, pages: &Mapping, start: usize) {
     let text = format!("{name} u32 a");
     let words: Vec<usize> = (0..HUGE_PAGE)
@@ -73,7 +73,7 @@ fn follow_in_huge_page(data: &Data, name: &str, pages: &Mapping, start: usize) {
     toggle(Some(&mut child));
     child.join();
     toggle(None);
-    // A part of it goes.
+    // Half of the huge page is dropped.
     pages
         .advise_part(start, HUGE_PAGE / 2, libc::MADV_DONTNEED)
         .unwrap();
@@ -111,7 +111,7 @@ fn pages_collapsed_to_a_huge_one_follow() {
     let is = |word| pages.word(at).load(Ordering::Relaxed) == word;
     let collapse = || {
         pages.advise(libc::MADV_HUGEPAGE).unwrap();
-        // It gives up when a page is in use elsewhere just then.
+        // MADV_COLLAPSE fails while a page is in use elsewhere.
         wait::until("the pages to become a huge one", || {
             pages.advise_part(start, HUGE_PAGE, MADV_COLLAPSE).is_ok()
         });
