@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a person sees through tracefs: the trace file, filters, triggers, histograms.
+//! Events in tracefs: the trace file, filters, triggers, histograms.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data, PERSIST};
@@ -298,8 +298,8 @@ fn a_trigger_sees_the_values() {
         event.write(&a.to_ne_bytes()).unwrap();
     }
     let values: Vec<_> = tracer.take_payloads(&event.name, 4);
-    // Tracing stops with the record that says 3; whether that one is still seen is the kernel's
-    // affair.
+    // The record with the value 3 stops tracing. Whether it is recorded itself depends on the
+    // kernel.
     assert!(values.len() == 2 || values.len() == 3, "{values:?}");
     assert_eq!(values[..2], [1u32.to_ne_bytes(), 2u32.to_ne_bytes()]);
     tracer
@@ -352,7 +352,7 @@ fn set_event_pid_picks_the_writers() {
     assert_eq!(event.write(&[1; 4]), Ok(8), "not picked is not an error");
     assert_eq!(profile::missed(&event.name), (0, 0), "nor is it missed");
     tracer.control("set_event_pid", &std::process::id().to_string());
-    // The kernel looks at a task's number when it is scheduled in.
+    // The kernel checks the PID of a task when the task is scheduled in.
     wait::until("a record of this process", || {
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert_eq!(event.write(&[2; 4]), Ok(8));
@@ -379,8 +379,9 @@ fn records_tell_their_writer() {
     tracer.disable(&event.name);
 }
 
-/// A sub-buffer has 128 pages of 4096 bytes at most. Of that go 16 bytes for itself, and of the record 8 for its header and
-/// length and 8 for the common fields. Before 7.3 a record must fit into one page all the same.
+/// A sub-buffer has at most 128 pages of 4096 bytes, with a header of 16 bytes. A record has 8
+/// bytes of header and length, and 8 of common fields. Before Linux 7.3 a record must fit in one
+/// page all the same.
 fn the_longest_record_of_the_largest_buffer() {
     let pages = if tracefs::sub_buffers_set_the_limit() {
         128
@@ -400,7 +401,7 @@ fn the_longest_record_of_the_largest_buffer() {
     assert_eq!(tracer.lines(&event.name), ["st_ft_longest: a=0x7 (7)"]);
 }
 
-/// That is no error of the record then, as for no consumer it is too long for ever.
+/// Not E2BIG, as the record is too long for perf only: ftrace, in soft mode, does not want it.
 fn what_ftrace_does_not_want_perf_may_be_unable_to_take() {
     let (starter, event) = (
         Event::new("st_ft_starter u32 a"),
@@ -418,16 +419,17 @@ fn what_ftrace_does_not_want_perf_may_be_unable_to_take() {
     event.wait_clear();
 }
 
-/// `TRACE_MMAP_IOCTL_GET_READER`: has the next full part of a buffer that is mapped given to the reader.
+/// `TRACE_MMAP_IOCTL_GET_READER`: passes the next sub-buffer of a mapped buffer to the reader.
 const GET_READER: u64 = 0x5220;
 
-/// The first words of a mapped buffer, `struct trace_buffer_meta` (linux/trace_mmap.h), in 32 bits.
+/// Offsets of 32-bit words in the meta page of a mapped buffer, `struct trace_buffer_meta`
+/// (linux/trace_mmap.h).
 const META_PAGE_SIZE: usize = 0;
 const SUB_BUFFER_SIZE: usize = 8;
 const NUMBER_OF_PARTS: usize = 12;
 const READER_ID: usize = 24;
 
-/// Short records, and long ones, which are read from the program into the buffer itself.
+/// Short records, and long ones, which are read from user memory directly into the buffer.
 fn a_buffer_that_is_mapped_shows_the_records() {
     for (fields, length) in [
         ("unsigned char[8] a", 8),
@@ -456,7 +458,7 @@ fn a_buffer_that_is_mapped_shows_the_records() {
         for round in 1..=5u8 {
             let payload = vec![round; length];
             assert_eq!(event.write(&payload), Ok(length + 4));
-            // What was read before is passed over first.
+            // Earlier records are passed over first.
             let found = (0..4).any(|_| {
                 assert_eq!(os::ioctl(&file, GET_READER, 0), Ok(0));
                 let part = meta_size + word(&all, READER_ID) * size;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records of more than a kilobyte, which are read to where a trace instance stores them if that is the only consumer.
+//! Long records, which are read directly into the buffer of a trace instance if that is the only
+//! consumer.
 
 use crate::harness::tests;
 use crate::kit::abi::location;
@@ -30,7 +31,7 @@ tests!("in_place":
     wrong_records_beside_changing_filters,
 );
 
-/// Payloads begin with a number, and go on with bytes that each of them has its own of.
+/// A payload: a number, and bytes that depend on the number.
 fn payload(number: u32, length: usize) -> Vec<u8> {
     let mut payload = number.to_ne_bytes().to_vec();
     payload.extend((4..length).map(|at| (at as u32 * 7 + number) as u8));
@@ -55,7 +56,7 @@ fn all_lengths_are_stored_as_they_are() {
     tracer.disable(&event.name);
 }
 
-/// A payload whose location tells of so many bytes from so far behind the location on.
+/// A payload with a location of `size` bytes, which begin `offset` bytes behind the location.
 fn located(offset: u32, size: u32, length: usize) -> Vec<u8> {
     let mut bytes = payload(0, length);
     bytes[..4].copy_from_slice(&location(offset, size));
@@ -104,7 +105,7 @@ fn memory_that_cannot_be_read_leaves_nothing() {
     tracer.disable(&event.name);
 }
 
-/// A call takes at most 2 GB less a page, whatever it is given.
+/// The kernel cuts a longer write to 2 GB less a page.
 fn more_than_a_call_takes_is_too_large() {
     let traced = Traced::new("st_ip_longest u32 a");
     let event = &traced.event;
@@ -128,7 +129,7 @@ fn memory_that_was_never_touched_is_read() {
         let pages = Mapping::new(2);
         pages.put(PAGE - 8, &event.index.to_ne_bytes());
         pages.put(PAGE - 4, &7_u32.to_ne_bytes());
-        // The second page comes when it is read.
+        // The second page is faulted in when the kernel reads it.
         let from = pages.address() + PAGE as u64 - 8;
         assert_eq!(os::write_from(&event.data.file, from, 3008), Ok(3008));
         let stored = tracer.take_payloads(&event.name, 3004);
@@ -197,7 +198,7 @@ fn a_string_that_needs_a_nul_gets_one() {
     let event = Event::new("st_ip_nul __rel_loc char[] a");
     let tracer = TraceInstance::instance("st_ip_nul");
     tracer.enable(&event.name);
-    // Empty, and where the record ends.
+    // An empty string at the end of the record.
     let bytes = located(2000, 0, LENGTH);
     assert_eq!(event.write(&bytes), Ok(4 + LENGTH));
     let stored = tracer.take_payloads(&event.name, LENGTH + 1);
@@ -209,7 +210,7 @@ fn filters_triggers_and_processes_are_obeyed() {
     let event = Event::new("st_ip_filter u32 a");
     let tracer = TraceInstance::instance("st_ip_filter");
     tracer.enable(&event.name);
-    // The numbers of those of four records that are stored.
+    // Writes four records. Returns the numbers of those that are stored.
     let stored = || -> Vec<u8> {
         for number in 0..4 {
             assert_eq!(event.write(&payload(number, 2000)), Ok(2004));
@@ -228,7 +229,7 @@ fn filters_triggers_and_processes_are_obeyed() {
     assert!(hist.contains("Hits: 1"), "{hist}");
     let remove = format!("!{trigger}");
     tracer.set(&event.name, "trigger", &remove).unwrap();
-    // This one does not look at records.
+    // A trigger that does not read the record.
     let other = Event::new("st_ip_other u32 a");
     let trigger = "enable_event:user_events:st_ip_other";
     tracer.set(&event.name, "trigger", trigger).unwrap();
@@ -286,7 +287,8 @@ fn several_consumers_get_the_same() {
     tracers[0].disable(&event.name);
 }
 
-/// The trace core sets a record aside while a filter is set: one that is thrown away goes from where it was.
+/// While a filter is set, the trace core collects a record in a separate buffer: a discarded record
+/// has to be discarded from the buffer where it was begun.
 fn wrong_records_beside_changing_filters() {
     const ROUNDS: usize = 300;
     let event = Event::new("st_ip_storm __rel_loc u8[] a; u32 b");
@@ -312,7 +314,7 @@ fn wrong_records_beside_changing_filters() {
     });
     assert_eq!(tracer.take_payloads(&event.name, 1208).len(), ROUNDS);
     assert_eq!(profile::refused(&event.name), ROUNDS as u64);
-    // What was set aside is free again: a record that a filter drops leaves no trace.
+    // The separate buffer is free again: a record that a filter drops leaves no trace.
     tracer.set(&event.name, "filter", "b == 2").unwrap();
     let mut bytes = located(4, 1200, 1208);
     bytes[4..8].copy_from_slice(&1_u32.to_ne_bytes());

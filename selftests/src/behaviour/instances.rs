@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Trace instances that come, go, and have their buffers changed while records are written: each record is whole, each
-//! writer's are in order, and the bit says whether anything is attached.
+//! Trace instances that come, go, and have their buffers changed while records are written: each
+//! record is whole, each writer's are in order, and the bit shows whether an instance is attached.
 
 use crate::harness::tests;
 use crate::kit::event::{values, write, Event};
@@ -31,7 +31,7 @@ const SNAPSHOT: &str = "/sys/kernel/tracing/snapshot";
 const SUB_BUFFERS: &str = "/sys/kernel/tracing/buffer_subbuf_size_kb";
 const PERCENT: &str = "/sys/kernel/tracing/buffer_percent";
 
-/// So many threads write.
+/// The number of writing threads.
 const WRITERS: usize = 2;
 
 /// Removes an instance that is still attached: the trace core detaches it.
@@ -61,7 +61,6 @@ fn come_and_go(numbered: &Numbered, rounds: usize) {
         }
     });
     order.judge();
-    // Nothing of them is left.
     assert!(!numbered.write(0), "an instance is still attached");
     let tracer = numbered.instance(name, 64);
     tracer.enable(name);
@@ -83,7 +82,7 @@ fn twenty_at_once_have_the_same_records() {
     let mut tracers: Vec<TraceInstance> = (0..COUNT)
         .map(|i| numbered.instance(&format!("st_inst_many{i}"), 64))
         .collect();
-    // The bit follows the first and the last of them, whatever is done with the others.
+    // Only the first to be attached and the last to be detached change the bit.
     for _ in 0..3 {
         tracers.iter().for_each(|tracer| tracer.enable(&event.name));
         event.wait_set();
@@ -105,7 +104,7 @@ fn twenty_at_once_have_the_same_records() {
         order.judge();
     }
 
-    // Every second one goes while more is written.
+    // Every second instance is removed while more is written.
     let (mut left, mut places) = (Vec::new(), tracers.drain(..));
     numbered.beside(|| {
         while let (Some(going), Some(staying)) = (places.next(), places.next()) {
@@ -133,7 +132,7 @@ fn twenty_at_once_have_the_same_records() {
     assert!(!numbered.write(0));
 }
 
-/// An instance that is attached, and what is done to it beside the writers, again and again.
+/// Calls `change` for an attached instance, beside the writers, again and again.
 fn change_beside_writers(name: &str, rounds: usize, mut change: impl FnMut(&TraceInstance, usize)) {
     let numbered = Numbered::new(name, WRITERS);
     let event = &numbered.event;
@@ -173,7 +172,7 @@ fn their_buffers_are_resized_beside_writers() {
     change_beside_writers("st_inst_size", 15, resize);
 }
 
-/// That empties them, too.
+/// Resizing sub-buffers empties them, too.
 fn their_sub_buffers_are_resized_beside_writers() {
     const SIZES: [&str; 4] = ["8", "4", "16", "4"];
     change_beside_writers("st_inst_sub", 8, |tracer, round| {
@@ -200,7 +199,7 @@ fn swap(numbered: &Numbered, tracer: &TraceInstance, rounds: usize) {
         for round in 0..rounds {
             match round % 2 {
                 0 => tracer.control("snapshot", "1"),
-                // The next record that is written has the buffers swapped, in the task that writes it.
+                // The trigger swaps the buffers at the next record, in the task that writes it.
                 _ => {
                     let set = |trigger| tracer.set(&event.name, "trigger", trigger);
                     set("snapshot:1").expect("set a trigger");
@@ -213,7 +212,7 @@ fn swap(numbered: &Numbered, tracer: &TraceInstance, rounds: usize) {
                 let lines = tracer.timed_lines_of(file, &event.name);
                 let mut order = Order::default();
                 printed += order.see_lines(&lines);
-                // Of records that are overwritten meanwhile the kernel may tell a wrong time.
+                // The kernel may print wrong times for records that are overwritten meanwhile.
                 if file == "snapshot" {
                     order.judge();
                 }
@@ -232,7 +231,7 @@ fn their_buffers_are_swapped_beside_writers() {
     tracer.enable(&event.name);
     event.wait_set();
     swap(&numbered, &tracer, 8);
-    // With nothing written meanwhile it is known what the snapshot must have.
+    // Without writers, the contents of the snapshot are known.
     tracer.control("trace", "");
     for i in 0..10 {
         assert!(numbered.write(i % WRITERS));
@@ -246,7 +245,7 @@ fn their_buffers_are_swapped_beside_writers() {
     event.wait_clear();
 }
 
-/// How full a buffer must be for that is a setting of the instance.
+/// `buffer_percent` is how full a buffer must be before its reader is woken.
 fn a_waiting_reader_is_woken() {
     let numbered = Numbered::new("st_inst_wakes", 1);
     let event = &numbered.event;
@@ -267,7 +266,7 @@ fn a_waiting_reader_is_woken() {
                 is_awake.store(true, Ordering::Relaxed);
             });
             wait::until("the reader to be woken", || {
-                // So many that it does not take long, and so few that it is told in time.
+                // Enough not to take long, and few enough to notice the wakeup in time.
                 for _ in 0..20 {
                     assert!(numbered.write(0));
                 }
@@ -286,19 +285,20 @@ fn a_waiting_reader_is_woken() {
     }
 }
 
-/// A writer is held up as it stores its record in one, and has seen which one is the next.
+/// A writer is stalled as it stores its record in one instance, and has already found the next one.
 fn the_next_one_is_detached_beside_a_writer() {
     let event = Event::new("st_inst_next u32 a");
     stall::retry_round(|| {
         let tracers = ["st_inst_next1", "st_inst_next0"].map(TraceInstance::instance);
         tracers.iter().for_each(|tracer| tracer.enable(&event.name));
-        // The tracers' own functions have no probes: this takes one of the rest of the kernel.
+        // Functions of the trace core have no probes: this option calls one of the rest of the
+        // kernel.
         tracers[1].control("options/userstacktrace", "1");
         event.wait_set();
         let was_in_time = thread::scope(|scope| {
             let writer = Waiting::new(scope, || write(&event, [1]));
             let stalled = writer.stalled_at("stack_trace_save_user", 1);
-            // What was attached last comes first.
+            // The instance attached last comes first.
             tracers[0].disable(&event.name);
             let was_in_time = stalled.is_not_over();
             writer.thread.join().unwrap();
@@ -336,7 +336,7 @@ fn the_module_goes_when_all_was_done_to_them() {
         numbered.all_is_recorded(&tracer);
         assert!(numbered.write(0));
         tracer.disable(name);
-        // It stays, with a record that nothing can print soon.
+        // The instance stays, with a record that can no longer be printed after the unload.
         std::mem::forget(tracer);
     });
     user.join();

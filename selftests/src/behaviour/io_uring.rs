@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records written by other tasks than the caller, to files that others opened: by io_uring's threads, by
-//! those to whom a file was passed, and by programs that were executed.
+//! Records written by tasks that did not open the file: threads of io_uring, processes to which the
+//! file was passed, and executed programs.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
@@ -49,7 +49,7 @@ fn payloads() -> [Vec<u8>; 2] {
     [of(b"ab\0"), of(&text)]
 }
 
-/// Every way of writing gives what `write()` does, in whatever task.
+/// Each way of writing has the results of `write()`, in any task.
 fn writes(by: By, is_held: bool) {
     let ring = Ring::run_by(by);
     let traced = Traced::new(TEXT);
@@ -103,12 +103,12 @@ fn writes(by: By, is_held: bool) {
     for how in HOWS {
         assert_eq!(write(how, 12), Err(Errno::EBADF), "{by:?} {how:?}");
     }
-    // Of memory that is not there, nothing is recorded.
+    // Nothing is recorded of unreadable memory.
     traced.tracer.enable(&event.name);
     ring.page.protect(libc::PROT_NONE);
     assert_eq!(write(How::Write, 15), Err(Errno::EFAULT), "{by:?}");
     ring.page.protect(crate::kit::memory::READ_WRITE);
-    // From here on it is there for the file alone, and goes with the ring.
+    // From here on the event is kept by the file alone, and goes with the ring.
     assert_eq!(event.unregister(), Ok(()));
     traced.only_this_is_recorded(&payloads()[0]);
 }
@@ -137,7 +137,7 @@ fn writes_to_a_file_that_the_ring_holds() {
     }
 }
 
-/// The program has closed it, and can write to it by the ring only.
+/// The program has closed the file, and can write to it only by the ring.
 fn a_file_that_a_ring_holds_keeps_its_events() {
     let ring = Ring::new();
     let Event {
@@ -205,7 +205,7 @@ fn splicing_to_the_file_is_einval() {
     traced.only_this_is_recorded(&payloads()[0]);
 }
 
-/// An index is of the open file, whichever process uses it, and by which descriptor.
+/// An index belongs to the open file, not to a process or a descriptor.
 fn a_passed_file_keeps_its_indices() {
     let data = Data::open();
     let page = Mapping::kept(1);
@@ -215,7 +215,7 @@ fn a_passed_file_keeps_its_indices() {
     assert_eq!(register(&data, "st_pass_one", 0), Ok(0));
     let (here, there) = UnixStream::pair().unwrap();
     let mut child = child::fork(|line| {
-        // By another descriptor, and not by the one that a fork leaves.
+        // By a received descriptor, not by the inherited one.
         line.hear(Word::Take);
         let own = Data::open();
         let passed = Data {
@@ -226,7 +226,7 @@ fn a_passed_file_keeps_its_indices() {
         assert_eq!(passed.write(0, &[1; 4]), Ok(8));
         assert_eq!(passed.write(1, &[1; 4]), Err(Errno::ENOENT));
         assert_eq!(own.write(0, &[9; 4]), Err(Errno::EBADF));
-        // What it registers has the next number, for all that have the file.
+        // An event registered here gets the next index, for all users of the file.
         assert_eq!(register(&passed, "st_pass_two", 1), Ok(1));
         line.say(Word::Registered);
         line.hear(Word::Write);
@@ -250,20 +250,20 @@ fn a_passed_file_keeps_its_indices() {
     let two = ["0x3030303 (50529027)", "0x2020202 (33686018)"].map(|a| line("st_pass_two", a));
     assert_eq!(lines, [vec![one], two.to_vec()]);
     tracer.disable("st_pass_one");
-    // The bits are each process's own.
+    // Registrations belong to the process, not to the file.
     assert_eq!(data.unregister_bit(page.address(), 1), Err(Errno::ENOENT));
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
     tracer.disable("st_pass_two");
     child.line.say(Word::End);
     child.join();
-    // Its registrations have ended with it; its index has not.
+    // The child's registrations have ended with it; the index of the file has not.
     stays("st_pass_two");
     assert_eq!(data.write(1, &[4; 4]), Err(Errno::EBADF));
     drop(data);
     wait_gone("st_pass_two");
 }
 
-/// It is open nowhere but in a socket's queue.
+/// The only reference to the file is in a socket's queue.
 fn a_file_that_is_being_passed_keeps_its_events() {
     let (here, there) = UnixStream::pair().unwrap();
     let sender = child::fork(|_| {
@@ -280,7 +280,7 @@ fn a_file_that_is_being_passed_keeps_its_events() {
     assert_eq!(received.write(0, &[5; 4]), Ok(8));
     assert_eq!(tracer.take_payloads("st_pass_queue", 4), [[5; 4]]);
     tracer.disable("st_pass_queue");
-    // Back into the queue, which then goes with it.
+    // Back into the queue, and freed with the sockets.
     send_file(&here, &received.file);
     drop(received);
     stays("st_pass_queue");
@@ -314,7 +314,7 @@ fn a_passed_file_outlives_its_sender() {
     stays("st_pass_killed");
 }
 
-/// The program that is executed has the file, and none of the registrations.
+/// The executed program has the file, and none of the registrations.
 fn a_file_kept_at_exec_keeps_its_indices() {
     let tracer = TraceInstance::instance("st_pass_exec");
     let (mut output, input) = os::pipe().unwrap();
@@ -354,7 +354,7 @@ fn a_file_kept_at_exec_keeps_its_indices() {
     wait_gone("st_pass_first");
 }
 
-/// From which nothing comes until the process that has it ends.
+/// A pipe that stays empty until the process that holds it ends.
 fn input_of_nothing() -> File {
     let (from, to) = os::pipe().unwrap();
     os::keep_at_exec(&to);
