@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The number of an event never changes its meaning: records are shown as what they are when their event
-//! is gone, and no other event gets its number while they may be there.
+//! The number of an event keeps its meaning: records are shown in full when their event is gone,
+//! and no other event gets its number while there may be such records.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT};
@@ -89,7 +89,7 @@ fn a_copy_of_the_buffers_is_shown() {
     assert!(copy.contains("st_kn_copy: a="), "{copy}");
 }
 
-/// Buffers that the kernel has been given memory for when it started, to find the records again after it starts anew.
+/// Buffers in memory that is reserved at boot, so that records survive a reboot.
 fn persistent_buffers_are_as_others() {
     let persistent = TraceInstance::persistent();
     persistent.control("trace", "");
@@ -102,14 +102,14 @@ fn persistent_buffers_are_as_others() {
         lines.map(|line| line.replace('\0', "")).collect()
     };
     assert_eq!(lines(), shown, "{}", persistent.text("trace"));
-    // The number is no other event's, and a record of that in these buffers is nothing of it.
+    // Another event gets another number, and its record is not shown as one of the first event.
     assert_ne!(record_in_child(&persistent, "st_kn_behind u8 a", &[1]), id);
     assert_eq!(lines(), shown, "{}", persistent.text("trace"));
     assert_eq!(record_in_child(&persistent, text, &payload), id);
     assert_eq!(lines(), [shown[0], shown[0]]);
     let all = persistent.text("trace");
     assert!(!all.contains("Unknown"), "{all}");
-    // Read out, they are what was written.
+    // The raw records are as written.
     let taken = persistent.take_records(id).into_iter();
     let payloads: Vec<_> = taken.map(|record| record.payload(payload.len())).collect();
     assert_eq!(payloads, [&payload[..], &payload]);
@@ -152,7 +152,7 @@ fn the_same_event_gets_its_number_again() {
     let other = record_in_child(&tracer, "st_kn_again u8 b", &[2]);
     assert_ne!(other, id);
     assert_eq!(record_in_child(&tracer, "st_kn_again u32 a", &[3; 4]), id);
-    // As persistent it is the same, too.
+    // A persistent event gets the same number, too.
     dynamic::run("u:st_kn_again u8 b").unwrap();
     assert_eq!(tracefs::event_id("st_kn_again"), other);
     dynamic::run("-:st_kn_again").unwrap();
@@ -169,7 +169,7 @@ fn the_same_event_gets_its_number_again() {
 
 fn the_same_format_gets_its_number_again() {
     let tracer = TraceInstance::instance("st_kn_format");
-    // One that is alone with its name is no format of it.
+    // An event of a single format is no format of its name.
     let alone = record_in_child(&tracer, "st_kn_format u32 a", &[1; 4]);
     let record = |text: &'static str| {
         let mut user = child::fork(|line| {
@@ -234,18 +234,18 @@ fn a_number_without_records_is_given_back() {
 fn the_removal_of_another_event_empties_no_buffers() {
     let tracer = TraceInstance::instance("st_kn_kept");
     record_in_child(&tracer, "st_kn_kept u32 a", &[1; 4]);
-    // It was never enabled here. For it the trace core resets what is marked.
+    // The probe was never enabled here. At its removal the trace core resets only marked instances.
     drop(Probe::new('p', "st_kn/st_kn_removed", "ksys_sync"));
     dynamic::run("u:st_kn_unused u32 a").unwrap();
     dynamic::run("-:st_kn_unused").unwrap();
     assert_eq!(tracer.lines("st_kn_kept").len(), 1);
 }
 
-/// How many events are kept.
+/// The most events that are kept.
 const MAX_KEPT: usize = 4096;
 
-/// Records events in the instance, each once, until its buffers are reset. Calls `between` before each so
-/// many of them.
+/// Records events in the instance, each once, until its buffers are reset. Calls `between` before
+/// each batch of them.
 #[track_caller]
 fn record_until_reset(tracer: &TraceInstance, round: usize, mut between: impl FnMut()) {
     const BATCH: usize = 300;
@@ -279,11 +279,11 @@ fn record_until_reset(tracer: &TraceInstance, round: usize, mut between: impl Fn
 
 fn older_ones_go_with_a_reset() {
     let tracer = TraceInstance::instance("st_kn_many");
-    // Those of other tests go, which were recorded in instances that are gone.
+    // Events kept by other tests are dropped first; their instances are gone.
     for round in 0..2 {
         record_until_reset(&tracer, round, || ());
     }
-    // What is newer stays, and the buffers with its records.
+    // Newer events stay, and so do the buffers with their records.
     let beside = TraceInstance::instance("st_kn_beside");
     let mut records = 0;
     record_until_reset(&tracer, 2, || {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! More of records near the limit of perf's samples: what else can be in a sample, groups of perf events that change
-//! meanwhile, and what eBPF programs read of a record that the trace core's own buffer does not hold.
+//! Records near the limit of perf's samples: other parts of a sample, groups of perf events that
+//! change meanwhile, and eBPF programs that read a record too long for the trace core's buffer.
 
 use crate::harness::{self, options, tests};
 use crate::kit::abi::location;
@@ -37,10 +37,10 @@ tests!("large_samples":
     a_listener_to_user_space_limits_nothing,
 );
 
-/// Pages of a ring that takes several of the largest.
+/// Pages of a ring with room for several of the largest samples.
 const PAGES: usize = 128;
 
-/// The longest record is recorded, and one byte more is not.
+/// Asserts that a payload of `longest` bytes is recorded, and one byte more is refused.
 #[track_caller]
 fn assert_limit(event: &Event, perf: &mut Perf, longest: usize) {
     let payload = bytes(longest);
@@ -79,7 +79,7 @@ fn each_word_of_a_sample_is_left_room_for() {
     }
 }
 
-/// A perf event that reads all counts of its group, of the first processor.
+/// A perf event on the first processor, with all counts of its group in each sample.
 fn leader(event: &Event) -> (Perf, Sample, i32) {
     let cpu = os::cpus()[0];
     os::run_on(cpu);
@@ -98,7 +98,7 @@ fn siblings_are_left_room_for() {
     let (mut perf, sample, cpu) = leader(&event);
     let longest = sample.max_payload();
     let mut siblings = Vec::new();
-    // Those that can come have their room from the beginning.
+    // Room for the most siblings is left from the beginning.
     for count in [0, 1, 40, 200] {
         while siblings.len() < count {
             let sibling = Perf::sibling_of(perf.file(), ALL_PROCESSES, cpu);
@@ -140,7 +140,7 @@ fn a_listener_on_another_processor_limits_all() {
     os::run_on(last);
     assert_limit(&event, &mut chains, longest);
     assert_eq!((plain.take().len(), chains.take().len()), (0, 0));
-    // Where none listens, none has missed it, though another could.
+    // No perf event is open on this processor: none misses a record that one elsewhere could take.
     drop(chains);
     assert_eq!(event.write(&bytes(MAX_PAYLOAD)), Ok(4 + MAX_PAYLOAD));
     assert_eq!(event.write(&bytes(MAX_PAYLOAD + 1)), Err(Errno::E2BIG));
@@ -156,11 +156,11 @@ fn a_listener_on_another_processor_limits_all() {
     assert_eq!(plain.take().len(), 0);
 }
 
-/// Entries that a call chain may have at most, and marks between them, for all.
+/// System-wide limits of a call chain: its entries, and the marks between them.
 const MAX_STACK: &str = "/proc/sys/kernel/perf_event_max_stack";
 const MAX_MARKS: &str = "/proc/sys/kernel/perf_event_max_contexts_per_stack";
 
-/// A setting, which is as it was when this is dropped.
+/// A sysctl, restored when dropped.
 struct Setting(&'static str, String);
 
 impl Setting {
@@ -177,13 +177,13 @@ impl Drop for Setting {
     }
 }
 
-// The administrator can have longer ones.
+// The administrator can allow longer call chains.
 fn longer_call_chains_are_left_room_for() {
     const LONG: u16 = 4000;
     let event = Event::new("st_ls_longer u32 a");
     let _stack = Setting::new(MAX_STACK, &LONG.to_string());
     let _marks = Setting::new(MAX_MARKS, "1000");
-    // The one that asks for the kernel's own limit gets what that is then.
+    // With 0 a perf event gets the kernel's limit at that time.
     for max_stack in [LONG, 0] {
         let sample = Sample {
             max_stack,
@@ -199,8 +199,8 @@ fn longer_call_chains_are_left_room_for() {
     }
 }
 
-// A sample that may be too large without any record, as one with all of the stack and registers behind it: none that the
-// trace core's buffer does not hold is taken.
+// A sample with the whole stack and registers may be too large without any record. So no record is
+// taken that the trace core's buffer does not hold.
 fn no_room_at_all() {
     let event = Event::new("st_ls_none u32 a");
     let sample = Sample {
@@ -219,7 +219,7 @@ fn no_room_at_all() {
     assert_eq!(profile::missed("st_ls_none"), (0, 0));
 }
 
-// The counts of a group become more and fewer while records are written that have just room with the most that there can be.
+// Siblings are added and removed while records are written that just fit beside the most siblings.
 fn groups_that_grow_and_shrink_get_whole_samples() {
     const SIBLINGS: u16 = 60;
     let event = Event::new("st_ls_storm u32 a");
@@ -227,7 +227,7 @@ fn groups_that_grow_and_shrink_get_whole_samples() {
     let mut plain = Perf::sample(event.id(), ALL_PROCESSES, cpu, PAGES);
     let longest = sample.max_payload();
     let is_over = AtomicBool::new(false);
-    // As long as there is one of the siblings' kind, none that comes or goes changes the kernel's code.
+    // While a perf event of the siblings' kind exists, opening or closing others patches no code.
     let _same = Perf::of_nothing();
     let written = AtomicUsize::new(0);
     let mut sizes = BTreeSet::new();
@@ -239,7 +239,7 @@ fn groups_that_grow_and_shrink_get_whole_samples() {
             let cpus = os::cpus();
             os::run_on(cpus[cpus.len() - 1]);
             while !is_over.load(Ordering::Relaxed) {
-                // One for each record: each stops the processor that writes.
+                // One sibling for each record, as each stops the processor that writes.
                 let sibling = |_| {
                     let before = written.load(Ordering::Relaxed);
                     while written.load(Ordering::Relaxed) == before
@@ -257,7 +257,8 @@ fn groups_that_grow_and_shrink_get_whole_samples() {
             if round >= 200 && sizes.len() > 3 && !options().long {
                 break;
             }
-            // Of very many few can be so long: one takes the emulator as long as a hundred others.
+            // In a long run few records are so long: one takes the emulator as long as a hundred
+            // others.
             let payload = match round % 256 {
                 1.. if options().long => bytes(100 + round % 8),
                 _ => bytes(longest - (round + round / 256) % 8),
@@ -281,7 +282,7 @@ fn groups_that_grow_and_shrink_get_whole_samples() {
     assert!(sizes.len() > 1, "the group was the same all the time");
 }
 
-// A record that is not on the stack comes of any number of parts.
+// A record too long for the stack may come in any number of parts.
 fn each_split_of_a_record() {
     let event = Event::new("st_ls_split u32 a");
     let mut perf = Perf::sample(event.id(), SELF, ANY_CPU, PAGES);
@@ -308,7 +309,7 @@ fn each_split_of_a_record() {
     }
 }
 
-/// Lengths of payloads on both sides of what the trace core's buffer holds, and the longest.
+/// Lengths of payloads around the size of the trace core's buffer, and the longest.
 const LENGTHS: [usize; 9] = [
     8176,
     8184,
@@ -321,12 +322,12 @@ const LENGTHS: [usize; 9] = [
     MAX_PAYLOAD,
 ];
 
-/// Adds what is in register 8 to the counter.
+/// Instructions that add register 8 to a counter.
 fn add(counters: &Counters, counter: i32) -> Vec<Instruction> {
     [vec![bpf::set(7, counter)], counters.add()].concat()
 }
 
-/// Asserts what a counter is more now than it was.
+/// Asserts by how much a counter has grown.
 #[track_caller]
 fn assert_more(counters: &Counters, counter: u32, before: u64, more: u64) {
     assert_eq!(counters.get(counter).wrapping_sub(before), more);
@@ -335,7 +336,8 @@ fn assert_more(counters: &Counters, counter: u32, before: u64, more: u64) {
 fn a_program_reads_its_end() {
     let event = Event::new("st_ls_end __rel_loc u8[] a; u32 b");
     let counters = Counters::new(2);
-    // The size of the data, and its last eight bytes, which are the record's: the data begins 16 bytes into that.
+    // The size of the data, and its last eight bytes, which end the record. The data begins 16
+    // bytes into the record.
     let program = Program::new(&[
         &[
             bpf::load_u32(8, 6, 8),
@@ -371,7 +373,7 @@ fn a_program_reads_its_end() {
 }
 
 fn a_program_reads_the_first_8_kilobytes_directly() {
-    // Fields that take more than that.
+    // Fields of more than 8 KB.
     let event = Event::new("st_ls_direct struct a b 30000");
     let counters = Counters::new(2);
     let program = Program::new(&[
@@ -395,7 +397,7 @@ fn a_program_reads_the_first_8_kilobytes_directly() {
     }
 }
 
-// A program gets the address of registers where the common fields are, and the sample the fields nevertheless.
+// A program's context has the address of registers in place of the common fields; a sample has not.
 fn a_program_and_a_sampler_get_the_same() {
     let event = Event::new("st_ls_both u32 a");
     let counters = Counters::new(1);
@@ -423,7 +425,7 @@ fn a_program_and_a_sampler_get_the_same() {
     }
 }
 
-// What a sample has no room for the program sees; perf has missed it.
+// The program runs for a record too large for a sample; perf has missed the record.
 fn a_program_runs_for_what_no_sample_has_room_for() {
     let event = Event::new("st_ls_runs u32 a");
     let counters = Counters::new(1);
@@ -479,7 +481,7 @@ fn the_limit_is_that_of_those_that_are_open() {
     let (short, twin) = (open(10), open(100));
     assert_limit(&event, &mut plain, long.1);
     drop(long.0);
-    // There is another one like it.
+    // Another perf event with the same limit is open.
     assert_limit(&event, &mut plain, twin.1);
     drop(twin.0);
     assert_limit(&event, &mut plain, short.1);

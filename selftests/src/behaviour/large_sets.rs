@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes with very many bits: how they are killed, and how long it takes to give up what they have.
+//! Processes with very many bits: killing them, and the time to free their registrations.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -19,7 +19,7 @@ tests!("large_sets":
 const EVENT: &str = "st_large";
 const TEXT: &str = "st_large u32 a";
 
-/// A process that has registered so many bits of the event. It does as it is told.
+/// Forks a process that registers `bits` bits of the event, and waits for orders.
 fn with_bits(bits: usize) -> Child {
     let mut child = child::fork(|line| {
         let data = Data::open();
@@ -33,7 +33,7 @@ fn with_bits(bits: usize) -> Child {
         loop {
             let word = line.listen();
             match word {
-                // The child has what it gets of this process once it says so.
+                // Once the child runs, it has inherited the set.
                 Word::Copy => {
                     let mut child = child::fork(|line| {
                         line.say(Word::Runs);
@@ -61,7 +61,7 @@ fn median(mut times: [Duration; 3]) -> Duration {
     times[1]
 }
 
-/// A child has the same set, so a copy is made before one is registered.
+/// A set that is shared with a child is copied before a bit is registered.
 fn a_process_that_is_killed_while_it_copies_one_goes_at_once() {
     const BITS: usize = 50_000;
     let most = Duration::from_secs(1) * machine::slowness();
@@ -98,7 +98,7 @@ fn a_process_that_is_killed_while_it_copies_one_goes_at_once() {
     );
 }
 
-/// From the kill to the end of the event.
+/// Returns the time from the kill to the end of the event.
 fn time_to_give_up(bits: usize) -> Duration {
     let times = [(); 3].map(|()| {
         let process = with_bits(bits);
@@ -114,7 +114,7 @@ fn the_time_to_give_one_up_grows_with_its_bits() {
     const BITS: usize = 20_000;
     let (few, many) = (time_to_give_up(BITS), time_to_give_up(4 * BITS));
     println!("  # {BITS} bits are given up in {few:?}, four times as many in {many:?}");
-    // Sixteen times, if each had to do with all others.
+    // A quadratic cost would be sixteen times as high.
     let most = few.mul_f64(9.0);
     assert!(
         many <= most,

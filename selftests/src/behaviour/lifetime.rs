@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events that come and go: none is taken for another, and one that goes is not in the way.
+//! Events that come and go: none is taken for another, and one that goes does not block its name.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, DIAG_IOCSREG};
@@ -64,7 +64,7 @@ fn made_again_while_it_goes() {
 }
 
 fn made_again_with_other_fields_while_it_goes() {
-    // The one without a user is not in the way, whether the work queue has come to it or not.
+    // An unused event does not block its name, whether the work queue has removed it yet or not.
     for _ in 0..50 {
         for fields in ["u32 a", "u64 a"] {
             let event = Event::new(&format!("st_life_fields {fields}"));
@@ -73,7 +73,7 @@ fn made_again_with_other_fields_while_it_goes() {
     }
 }
 
-/// Though the file that it was to be written through stays open.
+/// Even if the file stays open.
 fn goes_at_once_if_its_first_bit_cannot_be_written() {
     let (data, page) = (Data::open(), Mapping::new(1));
     page.protect(libc::PROT_READ);
@@ -81,12 +81,13 @@ fn goes_at_once_if_its_first_bit_cannot_be_written() {
     let result = register("st_life_unwritten u32 a", page.address());
     assert_eq!(result, Err(Errno::EFAULT));
     wait_gone("st_life_unwritten");
-    // Nor has it an index of the file.
+    // It has no index of the file either.
     let other = Mapping::kept(1);
     assert_eq!(register("st_life_other u32 a", other.address()), Ok(0));
 }
 
-/// The request lies in memory that may be read only, so the caller does not learn that it was registered: it is not.
+/// The request is in read-only memory, so the index cannot be stored, and the bit is not
+/// registered.
 fn has_no_bit_if_its_index_cannot_be_told() {
     let (data, words, place) = (Data::open(), Mapping::kept(1), Mapping::new(1));
     let name = c"st_life_untold u32 a";
