@@ -26,10 +26,10 @@ tests!("listing":
     a_reader_leaves_nothing.limit(300),
 );
 
-/// Far more than a page of text, or ten.
+/// Far more than ten pages of text.
 const STABLE: u64 = 3000;
 
-/// Events that a process keeps until it ends.
+/// Registers events, which stay until the process ends.
 fn keep(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
     let data = Data::open();
     let page = Mapping::kept((4 * count).div_ceil(4096) as usize);
@@ -41,7 +41,7 @@ fn keep(count: u64, name: impl Fn(u64) -> String) -> (Data, Mapping) {
     (data, page)
 }
 
-/// In a child: has events come and go, of both groups, until the test says to end.
+/// In a child: registers and unregisters events of both naming schemes until told to end.
 fn come_and_go(line: &mut Line, which: u64) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -60,8 +60,8 @@ fn come_and_go(line: &mut Line, which: u64) {
                         .unwrap();
                 }
                 kept.push_back((data, numbers));
-                // A listing shows what is there when it begins and when it comes to it. So they stay for longer
-                // than one takes.
+                // A listing shows events that exist both when it begins and when it reaches them.
+                // So these stay for longer than a listing takes.
                 if kept.len() > 100 {
                     let (data, numbers) = kept.pop_front().unwrap();
                     for number in numbers {
@@ -80,7 +80,8 @@ fn come_and_go(line: &mut Line, which: u64) {
 }
 
 fn each_stable_event_once_while_others_come_and_go() {
-    // Half of them before those that come and go, half after, so that these are all over the text.
+    // Half of the stable events are made before the others, half after, so that the others are all
+    // over the text.
     let name = |i: u64| format!("st_list_stable{i:04}");
     let _first = keep(STABLE / 2, name);
     let mut others: Vec<_> = (0..2)
@@ -164,7 +165,7 @@ fn read_in_pieces(path: &str, size: usize) -> String {
     }
 }
 
-/// Ends what [`keep`] keeps.
+/// Unregisters the events of [`keep`].
 fn let_go((data, page): (Data, Mapping), count: u64) {
     for i in 0..count {
         data.unregister_bit(page.address() + 4 * i, 0).unwrap();
@@ -172,7 +173,7 @@ fn let_go((data, page): (Data, Mapping), count: u64) {
 }
 
 fn what_goes_between_two_reads_tears_nothing() {
-    // Not of one moment, but what is there all the time is listed once, and in lines that are whole.
+    // A listing is no snapshot, but events that stay are listed once, and lines are whole.
     let odd = |i: u64| format!("st_list_odd{i:0>200}");
     let even = |i: u64| format!("st_list_even{i:0>200}");
     let top = TraceInstance::top();
@@ -202,7 +203,7 @@ fn what_goes_between_two_reads_tears_nothing() {
         assert_eq!(stayed, (0..30).map(even).collect::<Vec<_>>(), "by {size}");
         let gone: Vec<_> = names.iter().copied().filter(is("st_list_odd")).collect();
         assert_eq!(gone, (0..gone.len() as u64).map(odd).collect::<Vec<_>>());
-        // What has come since the listing was begun is left to the next.
+        // Events made since the listing was begun are left to the next.
         assert_eq!(names.len(), 1 + stayed.len() + gone.len(), "by {size}");
         for (kept, count) in [(first, 1), (stays, 30), (comes, 5)] {
             let_go(kept, count);
@@ -265,7 +266,7 @@ fn can_be_read_from_anywhere() {
     top.disable(&used);
 }
 
-/// Whether it has read to the end, or not at all.
+/// Whether the file was read to the end, in part, or not at all.
 fn a_reader_leaves_nothing() {
     let _events = keep(100, |i| format!("st_list_left{i}"));
     grows_by_nothing(10, machine::rounds(100), |round| {

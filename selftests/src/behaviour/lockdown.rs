@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A kernel that is locked down for confidentiality, which it stays until the machine is started
-//! again: this is tested last.
+//! A kernel that is locked down for confidentiality. It stays so until a reboot, so this is tested
+//! last.
 
 use crate::harness::tests;
 use crate::kit::errno::Errno;
@@ -25,12 +25,12 @@ fn programs_go_on_and_ftrace_is_closed() {
     assert_eq!(event.write(&[1; 4]), Ok(8));
     fs::write(LOCKDOWN, "confidentiality").expect(LOCKDOWN);
 
-    // Who listened goes on, and programs register, write and unregister as before.
+    // Attached consumers go on, and programs register, write and unregister as before.
     assert_eq!(event.write(&[2; 4]), Ok(8));
     let other = Event::new("st_locked_down_2 u32 a");
     assert_eq!(other.write(&[3; 4]), Err(Errno::EBADF));
     other.end();
-    // The files of tracefs are not opened any more. Of tracepoints perf may still tell.
+    // Files of tracefs can no longer be opened, while perf may still open tracepoints.
     let result = tracer.set(&event.name, "enable", "0");
     assert_eq!(result, Err(Errno::EPERM));
     let perf = Perf::open(id, SELF, ANY_CPU).map(drop);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bits on a page that another task has locked while they are written, and that is dropped then, or that has been dropped
-//! before they are: what was written cannot be marked as such.
+//! Bits on a page that another task has locked while they are written, and drops then, or that was
+//! dropped before: the page cannot be marked dirty.
 //!
-//! The task that writes is held up when it has the page, before it writes. Meanwhile the page is written back, so that it
-//! is clean; and a task that opens the file, by which all its pages go, has locked it and waits for the end of that.
+//! The writing task is stalled when it has pinned the page, before it writes. Meanwhile the page is
+//! written back, so that it is clean, and another task opens the file, which drops all its pages:
+//! it has locked the page, and waits for the end of the writeback.
 
 use crate::harness::tests;
 use crate::kit::child::{self, Child, Line, Word};
@@ -33,7 +34,7 @@ tests!("locked_pages":
         .limit(300),
 );
 
-/// FUSE of 6.12 writes copies of its pages.
+/// FUSE of Linux 6.12 writes back copies of its pages.
 fn lacks_locked_pages() -> Option<String> {
     stall::lacks_probes().or_else(os::is_of_6_12)
 }
@@ -46,8 +47,8 @@ fn open() -> File {
     file.expect("open a file")
 }
 
-/// In a process of its own: has a word in the page of a file, and an event that is enabled, and does what it is told. Any
-/// thread of the process may have to wait for the page, so it is another one that has the server answer.
+/// In a child: maps a page of a file, has an enabled event, and follows the test's messages. Any
+/// thread of the process may have to wait for the page, so another process makes the server answer.
 fn serve(line: &mut Line) {
     let file = open();
     let page = Mapping::of_file(&file, 1, READ_WRITE, libc::MAP_SHARED).expect("mmap");
@@ -74,12 +75,12 @@ fn serve(line: &mut Line) {
                 wait::until("the bit", bit);
                 unregister();
             }
-            // The file has it.
+            // Stores the bit in the file.
             Word::RegisterAndStore => {
                 register();
                 file.sync_all().expect("fsync");
             }
-            // The page is not mapped, so that the kernel asks for it: in vain for the first time.
+            // The page is not mapped, so the first pin fails, and the kernel faults the page in.
             Word::DropAndUnregister => {
                 page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
                 unregister();
@@ -97,8 +98,8 @@ fn tell(user: &mut Child, word: Word) {
     user.line.hear(Word::Done);
 }
 
-/// Has the process follow `word`, and held up when it has asked for the page for the `times`th time. Returns whether the page
-/// was locked by then.
+/// Sends `word` to the process, and stalls it at its `times`th pin of the page until another task
+/// has locked the page. Returns whether this was in time.
 fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) -> bool {
     wait::until("all bits to be written", || !repair_pending(user.pid));
     let file = open();
@@ -108,7 +109,7 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) 
         line.hear(Word::Open);
         drop(File::open(fuse::path(0)).expect("open a file"));
     });
-    // Whatever happens here: tasks may wait for an answer, and are waited for.
+    // Also on a panic: tasks that wait for an answer are waited for.
     let released = Released(server);
     let stalled = StalledAt::at_return("pin_user_pages_remote", user.pid);
     user.line.say(word);
@@ -128,8 +129,8 @@ fn beside_a_lock(user: &mut Child, server: &mut Server, word: Word, times: u64) 
     was_locked
 }
 
-/// Has the process follow `word`, and held up when it has asked for the page for the first time; meanwhile that is written
-/// back and dropped. Returns whether it was by then.
+/// Sends `word` to the process, and stalls it at its first pin of the page, which is written back
+/// and dropped meanwhile. Returns whether this was in time.
 fn beside_a_drop(user: &mut Child, server: &mut Server, word: Word) -> bool {
     wait::until("all bits to be written", || !repair_pending(user.pid));
     let file = open();
@@ -146,7 +147,7 @@ fn beside_a_drop(user: &mut Child, server: &mut Server, word: Word) -> bool {
     was_dropped
 }
 
-/// A server that answers when this is dropped.
+/// A server that answers held requests when this is dropped.
 struct Released<'a>(&'a mut Server);
 
 impl Drop for Released<'_> {
@@ -155,8 +156,8 @@ impl Drop for Released<'_> {
     }
 }
 
-/// Where the machine is slow, or the kernel writes the page back by itself, it takes some rounds until the page is locked
-/// in time.
+/// Retries a round. On a slow machine, or if the kernel writes the page back by itself, the page
+/// may not be locked in time.
 fn retry_round(mut round: impl FnMut(&mut Child, &mut Server) -> bool) {
     let _long_sleep = LongSleep::allowed();
     let mut server = Server::start(1, PAGE);
@@ -185,7 +186,7 @@ fn a_bit_that_is_cleared_does_not_come_back() {
     });
 }
 
-/// Of the page that was asked for, what is written then goes nowhere.
+/// A write to the pinned page is lost once the page has been dropped.
 fn a_bit_that_is_set_on_a_dropped_page_is_not_lost() {
     retry_round(|user, server| {
         let was_dropped = beside_a_drop(user, server, Word::TouchAndRegister);

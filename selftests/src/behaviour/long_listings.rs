@@ -42,7 +42,7 @@ struct ManyProcesses {
 impl ManyProcesses {
     const NAME: &'static str = "st_long";
 
-    /// So many children, which do nothing.
+    /// Registers the bits, and forks children that do nothing.
     fn of(children: usize) -> ManyProcesses {
         let data = Data::open();
         let page = Mapping::kept(1);
@@ -74,7 +74,7 @@ impl Drop for ManyProcesses {
     }
 }
 
-/// Counts the lines of each of many processes, and sees to it that they are in order.
+/// Counts the lines of each process, and asserts their order.
 struct Counter<'a> {
     many: &'a ManyProcesses,
     /// By process.
@@ -116,7 +116,7 @@ impl Counter<'_> {
     }
 }
 
-/// What the kernel has in use for a text, should it hold one, in kB.
+/// Kernel memory in kB, of the kinds that would hold a whole text.
 fn memory() -> i64 {
     machine::forget_free_objects();
     machine::meminfo("VmallocUsed") + machine::meminfo("SUnreclaim")
@@ -144,7 +144,7 @@ fn many_lines_in_little_memory_while_processes_come_and_go() {
         rest: Vec::new(),
     };
 
-    // The first of the children have been there for a while, and so have the others.
+    // All processes have started by the end of this pause.
     thread::sleep(Duration::from_secs(1));
     let mut file = File::open(REGISTRATIONS).unwrap();
     let before = memory();
@@ -172,7 +172,7 @@ fn many_lines_in_little_memory_while_processes_come_and_go() {
     drop(many);
 }
 
-/// Far behind the end of any listing: all of it is gone through to find that place.
+/// Far behind the end of any listing: a read goes through all of the listing to find that place.
 const FAR: u64 = 1 << 40;
 
 fn a_signal_interrupts_a_read() {
@@ -189,7 +189,7 @@ fn a_signal_interrupts_a_read() {
         }
     }
     assert_eq!(interrupted, 5);
-    // Nothing of it is lost by that.
+    // No line is lost by the interruptions.
     let mut counter = Counter {
         many: &many,
         lines: [(process::id() as i32, 0)].into(),
@@ -199,7 +199,7 @@ fn a_signal_interrupts_a_read() {
     (&file).read_to_end(&mut text).unwrap();
     counter.take(&text);
     assert_eq!(counter.lines.into_values().collect::<Vec<_>>(), [BITS]);
-    // A handler that asks for that has the call go on.
+    // With `SA_RESTART` the call goes on.
     os::do_nothing_at(libc::SIGALRM, libc::SA_RESTART);
     os::alarm_in(Duration::from_millis(30));
     assert_eq!(file.read_at(&mut byte, FAR).unwrap(), 0);
@@ -225,9 +225,9 @@ fn a_reader_that_is_killed_ends() {
     assert!(ended < whole / 2, "ended in {ended:?}, all takes {whole:?}");
 }
 
-/// Events with something to tell of some of them, and the files that list them.
+/// Events, some of them enabled, the listings of which do not change.
 struct Quiet {
-    /// A process that changes nothing about its memory, which a listing could be unable to see then.
+    /// Does not change its mappings, during which a listing might be unable to read its bits.
     owner: Child,
     tracer: TraceInstance,
 }
@@ -239,7 +239,7 @@ impl Quiet {
         format!("st_quiet{i:0>70}")
     }
 
-    /// Lines of more than a few pages, which stay as they are.
+    /// Registers events that take more than a few pages in each listing.
     fn new() -> Quiet {
         let mut owner = child::fork(|line| {
             let data = Data::open();
@@ -301,7 +301,7 @@ fn reads_of_any_size_give_the_same_text() {
             assert!(rest.starts_with(&piece[..got]), "{path} at {at}");
             assert!(got > 0 || rest.is_empty(), "{path} at {at}");
         }
-        // None of that has moved the file's own place.
+        // read_at() has not moved the file position.
         assert_eq!(file.read(&mut [0; 10]).unwrap(), 0);
         file.seek(SeekFrom::Start(5000)).unwrap();
         assert!(read_by(&mut file, 333) == whole[5000..], "{path} from 5000");
@@ -327,7 +327,7 @@ fn readers_do_not_disturb_each_other() {
             }
         }
         assert!(texts.iter().all(|text| *text == whole), "{path}");
-        // Nor do threads that read one open file: each byte goes to one of them.
+        // Threads that read one open file get each byte once.
         let file = File::open(path).unwrap();
         let read = || read_by(&file, 100).len();
         let sum = thread::scope(|scope| {
