@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mappings that move, that are locked, that belong to others, and that the kernel may not write: a
-//! registration is of an address, and whatever is there.
+//! Moved, locked and foreign mappings, and those that the kernel may not write: a registration
+//! belongs to an address, whatever is mapped there.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Unregister};
@@ -47,32 +47,32 @@ tests!("mappings":
     a_page_that_a_userfaultfd_moves_away_is_written_where_it_was.needs_path(userfault::PATH),
 );
 
-/// There where the kernel has memfd_secret.
+/// Exists where the kernel has memfd_secret.
 const SECRET: &str = "/sys/module/secretmem/parameters/enable";
 
 /// `MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE`.
 const GUARD: i32 = 102;
 const NO_GUARD: i32 = 103;
 
-/// A toggle that waits for nothing takes a few milliseconds.
+/// A toggle that does not wait takes a few milliseconds.
 fn limit() -> Duration {
     Duration::from_secs(2) * machine::slowness()
 }
 
-/// What a page holds beside the bit.
+/// The other bits of the word.
 const REST: u32 = 0x5a5a_5a50;
 
 fn own_pid() -> i32 {
     std::process::id() as i32
 }
 
-/// Nothing is left to be written, and so nothing will be until the next change.
+/// Waits until no repair is pending: nothing is written after that until the next change.
 #[track_caller]
 fn settle() {
     wait::until("no repair to be pending", || !repair_pending(own_pid()));
 }
 
-/// Switches the event, which waits for no memory.
+/// Switches the event: the change does not wait for memory.
 #[track_caller]
 fn switch(event: &Event, on: bool) {
     let start = Instant::now();
@@ -83,7 +83,8 @@ fn switch(event: &Event, on: bool) {
     assert!(took < limit(), "a change of the event took {took:?}");
 }
 
-/// The event is switched several times, and at last on, and what is in the way of its bit is given up.
+/// Switches the event several times, at last on. The bit cannot be written, and each repair is
+/// given up.
 #[track_caller]
 fn switch_in_vain(event: &Event) {
     for on in [true, false, true, false, true] {
@@ -92,7 +93,7 @@ fn switch_in_vain(event: &Event) {
     }
 }
 
-/// Off, on and off again are followed.
+/// Asserts that the bit follows the event.
 #[track_caller]
 fn follows(event: &Event) {
     for _ in 0..2 {
@@ -105,7 +106,7 @@ fn follows(event: &Event) {
     event.wait_clear();
 }
 
-/// The bit is registered no more, and what is at its address is the program's own.
+/// Asserts that the bit is not registered any more, and the word belongs to the program.
 #[track_caller]
 fn is_forgotten(event: &Event, page: &Mapping) {
     assert_eq!(event.unregister(), Err(Errno::ENOENT));
@@ -125,7 +126,7 @@ fn a_page_that_moves_away_is_not_written_where_it_went() {
     let moved = event.page.move_away(false);
     switch_in_vain(&event);
     assert_eq!(moved.word(0).load(Relaxed), REST);
-    // What is mapped there now is told of the next change.
+    // The next change is written to the new mapping.
     event.page.map_again();
     assert_eq!(event.page.word(0).load(Relaxed), 0);
     follows(&event);
@@ -139,7 +140,7 @@ fn a_page_that_moves_away_and_leaves_another_is_written_where_it_was() {
     event.page.word(0).store(REST, Relaxed);
     let moved = event.page.move_away(true);
     switch(&event, true);
-    // Looked at without touching it: a read would bring a page in.
+    // Without a read of the word, which would fault the page in.
     wait::until("the kernel to bring a page in", || {
         event.page.resident() == 1
     });
@@ -158,7 +159,7 @@ fn a_page_that_moves_away_and_back_follows() {
         switch(&event, on);
         settle();
         moved.move_to(&mut event.page);
-        // The last change was not seen.
+        // The last change did not reach the page, which was mapped elsewhere.
         assert_eq!(event.page.word(0).load(Relaxed), REST);
         follows(&event);
         assert_eq!(event.page.word(0).load(Relaxed), REST);
@@ -191,11 +192,11 @@ fn a_moved_page_that_is_unregistered_is_left_alone() {
 fn a_locked_page_follows() {
     let event = Event::new("st_map_locked u32 a");
     event.page.lock(0);
-    // It cannot be dropped, so it is written where it is.
+    // A locked page cannot be dropped: the bit is written in place.
     assert_eq!(event.page.advise(libc::MADV_DONTNEED), Err(Errno::EINVAL));
     follows(&event);
     assert_eq!(event.page.kilobytes("Locked"), 4);
-    // Copied for a child, it is locked no more there, and still here.
+    // The child's copy of the page is not locked, the parent's page still is.
     let child = child::fork(|line| {
         event.page.word(0).store(REST, Relaxed);
         line.wait_for_kill();
@@ -247,7 +248,7 @@ fn secret_memory_in_place_of_the_word_is_left_alone() {
     event.page.word(0).store(REST, Relaxed);
     switch_in_vain(&event);
     assert_eq!(event.page.word(0).load(Relaxed), REST);
-    // The process itself can write there, and does when it is done with the word.
+    // The process itself can write secret memory, so unregistering clears the bit.
     event.page.word(0).store(REST | 1, Relaxed);
     assert_eq!(event.unregister(), Ok(()));
     assert_eq!(event.page.word(0).load(Relaxed), REST);
@@ -286,12 +287,12 @@ fn a_page_of_perf_in_place_of_the_word_is_left_alone() {
     }
 }
 
-/// It belongs to no file, but stays: what is written there is not lost.
+/// A driver's page is in no page cache, but is not reclaimed: a write to it is not lost.
 fn a_page_of_a_driver_follows() {
     let uring = Ring::new();
     let ring = uring.shared();
     let event = Event::new("st_map_driver u32 a");
-    // Behind the entries.
+    // After the ring's entries.
     let at = PAGE - 8;
     let address = ring.address() + at as u64;
     let result = event.data.register_text("st_map_driver u32 a", address, 0);
@@ -306,7 +307,7 @@ fn a_page_of_a_driver_follows() {
     switch(&event, false);
 }
 
-/// Unmapping such a buffer takes the trace core's lock, with the address space locked.
+/// Unmapping a perf buffer takes `event_mutex` with the mmap_lock held.
 fn a_buffer_of_perf_that_comes_and_goes_holds_up_nothing() {
     const ROUNDS: usize = 30;
     let event = Event::new("st_map_comes u32 a");
@@ -317,7 +318,7 @@ fn a_buffer_of_perf_that_comes_and_goes_holds_up_nothing() {
                 let perf = Perf::open(event.id(), SELF, ANY_CPU).expect("perf_event_open");
                 perf.cover(&event.page, READ_WRITE);
                 drop(perf);
-                // Unmaps it, which ends perf.
+                // Unmaps the buffer, which closes the perf event.
                 event.page.cover(&fresh, READ_WRITE);
             }
         });
@@ -366,7 +367,7 @@ fn a_page_that_another_process_has_swapped_out_is_brought_back() {
         }
         line.say(Word::Done);
     });
-    // It shares the page, which is not swapped out as long as it does.
+    // Ends the sharing of the page with the child: a shared page is not swapped out.
     event.page.word(128).store(REST, Relaxed);
     for on in [true, false, true, false] {
         wait::until("the page to be swapped out", || {
@@ -405,7 +406,7 @@ fn a_hole_in_shared_memory_gets_its_bit() {
             switch(&event, on);
             wait::until("the bit in the hole", || word() == u32::from(on));
         }
-        // It stays lost until the next change.
+        // A bit that is lost with its page stays lost until the next change.
         switch(&event, true);
         wait::until("the bit in the hole", || word() == 1);
         os::punch_hole(&file, PAGE as i64, PAGE as i64).unwrap();
@@ -493,7 +494,7 @@ fn a_page_that_a_child_gets_empty_follows() {
     }
 }
 
-/// The event, registered in memory of this kind.
+/// Makes an event whose bit is in this page.
 fn in_memory(text: &str, page: Mapping) -> Event {
     let event = Event::new(text);
     assert_eq!(event.unregister(), Ok(()));
@@ -509,9 +510,9 @@ fn memory_that_the_kernel_may_empty_follows() {
     let top = TraceInstance::top();
     top.enable(&event.name);
     event.wait_set();
-    // A child gets the page empty, and its own bit in it.
+    // A child gets an empty page, and its own bit in it.
     child::fork(|_| event.wait_set()).join();
-    // As when memory is short; what is brought in again is zeros, until the next change.
+    // As under memory pressure: the page reads as zeros until the next change.
     event.page.advise(libc::MADV_DONTNEED).unwrap();
     top.disable(&event.name);
     event.wait_clear();

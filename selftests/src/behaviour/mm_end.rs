@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of an address space: it has come when the last process leaves it, also if others hold its memory beyond that.
+//! The end of an mm: when the last process leaves it, even if other users hold the memory longer.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -61,19 +61,20 @@ const EVENT: &str = "st_mm_end";
 
 const FILTER: &str = "/sys/kernel/tracing/set_ftrace_filter";
 
-/// Reads the memory of a process that has ended: waits for a page there, whose faults are never answered.
+/// A process that reads the memory of an ended one: it waits for a page whose faults are never
+/// answered.
 struct Reader {
     child: Child,
     _faults: Userfault,
 }
 
 impl Reader {
-    /// Of a process that has the event registered when it ends.
+    /// Reads from a process that has the event registered when it ends.
     fn new() -> Reader {
         Reader::of(|_| ())
     }
 
-    /// Of a process that has registered the event, and done something with it before it ends.
+    /// Reads from a process that has registered the event, and called `done`, before it ends.
     fn of(done: impl FnOnce(&Event)) -> Reader {
         let mut process = child::fork(|line| {
             let event = Event::new(&format!("{EVENT} u32 a"));
@@ -104,7 +105,7 @@ fn comes_though_a_reader_of_the_memory_stays() {
     reader.child.kill();
 }
 
-/// More than are given up where the process ends.
+/// More bits than the leaving task gives up itself.
 fn comes_though_a_reader_of_memory_with_many_bits_stays() {
     let reader = Reader::of(|event| {
         let words = Mapping::kept(1);
@@ -127,13 +128,13 @@ fn leaves_nothing() {
     });
 }
 
-/// A program in a file system that does not answer, in an exec by a process that shares the memory.
+/// The exec is one of another process that shares the memory, and does not delay the end.
 fn comes_though_an_exec_of_another_process_is_held_up() {
     let _long_sleep = LongSleep::allowed();
     let mut server = Server::start(1, PAGE);
-    // What holds up the exec is a thread that does not end: it reads the list of its locks from a page that does not come.
+    // A thread that does not end holds up the exec: its robust list is in a page that never comes.
     let mut process = child::fork(|line| {
-        // The process in the exec has its files still.
+        // Closed, as the process in the exec keeps its files open.
         let Event {
             data, page: _page, ..
         } = Event::new(&format!("{EVENT} u32 a"));
@@ -165,7 +166,7 @@ fn comes_though_an_exec_of_another_process_is_held_up() {
     process.kill();
 }
 
-/// The other process leaves by an exec, and by an exit.
+/// The first process leaves by an exit or an exec, and the last one keeps the registrations.
 fn comes_with_the_last_of_several_processes() {
     for by_exec in [false, true] {
         let mut process = child::fork(|line| {
@@ -199,7 +200,7 @@ fn comes_with_the_last_of_several_processes() {
     }
 }
 
-/// All exit or exec at the same time: of those that look for others, one finds none.
+/// All exit or exec at the same time: the last one finds no other process.
 fn comes_with_the_last_that_leaves_of_many_at_once() {
     for round in 0..machine::rounds(60) {
         let process = child::fork(|_| {
@@ -234,11 +235,12 @@ fn comes_with_the_last_that_leaves_of_many_at_once() {
     }
 }
 
-/// Where two have a hook at one function, as on 6.12, ftrace calls both with preemption off. The processors contend
-/// for the module's locks.
+/// If two hooks share a function, as on 6.12, ftrace calls both with preemption off. The processors
+/// contend for the module's locks.
 fn comes_beside_a_tracer_of_leaving_tasks() {
     let tracer = TraceInstance::instance("st_leaving");
-    // Other kernels have no such function, of which the tracer tells none when the file is closed.
+    // Not every kernel has exit_mm_release(): the error for the last name comes when the file is
+    // closed, and is ignored.
     tracer.control("set_ftrace_filter", "mmput exit_mm_release");
     tracer.control("current_tracer", "function");
     let families = [(); 6].map(|()| {
@@ -257,7 +259,7 @@ fn comes_beside_a_tracer_of_leaving_tasks() {
     tracer.control("current_tracer", "nop");
 }
 
-/// A thread that registers until the exec of another one ends it.
+/// A thread registers until the exec of another one kills it.
 fn comes_when_a_thread_registers_beside_an_exec() {
     for round in 0..machine::rounds(40) {
         let process = child::fork(|_| {
@@ -280,7 +282,8 @@ fn comes_when_a_thread_registers_beside_an_exec() {
     }
 }
 
-/// A thread that goes on beside an exec forks a child, which has the registrations and keeps them.
+/// A thread that still runs during an exec forks a child, which inherits the registrations and
+/// keeps them.
 fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
     const GO: usize = 0;
     const CHILD: usize = 4;
@@ -295,7 +298,8 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
         };
         let mut process = child::fork(|line| {
             let event = Event::new(&format!("{EVENT} u32 a"));
-            // Behind the tracepoint an exec gives up what this task has asked for.
+            // After the tracepoint the exec cancels the task's io_uring requests, and is stalled
+            // there.
             let _ring = Ring::new();
             thread::scope(|scope| {
                 scope.spawn(|| {
@@ -340,7 +344,8 @@ fn does_not_come_with_an_exec_before_its_other_threads_have_ended() {
     });
 }
 
-/// An exec that began when nothing was registered does not tell of the end of an mm that it leaves as the last one.
+/// An exec that began before anything was registered is not noted: its mm ends when another mm
+/// registers.
 fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
     stall::retry_round(|| {
         let go = Mapping::shared(1);
@@ -380,11 +385,11 @@ fn comes_with_another_mm_though_an_exec_has_left_it_behind() {
     });
 }
 
-/// Beside many processes.
+/// Many idle processes would make a search for users of the memory expensive.
 fn costs_the_workers_nothing_for_memory_that_stays() {
     let (readers, processes) = (machine::rounds(1000), machine::rounds(2000));
     os::allow_open_files(4 * (readers + processes) as u64);
-    // Of a page for each.
+    // A page for each.
     let stacks = Mapping::kept(processes);
     stacks.advise(libc::MADV_DONTFORK).expect("madvise");
     let ends = (0..processes).map(|number| stacks.end() - (number * PAGE) as u64);
@@ -413,12 +418,12 @@ fn costs_the_workers_nothing_for_memory_that_stays() {
     }
 }
 
-/// Each reads the list of its locks when it exits, from a page that does not come.
+/// Each thread reads its robust list when it exits, from a page that does not come.
 fn comes_though_its_threads_are_held_up_in_their_exits() {
     let _long_sleep = LongSleep::allowed();
     let server = Server::start(2, PAGE);
     let process = child::fork(|line| {
-        // A file is closed when the memory has gone.
+        // Closed, as a task that exits closes its files only after it has left the mm.
         let Event {
             data, page: _page, ..
         } = Event::new(&format!("{EVENT} u32 a"));
@@ -441,7 +446,7 @@ fn comes_though_its_threads_are_held_up_in_their_exits() {
         thread::spawn(move || exit(second));
         exit(first)
     });
-    // Whatever hangs, the end of the server lets it go: that is dropped first.
+    // The server is dropped first: its end releases whatever hangs.
     let (mut process, mut server) = (process, server);
     process.line.hear(Word::Registered);
     server.hold(Request::Read);
@@ -452,7 +457,7 @@ fn comes_though_its_threads_are_held_up_in_their_exits() {
     process.join();
 }
 
-/// What is registered would keep the module.
+/// Unregistered before the end: a registration would keep the module.
 fn the_module_does_not_wait_for_a_reader_of_the_memory() {
     module::load();
     let reader = Reader::of(|event| event.unregister().expect("unregister"));
@@ -460,7 +465,7 @@ fn the_module_does_not_wait_for_a_reader_of_the_memory() {
     reader.child.kill();
 }
 
-/// As the OOM reaper does, which gives back memory by the same means, but not when a test wants that.
+/// process_mrelease() frees memory as the OOM reaper does, but at a time that the test chooses.
 fn comes_with_memory_that_was_given_back_before() {
     let own = Event::new(&format!("{EVENT} u32 a"));
     let over = AtomicBool::new(false);
@@ -488,7 +493,7 @@ fn comes_with_memory_that_was_given_back_before() {
             process.line.hear(Word::Registered);
             let pid = process.pid;
             os::kill(pid, libc::SIGKILL).expect("kill");
-            // ESRCH: it has given back all of it itself.
+            // ESRCH: the process has freed all its memory itself.
             let released = os::release_memory(pid);
             assert!(
                 matches!(released, Ok(()) | Err(Errno::ESRCH)),
@@ -502,7 +507,7 @@ fn comes_with_memory_that_was_given_back_before() {
     wait_gone(EVENT);
 }
 
-/// What a process does that leaves a core dump to a program that does not read it.
+/// The program that gets the core dump does not read it.
 fn comes_with_the_end_of_a_core_dump() {
     let reader = core_dump::Reader::new();
     let mut process = child::fork(|line| {
@@ -520,7 +525,7 @@ fn comes_with_the_end_of_a_core_dump() {
     process.line.hear(Word::Registered);
     process.line.say(Word::Crash);
     wait::until("the dump to begin", || reader.has_begun());
-    // Its memory is there until the dump has ended; nothing waits for it.
+    // The memory stays until the dump has ended; changes of the event do not wait for that.
     assert!(is_listed(process.pid));
     let top = TraceInstance::top();
     top.enable(EVENT);
@@ -531,7 +536,7 @@ fn comes_with_the_end_of_a_core_dump() {
     wait_gone(EVENT);
 }
 
-/// Core dumps go to a program, as the administrator says.
+/// Core dumps that go to a program.
 mod core_dump {
     use crate::kit::{os, tasks, wait};
     use std::fs;
@@ -546,7 +551,7 @@ mod core_dump {
         (!has_all).then(|| "there are no core dumps here".into())
     }
 
-    /// Has all dumps go to a program that does not read them, until dropped.
+    /// Sends all core dumps to a program that does not read them, until dropped.
     pub struct Reader {
         before: String,
     }
@@ -562,7 +567,7 @@ mod core_dump {
             tasks::that_run(&[SLEEPER, "98765"])
         }
 
-        /// Does the program run?
+        /// Returns whether the program runs.
         pub fn has_begun(&self) -> bool {
             self.pids().next().is_some()
         }
