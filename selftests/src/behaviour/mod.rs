@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of one behaviour each, by subject. Names say the rule that is checked.
+//! Tests of one behaviour each, by subject. The name of a test is the rule that it checks.
 //!
-//! `better_than_c_N` is row N of the differences (Documentation/differences.rst), and shows what the module does. What C
-//! does instead, cases of that row in `contract` show.
+//! `better_than_c_N` tests what the module does in row N of the differences
+//! (Documentation/differences.rst). Cases of that row in `contract` test what C does.
 
 mod accounting;
 mod bit;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `USER_EVENT_REG_MULTI_FORMAT`: how formats are numbered after loading, and that they are deleted together.
+//! `USER_EVENT_REG_MULTI_FORMAT`: the numbers of formats after loading, and their deletion
+//! together.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
@@ -34,11 +35,11 @@ fn ids_count_from_0_in_hex() {
         let register =
             |text: &str, bit| data.register_flags(text, page.address(), bit, MULTI_FORMAT);
         for i in 0..18 {
-            // All formats count together, whatever their names are.
+            // One count for all formats, whatever their names.
             let name = ["st_multi_hex", "st_multi_hex2"][usize::from(i % 2)];
             assert_eq!(register(&format!("{name} u32 a{i}"), i), Ok(i.into()));
         }
-        // What fails takes no number away.
+        // A registration that fails takes no number.
         assert_eq!(register("st_multi_hex long a", 18), Err(Errno::EINVAL));
         assert_eq!(register("st_multi_hex u32 a18", 18), Ok(18));
         for (name, first, count) in [("st_multi_hex", 0, 10), ("st_multi_hex2", 1, 9)] {
@@ -54,7 +55,7 @@ fn ids_count_from_0_in_hex() {
     assert!(!tracefs::group_dir(MULTI_GROUP).exists());
 }
 
-/// The C implementation deletes those that it comes to before one that is in use.
+/// C deletes the formats that it reaches before one that is in use.
 fn all_or_none_are_deleted() {
     let name = "st_multi_delete";
     let maker = child::fork(|_| {
@@ -81,7 +82,7 @@ fn all_or_none_are_deleted() {
     assert_eq!(formats_of(name), [""; 0]);
 }
 
-/// What a thread prepares for a number that another one takes meanwhile is for the next.
+/// A thread whose prepared number is taken by another thread uses the next one.
 fn two_threads_leave_out_no_number() {
     const EACH: usize = 300;
     let group = Group::of_any_names("st_g_numbers");
@@ -110,7 +111,7 @@ fn two_threads_leave_out_no_number() {
     group.remove_when_idle();
 }
 
-/// Registers as many formats of a name that stay.
+/// Registers `count` persistent formats of a name.
 fn make_formats(name: &str, count: usize) {
     let maker = child::fork(|_| {
         let (data, page) = (Data::open(), Mapping::kept(1));
@@ -124,7 +125,8 @@ fn make_formats(name: &str, count: usize) {
     maker.join();
 }
 
-/// However long it takes, others wait for a few removals at most. A busy host may hold up any of them.
+/// A toggle waits for a few removals at most, however many formats there are. A busy host may delay
+/// any toggle, hence the median.
 fn deleting_many_holds_up_no_toggle() {
     const FORMATS: usize = 4000;
     let name = "st_multi_many";
@@ -156,7 +158,7 @@ fn deleting_many_holds_up_no_toggle() {
     deleter.join();
     assert_eq!(formats_of(name), [""; 0]);
     let took = Duration::from_micros(took.load(Ordering::SeqCst));
-    // In one hold of the lock, and in all.
+    // Removals in the current hold of the lock, the most in one hold, and all.
     let (mut removed, mut most, mut all) = (0, 0, 0);
     for line in trace.end() {
         if is_of(&line, REMOVES) {
@@ -168,7 +170,7 @@ fn deleting_many_holds_up_no_toggle() {
         }
     }
     assert!(all >= FORMATS, "{all} removals are seen");
-    // A format is removed from each instance of the machine.
+    // A format is removed from each trace instance separately.
     let most = most / (all / FORMATS);
     assert!(most <= 21, "{most} are removed at a time");
     let (count, median, longest) = (toggles.count(), toggles.median(), toggles.longest());
@@ -196,7 +198,7 @@ fn one_in_use_is_told_before_one_that_is_persistent() {
         child::fork(|_| {
             let data = Data::open();
             os::become_unprivileged();
-            // The end of the process is one moment, and that of its use another.
+            // The event may be in use for a moment after the process has ended.
             wait::until("the answer", || data.delete(NAME) == Err(want));
         })
         .join();

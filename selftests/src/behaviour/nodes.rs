@@ -58,7 +58,7 @@ fn a_page_moves_and_its_bit_with_it() {
     assert_eq!(event.page.word(4).load(Ordering::Relaxed), 77);
 }
 
-/// Many bits of an event, on as many pages.
+/// Registers a bit of the event on each of many pages.
 fn many_pages(name: &str, pages: usize) -> (Data, Mapping) {
     let (data, mapping) = (Data::open(), Mapping::kept(pages));
     for page in 0..pages {
@@ -111,11 +111,11 @@ fn pages_of_other_processes_move_while_their_bits_change() {
     let top = TraceInstance::top();
     let mut moved = 0;
     for round in 0..10 {
-        // A page that is there, and the child's own.
+        // Each child has its page present.
         tell(&mut children, Word::Clear);
         top.enable(&event.name);
         for child in &children {
-            // It may be locked just then, or still be shared.
+            // Fails if the page is locked at the moment, or still shared.
             moved += usize::from(move_to_node(&event.page, child.pid, round % 2).is_ok());
         }
         tell(&mut children, Word::Set);
@@ -144,7 +144,8 @@ fn count_of(key: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{key} in /proc/vmstat"))
 }
 
-/// The kernel takes pages away to see which tasks use them, and moves them there.
+/// NUMA balancing unmaps pages to see which tasks use them, and moves the pages to those tasks'
+/// node.
 fn pages_that_the_kernel_takes_away_to_see_their_users() {
     const PAGES: usize = 32;
     let before = fs::read_to_string(BALANCING).expect("are pages moved?");
@@ -207,8 +208,8 @@ fn writers_on_all_processors_are_recorded() {
     numbered.event.wait_clear();
 }
 
-/// The processors of this machine have protection keys, which those of the other do not. A key is for what a thread does
-/// itself: it keeps nothing from being written for the thread.
+/// A protection key restricts accesses of the thread itself, not the kernel's writes of bits. Only
+/// the processors of this machine have keys.
 fn a_page_with_a_protection_key_follows() {
     let event = Event::new("st_node_key u32 a");
     event.page.forbid_writes_by_key();
@@ -234,7 +235,7 @@ fn a_page_with_a_protection_key_follows() {
     event.wait_clear();
 }
 
-/// Page tables of five levels, which the kernel uses where a program asks for an address that four do not have.
+/// Returns the reason for skipping. A program gets the fifth level by requesting such an address.
 fn lacks_five_levels() -> Option<String> {
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let has_them = processors.split_whitespace().any(|word| word == "la57");
