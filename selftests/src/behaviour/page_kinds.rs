@@ -38,7 +38,7 @@ tests!("page_kinds":
     the_latest_state_wins_on_a_page_that_comes_and_goes,
 );
 
-/// Fills a page, but for its first word, with what follows from `seed`.
+/// Fills a page, except its first word, with a pattern of `seed`.
 fn fill(page: &Mapping, seed: u32) {
     for at in (4..PAGE).step_by(4) {
         page.word(at).store(seed ^ at as u32, Ordering::Relaxed);
@@ -55,7 +55,7 @@ fn a_copied_page_is_right_on_both_sides() {
     let event = Event::new("st_kind_copied u32 a");
     fill(&event.page, 5);
     for _ in 0..3 {
-        // Neither has written to the page since the fork: the kernel is the first.
+        // Neither process has written to the page since the fork: the kernel is the first.
         let mut child = child::fork(|line| {
             line.hear(Word::Set);
             event.wait_set();
@@ -87,8 +87,8 @@ fn a_copied_page_is_right_on_both_sides() {
     }
 }
 
-/// Gives up the registration and leaves the page alone: it may not be written for a moment, so
-/// that it cannot be cleared.
+/// Gives up the registration without a write to the page, which stays shared: it is read-only
+/// meanwhile, so the bit cannot be cleared.
 fn give_up(event: &Event) {
     event.page.protect(READ);
     assert_eq!(event.unregister(), Err(Errno::EFAULT));
@@ -97,7 +97,7 @@ fn give_up(event: &Event) {
 
 fn a_page_shared_until_written_is_never_written_through() {
     let top = TraceInstance::top();
-    // The child has no registration any more, and still the same page.
+    // The child has no registration any more, but shares the page.
     let event = Event::new("st_kind_through u32 a");
     let mut child = child::fork(|line| {
         give_up(&event);
@@ -152,7 +152,7 @@ fn memory_shared_by_fork_has_one_bit_for_both() {
 
 fn a_file_in_memory_shows_the_bits_of_two_processes() {
     let file = os::memory_file(2 * PAGE as u64);
-    // Each maps it by itself and registers a bit of its own in the second page.
+    // Each process maps the file itself, and registers a bit of its own in the second page.
     let user = |line: &mut child::Line, bit: u8| {
         let data = Data::open();
         let pages = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_SHARED).unwrap();
@@ -194,7 +194,7 @@ fn a_file_in_memory_shows_the_bits_of_two_processes() {
     two.join();
 }
 
-/// What most programs register: a variable, on a private page of their file.
+/// What most programs register: a variable on a private page of the program's file.
 static VARIABLE: AtomicU32 = AtomicU32::new(0xf0);
 
 fn the_programs_own_data_is_written() {
@@ -248,7 +248,7 @@ fn a_page_given_back_keeps_its_bit() {
     let event = Event::new("st_kind_free u32 a");
     let top = TraceInstance::top();
     for _ in 0..5 {
-        // The kernel may drop it as long as nothing writes to it. The bit is a write.
+        // The kernel may drop the page until something writes to it, as the bit does.
         event.page.advise(libc::MADV_FREE).unwrap();
         top.enable(&event.name);
         event.page.page_out();
@@ -260,19 +260,19 @@ fn a_page_given_back_keeps_its_bit() {
 
 const GIVEN_BACK: usize = 64;
 
-/// Calls `write`, which sets bit 3 of the first word of each page, while the kernel drops them: it has each locked for
-/// a moment, in which it may be marked as written to by nothing else. All bits come to be set.
+/// Calls `write`, which sets bit 3 in each page's first word, while the kernel drops the pages: it
+/// locks each, and nothing else may dirty it meanwhile. Waits until all bits are set.
 fn set_while_dropped(pages: &Mapping, round: usize, write: impl FnOnce()) {
-    // For the lists of pages that the kernel goes through. 4: no messages about it.
+    // Drains the batches of pages to the lists that reclaim walks. 4: without log messages.
     for value in ["4", "1"] {
         fs::write("/proc/sys/vm/drop_caches", value).expect("drop_caches");
     }
-    // The kernel may drop them as long as nothing writes to them.
+    // The kernel may drop the pages until something writes to them.
     pages.advise(libc::MADV_FREE).unwrap();
     let is_written = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // From the first write on, not always from the same page on.
+            // From the first write on, at a page that depends on the round.
             let is_to_wait = || !is_written.load(Ordering::Relaxed);
             while is_to_wait() && pages.word(0).load(Ordering::Relaxed) == 0 {}
             let from = (1 + round % 4 * 4) * PAGE;
@@ -312,7 +312,7 @@ fn pages_given_back_while_they_are_registered_keep_their_bits() {
     let top = TraceInstance::top();
     top.enable(&event.name);
     for round in 0..machine::rounds(10) {
-        // It is there, and written to.
+        // The pages are present and dirty.
         (0..GIVEN_BACK).for_each(|page| pages.put(page * PAGE, &[0]));
         set_while_dropped(&pages, round, || {
             let index = event.data.register_pages(&text, &pages, 3);
@@ -325,9 +325,8 @@ fn pages_given_back_while_they_are_registered_keep_their_bits() {
     top.disable(&event.name);
 }
 
-/// What serves a device may be anything, also where its node lies in a file system that is in memory: so no
-/// worker of the kernel asks for its pages.
-/// Registers a bit on the first page of a device.
+/// Registers a bit on the first page of a device. Any program may serve a device, even if its node
+/// lies in a file system in memory, so no worker faults in the page.
 fn register_on(device: &Device, text: &str) -> (Data, Mapping) {
     let file = File::options().read(true).write(true).open(device.path());
     let file = file.expect("open a device");
@@ -348,7 +347,7 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
             for on in [true, false] {
                 page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
                 line.say(Word::Dropped);
-                // Looked at without touching it.
+                // Without a read of the word, which would fault the page in.
                 wait::until("this thread to bring the page in", || {
                     page.swapped_or_present().1
                 });
@@ -368,8 +367,8 @@ fn a_page_of_a_device_is_brought_in_by_any_thread() {
     child.join();
 }
 
-/// Enables the event, and disables it, each when the child has said that it has dropped its page, and `wait` has returned.
-/// The child says that it has seen its bit follow.
+/// Enables, then disables the event, each when the child has reported its page as dropped and
+/// `wait` has returned. The child reports that its bit has followed.
 fn switch_when_dropped(child: &mut Child, event: &Event, wait: impl Fn()) {
     let top = TraceInstance::top();
     for on in [true, false] {
@@ -384,8 +383,8 @@ fn switch_when_dropped(child: &mut Child, event: &Event, wait: impl Fn()) {
     }
 }
 
-/// The process has its memory all the same.
-/// Has the first thread of this process exit, and another one call `run`, which ends the process.
+/// Exits the first thread of this process, which keeps its memory. Another thread calls `run`, and
+/// ends the process.
 fn without_the_first_thread(run: impl FnOnce() + Send) {
     let first = std::process::id() as i32;
     thread::scope(|scope| {
@@ -419,7 +418,7 @@ fn a_page_of_a_device_is_brought_in_when_the_first_thread_has_exited() {
     child.join();
 }
 
-/// The kernel's worker comes to that thread, too, which takes no work any more.
+/// The work queue notifies that thread, too, which does not run task work any more.
 fn a_first_thread_that_has_exited_keeps_nothing_of_its_process() {
     let device = Device::new();
     let event = Event::new("st_kind_first u32 a");
@@ -453,7 +452,7 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
             page.advise(libc::MADV_DONTNEED).expect("MADV_DONTNEED");
             line.say(Word::Dropped);
             line.hear(word);
-            // It was written when this thread came back from its sleep.
+            // Written by the task work of this thread, before it returned from its sleep.
             assert_eq!(bit(), on, "the bit");
             line.say(Word::Seen);
         }
@@ -461,7 +460,7 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     let top = TraceInstance::top();
     for (word, on) in [(Word::Set, true), (Word::Clear, false)] {
         child.line.hear(Word::Dropped);
-        // On its way to sleep it would write the bit, too.
+        // On its way to sleep the process would write the bit itself.
         wait::until("the process to sleep", || {
             tasks::state(child.pid, child.pid) == Some('S')
         });
@@ -473,7 +472,7 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
             event.wait_clear();
         }
         wait::until("a repair to be pending", || repair_pending(child.pid));
-        // A worker would have done it in a fraction of that.
+        // A worker would need a fraction of this time.
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(300) {
             assert!(repair_pending(child.pid), "written while its process slept");
@@ -485,7 +484,7 @@ fn a_page_of_a_device_is_brought_in_by_its_own_process() {
     child.join();
 }
 
-/// Has the kernel merge equal pages until dropped.
+/// Lets the kernel merge equal pages until dropped.
 struct Merging;
 
 impl Merging {
@@ -511,7 +510,7 @@ fn a_merged_page_is_copied() {
     const PAGES: usize = 16;
     let data = Data::open();
     let pages = Mapping::new(PAGES);
-    // Two of them have a registered bit. They all have the same contents, bits included.
+    // Two of the pages have a registered bit. All have the same contents, bits included.
     let registered = [3, 11];
     for page in registered {
         let address = pages.address() + (page * PAGE) as u64;
@@ -531,7 +530,7 @@ fn a_merged_page_is_copied() {
             merged.trim() == PAGES.to_string()
         });
         if round == 1 {
-            // So that they stay as the kernel leaves them.
+            // No further merging: the pages stay as the writes of the bits leave them.
             drop(merging);
         }
         let is = |on: bool| {
@@ -567,8 +566,7 @@ fn the_latest_state_wins_on_a_page_that_comes_and_goes() {
                 top.disable(&event.name);
             }
         });
-        // What may have been lost with the page is told anew by the next change; after that,
-        // nothing late turns it over again.
+        // The next change writes a bit that was lost with the page; no late repair reverts it.
         if round % 2 == 0 {
             top.enable(&event.name);
             event.wait_set();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The enable bit on memory of all sorts, there and not there.
+//! The enable bit in memory of all kinds, present and absent.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register};
@@ -41,10 +41,10 @@ tests!("pages":
     unregistering_clears_a_dropped_page_of_a_file,
 );
 
-/// Where the function tracer is.
+/// Exists where the kernel has the function tracer.
 const TRACER: &str = "/sys/kernel/tracing/set_ftrace_filter";
 
-/// Longer than a toggle may take. It is nothing that waits for a page, or it would be for ever.
+/// The limit of a toggle. One that waited for a page would never end.
 const PROMPT: Duration = Duration::from_secs(20);
 
 /// Attaches ftrace, which must not take long.
@@ -99,7 +99,7 @@ fn a_dropped_page_is_faulted_in() {
         event.page.advise(libc::MADV_DONTNEED).unwrap();
         assert_eq!(event.page.resident(), 0);
         enable_promptly(&top, &event.name);
-        // Looked at without touching it: a read would fault the page in for the kernel.
+        // Without a read of the word, which would fault the page in.
         wait::until("the kernel to fault the page in", || {
             event.page.resident() == 1
         });
@@ -109,7 +109,7 @@ fn a_dropped_page_is_faulted_in() {
     }
 }
 
-/// The event's page is put out, and brought back with its contents when the event changes.
+/// Asserts that after `put_out` a change of the event brings back the page with its contents.
 fn is_brought_back(event: &Event, rounds: usize, put_out: impl Fn()) {
     let top = TraceInstance::top();
     event.page.put(8, b"contents");
@@ -131,7 +131,7 @@ fn a_swapped_out_page_is_brought_back() {
     is_brought_back(&event, 5, || swap::put_out(&event.page));
 }
 
-/// The first try of the kernel's worker only has it read, which is not waited for.
+/// The worker's first try only starts the read, and does not wait for it.
 fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
     let _swap = Swap::on_a_disk();
     let event = Event::new("st_page_disk u32 a");
@@ -139,7 +139,7 @@ fn a_page_that_a_disk_brings_back_later_is_asked_for_again() {
     is_brought_back(&event, 3, || page.put_out());
 }
 
-/// A task that waits for a page that is read waits for its lock; one that does not asks to be told so.
+/// A fault without FAULT_FLAG_RETRY_NOWAIT waits for the lock of a page that is being read.
 fn no_worker_waits_for_a_page_that_a_disk_brings_back() {
     let _swap = Swap::on_a_disk();
     let event = Event::new("st_page_waits u32 a");
@@ -156,7 +156,7 @@ fn no_worker_waits_for_a_page_that_a_disk_brings_back() {
     is_brought_back(&event, 3, || page.put_out());
     waits.control("events/st_page_probes/lock/enable", "0");
     let stacks = waits.text("trace");
-    // It is in the name of each of its functions.
+    // The name of each of the module's functions contains it.
     assert!(!stacks.contains("user_events"), "{stacks}");
 }
 
@@ -180,7 +180,7 @@ fn a_dropped_page_of_a_file_is_faulted_in() {
         for _ in 0..5 {
             page.advise(libc::MADV_DONTNEED).unwrap();
             enable_promptly(&top, "st_page_file");
-            // Seen through the file: the mapping is left alone.
+            // Read through the file: the mapping stays untouched.
             wait::until("the bit in the file", || seen() == 1 << bit);
             page.advise(libc::MADV_DONTNEED).unwrap();
             top.disable("st_page_file");
@@ -190,7 +190,7 @@ fn a_dropped_page_of_a_file_is_faulted_in() {
     }
 }
 
-/// Faults wait for many a thing, whatever is asked for: the workers of the module's main queue take none.
+/// A fault may wait even with FOLL_NOWAIT: the workers of the module's main queue handle none.
 fn only_a_queue_of_its_own_faults_pages_in() {
     const PAGES: usize = 20;
     const QUEUED: &str = "workqueue_queue_work: ";
@@ -220,7 +220,7 @@ fn only_a_queue_of_its_own_faults_pages_in() {
     tracer.control("current_tracer", "nop");
     top.disable(&event.name);
 
-    // A function of the module's is work of one queue. Addresses may be hidden.
+    // Each function of the module is queued on one queue only. Addresses may be hidden.
     let word_after = |line: &str, key: &str| {
         let (_, rest) = line.split_once(key)?;
         rest.split_whitespace().next().map(String::from)
@@ -260,7 +260,7 @@ fn many_dropped_pages_all_get_their_bits() {
     assert_eq!(index, event.index);
     let top = TraceInstance::top();
     for _ in 0..3 {
-        // The kernel may still be bringing some back for the change before.
+        // Repairs for the previous change may still bring pages back.
         wait::until("the pages to stay away", || {
             pages.advise(libc::MADV_DONTNEED).unwrap();
             pages.resident() == 0
@@ -283,7 +283,7 @@ fn a_process_busy_with_its_mappings_gets_its_bit() {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetOnDrop(&done);
-        // Takes the lock of the address space again and again.
+        // Takes the mmap_lock again and again.
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let pages = Mapping::new(64);
@@ -299,9 +299,9 @@ fn a_process_busy_with_its_mappings_gets_its_bit() {
     });
 }
 
-/// It is held up with the lock of its address space.
+/// A kprobe stalls the process while it holds its mmap_lock.
 fn a_process_that_changes_its_mappings_is_not_waited_for() {
-    // On arm64 a processor takes no interrupt at a kprobe: it must not be the one whose timer wakes this task.
+    // On arm64 a kprobe takes no interrupts: not on the processor whose timer wakes this task.
     let cpus = os::cpus();
     let mut user = child::fork(|line| {
         os::run_on(cpus[cpus.len() - 1]);
@@ -351,7 +351,7 @@ fn a_dropped_page_gets_the_latest_state() {
     let top = TraceInstance::top();
     for round in 0..20 {
         event.page.advise(libc::MADV_DONTNEED).unwrap();
-        // The change that counts is the last, however the faults fall between.
+        // The last change counts, whenever the faults for earlier ones end.
         for _ in 0..round % 4 {
             top.enable(&event.name);
             top.disable(&event.name);
@@ -361,7 +361,7 @@ fn a_dropped_page_gets_the_latest_state() {
         event.page.advise(libc::MADV_DONTNEED).unwrap();
         top.disable(&event.name);
         event.wait_clear();
-        // Nothing late turns it over again.
+        // No late repair reverts it.
         assert!(!event.bit());
     }
 }

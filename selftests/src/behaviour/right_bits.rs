@@ -18,20 +18,20 @@ tests!("right_bits":
 
 const TEXT: &str = "st_right u32 a";
 
-/// A process and its child, which have the same registrations: the bit of the event's own page, whose page is looked at,
-/// and one in a page behind it.
+/// A process and its child with the same registrations: a bit in the event's own page, whose
+/// sharing is tested, and one in a page at a higher address.
 struct Two {
     event: Event,
     child: Child,
-    /// Its first bit is the event's, too. All others are free.
+    /// Bit 0 of its first word is registered, too. All others are free.
     other: Mapping,
 }
 
 impl Two {
-    /// They share the page, with the bit as it is given.
+    /// Both share the page, whose bit is as given.
     fn new(bit: u32) -> Two {
         let mut event = Event::new(TEXT);
-        // The one that is looked at is written first.
+        // Bits are written in the order of their addresses, the tested one first.
         let mut other = Mapping::kept(1);
         if other.address() < event.page.address() {
             let register = |page: &Mapping| event.data.register_text(TEXT, page.address(), 0);
@@ -67,12 +67,12 @@ impl Two {
         frame(process::id()) == frame(self.child.pid as u32)
     }
 
-    /// The child's word of a page, which it does not touch for that.
+    /// The child's word of a page, read without an access by the child.
     fn childs(&self, page: &Mapping) -> Option<u32> {
         tasks::word_of(self.child.pid, page.address())
     }
 
-    /// Waits until the other bits are so, and nothing is due.
+    /// Waits until the other bits are `on`, and no repair is pending.
     #[track_caller]
     fn wait_for_others(&self, on: u32) {
         wait::until("the other bits", || {
@@ -97,7 +97,7 @@ impl Two {
     }
 }
 
-/// By the parent or the child, whose first change that is.
+/// By the parent or the child: its first change copies the set.
 fn a_set_is_copied_and_leaves_pages_shared() {
     for by_child in [false, true] {
         for on in [0, 1] {
@@ -107,7 +107,7 @@ fn a_set_is_copied_and_leaves_pages_shared() {
                 top.enable(&two.event.name);
                 two.wait_for_others(1);
                 two.event.wait_set();
-                // Anew: both have the page alone now.
+                // Start over: the copy-on-write page is no longer shared.
                 drop(two.child);
                 two.event
                     .data
@@ -125,10 +125,10 @@ fn a_set_is_copied_and_leaves_pages_shared() {
                     "not after {word:?} by the child: {by_child}"
                 );
             }
-            // Now the other one.
+            // Now by the other process.
             two.change(!by_child, Word::Register);
             assert!(two.shares_the_page());
-            // They follow the event all the same.
+            // The bits still follow the event.
             if on == 0 {
                 top.enable(&two.event.name);
                 two.event.wait_set();

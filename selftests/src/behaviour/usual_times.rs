@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the manual says comes soon: how soon it usually does. Each is done some times, of which
-//! half may take ten times as long as is usual on a machine that does nothing else, and so do not
-//! show a busy host; a pause that was made longer does.
+//! The usual times of what the manual promises to come soon. The median may be ten times that of an
+//! idle machine, which a busy host does not exceed, but a longer pause in the module does.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -28,7 +27,7 @@ tests!("usual_times":
 
 const TRIES: usize = 15;
 
-/// Ten times these milliseconds are the limit.
+/// Measures `one` several times. The limit is ten times `usual`, in milliseconds.
 #[track_caller]
 fn usually(usual: u64, mut one: impl FnMut(&mut Latencies)) {
     let mut times = Latencies::default();
@@ -53,7 +52,7 @@ fn a_bit_is_written_in_a_page_that_is_brought_in() {
     usually(4, |times| {
         event.page.advise(libc::MADV_DONTNEED).unwrap();
         top.enable(&event.name);
-        // Looked at without touching it: a read would bring the page in.
+        // Without a read of the word, which would fault the page in.
         times.during(|| wait::until("the page", || event.page.resident() == 1));
         event.wait_set();
         top.disable(&event.name);
@@ -94,21 +93,21 @@ fn an_event_of_a_process_that_is_killed_goes() {
     });
 }
 
-/// It is looked at every 100 ms, and less often after a while.
+/// An unused event is checked every 100 ms, and less often after a while.
 fn an_event_that_a_probe_has_used_goes() {
     usually(100, |times| {
         let event = Event::new("st_usual_probe u32 a");
         let name = "st_usual/st_usual_p";
         dynamic::run(&format!("e:{name} user_events/st_usual_probe a=$a:u32")).unwrap();
         event.end();
-        // The probe has it when it is looked at first.
+        // The probe uses the event at the first check.
         thread::sleep(Duration::from_millis(10));
         dynamic::run(&format!("-:{name}")).unwrap();
         times.during(|| wait_gone("st_usual_probe"));
     });
 }
 
-/// The same look as that of events.
+/// Groups are checked as events are.
 fn a_group_that_is_not_used_any_more_goes() {
     usually(100, |times| {
         let group = Group::new("st_usual");
