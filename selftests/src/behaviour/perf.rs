@@ -166,15 +166,15 @@ fn a_bad_record_is_neither_counted_nor_sampled() {
     );
     assert!(perf.take().is_empty());
     assert_eq!(perf.count(), 0);
-    // And nothing is stuck: a good one comes through.
+    // A good record still comes through.
     let good = [&[0; 4][..], &location(16, 2), b"a\0"].concat();
     assert_eq!(event.write(&good), Ok(14));
     assert_eq!(perf.take_payloads(10), [good]);
 }
 
 fn a_task_that_is_not_watched_writes_in_vain() {
-    // perf watches a CPU on which the writer does not run: the bit is set, the write succeeds,
-    // and no consumer has to take it.
+    // perf watches a CPU on which the writer does not run: the bit is set and the write succeeds,
+    // but no consumer takes the record.
     let cpus = os::cpus();
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     let event = Event::new("st_perf_vain u32 a");

@@ -38,15 +38,15 @@ tests!("perf_kinds":
 /// Pages of a ring that takes several of the largest records.
 const PAGES: usize = 128;
 
-/// One that sends a signal.
+/// A perf event that sends a signal.
 const TRAPPING: Sample = Sample {
-    // The kernel wants both: a program does not expect a signal that another one has asked for.
+    // The kernel requires both: a new program does not expect the old one's signal.
     flags: SIGTRAP | REMOVE_ON_EXEC,
     signal_data: 0x1234_5678_9abc_def0,
     ..Sample::PLAIN
 };
 
-/// What such a signal tells this thread.
+/// The siginfo of such a signal to this thread.
 fn trap(flags: u32) -> Trap {
     Trap {
         thread: os::thread_id(),
@@ -65,13 +65,13 @@ fn a_signal_comes_with_each_record() {
     for (number, length) in (1..).zip([4, 4, 100, 8184, 8185, 60_000, 4]) {
         let payload = bytes(length);
         assert_eq!(event.write(&payload), Ok(4 + length));
-        // It comes before the call returns.
+        // The signal comes before the call returns.
         assert_eq!(trap::caught(), number, "signals at {length} bytes");
         assert_eq!(trap::last(), trap(0));
         assert_recorded(&mut perf, &payload);
         assert_eq!(perf.count(), u64::from(number));
     }
-    // A thread that is not watched gets none, nor does who writes no record.
+    // No signal to a thread that is not watched, or for a write without a record.
     let (before, counted) = (trap::caught(), perf.count());
     thread::scope(|scope| scope.spawn(|| write(&event, [1])).join().unwrap());
     assert_eq!(event.write(&[0; 3]), Err(Errno::EINVAL));
@@ -123,8 +123,8 @@ fn a_signal_kills_the_writer_after_its_record() {
     event.wait_clear();
 }
 
-/// Writes so many records on each processor, with its number in them. The calling thread stays on
-/// the last one.
+/// Writes `count` records on each processor, with its number in them. The calling thread stays on
+/// the last processor.
 fn write_everywhere(event: &Event, cpus: &[usize], count: usize) {
     for &cpu in cpus {
         os::run_on(cpu);
@@ -132,8 +132,8 @@ fn write_everywhere(event: &Event, cpus: &[usize], count: usize) {
     }
 }
 
-/// A process that writes records on each processor by [`write_by`], and follows other orders by
-/// `other`.
+/// Makes a process that writes records on each processor for [`write_by`], and calls `other` for
+/// other orders.
 fn writer(event: &Event, cpus: &[usize], other: impl Fn(Word)) -> Child {
     child::fork(|line| loop {
         let word = line.listen();
@@ -145,7 +145,7 @@ fn writer(event: &Event, cpus: &[usize], other: impl Fn(Word)) -> Child {
     })
 }
 
-/// Has a [`writer`] write so many records on each processor.
+/// Makes a [`writer`] write `count` records on each processor.
 fn write_by(writer: &mut Child, count: usize) {
     writer.line.say(Word::Write);
     writer.line.send(count);
@@ -163,7 +163,7 @@ fn an_event_of_a_control_group() {
         Word::Leave => Cgroup::leave(),
         word => panic!("told {word:?}"),
     });
-    // What is recorded by now for each processor.
+    // The records on each processor so far.
     let mut recorded = 0;
     for (to_move, count, more) in [
         (None, 2, 0),
@@ -175,7 +175,7 @@ fn an_event_of_a_control_group() {
             child.tell(word);
         }
         write_by(&mut child, count);
-        // Meanwhile this process, which is outside, writes as well.
+        // Meanwhile this process, which is outside the group, writes as well.
         thread::scope(|scope| {
             scope
                 .spawn(|| write_everywhere(&event, &cpus, 2))
@@ -193,20 +193,20 @@ fn an_event_of_a_control_group() {
             );
         }
     }
-    // It has its own copies of their files.
+    // Killed first: the child has duplicates of the perf events' files.
     child.kill();
     drop(perfs);
     event.wait_clear();
 }
 
-/// One that ends when the task that it watches executes a program.
+/// A perf event that is removed when its task executes a program.
 const ENDING: Sample = Sample {
     flags: REMOVE_ON_EXEC,
     ..Sample::PLAIN
 };
 
-/// Executes a shell that writes so many records to the event's file, which stays open, and then
-/// goes on for longer than any test.
+/// Executes a shell that writes `count` records to the event's file, which stays open, and then
+/// sleeps for longer than any test.
 fn become_shell(event: &Event, count: usize) -> ! {
     let record = [event.index.to_ne_bytes(), [9; 4]].concat();
     let octal = record
@@ -270,13 +270,13 @@ fn an_event_that_is_removed_and_closed_at_exec() {
     child.kill();
 }
 
-/// One of which the ring has the newest records only.
+/// A perf event whose ring keeps the newest records only.
 const BACKWARD: Sample = Sample {
     flags: WRITE_BACKWARD,
     ..Sample::PLAIN
 };
 
-/// Bytes that a record with such a payload takes in a ring.
+/// The bytes of a ring that a sample with such a payload takes.
 fn sample_size(length: usize) -> u64 {
     (8 + 4 + 8 + length).next_multiple_of(8) as u64
 }
@@ -315,7 +315,7 @@ fn a_ring_of_large_records_that_is_written_backward() {
         assert_eq!(perf.head(), head, "round {round}");
         written.push(payload);
 
-        // As many as have room.
+        // As many as fit.
         let mut left = (PAGE * pages) as u64;
         let fits = |payload: &&Vec<u8>| match left.checked_sub(sample_size(payload.len())) {
             Some(less) => {
@@ -341,11 +341,11 @@ fn an_event_that_is_inherited() {
         ..Sample::PLAIN
     };
     let cpus = os::cpus();
-    // One that was there before is no heir.
+    // A child that was forked before inherits nothing.
     let mut earlier = writer(&event, &cpus, |word| panic!("told {word:?}"));
     let counter = Perf::open_with(event.id(), SELF, ANY_CPU, inherited).expect("perf_event_open");
     let plain = Perf::open(event.id(), SELF, ANY_CPU).expect("perf_event_open");
-    // perf gives no ring that is for all processors to those that are inherited.
+    // perf refuses a ring for an inherited event of all processors.
     let sampler = |&cpu: &usize| Perf::sample_with(event.id(), SELF, cpu as i32, 8, inherited);
     let mut perfs: Vec<_> = cpus.iter().map(sampler).collect();
     event.wait_set();
@@ -380,18 +380,18 @@ fn an_event_that_is_inherited() {
     }
     let all = (of_each * cpus.len()) as u64;
     assert_eq!((counter.count(), plain.count()), (all, cpus.len() as u64));
-    // What they wrote is not forgotten when they end, and they keep nothing of the event.
+    // The counts of children remain when the children end, and the event is unused then.
     child.kill();
     assert_eq!(counter.count(), all);
     drop((counter, plain, perfs));
     event.wait_clear();
 }
 
-/// How many siblings are added, and of how many of them the records are sampled.
+/// How many siblings are added, and how many of them have samples.
 const SIBLINGS: usize = 60;
 const SAMPLED: usize = 4;
 
-/// One that reads the counts of its group.
+/// A perf event that reads the counts of its group.
 const READING: Sample = Sample {
     kind: SAMPLE_READ,
     reads_group: true,
@@ -401,12 +401,12 @@ const READING: Sample = Sample {
 /// The length of a payload that has no room beside the most counts that a group can have.
 const TOO_LONG: usize = 60_000;
 
-/// Payloads that have room, the first of them just so: a group has 16 KB of counts at most.
+/// Payloads that fit, the first of them exactly: a group has at most 16 KB of counts.
 fn payloads() -> [Vec<u8>; 3] {
     [READING.max_payload(), 9000, 100].map(bytes)
 }
 
-/// What is in a sample of a [`READING`].
+/// The contents of a sample of [`READING`].
 struct Taken<'a> {
     counts: usize,
     /// The count of the leader.
@@ -416,7 +416,7 @@ struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// Asserts that the sample is whole.
+    /// Takes a sample apart. Asserts that it is whole.
     #[track_caller]
     fn apart(sample: &[u8]) -> Taken<'_> {
         let word = |at: usize| u64::from_ne_bytes(sample[at..at + 8].try_into().unwrap());
@@ -432,7 +432,7 @@ impl Taken<'_> {
         }
     }
 
-    /// Is this the payload, but for padding?
+    /// Returns whether this is the payload, except for padding.
     fn has(&self, payload: &[u8]) -> bool {
         let padding = self.payload.len().checked_sub(payload.len());
         padding.is_some_and(|padding| padding < 8) && self.payload.starts_with(payload)
@@ -467,7 +467,7 @@ fn write_while_siblings_come(event: &Event, write_too_long: impl Fn()) -> u64 {
         rounds.fetch_add(1, Ordering::Relaxed);
         counts
     };
-    // The same event, of some with samples of their own; and what never happens.
+    // Siblings of the same event, some with samples, and of an event that never happens.
     let sibling = |number| match number {
         0..SAMPLED => Perf::sibling_with(&group, id, writer, ANY_CPU, READING)
             .map(|perf| perf.with_ring(PAGES, READ_WRITE)),
@@ -498,7 +498,7 @@ fn write_while_siblings_come(event: &Event, write_too_long: impl Fn()) -> u64 {
         assert!(counts.len() > 3, "counts in a group: {counts:?}");
         adder.join().unwrap()
     });
-    // These were not read: what had no room in the rings is told of as lost.
+    // These rings were not read: samples without room are reported as lost.
     for sibling in &mut siblings[..SAMPLED] {
         for sample in sibling.take_samples() {
             let taken = Taken::apart(&sample);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records for perf that the trace core's own buffer of 8 KB does not hold: up to what the 16 bits for the size of a sample
-//! allow, whatever else a sample holds. The kernel does not look whether a sample is larger.
+//! Records for perf beyond the trace core's buffer of 8 KB. The size of a sample has 16 bits, for
+//! all that it holds, and the kernel does not check for an overflow.
 
 use crate::harness::tests;
 use crate::kit::bpf::{Counters, Program};
@@ -30,10 +30,10 @@ tests!("perf_large":
     listeners_that_come_and_go_get_whole_samples,
 );
 
-/// Pages of a ring that takes several of the largest.
+/// Pages of a ring that takes several of the largest records.
 const PAGES: usize = 128;
 
-/// Registers of the user's or the kernel's that there are on every processor, twelve.
+/// A mask of twelve user or kernel registers that every architecture has.
 const REGISTERS: u64 = 0xfff;
 
 fn each_size_comes_byte_for_byte() {
@@ -62,7 +62,7 @@ fn each_size_comes_byte_for_byte() {
     assert_eq!(profile::missed("st_large"), (0, 0));
 }
 
-/// What samples may hold.
+/// Samples with various contents.
 fn samples() -> Vec<Sample> {
     let usual = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_PERIOD;
     let kinds = [
@@ -104,7 +104,7 @@ fn samples() -> Vec<Sample> {
             ..registers
         });
     }
-    // What comes behind the stack is not made to fit.
+    // The kernel does not cut the stack for contents that follow it.
     samples.push(Sample {
         kind: registers.kind | SAMPLE_STACK_USER | SAMPLE_REGS_INTR,
         stack_user: 8192,
@@ -171,7 +171,7 @@ fn the_listener_that_takes_least_decides() {
     }
 }
 
-/// Writes as if called by very many functions: the frames that a call chain is made of are ours.
+/// Writes with the call chain of very many functions, whose frames are forged.
 #[cfg(target_arch = "x86_64")]
 fn write_deeply(event: &Event, payload: &[u8]) -> isize {
     use std::os::fd::AsRawFd;
@@ -185,8 +185,8 @@ fn write_deeply(event: &Event, payload: &[u8]) -> isize {
     }
     frames[DEPTH - 1] = [0; 2];
     let mut result: isize;
-    // SAFETY: A call of write(), for which the register that frames are found by points to ours. They and the buffer
-    // live until it returns.
+    // SAFETY: Calls write() with the frame pointer at the forged frames. They and the buffer live
+    // until the call returns.
     unsafe {
         std::arch::asm!(
             "push rbp",
@@ -240,7 +240,7 @@ fn the_deepest_stack_fits() {
     }
 }
 
-// The kernel makes the dump of the stack fit.
+// The kernel cuts the dump of the stack to fit.
 fn a_page_less_of_the_stack_is_dumped() {
     let event = Event::new("st_large u32 a");
     let sample = Sample {
@@ -298,7 +298,7 @@ fn a_program_sees_it() {
     }
 }
 
-// A program has no samples, so there is nothing else to be left room for.
+// A program has no samples: no other contents need room.
 fn a_program_alone_sees_it() {
     let event = Event::new("st_large u32 a");
     let counters = Counters::new(1);
@@ -311,8 +311,8 @@ fn a_program_alone_sees_it() {
     assert_eq!(counters.get(0), 1);
 }
 
-// Events are put into the list of a processor, and get siblings, by interrupts: whatever the list is when a record is looked
-// at, no sample is larger than its header says. The records are about as long as the last listener that comes can take.
+// Interrupts add perf events to a processor's list, and siblings to events. No sample overflows its
+// size, whatever the list at the check. Records are about as long as the lasting listener can take.
 fn listeners_that_come_and_go_get_whole_samples() {
     let event = Event::new("st_large u32 a");
     let cpu = os::cpus()[0];
@@ -334,7 +334,7 @@ fn listeners_that_come_and_go_get_whole_samples() {
                 at = (at + 1) % all.len();
                 let mut other =
                     Perf::sample_with(event.id(), ALL_PROCESSES, cpu as i32, PAGES, all[at]);
-                // What it got is whole, too.
+                // Panics unless its samples are whole, too.
                 let _: Vec<Record> = other.take();
                 came.fetch_add(1, Ordering::Relaxed);
             }
