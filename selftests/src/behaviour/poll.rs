@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for a consumer: `poll()`, `select()` and epoll report once that the state of an event has changed, to each file
-//! through which it was registered. In C the file has no `poll`: it reports what [`ALWAYS`] says, and no epoll set takes it.
+//! Waiting for a consumer: `poll()`, `select()` and epoll report a change of an event's state once
+//! to each file through which the event was registered. In C the file has no `poll`: it always
+//! reports [`ALWAYS`], and epoll refuses it.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -83,7 +84,7 @@ fn switch(event: &Event, on: bool) {
     }
 }
 
-/// An event that has been polled for, and has not changed.
+/// Makes an event that has been polled for, and has not changed.
 fn polled(text: &str) -> Event {
     let event = Event::new(text);
     assert!(!has_changed(&event.data.file));
@@ -99,7 +100,7 @@ fn better_than_c_19_a_change_is_reported_once() {
         assert_eq!(event.bit(), on);
         assert!(!has_changed(file), "{on}, once more");
     }
-    // Two changes are one report.
+    // Two changes between polls are one report.
     switch(&event, true);
     switch(&event, false);
     wait_for_change(file);
@@ -171,7 +172,8 @@ fn reports_each_change(how: u32) {
     switch(&event, false);
 }
 
-/// Adding a file polls it, and that reports nothing to a program.
+/// Adding a file polls it, but reports nothing to the program, so the change is still to be
+/// reported.
 fn a_set_reports_what_changed_before_the_file_was_added() {
     for how in [0, EDGE] {
         let event = Event::new("st_poll u32 a");
@@ -181,7 +183,7 @@ fn a_set_reports_what_changed_before_the_file_was_added() {
         set.add(file, CHANGED | how);
         assert!(set.has_changed(file));
         assert!(!set.has_changed(file));
-        // It was polled before this time.
+        // The same for a file that was polled before.
         switch(&event, false);
         set.remove(file);
         set.add(file, CHANGED | how);
@@ -203,7 +205,7 @@ fn a_set_that_reports_once_is_told_after_it_is_modified() {
     set.wait_for_change(file);
 }
 
-/// Reactors add a file once, and say later what they wait for.
+/// Reactors add a file once, and set the events to wait for later.
 fn a_set_that_comes_to_ask_for_changes_is_told() {
     for how in [0, EDGE, ONCE] {
         for first in [0, libc::EPOLLIN as u32, ALWAYS] {
@@ -220,7 +222,7 @@ fn a_set_that_comes_to_ask_for_changes_is_told() {
     }
 }
 
-/// An edge-triggered set may report once more what the file is always ready for.
+/// An edge-triggered set may report the constant readiness of the file once more.
 fn a_set_that_does_not_ask_for_changes_reports_none() {
     let event = Event::new("st_poll u32 a");
     let file = &event.data.file;
@@ -325,7 +327,7 @@ fn an_event_with_a_consumer_has_not_changed() {
 }
 
 fn what_changed_since_it_was_registered_is_reported() {
-    // The one that has changed is the first of several, the last, or the only one.
+    // The changed event is the only one, or the first, middle or last of several.
     for (count, which) in [(1, 0), (3, 0), (3, 1), (3, 2)] {
         let data = Data::open();
         let page = Mapping::kept(1);
@@ -346,7 +348,7 @@ fn what_changed_since_it_was_registered_is_reported() {
     }
 }
 
-/// Registers an event that has this number in its name, and for its bit.
+/// Registers an event with this number in its name and as its bit.
 fn register_number(data: &Data, page: &Mapping, number: u8) {
     let text = format!("st_poll_{number} u32 a");
     data.register_text(&text, page.address(), number).unwrap();
@@ -364,11 +366,11 @@ fn what_changed_before_it_was_registered_is_not() {
     top.enable("st_poll_2");
     register(2);
     assert!(!has_changed(&data.file));
-    // Likewise once it is polled.
+    // The same once the file is polled.
     top.enable("st_poll_3");
     register(3);
     assert!(!has_changed(&data.file));
-    // What was registered before does not go unnoticed by that.
+    // The registration of a changed event does not hide an earlier event's change.
     let data = Data::open();
     let page = Mapping::kept(1);
     let register = |number| register_number(&data, &page, number);
@@ -453,7 +455,8 @@ fn an_event_registered_beside_the_first_poll_is_waited_for() {
     }
 }
 
-/// Registering waits for the page of the bit. A waiter that is woken meanwhile does not find the event in the file.
+/// Registering waits for the page of the bit. A waiter that is woken meanwhile does not find the
+/// event in the file.
 fn a_change_while_an_event_is_being_registered_is_waited_for() {
     let event = Event::new("st_poll u32 a");
     let data = Data::open();
@@ -489,7 +492,7 @@ fn other_files_are_not_told() {
     events.iter().for_each(|event| switch(event, false));
 }
 
-/// How many events a file has; more than one chunk of its table.
+/// The events of a file, in several chunks of its table.
 const EVENTS: usize = 200;
 
 fn each_of_many_events_is_waited_for() {
@@ -516,7 +519,7 @@ fn each_of_many_events_is_waited_for() {
     assert!(!set.has_changed(&data.file));
 }
 
-/// More than are told in one turn of the work queue, and at once.
+/// More files than have their bits written, or are reported by epoll, at once.
 const FILES: usize = 1100;
 
 fn each_of_many_files_is_told() {
@@ -555,7 +558,7 @@ fn each_of_many_files_is_told() {
     told("on");
     switch(&event, false);
     told("off");
-    // A second change in the middle of it.
+    // A second change before the first is reported to all files.
     switch(&event, true);
     switch(&event, false);
     wait::until("all files to be told", || {
@@ -564,8 +567,8 @@ fn each_of_many_files_is_told() {
     });
 }
 
-/// The second change comes while files are being told of the first one, or before that. Each looks at its bit when it
-/// is told.
+/// The second change comes before or while the first is reported. The bit of a file is read when
+/// the file is reported.
 fn each_of_many_files_is_told_of_changes_that_overtake_it() {
     os::allow_open_files(2 * FILES as u64);
     let event = Event::new("st_poll u32 a");
@@ -594,7 +597,7 @@ fn each_of_many_files_is_told_of_changes_that_overtake_it() {
     for round in 0..20 {
         let first = round % 2 == 0;
         switch(&event, first);
-        // Fewer than there are files.
+        // Reports for some of the files only.
         for _ in 0..round / 2 {
             look(&mut seen);
         }
@@ -623,7 +626,7 @@ fn two_files_are_told_of_one_event() {
     assert!(has_changed(&other.data.file));
 }
 
-/// What counts is the open file.
+/// A change is reported once for each open file, however many descriptors it has.
 fn what_is_reported_to_one_descriptor_is_reported_to_all() {
     let event = polled("st_poll u32 a");
     let second = duplicate(&event.data.file);
@@ -638,7 +641,7 @@ fn what_is_reported_to_one_descriptor_is_reported_to_all() {
     assert_eq!(told.count(), 1);
 }
 
-/// It may be told before its bit is written, as its page is shared with its parent; then it is told again.
+/// The child may be woken before its bit is written, as it shares the page: then it is woken again.
 fn a_child_that_sleeps_is_woken() {
     let event = polled("st_poll u32 a");
     let mut child = child::fork(|line| {
@@ -673,7 +676,7 @@ fn a_passed_file_is_waited_for() {
         set.wait_for_change(&file);
         line.say(Word::Told);
         line.hear(Word::Closed);
-        // The sender's event is there as long as this is open.
+        // The sender's event exists as long as this file is open.
         TraceInstance::top().disable("st_poll");
         set.wait_for_change(&file);
     });
@@ -736,7 +739,7 @@ fn a_file_that_is_closed_leaves_its_set() {
         let event = Event::new("st_poll u32 a");
         let stays = polled("st_poll u32 a");
         set.add(&event.data.file, CHANGED);
-        // One is closed that has something to report, the other one has not.
+        // One file is closed with a change to report, the other one without.
         if on {
             switch(&event, true);
         }
@@ -755,7 +758,7 @@ fn a_file_that_is_waited_for_can_be_closed() {
     let event = Event::new("st_poll u32 a");
     let file = event.data.file;
     let fd = file.as_raw_fd();
-    // The thread that sleeps has the open file, and finds no descriptor of it when it is woken.
+    // The sleeping thread holds the open file, but finds no descriptor when it is woken.
     let reported = wake(
         || poll_for(&file, CHANGED, wait::limit()),
         || {
@@ -778,14 +781,14 @@ fn polls_for_something_else_report_nothing_away() {
     assert_eq!(set.wait(Duration::ZERO), [(file.as_raw_fd(), ALWAYS)]);
     assert!(has_changed(file));
     switch(&event, false);
-    // Nor does a set that is added and does not ask, before one that does.
+    // Nor does a set without EPOLLPRI that is added before one with it.
     let [other, asks] = [Epoll::new(), Epoll::new()];
     other.add(file, ALWAYS);
     asks.add(file, CHANGED);
     assert!(asks.has_changed(file));
 }
 
-/// io_uring asks a file whether it can be written.
+/// io_uring polls a file before it writes to it.
 fn writes_by_io_uring_report_nothing_away() {
     let ring = Ring::new();
     let event = polled("st_poll u32 a");
@@ -799,7 +802,7 @@ fn writes_by_io_uring_report_nothing_away() {
     switch(&event, false);
 }
 
-/// The page of a bit comes when its program likes.
+/// A handler of userfaultfd provides the page of the bit late.
 fn a_bit_that_is_written_late_is_told_of_again() {
     let event = polled("st_poll u32 a");
     let file = &event.data.file;
@@ -816,8 +819,8 @@ fn a_bit_that_is_written_late_is_told_of_again() {
     switch(&event, false);
 }
 
-/// A fork has the parent's pages copied when they are written to, and a registration after it makes a set of enablers of
-/// its own: neither writes a bit that is right.
+/// After a fork, a write copies a page, and a registration copies the set of enablers: neither
+/// writes a bit that is right.
 fn forks_and_registrations_elsewhere_report_nothing() {
     let event = Event::new("st_poll u32 a");
     switch(&event, true);
@@ -888,7 +891,7 @@ fn polls_of_io_uring_report_each_change_once() {
             switch(&other, false);
         }
     }
-    // `on` is what the last round has left.
+    // The last round leaves the event disabled.
     assert!(!event.bit());
 }
 
@@ -905,8 +908,8 @@ fn polls_of_io_uring_that_stay_report_each_change_once() {
     assert_eq!(ring.polled(Duration::from_millis(50)), None);
 }
 
-/// A task that waits for the outer set is woken, and finds the report in the inner one or, if asking for it has dropped it, the
-/// bit right.
+/// A task that waits for the outer set is woken. It finds the report in the inner set or, if
+/// polling that set has consumed the report, the bit right.
 fn a_set_in_a_set_is_woken() {
     for how in [0, EDGE] {
         let event = polled("st_poll u32 a");
@@ -922,8 +925,8 @@ fn a_set_in_a_set_is_woken() {
     }
 }
 
-/// However late its bits are written: a program that looks at them when it is told, and at no other time, sees them right
-/// in the end.
+/// A program that looks at its bits only after a report finds them right in the end, however late
+/// they are written.
 fn a_process_is_told_until_its_bit_is_right() {
     let event = polled("st_poll u32 a");
     let file = &event.data.file;
@@ -937,12 +940,12 @@ fn a_process_is_told_until_its_bit_is_right() {
                 break;
             }
         }
-        // The page that was dropped reads as zero.
+        // Further reports: a dropped page reads as zero, so the bit may be right before the write.
         while has_changed(file) {}
     }
 }
 
-/// A program that sleeps until it is told, and looks at its bit then, always comes to see what the state is in the end.
+/// A program that sleeps until a report, and then looks at its bit, sees the last state in the end.
 fn no_change_is_missed_in_a_storm() {
     let event = Event::new("st_poll u32 a");
     let file = &event.data.file;
@@ -956,7 +959,7 @@ fn no_change_is_missed_in_a_storm() {
                     CHANGED | if number % 2 == 0 { EDGE } else { 0 },
                 );
                 line.say(Word::Ready);
-                // Each round ends with the event on, when the test says so.
+                // Each round ends with the event enabled, until the test starts the next one.
                 for _ in 0..5 {
                     while !event.bit() {
                         set.wait_for_change(&event.data.file);
@@ -988,7 +991,7 @@ fn no_change_is_missed_in_a_storm() {
     wait_for_change(file);
 }
 
-/// Files that are polled, added to sets, closed and registered through, while an event of all of them is switched.
+/// Files are polled, added to sets, registered through and closed while their event is switched.
 fn files_come_and_go_in_a_storm() {
     let keeps = Event::new("st_poll u32 a");
     let toggler = toggler(&keeps.name);
