@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registrations belong to the address space: what its end, exec and other processes mean.
+//! Registrations belong to the mm: the effects of its end, of exec, and of other processes.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -27,7 +27,7 @@ tests!("processes":
     threads_that_are_the_first_to_register_at_once_are_of_one_process.limit(300),
 );
 
-/// In a child: registers, closes the file, says so, and waits for the word to end.
+/// In a child: registers, closes the file, reports that, and waits for the order to end.
 fn hold(line: &mut Line, text: &str) {
     let event = Event::new(text);
     let Event { data, page, .. } = event;
@@ -64,7 +64,7 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
             }
         });
         child.line.hear(Word::Dropped);
-        // The kernel begins to bring the pages in, and the process goes.
+        // The process ends while the kernel brings its pages in.
         top.enable("st_proc_ends");
         match round % 3 {
             0 => child.kill(),
@@ -83,8 +83,8 @@ fn a_process_may_end_while_its_pages_are_brought_in() {
 }
 
 fn the_only_thread_that_registered_may_end() {
-    // C keeps registrations with the tasks that came after the first one; the contract says that
-    // they belong to the address space.
+    // In C the first registration ends with its thread; by the contract, registrations belong to
+    // the address space.
     let register = || Event::new("st_proc_only u32 a");
     let Event {
         name, data, page, ..
@@ -98,7 +98,7 @@ fn the_only_thread_that_registered_may_end() {
     wait::until("the bit to be cleared", || word() == 0);
 }
 
-/// In a child: registers, and says what its bit becomes, as often as asked.
+/// In a child: registers, and reports its bit set and cleared, two times.
 fn watch(line: &mut Line, text: &str) {
     let event = Event::new(text);
     line.say(Word::Registered);
@@ -156,7 +156,7 @@ fn one_process_ending_leaves_the_others_alone() {
 
 fn toggling_while_processes_come_and_go() {
     let event = Event::new("st_proc_come u32 a");
-    // Beside that this process has others come and go.
+    // Meanwhile this process makes others come and go.
     let toggler = toggler(&event.name);
     for round in 0..30 {
         let mut child = child::fork(|line| {
@@ -184,8 +184,8 @@ fn toggling_while_processes_come_and_go() {
     event.wait_clear();
 }
 
-/// A process whose bit is not there is looked at again after a while. Here that is so again and again until it ends, while
-/// children leave its memory, which are looked for in vain.
+/// A bit in an absent page is tried again after a pause. Here the page is dropped again and again
+/// until the process ends, while children that share its memory leave it.
 fn those_that_are_looked_at_again_leave_nothing() {
     const EVENT: &str = "st_proc_again";
     const CHILDREN: usize = 60;
@@ -210,7 +210,7 @@ fn those_that_are_looked_at_again_leave_nothing() {
     event.wait_clear();
 }
 
-/// Each process of a line forks the next one, and ends: the registration is one that all of them had.
+/// Each process of a line forks the next one and ends: all of them have had the registration.
 fn a_child_keeps_nothing_of_a_parent_that_ended() {
     let process = child::fork(|_| {
         os::adopt_orphans();
@@ -231,14 +231,14 @@ fn a_child_keeps_nothing_of_a_parent_that_ended() {
             first.line.hear(Word::Forked);
         });
         first.line.say(Word::End);
-        // It ended long ago, and was waited for by the kernel.
+        // It ended long ago, and the kernel has reaped it.
         std::mem::forget(first);
         wait_gone("st_proc_line");
     });
     process.join();
 }
 
-/// What both have registered is there for either, and is all that there is. They are seldom at once.
+/// Both registrations belong to the process, and nothing else is left. The threads seldom coincide.
 fn threads_that_are_the_first_to_register_at_once_are_of_one_process() {
     const PROCESSES: usize = 10;
     grows_by_nothing(2, machine::rounds(16), |_| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `user_events_registrations`: which programs have registered what, and how their bits are.
+//! `user_events_registrations`: the registrations of all programs, and the state of their bits.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, REGISTRATIONS};
@@ -75,7 +75,7 @@ fn line_of(event: &Event, state: &str) -> String {
     line(&event.name, pid, &name(), event.page.address(), 0, state)
 }
 
-/// In a child: registers, says where, and waits for the word to end.
+/// In a child: registers, sends the address, and waits for the order to end.
 fn hold(line: &mut Line, text: &str) {
     let event = Event::new(text);
     line.send(format!("{:#x}", event.page.address()));
@@ -97,7 +97,7 @@ fn of_nothing() {
     assert_eq!(fs::read_to_string(REGISTRATIONS).unwrap(), HEADER);
 }
 
-/// Bits of one event in a kilobyte, and which of them are registered, by the test's own account.
+/// Bits of one event in a kilobyte, with the test's own record of the registered ones.
 struct ManyProcesses {
     data: Data,
     page: Mapping,
@@ -110,7 +110,7 @@ impl ManyProcesses {
     const NAME: &'static str = "st_regs_crowd";
     const WORDS: u64 = 256;
 
-    /// Registers or unregisters a random bit so often; of those that are there, one in `one_in` goes.
+    /// Registers or unregisters random bits: of the registered ones, only one in `one_in` goes.
     fn change(&mut self, times: usize, one_in: usize) {
         for _ in 0..times {
             let word = self.random.long_below(Self::WORDS);
@@ -127,7 +127,7 @@ impl ManyProcesses {
         }
     }
 
-    /// Lets all go but every hundredth.
+    /// Unregisters all bits but every hundredth.
     fn shrink(&mut self) {
         let mut number = 0;
         let (data, page) = (&self.data, &self.page);
@@ -141,7 +141,7 @@ impl ManyProcesses {
         });
     }
 
-    /// The listing has them in their order, and they all follow the event, and no other bit.
+    /// Asserts that the listing has the bits in order, and that these bits alone follow the event.
     fn check(&self) {
         let (pid, name) = (process::id() as i32, name());
         let want = self.there.iter().map(|(word, bit)| {
@@ -177,7 +177,7 @@ fn read_in_two(between: impl FnOnce()) -> Vec<String> {
     text.lines().skip(1).map(String::from).collect()
 }
 
-/// A process that has 32 bits of an event in this word, until it is told to end.
+/// Makes a process that has 32 bits of an event in this word, until it is ordered to end.
 fn fork_with_bits(text: &str, address: u64) -> Child {
     let mut child = child::fork(|line| {
         let data = Data::open();
@@ -191,7 +191,7 @@ fn fork_with_bits(text: &str, address: u64) -> Child {
     child
 }
 
-/// By where the kernel has put its memory.
+/// The address of its mm in the kernel decides which.
 fn a_process_that_comes_meanwhile_is_listed_whole_or_not() {
     let page = Mapping::kept(1);
     let lines_of = |lines: &[String], event: &str, child: &Child| {
@@ -219,7 +219,7 @@ fn a_process_that_comes_meanwhile_is_listed_whole_or_not() {
 
 fn the_next_process_is_listed_whole_when_one_ends_meanwhile() {
     let page = Mapping::kept(1);
-    // The bits of the one that stays come before those of the other, by their addresses.
+    // The process that stays has lower addresses than the one that ends.
     let first = fork_with_bits("st_regs_ends u32 a", page.address() + 4);
     let next = fork_with_bits("st_regs_next u32 a", page.address());
     let lines = read_in_two(|| {
@@ -296,14 +296,14 @@ fn tells_whether_the_bit_is_set() {
         one.wait_set();
         let mut want = [line_of(&one, "set"), line_of(&two, "clear")];
         let mut got = listing();
-        // By address, which is the kernel's choice.
+        // Sorted by address, which is the kernel's choice.
         want.sort();
         got.sort();
         assert_eq!(got, want);
         tracer.disable(&one.name);
         one.wait_clear();
     }
-    // What the memory says is told, not what it should say.
+    // The listing shows the contents of the memory, not the state of the event.
     two.page.word(0).store(1, Ordering::Relaxed);
     assert!(listing().contains(&line_of(&two, "set")));
     two.page.word(0).store(!1, Ordering::Relaxed);
@@ -408,8 +408,8 @@ fn of_a_thread_names_the_process() {
     assert_eq!(listing(), want);
 }
 
-/// Each has bits of two events, at the same addresses as all others. The order of the processes is the kernel's choice,
-/// and stays as it is.
+/// Each process has bits of two events, at the same addresses as all others. The order of the
+/// processes is the kernel's choice, and does not change.
 fn of_several_processes_each_together() {
     const NAMES: [&str; 5] = ["c", "b", "a", "b", "c"];
     // By descending addresses.
@@ -474,7 +474,7 @@ fn of_processes_that_share_memory_names_one() {
     let second: i32 = first.line.receive();
     let line_of = |pid| format!("st_regs_shares {pid} {} {address} 0/32 clear", name());
     assert_eq!(listing(), [line_of(first.pid)]);
-    // The other one has the memory alone then. It lives as long as this end of the line.
+    // The second process has the memory alone then. It lives as long as this end of the line.
     os::kill(first.pid, libc::SIGKILL).unwrap();
     assert_eq!(first.wait(), libc::SIGKILL, "wait status of the first");
     wait::until("the second to be named", || listing() == [line_of(second)]);
@@ -633,7 +633,7 @@ fn is_correct_while_processes_come_and_go() {
         }
         seen > 300
     });
-    // And one that reads all the time while it is written all the time.
+    // One thread reads all the time while another one registers and unregisters.
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = SetOnDrop(&stop);
