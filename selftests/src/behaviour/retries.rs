@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bits that cannot be written: how often that is tried again, when it is given up, and that the next change makes all
-//! well. How often is told by the kernel's own event about work that is queued.
+//! Bits that cannot be written: how often they are tried again, when they are given up, and that
+//! the next change writes them. The tries show in the kernel's tracepoint of queued work.
 
 use crate::harness::tests;
 use crate::kit::cgroup::{Cgroup, PATH};
@@ -27,8 +27,8 @@ tests!("retries":
     a_page_taken_away_in_a_loop_is_right_when_that_ends.needs_path(fuse::PATH),
 );
 
-/// A bit that was given up while its event is enabled, in memory that can be written again, is left alone until the next
-/// change, and right then. That it stays so is looked at in the first round.
+/// Asserts that a bit that was given up, with its event enabled, is not written before the next
+/// change, although its memory can be written again. The first round checks that for longer.
 #[track_caller]
 fn waits_for_the_next_change(event: &Event, top: &TraceInstance, queued: &Queued, round: usize) {
     assert!(!event.bit(), "written without a change");
@@ -42,7 +42,7 @@ fn waits_for_the_next_change(event: &Event, top: &TraceInstance, queued: &Queued
     event.wait_clear();
 }
 
-/// Sees when the module's work queues are given work.
+/// Records when work is queued on the module's work queues.
 pub struct Queued(TraceInstance);
 
 const QUEUE_WORK: &str = "workqueue/workqueue_queue_work";
@@ -61,12 +61,12 @@ impl Queued {
         self.0.control("trace", "");
     }
 
-    /// The times at which each kind of work was queued, in seconds. It is told by its function: early after the start
-    /// of the machine all addresses are shown as one.
+    /// The times at which each kind of work was queued, in seconds. The kind is the function: soon
+    /// after boot all addresses are printed alike.
     fn times(&self) -> BTreeMap<String, Vec<f64>> {
         let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for line in self.0.text("trace").lines() {
-            // `kworker/u9:1-12  [000] d..1.  12.345678: workqueue_queue_work: work struct=0000abcd function=...`
+            // `kworker [000] d..1. 12.345678: workqueue_queue_work: work struct=... function=...`
             let Some((before, after)) = line.split_once(": workqueue_queue_work: ") else {
                 continue;
             };
@@ -90,10 +90,10 @@ impl Queued {
     }
 }
 
-/// The longest pause between two tries.
+/// The longest pause between two tries, in seconds.
 const MAX_PAUSE: f64 = 1.28;
 
-/// For longer than the longest pause nothing is tried, and the bit of memory that can be written again is left alone.
+/// Asserts that nothing is tried for longer than the longest pause, and the bit stays unwritten.
 #[track_caller]
 fn stays_given_up(event: &Event, queued: &Queued) {
     let before = queued.count();
@@ -103,9 +103,9 @@ fn stays_given_up(event: &Event, queued: &Queued) {
     assert!(!event.bit(), "written without a change");
 }
 
-/// The process's group has no memory for the page.
+/// The control group of the process has no memory for the page.
 fn pauses_grow_and_begin_anew_with_a_change() {
-    // What is charged in advance is charged for one processor.
+    // On one processor, as memory is charged in advance for each.
     os::run_on(os::cpus()[0]);
     let event = Event::new("st_retry_pauses u32 a");
     let group = Cgroup::new(&event.name);
@@ -115,7 +115,8 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     let queued = Queued::new(&event.name);
     group.enable_without_memory(&event, &mut child, &top, || queued.clear());
 
-    // 10 ms, 20 ms, ... 1.28 s, and so on. Whatever the machine does, they are not shorter, and some are hardly longer.
+    // 10 ms, 20 ms, ... 1.28 s, and so on. A busy machine makes none shorter, and some hardly
+    // longer.
     let start = Instant::now();
     let longest = |pause: &f64| (0.9 * MAX_PAUSE..1.9 * MAX_PAUSE).contains(pause);
     wait::until("the pauses to be the longest", || {
@@ -128,8 +129,9 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     assert!((pauses.len() as f64) <= most + 2.0, "{pauses:?}");
     assert!(repair_pending(pid), "given up");
 
-    // A change is tried at once, and then after the short pauses again: 10 ms, 20 ms, 40 ms, ... Without those there is
-    // one between the two changes, and one before what was due anyhow. A try takes its time, too.
+    // After a change the bit is tried at once, and then after short pauses again: 10 ms, 20 ms, 40
+    // ms, ... Without those, two are short: between the two changes, and before the try that was
+    // due anyway. A try takes time, too.
     let longest = pauses
         .into_iter()
         .filter(longest)
@@ -154,12 +156,12 @@ fn pauses_grow_and_begin_anew_with_a_change() {
     child.join();
 }
 
-/// A process that ends while another one uses its memory leaves all to that one.
+/// A process that ends while another one shares its memory leaves the registrations to that one.
 fn a_process_that_shares_the_memory_is_not_looked_for() {
     const NAME: &str = "st_retry_shared";
     let mut child: Child = child::fork(|line| {
         let event = Event::new(&format!("{NAME} u32 a"));
-        // This process waits, and is killed at that; the other one goes on.
+        // This process waits in vfork, and is killed there; the other one goes on.
         let _ = tasks::vfork(|| {
             line.send(std::process::id());
             loop {
@@ -200,7 +202,7 @@ fn a_process_that_shares_the_memory_is_not_looked_for() {
     });
 }
 
-/// The work queue gives up a page that a file in memory does not have any more.
+/// The work queue gives up a bit in a page beyond the end of a file in memory.
 fn a_page_beyond_the_file_is_given_up_until_the_next_change() {
     let pid = std::process::id() as i32;
     let file = os::memory_file(PAGE as u64);
@@ -233,7 +235,7 @@ fn a_page_beyond_the_file_is_given_up_until_the_next_change() {
     }
 }
 
-/// An event of this process's, with a bit in a page of the server's file.
+/// Makes an event with a bit in the server's file. Returns the page of its other bit, too.
 fn of_a_file(name: &str) -> (Event, Mapping) {
     let file = File::options().read(true).write(true).open(fuse::path(0));
     let page = Mapping::of_file(&file.expect("open a file"), 1, READ_WRITE, libc::MAP_SHARED);
@@ -245,7 +247,7 @@ fn of_a_file(name: &str) -> (Event, Mapping) {
     (event, other)
 }
 
-/// The process's own thread gives up what it may not write.
+/// Task work gives up a bit in a page that may not be written.
 fn a_page_that_its_process_cannot_have_is_given_up_until_the_next_change() {
     let pid = std::process::id() as i32;
     let _server = Server::start(1, PAGE);
@@ -284,10 +286,10 @@ fn a_page_taken_away_in_a_loop_is_right_when_that_ends() {
         for _ in 0..20 {
             top.enable(&event.name);
             top.disable(&event.name);
-            // Given up or done, it ends.
+            // The repair ends: the bit is given up or written.
             wait::until("no repair to be pending", || !repair_pending(pid));
         }
-        // Registering waits for the page, and so ends as well.
+        // Registering waits for the page, and ends as well.
         let mut registered = 0;
         for _ in 0..20 {
             let (text, address) = ("st_retry_loop u32 a", event.page.address() + 8);

@@ -54,7 +54,7 @@ pub(super) struct Guarded {
     pub(super) page: u64,
 }
 
-/// In a child: registers, guards the page, says so, and does what it is told.
+/// In a child: registers, guards the page, sends the userfaultfd, and follows orders.
 fn guard(line: &mut Line, name: &str, guard: Guard) {
     let event = Event::new(&format!("{name} u32 a"));
     let faults = Userfault::new();
@@ -77,7 +77,7 @@ impl Guarded {
         Guarded::of(child::fork(|line| guard(line, name, kind)))
     }
 
-    /// A child that first says the number of its userfaultfd, and where the page is.
+    /// Takes the userfaultfd and the page's address, which the child sends first.
     fn of(mut child: Child) -> Guarded {
         let (faults, page) = Userfault::of_child(&mut child);
         Guarded {
@@ -97,7 +97,7 @@ impl Guarded {
         });
     }
 
-    /// Has the process see its bit, which it may only touch when its faults are answered.
+    /// Makes the process look at its bit, for which its faults must have been answered.
     #[track_caller]
     fn sees(&mut self, word: Word) {
         self.child.line.say(word);
@@ -105,7 +105,7 @@ impl Guarded {
     }
 }
 
-/// Says how long something took: as information, no test depends on it.
+/// Prints a time, for information only.
 fn tell_time(what: &str, time: Duration) {
     println!("  # {what}: {} ms", time.as_millis());
 }
@@ -117,7 +117,7 @@ fn a_fault_that_is_never_answered_holds_up_no_other() {
     let top = TraceInstance::top();
     let mut times = SwitchTimes::default();
     for round in 0..9 {
-        // Those whose pages must be brought in, too.
+        // In some rounds the other pages have to be brought in, too.
         let times = times.of(round % 3 == 2);
         if round % 3 == 2 {
             tell(&mut children, Word::Drop);
@@ -175,7 +175,7 @@ fn many_faults_that_are_never_answered_hold_up_no_other() {
 
 fn a_fault_answered_late_gets_the_latest_state() {
     let top = TraceInstance::top();
-    // How often it is toggled before the answer; what the page then holds is the opposite.
+    // The event is switched so often before the answer. The page then holds the opposite state.
     for toggles in 1..=4 {
         let event = Event::new("st_guard_late u32 a");
         let mut guarded = Guarded::new(&event.name, Guard::Missing);
@@ -223,7 +223,7 @@ fn a_write_allowed_late_gets_the_latest_state() {
 }
 
 fn other_bits_of_the_process_are_written_meanwhile() {
-    // Its own faults may delay a process's other bits, but not for ever.
+    // A process's own faults may delay its other bits, but not forever.
     let event = Event::new("st_guard_own u32 a");
     let mut child = child::fork(|line| {
         let page = Mapping::kept(1);
@@ -246,7 +246,7 @@ fn other_bits_of_the_process_are_written_meanwhile() {
     children.into_iter().for_each(Child::kill);
 }
 
-/// Though the first of them never comes: of a few, and of more than are noted one by one.
+/// Although the first page never comes: of a few pages, and of more than are listed one by one.
 fn each_page_of_a_process_is_asked_for() {
     each_is_asked_for::<3>("st_guard_pages");
     each_is_asked_for::<6>("st_guard_more_pages");
@@ -271,9 +271,10 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     let at = |page: usize| guarded.page + (page * PAGE) as u64;
     let top = TraceInstance::top();
     top.enable(&event.name);
-    // Again and again. A handler is waited for no longer than 80 ms, in which a busy host may not let it run, and after
-    // seconds only when that was in vain for long: so it is not said which times this sees, and changes begin anew. Each
-    // time later, or it would be the same page for which it is waited 10 ms only.
+    // At least twice each. The module waits for a handler for at most 80 ms, in which a busy host
+    // may not run this test, and after many tries only every few seconds. So a request may be
+    // missed, and changes start over. Rounds grow: otherwise each might end with the same page, for
+    // which the wait is 10 ms only.
     let mut asked = [0; PAGES];
     let mut time = Duration::from_secs(1);
     let mut last_round = String::new();
@@ -307,7 +308,7 @@ fn each_is_asked_for<const PAGES: usize>(name: &str) {
     guarded.child.kill();
 }
 
-/// More than are noted one by one come to be due while the handler is waited for.
+/// More bits than are listed one by one become due while the module waits for the handler.
 fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
     const PAGES: usize = 6;
     let [first, others] = ["st_guard_first", "st_guard_others"];
@@ -328,11 +329,11 @@ fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
     let top = TraceInstance::top();
     let is_first_asked = || guarded.faults.next_fault() == Some(guarded.page);
     top.enable(first);
-    // The fourth time it is waited for the longest.
+    // The fourth wait is the longest.
     for _ in 0..4 {
         wait::until("the first page to be asked for", is_first_asked);
     }
-    // It may be asked for once more before they are noted. Changes begin anew, each time for longer, as above.
+    // The first page may be requested once before the others are listed. Rounds grow, as above.
     let is_asked = (0..12).any(|round| {
         top.enable(others);
         let (start, time) = (Instant::now(), Duration::from_millis(700 + 300 * round));
@@ -349,7 +350,7 @@ fn a_page_has_its_turn_beside_many_that_come_to_be_due() {
     guarded.child.kill();
 }
 
-/// Writing to it is guarded, and it is not there: the kernel brings it in without an answer.
+/// The page is absent, and guarded against writes only: the kernel brings it in without an answer.
 fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
     let event = Event::new("st_guard_none u32 a");
     let mut child = child::fork(|line| {
@@ -365,7 +366,7 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
                 event.page.resident() == 1
             });
             assert_eq!(faults.next_fault(), None);
-            // The kernel has given back the lock that this takes.
+            // Takes the mmap_lock, which the kernel releases after its write.
             drop(Mapping::new(4));
             assert_eq!(event.bit(), word == Word::Set);
             line.say(word);
@@ -381,7 +382,7 @@ fn a_page_that_no_handler_is_asked_for_holds_up_nothing() {
     child.join();
 }
 
-/// As long as it may not; then it is, with the next change.
+/// While the page is read-only. The next change after that requests it.
 fn a_page_that_may_not_be_written_is_not_asked_for() {
     let text = "st_guard_read_only u32 a";
     let event = Event::new(text);
@@ -431,13 +432,14 @@ fn a_kill_ends_it_without_an_answer() {
             child.kill();
             wait_gone("st_guard_kill");
         });
-        // Still held: the one that is to answer does not go.
+        // The userfaultfd stays open: no handler goes.
         faults.push(unanswered);
     }
     until_gone.judge("from the kill until the event was gone", 600);
 }
 
-/// The pauses between two requests to the handler grow: the one that is due when the process ends is not waited for.
+/// Pauses between requests to a handler grow. The request that is due when the process ends is
+/// cancelled.
 fn after_a_kill_no_handler_is_asked() {
     const NAME: &str = "st_guard_asked";
     let guarded = Guarded::new(NAME, Guard::Missing);
@@ -511,7 +513,7 @@ fn registering_a_guarded_page_waits_alone_and_can_be_killed() {
     drop(faults);
 }
 
-/// What is tried again after a short pause is, though all else that waits has a long one.
+/// A retry after a short pause does not wait for another process's retry after a long one.
 fn a_long_pause_of_another_process_is_not_waited_for() {
     // The next pause is four times as long.
     const LONG: Duration = Duration::from_millis(1200);
@@ -531,7 +533,7 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
         })
     });
     let mut until_set = Latencies::default();
-    // The handler is waited for before the pause begins, which takes less than a tenth of this.
+    // The pause begins after the wait for the handler, which takes less than a tenth of this.
     loop {
         page.put_out();
         until_set.during(|| {
@@ -546,7 +548,7 @@ fn a_long_pause_of_another_process_is_not_waited_for() {
         }
     }
     until_set.judge("a page from a disk, beside a long pause", 1500);
-    // Nor is it forgotten for what came in between. The pause may be longer than what else is waited for.
+    // Nor is the long retry lost meanwhile. Its pause may be longer than the limit of one wait.
     while guarded.faults.next_fault().is_some() {}
     let is_asked = || wait::eventually(|| guarded.faults.next_fault().is_some());
     assert!(is_asked() || is_asked(), "the handler is not asked again");
@@ -561,7 +563,7 @@ fn a_fork_does_not_wait_for_its_parents_page() {
         faults.guard(&event.page, Guard::Missing);
         line.send(faults.number());
         line.hear(Word::Fork);
-        // Guards do not pass to a child: it is to see its bit, whatever becomes of its parent's.
+        // A child does not inherit the guard: it sees its bit, whatever its parent's page does.
         let child = child::fork(|line| {
             event.wait_set();
             line.say(Word::Set);
@@ -582,7 +584,7 @@ fn a_fork_does_not_wait_for_its_parents_page() {
     event.wait_set();
     wait::until("the parent's fault", || faults.next_fault().is_some());
     parent.line.say(Word::Fork);
-    // It was forked while the event was on, without the page: it sees the next changes.
+    // Forked with the event enabled, but without the page, the child follows the next changes.
     let mut until_seen = Latencies::default();
     until_seen.during(|| {
         top.disable(&event.name);
@@ -602,7 +604,7 @@ fn others_carry_on_beside_a_fault_that_is_never_answered() {
         let mut guarded = Guarded::new(EVENT, kind);
         TraceInstance::top().enable(EVENT);
         guarded.wait_for_fault();
-        // Beside the kernel's fault, and that of the process, too.
+        // Beside the fault of the kernel, then also that of the process.
         for round in 0..2 {
             if round == 1 {
                 guarded.child.line.say(Word::Set);
@@ -638,7 +640,7 @@ fn others_carry_on_beside_thousands_of_such_faults() {
     beside();
     TraceInstance::top().disable(EVENT);
     many.reap();
-    // The machine has thousands to care for.
+    // A higher limit, as the machine has thousands of processes.
     other_tasks.end_within(4000);
     wait_gone(EVENT);
     tell_time("until all were gone", start.elapsed());
@@ -661,8 +663,9 @@ fn the_module_unloads_without_an_answer() {
     drop(faults);
 }
 
-/// The kernel waits for the page of a bit, to write what its registration says; it must not do so when that is gone,
-/// nor when it is not this process's any more: a child shares its parent's registrations until it changes one.
+/// The kernel waits for the page of a bit. It must not write the bit once the registration is gone,
+/// or is not this process's any more: a child shares its parent's registrations until it changes
+/// one.
 fn what_is_given_up_while_its_page_is_waited_for_is_not_written() {
     const ROUNDS: usize = 10;
     let event = Event::new("st_guard_given_up u32 a");
@@ -693,7 +696,7 @@ fn is_not_written(name: &str, inherited: Option<&Event>, round: usize) {
             faults.fill(event.page.address(), 0);
             assert_eq!(unregister.join().unwrap(), Ok(()));
         });
-        // Both went on at once, and the last one decides the bit. Nothing tells when the kernel has looked.
+        // Both go on at once, and the last write decides. Nothing shows when the kernel is done.
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(20) {
             assert!(!event.bit(), "set after it was unregistered, round {round}");
