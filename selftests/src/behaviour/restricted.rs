@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes that have given up system calls (seccomp), or are root in a namespace of users of their own.
+//! Processes with a seccomp filter, or with root in a user namespace of their own.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
@@ -106,7 +106,7 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
     let mut child = child::fork(|line| {
         let event: &'static Event = Box::leak(Box::new(Event::new("st_filter_thread u32 a")));
         let (to, from) = mpsc::channel();
-        // Not to be joined: it has no end of its own.
+        // Never joined: a killed thread leaves no result.
         let thread = thread::spawn(move || {
             to.send(os::thread_id()).unwrap();
             forbid_calls_on(&event.data.file, Forbidden::KillsThread);
@@ -147,7 +147,8 @@ fn a_thread_killed_by_a_filter_leaves_all_registered() {
 
 const STAYS: &str = "st_namespace_stays";
 
-/// Whatever may do so must be allowed to by the kernel's first namespace.
+/// Asserts that nothing persistent can be made or deleted: that requires the capability in the
+/// initial user namespace.
 #[track_caller]
 fn makes_nothing_stay(data: &Data) {
     let page = Mapping::kept(1);
@@ -160,7 +161,7 @@ fn makes_nothing_stay(data: &Data) {
         assert_eq!(register(flags, 0), Err(Errno::EPERM), "flags {flags}");
     }
     assert_eq!(data.delete(STAYS), Err(Errno::EPERM));
-    // All else it may.
+    // Everything else is allowed.
     assert_eq!(register(0, 0), Ok(()));
     assert_eq!(register(MULTI_FORMAT, 1), Ok(()));
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
@@ -171,7 +172,7 @@ fn root_of_a_namespace_makes_nothing_stay() {
     dynamic::run(&format!("u:{STAYS} u32 a")).expect("make an event");
     let user = child::fork(|_| {
         become_root_of_a_namespace();
-        // The files are its user's still.
+        // The process may open the files, which belong to its user.
         makes_nothing_stay(&Data::open());
         let made = dynamic::run("u:st_namespace_made u32 a");
         assert_eq!(made, Err(Errno::EPERM));

@@ -21,14 +21,15 @@ tests!("shared_file":
     a_page_of_a_file_system_holds_up_one_write.needs_path(fuse::PATH),
 );
 
-/// The number of the thread of this process that waits in a write.
+/// Returns the second thread of a process, which waits in a write.
 fn the_other_thread(pid: i32) -> Option<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut numbers = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
     numbers.find(|number| *number != pid)
 }
 
-/// A process of which one thread writes from `page` to the file that it shares with this one; the other one does as told.
+/// Makes a process that shares the event's file: one thread writes from `page`, the other one
+/// follows orders.
 fn writer_from(
     event: &Event,
     send_first: impl FnOnce(&mut Line, &Mapping),
@@ -50,7 +51,8 @@ fn writer_from(
     })
 }
 
-/// While a thread of `stuck` waits in a write, others write: its own process, this one, by each way to share a file.
+/// Asserts that others can write while a thread of `stuck` waits in a write: its own process, and
+/// this one by each way to share a file.
 fn others_write(event: &Event, stuck: &mut Child) {
     let tracer = TraceInstance::instance(&event.name);
     tracer.enable(&event.name);
@@ -84,12 +86,12 @@ fn a_page_of_a_userfaultfd_holds_up_one_write() {
         || Mapping::kept(1),
     );
     let (faults, page) = Userfault::of_child(&mut stuck);
-    // Nothing is read of a record that no consumer wants.
+    // The page of the index: without a consumer, nothing else of a record is read.
     wait::until("the write to wait for its page", || {
         faults.next_fault() == Some(page)
     });
     others_write(&event, &mut stuck);
-    // Who waits there can be killed.
+    // A task that waits there can be killed.
     stuck.kill();
 }
 

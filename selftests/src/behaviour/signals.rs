@@ -22,13 +22,13 @@ tests!("signals":
     a_signal_while_a_write_waits_for_memory_loses_nothing.needs_path(userfault::PATH),
 );
 
-/// Has a process that is traced by this one stopped since the last time?
+/// Returns whether a process that this one traces has stopped since the last call.
 fn has_stopped(pid: i32) -> bool {
     matches!(os::wait(pid, libc::__WALL | libc::WNOHANG), Ok((found, status))
         if found == pid && libc::WIFSTOPPED(status))
 }
 
-/// Asks something of a traced process.
+/// Makes a ptrace request to a traced process.
 fn ptrace(request: libc::c_uint, pid: i32, data: usize) {
     // SAFETY: The requests used here either write nothing, or one long to where `data` points.
     let ret = unsafe { libc::ptrace(request, pid, 0usize, data) };
@@ -60,7 +60,7 @@ fn a_traced_child_that_begins_stopped_has_its_registrations() {
     let mut pid = 0usize;
     ptrace(libc::PTRACE_GETEVENTMSG, parent.pid, &raw mut pid as usize);
     let child = i32::try_from(pid).unwrap();
-    // It is stopped before its first instruction: that stop waits for it when it begins.
+    // The stop is pending when the child begins: it stops before its first instruction.
     wait::until("the child to stop", || has_stopped(child));
     ptrace(libc::PTRACE_DETACH, child, 0);
     ptrace(libc::PTRACE_DETACH, parent.pid, 0);
@@ -73,13 +73,13 @@ fn a_traced_child_that_begins_stopped_has_its_registrations() {
     parent.join();
 }
 
-/// How many of the children that a test forks must have had a signal, and how many it forks at least.
+/// How many children of a test must have had a signal, and how many it forks at least.
 const INTERRUPTED: usize = 40;
 const CHILDREN: usize = 100;
 
-/// A process that sends SIGUSR1 to this process and all of its group until dropped, when it must still be
-/// at it. It does not kill. The pauses are longer and shorter than a fork, which begins anew with each signal: without
-/// them it might never end.
+/// Makes a process that sends SIGUSR1 to this process and its group until it is killed. The signal
+/// does not kill. Some pauses are longer than a fork, which starts over with each signal, and might
+/// never end otherwise.
 fn annoyer() -> Child {
     os::own_group();
     os::count_at(libc::SIGUSR1, libc::SA_RESTART);
@@ -95,8 +95,8 @@ fn annoyer() -> Child {
     annoyer
 }
 
-/// Forks children that call `run`, which says whether all is well, until enough of them had a signal
-/// by then.
+/// Forks children that call `run`, until enough of them had a signal meanwhile. `run` returns
+/// whether all is well.
 fn among_signals(run: impl Fn() -> bool) {
     const WELL: i32 = 70;
     const INTERRUPTED_AND_WELL: i32 = 71;
@@ -129,7 +129,7 @@ fn among_signals(run: impl Fn() -> bool) {
     }
     let signals = os::counted() - before;
     println!("  # {signals} signals came; {interrupted} of {children} children had one");
-    // This process forks and waits all the time, too.
+    // This process gets signals, too, in its forks and waits.
     assert!(signals as usize >= INTERRUPTED, "{signals} signals");
     annoyer.kill();
 }
@@ -154,7 +154,7 @@ fn a_signal_does_not_keep_a_process_from_registering() {
     });
 }
 
-/// The page of the record comes after the signal: the write goes on, or fails and has recorded nothing.
+/// The page of the record comes after the signal: the write goes on, or fails without a record.
 fn a_signal_while_a_write_waits_for_memory_loses_nothing() {
     let event = Event::new("st_sig_write u32 a");
     let tracer = TraceInstance::instance(&event.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An ordinary user, whom the administrator has given the two files and nothing else.
+//! An unprivileged user with access to the two files, and to nothing else.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data, Register, Unregister, DATA, DIAG_IOCSDEL, DIAG_IOCSREG};
@@ -51,7 +51,7 @@ fn access_to_data_is_enough_to_register_and_write() {
     let access = Access::given();
     let name = "st_user_main";
     let mut user = fork_unprivileged(|line| {
-        // It can make nothing in tracefs, nor look at what is there.
+        // The user can neither make nor read other files in tracefs.
         for path in ["trace", "dynamic_events", "events/enable", "instances"] {
             let path = format!("{}/{path}", tracefs::ROOT);
             assert_eq!(open(&path), Err(Errno::EACCES), "{path}");
@@ -76,7 +76,7 @@ fn access_to_data_is_enough_to_register_and_write() {
         let payload = [&7u32.to_ne_bytes()[..], &location(0, 3), b"hi\0"].concat();
         assert_eq!(event.write(&payload), Ok(4 + payload.len()));
         assert_eq!(event.data.write(1, &[9]), Ok(5));
-        // What it forks has its registrations.
+        // A child inherits the registrations.
         let child = child::fork(|_| {
             assert_eq!(page.word(0).load(Ordering::Relaxed), 3);
             assert_eq!(event.write(&payload), Ok(4 + payload.len()));
@@ -135,7 +135,7 @@ fn events_belong_to_root_whatever_user_makes_them() {
     assert!(mine.len() > 5, "{mine:?}");
     assert_eq!(mine, roots);
     assert!(mine.iter().all(|(_, (uid, gid, _))| (*uid, *gid) == (0, 0)));
-    // root alone switches it on.
+    // Only root can enable the event.
     let enable = tracefs::group_dir(tracefs::GROUP).join("st_user_owner/enable");
     let other = fork_unprivileged(|_| {
         let got = fs::write(enable, "1").map_err(Errno::from);
@@ -147,7 +147,7 @@ fn events_belong_to_root_whatever_user_makes_them() {
 }
 
 fn registers_on_a_file_opened_by_root() {
-    // Access is a matter of opening the file.
+    // Access is checked when the file is opened.
     let data = Data::open();
     let mut user = fork_unprivileged(|line| {
         let page = Mapping::kept(1);
@@ -176,7 +176,7 @@ fn deletes_what_is_not_persistent() {
         assert_eq!(data.delete("st_user_persists"), Err(Errno::EPERM));
         assert_eq!(data.delete("st_user_used"), Err(Errno::EBUSY));
         assert_eq!(data.delete("st_user_none"), Err(Errno::ENOENT));
-        // It may use what it may not delete.
+        // The user may use an event that it may not delete.
         let page = Mapping::kept(1);
         data.register_text("st_user_persists u32 a", page.address(), 0)
             .unwrap();
@@ -186,7 +186,7 @@ fn deletes_what_is_not_persistent() {
         let event = Event::new("st_user_mine u32 a");
         event.unregister().unwrap();
         drop(event);
-        // It goes by itself, if that is not faster.
+        // ENOENT: the unused event was removed before.
         let got = data.delete("st_user_mine");
         assert!(matches!(got, Ok(()) | Err(Errno::ENOENT)), "{got:?}");
         assert_eq!(data.delete("st_user_mine"), Err(Errno::ENOENT));
@@ -198,7 +198,7 @@ fn deletes_what_is_not_persistent() {
     });
 }
 
-/// Each question may be a line in the log of a security module.
+/// A security module may log each check of a capability.
 fn deleting_asks_for_the_capability_only_where_it_matters() {
     const CAP_PERFMON: i32 = 38;
     let asked = "st_user/st_asked";
@@ -230,18 +230,18 @@ fn reads_the_status_file_if_allowed() {
         let mut status = Status::now();
         status.events.sort();
         assert_eq!(status.names(), names);
-        // Its owner may not write it either.
+        // The owner of the file may not write it either.
         let got = fs::write(STATUS, "x").map_err(Errno::from);
         assert_eq!(got, Err(Errno::EACCES));
     });
     user.join();
 }
 
-/// How often each thing that goes wrong is tried. A message that is let through ten times in five
-/// seconds would show, and one for each flood of them.
+/// How often each mistake is made. Rate-limited messages, ten in five seconds, would show, and so
+/// would the message about each flood of them.
 const OFTEN: usize = 60;
 
-/// All that an ordinary user can get wrong, on files that it has opened.
+/// Makes all mistakes that an unprivileged user can make on files that it has opened.
 fn get_it_wrong(line: &mut Line) {
     let no_access = Mapping::new(1);
     no_access.protect(libc::PROT_NONE);
@@ -321,7 +321,7 @@ fn get_it_wrong(line: &mut Line) {
         fails("too large", "register", got, Errno::E2BIG);
         let got = data.register_text("st_user_wrong u64 a", page.address() + 8, 0);
         fails("other fields", "register", got, Errno::EADDRINUSE);
-        // Accepted, though their names look like something to the kernel's check of formats.
+        // Accepted, though the kernel's check of formats takes these names for syntax.
         for (i, fields) in [
             "u32 a)",
             "u32 (a",
@@ -392,7 +392,7 @@ fn get_it_wrong(line: &mut Line) {
         fails("unknown", "ioctl", got, Errno::ENOTTY);
     }
 
-    // Memory that is gone when the bit must change, in as many ways as there are.
+    // Memory that is absent or protected when the bit changes.
     let mut pages: Vec<_> = (0..OFTEN).map(|_| Mapping::kept(1)).collect();
     for page in &pages {
         page.word(0).store(0, Ordering::Relaxed);
@@ -439,8 +439,8 @@ fn better_than_c_10_no_error_is_logged() {
     drop(perfs);
     tracer.disable(name);
     wait_gone(name);
-    // The machine may have a word of its own to say; not one for each of these mistakes, nor any
-    // about user events.
+    // The log may have a few other messages, but none for each of these mistakes, and none about
+    // user events.
     let lines = log.take();
     let about_us = |line: &&String| line.contains("event") || line.contains("st_user");
     assert_eq!(lines.iter().find(about_us), None);
