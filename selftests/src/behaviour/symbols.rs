@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A kernel that has not what the module looks for by name: the module's file is changed so that it looks for a name
-//! that no kernel has.
+//! A kernel without a symbol that the module looks for: the module's file is changed to look for a
+//! name that no kernel has.
 
 use crate::harness::tests;
 use crate::kit::child;
@@ -22,10 +22,10 @@ tests!("symbols":
     what_is_not_needed_may_miss.of_loading(),
 );
 
-/// What the kernel says of its own types.
+/// The types of the kernel (BTF).
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// What the module calls or changes.
+/// The symbols that the module calls or changes.
 const NEEDED: &[&str] = &[
     "kallsyms_lookup_name",
     "event_mutex",
@@ -47,7 +47,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> usize {
     number.fold(0, |number, &byte| (number << 8) | usize::from(byte))
 }
 
-/// Where a section of a 64-bit ELF file lies.
+/// Returns the range of a section of a 64-bit ELF file.
 fn section(file: &[u8], name: &[u8]) -> std::ops::Range<usize> {
     let (table, size) = (number(file, 0x28, 8), number(file, 0x3a, 2));
     let (count, names) = (number(file, 0x3c, 2), number(file, 0x3e, 2));
@@ -72,7 +72,7 @@ impl Module {
         Module(fs::read(module::path()).expect("read the module"))
     }
 
-    /// The file, in which a text is another one, which is as long or shorter.
+    /// Returns the file with a text replaced by another one that is not longer.
     fn with(&self, name: &str, other: &str) -> File {
         let mut bytes = self.0.clone();
         let text = [b"\0", name.as_bytes(), b"\0"].concat();
@@ -87,13 +87,14 @@ impl Module {
         changed
     }
 
-    /// The file, in which a name that is looked for ends in another letter. Returns that name, too.
+    /// Returns the file with the last letter of a symbol's name replaced, and the new name.
     fn looking_for_another(&self, name: &str) -> (File, String) {
         let other = format!("{}#", &name[..name.len() - 1]);
         (self.with(name, &other), other)
     }
 
-    /// Without this loading fails with this error, and these are all the lines that it says. `{}` is the changed name.
+    /// Asserts that loading without a symbol fails with this error, and logs only these lines. `{}`
+    /// is the replaced name.
     #[track_caller]
     fn fails_without(&self, name: &str, errno: Errno, lines: &[&str]) {
         let (file, other) = self.looking_for_another(name);
@@ -102,7 +103,7 @@ impl Module {
         fails(&file, &format!("without {name}"), errno, &lines);
     }
 
-    /// With another text it finds this structure of the kernel's to be another one.
+    /// Asserts that the module finds another layout of a structure when a text is replaced.
     #[track_caller]
     fn knows_not(&self, structure: &str, name: &str, other: &str) {
         let lines = [
@@ -114,7 +115,7 @@ impl Module {
     }
 }
 
-/// Loading fails with this error, and these are all the lines that the module says.
+/// Asserts that loading fails with this error, and that the module logs only these lines.
 #[track_caller]
 fn fails(file: &File, what: &str, errno: Errno, lines: &[String]) {
     let mut log = Log::from_now();
@@ -134,7 +135,7 @@ fn each_that_is_missing_is_named_and_nothing_is_loaded() {
         ];
         module.fails_without(name, Errno::ENOENT, &lines);
     }
-    // The module itself loads.
+    // The unchanged module loads.
     module::load();
     module::unload_when_idle();
 }
@@ -158,8 +159,8 @@ fn each_by_which_structures_are_known_is_needed() {
     }
 }
 
-/// A kernel whose structures are others is not to be had: so the module looks at another list, or for another event. (Names of
-/// fields are part of its instructions.)
+/// There is no kernel with other structures to test, so the module looks at another list, or for
+/// another event. (Names of fields are part of the module's instructions.)
 fn each_structure_is_looked_at() {
     let module = Module::new();
     for (structure, name, other) in [
@@ -174,7 +175,8 @@ fn each_structure_is_looked_at() {
     }
 }
 
-/// The kernel's are those of another structure, whose name is as long. The second differs in the names of members alone.
+/// The module compares another structure of the kernel, whose name is as long. The second differs
+/// only in the names of its members.
 fn the_members_of_each_structure_are_compared() {
     let module = Module::new();
     for (name, other) in [
@@ -208,7 +210,7 @@ fn each_tracepoint_is_needed() {
     }
 }
 
-/// By these it is only told what the kernel has besides.
+/// Only checks of layouts use these. A kernel may have neither event probes nor BTF.
 fn what_is_not_needed_may_miss() {
     let module = Module::new();
     for name in ["eprobe_dyn_event_create", "__start_BTF", "__stop_BTF"] {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses with a tag: arm64 passes over the top byte, and so does the kernel if the program has asked for it
-//! (Documentation/arch/arm64/tagged-address-abi.rst). The processors of amd64 that the emulator knows have no tags.
+//! Addresses with a tag: arm64 ignores the top byte, and so does the kernel if the program has
+//! enabled that (Documentation/arch/arm64/tagged-address-abi.rst). The emulated x86-64 processors
+//! have no tags.
 
 use crate::harness::tests;
 use crate::kit::abi::{Register, DIAG_IOCSREG, REGISTRATIONS};
@@ -44,7 +45,7 @@ fn a_word_with_a_tag_is_the_one_without() {
     let address = event.page.address() + 8;
     let register = |tag: u8| event.data.register_text(text, tagged(address, tag), 5);
     assert_eq!(register(TAG), Ok(event.index));
-    // As is one that was registered already.
+    // A registered bit is found by any tag.
     for tag in [0, TAG, 0xff] {
         assert_eq!(register(tag), Err(Errno::EADDRINUSE), "tag {tag:#x}");
     }

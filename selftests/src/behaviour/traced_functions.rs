@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module's own functions, traced and probed: it works, and goes while they are.
+//! The module works, and can be unloaded, while its own functions are traced or probed.
 
 use crate::harness::tests;
 use crate::kit::errno::{Errno, Result};
@@ -19,28 +19,28 @@ tests!("traced_functions":
 
 const FILTERS: &str = "/sys/kernel/tracing/available_filter_functions";
 
-/// A function in C that attaching or detaching a consumer calls, and nothing else.
+/// A C function that runs only when a consumer attaches or detaches.
 const FUNCTION: &str = "user_events_reg";
 
-/// The main job, which calls [`FUNCTION`].
+/// Uses an event, which calls [`FUNCTION`].
 fn use_it() {
     use_in_child("st_function");
 }
 
-/// The module's functions that the tracers know.
+/// The module's functions that can be traced.
 fn known_functions() -> Vec<String> {
     let text = fs::read_to_string(FILTERS).expect("functions");
     let ours = |line: &str| Some(line.strip_suffix(" [user_events]")?.to_string());
     text.lines().filter_map(ours).collect()
 }
 
-/// `sign` is in each line of the tracer's.
+/// Traces, uses and unloads the module. `sign` is in each line of the tracer.
 fn goes_under(name: &str, tracer: &str, sign: &str) {
-    // One processor rewrites code, and no other runs it.
+    // On one processor, as no other may run code that is being rewritten.
     os::run_on(os::cpus()[0]);
     let instance = TraceInstance::instance(name);
     for round in 0..2 {
-        // First it is there already when it is traced, then it comes.
+        // First the module is loaded before it is traced, then after.
         let load_first = round == 0;
         if load_first {
             module::load();
@@ -78,7 +78,7 @@ fn probe(line: &str) -> Result<()> {
     tracefs::append("kprobe_events", line)
 }
 
-/// A function of the module in Rust.
+/// The name of a Rust function of the module.
 fn function_in_rust() -> String {
     let text = fs::read_to_string("/proc/kallsyms").expect("symbols");
     let found = text.lines().find_map(|line| {
@@ -93,7 +93,7 @@ fn function_in_rust() -> String {
 fn it_goes_with_probes_and_is_probed_again() {
     os::run_on(os::cpus()[0]);
     module::load();
-    // Functions in Rust have no place for the tracer, without which they take no probe.
+    // Rust functions have no ftrace entry, and take no probe without one.
     let rust = function_in_rust();
     assert!(!known_functions().contains(&rust));
     let refused = probe(&format!("p:{GROUP}/st_rust user_events:{rust}"));

@@ -24,7 +24,7 @@ fn an_event_that_is_referred_to_keeps_the_older_ones() {
     make_all_kinds();
     let probed = "st_trunc_probed";
     dynamic::run(&format!("u:{probed} u32 a")).unwrap();
-    // Not attached to the event, as it is not enabled, but the event cannot go before it.
+    // The probe is not enabled, and so not attached, but the event cannot go before it.
     let probe = format!("e:st_kinds/st_trunc_eprobe user_events/{probed} a=$a:u32");
     dynamic::run(&probe).unwrap();
     let lines = dynamic::lines();
@@ -58,7 +58,7 @@ fn one_that_is_about_to_go_is_not_in_the_way() {
         dynamic::truncate().unwrap();
         no_kind_is_left();
     }
-    // Nor is the end of a process, once it has been noticed.
+    // Nor is an event whose process has ended, once the end is noticed.
     let child = child::fork(|_| drop(Event::new("st_trunc_ours u32 a")));
     child.join();
     wait::until("the file to be truncated", || dynamic::truncate().is_ok());
@@ -71,12 +71,12 @@ fn lines_of_each_kind_delete_that_kind_only() {
     assert_eq!(kinds_there(), [false, true, true]);
     dynamic::run("-:synthetic/st_trunc_synthetic").unwrap();
     assert_eq!(kinds_there(), [false, false, true]);
-    // Events of one name and of different kinds are told apart by their groups.
+    // The group distinguishes events of one name and different kinds.
     dynamic::run("p:st_kinds/st_trunc_ours vfs_fsync").unwrap();
     dynamic::run("-:user_events/st_trunc_ours").unwrap();
     assert!(!tracefs::event_exists(OURS));
     assert!(tracefs::event_exists("st_kinds/st_trunc_ours"));
-    // And without a group they are not.
+    // A line without a group deletes both.
     dynamic::run("u:st_trunc_ours u32 a").unwrap();
     dynamic::run("-:st_trunc_ours").unwrap();
     assert!(!tracefs::event_exists("st_kinds/st_trunc_ours"));
