@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The buffers of ftrace and what shows them: the trace file, `trace_pipe`, snapshots, options.
+//! The buffers of ftrace and the files that show them: `trace`, `trace_pipe`, snapshots, options.
 
 use crate::harness::tests;
 use crate::kit::event::write;
@@ -41,13 +41,13 @@ fn trace_pipe_gives_records_as_they_come() {
     let reader = Tool::start(&["cat", &path.into_string().unwrap()]);
     for a in 1..=3 {
         write(&event, [a]);
-        // It comes while the reader waits, and before the next is written.
+        // The waiting reader gets each record before the next is written.
         reader.wait_printed(&format!("st_bu_pipe: a=0x{a} ({a})\n"));
     }
     assert_eq!(values(&reader.printed(), &event), [1, 2, 3]);
     os::kill(reader.pid(), libc::SIGTERM).unwrap();
     reader.end();
-    // What was read is gone.
+    // Records that were read are consumed.
     assert_eq!(values(&tracer.text("trace"), &event), []);
     tracer.disable(&event.name);
 }
@@ -69,7 +69,7 @@ fn the_file_of_a_cpu_shows_its_records() {
     tracer.disable(&event.name);
 }
 
-/// What ftrace missed of an event.
+/// Returns how many of the event's records ftrace missed.
 fn missed(event: &Event) -> u64 {
     profile::missed(&event.name).0
 }
@@ -89,7 +89,7 @@ fn tracing_off_keeps_what_was_and_takes_no_more() {
     tracer.disable(&event.name);
 }
 
-/// How many records are sure to fill a buffer of the smallest size.
+/// A number of records that overfills a buffer of the smallest size.
 const MANY: u32 = 1500;
 
 /// Writes [`MANY`] records on one CPU into a small buffer. Returns the event, its tracer, the CPU,
@@ -114,7 +114,7 @@ fn a_full_buffer_keeps_the_first() {
     assert_eq!(seen, (1..=kept).collect::<Vec<_>>());
     assert_eq!(tracer.stat(cpu, "entries"), kept.into());
     assert_eq!(tracer.stat(cpu, "overrun"), 0);
-    // The kernel counts them for the buffer, and we for the event.
+    // The kernel counts dropped records per buffer, the module per event.
     let dropped = u64::from(MANY - kept);
     assert_eq!(tracer.stat(cpu, "dropped events"), dropped);
     assert_eq!(missed(event), dropped);
@@ -146,7 +146,7 @@ fn a_snapshot_is_taken_and_cleared() {
     write(&event, [3]);
     assert_eq!(snapshot(), [1, 2]);
     assert_eq!(values(&tracer.text("trace"), &event), [3]);
-    // The two buffers change places: the trace goes on behind what was the snapshot.
+    // The two buffers are swapped: the trace continues in the former snapshot.
     tracer.control("snapshot", "1");
     write(&event, [4]);
     assert_eq!(snapshot(), [3]);
@@ -159,18 +159,18 @@ fn a_snapshot_is_taken_and_cleared() {
     tracer.disable(&event.name);
 }
 
-/// What is in a trace but comments.
+/// The trace without its comment lines.
 fn records(tracer: &TraceInstance) -> Vec<u8> {
     let text = fs::read(tracer.path("trace")).expect("read the trace");
     let lines = text.split_inclusive(|&byte| byte == b'\n');
-    // A number in binary, which has a NUL, may begin with what looks like it.
+    // With `bin` a line begins with the pid: its first byte may be `#`, and another is a NUL.
     let is_comment =
         |line: &&[u8]| line.starts_with(b"#") && !line.iter().take(4).any(|&byte| byte == 0);
     let lines: Vec<_> = lines.filter(|line| !is_comment(line)).collect();
     lines.concat()
 }
 
-/// An event of the kernel's own, which has a number like ours, in the same trace.
+/// The kernel event that the user event is compared with.
 const KERNELS: &str = "sched/sched_process_exit";
 
 fn options_show_a_record_as_they_do_a_kernels() {
@@ -201,7 +201,7 @@ fn options_show_a_record_as_they_do_a_kernels() {
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let (ours, theirs) = (shown(&tracer), shown(&kernels));
-        // Neither has a form of its own for this, so that the kernel shows what type it is.
+        // Neither event has a format for these options, so the kernel prints its type.
         let starts = ours.starts_with(&in_front);
         assert!(starts, "{ours:?} starts with the pid");
         for (text, id) in [(&ours, event.id()), (&theirs, tracefs::event_id(KERNELS))] {
@@ -216,7 +216,7 @@ fn options_show_a_record_as_they_do_a_kernels() {
     );
 }
 
-/// As the option `hex` shows it.
+/// The bytes as the option `hex` shows them.
 fn hexadecimal(bytes: &[u8]) -> String {
     let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.concat()

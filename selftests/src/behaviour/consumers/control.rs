@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What switches ftrace for events: names and patterns, groups, instances, and whose records count.
+//! Switching ftrace for events: names and patterns, groups, instances, and lists of processes.
 
 use crate::harness::tests;
 use crate::kit::abi;
@@ -26,7 +26,7 @@ tests!("consumers::control":
     the_status_file_shows_every_instance_as_ftrace,
 );
 
-/// Appends to a tracer's `set_event`, as `>>` does. Whether it was taken.
+/// Appends to a tracer's `set_event`, as `>>` does. Returns whether the write succeeded.
 fn set_event(tracer: &TraceInstance, text: &str) -> bool {
     use std::io::Write;
     let file = fs::OpenOptions::new()
@@ -36,7 +36,7 @@ fn set_event(tracer: &TraceInstance, text: &str) -> bool {
         .is_ok()
 }
 
-/// What `set_event` lists.
+/// The lines of `set_event`, sorted.
 fn listed(tracer: &TraceInstance) -> Vec<String> {
     let text = tracer.text("set_event");
     let mut lines: Vec<_> = text.lines().map(String::from).collect();
@@ -44,7 +44,7 @@ fn listed(tracer: &TraceInstance) -> Vec<String> {
     lines
 }
 
-/// Waits until just these of the events have their bit set.
+/// Waits until exactly the wanted bits are set.
 #[track_caller]
 fn wait_bits(events: &[Event], want: &[bool]) {
     let bits = || events.iter().map(Event::bit).collect::<Vec<_>>();
@@ -88,9 +88,9 @@ fn set_event_takes_patterns() {
         listed(&tracer),
         ["user_events:st_cp_one", "user_events:st_cp_three"]
     );
-    // The kernel knows a whole name or all of them, here.
+    // The kernel matches a whole name or `*` here, no other pattern.
     assert!(!set_event(&tracer, "user_events:st_cp_*"));
-    // A pattern is for the events that are there when it is written.
+    // A pattern applies only to events that exist when it is written.
     let late = Event::new("st_cp_late u32 a");
     assert!(!late.bit());
     assert!(set_event(&tracer, "!user_events:*"));
@@ -150,7 +150,7 @@ fn the_groups_file_switches_all() {
 fn an_instance_records_for_itself() {
     let event = Event::new("st_co_own u32 a");
     let [tracer, other] = ["st_co_own", "st_co_own2"].map(TraceInstance::instance);
-    // The records of an event that is gone look as if they were of the one that has its number now.
+    // Records of a removed event are shown as records of the event that has its number now.
     TraceInstance::top().control("trace", "");
     tracer.enable(&event.name);
     event.wait_set();
@@ -176,7 +176,7 @@ fn an_instance_that_goes_lets_go() {
     event.wait_clear();
     let status = fs::read_to_string(abi::STATUS).unwrap();
     assert!(status.contains("st_co_goes\n"), "{status}");
-    // The name is free, and what is made anew does not remember.
+    // The name of the instance is free again, and a new instance starts empty and disabled.
     drop(tracer);
     let tracer = TraceInstance::instance("st_co_goes");
     assert_eq!(tracer.get(&event.name, "enable").trim(), "0");
@@ -200,8 +200,8 @@ fn the_last_of_several_instances_lets_go() {
     event.wait_clear();
 }
 
-/// Writes until the trace has this record of the event or, if it is not `wanted`, one of a record
-/// written meanwhile is missing: the kernel looks at the lists of processes when it switches tasks.
+/// Writes until the trace has the record or, if not `wanted`, lacks it: the kernel applies the
+/// lists of processes when it switches tasks.
 #[track_caller]
 fn wait_recorded(tracer: &TraceInstance, event: &Event, value: u32, wanted: bool) {
     wait::until("the list of processes to be looked at", || {
@@ -243,7 +243,7 @@ fn event_fork_picks_the_children_too() {
     assert_eq!(of_a_child(2), []);
     tracer.control("options/event-fork", "1");
     assert_eq!(of_a_child(3), [3]);
-    // A child leaves the list when nothing is left of it.
+    // A child leaves the list when its task is freed, some time after its exit.
     wait::until("the child to leave the list", || {
         tracer.text("set_event_pid").trim() == std::process::id().to_string()
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Filters: for every type of field, for what every event has, and what they say when refused.
+//! Filters on every type of field and on the common fields, and the errors of refused filters.
 
 use crate::harness::tests;
 use crate::kit::child;
@@ -52,14 +52,14 @@ impl Filtered {
         }
     }
 
-    /// One more record to write, with these values behind its number. The first is number 0.
+    /// Adds a record with these values behind its number. The first is number 0.
     fn record(&mut self, values: &[Value]) {
         let number = (self.records.len() as u32).to_ne_bytes();
         self.records
             .push(payload(&[&[Fixed(&number)], values].concat()));
     }
 
-    /// Writes all records and says which of them the filter lets pass to the trace.
+    /// Writes all records. Returns the numbers of those that pass the filter into the trace.
     fn passing(&self, filter: &str) -> Vec<u32> {
         let name = &self.event.name;
         if let Err(errno) = self.tracer.set(name, "filter", filter) {
@@ -75,7 +75,7 @@ impl Filtered {
         numbers(&self.tracer, name)
     }
 
-    /// Each filter must let just these records pass.
+    /// Checks that each filter passes exactly the records with these numbers.
     #[track_caller]
     fn pass(&self, filters: &[(&str, &[u32])]) {
         for (filter, want) in filters {
@@ -208,7 +208,7 @@ fn characters_in_a_field() {
     }
     // A field without a NUL is a string, too.
     it.record(&[Fixed(b"/indexe")]);
-    // Not with a `*` in front: the kernel looks for the end of the field, not of the string.
+    // No `*x`: the kernel compares the end of the field, not of the string.
     it.pass(&[
         ("b == \"/index\"", &[0]),
         ("b != \"/index\"", &[1, 2, 3, 4]),
@@ -258,7 +258,7 @@ fn empty_strings() {
     // No bytes at all, not even a NUL.
     it.record(&[Fixed(b"xxxx"), Data(b""), Rel(b"")]);
     it.record(&[Fixed(b"xxxx"), Data(b"x\0"), Rel(b"x\0")]);
-    // What filters read up to a NUL has one in the record.
+    // Filters read a string up to a NUL, so the record ends with one.
     let tracer = TraceInstance::instance("st_fi_empty_bytes");
     tracer.enable(&it.event.name);
     it.event.write(&it.records[1]).expect("write");
@@ -283,7 +283,7 @@ fn structs_of_a_numbers_size() {
     }
     it.pass(&[
         ("a == 6", &[1]),
-        // The kernel takes the filter, and has no number of this size to compare.
+        // The kernel accepts the filter but compares no number of this size.
         ("b == 0x05050505", &[]),
     ]);
 }
@@ -347,7 +347,7 @@ fn the_other_common_fields() {
     it.pass(&[
         (&format!("common_type == {id}"), &[0]),
         (&format!("common_type != {id}"), &[]),
-        // A write comes from a task that no interrupt has stopped.
+        // A write is recorded in task context with preemption enabled.
         ("common_flags & 0x18", &[]),
         ("common_preempt_count & 0xf", &[]),
     ]);
@@ -374,7 +374,7 @@ fn one_filter_for_all_events_of_the_group() {
     for event in [&with, &without] {
         tracer.enable(&event.name);
     }
-    // It is for the events that have such a field.
+    // The filter applies to the events that have such a field.
     tracer.control("events/user_events/filter", "a == 2");
     assert_eq!(tracer.get(&with.name, "filter").trim(), "a == 2");
     for a in [1u8, 2] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What tracefs makes of user events: buffers, filters, triggers, probes, and what switches them.
+//! Consumers of user events in tracefs: buffers, filters, triggers, probes, and how to switch them.
 
 mod buffers;
 mod control;

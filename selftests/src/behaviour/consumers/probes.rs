@@ -28,14 +28,14 @@ tests!("consumers::probes":
 /// The group of the probes that these tests make.
 const GROUP: &str = "st_probes";
 
-/// A probe of an event, with an instance to switch it on in.
+/// A probe on an event, with an instance that enables it.
 struct Probe {
     name: &'static str,
     tracer: TraceInstance,
 }
 
 impl Probe {
-    /// Its words are what follows the event's name.
+    /// `words` follow the event's name in the definition of the probe.
     fn new(name: &'static str, event: &str, words: &str) -> Probe {
         dynamic::run(&format!("e:{GROUP}/{name} user_events/{event} {words}"))
             .expect("make a probe");
@@ -45,7 +45,7 @@ impl Probe {
         }
     }
 
-    /// Its name as [`TraceInstance`] takes it.
+    /// The group and name, as [`TraceInstance`] takes an event.
     fn path(&self) -> String {
         format!("{GROUP}/{}", self.name)
     }
@@ -58,7 +58,7 @@ impl Probe {
         self.tracer.disable(&self.path());
     }
 
-    /// What it recorded: the values, as the trace shows them behind the names of the two events.
+    /// The recorded values, as the trace shows them behind the names of the two events.
     fn recorded(&self) -> Vec<String> {
         let lines = self.tracer.lines(self.name).into_iter();
         lines
@@ -119,8 +119,8 @@ fn numbers_keep_their_sign_and_size() {
 fn strings_of_every_kind() {
     let text = "st_ep_strings char[8] a; __data_loc char[] b; __rel_loc char[] c";
     let event = Event::new(text);
-    // The kernel counts a relative location from the field's start here, not from its end: four
-    // bytes too early, for its own events as well.
+    // Event probes resolve a relative location from the start of its field instead of the end: four
+    // bytes too early, for kernel events as well.
     let words = "a=$a:string b=$b:string c=+4($c):string comm=$comm:string";
     let probe = Probe::new("st_ep_strings_p", &event.name, words);
     probe.on();
@@ -148,7 +148,8 @@ fn strings_of_every_kind() {
     probe.remove();
 }
 
-/// The trace core sets a record aside for a probe, where an earlier one lay.
+/// For a probe alone, the trace core stages each record in a per-CPU buffer, which still has the
+/// bytes of an earlier record behind this one.
 fn a_full_array_of_characters_ends_with_its_record() {
     os::run_on(os::cpus()[0]);
     let event = Event::new("st_ep_full char[8] a");
@@ -205,10 +206,10 @@ fn a_probe_keeps_its_event() {
     wait_gone("st_ep_keeps");
 }
 
-/// The longest pause between two looks whether a probe still refers to an event that is not used, in seconds.
+/// The longest delay in seconds between two checks whether a probe still refers to an unused event.
 const MAX_PAUSE: f64 = 6.4;
 
-/// No worker is asleep in them, and they are short again when another event becomes idle.
+/// No worker sleeps during the delays, and they are short again when another event becomes idle.
 fn the_pauses_between_looks_at_an_unused_event_grow() {
     let name = "st_ep_looks";
     let event = Event::new(&format!("{name} u32 a"));
@@ -216,7 +217,7 @@ fn the_pauses_between_looks_at_an_unused_event_grow() {
     let queued = Queued::new("st_ep_looks_q");
     event.unregister().unwrap();
     drop(event);
-    // 100 ms, 200 ms, ... 6.4 s, and so on. Whatever the machine does, they are not shorter.
+    // 100 ms, 200 ms, ... up to 6.4 s. A busy machine can only make them longer.
     let many = |range: std::ops::Range<f64>| {
         let pauses = queued.pauses().into_iter();
         pauses.filter(|pause| range.contains(pause)).count()
@@ -231,7 +232,8 @@ fn the_pauses_between_looks_at_an_unused_event_grow() {
     });
     assert!(tracefs::event_exists(name));
 
-    // At once, and then after the short pauses again. Without those there is one queueing for the other event.
+    // A check at once, and further checks after short delays. Without the latter, work would be
+    // queued only once, for the other event.
     queued.clear();
     let other = Event::new("st_ep_looks_other u32 a");
     other.unregister().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Triggers: what a user event sets off, alone or with recording, and histograms.
+//! Triggers on user events, with and without recording, and histograms.
 
 use crate::harness::tests;
 use crate::kit::event::Event;
@@ -149,7 +149,7 @@ fn traceoff_on_a_string() {
         "st_tg_off: a=0x2 (2) path=/stopped",
         "st_tg_off: a=0x3 (3) path=/stop",
     ];
-    // The record that ends it may or may not be in the trace.
+    // The record that switches tracing off may or may not be in the trace.
     assert!(lines == want || lines == want[..2], "{lines:?}");
 }
 
@@ -189,7 +189,7 @@ fn snapshot_keeps_what_was() {
     tracer.disable(&event.name);
     let snapshot = tracer.text("snapshot");
     let kept = snapshot.matches(" st_tg_snap: a=").count() as u32;
-    // The record that triggers comes into the one buffer or into the other.
+    // The record that triggers the snapshot may be in either buffer.
     assert!(kept == 2 || kept == 3, "{snapshot}");
     assert_eq!(values(&tracer, &event), (kept + 1..=5).collect::<Vec<_>>());
     drop(trigger);
@@ -197,7 +197,7 @@ fn snapshot_keeps_what_was() {
     tracer.control("snapshot", "0");
 }
 
-/// The place in the kernel where a system call arrives, which is the last one that is shown.
+/// The kernel's entry point of system calls: the last line of a stack trace.
 const WAY_IN: &str = if cfg!(target_arch = "aarch64") {
     "=> el0t_64_sync\n"
 } else {
@@ -236,7 +236,7 @@ fn enable_event_starts_another() {
     let tracer = TraceInstance::instance("st_tg_start");
     let text = "enable_event:user_events:st_tg_started:1 if a == 2";
     let trigger = Trigger::set(&tracer, &start, text);
-    // Its bit is set before it is recorded, for it might be at any time.
+    // The trigger attaches the event unrecorded, so the bit is set before the trigger fires.
     event.wait_set();
     assert_eq!(tracer.get(&event.name, "enable").trim(), "0*");
     write(&event, [1]);
@@ -456,8 +456,8 @@ fn onmatch_makes_a_synthetic_event() {
     };
     started(7, b"/a\0");
     started(8, b"/b\0");
-    // The trace clock goes no further than a tick of the kernel beyond the last one, however late the next is: on a
-    // busy host it stands.
+    // Between ticks the trace clock advances by one tick at most: it stands still if a busy host
+    // delays the ticks.
     let ticks_pass = || sleep(Duration::from_millis(20));
     ticks_pass();
     ended(8, 404);
