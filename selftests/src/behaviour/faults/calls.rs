@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Each allocation and each copy of user memory on the way of a call fails once: the call says so,
-//! leaves no trace, and can be made again. Each error that it may say must have come up.
+//! Each allocation and each copy of user memory in a call fails once: the call returns the error,
+//! leaves nothing behind, and can be repeated. Each possible error must occur.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSREG, MULTI_FORMAT, PERSIST};
@@ -44,12 +44,12 @@ tests!("faults::calls":
     reading_the_listings.needs_path(PATH).limit(900),
 );
 
-/// Is any event of this name there, alone with it or not?
+/// Returns whether an event of this name exists, with or without `MULTI_FORMAT`.
 fn exists(name: &str) -> bool {
     tracefs::event_exists(name) || !tracefs::formats_of(name).is_empty()
 }
 
-/// Deletes what stays; waits until it is not used any more.
+/// Deletes a persistent event as soon as it is unused.
 #[track_caller]
 fn delete(name: &str) {
     let data = Data::open();
@@ -72,7 +72,7 @@ fn registers(name: &str, flags: u16) {
         }
         wait::until("the event to go", || !exists(name));
     };
-    // The trace core gives the lowest number that is free: what failed has kept none.
+    // The trace core assigns the lowest free number: a failed call must not have kept one.
     let mut first_id = None;
     walk(name, |fault| {
         let data = Data::open();
@@ -113,8 +113,8 @@ fn registering_one_of_many_to_stay() {
     registers("st_faults_both", PERSIST | MULTI_FORMAT);
 }
 
-/// The tables of all events take memory for the second one, so that each of them may lack it: the other one then does not
-/// have the event, either.
+/// The tables of events allocate for a second one. If one table lacks memory, neither has the
+/// event.
 fn registering_a_second_event() {
     const NAMES: [&str; 2] = ["st_faults_first", "st_faults_second"];
     faults::allow(0);
@@ -137,8 +137,8 @@ fn registering_a_second_event() {
     .include(EITHER);
 }
 
-/// The tables of an open file come to be more than a page each, of memory that need not be contiguous. Lacking it is no
-/// reason for the kernel to warn: the log of the machine is looked at in the end.
+/// The tables of an open file grow beyond a page, in memory that need not be contiguous. A failure
+/// must cause no kernel warning: the harness checks the log at the end.
 fn registering_where_the_tables_of_a_file_grow() {
     const EVENTS: u32 = 1030;
     const GROWING: u32 = 1000;
@@ -151,7 +151,7 @@ fn registering_where_the_tables_of_a_file_grow() {
         kept.register_text(&name(number), address(number), bit(number))
             .expect("register");
     }
-    // Memory is asked for twice before that fails: one fault is not enough.
+    // `kvmalloc()` tries twice before it fails: one fault is not enough.
     faults::allow(60);
     let other = Mapping::kept(1);
     let mut lacked = 0;
@@ -184,8 +184,8 @@ fn registering_where_the_tables_of_a_file_grow() {
     assert!(lacked > 0, "no allocation failed");
 }
 
-/// The work queue looks at one that failed, too, but only when it has seen to those before it, and the
-/// next is there by then. That one stays what it is.
+/// The work queue examines an event whose registration failed only after 32 others. By then the
+/// event is registered again, and must stay.
 fn registering_again_at_once() {
     const NAME: &str = "st_faults_again";
     const OTHERS: u8 = 32;
@@ -205,8 +205,8 @@ fn registering_again_at_once() {
         let text = format!("{NAME} u32 a");
         let register = || data.register_text(&text, page.address(), 0);
         if fault.fails(EITHER, register).is_err() {
-            // It is known, and waits for the work queue, only if what came after its making failed. The queue may
-            // come to it between two looks.
+            // The event is listed, until the work queue removes it, only if a step after its
+            // creation failed. The queue may remove it between two reads.
             let is_known = || Status::now().names().contains(&NAME);
             let is_right = !is_known() || exists(NAME) || !is_known();
             assert!(is_right, "after {}", fault.number);
@@ -221,8 +221,8 @@ fn registering_again_at_once() {
     .include(EITHER);
 }
 
-/// The index cannot be stored, so what was registered by then is taken back. A child was forked meanwhile, so that takes
-/// memory, for registrations of this process alone.
+/// The index cannot be stored, so the registration is undone. A child was forked meanwhile and
+/// shares the registrations: undoing needs memory for a copy.
 fn registering_what_is_taken_back_at_random() {
     const NAME: &str = "st_faults_back";
     const TIMES: usize = 60;
@@ -288,7 +288,7 @@ fn unregistering() {
         if result.is_ok() {
             assert_eq!(word.load(Ordering::Relaxed), 0);
         }
-        // It may have come before or after the registration was found.
+        // The call may have failed before or after it removed the registration.
         let again = event.data.unregister(&request);
         let known = [Ok(()), Err(Errno::ENOENT)];
         assert!(known[usize::from(result.is_ok())..].contains(&again));
@@ -299,7 +299,7 @@ fn unregistering() {
     event.wait_clear();
 }
 
-/// With a copy of the registrations for this process alone.
+/// Unregistering copies the registrations that are shared with the child.
 fn unregistering_what_a_child_has_too() {
     const TEXT: &str = "st_faults_shared u32 a";
     faults::allow(0);
@@ -311,7 +311,7 @@ fn unregistering_what_a_child_has_too() {
         let registered = event.data.register_text(TEXT, request.disable_addr, 7);
         assert_eq!(registered, Ok(event.index));
         let child = child::fork(Line::wait_for_kill);
-        // It waits for the memory of the copy.
+        // Not `ENOMEM`: the call waits for the memory of the copy.
         let result = fault.fails(&[Errno::EFAULT], || event.data.unregister(&request));
         let again = event.data.unregister(&request);
         let known = [Ok(()), Err(Errno::ENOENT)];
@@ -324,8 +324,8 @@ fn unregistering_what_a_child_has_too() {
     event.wait_clear();
 }
 
-/// Where a child has the registrations, too, a copy of them is made, and tried for until there is memory, or until the task
-/// is killed.
+/// Unregistering copies registrations that are shared with a child, and retries until there is
+/// memory or the task is killed.
 fn unregistering_waits_for_memory() {
     const TEXT: &str = "st_faults_waits u32 a";
     const MANY: u64 = 20;
@@ -340,7 +340,7 @@ fn unregistering_waits_for_memory() {
             line.hear(Word::Unregister);
             assert_eq!(event.unregister(), Ok(()));
             line.say(Word::Unregistered);
-            // The child has its own.
+            // The child's registration is its own.
             let mut child = child;
             child.line.say(Word::Unregister);
             child.join();
@@ -400,7 +400,7 @@ fn writing() {
     let mut expected = 0;
     for length in [4, 100, 3000] {
         let record = [&event.index.to_ne_bytes()[..], &vec![7; length]].concat();
-        // In one part, with the index in two, and with it in one of its own.
+        // In one part; with the index split; with the index in its own part.
         for cut in [0, 2, 4] {
             let (start, rest) = record.split_at(cut);
             let failures = walk(&format!("write of {length} bytes, cut at {cut}"), |fault| {
@@ -414,10 +414,11 @@ fn writing() {
             failures.include(&[Errno::EFAULT]);
         }
     }
-    // Memory is asked for where the record does not fit on the stack, and once more before that fails: one fault is not
-    // enough.
+    // A record that does not fit on the stack is read to memory of `kvmalloc()`, which tries twice
+    // before it fails: one fault is not enough.
     faults::allow(60);
-    // Memory for one of up to 8 KB is there from the write before. This one is made first: only the write may lack memory.
+    // The record is longer than 8 KB, the buffer that is kept from the write before. It is built
+    // here so that only the write lacks memory.
     let record = [&event.index.to_ne_bytes()[..], &[7; 9000]].concat();
     let mut lacked = 0;
     for _ in 0..100 {
@@ -425,7 +426,7 @@ fn writing() {
         let result = event.data.writev(&[&record[..], &[]]);
         faults::at_random(false);
         match result {
-            // The instance takes no record of that size, and perf's counter does.
+            // Too large for the instance, but perf's counter takes it.
             Ok(_) => {}
             Err(errno) => assert_eq!(errno, Errno::ENOMEM),
         }
@@ -442,8 +443,8 @@ fn attaching_and_detaching() {
     faults::allow(0);
     let event = Event::new("st_faults_toggle u32 a");
     let top = TraceInstance::top();
-    // The kernel notes the names of processes for ftrace. It warns when it stops doing so after it
-    // had no memory to begin, which is no matter of the events.
+    // The kernel warns when it stops recording command names that it had no memory to start
+    // recording. That is unrelated to the events.
     top.control("options/record-cmd", "0");
     for (value, errors) in [("1", EITHER), ("0", &[Errno::EFAULT])] {
         let round = |fault: &mut Fault| {

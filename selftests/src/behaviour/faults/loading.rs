@@ -34,12 +34,12 @@ fn nothing_is_left() {
 }
 
 fn loading() {
-    /// The kernel's own loading of modules is passed over in strides, as it is not tested here.
+    /// The stride over faults in the kernel's own loading of modules, which is not tested here.
     const STRIDE: u32 = 16;
-    // tracefs does not say why it makes no file.
+    // tracefs gives no reason when it creates no file.
     const KNOWN: &[Errno] = &[Errno::ENOMEM, Errno::EFAULT, Errno::ENODEV];
     faults::allow(0);
-    // From memory: a file of the host brings faults of its own.
+    // From memory: reading a file of the host would meet faults of its own.
     let copy = os::memory_file(0);
     let mut module = File::open(module::path()).expect("the module's file");
     std::io::copy(&mut module, &mut &copy).expect("copy the module");
@@ -47,8 +47,8 @@ fn loading() {
 
     let load = || os::load_module(&copy, c"");
     let mut loaded = 0;
-    // The last fault of which the module said that it cannot be loaded so, and before all of these the last
-    // at which the kernel did not get to ask it.
+    // The last fault at which the module logged that it cannot be loaded, and the last fault before
+    // all of these at which the kernel did not call the module.
     let told: Cell<Option<u32>> = Cell::new(None);
     let not_asked = Cell::new(1);
     let mut log = Log::from_now();
@@ -70,7 +70,7 @@ fn loading() {
             nothing_is_left();
         }
     };
-    // The strides may pass over all of one kind.
+    // The strides may miss all faults of one kind, so any failures are fine.
     let _ = walk_by("load, in strides", |_| STRIDE, &mut round);
     let first = not_asked.get();
     let last = told.get().expect("a load that the module says has failed");
@@ -93,7 +93,7 @@ fn unloading() {
     walk("unload", |fault| {
         module::load();
         use_it();
-        // What the user began is over.
+        // Work that the user started has ended.
         wait::until("the module to be idle", || module::users() == 0);
         let known = [Errno::ENOMEM, Errno::EFAULT, Errno::EAGAIN];
         if fault.fails(&known, module::unload).is_err() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls of which each allocation, and each copy of user memory, fails once. On a kernel made for testing.
+//! Faults in calls, loads, polls, processes and workers. Needs a kernel with fault injection.
 
 pub mod calls;
 pub mod loading;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Polls while the module gets no memory.
+//! Polls while no allocation of the module succeeds: they need none.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -23,7 +23,7 @@ fn a_poll_needs_no_memory() {
         let page = Mapping::kept(1);
         let register = |bit| data.register_text("st_poll u32 a", page.address(), bit);
         register(0).unwrap();
-        // What is registered is looked at by the next poll, and so is what has changed.
+        // The next poll examines new registrations and changed bits.
         for change in [false, true] {
             register(1 + u8::from(change)).unwrap();
             if change {

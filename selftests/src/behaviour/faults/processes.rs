@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Forks and execs while allocations fail: a child that comes to be has all registrations, and so
-//! has a process that goes on because it cannot execute a program.
+//! Forks and execs while allocations fail: a child that is made has all registrations, and so has a
+//! process whose exec fails.
 
 use crate::harness::tests;
 use crate::kit::errno::Errno;
@@ -39,7 +39,7 @@ fn registered(name: &str) -> (Event, Mapping) {
     (event, page)
 }
 
-/// Is everything registered? It is not afterwards.
+/// Unregisters everything. Returns whether all of it was registered.
 fn all_there(event: &Event, page: &Mapping) -> bool {
     let all = (0..BITS).all(|bit| {
         let address = page.address() + 4 * bit;
@@ -48,12 +48,12 @@ fn all_there(event: &Event, page: &Mapping) -> bool {
     all && event.unregister() == Ok(())
 }
 
-/// In a child: ends well if everything is registered.
+/// Exits with 0 if everything is registered.
 fn judge(event: &Event, page: &Mapping) -> ! {
     os::exit_now(if all_there(event, page) { 0 } else { 1 })
 }
 
-/// What a fork says that cannot be.
+/// The errors of a fork that fails.
 const REFUSED: &[Errno] = &[Errno::ENOMEM, Errno::EAGAIN];
 
 fn whichever_allocation_of_a_fork_fails() {
@@ -81,7 +81,7 @@ fn whichever_allocation_of_a_fork_fails() {
 fn allocations_of_the_child_fail_at_random() {
     const CHILDREN: usize = 100;
     let (event, page) = registered("st_failing_child");
-    // Few, as most forks fail before the child is made.
+    // Low, as most forks fail before the child is made.
     faults::allow(3);
     let (mut failed, mut made) = (0, 0);
     while made < CHILDREN {
@@ -89,7 +89,8 @@ fn allocations_of_the_child_fail_at_random() {
         let pid = tasks::clone(0);
         faults::at_random(false);
         match pid {
-            // What it inherited was made before it came here, by allocations that could fail.
+            // The allocations for the child's registrations could fail, but are done before it runs
+            // here.
             Ok(0) => judge(&event, &page),
             Ok(pid) => {
                 made += 1;
@@ -107,16 +108,15 @@ fn allocations_of_the_child_fail_at_random() {
     toggle(&event, &mut []);
 }
 
-/// How a child ends that could not execute a program: with all its registrations, or not.
+/// Exit codes of a child whose exec failed: with all its registrations, or not.
 const STAYED: i32 = 70;
 const LOST: i32 = 71;
 
-/// A program that only ends, in memory: to load one from the host's files would bring faults of its
-/// own.
+/// A program that only exits, in memory: loading a file of the host would meet faults of its own.
 fn smallest_program() -> File {
     const BASE: u64 = 0x40_0000;
     const HEADERS: u64 = 64 + 56;
-    // The processor's number in such files, and: mov x8, #93; mov x0, #0; svc #0
+    // The machine number of ELF, and: mov x8, #93; mov x0, #0; svc #0
     #[cfg(target_arch = "aarch64")]
     const MACHINE: u16 = 183;
     #[cfg(target_arch = "aarch64")]
@@ -145,13 +145,13 @@ fn smallest_program() -> File {
     elf.extend(EXIT);
     let mut file = os::memory_file(0);
     file.write_all(&elf).expect("write the program");
-    // It must not be open for writing anywhere.
+    // An exec fails while the file is open for writing.
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("open the program")
 }
 
 fn whichever_allocation_of_an_exec_fails() {
-    // The program meets the fault, too, if the exec did not; so nothing here can say when the last
-    // one was met. After so many in a row that began the program, that was it.
+    // If the exec does not meet the fault, the program does, so the exec's last fault cannot be
+    // seen. It has passed after this many execs in a row that ran the program.
     const ENOUGH: u32 = 40;
     faults::allow(0);
     let (event, page) = registered("st_failing_exec");
@@ -176,7 +176,7 @@ fn whichever_allocation_of_an_exec_fails() {
             stayed += 1;
             begun = 0;
         } else if status & 0x7f != 0 {
-            // Past the point of no return.
+            // Killed: the exec was past the point of no return.
             killed += 1;
             begun = 0;
         } else {
@@ -188,7 +188,7 @@ fn whichever_allocation_of_an_exec_fails() {
     toggle(&event, &mut []);
 }
 
-/// It has been made, and waits for what its registrations take before it runs.
+/// The child is complete, and waits for memory for its registrations before it runs.
 fn a_child_that_waits_for_memory_can_be_killed() {
     faults::allow(0);
     let (event, page) = registered("st_failing_killed");
@@ -216,7 +216,7 @@ fn a_child_that_waits_for_memory_can_be_killed() {
             os::exit_now(0);
         }
         child.store(pid, Ordering::SeqCst);
-        // No call would do before.
+        // A spin: until then a system call might fail.
         while !is_over.load(Ordering::SeqCst) {
             std::hint::spin_loop();
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocations of the module fail in whatever worker makes them while bits are written: in none of these may a bit be lost.
-//! What the nth fault of a thread shows ([`calls`](super::calls)) never reaches a worker.
+//! Allocations of the module fail in its workers while bits are written: no bit may be lost. The
+//! nth fault of a thread ([`calls`](super::calls)) never reaches a worker.
 
 use crate::harness::tests;
 use crate::kit::child::{self, Child, Word};
@@ -26,7 +26,7 @@ tests!("faults::workers":
 
 const PAGES: usize = 32;
 
-/// Bits of an event on as many pages, which nothing has touched when they are dropped.
+/// An event with a bit on each of several pages, which can be dropped.
 struct Bits {
     event: Event,
     pages: Mapping,
@@ -34,7 +34,8 @@ struct Bits {
 
 impl Bits {
     fn new(name: &str) -> Bits {
-        // The kernel notes the names of processes for ftrace, and warns when it stops that after it could not begin.
+        // The kernel warns when it stops recording command names that it had no memory to start
+        // recording.
         TraceInstance::top().control("options/record-cmd", "0");
         let event = Event::new(&format!("{name} u32 a"));
         let pages = Mapping::kept(PAGES);
@@ -49,7 +50,7 @@ impl Bits {
         self.event.page.advise(libc::MADV_DONTNEED).unwrap();
     }
 
-    /// Switches the event, where that may take memory that there is not.
+    /// Switches the event; retries if that lacks memory.
     fn switch(&self, on: bool) {
         let path = TraceInstance::top().file(&self.event.name, "enable");
         wait::until("the event to be switched", || {
@@ -57,12 +58,12 @@ impl Bits {
         });
     }
 
-    /// All bits come to say so, with no other change.
+    /// Waits until all bits show this state, without a further change.
     #[track_caller]
     fn come_to_be(&self, on: bool) {
         let want = if on { 1 << 3 } else { 0 };
         let is_so = |page| self.pages.word(page * PAGE).load(Ordering::Relaxed) == want;
-        // Not looked at before: that would bring them in.
+        // No bit is read before: a read would fault the page in.
         wait::until("the kernel to bring all pages in", || {
             self.pages.resident() == PAGES
         });
@@ -77,18 +78,18 @@ impl Drop for Bits {
     }
 }
 
-/// With hardly a page to be had, most tries of a worker fail. What it tried for comes when there are pages again. Not all
-/// fail: attaching may need one.
+/// Most page allocations of a worker fail; the bits are written when there are pages again. Not all
+/// fail, as attaching may need a page.
 fn no_bit_is_lost_while_there_is_hardly_a_page() {
     let bits = Bits::new("st_failing_pages");
     for round in 0..4 {
         let on = round % 2 == 0;
-        // A page that is not there reads as zero: only to set its bit memory is needed.
+        // A dropped page reads as zero: only setting its bit needs memory.
         bits.drop_pages();
         let failing = InModule::fail(&[("fail_page_alloc", 90)]);
         bits.switch(on);
         if on {
-            // More than are made to attach, and one for each page.
+            // More than attaching alone can meet, and one for each page.
             failing.wait_for(2 * PAGES as u64);
         }
         let met = failing.end();
@@ -107,7 +108,7 @@ fn no_bit_is_lost_while_allocations_fail_at_random() {
         tell(&mut children, Word::Drop);
         bits.drop_pages();
         let failing = InModule::fail(&[("failslab", 20), ("fail_page_alloc", 50)]);
-        // The last change counts. Only those that set bits need memory.
+        // Only the last change counts, and only setting bits needs memory.
         for change in 0..6 {
             bits.switch((round + change) % 2 != 0);
         }
@@ -126,15 +127,15 @@ fn no_bit_is_lost_while_allocations_fail_at_random() {
     end(children);
 }
 
-/// Events go by work of the queue, too, and processes are found to have ended there: that needs no memory, but what a kernel
-/// that watches its objects notes of them.
+/// The work queue also removes events and detects the end of processes. That needs no memory except
+/// for the records of a kernel with object debugging.
 fn events_and_processes_go_without_memory() {
     const NAME: &str = "st_failing_events";
     let stays = Event::new("st_failing_stays u32 a");
     for round in 0..10 {
         let mut user = child::fork(|line| {
             let event = Event::new(&format!("{NAME} u32 a"));
-            // A second one, which leaves later.
+            // A second process, which ends later.
             let mut other = child::fork(|line| line.hear(Word::End));
             line.say(Word::Registered);
             line.hear(Word::End);
@@ -153,8 +154,8 @@ fn events_and_processes_go_without_memory() {
     toggle(&stays, &mut []);
 }
 
-/// A process with an event of this name, whose page is guarded, and who answers for the page, which lies there. It does what
-/// it is told.
+/// Makes a process with an event of this name whose page is guarded. Returns the process, which
+/// executes orders, the handler of its page, and the page's address.
 fn guarded(name: &str) -> (Child, Userfault, u64) {
     let mut user = child::fork(|line| {
         let event = Event::new(&format!("{name} u32 a"));
@@ -173,13 +174,13 @@ fn guarded(name: &str) -> (Child, Userfault, u64) {
     (user, handler, page)
 }
 
-/// A page that is guarded is asked for, and waited for, by a worker of its own.
+/// A separate worker faults in a guarded page and waits for it.
 fn no_handler_is_forgotten_that_there_was_no_memory_to_ask() {
     const NAME: &str = "st_failing_asked";
     let bits = Bits::new(NAME);
     let (mut user, handler, page) = guarded(NAME);
     let (mut met, mut round) = (0, 0);
-    // By then the same number of both changes.
+    // An even number of rounds: as many changes in each direction.
     while met < 5 || round % 2 != 0 {
         assert!(round < 60, "only {met} allocations of workers failed");
         let on = round % 2 == 0;
@@ -187,7 +188,7 @@ fn no_handler_is_forgotten_that_there_was_no_memory_to_ask() {
         user.tell(Word::Drop);
         let failing = InModule::fail(&[("failslab", 50)]);
         bits.switch(on);
-        // What failed until here may have been asked for to attach.
+        // Failures so far may be from attaching.
         let before = failing.met();
         wait::until("the process to ask for its page", || {
             handler.next_fault() == Some(page)
@@ -200,11 +201,11 @@ fn no_handler_is_forgotten_that_there_was_no_memory_to_ask() {
     println!("  # {met} allocations failed in {round} rounds");
 }
 
-/// A process with an event of this name, whose bit is in a page of a file system's: it is the process that has to bring that
-/// in. It waits for changes of the bit as it is told to, says in the memory returned that the last one has come, and drops the
-/// page.
+/// Makes a process with an event of this name whose bit is in a page of a file system, which only
+/// the process can fault in. On order, it waits for a change of the bit, drops the page, and stores
+/// the new state in the returned memory.
 fn with_page_of_file(name: &str) -> (Child, &'static Mapping) {
-    // Not set in what files of programs begin with.
+    // Clear in the first word of an ELF file.
     const BIT: u8 = 7;
     let file = File::open("/proc/self/exe").expect("open a file");
     let seen: &'static Mapping = Box::leak(Box::new(Mapping::shared(1)));
@@ -233,12 +234,12 @@ fn with_page_of_file(name: &str) -> (Child, &'static Mapping) {
     (user, seen)
 }
 
-/// The bit of such a process comes, however often allocations of a kind fail after the change.
+/// Checks that the bit of such a process is written, however often allocations of a kind fail.
 fn comes_although_there_is_no_memory(name: &str, kind: (&str, u32)) {
     let bits = Bits::new(name);
     let (mut user, seen) = with_page_of_file(name);
     let (mut met, mut round) = (0, 0);
-    // How many fail before it is counted depends on how soon the process runs.
+    // The number of failures counted in a round depends on how soon the process runs.
     while met < 8 {
         assert!(round < 100, "only {met} allocations failed");
         round += 1;
@@ -246,7 +247,7 @@ fn comes_although_there_is_no_memory(name: &str, kind: (&str, u32)) {
         user.line.say(Word::SetThenDrop);
         let failing = InModule::fail(&[kind]);
         bits.switch(true);
-        // What failed until here may have been asked for to attach.
+        // Failures so far may be from attaching.
         let before = failing.met();
         wait::until("something to fail, or the bit to come", || {
             failing.met() >= before + 2 || seen.word(0).load(Ordering::SeqCst) == 1
@@ -259,12 +260,12 @@ fn comes_although_there_is_no_memory(name: &str, kind: (&str, u32)) {
     println!("  # {met} allocations failed in {round} rounds");
 }
 
-/// A process is told of its bit by what takes memory, in a worker.
+/// A worker allocates the task work for the process.
 fn no_process_is_forgotten_that_there_was_no_memory_to_tell() {
     comes_although_there_is_no_memory("st_failing_told", ("failslab", 50));
 }
 
-/// It needs memory for a copy of the page.
+/// The process needs memory for its copy of the page.
 fn no_bit_is_lost_for_which_its_process_had_no_memory() {
     comes_although_there_is_no_memory("st_failing_own", ("fail_page_alloc", 90));
 }
