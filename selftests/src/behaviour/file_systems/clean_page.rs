@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A page of a file that has become clean when its bit is written: the bit itself must make it dirty.
+//! A page of a file that is clean again when its bit is written: the write of the bit must dirty
+//! it.
 
 use super::{stored, User, EVENT, REST, TEXT};
 use crate::harness::Test;
@@ -17,8 +18,8 @@ pub const TESTS: &[Test] = of_kinds!(skip_if stall::lacks_probes;
         Ext4 NineP,
 );
 
-/// The module has asked for the page, to write to it, and by that it is dirty. It is written back while the task is held up
-/// there, and the task writes the bit then.
+/// The module faults the page in for writing, which dirties it. A stall before the bit is written
+/// lets the page be written back.
 fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
     let mounted = Mounted::new(kind);
     let user = User::new(&mounted);
@@ -31,8 +32,8 @@ fn a_bit_is_stored_if_its_page_was_written_back_before(kind: Kind) {
         let cpu = cpus.next();
         let was_in_time = thread::scope(|scope| {
             let registering = Waiting::new(scope, || {
-                // It keeps its processor busy: with PREEMPT_RT also what answers the interrupts of the
-                // devices that have theirs there. So each round has another one.
+                // A stalled task keeps its CPU busy, and with PREEMPT_RT the interrupt threads of
+                // devices on that CPU. So each round uses another CPU.
                 cpu.into_iter().for_each(os::run_on);
                 user.obey(Word::Register);
             });

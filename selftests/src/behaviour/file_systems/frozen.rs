@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Beneath a freeze a task that writes to a page of a file waits for the thaw, and no signal ends that.
+//! On a frozen file system a task that writes to a page of a file waits for the thaw; no signal
+//! ends the wait.
 
 use super::{sleeps, switch, user, EVENT};
 use crate::harness::Test;
@@ -36,8 +37,8 @@ pub const TESTS_OF_LOADING: &[Test] = &[Test::new(
 .limit(400)
 .skip_if(|| mounts::obstacle(Kind::Ext4))];
 
-/// A process that has a word in a file system, and others that have none. Whatever hangs, the end of the
-/// freeze lets it go: that is dropped first.
+/// A process with a word in a file system, and others without one. `frozen` is dropped first: the
+/// thaw ends every wait.
 struct Setup {
     frozen: Option<mounts::Frozen>,
     user: Child,
@@ -47,7 +48,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// The page of the word is in memory, but clean: the file system has to be asked before it is written.
+    /// The page of the word is present but clean: a write to it enters the file system.
     fn new(kind: Kind) -> Setup {
         let long_sleep = LongSleep::allowed();
         let mounted = Mounted::new(kind);
@@ -56,7 +57,7 @@ impl Setup {
         user.tell(Word::Register);
         user.tell(Word::Sync);
         sleeps(&user);
-        // An overlay passes a freeze on to nothing below it.
+        // An overlay does not pass a freeze on to the file system below.
         let disk = Mounted {
             directory: mounts::DISK.into(),
         };
@@ -77,7 +78,8 @@ impl Setup {
         ops.judge(|| drop(self.frozen.take()));
     }
 
-    /// Everything that others do can be done, and no worker of the kernel waits for a page.
+    /// Checks that all operations of other processes succeed, and that no kernel worker waits for a
+    /// page.
     #[track_caller]
     fn others_carry_on(&mut self) {
         let other_tasks = self.other_tasks.as_mut().unwrap();
@@ -90,7 +92,7 @@ impl Setup {
         });
     }
 
-    /// The event is switched, and the bit cannot follow.
+    /// Enables the event, whose bit cannot follow.
     #[track_caller]
     fn switch_on(&mut self) {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
@@ -126,7 +128,7 @@ impl Setup {
         os::kill(self.user.pid, libc::SIGKILL).expect("kill");
     }
 
-    /// The process has been killed, and goes while all is frozen. So does what it has registered.
+    /// Checks that the killed process and its registration end while the file system is frozen.
     #[track_caller]
     fn is_gone(&mut self) {
         let pid = self.user.pid;
@@ -158,7 +160,7 @@ fn beneath_a_freeze_a_sleeping_process_holds_up_nothing(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.switch_on();
     setup.others_carry_on();
-    // The last state is what counts when it can be written.
+    // The last state counts when the bit can be written again.
     setup.switch_on();
     setup.thaw();
     setup.tell(Word::IsSet);
@@ -166,12 +168,12 @@ fn beneath_a_freeze_a_sleeping_process_holds_up_nothing(kind: Kind) {
     setup.end();
 }
 
-/// Not for a short time only: the kernel waits for the thaw before it has a page of a file written to, even where it is
-/// asked to wait for nothing (`sb_start_pagefault()`).
+/// The process waits for as long as the freeze lasts: `sb_start_pagefault()` waits for the thaw
+/// even with `FOLL_NOWAIT`.
 fn beneath_a_freeze_a_process_that_runs_waits_alone(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.switch_on();
-    // On its way back it asks for its page, before it does anything.
+    // The process faults its page in on its return to user space.
     setup.user.line.say(Word::IsSet);
     setup.wait_for(setup.user.pid);
     setup.others_carry_on();
@@ -203,7 +205,7 @@ fn beneath_a_freeze_an_unregistering_process_waits_alone(kind: Kind) {
     setup.others_carry_on();
     setup.thaw();
     setup.tell(Word::Join);
-    // It is done by then: what is registered again is new.
+    // The unregistration is complete, so this registration is new.
     setup.tell(Word::Register);
     setup.switch(true);
     setup.switch(false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Enable bits in shared mappings of files: a page has to be asked for by a task of the process, from a file
-//! system that writes it back, is frozen, is full, or has lost it.
+//! Enable bits in shared mappings of files. A task of the process has to fault the page in, from a
+//! file system that writes it back, is frozen or full, or has lost the page.
 //!
 //! FUSE, with a server that does not answer, is in `fuse_stalled`.
 
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Makes a test of each kind of file systems; with `skip_if`, unless that function returns an obstacle.
+/// Makes a test of each kind of file system; `skip_if` names a function that returns an obstacle.
 macro_rules! of_kinds {
     (skip_if $obstacle:path; $($test:ident: $($kind:ident)*),* $(,)?) => {
         &[$($(Test::new(
@@ -59,10 +59,10 @@ const TEXT: &str = "st_fs u32 a";
 /// Bit 0 of the word at the start of the file's second page.
 const AT: usize = PAGE;
 
-/// What the file holds beside the bit.
+/// The file's content beside the bit.
 const REST: u32 = 0xa5a5_a5a0;
 
-/// In a process of its own: one that has a word in a file.
+/// A user of a word in a file; runs in a process of its own.
 struct User {
     file: File,
     pages: Mapping,
@@ -85,7 +85,7 @@ impl User {
         self.pages.word(AT).load(Relaxed)
     }
 
-    /// Nothing of the page is in memory, or in this process's tables.
+    /// Drops the page from this process's page tables and from memory.
     fn forget(&self) {
         self.pages.advise(libc::MADV_DONTNEED).unwrap();
         self.file.sync_all().expect("fsync");
@@ -107,19 +107,18 @@ impl User {
             Word::SecondSet => wait::until("the second bit to be set", || self.word() & 2 != 0),
             Word::IsSet => assert!(bit(), "not set when the process came back"),
             Word::IsClear => assert!(!bit(), "not cleared when the process came back"),
-            // What has been written is not there by luck.
+            // A known content beside the bit.
             Word::Fill => {
                 self.pages.word(AT).fetch_or(REST, Relaxed);
             }
             Word::Filled => assert_eq!(self.word() & !1, REST),
-            // Of the states of a page: dirty; clean, and so not to be written by the page tables;
-            // not in these; not in memory.
+            // States of a page: dirty; clean and write-protected; not mapped; not present.
             Word::Write => self.pages.word(AT + 64).store(1, Relaxed),
             Word::Sync => self.file.sync_all().expect("fsync"),
             Word::Unmap => self.pages.advise(libc::MADV_DONTNEED).unwrap(),
             Word::Forbid => self.pages.protect(READ),
             Word::Forget => self.forget(),
-            // It has no place in the file system any more.
+            // The page has no block in the file system any more.
             Word::Punch => {
                 os::punch_hole(&self.file, AT as i64, PAGE as i64).expect("punch a hole")
             }
@@ -129,13 +128,13 @@ impl User {
             }
             Word::Truncate => self.file.set_len(AT as u64).expect("truncate"),
             Word::Extend => self.file.set_len(LENGTH as u64).expect("extend"),
-            // It has been in user space.
+            // A visit to user space, which runs task work.
             Word::Look => (),
             word => panic!("told to {word:?}"),
         }
     }
 
-    /// Does as it is told, by itself or by a thread.
+    /// Executes orders, itself or in a thread.
     fn run(self, line: &mut Line) {
         child::serve(line, move |word| self.obey(word), |_, _| false)
     }
@@ -145,8 +144,8 @@ fn user(mounted: &Mounted) -> Child {
     child::fork(|line| User::new(mounted).run(line))
 }
 
-/// Waits until nothing is to be written to the process. What only its own thread can bring in is due until that next
-/// returns to user space.
+/// Waits until no repair is pending. A repair by the process's own thread is pending until that
+/// next returns to user space.
 #[track_caller]
 fn settle(user: &mut Child) {
     wait::until("no repair to be pending", || {
@@ -155,7 +154,7 @@ fn settle(user: &mut Child) {
     });
 }
 
-/// Switches the event, and has the process see it.
+/// Switches the event, and waits until the process sees the change.
 #[track_caller]
 fn switch(user: &mut Child, on: bool) {
     let top = TraceInstance::top();
@@ -168,7 +167,7 @@ fn switch(user: &mut Child, on: bool) {
     }
 }
 
-/// The word as it is in the file system, by another process, which maps nothing.
+/// The word in the file system, as read by another process without a mapping.
 fn stored(mounted: &Mounted) -> u32 {
     let file = mounted.open();
     file.sync_all().expect("fsync");
@@ -178,7 +177,7 @@ fn stored(mounted: &Mounted) -> u32 {
     u32::from_ne_bytes(bytes)
 }
 
-/// Can a hole be punched into files here?
+/// Returns whether holes can be punched into files of this kind.
 fn has_holes(kind: Kind) -> bool {
     kind != Kind::NineP
 }
@@ -193,7 +192,7 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
             user.tell(state);
             switch(&mut user, on);
             user.tell(Word::Filled);
-            // It is stored with the page, and comes back with it.
+            // The bit is stored with the page and is in the page that is read back.
             user.tell(Word::Forget);
             assert_eq!(stored(&mounted), REST | u32::from(on), "after {state:?}");
             user.tell(if on { Word::IsSet } else { Word::IsClear });
@@ -206,21 +205,22 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
     };
     for &hole in holes {
         for on in [true, false] {
-            // What is still due would write to the page that follows. A look that comes later writes what the event is
-            // then, which is no harm: while it is on, the bit may be set again.
+            // A pending repair would write to the new page. A later repair writes the current
+            // state, so the bit may be set again while the event is enabled: harmless.
             settle(&mut user);
             user.tell(hole);
             user.tell(if on { Word::IsClear } else { Word::Look });
             switch(&mut user, on);
             assert_eq!(stored(&mounted), u32::from(on), "after {hole:?}");
         }
-        // What is lost with the page is told by the next change, and not by an older one.
+        // A bit that is lost with its page is written by the next change only.
         switch(&mut user, true);
         settle(&mut user);
         user.tell(hole);
         switch(&mut user, false);
     }
-    // Behind the end of its file a page cannot be had: that ends nothing, and waits for the next change.
+    // A page beyond the end of its file cannot be faulted in: the bit is given up until the next
+    // change.
     user.tell(Word::Truncate);
     let top = TraceInstance::top();
     for _ in 0..2 {
@@ -241,7 +241,7 @@ fn a_bit_follows_on_pages_in_every_state(kind: Kind) {
     wait_gone(EVENT);
 }
 
-/// A worker of the kernel asks no file system for a page, and so waits for none.
+/// No kernel worker faults in a page from a file system, so none waits for one.
 fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
@@ -257,7 +257,7 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
                 top.disable(EVENT);
             }
             stays_due(&user);
-            // A page that has to be read may take longer than the process waits for it.
+            // Reading a page may take longer than the process waits for it.
             user.tell(match (state, on) {
                 (Word::Forget, true) => Word::Set,
                 (Word::Forget, false) => Word::Clear,
@@ -267,7 +267,7 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
             settle(&mut user);
         }
     }
-    // What cannot be written any more is given up: nothing is due then.
+    // A bit on a page without write permission is given up: no repair is pending.
     user.tell(Word::Forbid);
     top.enable(EVENT);
     settle(&mut user);
@@ -276,7 +276,7 @@ fn a_page_is_brought_in_by_a_task_of_its_process(kind: Kind) {
     user.kill();
 }
 
-/// The process sleeps, and has nothing left to do on its way to user space.
+/// Waits until the process sleeps, with no task work left before user space.
 #[track_caller]
 fn sleeps(user: &Child) {
     wait::until("the process to sleep", || {
@@ -284,11 +284,11 @@ fn sleeps(user: &Child) {
     });
 }
 
-/// Its bit is due, and stays so while it sleeps.
+/// Checks that the repair of the bit stays pending while the process sleeps.
 #[track_caller]
 fn stays_due(user: &Child) {
     wait::until("a repair to be pending", || repair_pending(user.pid));
-    // A worker would have written it in a fraction of that.
+    // A worker would have written the bit in a fraction of this time.
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {
         assert!(repair_pending(user.pid), "written while its process slept");
@@ -327,7 +327,7 @@ fn a_bit_is_not_lost_while_its_page_is_written_back(kind: Kind) {
                     user.obey(Word::Clear);
                 }
                 user.obey(Word::Filled);
-                // Whatever is dropped and read again by the other thread.
+                // At any time the other thread may drop the page and read it again.
                 user.obey(Word::Forget);
                 assert_eq!(user.word(), REST | u32::from(on), "in round {round}");
             }
@@ -343,14 +343,14 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
     let mounted = Mounted::new(kind);
     let mut user = user(&mounted);
     user.tell(Word::Register);
-    // The block that the hole gives back is taken by others.
+    // `fill` takes the block that the hole frees.
     user.tell(Word::Punch);
     user.tell(Word::Sync);
     let filled = mounted.fill();
     let top = TraceInstance::top();
     for _ in 0..2 {
         top.enable(EVENT);
-        // The process is not killed by it, and finds the bit where it was.
+        // The process is not killed, and finds the bit unchanged.
         user.tell(Word::IsClear);
         top.disable(EVENT);
         user.tell(Word::IsClear);
@@ -366,7 +366,7 @@ fn a_page_that_finds_no_room_waits_for_the_next_change(kind: Kind) {
     });
     other.line.hear(Word::Refused);
     drop(filled);
-    // Room is given back with a transaction.
+    // A transaction frees the room.
     user.tell(Word::Sync);
     other.line.say(Word::Again);
     other.join();
