@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Forks that a program stalls between the copying of the memory and the start of the child, as long as it
-//! likes: what is toggled and registered meanwhile is right in the child, and what is unregistered is not the child's.
+//! Forks that a program stalls, for any time, between the copy of the memory and the start of the
+//! child: changes and registrations during the stall are in the child, and what is unregistered is
+//! not.
 //!
 //! The stall is the storing of the child's pidfd, to a page whose faults the test answers.
 
@@ -33,8 +34,9 @@ tests!("fork_stalled":
     a_change_of_a_page_that_is_swapped_out_is_in_the_child.needs_path(PATH).swapping(),
 );
 
-/// Enables the event, and disables it, each while a fork is stalled, and waits until this process sees it by a look; `before`
-/// and `after` are called just before that, and with the look after it. The child sees it, too.
+/// Enables and disables the event, each during a stalled fork, and waits until this process's check
+/// shows the change. `before` runs before each change, `after` with the check after it. The child
+/// must see the change, too.
 fn is_in_the_child(
     event: &Event,
     [is_set, is_clear]: [Look<'_>; 2],
@@ -65,7 +67,7 @@ fn a_change_meanwhile_is_in_the_child() {
     is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
 }
 
-/// It is alone on its page, and not the first bit of its word.
+/// The bit is alone on its page, and not the first of its word.
 fn a_change_meanwhile_of_another_bit_is_in_the_child() {
     const BIT: u8 = 5;
     let event = Event::new("st_stalled_other u32 a");
@@ -79,14 +81,15 @@ fn a_change_meanwhile_of_another_bit_is_in_the_child() {
     is_in_the_child(&event, [&is_set, &is_clear], || (), |_| ());
 }
 
-/// The page is the process's own since the fork, so that its bit is written at once.
+/// The page is not shared since the fork, so its bit is written at once.
 fn a_change_of_a_page_of_its_own_is_in_the_child() {
     let event = Event::new("st_stalled_at_once u32 a");
     let touch = || event.page.word(64).store(1, Ordering::Relaxed);
     is_in_the_child(&event, [&is_set, &is_clear], touch, |_| ());
 }
 
-/// What one task has in the copy that it makes says nothing of the copy that another made before.
+/// A fork by another task after the change does not exempt the child of the stalled fork, whose
+/// memory was copied before.
 fn a_change_before_another_task_forks_is_in_the_child() {
     let event = Event::new("st_stalled_tasks u32 a");
     let fork = |look: Look<'_>| fork_right(look, &event);
@@ -111,7 +114,7 @@ fn what_is_registered_meanwhile_is_the_childs_too() {
     });
 }
 
-/// Whatever its copy of the word holds.
+/// The child's copy of the word may have either value.
 fn what_is_unregistered_meanwhile_is_not_the_childs() {
     with_enabled("st_stalled_unregister", |event| {
         let is_unknown = |event: &Event| match event.unregister() {
@@ -131,7 +134,7 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
         faults.guard(&event.page, Guard::Writes);
         line.say(Word::Guarded);
         wait::until("the kernel's fault", || faults.next_fault().is_some());
-        // The page is there, with the bit as it was, and may not be written: not in this process.
+        // The page is present with the old bit, and write-protected in this process.
         assert!(!event.bit());
         for _ in 0..3 {
             fork_right(is_set, &event);
@@ -145,8 +148,9 @@ fn a_child_does_not_copy_a_repair_that_is_pending() {
     top.disable(&event.name);
 }
 
-/// Runs a process whose event is switched while its page, which is guarded, keeps it from being written. A thread forks a
-/// child, which is killed before it runs, so that it does not look at its bits; and then does `then`.
+/// Runs a process whose event is enabled while userfaultfd keeps its page from being written. A
+/// thread forks a child, which is killed before it runs, so that it does not check its bits. The
+/// thread then runs `then`.
 fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
     let event = Event::new(&format!("{name} u32 a"));
     let top = TraceInstance::top();
@@ -184,8 +188,8 @@ fn with_one_killed(name: &str, then: impl FnOnce(&Event, &Userfault) + Send) {
     top.disable(&event.name);
 }
 
-/// Its bits still differ from what they are to be: the next one of the same task has to look, though nothing changed
-/// between the two.
+/// The killed child's bits are still stale: the next child of the same task must check its bits,
+/// though nothing changed between the forks.
 fn a_child_that_was_killed_has_looked_for_no_other() {
     with_one_killed("st_stalled_killed", |event, _| {
         fork_right(is_set, event);
@@ -193,7 +197,7 @@ fn a_child_that_was_killed_has_looked_for_no_other() {
     });
 }
 
-/// What is written late changes what a child has copied before, as a change of the event does.
+/// The late write of a bit counts as a change for children that have copied the memory before.
 fn a_repair_meanwhile_is_in_the_child() {
     with_one_killed("st_stalled_repaired", |event, faults| {
         let other = Userfault::new();
@@ -211,7 +215,7 @@ fn a_repair_meanwhile_is_in_the_child() {
     });
 }
 
-/// The child's copy of it is on the swap, too, and has the bit as it was.
+/// The child's copy of the page is swapped out as well, with the old bit.
 fn a_change_of_a_page_that_is_swapped_out_is_in_the_child() {
     let _swap = Swap::new();
     let event = Event::new("st_stalled_swapped u32 a");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How forks are stalled, and what their children look at.
+//! Stalled forks, and the checks of their children.
 
 use crate::kit::child::{self, Child, Word};
 use crate::kit::event::{is_listed, wait_gone, Event};
@@ -10,17 +10,17 @@ use crate::kit::userfault::{Guard, Userfault};
 use crate::kit::{os, tasks, wait};
 use std::thread;
 
-/// What a child, forked by a thread of another process, exits with.
+/// Exit codes of a child that a thread of another process forks.
 pub(in crate::behaviour) const RIGHT: i32 = 10;
 pub(in crate::behaviour) const BIT_IS_CLEAR: i32 = 1;
 pub(in crate::behaviour) const BIT_IS_SET: i32 = 2;
 pub(in crate::behaviour) const WRONG_ERRNO: i32 = 3;
 
-/// What a child looks at, and what it exits with.
+/// A child's check, which returns its exit code.
 pub(in crate::behaviour) type Look<'a> = &'a (dyn Fn(&Event) -> i32 + Sync);
 
-/// Has this process have its own set of registrations: as long as its parent, or a child, shares it, what changes
-/// for these changes here.
+/// Gives this process a set of registrations of its own: a change in a shared set counts for all
+/// its members.
 pub(in crate::behaviour) fn have_own_set(event: &Event) {
     let text = format!("{} u32 a", event.name);
     let page = Mapping::new(1);
@@ -29,8 +29,9 @@ pub(in crate::behaviour) fn have_own_set(event: &Event) {
     assert_eq!(event.data.unregister_bit(page.address(), 0), Ok(()));
 }
 
-/// Runs a process, of which a thread forks. While that fork is stalled the process calls `meanwhile`. Its child
-/// calls `check`, and exits with what that returns. So do two others, forked by the same thread before.
+/// Runs a process in which a thread forks three children, one after the other. The third fork is
+/// stalled while the process calls `meanwhile`. The first two children exit with the result of
+/// `before`, the third with that of `check`.
 pub(in crate::behaviour) fn stall(
     meanwhile: impl Fn(),
     before: Look<'_>,
@@ -59,7 +60,7 @@ pub(in crate::behaviour) fn done(mut process: Child) {
     process.join();
 }
 
-/// The bit is to be set.
+/// Checks that the bit is set.
 pub(in crate::behaviour) fn is_set(event: &Event) -> i32 {
     match event.bit() {
         true => RIGHT,
@@ -67,7 +68,7 @@ pub(in crate::behaviour) fn is_set(event: &Event) -> i32 {
     }
 }
 
-/// The bit is to be clear.
+/// Checks that the bit is clear.
 pub(in crate::behaviour) fn is_clear(event: &Event) -> i32 {
     match event.bit() {
         true => BIT_IS_SET,
@@ -75,13 +76,14 @@ pub(in crate::behaviour) fn is_clear(event: &Event) -> i32 {
     }
 }
 
-/// Forks a child that exits with what `check` returns, which is to be that all is right.
+/// Forks a child, and expects its exit code from `check` to be [`RIGHT`].
 #[track_caller]
 pub(in crate::behaviour) fn fork_right(check: impl Fn(&Event) -> i32, event: &Event) {
     clone_right(0, 0, check, event);
 }
 
-/// The same with `flags` of clone, of which one has the kernel store something at `address`. Returns the child's pid.
+/// Like [`fork_right`] with `flags` of clone, one of which stores to `address`. Returns the child's
+/// pid.
 #[track_caller]
 pub(in crate::behaviour) fn clone_right(
     flags: i32,
@@ -114,7 +116,8 @@ pub(in crate::behaviour) fn with_enabled(name: &str, run: impl FnOnce(&Event)) {
     wait_gone(name);
 }
 
-/// Has a thread call `fork` with a place for the pidfd that is not there, and `meanwhile` called while that waits.
+/// Calls `fork` in a thread with a missing page for the pidfd, and `meanwhile` while the fork
+/// waits.
 pub(in crate::behaviour) fn stall_thread(fork: impl FnOnce(u64) + Send, meanwhile: impl FnOnce()) {
     let faults = Userfault::new();
     let pidfd = Mapping::kept(1);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages of a FUSE file system whose server does not answer: what waits for them is what uses them.
+//! Pages of a FUSE file system whose server does not answer: only their users wait for them.
 //!
-//! The server withholds the reply to a WRITE, and a page stays under writeback: in a shared mapping it
-//! cannot be written then, and the task that tries waits in `fuse_page_mkwrite()` with the mapping locked.
-//! Or it withholds the reply to a READ, and a page that was dropped does not come back. A task that waits
-//! for its own READ is beyond SIGKILL once the server has the request; one that waits for a page that is
-//! being read ahead is not. Where the process guards the mapping with a userfaultfd whose faults the kernel
-//! answers itself, it is the same, as the page is the server's still.
+//! The server withholds the reply to a WRITE: a page stays under writeback, and a task that writes
+//! to it in a shared mapping waits in `fuse_page_mkwrite()` with the mapping locked. Or it
+//! withholds the reply to a READ: a dropped page does not come back. A task that waits for its own
+//! READ ignores SIGKILL once the server has the request; one that waits for a page that is being
+//! read ahead does not. A userfaultfd on the mapping whose faults the kernel resolves itself makes
+//! no difference, as the page still comes from the server.
 
 mod setup;
 
@@ -51,7 +51,7 @@ tests!("fuse_stalled":
     the_module_unloads_when_the_server_is_gone.of_loading().needs_path(PATH).limit(400),
 );
 
-/// The same for each of several kinds of pages.
+/// The tests of several kinds of pages.
 pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
     a_bit_of_a_sleeping_process_holds_up_nothing:
         WRITE_SHARED READ_SHARED READ_PRIVATE AHEAD_SHARED AHEAD_PRIVATE WRITE_GUARDED READ_GUARDED,
@@ -75,7 +75,7 @@ pub const TESTS_OF_KINDS: &[Test] = of_kinds!(
         READ_SHARED READ_PRIVATE,
 );
 
-/// The same beside thousands of such pages.
+/// The tests with thousands of such pages.
 pub const TESTS_OF_THOUSANDS: &[Test] = &[
     test(
         "fuse_stalled::thousands_hold_up_nothing::WRITE_SHARED",
@@ -95,7 +95,7 @@ fn a_first_registration_beside_a_write_holds_up_itself_only() {
     let user = setup.tell_thread(Word::Use);
     setup.wait_for(user);
     let registering = setup.tell_thread(Word::RegisterOwn);
-    // It may wait for the other thread, or not.
+    // The thread may have to wait for the other one.
     wait::until("it to register or to wait", || {
         matches!(setup.state(registering), None | Some('D'))
     });
@@ -123,7 +123,7 @@ fn an_address_space_locked_beside_a_write_holds_up_itself_only() {
 }
 
 fn a_guarded_page_is_not_forgotten_while_its_address_space_is_locked() {
-    // The two queues of the module may help each other out.
+    // Repeated, as the module's two queues may cover for each other.
     for _ in 0..4 {
         is_not_forgotten();
     }
@@ -143,7 +143,7 @@ fn is_not_forgotten() {
     setup.wait_for(user);
     let changing = setup.tell_thread(Word::Change);
     setup.wait_for(changing);
-    // So that the handler was to be asked again meanwhile. Else this would show less, and not fail.
+    // Time for the module to fault again. If it does not, the test shows less but does not fail.
     thread::sleep(Duration::from_secs(1));
     setup.release();
     setup.tell(Word::Join);
@@ -169,7 +169,7 @@ fn a_private_copy_needs_no_reply_to_a_write() {
     };
     tell(Word::Register);
     for _ in 0..3 {
-        // The copy goes, and is made again from the page that is being written.
+        // The private copy is dropped, and made again from the page under writeback.
         tell(Word::Forget);
         setup.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         tell(Word::Set);
@@ -214,7 +214,8 @@ fn a_process_that_uses_its_page_waits_alone(kind: Kind) {
     setup.end();
 }
 
-/// It asks for the page on its way back from the kernel, and goes on without it after a short time. The bit stays due.
+/// The process faults the page in on its return to user space, and continues without it after a
+/// short time. The repair stays pending.
 fn a_process_that_leaves_its_page_alone_goes_on(kind: Kind) {
     const SHORT: Duration = Duration::from_secs(2);
     const SOON: Duration = Duration::from_secs(5);
@@ -227,7 +228,7 @@ fn a_process_that_leaves_its_page_alone_goes_on(kind: Kind) {
         setup.tell(Word::Look);
         let time = start.elapsed();
         assert!(time < SHORT * machine::slowness(), "went on after {time:?}");
-        // The page was asked for.
+        // The page was requested.
         setup.server().wait_held(1);
         setup.others_carry_on();
     }
@@ -268,7 +269,7 @@ fn unregistering_such_a_page_waits_alone(kind: Kind) {
     setup.end();
 }
 
-/// A child begins with its parent's bit on a page that cannot be had.
+/// A child is forked with its parent's bit on a page that cannot be faulted in.
 fn a_child_forked_meanwhile_holds_up_nothing(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.tell(Word::Register);
@@ -281,9 +282,8 @@ fn a_child_forked_meanwhile_holds_up_nothing(kind: Kind) {
     setup.end();
 }
 
-/// It waits for nothing itself. What it has registered goes at once, and so does the process, unless the
-/// kernel has it wait at its end for what is being written: then its files are still open, and keep
-/// their events.
+/// A sleeping process waits for no page. Its registrations end at once, and so does the process,
+/// unless its exit waits for writeback: then its open files keep their events.
 fn a_kill_ends_a_sleeping_process(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.tell(Word::Register);
@@ -311,7 +311,7 @@ fn a_kill_ends_a_sleeping_process(kind: Kind) {
     wait_gone(ALONE);
 }
 
-/// It goes at once if the kernel lets it, or else with the server, and keeps nothing then.
+/// The process ends at once if its wait can be killed, else with the server. Nothing is left of it.
 fn a_kill_ends_a_process_that_waits(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.tell(Word::Register);
@@ -330,8 +330,8 @@ fn a_kill_ends_a_process_that_waits(kind: Kind) {
     wait_gone(ALONE);
 }
 
-/// Two processes with the same memory. One takes on the bit, waits for its page and is killed; the other, which
-/// was told of the bit as well, sleeps meanwhile. Nothing switches the event again, so the bit is listed once.
+/// Two processes share their memory. One runs its task work, waits for the page and is killed; the
+/// other, which has a task work as well, sleeps. No toggle adds the bit to the repair list again.
 fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.tell(Word::Register);
@@ -357,8 +357,8 @@ fn a_process_killed_at_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind)
     setup.end();
 }
 
-/// A process was told of the bit while it sleeps in a vfork, and its child, which has the same memory, was not,
-/// as it began later. The parent is killed.
+/// A process sleeps in a vfork when it gets its task work; its child, which shares the memory,
+/// begins later and gets none. The parent is killed.
 fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: Kind) {
     let mut setup = Setup::new(kind);
     setup.tell(Word::Register);
@@ -367,7 +367,7 @@ fn a_process_killed_before_a_bit_leaves_it_to_one_that_shares_its_memory(kind: K
     let (faults, page) = Userfault::of_child(&mut setup.user);
     wait::until("the vfork to be stalled", || faults.next_fault().is_some());
     setup.switch_on();
-    // Time to be told, in which the child is not there yet.
+    // Time to add the task work, before the child exists.
     thread::sleep(Duration::from_millis(500) * machine::slowness());
     setup.release();
     faults.fill(page, 0);
@@ -403,7 +403,7 @@ fn the_module_unloads_when_the_server_is_gone() {
     }
 }
 
-/// Others carry on beside thousands of such processes, while these sleep, wait and are killed.
+/// Others continue beside thousands of such processes that sleep, wait and are killed.
 fn thousands_hold_up_nothing(kind: Kind) {
     let _long_sleep = LongSleep::allowed();
     let count = many_processes::thousands();
@@ -430,7 +430,7 @@ fn thousands_hold_up_nothing(kind: Kind) {
             server.hold(Request::Read);
         }
     }
-    // Whatever hangs, the end of the server lets it go.
+    // The end of the server ends every wait.
     let mut server = Some(server);
     let beside = |other_tasks: &mut OtherTasks, server: &mut Option<Server>| {
         other_tasks.carry_on();
@@ -457,7 +457,7 @@ fn thousands_hold_up_nothing(kind: Kind) {
     TraceInstance::top().disable(EVENT);
     drop(server.take());
     many.reap();
-    // The machine has thousands to care for.
+    // The machine has thousands of processes to end.
     other_tasks.end_within(4000);
     wait_gone(EVENT);
     println!("  # all in {} ms", start.elapsed().as_millis());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A process that uses pages of a file whose server withholds its replies, and others beside it.
+//! A process with pages of a file whose server withholds its replies, and other processes beside
+//! it.
 
 use crate::kit::abi::Data;
 use crate::kit::child::{self, Child, Line, Word};
@@ -19,21 +20,21 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) const EVENT: &str = "st_held";
 pub(super) const TEXT: &str = "st_held u32 a";
 
-/// An event that one process alone has registered.
+/// An event that only one process registers.
 pub(super) const ALONE: &str = "st_held_alone";
 
-/// As much as the kernel reads ahead.
+/// The size of a read-ahead.
 pub(super) const PAGES: usize = 32;
 
-/// What a page of a process waits for.
+/// The kind of page, and the request that its process waits for.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     pub(super) request: Request,
-    /// MAP_SHARED or MAP_PRIVATE.
+    /// `MAP_SHARED` or `MAP_PRIVATE`.
     pub(super) sharing: i32,
-    /// Are pages read before a task asks for them, so that it can be killed while it waits?
+    /// Whether pages are read ahead, so that a task can be killed while it waits.
     pub(super) is_ahead: bool,
-    /// Are writes to the pages guarded, and allowed by the kernel?
+    /// Whether writes are guarded by a userfaultfd whose faults the kernel resolves.
     pub(super) is_guarded: bool,
 }
 
@@ -68,11 +69,11 @@ pub(super) const READ_GUARDED: Kind = Kind {
     ..READ_SHARED
 };
 
-/// In a process of its own: one that uses a page of the file system.
+/// A user of a page of the file system; runs in a process of its own.
 pub(super) struct User {
     file: File,
     page: Mapping,
-    /// Memory of its own.
+    /// Anonymous memory.
     own: Mapping,
     data: Data,
 }
@@ -113,17 +114,17 @@ impl User {
                 result.expect("unregister");
             }
             Word::Use => page.word(64).store(1, Relaxed),
-            // It has been in user space, and has left its pages alone.
+            // A visit to user space without a use of the pages.
             Word::Look => (),
             Word::WriteBack => os::start_writeback(&self.file),
             Word::Forget => page.advise(libc::MADV_DONTNEED).unwrap(),
             Word::Guard => {
                 let faults = Userfault::answered_by_the_kernel();
                 faults.guard(page, Guard::Writes);
-                // As long as it is open.
+                // Guarded while the descriptor is open.
                 std::mem::forget(faults);
             }
-            // Of the mapping, which is locked for that.
+            // A change of the mapping, which takes its lock for writing.
             Word::Change => page.advise(libc::MADV_DONTDUMP).unwrap(),
             Word::Set => wait::until("the bit to be set", || bit(page)),
             Word::Clear => wait::until("the bit to be cleared", || !bit(page)),
@@ -133,7 +134,7 @@ impl User {
                 let (mut from_parent, to_child) = os::pipe().expect("pipe");
                 if os::fork().expect("fork") == 0 {
                     drop(to_child);
-                    // Ends with its parent.
+                    // The child ends with its parent.
                     let _ = from_parent.read(&mut [0]);
                     os::exit_now(0);
                 }
@@ -143,8 +144,8 @@ impl User {
         }
     }
 
-    /// Has a child that shares this memory, and begins when the fault at a guarded page is answered. It ends
-    /// when it has seen the bit set; this process waits for that.
+    /// Makes a child that shares this memory and begins when a fault on a guarded page is answered.
+    /// It ends when it has seen the bit set; this process waits for it.
     fn vfork(&self, line: &mut Line) {
         let (faults, pidfd) = (Userfault::new(), Mapping::kept(1));
         faults.guard(&pidfd, Guard::Missing);
@@ -158,16 +159,16 @@ impl User {
         child.expect("vfork");
     }
 
-    /// Has the handler asked for the page of its own, which goes. Tells who is asked, and where.
+    /// Guards, and drops, the page of its own. Sends the userfaultfd and the address.
     fn guard_own(&self, line: &mut Line) {
         let faults = Userfault::new();
         faults.guard(&self.own, Guard::Missing);
         faults.send(line, &self.own);
-        // As long as it is open.
+        // Guarded while the descriptor is open.
         std::mem::forget(faults);
     }
 
-    /// Does as it is told, by itself or by a thread.
+    /// Executes orders, itself or in a thread.
     pub(super) fn run(self, line: &mut Line) {
         let user: &'static User = Box::leak(Box::new(self));
         let alone = |word: Word, line: &mut Line| {
@@ -186,8 +187,8 @@ impl User {
     }
 }
 
-/// A server, a process that uses its file, and others that do not. Dropped in this order: whatever
-/// hangs, the end of the server lets it go.
+/// A server, a process that uses its file, and others that do not. The server is dropped first: its
+/// end ends every wait.
 pub(super) struct Setup {
     pub(super) server: Option<Server>,
     pub(super) user: Child,
@@ -215,20 +216,20 @@ impl Setup {
         self.server.as_mut().expect("a server")
     }
 
-    /// Has the process do something.
+    /// Lets the process do something.
     #[track_caller]
     pub(super) fn tell(&mut self, word: Word) {
         self.user.tell(word);
     }
 
-    /// Has the process do what it will wait at.
+    /// Lets the process do something at which it waits.
     #[track_caller]
     pub(super) fn tell_and_wait(&mut self, word: Word) {
         self.user.line.say(word);
         self.wait_for(self.user.pid);
     }
 
-    /// Has a thread of the process do something, which may wait at that. Returns its number.
+    /// Lets a thread of the process do something, which may wait. Returns its tid.
     #[track_caller]
     pub(super) fn tell_thread(&mut self, word: Word) -> i32 {
         self.user.tell_thread(word)
@@ -244,10 +245,10 @@ impl Setup {
         self.wait_for_task(self.user.pid, thread);
     }
 
-    /// The same for a thread of any process.
+    /// Like [`Setup::wait_for`] for a thread of any process.
     #[track_caller]
     pub(super) fn wait_for_task(&mut self, pid: i32, thread: i32) {
-        // It sleeps as if a signal could end that when it has made the request itself.
+        // A task that waits for its own READ is in an interruptible sleep.
         if self.kind.request == Request::Read {
             self.server().wait_held(1);
         }
@@ -258,7 +259,7 @@ impl Setup {
         }
     }
 
-    /// The page of the process is there and was used. From now on it cannot be had or written until
+    /// Withholds the page, which is present and was used: it cannot be faulted in or written until
     /// the server answers.
     #[track_caller]
     pub(super) fn withhold(&mut self) {
@@ -280,14 +281,15 @@ impl Setup {
         }
     }
 
-    /// Does something beside the process that waits.
+    /// Does something while the process waits.
     #[track_caller]
     pub(super) fn beside(&mut self, op: &str, run: impl FnOnce()) {
         self.other_tasks.as_mut().unwrap().ops.has(op, run);
         self.nothing_is_late();
     }
 
-    /// Everything that others do can be done, and no worker of the kernel waits for a page.
+    /// Checks that all operations of other processes succeed, and that no kernel worker waits for a
+    /// page.
     #[track_caller]
     pub(super) fn others_carry_on(&mut self) {
         self.other_tasks.as_mut().unwrap().carry_on();
@@ -305,14 +307,14 @@ impl Setup {
         ops.judge(|| drop(self.server.take()));
     }
 
-    /// The event is switched, which the process's bit cannot follow.
+    /// Enables the event, which the process's bit cannot follow.
     #[track_caller]
     pub(super) fn switch_on(&mut self) {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
         self.is_due();
     }
 
-    /// The process's bit is listed as still to be written.
+    /// Waits until the repair of the process's bit is listed as pending.
     #[track_caller]
     pub(super) fn is_due(&mut self) {
         let pid = self.user.pid;
@@ -326,12 +328,12 @@ impl Setup {
         self.beside("ftrace leaves", || TraceInstance::top().disable(EVENT));
     }
 
-    /// The server answers.
+    /// Lets the server answer.
     pub(super) fn release(&mut self) {
         self.server().release();
     }
 
-    /// The process's bit follows the event.
+    /// Checks that the process's bit follows the event.
     #[track_caller]
     pub(super) fn follows(&mut self, set: Word, clear: Word) {
         self.beside("ftrace attaches", || TraceInstance::top().enable(EVENT));
@@ -340,7 +342,7 @@ impl Setup {
         self.tell(clear);
     }
 
-    /// Ends all, in any order.
+    /// Ends everything.
     #[track_caller]
     pub(super) fn end(mut self) {
         self.user.kill();
@@ -349,7 +351,7 @@ impl Setup {
         wait_gone(EVENT);
     }
 
-    /// The process has been killed, and goes while the server answers nothing.
+    /// Checks that the killed process ends although the server does not answer.
     #[track_caller]
     pub(super) fn is_gone(&mut self) {
         let ended = os::wait_for_end(self.user.pid, wait::limit()).expect("wait for the end");
