@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of different groups have nothing to do with each other, whatever their names are.
+//! Events of different groups are independent, whatever their names are.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data, MULTI_FORMAT, PERSIST, PROFILE, REGISTRATIONS};
@@ -33,7 +33,7 @@ tests!("groups::apart":
     switching_a_system_switches_its_group_only,
 );
 
-/// The same name, with these fields, in the first group and in two others.
+/// The fields of events of the same name, in the first group and in two others.
 const FIELDS: [&str; 3] = ["u32 a", "u64 a", "u8 b; u8 c; __rel_loc char[] d"];
 
 /// Three groups with an event of the same name each, traced by an instance each.
@@ -73,7 +73,7 @@ fn a_name_with_other_fields_is_another_event_in_each_group() {
         assert!(format.starts_with("name: st_g_same\n"), "{format}");
         assert!(format.contains(shown), "{format}");
     }
-    // Each description is right in its own group, and no other.
+    // Each description is right only in its own group.
     for (group, right) in [
         (None, 0),
         (Some(&three.groups[0]), 1),
@@ -105,7 +105,7 @@ fn a_name_with_other_fields_is_another_event_in_each_group() {
             assert_eq!(traced.event.index, 0);
             assert_eq!(traced.event.write(payload), Ok(4 + payload.len()));
         }
-        // A payload that is too short in this group, and would be right in another.
+        // This payload is too short in its group, and would be right in another.
         let short = three.traced[1].event.write(&payloads[0]);
         assert_eq!(short, Err(Errno::EINVAL));
         for (at, traced) in three.traced.iter().enumerate() {
@@ -155,7 +155,7 @@ fn a_bit_follows_the_event_of_its_group_only() {
     for traced in &three.traced {
         traced.tracer.enable(&traced.event.name);
         traced.event.wait_set();
-        // A worker that was to write another's bit would have come to it before the next one is set.
+        // A wrong bit that a worker writes late is found in the next round.
         let set = three.traced.iter().filter(|other| other.event.bit());
         assert_eq!(set.count(), 1);
         for other in &three.traced {
@@ -200,7 +200,7 @@ fn formats_are_numbered_and_shown_in_each_group() {
     ];
     assert_eq!(all[0].len(), 2);
     let tracer = TraceInstance::instance("st_g_formats");
-    // Each format is recorded as the one that it is.
+    // Each format is recorded under its own number.
     for (data, formats) in files.iter().zip(&all) {
         for (index, format) in formats.iter().enumerate() {
             tracer.enable(format);
@@ -289,7 +289,7 @@ fn a_program_deletes_events_of_its_group_only() {
     });
     maker.join();
     assert_eq!(formats(), [2; 3]);
-    // By no name that another group's event has anywhere.
+    // No form of the name of another group's event is valid here.
     let other = Data::open_in(&groups[1]);
     for name in [
         "user_events_st_g_one/st_g_deleted",
@@ -317,7 +317,7 @@ fn a_program_deletes_events_of_its_group_only() {
     assert_eq!(formats(), [0; 3]);
 }
 
-/// It lies in the memory of the process that unregisters it, and that is all that it is called by.
+/// A bit is identified by its address in the process that unregisters it.
 fn a_bit_is_unregistered_through_any_file() {
     let group = Group::new("st_g_one");
     let other = Group::new("st_g_two");
@@ -336,7 +336,7 @@ fn a_bit_is_unregistered_through_any_file() {
         for data in [Data::open(), Data::open_in(&group), Data::open_in(&other)] {
             assert_eq!(data.unregister_bit(event.page.address(), 0), Ok(()));
             assert_eq!(event.unregister(), Err(Errno::ENOENT));
-            // The bit that the event of the same name has in another group is that event's.
+            // The bit of the event of the same name in another group is not affected.
             follows(left.unwrap());
             assert!(!event.bit());
             let again = of_group.map_or_else(Data::open, Data::open_in);
@@ -345,7 +345,7 @@ fn a_bit_is_unregistered_through_any_file() {
             follows(event);
         }
     }
-    // Whose file it was keeps no event, nor its group.
+    // An unregistration through another group's file leaves no reference to the event or its group.
     let data = Data::open_in(&other);
     assert_eq!(data.unregister_bit(mine.page.address(), 0), Ok(()));
     let name = mine.name.clone();
@@ -356,7 +356,7 @@ fn a_bit_is_unregistered_through_any_file() {
     first.end();
 }
 
-/// Two events cannot both say what is in it.
+/// Two events cannot share a bit.
 fn a_bit_is_of_one_group() {
     let group = Group::new("st_g_one");
     let page = Mapping::kept(1);
@@ -408,7 +408,7 @@ fn registrations_name_the_group() {
     assert_eq!(lines.len(), 4, "{lines:?}");
     assert_eq!(lines[0], line("st_g_regs", 0));
     assert_eq!(lines[1], line("user_events_st_g_one/st_g_regs", 1));
-    // A format is shown as tracers know it, but for the first group's system.
+    // A format is shown with its system and name in tracefs; in the first group without the system.
     let first_format = formats_of("st_g_regs").remove(0);
     let (_, first_format) = first_format.split_once('/').unwrap();
     assert_eq!(lines[2], line(first_format, 2));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What keeps a group: removing it is EBUSY as long as anything of it is used, and takes nothing of it away.
+//! Uses of a group: while there is one, its removal is EBUSY and changes nothing.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT, PERSIST};
@@ -34,7 +34,7 @@ tests!("groups::busy":
     a_group_goes_with_its_last_use,
 );
 
-/// An event that stays without a user, in a group of this name.
+/// A persistent event in a group of this name.
 fn with_an_event(name: &str) -> (Group, String) {
     let group = Group::new(name);
     let event = group.event("st_g_event");
@@ -42,7 +42,8 @@ fn with_an_event(name: &str) -> (Group, String) {
     (group, event)
 }
 
-/// It cannot be removed, and all of it is there after that: events can be registered and written in it.
+/// Checks that the group cannot be removed, and that its events can still be registered and
+/// written.
 #[track_caller]
 fn is_kept(group: &Group) {
     let before = group.line();
@@ -69,7 +70,7 @@ fn is_kept(group: &Group) {
     wait_gone(&group.event("st_g_kept"));
 }
 
-/// It goes, and nothing of it is left.
+/// Removes the group, and checks that nothing of it is left.
 #[track_caller]
 fn goes(group: Group) {
     let same = Group::of_name(&group.name);
@@ -81,7 +82,7 @@ fn an_open_data_file_keeps_its_group() {
     let group = Group::new("st_g_open");
     let data = Data::open_in(&group);
     is_kept(&group);
-    // The file's copy is the same open file.
+    // A copy of the descriptor is the same open file.
     let copy = data.file.try_clone().unwrap();
     drop(data);
     is_kept(&group);
@@ -125,7 +126,7 @@ fn a_registered_event_keeps_its_group() {
     child.line.say(Word::Unregister);
     child.line.hear(Word::Unregistered);
     goes(group);
-    // That of a process which ends with it.
+    // A registration that ends with its process.
     let group = Group::new("st_g_bit");
     let mut child = child::fork(|line| {
         let Event { data, .. } = Event::new_in(&group, "st_g_event u32 a");
@@ -157,9 +158,9 @@ fn perf_keeps_its_group() {
     goes(group);
 }
 
-/// Switched off, it is no consumer, but the event must not go before it.
+/// A disabled probe is no consumer, but the event must not go before it.
 fn an_event_probe_keeps_its_group() {
-    // The first event, which nothing refers to, stays with the second.
+    // The first event, to which nothing refers, stays with the second.
     let (group, _) = with_an_event("st_g_probed");
     let event = group.event("st_g_second");
     dynamic::run(&format!("u:{event} u32 a")).unwrap();
@@ -192,7 +193,7 @@ fn a_trigger_of_its_own_event_keeps_its_group() {
     goes(group);
 }
 
-/// All of a group goes, or nothing.
+/// A group is removed as a whole or not at all.
 fn one_used_event_keeps_all_of_the_group() {
     let group = Group::of_any_names("st_g_all");
     let maker = child::fork(|_| {
@@ -237,13 +238,13 @@ fn idle_events_go_with_their_group() {
     events.extend(group.formats_of("st_g_by_a_program"));
     assert_eq!(events.len(), 3);
     events.iter().for_each(|event| stays(event));
-    // In the moment that its user ends, one that does not stay may still be there, too.
+    // An event that is not persistent may still be there when its user has just ended.
     child::fork(|_| drop(Event::new_in(&group, "st_g_brief u32 a"))).join();
     goes(group);
     assert_eq!(dynamic::user_lines(), [""; 0]);
 }
 
-/// Whether their names are the same or not.
+/// The names of events of other groups do not matter.
 fn what_is_used_in_other_groups_keeps_no_group() {
     let (group, _) = with_an_event("st_g_free");
     let (other, others_event) = with_an_event("st_g_free_not");
@@ -261,7 +262,7 @@ fn what_is_used_in_other_groups_keeps_no_group() {
     attached.iter().for_each(|event| top.disable(event));
 }
 
-/// Events go a few at a time, and others have their turn in between.
+/// Events are removed a few at a time, and others take the lock in between.
 fn a_consumer_beside_the_removal_has_all_or_nothing() {
     const EVENTS: usize = 150;
     let group = Group::new("st_g_consumer");
@@ -270,7 +271,7 @@ fn a_consumer_beside_the_removal_has_all_or_nothing() {
         let top = TraceInstance::top();
         line.say(Word::Toggling);
         loop {
-            // The first to be made is the last to go.
+            // The first event that is made is the last to be removed.
             let _ = top.set(&event, "enable", "1");
             let _ = top.set(&event, "enable", "0");
         }
@@ -300,7 +301,7 @@ fn a_consumer_beside_the_removal_has_all_or_nothing() {
     toggler.kill();
 }
 
-/// If that is asked for; nothing of it is opened from then on.
+/// With `when=unused` the group is removed after its last use, and cannot be opened before that.
 fn a_group_goes_with_its_last_use() {
     let end = || group::run("-:st_g_ending when=unused");
     assert_eq!(end(), Err(Errno::ENOENT));
@@ -325,7 +326,7 @@ fn a_group_goes_with_its_last_use() {
     assert_eq!(group::run("g:st_g_ending events=1"), Err(Errno::EBUSY));
     assert_eq!(group::run("g:st_g_ending events=2"), Ok(()));
     assert_eq!(group.remove(), Err(Errno::EBUSY));
-    // Who has it open goes on, and is listened to.
+    // An open file still works, and its events can be traced.
     top.enable(&event.name);
     event.wait_set();
     assert_eq!(event.write(&[0; 4]), Ok(8));
@@ -337,7 +338,7 @@ fn a_group_goes_with_its_last_use() {
         line.contains(" # 1 events, 1 used, 0 open files, "),
         "{line}"
     );
-    // So that the kernel has looked at least once in vain.
+    // Time for at least one attempt of the kernel that fails.
     thread::sleep(Duration::from_millis(500));
     top.disable(&by_a_line);
     wait::until("the group to go", || group.line().is_none());

@@ -35,7 +35,7 @@ tests!("groups::control":
     a_name_is_free_as_soon_as_its_group_is_removed,
 );
 
-/// The line of a group that is not used.
+/// The listed line of an unused group.
 fn idle_line(name: &str, limits: &str) -> String {
     format!("g:{name} {limits} # 0 events, 0 used, 0 open files")
 }
@@ -47,7 +47,7 @@ fn a_group_is_made_listed_and_removed() {
     for (path, _) in group.files() {
         assert!(path.exists(), "{}", path.display());
     }
-    // No directory of a system without events.
+    // A system without events has no directory.
     assert!(!tracefs::group_dir(&group.system()).exists());
     assert_eq!(group.status().active, 0);
     assert_eq!(fs::read_to_string(group.profile()).unwrap(), "");
@@ -87,11 +87,12 @@ fn groups_are_listed_by_name_with_their_limits() {
     for (name, options, limits) in &cases {
         groups.push(Group::with(name, options));
         want.push(limited(name, limits));
-        // What follows a name in its line comes before all that a name has.
+        // Sorting the lines sorts the names: the space behind a name is less than any character of
+        // one.
         want.sort();
         assert_eq!(group::lines(), want);
     }
-    // One in the middle goes; a group of its name that is made again has its place.
+    // A group in the middle is removed; a new group of its name takes its place.
     assert_eq!(groups[1].remove(), Ok(()));
     let place = want.iter().position(|line| line.starts_with("g:st_g_b "));
     let place = place.expect("its line");
@@ -119,7 +120,7 @@ fn the_listing_counts_events_used_ones_and_open_files() {
     event.end();
     wait_gone(&group.event("st_g_event"));
     assert_eq!(group.numbers(), [1, 0, 0]);
-    // What is registered in the first group counts in none of these.
+    // Registrations in the first group do not count here.
     let _first = Event::new("st_g_first u32 a");
     assert_eq!(group.numbers(), [1, 0, 0]);
     idle(&other);
@@ -248,7 +249,7 @@ fn a_line_has_255_bytes_at_most() {
         let start = "g:st_g_long events=3 # ";
         format!("{start}{}", "x".repeat(length - start.len()))
     };
-    // Whatever is too much.
+    // Blanks count as well.
     let spaced = |length: usize| format!("{:>length$}", "g:st_g_long events=3");
     for line in [&line, &spaced] as [&dyn Fn(usize) -> String; 2] {
         fails("line", "256 bytes", group::run(&line(256)), Errno::EINVAL);
@@ -257,7 +258,7 @@ fn a_line_has_255_bytes_at_most() {
         assert_eq!(group::run(&line(255)), Ok(()));
         assert_eq!(group::lines(), [idle_line("st_g_long", "events=3")]);
         assert_eq!(group::run("-:st_g_long"), Ok(()));
-        // One that nothing ends.
+        // A line without a newline.
         assert_eq!(group::write(&line(255)), Ok(255));
         assert_eq!(group::write(&line(256)), Err(Errno::EINVAL));
         assert_eq!(group::run("-:st_g_long"), Ok(()));
@@ -269,11 +270,11 @@ fn a_name_that_is_taken_is_eexist() {
     let before = group::lines();
     let line = "g:st_g_taken";
     fails("taken", line, group::run(line), Errno::EEXIST);
-    // What the line says is looked at first.
+    // Options are checked before the name is looked up.
     let got = group::run("g:st_g_taken events=0");
     fails("taken", "with a bad number", got, Errno::EINVAL);
     assert_eq!(group::lines(), before);
-    // Names differ by case.
+    // Names are case-sensitive.
     assert_eq!(group::run("g:st_g_Taken"), Ok(()));
     assert_eq!(group::run("-:st_g_Taken"), Ok(()));
     assert_eq!(group::lines(), before);
@@ -333,7 +334,7 @@ fn a_write_of_several_lines_ends_before_the_one_that_fails() {
         let text = format!("{good}{line}{rest}");
         assert_eq!(group::write(&text), Ok(good.len()), "{line:?}");
         assert_eq!(group::lines(), [idle_line("st_g_b", "events=2")]);
-        // What was left, as `write` is to be called again.
+        // The rest, as a caller of `write` is to continue.
         assert_eq!(group::write(&text[good.len()..]), Err(errno), "{line:?}");
         assert_eq!(group::lines(), [idle_line("st_g_b", "events=2")]);
         assert_eq!(group::write(rest), Ok(rest.len()));
@@ -342,12 +343,12 @@ fn a_write_of_several_lines_ends_before_the_one_that_fails() {
             idle_line("st_g_c", "events=3"),
         ];
         assert_eq!(group::lines(), left);
-        // All of them in a write, the last without an end.
+        // All lines in one write, the last without a newline.
         let both = "-:st_g_b\n-:st_g_c";
         assert_eq!(group::write(both), Ok(both.len()));
         assert_eq!(group::listing(), "");
     }
-    // One who writes all, as a shell does, is told.
+    // `write_all`, like a shell, continues with the rest and gets the error.
     let mut file = OpenOptions::new().append(true).open(GROUPS).unwrap();
     let got = file.write_all(b"g:st_g_a\ng:st_g_a\ng:st_g_b\n");
     assert_eq!(got.map_err(Errno::from), Err(Errno::EEXIST));
@@ -364,7 +365,7 @@ fn a_saved_listing_is_written_back() {
     let idle = group::listing();
     dynamic::run("u:user_events_st_g_z/st_g_saved u32 a").unwrap();
     let data = Data::open_in(&first);
-    // The numbers behind the limits are a comment.
+    // The counts behind the limits are a comment.
     let saved = group::listing();
     assert_ne!(saved, idle);
     drop(data);
@@ -376,7 +377,7 @@ fn a_saved_listing_is_written_back() {
     assert_eq!(group::listing(), idle);
 }
 
-/// That of `dynamic_events` deletes all that can be; here it would be the loss of all groups by a mistake.
+/// Truncating `dynamic_events` deletes all idle events. Here it could remove all groups by mistake.
 fn opening_the_file_as_a_shell_does_removes_no_group() {
     let groups = [Group::new("st_g_a"), Group::new("st_g_b")];
     let before = group::listing();
@@ -388,7 +389,8 @@ fn opening_the_file_as_a_shell_does_removes_no_group() {
     assert_eq!(group::lines(), [idle_line("st_g_c", "events=1024")]);
 }
 
-/// In parts of some thousand bytes, as `cat` reads and a shell writes.
+/// The file is read in parts of 1000 bytes, as `cat` reads, and written in parts, as a shell
+/// writes.
 fn there_are_4096_groups_at_most() {
     let names: Vec<String> = (0..MAX_GROUPS)
         .map(|number| format!("st_g_{number}"))
@@ -402,7 +404,7 @@ fn there_are_4096_groups_at_most() {
     }
     let too_many = || group::run("g:st_g_more");
     fails("groups", "one more", too_many(), Errno::EMFILE);
-    // What is wrong with a line, and what there is, is said all the same.
+    // A bad line still gets its own error, and the listing can be read.
     fails("groups", "a bad line", group::run("g:"), Errno::EINVAL);
     let mut file = File::open(GROUPS).unwrap();
     let (mut text, mut part) = (Vec::new(), [0; 1000]);
@@ -417,7 +419,7 @@ fn there_are_4096_groups_at_most() {
     let mut by_name = names.clone();
     by_name.sort();
     assert_eq!(listed, by_name);
-    // One that goes makes room for one, and a refusal takes none.
+    // A removal makes room for one group, and a refusal takes none.
     for _ in 0..3 {
         fails("groups", "one more", too_many(), Errno::EMFILE);
         assert_eq!(group::run("-:st_g_77"), Ok(()));
@@ -447,10 +449,10 @@ fn a_name_is_free_as_soon_as_its_group_is_removed() {
         assert_eq!(data.register_text(text, page.address(), 0), Ok(0));
         assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
         drop(data);
-        // Its event has no user by now, whether the kernel has come to it or not.
+        // Its event is unused, whether or not the kernel has removed it by now.
         group.remove_when_idle();
     }
-    // An open file of another process is one, too.
+    // An open file of another process is a use as well.
     let group = Group::new("st_g_again");
     let mut child = child::fork(|line| {
         let _data = Data::open_in(&group);

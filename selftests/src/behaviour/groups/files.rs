@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of groups: who may open them, and what those are that are open, or known, when a group is removed.
+//! The files of groups: who may open them, and what open files and path descriptors do after a
+//! removal.
 
 use crate::harness::tests;
 use crate::kit::abi::Data;
@@ -39,7 +40,7 @@ tests!("groups::files":
     a_file_that_is_known_does_not_keep_the_module_busy,
 );
 
-/// The mode, the user and the group of a file.
+/// The mode, owner and group of a file.
 fn access(path: &Path) -> (u32, u32, u32) {
     let file = fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     (file.mode() & 0o7777, file.uid(), file.gid())
@@ -57,7 +58,7 @@ fn are_of_root_with_these_modes() {
         let name = path.file_name().unwrap().to_str().unwrap();
         assert!(name.starts_with("user_events_") && name.ends_with(".st_g_modes"));
     }
-    // And that is all that there is.
+    // The group has no other files.
     let files = tracefs::names_starting_with("user_events_", Path::new(tracefs::ROOT));
     let its = files.iter().filter(|name| name.contains("st_g_modes"));
     assert_eq!(its.count(), 3);
@@ -85,12 +86,12 @@ fn owner_and_mode_are_changed_one_by_one() {
     };
     changed(&group);
     unchanged(&other);
-    // Use changes nothing, nor does what the kernel forgets when memory is short.
+    // Neither use nor dropped caches change mode and owner.
     child::fork(|_| Event::new_in(&group, "st_g_event u32 a").end()).join();
     machine::drop_caches();
     changed(&group);
     unchanged(&other);
-    // A group of its name is another one, and its files are root's.
+    // A new group of the same name has files of root.
     group.remove_when_idle();
     unchanged(&Group::new("st_g_given"));
 }
@@ -141,7 +142,7 @@ fn only_root_makes_and_removes_groups() {
         for line in ["g:st_g_users", "-:st_g_roots"] {
             assert_eq!(group::run(line), Err(Errno::EACCES));
         }
-        // Nor by the way of the file system.
+        // Nor through the file system.
         for (path, _) in group.files() {
             let removed = fs::remove_file(&path).map_err(Errno::from);
             assert_eq!(removed, Err(Errno::EACCES), "{}", path.display());
@@ -153,7 +154,7 @@ fn only_root_makes_and_removes_groups() {
     assert_eq!(group.numbers(), [0, 0, 0]);
 }
 
-/// Places that are known, and not opened.
+/// Path descriptors of files that are not opened.
 fn known(paths: impl IntoIterator<Item = PathBuf>) -> Vec<File> {
     let place = |path: PathBuf| {
         let file = File::options()
@@ -165,7 +166,7 @@ fn known(paths: impl IntoIterator<Item = PathBuf>) -> Vec<File> {
     paths.into_iter().map(place).collect()
 }
 
-/// Opens a place that is known.
+/// Opens the file of a path descriptor.
 fn reopen(place: &File) -> Result<File> {
     Ok(File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))?)
 }
@@ -191,7 +192,7 @@ fn a_file_that_is_known_is_eio_when_its_group_is_removed() {
             }
         };
         are_gone();
-        // It is not the file of another that has come since.
+        // Nor does it open the file of a new group of the same name.
         let again = Group::new("st_g_known");
         are_gone();
         for (path, _) in again.files() {
@@ -222,7 +223,7 @@ fn a_file_that_is_mounted_elsewhere_is_eio_when_its_group_is_removed() {
         assert_eq!(Status::of(status).names(), ["st_g_event"]);
         assert_eq!(group.status().names(), ["st_g_event"]);
         assert_eq!(event.unregister_bit(page.address(), 0), Ok(()));
-        // A file that is open by another path is an open file.
+        // A file that was opened by another path is an open file.
         assert_eq!(group.remove(), Err(Errno::EBUSY));
         drop(event);
         wait::until("the group to be removed", || {
@@ -274,7 +275,7 @@ fn an_open_listing_of_a_removed_group_has_no_events() {
     let mut profile = open(group.profile());
     assert_eq!(group.status().active, 2);
     assert_eq!(group.remove(), Ok(()));
-    // One of the same name that has come since is not what they show.
+    // A new group of the same name is not shown.
     let again = Group::new("st_g_listed");
     dynamic::run(&format!("u:{} u32 a", again.event("st_g_three"))).unwrap();
     let mut text = String::new();
@@ -286,7 +287,7 @@ fn an_open_listing_of_a_removed_group_has_no_events() {
     assert_eq!(again.status().names(), ["st_g_three"]);
 }
 
-/// The listings of several thousand bytes are read piece by piece.
+/// The listings have several thousand bytes and are read in parts.
 fn a_listing_that_was_read_in_part_ends_when_its_group_is_removed() {
     const EVENTS: usize = 300;
     let group = Group::new("st_g_part");
@@ -304,7 +305,7 @@ fn a_listing_that_was_read_in_part_ends_when_its_group_is_removed() {
     });
     assert_eq!(group.remove(), Ok(()));
     for (file, part) in files.iter_mut().zip(&mut parts) {
-        // What the kernel had already made of it may still come.
+        // Text that the kernel has already buffered may still follow.
         file.read_to_end(part).unwrap();
         let text = String::from_utf8_lossy(part);
         let names = text.matches("st_g_event_").count();
@@ -321,7 +322,7 @@ fn an_open_list_of_groups_goes_on_while_groups_go() {
     let mut file = File::open(GROUPS).unwrap();
     let mut text = vec![0; 100];
     file.read_exact(&mut text).unwrap();
-    // All but every third, and some that come.
+    // Two thirds of the groups are removed, and some are added.
     let (mut kept, mut new) = (Vec::new(), Vec::new());
     for (number, group) in groups.into_iter().enumerate() {
         match number % 3 {
@@ -333,7 +334,7 @@ fn an_open_list_of_groups_goes_on_while_groups_go() {
     file.read_to_end(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let listed: Vec<_> = text.lines().map(group::name_in).collect();
-    // Whole lines, each group once, and those that stay all the time are there, by name.
+    // The listing has whole lines, each group once, and all groups that stay, sorted by name.
     let mut once = listed.clone();
     once.sort();
     once.dedup();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many events a group may have: what its line says, whatever other groups have, and all groups together.
+//! The maximum number of events: of a group by its line, whatever other groups have, and of all
+//! groups together.
 
 use crate::harness::{self, tests};
 use crate::kit::abi::{Data, MULTI_FORMAT};
@@ -38,7 +39,7 @@ tests!("groups::limits":
         .limit(7000),
 );
 
-/// Makes one event more in the group, in each way; the errors.
+/// Tries to make another event in the group in each way. Returns the errors.
 fn one_more(data: &Data, group: &Group, page: &Mapping) -> [Option<Errno>; 3] {
     let last = page.end() - 4;
     let register = |flags| {
@@ -70,7 +71,7 @@ fn a_group_has_as_many_events_as_its_line_says() {
         let full = [Some(Errno::EMFILE); 3];
         assert_eq!(one_more(&data, &group, &page), full);
         assert_eq!(group.numbers(), [most as u64, most as u64, 1]);
-        // What is there can be had again, by this file or another.
+        // An existing event can be registered again, by this file or another.
         let other = Data::open_in(&group);
         for data in [&data, &other] {
             let address = page.end() - 4;
@@ -80,7 +81,7 @@ fn a_group_has_as_many_events_as_its_line_says() {
         }
         drop(other);
         assert_eq!(one_more(&data, &group, &page), full);
-        // One that goes makes room for one.
+        // A removed event makes room for one.
         for event in 0..most as u64 {
             data.unregister_bit(page.address() + 4 * event, 0).unwrap();
         }
@@ -110,7 +111,7 @@ fn what_fails_takes_no_place() {
     }
     let line = format!("u:{} u33 a", group.event("st_g_bad"));
     assert_eq!(dynamic::run(&line), Err(Errno::EINVAL));
-    // Its first bit cannot be written, so the event goes with the call.
+    // The bit cannot be written, so the event is removed again with the failing call.
     let got = data.register_text("st_g_bad u32 a", 8, 0);
     assert_eq!(got, Err(Errno::EFAULT));
     wait_gone(&group.event("st_g_bad"));
@@ -157,7 +158,7 @@ fn a_full_group_is_not_in_the_way_of_others() {
         assert_eq!(event.write(&[0; 8]), Ok(12));
         top.disable(&event.name);
     }
-    // Nor is the first one that has many.
+    // Many events in the first group do not count, either.
     let page = Mapping::kept(1);
     for number in 0..20u64 {
         let text = format!("st_g_first{number} u32 a");
@@ -181,7 +182,7 @@ fn user_events_max_bounds_the_first_group_only() {
     for number in 0..2 {
         assert_eq!(register(number), Ok(number as u32));
     }
-    // What a group has is not counted there.
+    // Events of other groups do not count in the first group.
     let first = Event::new("st_g_first u32 a");
     let more = |bit| {
         first
@@ -230,14 +231,15 @@ fn of_many_threads_as_many_make_an_event_as_there_is_room_for() {
     assert_eq!(group.status().active, ROOM);
 }
 
-/// What the groups are allowed is what they could have: two of the largest would take all of the kernel's numbers.
+/// The limits of groups count, not their events: two groups of the largest size would take all of
+/// the kernel's numbers.
 fn all_groups_together_leave_numbers_to_the_host() {
     let _first = Group::with("st_g_first", "events=20000");
     let more = |events: u32| Group::made("st_g_more", &format!("events={events}")).map(drop);
     let left = GROUPS_DEFAULT - 20000;
     assert_eq!(more(left + 1), Err(Errno::EMFILE));
     assert_eq!(more(32768), Err(Errno::EMFILE));
-    // One that was refused, and one that is gone, take nothing.
+    // A refused group and a removed one take nothing.
     for _ in 0..3 {
         assert_eq!(more(left), Ok(()));
         assert_eq!(more(left + 1), Err(Errno::EMFILE));
@@ -256,7 +258,7 @@ fn what_all_groups_may_have_is_set_by_the_administrator() {
     assert_eq!(change(&more, 4), Err(Errno::EMFILE));
     assert_eq!(change(&few, 6), Ok(()));
     assert_eq!(change(&more, 4), Ok(()));
-    // What they may have already stays, and less can be asked for.
+    // Limits that groups have stay, and can be lowered.
     limit.set(5);
     assert_eq!(change(&more, 4), Ok(()));
     assert_eq!(change(&few, 7), Err(Errno::EMFILE));
@@ -285,10 +287,10 @@ fn a_line_changes_the_limits_of_a_group() {
     assert_eq!(limits(), "g:st_g_change events=3");
     assert_eq!(register(2), Ok(2));
     assert_eq!(register(3), Err(Errno::EMFILE));
-    // Not fewer than there are.
+    // No lower than the number of events.
     assert_eq!(set("events=2 bytes_per_second=1"), Err(Errno::EBUSY));
     assert_eq!(limits(), "g:st_g_change events=3");
-    // A limit of bytes holds for events that are listened to already, and one that is given up does not.
+    // A limit of bytes applies at once to events that have consumers, and so does its end.
     let top = TraceInstance::top();
     let event = group.event("st_g_event0");
     top.enable(&event);
@@ -303,14 +305,14 @@ fn a_line_changes_the_limits_of_a_group() {
     }
     assert_eq!(write(), Ok(8));
     top.disable(&event);
-    // The other limit is as it was.
+    // A line changes only the limits that it names.
     assert_eq!(set("bytes_per_second=70"), Ok(()));
     assert_eq!(set("events=4"), Ok(()));
     assert_eq!(limits(), "g:st_g_change events=4 bytes_per_second=70");
     assert_eq!(group.refused(), 3);
 }
 
-/// Has so many events of a group wait for their removal.
+/// Leaves this many idle events of a group for removal.
 fn let_go(group: &Group, count: u32) {
     let (data, page) = (Data::open_in(group), Mapping::kept(1));
     let place = |number: u32| (page.address() + 4 * u64::from(number / 32), number % 32);
@@ -325,7 +327,7 @@ fn let_go(group: &Group, count: u32) {
     }
 }
 
-/// Makes an event, which is to be removed again then.
+/// Makes an event and leaves it idle, for removal.
 fn make_and_let_go(group: &Group, page: &Mapping, number: u32) -> Result<u32, Errno> {
     let data = Data::open_in(group);
     let got = data.register_text(&format!("st_g_event{number}"), page.address(), 0)?;
@@ -333,7 +335,7 @@ fn make_and_let_go(group: &Group, page: &Mapping, number: u32) -> Result<u32, Er
     Ok(got)
 }
 
-/// However many of others wait for their removal.
+/// The number of idle events in other groups does not matter.
 fn idle_events_are_not_in_the_way_of_their_group() {
     const OTHERS: u32 = 1000;
     let group = Group::with("st_g_small", "events=1");
@@ -348,7 +350,7 @@ fn idle_events_are_not_in_the_way_of_their_group() {
     }
 }
 
-/// Nor is one that is removed just when the group is found to be full.
+/// An event that is removed just when the group is found to be full makes room as well.
 fn an_idle_event_that_goes_meanwhile_makes_room() {
     let group = Group::with("st_g_small", "events=1");
     let page = Mapping::kept(1);
@@ -357,7 +359,7 @@ fn an_idle_event_that_goes_meanwhile_makes_room() {
     }
 }
 
-/// Event probes refer to them: the work keeps them on its list.
+/// Event probes refer to these events, so the work keeps them on its list.
 fn idle_events_that_cannot_go_are_not_waited_for() {
     const MANY: u32 = 300;
     let group = Group::with("st_g_probed", &format!("events={MANY}"));
@@ -384,11 +386,12 @@ fn idle_events_that_cannot_go_are_not_waited_for() {
     ));
 }
 
-/// What waits takes memory: a program waits, too, when much of its group's does, and can be killed then.
+/// Idle events take memory: a program waits when its group has many of them, and can be killed
+/// while it waits.
 fn idle_events_are_bounded_with_their_group() {
-    /// So many are made: as many as the group may have, as may wait beside, and one that is too many.
+    /// The group's limit, the idle events that may be on the list, and one that has to wait.
     const MAX_WAITING: u32 = 1 + 256 + 1;
-    /// A few may be removed before the work is held up.
+    /// A few events may be removed before the work is stalled.
     const MAX_MADE: u32 = MAX_WAITING + 32;
     let group = Group::with("st_g_small", "events=1");
     let (page, made) = (Mapping::kept(1), Mapping::shared(1));
@@ -404,13 +407,13 @@ fn idle_events_are_bounded_with_their_group() {
             }
         });
         let count = || made.word(0).load(Relaxed);
-        // It makes no more, or too many.
+        // The child waits, or has made too many.
         wait::until("it to wait", || {
             let before = count();
             thread::sleep(Duration::from_millis(300));
             before >= MAX_WAITING && count() == before || before > MAX_MADE
         });
-        // For the first time: an event that becomes idle later has the work held up once more.
+        // The first stall of the work: an event that becomes idle later stalls it again.
         let is_first = || stalled.is_not_over() && stalled.times() == 1;
         let (count, waits) = (count(), is_first());
         child.kill();
@@ -424,7 +427,7 @@ fn idle_events_are_bounded_with_their_group() {
     });
 }
 
-/// If there is time, as many as the kernel has numbers for; a fortieth of that else.
+/// In a lengthy run as many events as the kernel has numbers for, else a fortieth.
 fn all_events_that_there_may_be_leave_numbers_to_the_host() {
     const PROBES: usize = 2400;
     let part = harness::times(40, 1);

@@ -35,7 +35,7 @@ fn a_line_makes_an_event_of_a_group() {
     dynamic::run(&line).unwrap();
     assert_eq!(dynamic::user_lines(), [line.as_str()]);
     assert_eq!(tracefs::events_of_tests(), [event.as_str()]);
-    // It stays, as one of the first group does.
+    // The event is persistent, as in the first group.
     stays(&event);
     fails(
         "again",
@@ -44,7 +44,7 @@ fn a_line_makes_an_event_of_a_group() {
         Errno::EADDRINUSE,
     );
     assert_eq!(dynamic::user_lines(), [line.as_str()]);
-    // A program finds it by its description.
+    // A program registers the same event with the same description.
     let user = Event::new_in(&group, "st_g_event u32 a; char[4] b");
     let tracer = TraceInstance::instance("st_g_line");
     tracer.enable(&event);
@@ -56,7 +56,7 @@ fn a_line_makes_an_event_of_a_group() {
     stays(&event);
 }
 
-/// The line that makes an event, with these fields.
+/// Runs the line that makes an event with these fields.
 fn again(event: &str, fields: &str) -> Result<(), Errno> {
     dynamic::run(&format!("u:{event} {fields}"))
 }
@@ -83,7 +83,7 @@ fn a_line_that_names_no_group_is_einval() {
     let line = format!("u:{}/ u32 a", group.system());
     fails("name", &line, dynamic::run(&line), Errno::EINVAL);
     assert_eq!(dynamic::user_lines(), [""; 0]);
-    // A group that is removed is one that is not there.
+    // A removed group no longer exists.
     let line = format!("u:{} u32 a", group.event("st_g_event"));
     assert_eq!(group.remove(), Ok(()));
     fails("removed", &line, dynamic::run(&line), Errno::EINVAL);
@@ -137,7 +137,7 @@ fn a_line_with_a_system_deletes_in_that_group() {
     assert_eq!(again, Err(Errno::ENOENT));
     assert_eq!(dynamic::run("-:user_events/st_g_event"), Ok(()));
     assert_eq!(there(&names), [false, false, true]);
-    // What is used is not deleted.
+    // A used event is not deleted.
     let top = TraceInstance::top();
     top.enable(&names[2]);
     let line = format!("-:{}", names[2]);
@@ -229,7 +229,7 @@ fn saved_listings_bring_back_groups_and_events() {
     dynamic::truncate().unwrap();
     assert_eq!(dynamic::user_lines(), [""; 0]);
     assert_eq!(group::listing(), "");
-    // Without the groups there is no place for their events.
+    // The events cannot be made before their groups.
     let text = saved.join("\n");
     assert!(dynamic::run(&text).is_err());
     dynamic::truncate().unwrap();
@@ -255,7 +255,7 @@ fn saved_listings_bring_back_groups_and_events() {
     assert_eq!(dynamic::run("-:st_g_event"), Ok(()));
 }
 
-/// All or none, as ever: one that is used keeps the others.
+/// All idle events are deleted or none: a used one keeps the others.
 fn truncating_deletes_what_is_idle_in_all_groups() {
     let groups = [Group::new("st_g_a"), Group::new("st_g_b")];
     let names = three(&groups);

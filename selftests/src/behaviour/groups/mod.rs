@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Groups of events beside the first. Each has a table of events, data, status and profile files, and limits of its own.
+//! Groups of events beside the first: each has a table of events, data, status and profile files,
+//! and limits of its own.
 
 mod apart;
 mod busy;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which names the events of a group may have. What a tenant's names do to perf is in `tools::names`.
+//! Valid names of a group's events. `tools::names` tests how a tenant's names affect perf.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, MULTI_FORMAT};
@@ -17,10 +17,10 @@ tests!("groups::names":
     a_change_is_one_for_later_registrations,
 );
 
-/// Not words to all tools.
+/// Names that not all tools read as one word.
 const ODD: [&str; 4] = ["st_g.odd", "st_g-odd", "st_g\u{fc}", "st_g@"];
 
-/// Registers an event, and ends that again.
+/// Registers and unregisters an event.
 fn register(data: &Data, page: &Mapping, name: &str, flags: u16) -> Result<()> {
     let text = format!("{name} u32 a");
     data.register_flags(&text, page.address(), 0, flags)?;
@@ -38,7 +38,7 @@ fn a_group_takes_plain_names_only() {
             format!("st_g{byte}x"),
             format!("{byte}st_g"),
         ] {
-            // At a space the fields begin.
+            // The fields begin at the space.
             let plain = plain || name == "st_g ";
             let want = if plain { Ok(()) } else { Err(Errno::EINVAL) };
             assert_eq!(register(&data, &page, &name, 0), want, "{name:?}");
@@ -57,7 +57,7 @@ fn a_group_takes_plain_names_only() {
     let format = |data| register(data, &page, "st_g_format", MULTI_FORMAT);
     assert_eq!(format(&data), Err(Errno::EINVAL));
     assert_eq!(format(&first), Ok(()));
-    // What only the event itself is not read for is the tenant's own affair.
+    // A type or field that tools cannot read spoils its own event only, and is allowed.
     for fields in ["u32 a.b", "struct a.b a 4", "__rel_loc a.b[] a"] {
         let text = format!("st_g_fields{} {fields}", fields.len());
         let got = data.register_text(&text, page.address(), 0);
@@ -97,12 +97,12 @@ fn a_change_is_one_for_later_registrations() {
         assert_eq!(register(&data, &page, "st_g.odd", 0), Ok(()));
         assert_eq!(set("names=plain"), Ok(()));
         assert!(!names());
-        // The event stays and is used as before; to register it once more is later.
+        // The event stays and can be used; registering it again is refused.
         assert!(tracefs::event_exists(&odd.name));
         assert_eq!(odd.write(&[0; 4]), Err(Errno::EBADF));
         let got = register(&data, &page, "st_g.odd", 0);
         assert_eq!(got, Err(Errno::EINVAL));
-        // Another limit leaves it as it is, and a line that is refused changes nothing.
+        // Another limit does not change `names`, and a refused line changes nothing.
         assert_eq!(set("events=9"), Ok(()));
         assert!(!names());
         assert_eq!(set("names=any names=plain"), Err(Errno::EINVAL));

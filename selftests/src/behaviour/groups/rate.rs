@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `bytes_per_second`: how many bytes of payload a group's programs may record in a second. What is more is refused, and
-//! is neither recorded nor missed.
+//! `bytes_per_second`: how many bytes of payload a group may record in a second. Further records
+//! are refused, and are neither recorded nor missed.
 
 use crate::harness::tests;
 use crate::kit::abi::{location, Data};
@@ -33,10 +33,10 @@ tests!("groups::rate":
     a_group_without_the_option_has_no_limit,
 );
 
-/// What a record counts beside its payload.
+/// The bytes that a record counts in addition to its payload.
 const OVERHEAD: usize = 16;
 
-/// A group that may record one record of so many bytes of payload in a second.
+/// A group that may record one payload of this size per second.
 fn limited(payload: usize) -> Group {
     Group::with(
         "st_g_rate",
@@ -49,7 +49,7 @@ fn more_bytes_than_a_second_has_are_never_recorded() {
     let traced = Traced::new_in(&group, "st_g_more u32 a");
     let event = &traced.event;
     let mut refused = 0;
-    // Not in any second.
+    // Too large for any second.
     let start = Instant::now();
     while start.elapsed().as_millis() < 1500 || refused < 20 {
         let length = [101, 150, 4000][refused as usize % 3];
@@ -66,7 +66,7 @@ fn more_bytes_than_a_second_has_are_never_recorded() {
     }
     assert_eq!(traced.tracer.take_all_records().len(), 0);
     assert_eq!(group.missed("st_g_more"), (0, 0));
-    // Nor have they taken from what there is.
+    // Refused records take nothing from the limit.
     assert_eq!(event.write(&[2; 100]), Ok(104));
     assert_eq!(traced.recorded(100), [[2; 100]]);
     assert!(event.bit());
@@ -78,7 +78,7 @@ fn as_many_bytes_as_a_second_has_are_recorded_again_and_again() {
     let group = limited(100);
     let traced = Traced::new_in(&group, "st_g_again u32 a");
     let (mut written, mut refused) = (0u64, 0);
-    // In parts: it is the sum that counts.
+    // Records of several sizes: their sum is limited.
     let mut write = |length: usize| match traced.event.write(&vec![3; length]) {
         Ok(_) => {
             written += length as u64;
@@ -92,14 +92,14 @@ fn as_many_bytes_as_a_second_has_are_recorded_again_and_again() {
     };
     let start = Instant::now();
     for _ in 0..3 {
-        // One that finds no room, so that the next one that does is in another second.
+        // After a refused write, the next one that is recorded is in another second.
         wait::until("a write to be refused", || !write(60));
         wait::until("a write to be recorded", || write(100));
     }
     let seconds = start.elapsed().as_secs() + 2;
     let records = traced.tracer.take_all_records();
     let recorded: usize = records.iter().map(|record| record.bytes.len() - 8).sum();
-    // Each is padded to whole words of 8 bytes at most.
+    // Each record is padded to a multiple of 8 bytes at most.
     let padding = 8 * records.len() as u64;
     let recorded = recorded as u64;
     assert!(
@@ -114,7 +114,7 @@ fn as_many_bytes_as_a_second_has_are_recorded_again_and_again() {
 }
 
 fn the_index_does_not_count() {
-    // With its four bytes any of these would be too much.
+    // Each of these would be too large with the four bytes of the index.
     for bytes in [4, 5, 100] {
         let group = limited(bytes);
         let traced = Traced::new_in(&group, "st_g_index u32 a");
@@ -129,9 +129,9 @@ fn the_index_does_not_count() {
     }
 }
 
-/// It takes room in a buffer.
+/// An empty record takes room in a buffer.
 fn a_record_without_a_payload_counts() {
-    // Two in a second.
+    // Two per second.
     let group = limited(OVERHEAD);
     let traced = Traced::new_in(&group, "st_g_empty");
     let start = Instant::now();
@@ -163,7 +163,7 @@ fn a_write_without_a_consumer_counts_nothing() {
         assert_eq!(event.write(&vec![0; length]), Err(Errno::EBADF));
     }
     assert_eq!(other.event.write(&[1; 100]), Ok(104));
-    // Nor is it refused for that when there is no room.
+    // Nor does such a write get `EDQUOT` when the limit is reached.
     for _ in 0..10 {
         assert_eq!(event.write(&[0; 101]), Err(Errno::EBADF));
     }
@@ -187,7 +187,7 @@ fn a_write_that_fails_counts_nothing() {
     traced.detach();
 }
 
-/// It is found out after the bytes were counted.
+/// `E2BIG` is detected after the bytes were counted.
 fn what_no_consumer_can_take_counts_nothing() {
     let group = limited(100_000);
     let traced = Traced::new_in(&group, "st_g_huge u32 a");
@@ -214,14 +214,14 @@ fn perf_alone_is_limited_too() {
     drop(perf);
 }
 
-/// By two processes, on two files.
+/// In two processes with a file each.
 fn all_events_and_files_of_a_group_share_its_bytes() {
     const ROUNDS: usize = 4;
     let group = limited(100);
     let one = Traced::new_in(&group, "st_g_one u32 a");
     let other = Traced::new_in(&group, "st_g_other u32 a");
     let mut child = child::fork(|line| {
-        // A file of its own: the index is that of this file.
+        // A file of its own, which has its own indices.
         let data = Data::open_in(&group);
         let page = Mapping::kept(1);
         let index = data.register_text("st_g_other u32 a", page.address(), 0);
@@ -238,7 +238,7 @@ fn all_events_and_files_of_a_group_share_its_bytes() {
     });
     let mut refused = 0;
     for _ in 0..ROUNDS {
-        // The first one that finds room is in another second than what was before.
+        // The first write that is recorded is in another second than those before.
         wait::until("a write to be refused", || {
             one.event.write(&[0; 60]).is_err()
         });
@@ -248,7 +248,7 @@ fn all_events_and_files_of_a_group_share_its_bytes() {
         child.line.say(Word::Write);
         refused += usize::from(child.line.listen() == Word::Refused);
     }
-    // That a second ends just between the two is so rare that it is not half of the times.
+    // A second may end between the two writes, but not in most of the rounds.
     assert!(refused >= ROUNDS / 2, "{refused} of {ROUNDS}");
     child.line.say(Word::End);
     child.join();
@@ -280,13 +280,13 @@ fn what_several_threads_record_is_bounded() {
         }
     });
     let (recorded, refused) = (recorded.into_inner(), refused.into_inner());
-    // Those of the clock that began or ended meanwhile, too.
+    // Including the clock's seconds that began before or ended later.
     let seconds = start.elapsed().as_secs() + 2;
     assert!(
         recorded * COUNTED <= seconds * BYTES,
         "{recorded} in {seconds} s"
     );
-    // Of these seconds at least so many were whole, and nothing is refused as long as there is room.
+    // At least so many of these seconds are complete, and no record is refused while there is room.
     assert!(
         recorded * COUNTED >= (SECONDS - 1) * BYTES,
         "{recorded} records"
@@ -332,7 +332,7 @@ fn a_group_without_the_option_has_no_limit() {
     }
     assert_eq!(traced.tracer.take_all_records().len(), 300);
     assert_eq!(group.missed("st_g_event"), (0, 0));
-    // Nor is anything counted.
+    // Nor are refused records counted.
     let line = group.line().unwrap();
     assert!(
         line.ends_with(" # 1 events, 1 used, 1 open files"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Processes that have a group from others: by a fork, or by an open file that is passed to them. The file says which group
-//! it is, wherever the process is.
+//! Processes that get a group from others, by a fork or by a passed descriptor. The file determines
+//! the group, wherever the process is.
 
 use crate::harness::tests;
 use crate::kit::abi::{Data, PERSIST, REGISTRATIONS};
@@ -38,7 +38,7 @@ tests!("groups::tasks":
 fn a_child_has_the_registrations_of_its_parent() {
     let group = Group::new("st_g_fork");
     let event = Event::new_in(&group, "st_g_event u32 a");
-    // One of the same name that must not be taken for it.
+    // An event of the same name in the first group, which must not be confused with it.
     let first = Event::new("st_g_event u32 a");
     let mut children = vec![fork(&event), fork(&event)];
     children[0].tell(Word::Fork);
@@ -57,9 +57,9 @@ fn a_child_has_the_registrations_of_its_parent() {
     let its = lines
         .lines()
         .filter(|line| line.starts_with("user_events_st_g_fork/st_g_event "));
-    // The parent's, and two of each of three.
+    // One of the parent, and two of each of three descendants.
     assert_eq!(its.count(), 7, "{lines}");
-    // What a child writes by its parent's file is recorded in the group.
+    // A child's write to its parent's file is recorded in the group.
     let tracer = TraceInstance::instance("st_g_fork");
     tracer.enable(&event.name);
     event.wait_set();
@@ -82,7 +82,7 @@ fn a_child_alone_keeps_the_group() {
     child.line.hear(Word::Forked);
     assert_eq!(data.unregister_bit(page.address(), 0), Ok(()));
     drop(data);
-    // The child has the file and the registration.
+    // The child alone has the file and the registration.
     assert_eq!(group.numbers(), [1, 1, 1]);
     assert_eq!(group.remove(), Err(Errno::EBUSY));
     let top = TraceInstance::top();
@@ -125,7 +125,7 @@ fn threads_register_in_several_groups_at_once() {
         for (at, group) in groups.iter().enumerate() {
             for thread in 0..2 {
                 let page = &page;
-                // All with the same name, and the fields of their group.
+                // The name is the same in all groups, the fields differ.
                 let text = format!("st_g_same u32 a{at}");
                 let address = page.address() + 64 * (2 * at + thread) as u64;
                 scope.spawn(move || {
@@ -167,7 +167,7 @@ fn a_file_that_is_passed_on_is_of_its_group() {
         line.hear(Word::End);
     });
     for group in &groups {
-        // The child is the only one that has this file then.
+        // From here on only the child has this file.
         let data = Data::open_in(group);
         send_file(&mine, &data.file);
     }
@@ -175,20 +175,20 @@ fn a_file_that_is_passed_on_is_of_its_group() {
     for (at, traced) in traced.iter().enumerate() {
         assert_eq!(traced.recorded(4), [[at as u8; 4]]);
     }
-    // One for the event of this process, and one of the child.
+    // One file of this process's event, one of the child.
     assert!(groups.iter().all(|group| group.numbers() == [1, 1, 2]));
     traced.iter().for_each(Traced::detach);
     child.line.say(Word::End);
     child.join();
 }
 
-/// New namespaces of users, mounts, control groups, and processes, the last for its children.
+/// Unshares the namespaces of users, mounts and cgroups, and that of processes for its children.
 fn unshare_all() {
     become_root_of_a_namespace();
     os::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWCGROUP);
 }
 
-/// A container, in which tracefs is not to be reached.
+/// A container in which tracefs is not accessible.
 fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     let group = Group::new("st_g_inside");
     let tracer = TraceInstance::instance("st_g_inside");
@@ -208,7 +208,7 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
             let page = Mapping::kept(1);
             let register = |text, bit| data.register_text(text, page.address(), bit);
             assert_eq!(register("st_g_event u32 a", 0), Ok(0));
-            // Its own root has no privilege outside, where the event is.
+            // Root of the namespace has no privilege outside, where the event is.
             let persistent = data.register_flags("st_g_stays u32 a", page.address(), 1, PERSIST);
             assert_eq!(persistent, Err(Errno::EPERM));
             line.say(Word::Registered);
@@ -244,14 +244,14 @@ fn a_process_in_other_namespaces_uses_the_group_of_its_file() {
     tracer.disable(&event);
     child.line.say(Word::Unregister);
     child.line.hear(Word::Unregistered);
-    // Its file alone keeps the group.
+    // The file alone keeps the group.
     assert_eq!(group.remove(), Err(Errno::EBUSY));
     child.line.say(Word::End);
     child.join();
     group.remove_when_idle();
 }
 
-/// It has the file from a process of another one.
+/// The file was opened by a process of another cgroup.
 fn memory_is_charged_to_the_cgroup_that_registers() {
     const EVENTS: u64 = 500;
     let group = Group::new("st_g_charged");
@@ -279,7 +279,7 @@ fn memory_is_charged_to_the_cgroup_that_registers() {
     let before = cgroup.slab();
     child.line.say(Word::Register);
     child.line.hear(Word::Registered);
-    // As of events of the first group: see `cgroup::events_are_charged`.
+    // As for events of the first group: see `cgroup::events_are_charged`.
     let least = 500 * EVENTS as i64;
     wait::until("its cgroup to be charged", || {
         cgroup.slab() - before >= least
@@ -294,7 +294,7 @@ fn memory_is_charged_to_the_cgroup_that_registers() {
     });
 }
 
-/// Their files, too, which are most of it.
+/// Most of the memory is that of their files.
 fn groups_are_charged_to_the_cgroup_that_makes_them() {
     const GROUPS: i64 = 100;
     let cgroup = Cgroup::new("st_g_makes");
