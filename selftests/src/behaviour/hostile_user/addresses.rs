@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a user may have the kernel write and read.
+//! Addresses to which a user may not let the kernel write, or from which to read.
 
 use crate::kit::abi::{Data, Register, Unregister, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
 use crate::kit::child::{self, Word};
@@ -14,7 +14,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The areas of this process that are no ordinary memory, and kernel addresses of all sorts.
+/// Areas of this process that are not ordinary memory, and kernel addresses of all sorts.
 fn forbidden_addresses() -> Vec<u64> {
     let mut addresses = vec![
         0,
@@ -33,7 +33,7 @@ fn forbidden_addresses() -> Vec<u64> {
         0xffff_ffff_ffff_f000,
         0xffff_ffff_ffff_fff8,
     ];
-    // Per-CPU data, text and data of the kernel, as it is loaded now.
+    // Per-CPU data, text and data of the running kernel.
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
     for name in ["_text", "init_task", "jiffies", "sys_call_table"] {
         let line = symbols
@@ -82,7 +82,7 @@ pub fn reaches_no_kernel_address() {
             }
             let got = data.unregister(&Unregister::new(address, 0));
             fails("unregister", &case, got, Errno::ENOENT);
-            // The program's own text may be read; not so what is the kernel's.
+            // The program's own text may be read, kernel memory may not.
             if is_the_kernels(address) {
                 for command in [DIAG_IOCSREG, DIAG_IOCSUNREG, DIAG_IOCSDEL] {
                     let got = os::ioctl(&data.file, command, address);
@@ -96,7 +96,7 @@ pub fn reaches_no_kernel_address() {
                 fails("a payload", &case, got, Errno::EFAULT);
             }
         }
-        // A structure that could be read and not be written: the index finds no place.
+        // A structure that is readable but not writable: the index cannot be stored.
         let request = Mapping::kept(1);
         let text = c"st_evil_index u32 a";
         request.put(
@@ -132,15 +132,15 @@ pub fn writes_and_pins_no_page_of_others() {
         let file = File::open(path).unwrap();
         let data = Data::open();
         let text = "st_evil_pages u32 a";
-        // Read-only, as that is all it may.
+        // Mapped read-only, as the user may not write to the file.
         let shared = Mapping::of_file(&file, 2, READ, libc::MAP_SHARED).unwrap();
         let got = data.register_text(text, shared.address(), 0);
         assert_eq!(got, Err(Errno::EFAULT), "a page that is only read");
-        // A copy of its own.
+        // A private copy.
         let copy = Mapping::of_file(&file, 2, READ_WRITE, libc::MAP_PRIVATE).unwrap();
         let copy = std::mem::ManuallyDrop::new(copy);
         data.register_text(text, copy.address(), 31).unwrap();
-        // Registered while it was its own, and then exchanged for root's.
+        // Registered in memory of its own, which is then replaced by root's page.
         let own = Mapping::kept(1);
         let place = Mapping::kept(1);
         data.register_text(text, place.address(), 5).unwrap();
@@ -167,7 +167,7 @@ pub fn writes_and_pins_no_page_of_others() {
         }
     }
     rounds.word(4).store(1, SeqCst);
-    // Attached, which pins nothing.
+    // An attached event pins no page.
     top.enable(&event.name);
     event.wait_set();
     wait::until("no page to be pinned", || machine::pinned_pages() == 0);

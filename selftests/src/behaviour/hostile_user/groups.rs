@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A user with the data file of one group: what it may see, delete, use up and write is in that group.
+//! A user with the data file of one group can see, delete, use up and write only what is in that
+//! group.
 
 use crate::kit::abi::{
     Data, DIAG_IOCSDEL, DIAG_IOCSREG, MULTI_FORMAT, PROFILE, REGISTRATIONS, STATUS,
@@ -20,7 +21,7 @@ use crate::kit::wait;
 use std::fs::{self, File};
 use std::path::Path;
 
-/// The events that others have: in the first group and in another one, traced by an instance each.
+/// Events of others, in the first group and in another one, each traced by an instance.
 struct Others {
     group: Group,
     traced: [Traced; 2],
@@ -36,7 +37,7 @@ impl Others {
         Others { group, traced }
     }
 
-    /// They are as they were: they can be written, and nothing but that is recorded.
+    /// Checks that the events are unchanged: they can be written, and nothing else is recorded.
     #[track_caller]
     fn are_well(&self) {
         for traced in &self.traced {
@@ -57,7 +58,7 @@ impl Others {
     }
 }
 
-/// Has the user do it to the end.
+/// Lets the user finish.
 fn join(mut user: Child) {
     user.line.hear(Word::Done);
     user.line.say(Word::End);
@@ -67,7 +68,7 @@ fn join(mut user: Child) {
 pub fn sees_and_deletes_nothing_of_other_groups() {
     let mine = Group::new("st_evil_mine");
     let others = Others::new();
-    // Some that stay, and that no process uses.
+    // Persistent events that no process uses.
     let idle = [
         "st_evil_idle".to_string(),
         others.group.event("st_evil_idle"),
@@ -78,7 +79,7 @@ pub fn sees_and_deletes_nothing_of_other_groups() {
     let _access = Access::given_in(&mine);
     let user = fork_unprivileged(|line| {
         let data = Data::open_in(&mine);
-        // No file tells it of others, nor of itself.
+        // The user can open no file that lists events, not even of its own group.
         let hidden = [STATUS, PROFILE, REGISTRATIONS, GROUPS].map(|path| Path::new(path).into());
         let files = others.group.files().map(|(path, _)| path);
         let listings = [mine.status_file(), mine.profile()];
@@ -92,7 +93,8 @@ pub fn sees_and_deletes_nothing_of_other_groups() {
             let opened = opened.map(drop).map_err(Errno::from);
             assert_eq!(opened, Err(Errno::EACCES), "{path}");
         }
-        // Whether there is an event of a name in another group, no call tells: each is as if there was none.
+        // No call reveals events of other groups: the results are the same for names that exist
+        // nowhere.
         for name in ["st_evil_event", "st_evil_idle", "st_evil_none"] {
             assert_eq!(data.delete(name), Err(Errno::ENOENT), "{name}");
         }
@@ -101,7 +103,7 @@ pub fn sees_and_deletes_nothing_of_other_groups() {
             .into_iter()
             .enumerate()
         {
-            // With fields that no other has.
+            // With fields that no other event has.
             let text = format!("{name} u8 mine");
             let got = data.register_text(&text, page.address(), bit as u8);
             assert_eq!(got, Ok(bit as u32));
@@ -112,7 +114,7 @@ pub fn sees_and_deletes_nothing_of_other_groups() {
         for index in 0..3 {
             assert_eq!(data.write(index, &[0; 8]), Err(Errno::EBADF));
         }
-        // By the names that tracers and lines know.
+        // Names as tracefs and `dynamic_events` have them.
         for name in [
             "user_events/st_evil_idle",
             "user_events_st_evil_others/st_evil_idle",
@@ -125,7 +127,7 @@ pub fn sees_and_deletes_nothing_of_other_groups() {
         }
         line.say(Word::Done);
         line.hear(Word::End);
-        // Its own go when it ends: it deletes what it can before that.
+        // The user's own events end with it: it deletes what it can before that.
         for bit in 0..3 {
             assert_eq!(data.unregister_bit(page.address(), bit), Ok(()));
         }
@@ -151,7 +153,7 @@ pub fn writes_nothing_into_events_of_other_groups() {
     let mine = Group::of_any_names("st_evil_mine");
     let others = Others::new();
     let _access = Access::given_in(&mine);
-    // All that it writes is recorded in this instance, and nothing of it elsewhere.
+    // All of the user's records must be in this instance, and in no other.
     let tracer = TraceInstance::instance("st_evil_mine");
     let mut user = fork_unprivileged(|line| {
         let data = Data::open_in(&mine);
@@ -167,7 +169,7 @@ pub fn writes_nothing_into_events_of_other_groups() {
             let got = data.write(index, &[0xee; 4]);
             match index {
                 0 | 1 => assert_eq!(got, Ok(8)),
-                // One that is no index of any file at all.
+                // No file has an index of this size.
                 0x8000_0000.. => assert!(got.is_err(), "{index}"),
                 _ => assert_eq!(got, Err(Errno::ENOENT), "{index}"),
             }
@@ -201,7 +203,7 @@ pub fn writes_nothing_into_events_of_other_groups() {
     others.end();
 }
 
-/// The events and the bytes that its group has, and no more.
+/// The user can use up the events and the bytes of its group, and no more.
 pub fn fills_its_group_and_no_other() {
     const MAX_EVENTS: u32 = 50;
     let mine = Group::with(
@@ -212,7 +214,7 @@ pub fn fills_its_group_and_no_other() {
     let _access = Access::given_in(&mine);
     let mut user = fork_unprivileged(|line| {
         let page = Mapping::kept(1);
-        // As many files as it likes: the limit is the group's.
+        // Several files: the limit is that of the group.
         let files = [Data::open_in(&mine), Data::open_in(&mine)];
         let register = |number: u32| {
             let text = format!("st_evil_{number} u32 a");
@@ -245,7 +247,7 @@ pub fn fills_its_group_and_no_other() {
     user.line.hear(Word::Full);
     assert_eq!(mine.status().active, MAX_EVENTS as usize);
     others.are_well();
-    // There is room for others, root among them.
+    // There is room for others, including root.
     let room = [
         Event::new("st_evil_room u32 a"),
         Event::new_in(&others.group, "st_evil_room u32 a"),
@@ -261,7 +263,7 @@ pub fn fills_its_group_and_no_other() {
     let its = mine.event("st_evil_1");
     tracer.enable(&its);
     user.line.say(Word::Write);
-    // While it is refused again and again, others are not.
+    // The limit that refuses the user's records does not affect others.
     wait::until("it to be refused", || mine.refused() >= 100);
     others.are_well();
     user.line.hear(Word::Done);
@@ -273,18 +275,18 @@ pub fn fills_its_group_and_no_other() {
     mine.remove_when_idle();
 }
 
-/// No two events have one place, whatever groups and events are called.
+/// No two events have the same place in tracefs, whatever the names of groups and events.
 pub fn takes_no_place_of_another_group() {
-    // What their formats are called could be what the other's events are called.
+    // The formats of one group could have the names of events of another.
     let groups = ["st_evil_a", "st_evil_a_b", "st_evil_a_multi_"].map(Group::of_any_names);
     let mine = &groups[0];
-    // With the first one's name, the system of its formats would be that of the second.
+    // The system of formats of the group `st_evil_a` would be the system of the first of these.
     let refused = ["st_evil_a_multi", "st_evil_multi"];
     for name in refused {
         assert_eq!(Group::made(name, "").err(), Some(Errno::EINVAL));
     }
     let _access = Access::given_in(mine);
-    // Before there is anything that it would have from its parent.
+    // Forked before there are registrations that it would inherit.
     let mut user = fork_unprivileged(|line| {
         line.hear(Word::Register);
         let data = Data::open_in(mine);
@@ -324,7 +326,7 @@ pub fn takes_no_place_of_another_group() {
     }
     user.line.say(Word::Register);
     user.line.hear(Word::Done);
-    // Each group has its two systems, and in them its own events only.
+    // Each group has two systems with its own events only.
     let events = |system: &str| {
         let mut names = tracefs::names_starting_with("", &tracefs::group_dir(system));
         names.retain(|name| !["enable", "filter"].contains(&name.as_str()));
@@ -354,7 +356,7 @@ pub fn takes_no_place_of_another_group() {
         let format = events(&group.multi_system()).remove(0);
         assert_eq!(group.status().names(), ["b_multi", &format]);
     }
-    // And each line of these listings is of one of them.
+    // Each line of these listings belongs to one of the events.
     let lines = dynamic::user_lines();
     let (mut of_mine, mut plain) = (0, 0);
     for line in &lines {
@@ -377,7 +379,7 @@ pub fn takes_no_place_of_another_group() {
     user.join();
 }
 
-/// Nor calls with addresses that are bad, by a user with a group's file.
+/// A user with a group's file makes calls with bad addresses.
 pub fn bad_calls_in_a_group_change_nothing() {
     let mine = Group::new("st_evil_mine");
     let others = Others::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a user may use up: memory, the table of events, and the time of others.
+//! Resources that a user may use up: memory, the table of events, and the time of others.
 
 use crate::kit::abi::{Data, Register, DIAG_IOCSDEL, DIAG_IOCSREG, DIAG_IOCSUNREG};
 use crate::kit::abi::{MULTI_FORMAT, PROFILE, REGISTRATIONS};
@@ -34,7 +34,7 @@ pub fn exhausts_no_memory_but_its_own() {
         group.enter();
         os::allow_open_files(500_000);
         os::become_unprivileged();
-        // Each file has a table of its own, and each bit is registered by another.
+        // Each file has a table of its own and registers another bit.
         let page = Mapping::kept(16);
         let mut files = Vec::new();
         let mut register = |number: u64| -> Result<()> {
@@ -61,7 +61,7 @@ pub fn exhausts_no_memory_but_its_own() {
         toggle(&event, &mut others);
     }
     let status = user.wait();
-    // Either it was told, or the kernel ended it as it ends others that use too much.
+    // Either a call failed, or the OOM killer ended the process.
     assert!(status == 0 || status == libc::SIGKILL, "status {status:#x}");
     let opened = count.word(0).load(SeqCst);
     let how = ["told that there is no memory", "killed"][usize::from(status != 0)];
@@ -100,17 +100,17 @@ pub fn fills_the_table_and_loses_it_with_its_process() {
         line.hear(Word::End);
     });
     user.line.hear(Word::Full);
-    // What was there works on, also for programs that come now.
+    // Existing events work on, also for new programs.
     toggle(&event, &mut others);
     drop(Event::new("st_evil_roots u32 a"));
     assert_eq!(dynamic::run("u:st_evil_new u32 a"), Err(Errno::EMFILE));
-    // Root sees which process it is, and makes room.
+    // Root finds the process in the listing, and makes room.
     let pid = user.pid.to_string();
     let listing = fs::read_to_string(REGISTRATIONS).unwrap();
     let its = listing
         .lines()
         .filter(|line| line.split(' ').nth(1) == Some(&pid));
-    // With the one that it has from its parent.
+    // Including the event that it shares with root.
     assert_eq!(its.count(), MAX_EVENTS);
     limit.set(MAX_EVENTS as u32 + 1);
     assert_eq!(dynamic::run("u:st_evil_new u32 a"), Ok(()));
@@ -120,7 +120,7 @@ pub fn fills_the_table_and_loses_it_with_its_process() {
     end(others);
 }
 
-/// Calls of which one argument lies on a page of its own that never comes.
+/// Calls with an argument on a page of its own that never comes.
 const WAITING_CALLS: usize = 7;
 
 /// Makes one of these calls, which does not return.
@@ -134,7 +134,7 @@ fn wait_for_ever(call: usize, data: &Data, good: &Mapping, page: u64) {
         3 => os::ioctl(&data.file, DIAG_IOCSDEL, page).map(|_| 0),
         4 => os::write_from(&data.file, page, 8),
         5 => os::writev_from(&data.file, &[(index, 4), (page, 4)]),
-        // The word itself.
+        // The enabled word.
         _ => data
             .register_text("st_evil_waits u32 a", page, 0)
             .map(|_| 0),
@@ -153,13 +153,14 @@ pub fn arguments_that_never_come_hold_up_no_other() {
         let mine = Event::new("st_evil_waits u32 a");
         let pages = Mapping::kept(WAITING_CALLS);
         faults.guard(&pages, Guard::Missing);
-        // A caller that waits for its word does so with the process's lock, which the others need to get there.
+        // A caller that waits for the page of its word holds its process's lock, so all must have
+        // registered before.
         let registered = Barrier::new(WAITING_CALLS);
         thread::scope(|scope| {
             for call in 0..WAITING_CALLS {
                 let registered = &registered;
                 let (mine, page) = (&mine, pages.address() + (call * PAGE) as u64);
-                // A file each: what waits holds its file's position.
+                // A file each: a waiting call holds the position of its file.
                 scope.spawn(move || {
                     let data = Data::open();
                     let address = mine.page.address() + 8;
@@ -176,7 +177,7 @@ pub fn arguments_that_never_come_hold_up_no_other() {
     let mut waiting = BTreeSet::new();
     wait::until("all calls to wait", || {
         waiting.extend(faults.next_fault().map(|at| (at - pages) / PAGE as u64));
-        // Two can wait for one lock of their process.
+        // Two calls may wait for the same lock of the process.
         waiting.len() >= WAITING_CALLS - 1
     });
     top.disable(&event.name);

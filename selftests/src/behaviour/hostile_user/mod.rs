@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An ordinary user with access to `user_events_data` attacks the machine. What it attempts, what
-//! stops it, and which tests show that:
+//! An ordinary user with access to `user_events_data` attacks the machine. The attempts, what stops
+//! them, and the tests of that:
 //!
-//! | attempt | what stops it | tests |
-//! |---|---|---|
-//! | exhaust memory | all of it is charged to the user's control group | `exhausts_no_memory_but_its_own`, `cgroup::*` |
-//! | fill the event table | the limit; the listing of registrations names the process, and with it the events go | `fills_the_table_and_loses_it_with_its_process`, `max_events::*` |
-//! | flood the log | no message of ours is the user's to cause | `unprivileged::better_than_c_10_no_error_is_logged` |
-//! | hold locks | arguments and payloads are copied with no lock but the process's own; its pages are only tried | `arguments_that_never_come_hold_up_no_other`, `hostile::*`, `userfaultfd::*` |
-//! | forge listings | names have no byte that ends a word or a line; command names are escaped | `forges_no_line_of_a_listing`, `registrations::a_command_name_is_one_word` |
-//! | make root's tools misread formats | descriptions that could be read in two ways are refused | `has_no_format_misread`, `contract::descriptions::*`, `consumers::types::*` |
-//! | reach kernel addresses | the word must be the process's own memory, all data is copied and its locations are checked | `reaches_no_kernel_address`, `contract::locations::*` |
-//! | pin pages of others | a page is written as the process itself could write it, and pinned for that moment only | `writes_and_pins_no_page_of_others`, `page_kinds::*`, `huge_pages::*`; after each test no page may be pinned |
-//! | reach another group of events | an open file is of one group, and so is all that is done by it | `sees_and_deletes_nothing_of_other_groups`, `writes_nothing_into_events_of_other_groups`, `groups::apart::*` |
-//! | use up what other groups have | each group has limits of its own | `fills_its_group_and_no_other`, `groups::limits::*`, `groups::rate::*` |
-//! | spoil a recording of others | a group takes names that all tools read | `groups::names::*`, `tools::names::a_tenant_spoils_no_recording` |
-//! | take the place of another group's event | no name of a group ends like the systems of formats | `takes_no_place_of_another_group`, `groups::control::names_that_are_einval` |
-//! | race setuid exec | registrations end with the address space, before the new program has one | `writes_nothing_into_a_program_with_roots_rights`, `exec::*` |
+//! - exhaust memory: all of it is charged to the user's control group
+//!   (`exhausts_no_memory_but_its_own`, `cgroup::*`)
+//! - fill the event table: there is a limit; the listing of registrations shows the process, and
+//!   its events end with it (`fills_the_table_and_loses_it_with_its_process`, `max_events::*`)
+//! - flood the log: the module logs nothing that a user can cause
+//!   (`unprivileged::better_than_c_10_no_error_is_logged`)
+//! - hold locks: arguments and payloads are copied with only the process's own lock held; its pages
+//!   are only tried (`arguments_that_never_come_hold_up_no_other`, `hostile::*`, `userfaultfd::*`)
+//! - forge listings: names have no byte that ends a word or a line; command names are escaped
+//!   (`forges_no_line_of_a_listing`, `registrations::a_command_name_is_one_word`)
+//! - make root's tools misread formats: ambiguous descriptions are refused
+//!   (`has_no_format_misread`, `contract::descriptions::*`, `tools::types::*`)
+//! - reach kernel addresses: the word must be the process's own memory, all data is copied and its
+//!   locations are checked (`reaches_no_kernel_address`, `contract::locations::*`)
+//! - pin pages of others: a page is written only if the process itself could write it, and is
+//!   pinned only for that moment (`writes_and_pins_no_page_of_others`, `page_kinds::*`,
+//!   `huge_pages::*`; after each test no page may be pinned)
+//! - reach another group of events: an open file belongs to one group, and so does all that is done
+//!   by it (`sees_and_deletes_nothing_of_other_groups`,
+//!   `writes_nothing_into_events_of_other_groups`, `groups::apart::*`)
+//! - use up what other groups have: each group has limits of its own
+//!   (`fills_its_group_and_no_other`, `groups::limits::*`, `groups::rate::*`)
+//! - spoil a recording of others: a group takes only names that all tools read (`groups::names::*`,
+//!   `tools::names::a_tenant_spoils_no_recording`)
+//! - take the place of another group's event: no name of a group ends like the systems of formats
+//!   (`takes_no_place_of_another_group`, `groups::control::names_that_are_einval`)
+//! - race setuid exec: registrations end with the address space, before the new program has one
+//!   (`writes_nothing_into_a_program_with_roots_rights`, `exec::*`)
 
 mod addresses;
 mod groups;

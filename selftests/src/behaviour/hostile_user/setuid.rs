@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a user leaves to a program with root's rights.
+//! Registrations of a user that executes a setuid program.
 
 use crate::kit::abi::Data;
 use crate::kit::errno::Errno;
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-/// A place for programs with root's rights, gone when dropped.
+/// A directory for setuid programs; removed when dropped.
 struct Place(&'static str);
 
 impl Place {
@@ -38,8 +38,8 @@ impl Drop for Place {
     }
 }
 
-/// In a process of the user's: registers bits all over the page where the victim will have memory,
-/// and becomes the victim.
+/// In a process of the user: registers bits all over the page where the victim will have memory,
+/// and executes the victim.
 fn become_the_victim(way: u32, program: &str, count: &str) -> Errno {
     let data = Data::open();
     let page = Mapping::placed(setuid_victim::ADDRESS, 1);
@@ -55,7 +55,7 @@ fn become_the_victim(way: u32, program: &str, count: &str) -> Errno {
     };
     match way % 3 {
         0 => run(),
-        // While another thread registers without end.
+        // Another thread registers and unregisters in a loop.
         1 => {
             let started = AtomicBool::new(false);
             thread::scope(|scope| {
@@ -68,7 +68,7 @@ fn become_the_victim(way: u32, program: &str, count: &str) -> Errno {
                 run()
             })
         }
-        // From a process that shares the memory, which lives on.
+        // From a child that shares the memory of a parent that lives on.
         _ => {
             let pid = tasks::vfork(|| {
                 run();
@@ -82,7 +82,7 @@ fn become_the_victim(way: u32, program: &str, count: &str) -> Errno {
     }
 }
 
-/// Writes to the memory of a victim, as soon as it is one.
+/// Writes to the memory of a process as soon as it runs the victim.
 fn spoil(pid: i32) {
     wait::until("the victim to start", || {
         let name = fs::read_to_string(format!("/proc/{pid}/comm"));
@@ -101,8 +101,8 @@ fn spoil(pid: i32) {
 
 pub fn writes_nothing_into_a_program_with_roots_rights() {
     const PROGRAMS: u32 = 10;
-    /// The program into whose memory root writes, to see that it would notice. Its user executes it
-    /// in its own process.
+    /// The program into whose memory root writes, to show that a write is noticed. The process of
+    /// the user itself executes it.
     const SPOILED: usize = 9;
     let _access = Access::given();
     let event = Event::new("st_evil_setuid u32 a");
@@ -132,7 +132,7 @@ pub fn writes_nothing_into_a_program_with_roots_rights() {
             pid => users.push(pid),
         }
     }
-    // Before any can end.
+    // Before any of them can end.
     spoil(users[SPOILED]);
     thread::scope(|scope| {
         let stop = SetOnDrop(&done);

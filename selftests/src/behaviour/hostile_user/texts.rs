@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a user may call things: listings and formats that others read.
+//! Names and types of a user in the listings and formats that others read.
 
 use crate::kit::abi::{Data, Register};
 use crate::kit::abi::{PROFILE, REGISTRATIONS};
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 
-/// Names that would be more than a name in some listing.
+/// Names that would be more than one word in a listing.
 const FORGED: [&[u8]; 15] = [
     b"st_evil_a\nst_evil_b # Used by perf",
     b"st_evil_a\n\nActive: 0",
@@ -35,7 +35,7 @@ const FORGED: [&[u8]; 15] = [
     b"\xa0\nst_evil_a",
 ];
 
-/// Names that look bad and are one word wherever they are shown.
+/// Odd names that are one word in every listing.
 const ODD: [&str; 7] = [
     "st_evil_u",
     "st_evil_*",
@@ -83,7 +83,7 @@ pub fn forges_no_line_of_a_listing() {
         line.hear(Word::End);
     });
     user.line.hear(Word::Registered);
-    // Each listing, taken apart by its own rules, has these names and nothing else.
+    // Each listing, parsed by its own rules, has exactly these names.
     assert_eq!(Status::now().names(), ODD);
     let lines = |path: &str| -> Vec<Vec<String>> {
         let text = fs::read_to_string(path).unwrap();
@@ -119,8 +119,8 @@ pub fn forges_no_line_of_a_listing() {
     user.join();
 }
 
-/// A field as the user means it: what `format` is to say of it, its size, its sign, and what is
-/// printed of it.
+/// A field as the user means it: its line in `format`, its size and sign, and its part of the print
+/// format.
 struct Field {
     text: String,
     shown: String,
@@ -165,7 +165,7 @@ fn any_field(random: &mut Random, number: usize) -> Field {
     }
 }
 
-/// The lines of a `format` from the first of the event's own fields on, as they are to be.
+/// The expected lines of a `format` from the first of the event's own fields on.
 fn format_of(fields: &[Field]) -> Vec<String> {
     let mut offset = 8;
     let mut lines = Vec::new();
@@ -239,7 +239,7 @@ pub fn has_no_format_misread() {
         }
         let text = tracefs::event_format(&name);
         let lines: Vec<_> = text.lines().collect();
-        // A head of three lines, the common fields and an empty one.
+        // Three lines of head, the common fields and an empty line come first.
         assert_eq!(lines[0], format!("name: {name}"));
         let own = &lines[8..];
         assert!(
