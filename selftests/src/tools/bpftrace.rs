@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! bpftrace: what it lists, counts and prints.
+//! bpftrace: its lists, counts and output.
 
 use crate::harness::tests;
 use crate::kit::abi::location;
@@ -24,16 +24,17 @@ tests!("tools::bpftrace":
     several_events_and_scripts.needs_path(TYPES),
 );
 
-/// The kernel's types, without which bpftrace does little.
+/// The kernel's types, without which bpftrace can do little.
 pub const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// What bpftrace prints when all is attached, if the environment asks for it.
+/// With this variable set, bpftrace prints its name when all probes are attached.
 const ATTACHED: &str = "__BPFTRACE_NOTIFY_PROBES_ATTACHED";
 
-/// Where the bpftrace of Debian's next release is, with its libraries (see `selftests/machine/bpftrace.sh`).
+/// The root of the bpftrace of Debian's next release, with its libraries (see
+/// `selftests/machine/bpftrace.sh`).
 const NEXT_ROOT: &str = "/opt";
 
-/// Says that it is not there, if so.
+/// Returns an obstacle if the next release is not there.
 pub fn next_is_missing() -> Option<String> {
     let is_there = Path::new(NEXT_ROOT).join("usr/bin/bpftrace").exists();
     (!is_there).then(|| "there is no bpftrace of the next release of Debian".into())
@@ -41,24 +42,24 @@ pub fn next_is_missing() -> Option<String> {
 
 static NEXT: AtomicBool = AtomicBool::new(false);
 
-/// Has this process, which runs one test, use the one of Debian's next release.
+/// Makes this process, which runs one test, use the bpftrace of Debian's next release.
 pub fn use_next() {
     NEXT.store(true, Ordering::Relaxed);
 }
 
-/// Does it?
+/// Returns whether [`use_next`] was called.
 pub fn is_next() -> bool {
     NEXT.load(Ordering::Relaxed)
 }
 
-/// Runs the next release's in its own root, with this machine's devices and kernel, in mounts that nothing else sees. What
-/// a program is to load first is not there.
+/// Runs the next release in its own root, with this machine's devices and kernel, in a private
+/// mount namespace. The library of `LD_PRELOAD` does not exist there.
 const IN_NEXT: &str = r#"
     for dir in dev proc sys; do mount --rbind /$dir /opt/$dir || exit; done
     unset LD_PRELOAD
     exec chroot /opt bpftrace "$@""#;
 
-/// The words of a command that runs bpftrace with these arguments, line by line.
+/// The command line that runs bpftrace with these arguments, with its output buffered by line.
 fn words<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let tool: &[&str] = match is_next() {
         true => &["unshare", "-m", "sh", "-c", IN_NEXT, "sh"],
@@ -67,16 +68,16 @@ fn words<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [tool, &["-B", "line"], arguments].concat()
 }
 
-/// Runs it to its end, however that is.
+/// Runs bpftrace to its end, whatever its exit status.
 pub fn run(arguments: &[&str]) -> Output {
     Tool::start(&words(arguments)).end()
 }
 
-/// A script that runs, with all its probes attached.
+/// Starts a script, and waits until all its probes are attached.
 pub fn start(script: &str) -> Tool {
     let environment = format!("{ATTACHED}=1");
     let tool = Tool::start(&[&["env", &environment], &words(&["-e", script])[..]].concat());
-    // The first script of a machine has a compiler loaded from the host, which may be busy.
+    // The first script of a boot loads a compiler from the host, which may be busy.
     let attached = || tool.printed().contains(ATTACHED);
     assert!(
         (0..4).any(|_| wait::eventually(attached)),
@@ -86,8 +87,8 @@ pub fn start(script: &str) -> Tool {
     tool
 }
 
-/// Ends a script, after which the event has no consumer. What the script prints itself must have
-/// been waited for: bpftrace ends without a look at what the kernel still holds for it.
+/// Ends a script, after which the event has no consumer. The output of the script must have been
+/// waited for: bpftrace ends without reading what is left in its buffers.
 pub fn stop(tool: Tool, event: &Event) -> Output {
     let output = tool.interrupt();
     assert!(output.status.success(), "{}", output.text);
@@ -170,7 +171,7 @@ fn histograms_of_a_field() {
         .filter(|line| line.contains('|'))
         .map(|line| line.split('|').next().unwrap().split_whitespace().collect())
         .collect();
-    // The range and how many; ranges in the middle that nothing fell into are there, too.
+    // Range and count, including empty ranges in the middle.
     let log = [
         "[1]1", "[2,4)0", "[4,8)1", "[8,16)3", "[16,32)0", "[32,64)1",
     ];
@@ -205,8 +206,8 @@ pub fn keys_from_an_array() {
 }
 
 fn strings_of_a_location() {
-    // bpftrace 0.23 does not know `__rel_loc`. But the word can be made a declaration: the bytes lie
-    // behind the field, which is the last. See `bpftrace_reads` for more.
+    // bpftrace 0.23 does not support `__rel_loc`. But the word can be made a declaration: the bytes
+    // are behind the field, which is the last. See `bpftrace_reads` for more.
     let event = Event::new("st_bt_string u32 a; __rel_loc char[] b");
     let script = r#"
         #define __rel_loc int location; char text[4];
@@ -227,7 +228,7 @@ fn strings_of_a_location() {
     assert_eq!(output.after("@by[two]: "), ["2"]);
 }
 
-/// Where the code of this file that the process has mapped lies: from, to.
+/// The address ranges at which this process has mapped code of the file.
 fn code_of(file: &str) -> Vec<(u64, u64)> {
     let maps = fs::read_to_string("/proc/self/maps").expect("read a process's mappings");
     let lines = maps
@@ -240,7 +241,7 @@ fn code_of(file: &str) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// A function of the kernel in which each system call begins.
+/// A kernel function through which each system call passes.
 const OF_EACH_CALL: &str = if cfg!(target_arch = "aarch64") {
     "el0t_64_sync_handler"
 } else {
@@ -249,8 +250,8 @@ const OF_EACH_CALL: &str = if cfg!(target_arch = "aarch64") {
 
 pub fn stacks_of_the_writer() {
     let event = Event::new("st_bt_stack u32 a");
-    // The C library is built without frame pointers: the innermost frame is the certain one. It
-    // need not have a name, so an address is looked at.
+    // The C library is built without frame pointers, so only the innermost frame is certain. It may
+    // have no name, so its address is compared.
     let script = r#"tracepoint:user_events:st_bt_stack {
         printf("by %s %d\n", comm, pid); printf("in %s\n", ustack(raw, 1)); print(kstack(30));
     }"#;
@@ -269,7 +270,7 @@ pub fn stacks_of_the_writer() {
     assert_eq!(output.after("by "), [format!("selftests {pid}")]);
     let words = output.text.split_whitespace();
     let numbers = words.filter_map(|word| u64::from_str_radix(word, 16).ok());
-    // The child is a fork of this process: its library lies at the same place.
+    // The child is a fork of this process, so its library has the same address.
     let library = code_of("/libc.so");
     let mut in_library = numbers.flat_map(|at| {
         library

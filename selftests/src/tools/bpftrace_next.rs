@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bpftrace of Debian's next release: the tests of the own one that hold there, too, and those of both that know what is
-//! other.
+//! The tests of bpftrace that are repeated with that of Debian's next release, and those that test
+//! both releases.
 
 use super::{bpftrace, bpftrace_reads, types};
 use crate::harness::Test;
 
-/// Tests of other files, run with it.
+/// Tests of other files, run with the next release.
 macro_rules! with_next {
     ($($subject:ident::$name:ident),* $(,)?) => {
         pub const TESTS: &[Test] = &[$(

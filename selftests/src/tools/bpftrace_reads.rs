@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What bpftrace makes of names, systems and fields, in the release of this machine (0.23) and in the next one of Debian
-//! (0.27): where they differ, and what to write then. `consumers.rst` says the same to users.
+//! How bpftrace reads names, systems and fields in this machine's release (0.23) and in Debian's
+//! next one (0.27), where they differ, and what to write then. `consumers.rst` describes the same
+//! for users.
 
 use super::bpftrace::{self, is_next};
 use crate::harness::tests;
@@ -26,10 +27,10 @@ tests!("tools::bpftrace_reads":
     records_of_any_size.limit(300).needs_path(bpftrace::TYPES),
 );
 
-/// Has 0.27 give the record's address: what a variable that is assigned `args` holds.
+/// Makes 0.27 read the address of the record: the value of a variable to which `args` is assigned.
 const RECORD: &str = "$args = args; $record = *(uint64*)&$args; ";
 
-/// What this release is to run.
+/// Returns the value for the release under test.
 fn by_release<T>(own: T, next: T) -> T {
     match is_next() {
         true => next,
@@ -37,7 +38,7 @@ fn by_release<T>(own: T, next: T) -> T {
     }
 }
 
-/// Runs a script, of which the event must be the last one, writes to it, and waits until it has printed this.
+/// Runs a script whose last event is `event`, writes to it, and waits for this output.
 #[track_caller]
 fn prints(event: &Event, script: &str, values: &[Value], printed: &str) {
     let tool = bpftrace::start(script);
@@ -47,7 +48,7 @@ fn prints(event: &Event, script: &str, values: &[Value], printed: &str) {
     bpftrace::stop(tool, event);
 }
 
-/// Runs a script that bpftrace must refuse, and say why.
+/// Checks that bpftrace refuses a script for this reason.
 #[track_caller]
 fn is_refused(script: &str, why: &str) {
     let output = bpftrace::run(&["-e", script]);
@@ -55,14 +56,14 @@ fn is_refused(script: &str, why: &str) {
     assert!(output.text.contains(why), "{script}: {}", output.text);
 }
 
-/// An event that may share its name with others; its own has a dot.
+/// Registers an event with `MULTI_FORMAT`; its name in tracefs has a dot.
 fn one_of_many(text: &str) -> (Data, u32) {
     let (data, page) = (Data::open(), Mapping::kept(1));
     let index = data.register_flags(text, page.address(), 0, MULTI_FORMAT);
     (data, index.expect("register one of many formats"))
 }
 
-/// The script of the samples for 0.27. The one for 0.23 is run with them.
+/// The sample's script for 0.27. The script for 0.23 is run with the other samples.
 const SAMPLE: &str = include_str!("../../../samples/requests-0.27.bt");
 
 pub fn the_sample() {
@@ -83,8 +84,8 @@ pub fn the_sample() {
     assert_eq!(output.after("[4, 8) ").len(), 1);
 }
 
-// The name of an event that 0.23 is to read fields of is a name of C; both count others. By a pattern both take all formats of a
-// name, and the events of all groups.
+// 0.23 reads fields only if the event's name is a C identifier; both releases count events of other
+// names. A pattern selects all formats of a name, and the events of all groups.
 pub fn names_and_systems() {
     let group = Group::new("st_br");
     let dot = Event::new("st_br.dot u32 v");
@@ -142,7 +143,7 @@ pub fn names_that_are_refused() {
             by_release(own, next),
         );
     }
-    // Read, and not just counted.
+    // A script that reads a field is refused; one that only counts is not.
     if !is_next() {
         let script = "tracepoint:user_events:st_bn.a { printf(\"%d\", args.v); }";
         is_refused(script, "expected identifier");
@@ -166,7 +167,7 @@ pub fn fields_that_are_refused() {
             is_refused(&declared, "none type");
         }
         false => {
-            // Whichever field is read.
+            // The field that is read does not matter.
             is_refused(
                 &format!("{probe}_rel {{ printf(\"%d\", args.w); }}"),
                 "unknown type name '__rel_loc'",
@@ -187,8 +188,8 @@ pub fn fields_that_are_refused() {
     );
 }
 
-// A number that does not lie at a multiple of its size: 0.23 takes it from where a C compiler would have put it, and the kernel
-// refuses the program that 0.27 makes. That one can read it by its address.
+// A number that is not aligned to its size: 0.23 reads it from where a C compiler would have put
+// it; the kernel refuses the program of 0.27, which can read the number by its address.
 pub fn fields_that_do_not_lie_well() {
     let event = Event::new("st_bu u8 a; u32 b; char[3] c");
     let values = [Fixed(&[1]), Fixed(&[2, 0, 0, 0]), Fixed(&[3, 3, 3])];
@@ -205,7 +206,7 @@ pub fn fields_that_do_not_lie_well() {
     }
 }
 
-// More than one location, and fields behind them.
+// Several locations, and fields behind them.
 pub fn several_locations() {
     let event =
         Event::new("st_bl __data_loc char[] a; __rel_loc char[] b; u32 c; __data_loc u8[] d");
@@ -224,8 +225,9 @@ pub fn several_locations() {
         prints(&event, &next, &values, r"one two 7 \x01\x02");
         return;
     }
-    // 0.23 can be told of one `__rel_loc`, which is the last field: both the location, and an address of which to take three times
-    // the offset. So its data is found, though other data lies before it.
+    // 0.23 can read one `__rel_loc`, as the last field: it is declared as both the location and an
+    // address, from which three times the offset is subtracted. So the data is found although other
+    // data precedes it.
     let event = Event::new("st_bm __data_loc char[] a; u32 c; __rel_loc char[] b");
     let script = r#"
         #define __rel_loc union { int b_loc; int __attribute__((annotate("tp_data_loc"))) b_at; };
@@ -237,7 +239,7 @@ pub fn several_locations() {
     prints(&event, script, &values, "one 7 two");
 }
 
-// Both know a type that the kernel has.
+// Both releases support a type that the kernel has.
 pub fn structs_of_the_kernel() {
     let event = Event::new("st_bk struct timespec64 v 16");
     let script =
@@ -251,7 +253,7 @@ pub fn structs_of_the_kernel() {
     );
 }
 
-// Characters up to the field's end: 0.27 takes that for a string that it has cut.
+// Characters up to the end of the field: 0.27 takes them for a truncated string.
 pub fn full_strings() {
     let event = Event::new("st_bs char[8] v");
     let script = r#"tracepoint:user_events:st_bs { printf("v=%s\n", args.v); }"#;
@@ -263,14 +265,15 @@ pub fn full_strings() {
     );
 }
 
-/// How long the data is in records of [`records_of_any_size`]. No script below reads more than a piece.
+/// The lengths of the data in the records of [`records_of_any_size`]. No script below reads more
+/// than a part.
 const SIZES: &[u32] = &[1000, 8000, 9000, 30_000, 65_000];
 
-// Each record comes, with its length and its first and last bytes. Strings are cut: at 1024 bytes unless BPFTRACE_MAX_STRLEN
-// says something else.
+// Each record arrives, with its length and its first and last bytes. Strings are cut to
+// `BPFTRACE_MAX_STRLEN` bytes, 1024 by default.
 pub fn records_of_any_size() {
     let event = Event::new("st_bz u32 size; __data_loc char[] v");
-    // At 16, behind the common fields, the size and the location.
+    // The data is at 16, behind the common fields, the size and the location.
     let record = by_release("$record = args.v - 4 * 16; ", RECORD);
     let text = by_release("kptr($record + 16)", "args.v");
     let script = format!(
@@ -302,7 +305,7 @@ pub fn records_of_any_size() {
         output.after("@bytes: "),
         [SIZES.iter().sum::<u32>().to_string()]
     );
-    // 0.23 looks for it at four times the offset.
+    // 0.23 looks for the data at four times the offset.
     let begins = by_release("WXYZ", "ABCD");
     assert_eq!(output.after("wrong or right: "), vec![begins; SIZES.len()]);
 }

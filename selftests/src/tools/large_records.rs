@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records of up to 64 KB: what perf and the others print of them.
+//! Records of up to 64 KB in perf and other tools.
 
 use super::perf::{hide_kernel_symbols, record_program, Session};
 use crate::harness::tests;
@@ -28,7 +28,8 @@ tests!("tools::large_records":
 /// The lengths of payloads.
 const LENGTHS: [usize; 3] = [9000, 30_000, 65_000];
 
-/// A payload of so many bytes: a number, its own length, and a string, which is the rest.
+/// A payload of `length` bytes: its length as a number, a location, and a string that fills the
+/// rest.
 fn payload(length: usize) -> Vec<u8> {
     let text = text(length);
     let number = (length as u32).to_ne_bytes();
@@ -45,8 +46,8 @@ fn description(name: &str) -> String {
     format!("{name} u32 a; __rel_loc char[] b")
 }
 
-/// Records payloads of these lengths with more words for `perf record`, and looks that `perf script` prints all of
-/// those that are in `want`.
+/// Records payloads of these lengths with more words for `perf record`. Checks that `perf script`
+/// prints those of the lengths in `want`.
 fn recorded(name: &str, words: &[&str], lengths: &[usize], want: &[usize]) {
     hide_kernel_symbols();
     let event = Event::new(&description(name));
@@ -98,7 +99,7 @@ fn perf_filters_them() {
 fn perf_follows_the_stack_of_their_writer() {
     let words = ["-g", "-e", "user_events:st_lr_chain"];
     recorded("st_lr_chain", &words, &LENGTHS[..2], &LENGTHS[..2]);
-    // The largest leaves room for fewer calls than are asked for by default.
+    // The largest record leaves room for fewer calls than perf requests by default.
     let words = ["-g", "-e", "user_events:st_lr_short/max-stack=40/"];
     recorded("st_lr_short", &words, &LENGTHS, &LENGTHS);
 }
@@ -170,7 +171,7 @@ fn perf_takes_what_the_manual_says() {
         found
     });
     let want = cases.map(|(.., most)| [Ok(4 + most), Err(Errno::E2BIG)]);
-    // Another processor has other registers.
+    // Other architectures have other registers.
     let compared = if cfg!(target_arch = "x86_64") { 4 } else { 3 };
     assert_eq!(found[..compared], want[..compared]);
 }
@@ -184,7 +185,7 @@ fn perf_has_no_room_beside_a_long_call_chain() {
     let session = Session::start(&scratch, "chains", &words);
     event.wait_set();
     assert_eq!(event.write(&payload(64_000)), Ok(64_004));
-    // A writer whom nothing else listens to is told.
+    // Without another consumer the write fails.
     assert_eq!(event.write(&payload(65_000)), Err(Errno::E2BIG));
     assert_eq!(profile::missed(name), (0, 0));
     if tracefs::sub_buffers_set_the_limit() {
@@ -209,7 +210,7 @@ fn ftrace_prints_them() {
     for length in LENGTHS {
         assert_eq!(event.write(&payload(length)), Ok(4 + length));
     }
-    // It prints lines of its own buffer's size, 8 KB less some.
+    // A line is at most a `trace_seq`, somewhat less than 8 KB.
     let lines = tracer.lines(name);
     assert_eq!(lines.len(), LENGTHS.len(), "{} lines", lines.len());
 }
@@ -244,14 +245,15 @@ fn trace_cmd_records_them() {
     let writer: Vec<_> = writer.iter().map(String::as_str).collect();
     tool::run(&[&words[..], &writer].concat());
     event.wait_clear();
-    // trace-cmd leaves them as they are.
+    // trace-cmd does not restore the size of the sub-buffers.
     let size = "/sys/kernel/tracing/buffer_subbuf_size_kb";
     fs::write(size, "4").expect("sub-buffers as they were");
     let output = tool::run(&["trace-cmd", "report", "-i", &file]);
     assert_eq!(output.lines_with("st_lr_cmd:").len(), LENGTHS.len());
 }
 
-/// Its ring takes records of any length, of which the program reads what is beyond the first 8 KB by a helper.
+/// The program's ring buffer takes records of any length; the program reads what is beyond the
+/// first 8 KB with a helper.
 fn a_libbpf_program_gets_them_whole() {
     let event = Event::new(&description("st_lr_libbpf"));
     let [program, object] = ["records", "records.bpf.o"].map(tool::built_program);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What people see of user events with the tools they trace with, as the distribution ships them.
-//! Each test has the tool print, and looks at that.
+//! The tracing tools of the distribution, with user events. Each test checks the output of a tool.
 
 pub mod bpftrace;
 mod bpftrace_next;

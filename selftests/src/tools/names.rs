@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names that perf and trace-cmd do not read, what they make of a recording with one, and the ways that work, as
-//! `consumers.rst` has them for users. Those of bpftrace are in `bpftrace_reads`.
+//! Names that perf and trace-cmd cannot read, the effect of one on a recording, and the ways that
+//! work, as `consumers.rst` describes them for users. Names in bpftrace are in `bpftrace_reads`.
 
 use super::perf::{hide_kernel_symbols, strs, Session};
 use super::trace_cmd;
@@ -26,7 +26,7 @@ tests!("tools::names":
 
 const REFUSED: &str = "incompatible file format";
 
-/// What `perf script` ends with and prints of what perf records by a pattern while this is written.
+/// The output and exit status of `perf script` for a recording by a pattern during `writes`.
 fn recorded(name: &str, pattern: &str, writes: impl FnOnce()) -> Output {
     hide_kernel_symbols();
     let scratch = Scratch::new(name);
@@ -74,7 +74,8 @@ fn formats_of_many_spoil_it_too() {
     is_refused(&script);
 }
 
-/// A group takes none of the names that spoil a recording. What it does take spoils only what it is of itself.
+/// A group refuses all names that spoil a recording. The fields that it accepts can spoil only
+/// their own event.
 fn a_tenant_spoils_no_recording() {
     let group = Group::new("st_nm_tenant");
     let (data, page) = (Data::open_in(&group), Mapping::kept(1));

@@ -33,9 +33,9 @@ tests!("tools::perf":
     script_prints_what_it_is_asked_for,
 );
 
-/// Hides the kernel's symbols and modules from the tools that this test starts. perf copies the ones
-/// into every recording and looks all over the directory of the others, which takes an emulated
-/// machine many seconds; no test here looks at a symbol of the kernel.
+/// Hides the kernel's symbols and modules from the tools that this test starts. perf copies the
+/// symbols to every recording and reads the whole directory of modules, which takes many seconds on
+/// an emulated machine; no test here uses a symbol of the kernel.
 pub fn hide_kernel_symbols() {
     os::own_mounts();
     os::mount(c"/dev/null", c"/proc/kallsyms", libc::MS_BIND);
@@ -46,20 +46,20 @@ pub fn hide_kernel_symbols() {
     );
 }
 
-/// What follows these words is put behind `perf record`.
+/// The command to which the other words of `perf record` are added.
 const QUIET: [&str; 4] = ["perf", "record", "-q", "-B"];
 
 pub fn strs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// `perf record` of a program that writes these payloads, with more words for perf.
+/// Runs `perf record`, with more words, on a program that writes these payloads.
 pub fn record_program(file: &str, words: &[&str], description: &str, payloads: &[&[u8]]) {
     let writer = writer::command("/", description, payloads);
     tool::run(&[&QUIET, &["-o", file][..], words, &["--"], &strs(&writer)].concat());
 }
 
-/// A `perf record` that runs until it is stopped.
+/// A running `perf record`.
 pub struct Session {
     tool: Tool,
     control: File,
@@ -68,13 +68,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts one, and returns when it records.
+    /// Starts `perf record`, and waits until it records.
     pub fn start(scratch: &Scratch, name: &str, words: &[&str]) -> Session {
         let path = |what: &str| scratch.file(&format!("{name}.{what}"));
         let (control, answers, file) = (path("control"), path("answers"), path("data"));
         let open = |path: &str| {
             os::named_pipe(&CString::new(path).unwrap());
-            // For both, so that neither side has to wait for the other to open it.
+            // Open for both, so that neither side waits for the other to open it.
             let file = OpenOptions::new().read(true).write(true).open(path);
             file.expect("open a named pipe")
         };
@@ -91,7 +91,7 @@ impl Session {
         session
     }
 
-    /// Tells perf to do something, and waits until it has done it.
+    /// Sends a command to perf, and waits for its acknowledgement.
     fn tell(&mut self, what: &str) {
         writeln!(self.control, "{what}").expect("write to perf");
         let mut answer = String::new();
@@ -99,12 +99,12 @@ impl Session {
         assert_eq!(answer.trim_matches(['\n', '\0']), "ack");
     }
 
-    /// Stops it, and returns what it recorded: `perf script` with more words.
+    /// Stops the recording. Returns the output of `perf script` with more words.
     pub fn stop(self, words: &[&str]) -> Output {
         script(&self.stop_recording(), words)
     }
 
-    /// Stops it, and returns the file that it has made.
+    /// Stops the recording. Returns the path of its file.
     pub fn stop_recording(self) -> String {
         self.tool.interrupt();
         self.file
@@ -346,7 +346,7 @@ fn record_of_every_third() {
     let scratch = Scratch::new("st_pf_third");
     let file = scratch.file("perf.data");
     let payloads = numbers(10);
-    // perf asks for the period in each sample; the kernel then samples every record by itself.
+    // perf requests the period in each sample; the kernel then samples every record by itself.
     let words = ["--no-period", "-c", "3", "-e", "user_events:st_pf_third"];
     record_program(&file, &words, description, &slices(&payloads));
     let script = script(&file, &["-F", "trace"]);
@@ -370,7 +370,7 @@ fn record_the_writers_stack() {
             .iter()
             .position(|line| line.contains(function) && line.contains(file))
     };
-    // Return addresses are signed on arm64, and perf takes the signature for a part of the address.
+    // Return addresses are signed on arm64, and perf takes the signature as part of the address.
     if cfg!(target_arch = "aarch64") {
         assert!(frame("", "libc.so").is_some(), "{frames:?}");
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `perf report` says of records.
+//! `perf report` of records.
 
 use super::perf::{hide_kernel_symbols, record_program};
 use crate::harness::tests;
@@ -25,7 +25,7 @@ fn recorded_for_report(scratch: &Scratch, name: &str) -> String {
     file
 }
 
-/// The lines of a report in alphabetical order, as words with one space between them.
+/// The lines of a report, sorted, with single spaces between words.
 fn report(file: &str, words: &[&str]) -> Vec<String> {
     let first = ["perf", "report", "-q", "--stdio", "-i", file];
     let report = tool::run(&[&first[..], words].concat());

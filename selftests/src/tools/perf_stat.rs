@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What perf prints of events without a recording: `perf stat` and `perf trace`.
+//! perf without a recording: `perf stat` and `perf trace`.
 
 use super::perf::{hide_kernel_symbols, numbers, slices, strs};
 use crate::harness::tests;
@@ -17,7 +17,7 @@ tests!("tools::perf_stat":
     trace_of_a_program,
 );
 
-/// The counts that `perf stat -x,` printed for an event: what stands before its name.
+/// The counts of an event in the output of `perf stat -x,`: the text before its name.
 fn counts<'a>(output: &'a Output, name: &str) -> Vec<&'a str> {
     let lines = output.text.lines();
     lines
@@ -40,7 +40,7 @@ fn stat_of_every_cpu() {
     let event = Event::new("st_pf_stat_cpus u32 a");
     let scratch = Scratch::new("st_pf_stat_cpus");
     let done = scratch.file("done");
-    // A command that lasts as long as the test wants.
+    // A command that ends when the test wants.
     let wait = format!("until [ -e {done} ]; do sleep 0.01; done");
     let words = [
         "perf",
@@ -54,7 +54,7 @@ fn stat_of_every_cpu() {
     let ready = scratch.file("ready");
     let line = format!("echo >{ready}; {wait}");
     let stat = Tool::start(&[&words[..], &["--", "sh", "-c", &line]].concat());
-    // The command runs when perf counts.
+    // perf starts the command after it has begun to count.
     crate::kit::wait::until("perf to count", || std::path::Path::new(&ready).exists());
     event.wait_set();
     let mut want = Vec::new();
@@ -88,7 +88,7 @@ fn trace_of_a_program() {
     let event = Event::new(description);
     let payloads: [&[u8]; 2] = [b"\x01\0\0\0one\0", b"\x02\0\0\0two\0"];
     let writer = writer::command("/", description, &payloads);
-    // perf does not sort what comes from several CPUs.
+    // perf does not sort the records of several CPUs.
     os::run_on(os::cpus()[0]);
     let words = ["perf", "trace", "-e", "user_events:st_pf_trace", "--"];
     let trace = tool::run(&[&words[..], &strs(&writer)].concat());

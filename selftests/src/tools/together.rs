@@ -55,7 +55,7 @@ fn each_sees_every_record_once_and_the_last_clears_the_bit() {
     instance.enable(NAME);
     assert_eq!(users(NAME), ["ftrace", "perf"]);
 
-    // All four, and then one less each time.
+    // All four, and then one fewer each time.
     write(1);
     instance.disable(NAME);
     write(2);
@@ -78,7 +78,7 @@ fn each_sees_every_record_once_and_the_last_clears_the_bit() {
         let values = values.flat_map(|value| vec![value.to_string(); cpus.len()]);
         values.collect()
     };
-    // A record of each CPU: which of them is printed first is the tool's choice.
+    // One record per CPU, which tools print in any order.
     let sorted = |mut values: Vec<String>| {
         values.sort();
         values

@@ -23,8 +23,8 @@ tests!("tools::trace_cmd":
     stream_prints_what_comes,
 );
 
-/// Starts `trace-cmd record -o FILE` with more words, and waits until it records: a recorder for
-/// each CPU that sleeps on its buffer. One that is told to end before is lost with its records.
+/// Starts `trace-cmd record -o FILE` with more words, and waits until a recorder for each CPU
+/// sleeps on its buffer. A recorder that is stopped before loses its records.
 pub(super) fn record(file: &str, words: &[&str]) -> Tool {
     let tool = Tool::start(&[&["trace-cmd", "record", "-o", file], words].concat());
     wait_for_recorders(&tool);
@@ -57,7 +57,7 @@ fn record_and_report() {
     let scratch = Scratch::new("st_tc_record");
     let file = scratch.file("trace.dat");
     let record = record(&file, &["-e", "st_tc_record"]);
-    // Only now recording is on.
+    // Recording is on from here.
     record.wait_printed("Hit Ctrl^C");
     for a in 1..=3u32 {
         event.write(&a.to_ne_bytes()).unwrap();
@@ -119,7 +119,7 @@ fn record_of_several_events() {
     let events = names.map(|name| Event::new(&format!("{name} u32 a")));
     let scratch = Scratch::new("st_tc_several");
     let file = scratch.file("trace.dat");
-    // Each has the filter that follows it.
+    // Each event is followed by its filter.
     let words = [
         "-e", names[0], "-f", "a == 1", "-e", names[1], "-f", "a == 2",
     ];
@@ -158,7 +158,7 @@ fn start_show_and_extract() {
     assert_eq!(shown, ["a=0x1 (1) b=one", "a=0x2 (2) b=two"]);
     tool::run(&["trace-cmd", "stop"]);
     write(1, b"late\0\0\0\0");
-    // Out of the buffer and into a file.
+    // From the buffer to a file.
     tool::run(&["trace-cmd", "extract", "-o", &file]);
     tool::run(&["trace-cmd", "reset"]);
     event.wait_clear();
@@ -173,7 +173,7 @@ fn stream_prints_what_comes() {
     let tool = Tool::start(&["trace-cmd", "stream", "-e", "st_tc_stream"]);
     wait_for_recorders(&tool);
     event.wait_set();
-    // Each CPU has a stream of its own, and only one stream is in order.
+    // Each CPU has a stream of its own, and order is kept only within a stream.
     os::run_on(0);
     let shown = || -> Vec<u32> {
         let text = tool.printed();
@@ -184,7 +184,7 @@ fn stream_prints_what_comes() {
             lines.filter_map(|(_, fields)| fields.trim().strip_prefix("a=")?.parse().ok());
         numbers.collect()
     };
-    // It prints some at a time: more have to come to see the first.
+    // trace-cmd prints in blocks: further records have to be written to see the first.
     let mut written = 0;
     wait::until("a hundred records to be printed", || {
         for _ in 0..20 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One record of every type of field, as the tools show it.
+//! One record of every type of field in each tool.
 
 use super::{bpftrace, perf, trace_cmd};
 use crate::harness::tests;
@@ -23,17 +23,17 @@ tests!("tools::types":
         .needs_path("/sys/kernel/btf/vmlinux"),
 );
 
-/// A field, a value of it, and what is shown.
+/// A field, a value of it, and its output in each tool.
 struct Case {
     field: &'static str,
     value: Value<'static>,
-    /// In the trace file. Numbers come in two forms: `0x10 (16)`.
+    /// In the trace file, where numbers have two forms: `0x10 (16)`.
     trace: &'static str,
-    /// By `trace-cmd report` and by `perf script`, which decode records alike.
+    /// In `trace-cmd report` and `perf script`, which decode records alike.
     report: &'static str,
-    /// What bpftrace is to print: a format, and arguments.
+    /// A format and arguments for bpftrace.
     script: &'static str,
-    /// What it prints.
+    /// The output of bpftrace.
     printed: &'static str,
 }
 
@@ -63,10 +63,11 @@ const BYTES: &str = r#""%r", buf(args.v, 8)"#;
 const PAIR: &str = r#""%d %d", args.v.a, args.v.b"#;
 const TRIPLE: &str = r#""%d %d %d", args.v.a, args.v.b, args.v.c"#;
 
-/// What goes before the script, for bpftrace 0.23. It makes a wrong address of a `__data_loc`, those of the kernel's events
-/// included: it adds four times the offset to the record's. So three times the offset, which is 12 here, is to be taken
-/// off. It knows no `__rel_loc`: the line has it make an address of one that is the last field. That offset is counted from
-/// the field's end and is 0, so that the end, which is at 12, is to be added.
+/// Declarations for bpftrace 0.23. It computes a wrong address for a `__data_loc`, also of kernel
+/// events: it adds four times the offset to the record's address. So three times the offset, which
+/// is 12 here, is subtracted. It does not support `__rel_loc`: the line declares one that is the
+/// last field as an address. Its offset counts from the field's end and is 0, so the end, at 12, is
+/// added.
 const DECLARATIONS: &str = r#"
 #define __rel_loc __attribute__((annotate("tp_data_loc"))) int v_at;
 struct pair { int a; int b; };
@@ -79,15 +80,15 @@ const REL_TEXT: &str = r#""%s", str(kptr(args.v_at + 12))"#;
 const REL_NUMBERS: &str =
     r#""%d %d", *(uint32*)kptr(args.v_at + 12), *(uint32*)kptr(args.v_at + 16)"#;
 
-/// What is other with bpftrace 0.27. It reads a `__data_loc`, knows neither `__rel_loc` nor a declared `struct`, and gives
-/// the record's address, at which all of it can be read.
+/// Declarations for bpftrace 0.27. It reads a `__data_loc`, supports neither `__rel_loc` nor a
+/// declared `struct`, and gives the record's address, from which all of these can be read.
 const NEXT_DECLARATIONS: &str = r#"
 struct pair { int a; int b; };
 struct triple { int a; int b; int c; };
 "#;
 const RECORD: &str = "$args = args; $record = *(uint64*)&$args; ";
 
-/// What 0.27 is to print, where that is not what 0.23 is.
+/// The script for 0.27 where it differs from that for 0.23.
 fn next_script(case: &Case) -> &'static str {
     match case.script {
         PAIR => {
@@ -116,9 +117,9 @@ const fn minus_two(size: usize) -> Value<'static> {
     Fixed(MINUS_TWO.split_at(size).0)
 }
 
-// What is not the same with all tools is so for the kernel's own events, too, as the end of the test
-// shows: the trace file takes fields of one and two bytes for unsigned and larger ones for signed;
-// reports take those of one and two bytes for unsigned.
+// Differences between tools apply to kernel events as well, as the end of the test shows: the trace
+// file shows fields of one and two bytes as unsigned and larger ones as signed; reports show those
+// of one and two bytes as unsigned.
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     case("u8 v", Fixed(&[128]), "(128)", "128", NUMBER, "128"),
@@ -141,7 +142,7 @@ const CASES: &[Case] = &[
     case("char[8] v", Fixed(b"apples\0\0"), "apples", "apples", TEXT, "apples"),
     case("unsigned char[8] v", Fixed(b"pears\0\0\0"), "pears", "pears", BYTES, r"pears\x00\x00\x00"),
     case("struct pair v 8", Fixed(ONE_TWO), "0x200000001 (8589934593)", "8589934593", PAIR, "1 2"),
-    // No tool but one that is told what is in it makes anything of this size.
+    // Only a tool to which the structure is declared can show a field of this size.
     case("struct triple v 12", Fixed(ONE_TWO_THREE), "<INVALID-SIZE>", "0", TRIPLE, "1 2 3"),
     case("__data_loc char[] v", Data(HELLO), "hello", "hello", DATA_TEXT, "hello"),
     case("__rel_loc char[] v", Rel(HELLO), "hello", "hello", REL_TEXT, "hello"),
@@ -165,7 +166,7 @@ fn events() -> Vec<Event> {
         .collect()
 }
 
-/// A script that prints each of them.
+/// A script that prints each case.
 fn script(declarations: &str, first: &str, print: fn(&Case) -> &'static str) -> String {
     let mut script = declarations.to_string();
     for (number, case) in CASES.iter().enumerate() {
@@ -176,7 +177,7 @@ fn script(declarations: &str, first: &str, print: fn(&Case) -> &'static str) -> 
     script
 }
 
-/// One record of each, on one CPU, so that all tools see them in this order.
+/// Writes one record of each case on one CPU, so that all tools see them in this order.
 fn write_each(events: &[Event]) {
     os::run_on(os::cpus()[0]);
     for (event, case) in events.iter().zip(CASES) {
@@ -202,7 +203,7 @@ pub fn a_record_of_each_type() {
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
 }
 
-/// The lines of a shell that says it runs, and ends when it is told.
+/// The lines of a shell that signals its start and waits for the end of the test.
 fn until_done(scratch: &Scratch, name: &str) -> String {
     let ready = scratch.file(name);
     let done = scratch.file("done");
@@ -211,7 +212,7 @@ fn until_done(scratch: &Scratch, name: &str) -> String {
 
 fn wait_ready(tool: &Tool, scratch: &Scratch, name: &str) {
     let ready = scratch.file(name);
-    // The first script of a machine has a compiler loaded from the host.
+    // The first script of a boot loads a compiler from the host.
     let comes = || wait::eventually(|| Path::new(&ready).exists());
     assert!(
         comes() || comes() || comes(),
@@ -290,7 +291,7 @@ fn a_record_of_each_type_in_four_tools() {
         compare("bpftrace", case.field, seen, vec![case.printed.to_string()]);
     }
 
-    // The kernel's event shows the same, signs and all.
+    // A kernel event is shown in the same way, including signs.
     let values = "a=128 b=65534 c=4000000000";
     for name in [" st_ty_signs: ", " st_ty_kernels: "] {
         let seen = owned(report.after(name));
