@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The runtime of .NET, unmodified, which writes its events through a descriptor that a collector
-//! passes to it. The collector is ours, and perf's rings have the records.
+//! An unmodified .NET runtime, which writes its events to a descriptor that a collector passes to
+//! it. The test is the collector, and reads the records from perf's rings.
 
 mod records;
 mod runtime;
@@ -23,7 +23,7 @@ tests!("dotnet":
     heap_dump.skip_if(runtime::obstacle).limit(240),
 );
 
-/// The words of the listing about the registration of an event that one process has.
+/// The words of the listed registration of an event that only one process has.
 fn registration(event: &str) -> Option<Vec<String>> {
     let listing = fs::read_to_string(REGISTRATIONS).expect(REGISTRATIONS);
     let mut lines = listing.lines().map(|line| line.split(' '));
@@ -67,7 +67,7 @@ fn compiles_in_other_namespaces() {
         None,
         "a method that was not begun"
     );
-    // What the runtime itself begins with.
+    // A method that the runtime itself calls at its start.
     let is_setup = |(_, class, name): &Method| class == "System.AppContext" && name == "Setup";
     assert!(done.iter().any(is_setup));
     let ids: BTreeSet<u16> = listener.told.iter().map(|told| told.id).collect();
@@ -92,7 +92,7 @@ fn two_collectors_and_one_is_killed() {
     collector.kill();
     wait_unregistered("st_dn_first");
     first.take();
-    // Each has all: what one has, the other has, too.
+    // Both listeners get all records.
     second.take();
     let (had, all) = (methods(&first, COMPILED), methods(&second, COMPILED));
     assert_eq!(
@@ -102,8 +102,8 @@ fn two_collectors_and_one_is_killed() {
     );
     assert!(runtime.runs());
 
-    // The other goes on, and so does one for whom the runtime makes the event. Who listens later
-    // has no metadata, which is written once, whether there is a listener or not.
+    // The second session continues, and so does one whose event the runtime makes. A later listener
+    // gets no metadata, which is written once, with or without a listener.
     let later = runtime.collect("st_dn_later", JIT);
     second.wait_for(COMPILED, all.len() + 100);
     let (mut alone, mut beside) = (Listener::of("st_dn_later"), Listener::of("st_dn_second"));
@@ -140,7 +140,7 @@ fn heap_dump() {
     heap.take();
     assert!(runtime.runs());
 
-    // Those that C drops.
+    // Records of a size that C drops.
     let longest = heap.told.iter().map(|told| told.payload.len()).max();
     assert!(longest > Some(8 << 10), "the longest has {longest:?} bytes");
     let heap = Heap::of(&heap.told);

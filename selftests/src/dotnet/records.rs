@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records of the runtime, as perf has them, taken apart.
+//! Parser for the runtime's records in perf's rings.
 
 use crate::kit::perf::Perf;
 use crate::kit::ring::Record;
@@ -8,7 +8,7 @@ use crate::kit::{dynamic, profile, tracefs, wait};
 use std::collections::BTreeMap;
 use std::thread;
 
-/// The fields of the event that the runtime registers, as it describes them.
+/// The fields of the event, as the runtime registers it.
 const FIELDS: &str = "u8 version; u16 event_id; __rel_loc u8[] extension; __rel_loc u8[] payload";
 
 /// Room for each processor's samples.
@@ -17,15 +17,15 @@ const PAGES: usize = 2048;
 /// An event that sessions write to, with perf attached to it.
 pub struct Listener {
     pub event: String,
-    /// Is the event to be deleted in the end?
+    /// Whether the event is to be deleted in the end.
     is_ours: bool,
     rings: Vec<Perf>,
-    /// What came so far, each processor's in its order.
+    /// The records so far, in order per CPU.
     pub told: Vec<Told>,
 }
 
 impl Listener {
-    /// Makes the event, and listens.
+    /// Makes the event, and attaches perf.
     pub fn new(event: &str) -> Listener {
         dynamic::run(&format!("u:{event} {FIELDS}")).expect("make an event");
         let mut listener = Listener::of(event);
@@ -33,7 +33,7 @@ impl Listener {
         listener
     }
 
-    /// Listens to an event that there is.
+    /// Attaches perf to an existing event.
     pub fn of(event: &str) -> Listener {
         Listener {
             event: event.into(),
@@ -43,7 +43,7 @@ impl Listener {
         }
     }
 
-    /// Takes what has come. Nothing may be lost.
+    /// Takes the new records. None may be lost.
     pub fn take(&mut self) {
         for ring in &mut self.rings {
             self.told.extend(ring.take().iter().map(Told::of));
@@ -53,7 +53,7 @@ impl Listener {
         assert_eq!(profile::refused(&self.event), 0, "writes refused");
     }
 
-    /// Waits until there are so many records with this number.
+    /// Waits until there are `count` records with this id.
     pub fn wait_for(&mut self, id: u16, count: usize) {
         wait::until(&format!("{count} of {id} to {}", self.event), || {
             self.take();
@@ -76,7 +76,6 @@ impl Drop for Listener {
     }
 }
 
-/// A record.
 pub struct Told {
     pub id: u16,
     pub payload: Vec<u8>,
@@ -102,8 +101,8 @@ impl Told {
         }
     }
 
-    /// What is in front of the payload for those who do not know this kind of record: first of
-    /// all the provider.
+    /// The provider, from the metadata that precedes the payload for listeners that do not know
+    /// this id.
     pub fn metadata(&self) -> Option<String> {
         let mut fields = Reader(&self.extension);
         if self.extension.is_empty() {
@@ -120,7 +119,7 @@ impl Told {
     }
 }
 
-/// Reads what is left of a payload from its start.
+/// Reads the rest of a payload.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl Reader<'_> {
@@ -147,18 +146,18 @@ impl Reader<'_> {
         u64::from_le_bytes(self.take())
     }
 
-    /// A text of UTF-16, which ends with a zero.
+    /// A zero-terminated UTF-16 string.
     pub fn text(&mut self) -> String {
         let units = std::iter::from_fn(|| Some(self.u16()).filter(|unit| *unit != 0));
         String::from_utf16(&units.collect::<Vec<_>>()).expect("a text")
     }
 }
 
-/// The compiler has begun with a method, or it has done it, which is loaded.
+/// Ids of records about methods: compilation has begun; compiled and loaded.
 pub const COMPILING: u16 = 145;
 pub const COMPILED: u16 = 143;
 
-/// A method, by its number in the runtime, with its class and its name.
+/// A method: its number in the runtime, its class and its name.
 pub type Method = (u64, String, String);
 
 pub fn method(told: &Told) -> Method {
@@ -175,24 +174,24 @@ pub fn method(told: &Told) -> Method {
     (method, class, name)
 }
 
-/// What a dump of the heap consists of.
+/// Ids of the records of a heap dump.
 pub const COLLECTED: u16 = 2;
 const TYPES: u16 = 15;
 const OBJECTS: u16 = 18;
 const REFERENCES: u16 = 19;
 
-/// The heap, as a dump has it.
+/// The heap, from a dump.
 #[derive(Default)]
 pub struct Heap {
     /// The types' numbers and names.
     pub types: BTreeMap<u64, String>,
-    /// Each object's type, and how many references it has.
+    /// The type of each object, and its number of references.
     pub objects: Vec<(u64, u64)>,
     pub references: usize,
 }
 
 impl Heap {
-    /// Puts it together. The parts of each kind say which number their first one has.
+    /// Assembles a heap. Each part of a kind has the number of its first element.
     pub fn of(told: &[Told]) -> Heap {
         let mut heap = Heap::default();
         for told in told {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An unmodified runtime of .NET, and what a collector tells it on its diagnostics socket.
+//! An unmodified .NET runtime, and the commands of a collector on its diagnostics socket.
 
 use crate::kit::abi::DATA;
 use crate::kit::os::UNPRIVILEGED;
@@ -13,28 +13,28 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Where `selftests/machine/build dotnet` puts it.
+/// The runtime that `selftests/machine/build dotnet` installs.
 const PROGRAM: &str = "/build/dotnet/runtime";
 
-/// A copy in memory, for all tests: the file is read here and there, which takes half a minute
-/// where files come by 9p.
+/// A copy in memory for all tests: the runtime reads random parts of its file, which takes half a
+/// minute by 9p.
 const COPY: &str = "/tmp/dotnet-runtime";
 
-/// Why there is none here, if there is none.
+/// Returns an obstacle if there is no runtime.
 pub fn obstacle() -> Option<String> {
     let is_there = Path::new(PROGRAM).exists();
     (!is_there).then(|| format!("there is no runtime of .NET in {PROGRAM}"))
 }
 
-/// What a session records: events of the runtime itself, by their keywords.
+/// Keywords of a session: the records of the JIT compiler.
 pub const JIT: u64 = 0x10;
-/// What is on the heap, with the types. The runtime collects garbage for it.
+/// The objects on the heap and their types. The runtime collects garbage for them.
 pub const HEAP_DUMP: u64 = 0x198_0001;
 
 pub const PROVIDER: &str = "Microsoft-Windows-DotNETRuntime";
 const VERBOSE: u32 = 5;
 
-/// Commands, and what an answer begins with if the runtime has done it.
+/// Commands, and the start of an answer that reports success.
 const COLLECT: [u8; 2] = [2, 6];
 const RESUME: [u8; 2] = [4, 1];
 const DONE: [u8; 2] = [0xff, 0];
@@ -44,13 +44,13 @@ const HEADER: usize = 20;
 /// A runtime; killed when dropped.
 pub struct Runtime {
     outer: Child,
-    // At the end of its input the program ends.
+    // The program ends at the end of its input.
     _input: ChildStdin,
     scratch: Scratch,
 }
 
 impl Runtime {
-    /// Starts one, which waits for [`Runtime::resume`]: as the ordinary user, who has no access to
+    /// Starts a runtime that waits for [`Runtime::resume`], as an ordinary user without access to
     /// tracefs, in user, mount and pid namespaces of its own.
     pub fn start(name: &str) -> Runtime {
         if !Path::new(COPY).exists() {
@@ -89,7 +89,7 @@ impl Runtime {
         }
     }
 
-    /// Does it run?
+    /// Returns whether the runtime is still running.
     pub fn runs(&mut self) -> bool {
         self.outer
             .try_wait()
@@ -109,8 +109,8 @@ impl Runtime {
         said.map(|text| text.unwrap_or_default()).concat()
     }
 
-    /// Sends a command, and with it a file where there is one. Returns the connection when the
-    /// runtime has done it.
+    /// Sends a command, with a file if there is one. Returns the connection after the runtime has
+    /// reported success.
     fn command(&self, [set, number]: [u8; 2], payload: &[u8], file: Option<&File>) -> UnixStream {
         let mut socket = None;
         wait::eventually(|| {
@@ -137,13 +137,13 @@ impl Runtime {
         socket
     }
 
-    /// Lets it begin.
+    /// Starts the program.
     pub fn resume(&self) {
         self.command(RESUME, &[], None);
     }
 
-    /// Has it write these events of its own to an event, which it registers, until the session is
-    /// dropped.
+    /// Makes the runtime register an event, and write its own events with these keywords to it
+    /// until the session is dropped.
     pub fn collect(&self, event: &str, keywords: u64) -> Session {
         let text = |text: &str| -> Vec<u8> {
             let units: Vec<u16> = text.encode_utf16().chain([0]).collect();
@@ -180,7 +180,7 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // Its child goes with it.
+        // `--kill-child` kills the runtime as well.
         let _ = self.outer.kill();
         let _ = self.outer.wait();
     }
